@@ -1,0 +1,1 @@
+"""Where frames come from and go to: capture files and sockets."""

@@ -1,0 +1,236 @@
+"""Events and state: the record types that detect writes and every other room reads. All little-endian."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Kind(IntEnum):
+    """What an event says."""
+
+    NEW_KEY = 1
+    CHANGE = 2
+    """|value - stored| > T; `previous` is the stored value, which `value` replaces."""
+    THRESHOLD = 3
+    """A value above its limit, on every report (no hysteresis); `previous` is the limit."""
+    RAISED = 4
+    """A value rose above `raise`; no second one before CLEARED. `previous` is the limit."""
+    CLEARED = 5
+    """A value fell below `clear`. `previous` is the limit."""
+    PATH_CHANGE = 6
+    LOOP = 7
+    DROP = 8
+    """A drop report; `value` is the drop reason."""
+    QUEUE_REPORT = 9
+    """A report with the congested-queue flag; `value` is the queue occupancy where it is carried."""
+    SILENT = 10
+    """A source that had sent reports sends none; `previous` is the ns since its last."""
+    RETURNED = 11
+    PUSH = 12
+    """The live value of a key, periodically; it renews the stored value."""
+    VALUE = 13
+    """Any value, where detection is off."""
+    FLOW_RECORD = 14
+    """A flow left the table (evicted or expired): for `flow_path` value = packets, previous = first time (ns),
+    for `flow_latency` value = mean, previous = latest."""
+    GAP = 15
+    """Reports lost by sequence number; `value` is how many."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed, counted and queried."""
+        return self.name.lower()
+
+
+class Metric(IntEnum):
+    """What is measured (INTCollector Table I, and the buffer occupancy of INT 2.x)."""
+
+    NONE = 0
+    FLOW_PATH = 1
+    """By flow."""
+    FLOW_LATENCY = 2
+    """By flow: the sum of the hop latencies."""
+    HOP_LATENCY = 3
+    """By (flow, switch)."""
+    QUEUE_OCCUPANCY = 4
+    """By (switch, queue)."""
+    QUEUE_CONGESTION = 5
+    """By (switch, queue)."""
+    LINK_UTILIZATION = 6
+    """By (switch, egress port)."""
+    BUFFER_OCCUPANCY = 7
+    """By (switch, buffer)."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed, counted and queried."""
+        return self.name.lower()
+
+
+METRICS = 8
+PATH_PART = 8
+"""Node ids that one event holds; a longer path takes several events with `hop` 0, 8, 16 …"""
+NO_PORT = 0xFFFF
+NO_NODE = 0xFFFFFFFF
+
+EVENT = np.dtype(
+    [
+        ("sequence", "<u8"),  # within its shard, from 0, without gaps
+        ("time_ns", "<i8"),  # when the collector received the report
+        ("flow_id", "<u8"),  # hash of the 5-tuple; 0 without a flow
+        ("value", "<u8"),
+        ("previous", "<u8"),
+        ("src_hi", "<u8"),  # the flow; for SILENT, RETURNED and GAP the source's address in src
+        ("src_lo", "<u8"),
+        ("dst_hi", "<u8"),
+        ("dst_lo", "<u8"),
+        ("node_id", "<u4"),  # NO_NODE where none is known
+        ("ident", "<u4"),  # queue, buffer or port id by metric; hw id for SILENT, RETURNED and GAP
+        ("path", "<u4", (PATH_PART,)),  # node ids in path order, for events of flow_path and LOOP
+        ("sport", "<u2"),
+        ("dport", "<u2"),
+        ("port", "<u2"),  # egress port of the hop that caused it; NO_PORT where unknown
+        ("shard", "<u2"),
+        ("kind", "u1"),
+        ("metric", "u1"),
+        ("hop", "u1"),  # index in the path
+        ("hop_count", "u1"),
+        ("proto", "u1"),
+        ("ip_version", "u1"),
+        ("reserved", "<u2"),
+    ]
+)
+"""One event, 128 bytes: the record of rings, journals and segments. Its layout is EVENT_VERSION."""
+EVENT_VERSION = 1
+
+THRESHOLD = np.dtype(
+    [
+        ("change", "<u8"),  # T of |v - stored| > T; NEVER switches the comparison off
+        ("raise_above", "<u8"),  # limit of a crossing; NEVER switches it off
+        ("clear_below", "<u8"),  # NEVER: no hysteresis, a THRESHOLD event on every report above the limit
+    ]
+)
+"""Limits of one metric; the table has one row per Metric."""
+NEVER = 0xFFFFFFFFFFFFFFFF
+
+# ------------------------------------------------------------------------------------------------ state
+
+WAYS = 12
+"""Ways of a FlowCache row (SmartNIC INT sink, section III-B)."""
+INLINE_HOPS = 8
+"""Hops that every flow has room for; longer paths take a block of the hop pool."""
+POOL_HOPS = 56
+
+FLOW_ROW = np.dtype(
+    [
+        ("tag", "<u4", (WAYS,)),  # 0: the way is empty
+        ("rank", "u1", (WAYS,)),  # 0 is the most recently used
+        ("version", "<u4"),  # odd while the row is being written
+    ]
+)
+"""One row's tags, LRU order and sequence counter, in one cache line."""
+
+FLOW = np.dtype(
+    [
+        ("src_hi", "<u8"),
+        ("src_lo", "<u8"),
+        ("dst_hi", "<u8"),
+        ("dst_lo", "<u8"),
+        ("flow_id", "<u8"),
+        ("first_ns", "<i8"),
+        ("last_ns", "<i8"),
+        ("pushed_ns", "<i8"),
+        ("packets", "<u8"),
+        ("latency_latest", "<u8"),
+        ("latency_stored", "<u8"),
+        ("latency_sum", "<u8"),
+        ("path_hash", "<u8"),
+        ("pool_block", "<u4"),  # 0: none, else block + 1
+        ("sport", "<u2"),
+        ("dport", "<u2"),
+        ("proto", "u1"),
+        ("ip_version", "u1"),
+        ("hop_count", "u1"),
+        ("alarm", "u1"),  # bit per Metric: raised and not cleared
+        ("state", "u1"),  # bit 0 has a path, bit 1 has a latency, bit 2 path has a loop, bit 3 path is incomplete
+        ("reserved", "u1", (3,)),
+        ("latency_samples", "<u8"),
+    ]
+)
+"""One flow, 128 bytes; way w of row r is at r * WAYS + w."""
+
+HOP_STATE = np.dtype(
+    [
+        ("node_id", "<u4"),
+        ("latency_latest", "<u4"),
+        ("latency_stored", "<u4"),
+        ("egress_port", "<u2"),
+        ("alarm", "u1"),
+        ("state", "u1"),  # bit 0 has a latency
+        ("latency_sum", "<u8"),
+        ("samples", "<u4"),
+        ("port_slot", "<u4"),  # where this hop's (switch, egress port) is in the port table: a hint, verified by key
+        ("queue_slot", "<u4"),
+        ("buffer_slot", "<u4"),
+        ("queue_latest", "<u4"),
+        ("utilization_latest", "<u4"),
+    ]
+)
+"""One hop of one flow, 48 bytes. Hop h < 8 of flow f is at f * INLINE_HOPS + h; the others are at
+flows * INLINE_HOPS + block * POOL_HOPS + (h - 8)."""
+
+
+class PortKind(IntEnum):
+    """What a row of the port table is about."""
+
+    EMPTY = 0
+    EGRESS = 1
+    QUEUE = 2
+    BUFFER = 3
+
+
+PORT = np.dtype(
+    [
+        ("key", "<u8"),  # kind << 56 | ident << 32 | node_id; ident is 24 bits wide (a port folded into 24 bits is exact up to 2^24)
+        ("last_ns", "<i8"),
+        ("pushed_ns", "<i8"),
+        ("samples", "<u8"),
+        ("latest", "<u4", (2,)),  # EGRESS: utilisation, -; QUEUE: occupancy, congestion; BUFFER: occupancy, -
+        ("stored", "<u4", (2,)),
+        ("highest", "<u4", (2,)),  # since the last push
+        ("node_id", "<u4"),
+        ("ident", "<u4"),
+        ("port", "<u2"),  # egress port of the last hop that reported it
+        ("kind", "u1"),
+        ("alarm", "u1"),  # bit per metric slot
+        ("state", "u1"),  # bit per metric slot: has a value
+        ("reserved", "u1", (3,)),
+        ("version", "<u4"),  # odd while the row is being written
+        ("reserved2", "<u4"),
+        ("first_ns", "<i8"),
+    ]
+)
+"""One switch's queue, buffer or egress port, 88 bytes, in an open-addressing table."""
+
+SOURCE = np.dtype(
+    [
+        ("source_hi", "<u8"),
+        ("source_lo", "<u8"),
+        ("node_id", "<u4"),
+        ("hw_id", "<u4"),
+        ("last_ns", "<i8"),
+        ("first_ns", "<i8"),
+        ("window", "<u8"),  # bit i: sequence `highest - i` has been seen
+        ("received", "<u8"),
+        ("lost", "<u8"),
+        ("duplicate", "<u8"),
+        ("reordered", "<u8"),
+        ("highest", "<u4"),
+        ("bits", "<u4"),  # width of the sequence number: 22 or 32; 0: the row is empty
+        ("silent", "<u4"),
+        ("version", "<u4"),  # odd while the row is being written
+    ]
+)
+"""One sequence space: (source address, node id, hw id), 96 bytes."""

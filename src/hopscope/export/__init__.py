@@ -1,0 +1,1 @@
+"""Where events go: one module per destination."""

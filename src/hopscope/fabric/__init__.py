@@ -1,0 +1,1 @@
+"""A simulated network: topology, traffic, queues, switches that write INT, faults."""

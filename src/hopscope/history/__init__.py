@@ -1,0 +1,1 @@
+"""What stays: the journal, Parquet segments, and queries over both."""

@@ -1,0 +1,123 @@
+"""The only importer of Numba: the kernel decorator, integer helpers, intrinsics and the cache policy.
+
+Numba's on-disk cache does not see a change in another file, and freezes globals.  So the cache folder is
+named by a hash of everything that a kernel may import (`*_kernel.py`, `layout.py`, `records.py`, `reasons.py`
+and this file), Numba's version and the flags.  A kernel module imports nothing else of the package.
+
+Integers: Numba turns ``int64 + uint64`` into ``float64``.  Indices and constants are therefore ``uint64``;
+write ``U64(3)`` for a literal that meets an unsigned value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import platformdirs
+
+F = TypeVar("F", bound=Callable[..., Any])
+_PACKAGE = Path(__file__).parent
+_KERNEL_SOURCES = ("*_kernel.py", "layout.py", "records.py", "reasons.py", "jit.py")
+
+
+def _fingerprint() -> str:
+    digest = hashlib.blake2b(digest_size=10)
+    for pattern in _KERNEL_SOURCES:
+        for path in sorted(_PACKAGE.rglob(pattern)):
+            digest.update(path.relative_to(_PACKAGE).as_posix().encode())
+            digest.update(path.read_bytes())
+    digest.update(os.environ.get("NUMBA_BOUNDSCHECK", "0").encode())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """Folder of the compiled kernels that belong to exactly these sources and flags."""
+    root = os.environ.get("HOPSCOPE_KERNEL_CACHE") or platformdirs.user_cache_dir("hopscope")
+    return Path(root) / f"kernels-{_fingerprint()}"
+
+
+os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
+
+import numba  # noqa: E402, TID251 - after the cache folder is set; the one permitted import
+from numba.extending import intrinsic  # noqa: E402, TID251
+
+numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # for a process that had imported Numba before us
+
+U8 = np.uint8
+U16 = np.uint16
+U32 = np.uint32
+U64 = np.uint64
+
+compiled: list[Any] = []
+"""Every kernel of the imported modules; `warmup` compiles them, tests count them."""
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first use: no Python objects, GIL released, C semantics for errors, cached."""
+    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+    compiled.append(dispatcher)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A view that cannot be written: inputs always have this one type, so a kernel is compiled once."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@kernel
+def be16(buf: Any, at: Any) -> Any:
+    """Big-endian 16 bits at index `at` (uint64), as uint64."""
+    return (U64(buf[at]) << U64(8)) | U64(buf[at + U64(1)])
+
+
+@kernel
+def be24(buf: Any, at: Any) -> Any:
+    """Big-endian 24 bits at index `at` (uint64), as uint64."""
+    return (U64(buf[at]) << U64(16)) | (U64(buf[at + U64(1)]) << U64(8)) | U64(buf[at + U64(2)])
+
+
+@kernel
+def be32(buf: Any, at: Any) -> Any:
+    """Big-endian 32 bits at index `at` (uint64), as uint64; one load and a swap after LLVM's idiom match."""
+    return (
+        (U64(buf[at]) << U64(24))
+        | (U64(buf[at + U64(1)]) << U64(16))
+        | (U64(buf[at + U64(2)]) << U64(8))
+        | U64(buf[at + U64(3)])
+    )
+
+
+@kernel
+def be64(buf: Any, at: Any) -> Any:
+    """Big-endian 64 bits at index `at` (uint64), as uint64."""
+    return (be32(buf, at) << U64(32)) | be32(buf, at + U64(4))
+
+
+@kernel
+def mix64(x: Any) -> Any:
+    """Finaliser of MurmurHash3 (64 bit): every input bit reaches every output bit."""
+    x = U64(x)
+    x ^= x >> U64(33)
+    x *= U64(0xFF51AFD7ED558CCD)
+    x ^= x >> U64(33)
+    x *= U64(0xC4CEB9FE1A85EC53)
+    x ^= x >> U64(33)
+    return x
+
+
+@intrinsic  # type: ignore[misc,unused-ignore]
+def fence(typingctx: Any) -> Any:
+    """Full memory fence: orders a kernel's stores for the readers in other processes."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return numba.types.void(), codegen

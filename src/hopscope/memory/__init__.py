@@ -1,0 +1,1 @@
+"""Mapped memory that processes share: regions, rings and snapshots."""

@@ -1,0 +1,66 @@
+"""Every counter of the program, declared once: the workers count into a mapped array in this order.
+
+`/metrics`, `hopscope top`, `hopscope demo` and docs/reference/counters.md read this table; nothing else names a
+counter.  Law 5: everything that moves has a counter, everything refused has a reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .detect.records import Kind
+from .wire.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One slot of a worker's counter block (uint64)."""
+
+    name: str
+    """Prometheus name without the `hopscope_` prefix."""
+    help: str
+    label: tuple[str, str] | None = None
+    """Name and value of the one label, where the counter is one of a family."""
+
+    @property
+    def key(self) -> str:
+        """`name`, or `name.value` in a family: how Python code addresses the counter."""
+        return f"{self.name}.{self.label[1]}" if self.label else self.name
+
+
+COUNTERS: tuple[Counter, ...] = (
+    Counter("frames_total", "Frames (datagrams, packets of a file) handed over by capture."),
+    Counter("frame_bytes_total", "Bytes of these frames."),
+    Counter("other_frames_total", "Frames that are no telemetry report: another protocol or port."),
+    Counter("kernel_drops_total", "Datagrams that the kernel dropped because the socket's buffer was full."),
+    Counter("denied_frames_total", "Datagrams of sources that are not on the list of allowed sources."),
+    Counter("rate_limited_frames_total", "Datagrams held back by the rate limit per source."),
+    Counter("oversized_frames_total", "Datagrams longer than the receive buffer, refused."),
+    Counter("reports_total", "Telemetry reports decoded."),
+    Counter("hops_total", "Hops in these reports."),
+    *(
+        Counter("refused_reports_total", "Reports refused, by reason.", ("reason", reason.label))
+        for reason in Reason
+        if reason
+    ),
+    Counter("lost_reports_total", "Reports missing by sequence number."),
+    Counter("duplicate_reports_total", "Reports whose sequence number had been seen."),
+    Counter("reordered_reports_total", "Reports that came after one with a higher sequence number."),
+    *(Counter("events_total", "Events, by kind.", ("kind", kind.label)) for kind in Kind),
+    Counter("values_total", "Metric values in all reports: what would be stored without detection."),
+    Counter("flow_evictions_total", "Flows evicted from the flow table because their row was full."),
+    Counter("flow_expiries_total", "Flows that were idle longer than the limit."),
+    Counter("port_table_full_total", "Values not kept because the table of queues, buffers and ports was full."),
+    Counter("source_table_full_total", "Reports not checked for loss because the table of sources was full."),
+    Counter("hop_pool_full_total", "Paths of more than 8 hops whose state was cut because the pool was full."),
+    Counter("nameless_hops_total", "Hops without a node id, which belong to no switch."),
+    Counter("journal_bytes_total", "Bytes written to the journal."),
+    Counter("journal_retries_total", "Failed writes of the journal (a full disk), tried again."),
+    Counter("busy_ns_total", "Time that the worker spent on reports, ns; the rest it slept."),
+    Counter("busy_capture_ns_total", "Of this, receiving frames, ns."),
+    Counter("busy_decode_ns_total", "Of this, decoding, ns."),
+    Counter("busy_detect_ns_total", "Of this, detecting, ns."),
+    Counter("busy_journal_ns_total", "Of this, writing the journal and the ring, ns."),
+)
+INDEX: dict[str, int] = {counter.key: i for i, counter in enumerate(COUNTERS)}
+"""Key of a counter to its slot in the block."""

@@ -1,0 +1,1 @@
+"""What the bytes mean: codecs and batch decoders, without any I/O."""

@@ -1,0 +1,200 @@
+"""What passes between rooms: frame batches in, report batches out, as blocks of fixed-width records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Records = npt.NDArray[np.void]
+"""A one-dimensional array of structured records."""
+
+MAX_HOPS = 64
+"""Hops of one report that are decoded; one more is refused as `too_many_hops`."""
+
+
+class Link(IntEnum):
+    """What a frame starts with: libpcap link types, and 255 for the payload of a UDP socket."""
+
+    NULL = 0
+    ETHERNET = 1
+    RAW_IP = 101
+    LINUX_SLL = 113
+    LINUX_SLL2 = 20  # libpcap 276 does not fit 8 bits
+    UDP_PAYLOAD = 255
+
+
+FRAME = np.dtype(
+    {
+        "names": ["offset", "time_ns", "source_hi", "source_lo", "length", "wire_length", "port", "link"],
+        "formats": ["<u8", "<i8", "<u8", "<u8", "<u4", "<u4", "<u2", "u1"],
+        "offsets": [0, 8, 16, 24, 32, 36, 40, 42],
+        "itemsize": 48,
+    }
+)
+"""One captured frame: `offset` and `length` (bytes) in the arena; `wire_length` before a snap length cut it.
+
+`source_*` (IPv6, or IPv4 as ::ffff:a.b.c.d) and `port` (destination) are set where `link` is UDP_PAYLOAD;
+the decoder finds them itself in every other frame.  `time_ns` is ns since the Unix epoch.
+"""
+
+
+@dataclass(slots=True)
+class FrameBatch:
+    """Frames as capture hands them over; no object per packet."""
+
+    arena: npt.NDArray[np.uint8]
+    """All bytes, uint8 [bytes]."""
+    frames: Records
+    """FRAME [frames]."""
+    first_packet: int = 0
+    """Number of the first frame, counted from 0 over the whole file or socket."""
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+
+class Have(IntEnum):
+    """Bits of `present` and `null` in HOP: which fields a hop carries (in INT 2.x order), which are all ones."""
+
+    NODE_ID = 1 << 0
+    PORTS = 1 << 1
+    HOP_LATENCY = 1 << 2
+    QUEUE_OCCUPANCY = 1 << 3
+    INGRESS_TIME = 1 << 4
+    EGRESS_TIME = 1 << 5
+    L2_PORTS = 1 << 6
+    TX_UTILIZATION = 1 << 7
+    BUFFER_OCCUPANCY = 1 << 8
+    QUEUE_CONGESTION = 1 << 9
+    """INT 0.5 only, whose instruction bit 6 it is."""
+    CHECKSUM_COMPLEMENT = 1 << 15
+
+
+HOP = np.dtype(
+    [
+        ("ingress_time", "<u8"),  # raw, in the source's unit
+        ("egress_time", "<u8"),
+        ("node_id", "<u4"),
+        ("hop_latency", "<u4"),  # raw, in the source's unit
+        ("queue_occupancy", "<u4"),
+        ("queue_congestion", "<u4"),
+        ("tx_utilization", "<u4"),
+        ("buffer_occupancy", "<u4"),
+        ("l2_ingress_port", "<u4"),
+        ("l2_egress_port", "<u4"),
+        ("checksum_complement", "<u4"),
+        ("ingress_port", "<u2"),
+        ("egress_port", "<u2"),
+        ("present", "<u2"),
+        ("null", "<u2"),
+        ("queue_id", "u1"),
+        ("congestion_queue_id", "u1"),
+        ("buffer_id", "u1"),
+        ("reserved", "u1"),
+    ]
+)
+"""One hop, 64 bytes (a cache line). A field means something only where its `present` bit is set and `null` is not."""
+
+
+class Kind(IntEnum):
+    """What a report is about."""
+
+    INT = 0
+    DROP = 1
+    QUEUE = 2
+    INNER = 3
+
+
+class Flag(IntEnum):
+    """Bits of `flags` in REPORT."""
+
+    DROPPED = 1
+    CONGESTED = 2
+    TRACKED = 4
+    INTERMEDIATE = 8
+
+
+class IntFlag(IntEnum):
+    """Bits of `int_flags` in REPORT."""
+
+    HOPS_EXCEEDED = 1
+    MTU_EXCEEDED = 2
+    DISCARD = 4
+    COPY = 8
+
+
+class Carried(IntEnum):
+    """Bits of `carried` in REPORT: which optional keys of its own the report has."""
+
+    NODE_ID = 1
+    DROP_REASON = 2
+    QUEUE_ID = 4
+    INGRESS_TIME = 8
+    OWN_HOP = 16
+    """`hops[first_hop + hop_count]` holds the report's own metadata."""
+    FLOW = 32
+    PORTS = 64
+
+
+REPORT = np.dtype(
+    [
+        ("time_ns", "<i8"),
+        ("source_hi", "<u8"),  # outer source address, IPv4 as ::ffff:a.b.c.d
+        ("source_lo", "<u8"),
+        ("src_hi", "<u8"),  # the flow of the inner packet
+        ("src_lo", "<u8"),
+        ("dst_hi", "<u8"),
+        ("dst_lo", "<u8"),
+        ("ingress_time", "<u8"),  # raw
+        ("packet", "<u4"),  # row in the frame batch
+        ("sequence", "<u4"),
+        ("node_id", "<u4"),
+        ("first_hop", "<u4"),  # row in the hop block
+        ("reason_at", "<u4"),  # byte offset in the frame where a refused report was being read
+        ("inner_length", "<u4"),  # length that the inner IP header states, bytes
+        ("hop_count", "<u2"),
+        ("index", "<u2"),  # within the group
+        ("sport", "<u2"),
+        ("dport", "<u2"),
+        ("instructions", "<u2"),  # as on the wire
+        ("domain_id", "<u2"),
+        ("ds_instruction", "<u2"),
+        ("ds_flags", "<u2"),
+        ("version", "u1"),  # 5, 10, 20
+        ("kind", "u1"),
+        ("hw_id", "u1"),
+        ("flags", "u1"),
+        ("drop_reason", "u1"),
+        ("queue_id", "u1"),
+        ("carried", "u1"),
+        ("proto", "u1"),
+        ("ip_version", "u1"),  # 0, 4, 6
+        ("int_version", "u1"),  # 0 where the packet carries no INT; 5, 10, 20
+        ("int_mode", "u1"),  # shim type: 1 MD, 2 destination, 3 MX
+        ("hop_words", "u1"),
+        ("remaining_hops", "u1"),
+        ("int_flags", "u1"),
+        ("reason", "u1"),  # Reason; anything but 0 is a refused report
+        ("place", "u1"),  # Place
+    ]
+)
+"""One report, 120 bytes. A refused report is a row too, with `reason` and what had been read before it."""
+
+
+@dataclass(slots=True)
+class ReportBatch:
+    """Decoded reports, and their hops in path order (the source's side first)."""
+
+    reports: Records
+    """REPORT [reports]."""
+    hops: Records
+    """HOP [hops]; those of report r are `hops[first_hop : first_hop + hop_count]`."""
+    first_packet: int = 0
+    other: int = 0
+    """Frames that are no reports: another protocol or port."""
+
+    def __len__(self) -> int:
+        return len(self.reports)
