@@ -1,0 +1,163 @@
+"""Settings: pydantic models, read from flags over environment (`HOPSCOPE_…`) over a TOML file over defaults."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Section(BaseModel):
+    """A table of the configuration file: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class ListenSettings(Section):
+    """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`)."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; anything but loopback opens the collector to the network."""
+    port: int = Field(default=32766, ge=0, le=65535)
+    """UDP port; 0 lets the kernel choose one."""
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes that share this port; a source's reports always reach the same one."""
+    dialect: str = "spec"
+    """How the reports are read; `hopscope config dialects` lists the names."""
+    receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
+    """Socket buffer asked for; the kernel may grant less, and the start says so."""
+    gro: bool = True
+    """Take trains of datagrams merged by the kernel (UDP_GRO)."""
+    allow: tuple[str, ...] = ()
+    """Networks whose datagrams are taken, as in `192.0.2.0/24`; empty: all."""
+    rate_limit: int = Field(default=0, ge=0)
+    """Datagrams a second and source that are taken; 0: no limit. What is held back is counted."""
+    rate_burst: int = Field(default=0, ge=0)
+    """Datagrams that a source may send at once above its rate; 0: a tenth of a second's worth."""
+
+
+class MetricLimits(Section):
+    """Limits of one metric; times in ns, occupancies and utilisation in the unit that the source sends."""
+
+    change: int | None = Field(default=None, ge=0)
+    """T: a value is stored when it differs by more than this from the stored one; none: never."""
+    raise_above: int | None = Field(default=None, ge=0)
+    """Above it there is an event; none: never."""
+    clear_below: int | None = Field(default=None, ge=0)
+    """With it, an alarm is raised once above `raise_above` and cleared below this; without, every report counts."""
+
+
+class ThresholdSettings(Section):
+    """Limits by metric."""
+
+    flow_latency: MetricLimits = MetricLimits(change=50_000)
+    """Sum of the hop latencies of a flow."""
+    hop_latency: MetricLimits = MetricLimits(change=20_000)
+    """Latency of one hop of a flow."""
+    queue_occupancy: MetricLimits = MetricLimits(change=500)
+    """Occupancy of a queue."""
+    queue_congestion: MetricLimits = MetricLimits(change=500)
+    """Congestion status of a queue (INT 0.5)."""
+    link_utilization: MetricLimits = MetricLimits(change=100)
+    """Utilisation of an egress port's link."""
+    buffer_occupancy: MetricLimits = MetricLimits(change=500)
+    """Occupancy of a buffer (INT 2.x)."""
+
+
+class DetectSettings(Section):
+    """State and events."""
+
+    enabled: bool = True
+    """Off: every value of every report becomes an event."""
+    flow_rows: int = Field(default=8192, ge=1)
+    """Rows of the flow table, a power of two; each holds 12 flows."""
+    hop_pool: int = Field(default=1024, ge=0)
+    """Flows with more than 8 hops whose state can be kept."""
+    ports: int = Field(default=65_536, ge=16)
+    """Queues, buffers and egress ports that can be kept, a power of two."""
+    sources: int = Field(default=4096, ge=16)
+    """Sequence spaces (source, node, hw id) that can be kept, a power of two."""
+    push_seconds: float = Field(default=10.0, ge=0)
+    """Period in which live values are stored again; 0: never."""
+    idle_seconds: float = Field(default=60.0, gt=0)
+    """A flow, queue or port without reports for so long is expired."""
+    silent_seconds: float = Field(default=5.0, ge=0)
+    """A source without reports for so long is silent; 0: never."""
+    queue_key: Literal["switch-queue", "switch-port-queue"] = "switch-queue"
+    """Whether queue ids are unique in a switch, or in a port of a switch."""
+    thresholds: ThresholdSettings = ThresholdSettings()
+    """Limits by metric."""
+
+
+class HistorySettings(Section):
+    """Journal and segments."""
+
+    journal_file_bytes: int = Field(default=64 * 1024 * 1024, ge=4096)
+    """A journal file is closed at this size and becomes a segment."""
+    journal_file_seconds: float = Field(default=30.0, gt=0)
+    """… or at this age."""
+    fsync_seconds: float = Field(default=1.0, ge=0)
+    """How often the journal is forced to disk; 0: never (a killed process loses nothing either way)."""
+    keep_days: float = Field(default=7.0, gt=0)
+    """Segments older than this are deleted."""
+    keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
+    """Segments are deleted, oldest first, above this size."""
+    ring_events: int = Field(default=65_536, ge=1024)
+    """Events of one worker that live readers find in memory, a power of two."""
+
+
+class ServeSettings(Section):
+    """HTTP API and live page."""
+
+    enabled: bool = True
+    """Whether the API and the page are served."""
+    host: str = "127.0.0.1"
+    """Address to serve on; anything but loopback needs a token."""
+    port: int = Field(default=8080, ge=0, le=65535)
+    """TCP port; 0 lets the kernel choose one."""
+    token: str | None = Field(default=None, min_length=16)
+    """Bearer token that requests must carry."""
+    sql_seconds: float = Field(default=10.0, gt=0)
+    """Longest time of one SQL query."""
+    sql_memory_bytes: int = Field(default=512 * 1024**2, ge=64 * 1024**2)
+    """Most memory of one SQL query."""
+    sql_rows: int = Field(default=10_000, ge=1)
+    """Most rows that one SQL query returns."""
+
+
+class AlertSettings(Section):
+    """One webhook."""
+
+    url: str = Field(pattern=r"^https?://")
+    """Where events are posted, as JSON."""
+    kinds: tuple[str, ...] = Field(default=("raised", "cleared", "path_change", "loop", "silent", "returned"), min_length=1)
+    """Kinds of events that are posted."""
+    per_minute: int = Field(default=30, ge=1)
+    """Posts a minute and kind; what is above is counted, and told in the next post."""
+    retries: int = Field(default=5, ge=0)
+    """Tries after a failure, with doubling pauses."""
+    timeout_seconds: float = Field(default=5.0, gt=0)
+    """Longest time of one post."""
+
+
+class Settings(Section):
+    """The whole configuration."""
+
+    data: Annotated[Path, Field(default_factory=lambda: Path(platformdirs.user_data_dir("hopscope")))]
+    """Data folder: journals, segments, regions. One collector owns it."""
+    regions: Path | None = None
+    """Folder of the shared memory; none: /dev/shm where there is one."""
+    names: Path | None = None
+    """File (TOML or CSV) with the names of nodes and ports."""
+    listen: tuple[ListenSettings, ...] = (ListenSettings(),)
+    """Listeners."""
+    detect: DetectSettings = DetectSettings()
+    """State and events."""
+    history: HistorySettings = HistorySettings()
+    """Journal and segments."""
+    serve: ServeSettings = ServeSettings()
+    """HTTP API and live page."""
+    alerts: tuple[AlertSettings, ...] = ()
+    """Webhooks."""
