@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,6 @@ import pytest
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 STRICT = os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1"
 """Set where everything is installed: a skip for a missing tool is then a failure."""
-
-
-def need(condition: object, what: str) -> None:
-    """Skip where a tool is missing, or fail where nothing may be missing."""
-    if not condition:
-        if STRICT:
-            pytest.fail(f"{what} is missing, and HOPSCOPE_REQUIRE_TOOLS=1")
-        pytest.skip(f"{what} is missing")
 
 
 @pytest.fixture(scope="session")
@@ -30,9 +23,15 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def tshark() -> str:
-    """Path of tshark."""
-    path = shutil.which("tshark")
-    need(path, "tshark")
-    assert path
-    return path
+def tool() -> Callable[..., str]:
+    """Find the first of some programs on the PATH; skip where there is none, or fail where nothing may be missing."""
+
+    def find(*names: str) -> str:
+        for name in names:
+            if path := shutil.which(name):
+                return path
+        if STRICT:
+            pytest.fail(f"{names[0]} is missing, and HOPSCOPE_REQUIRE_TOOLS=1")
+        pytest.skip(f"{names[0]} is missing")
+
+    return find
