@@ -1,0 +1,66 @@
+"""The documentation names everything that the program has, links to what exists, and its examples run."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "page", ["settings.md", "counters.md", "refusals.md", "events.md", "records.md", "commands.md"]
+)
+def test_reference_is_current(reference: ModuleType, page: str) -> None:
+    """Every setting, counter, reason, event kind, record field and command is in docs/, as the code has it."""
+    written = (ROOT / "docs" / "reference" / page).read_text()
+    assert written == reference.PAGES[page](), "run: python docs/reference.py"
+
+
+def test_every_name_has_a_meaning(reference: ModuleType) -> None:
+    """No row of the reference has an empty last column: a name alone documents nothing."""
+    empty = [
+        f"{page}: {line}"
+        for page in ("settings.md", "counters.md", "refusals.md", "events.md", "commands.md")
+        for line in reference.PAGES[page]().splitlines()
+        if re.match(r"^\| `.*\|\s*\|$", line)
+    ]
+    assert not empty, "\n".join(empty)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link and picture of a page exists."""
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "guides").glob("*.md")), ids=lambda p: p.stem)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python examples of a guide run, one after the other, in one namespace."""
+    blocks = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M)
+    if not blocks:
+        return
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["example"])
+    namespace: dict[str, object] = {"__name__": "example"}
+    for number, code in enumerate(blocks):
+        exec(compile(code, f"{page.name}[{number}]", "exec"), namespace)
