@@ -1,1 +1,89 @@
-"""The command line: one module per command."""
+"""The command line: one module per command, imported only when it is asked for.
+
+A command's module, `cli/<name>.py`, holds either a function of the command's name or, where it has
+subcommands, a `typer.Typer` called `app`.  Modules import what is heavy inside their functions, so that
+`hopscope decode` and `hopscope --help` start in a fraction of a second.
+
+Exit status: 0, 1 where something was found that should not be (see each command), 2 for mistakes in the usage
+or the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ..errors import HopscopeError
+
+if TYPE_CHECKING:
+    import typer
+
+COMMANDS = (
+    "collect",
+    "replay",
+    "decode",
+    "query",
+    "top",
+    "simulate",
+    "demo",
+    "warmup",
+    "config",
+    "check",
+    "version",
+)
+"""In the order of `hopscope --help`."""
+
+
+def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
+    """The application with these commands; the fewer, the quicker it starts."""
+    import typer
+
+    app = typer.Typer(
+        name="hopscope",
+        help="In-band Network Telemetry: reports in, events, history and answers out.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def root() -> None:
+        pass
+
+    for name in names:
+        if find_spec(f"{__name__}.{name}") is None:
+            continue
+        module = import_module(f"{__name__}.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return app
+
+
+def main() -> None:
+    """Entry point of `hopscope`: errors of the user or the machine are one line on stderr, never a traceback."""
+    asked = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    try:
+        build((asked,) if asked in COMMANDS else COMMANDS)()
+    except HopscopeError as error:
+        _end(str(error), error.status)
+    except BrokenPipeError:
+        # the reader of our output is gone (`| head`): not an error; keep the interpreter from saying so at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        if os.environ.get("HOPSCOPE_DEBUG"):
+            raise
+        where = f"{error.filename}: " if error.filename is not None else ""
+        _end(f"{where}{error.strerror or error}", 2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _end(line: str, status: int) -> None:
+    print(f"hopscope: {line}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,5 @@
+"""`python -m hopscope`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,5 @@
+"""`python -m hopscope.cli`."""
+
+from . import main
+
+main()
