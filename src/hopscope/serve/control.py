@@ -1,0 +1,71 @@
+"""Client of the control socket, on which the supervisor takes changes (ARCHITECTURE.md has the protocol)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+SOCKET_NAME = "control.sock"
+LINE_BYTES = 64 * 1024
+"""Longest request and longest answer."""
+_SOCKET_PATH_BYTES = 107  # sun_path, less its terminating zero (unix(7))
+
+
+class ControlError(Exception):
+    """The supervisor cannot be reached, or refuses; the message is one line for the user."""
+
+
+@contextmanager
+def socket_path(folder: Path) -> Iterator[str]:
+    """A path of the socket in `folder` that fits a socket's name, however long the folder's is."""
+    path = str(folder / SOCKET_NAME)
+    if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES:
+        yield path
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
+    finally:
+        os.close(descriptor)
+
+
+def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict[str, Any]:
+    """Send one request to the supervisor of `folder` and return its answer.
+
+    Raises ControlError where no collector answers within `timeout` seconds, or where it refuses.
+    """
+    try:
+        with socket_path(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(timeout)
+            connection.connect(path)
+            connection.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+            line = _read_line(connection)
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        raise ControlError(f"no collector answers on {folder / SOCKET_NAME}: {reason}") from None
+    try:
+        answer = json.loads(line)
+    except ValueError:
+        raise ControlError("the collector's answer is not JSON") from None
+    if not isinstance(answer, dict):
+        raise ControlError("the collector's answer is not an object")
+    if not answer.get("ok"):
+        raise ControlError(str(answer.get("error", "refused without a reason")))
+    return answer
+
+
+def _read_line(connection: socket.socket) -> bytes:
+    line = b""
+    while not line.endswith(b"\n"):
+        part = connection.recv(4096)
+        if not part:
+            break
+        line += part
+        if len(line) > LINE_BYTES:
+            raise ControlError(f"the collector's answer is longer than {LINE_BYTES} bytes")
+    return line
