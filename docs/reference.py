@@ -1,6 +1,7 @@
-"""Write docs/reference/ from the code: settings, commands, counters, refusals, events, records, wire formats.
+"""Write docs/reference/ from the code: settings, commands, counters, refusals, events, records.
 
-Run `python docs/reference.py` after a change; `tests/test_docs.py` fails when a page is not what this would write.
+Run `python docs/reference.py` after a change; `tests/test_docs.py` fails when a page differs from what this
+would write.
 """
 
 from __future__ import annotations
@@ -73,9 +74,10 @@ def settings() -> str:
     from hopscope.config import Settings
 
     return (
-        "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an environment variable: "
-        "`detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. Flags win over the environment, the environment over the "
-        "file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`). An unknown key stops the start.\n\n"
+        "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an environment "
+        "variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. Flags win over the environment, the "
+        "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`). "
+        "An unknown key stops the start.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
     )
 
@@ -88,8 +90,8 @@ def counters() -> str:
         (f"`hopscope_{c.name}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help) for c in COUNTERS
     ]
     return (
-        "# Counters\n\nCounted by every worker, summed in `/metrics`, `hopscope top` and the summary at a program's "
-        "end.\n\n" + _table(("counter", "label", "meaning"), rows)
+        "# Counters\n\nCounted by every worker, summed in `/metrics`, `hopscope top` and the summary at a "
+        "program's end.\n\n" + _table(("counter", "label", "meaning"), rows)
     )
 
 
@@ -112,7 +114,8 @@ def _enum_docs(source: Path, class_name: str) -> dict[str, str]:
 def _enum_table(enumeration: typing.Any, module: typing.Any) -> str:
     docs = _enum_docs(Path(module.__file__), enumeration.__name__)
     return _table(
-        ("name", "code", "meaning"), [(f"`{m.label}`", str(int(m)), docs.get(m.name, "")) for m in enumeration]
+        ("name", "code", "meaning"),
+        [(f"`{m.label}`", str(int(m)), docs.get(m.name, "")) for m in enumeration],
     )
 
 
@@ -121,8 +124,8 @@ def refusals() -> str:
     from hopscope.wire import reasons
 
     return (
-        "# Refusals\n\nA frame on a report port that cannot be read is refused, with one of these reasons, and the "
-        "header that was being read. The same names are in `hopscope decode`, in `/metrics` "
+        "# Refusals\n\nA frame on a report port that cannot be read is refused, with one of these reasons, and "
+        "the header that was being read. The same names are in `hopscope decode`, in `/metrics` "
         '(`hopscope_refused_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
         + _enum_table(reasons.Reason, reasons)
         + "\n## Places\n\n"
@@ -158,8 +161,8 @@ def events() -> str:
         + _enum_table(records.Kind, records)
         + "\n## Metrics\n\n"
         + _enum_table(records.Metric, records)
-        + f"\n## The record\n\nRings, journals and segments hold this record: {records.EVENT.itemsize} bytes, "
-        f"little-endian, version {records.EVENT_VERSION}. Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n"
+        + f"\n## The record\n\nRings, journals and segments hold this record: {records.EVENT.itemsize} "
+        f"bytes, little-endian, version {records.EVENT_VERSION}. Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n"
         + _record_table(records, "EVENT")
     )
 
@@ -169,7 +172,9 @@ def records() -> str:
     from hopscope.detect import records as state
     from hopscope.wire import records as wire
 
-    parts = ["# Records\n\nFixed-width records, little-endian, as the library returns them and the regions hold them.\n"]
+    parts = [
+        "# Records\n\nFixed-width records, little-endian, as the library returns them and regions hold them.\n"
+    ]
     for module, names in (
         (wire, ("FRAME", "REPORT", "HOP")),
         (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD")),
@@ -185,6 +190,7 @@ def commands() -> str:
     os.environ.update(COLUMNS="100", NO_COLOR="1", TERM="dumb")
     import click
     import typer
+
     from hopscope.cli import app
 
     root = typer.main.get_command(app)
