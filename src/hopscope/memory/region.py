@@ -1,0 +1,240 @@
+"""Regions: a file, or private memory, with a versioned header and flat arrays that any process may map.
+
+A region's file, all numbers little-endian:
+
+====== ===== ==================================================================================
+offset bytes what
+====== ===== ==================================================================================
+0      8     magic ``HOPSREGN``
+8      4     format of this header, 1
+12     4     byte order mark 0x01020304, in the byte order of the arrays
+16     4     schema version of the arrays
+20     4     bytes of the array table
+24     8     bytes of the whole file
+32     32    kind, ASCII, padded with zeros
+64     …     array table, JSON: ``[[name, dtype, length, offset], …]``; every offset is a multiple of 64
+====== ===== ==================================================================================
+
+The file is allocated whole before it is mapped, and never truncated: a full disk under a mapping would be a
+SIGBUS.  It is written beside its place and renamed, so that nobody maps half a header; a region that is made
+again under the same name leaves the old one to those who had mapped it (`is_current` tells them).
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, tuple[Any, int]]
+"""Name of an array to its dtype and its length."""
+
+MAGIC = b"HOPSREGN"
+FORMAT = 1
+BYTE_ORDER = 0x01020304
+ALIGN = 64
+PAGE = 4096
+HUGE_PAGE = 2 * 1024 * 1024
+_HEADER = struct.Struct("<8sIIIIQ32s")
+_LOCK = threading.Lock()
+
+
+class RegionError(Exception):
+    """A region cannot be made, or is not what was expected; the message says what was found."""
+
+
+def barrier() -> None:
+    """Order this thread's reads and writes of mapped memory: taking a lock is a fence on every processor."""
+    with _LOCK:
+        pass
+
+
+def _layout(arrays: Arrays) -> tuple[list[list[Any]], int]:
+    """Array table with offsets, and the bytes of the whole region."""
+    table = [[name, _describe(np.dtype(dtype)), int(length), 0] for name, (dtype, length) in arrays.items()]
+    header = _HEADER.size + len(json.dumps(table)) + 24 * len(table)  # room for the offsets' digits
+    at = -(-header // ALIGN) * ALIGN
+    for entry, (dtype, length) in zip(table, arrays.values(), strict=True):
+        entry[3] = at
+        at = -(-(at + np.dtype(dtype).itemsize * int(length)) // ALIGN) * ALIGN
+    return table, -(-at // PAGE) * PAGE
+
+
+def _describe(dtype: np.dtype[Any]) -> Any:
+    """JSON form of a dtype; offsets and padding are kept, since NumPy writes them as void fields."""
+    return dtype.str if dtype.names is None else [list(field) for field in dtype.descr]
+
+
+def _dtype(described: Any) -> np.dtype[Any]:
+    if isinstance(described, str):
+        return np.dtype(described)
+    return np.dtype(
+        [tuple(tuple(part) if isinstance(part, list) else part for part in field) for field in described]
+    )
+
+
+class Region:
+    """Named flat arrays over mapped memory: `region["name"]`. Made with `create` or `attach`."""
+
+    def __init__(
+        self, path: Path | None, kind: str, version: int, memory: Any, table: list[list[Any]]
+    ) -> None:
+        self.path = path
+        self.kind = kind
+        self.version = version
+        self.nbytes = len(memory)
+        self._memory = memory
+        self._inode = path.stat().st_ino if path is not None else 0
+        self._arrays: dict[str, Array] = {
+            name: np.frombuffer(memory, _dtype(described), length, offset)
+            for name, described, length, offset in table
+        }
+
+    @classmethod
+    def create(cls, path: Path | str | None, kind: str, version: int, arrays: Arrays) -> Region:
+        """Make a region of zeros and map it for writing; None as path: private memory of this process.
+
+        Raises RegionError where there is no space, or the folder cannot be written.
+        """
+        table, size = _layout(arrays)
+        text = json.dumps(table).encode()
+        header = (
+            _HEADER.pack(MAGIC, FORMAT, BYTE_ORDER, version, len(text), size, kind.encode("ascii")) + text
+        )
+        if path is None:
+            memory = _private(size)
+            memory[: len(header)] = header
+            return cls(None, kind, version, memory, table)
+        path = Path(path)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with draft.open("xb+") as file:
+                _allocate(file.fileno(), size)
+                memory = mmap.mmap(file.fileno(), size)
+                _advise(memory)
+                memory[: len(header)] = header
+            draft.replace(path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise RegionError(f"{path}: cannot make a region of {size:,} bytes: {error.strerror}") from error
+        return cls(path, kind, version, memory, table)
+
+    @classmethod
+    def attach(cls, path: Path | str, kind: str, version: int, writable: bool = False) -> Region:
+        """Map an existing region, read-only by default.
+
+        Raises RegionError where there is none, or it is foreign, short, or of another kind or version.
+        """
+        path = Path(path)
+        try:
+            with path.open("rb+" if writable else "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                head = file.read(_HEADER.size)
+                table = _check(path, head, file, size, kind, version)
+                access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
+                memory = mmap.mmap(file.fileno(), size, access=access)
+        except OSError as error:
+            raise RegionError(f"{path}: cannot open the region: {error.strerror}") from error
+        _advise(memory)
+        return cls(path, kind, version, memory, table)
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def shape(self) -> dict[str, tuple[np.dtype[Any], int]]:
+        """Names, dtypes and lengths of the arrays, as `create` takes them."""
+        return {name: (array.dtype, len(array)) for name, array in self._arrays.items()}
+
+    def is_current(self) -> bool:
+        """Whether the file is still the one under this name, and not an old one that is only mapped."""
+        if self.path is None:
+            return True
+        try:
+            return self.path.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Forget the arrays; the memory is unmapped once nobody holds one of them."""
+        self._arrays = {}
+        with suppress(BufferError, AttributeError):  # arrays still held elsewhere keep the mapping
+            self._memory.close()
+
+    def __enter__(self) -> Region:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _private(size: int) -> Any:
+    """Zeroed memory of this process only, on huge pages where the system has them."""
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return bytearray(size)
+    size = -(-size // HUGE_PAGE) * HUGE_PAGE if size >= HUGE_PAGE else size
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    _advise(memory)
+    return memory
+
+
+def _allocate(handle: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(handle, 0, size)
+        return
+    zeros = bytes(1 << 20)
+    for at in range(0, size, len(zeros)):
+        os.write(handle, zeros[: min(len(zeros), size - at)])
+
+
+def _advise(memory: mmap.mmap) -> None:
+    """Ask for huge pages; a system without them says no, and nothing is lost."""
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError, ValueError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+
+
+def _check(path: Path, head: bytes, file: Any, size: int, kind: str, version: int) -> list[list[Any]]:
+    """Array table of a file whose header is what was expected; RegionError says what was found otherwise."""
+    if len(head) < _HEADER.size or head[:8] != MAGIC:
+        raise RegionError(f"{path}: not a Hopscope region (no {MAGIC.decode()} at its start)")
+    _, form, order, found_version, table_bytes, total, found_kind = _HEADER.unpack(head)
+    if form != FORMAT:
+        raise RegionError(
+            f"{path}: header format {form}, expected {FORMAT}: made by another version of Hopscope"
+        )
+    if order != BYTE_ORDER or sys.byteorder != "little":
+        raise RegionError(
+            f"{path}: byte order mark {order:#010x}, expected {BYTE_ORDER:#010x} (little-endian)"
+        )
+    name = found_kind.rstrip(b"\0").decode("ascii", "replace")
+    if name != kind:
+        raise RegionError(f"{path}: a region of kind '{name}', expected '{kind}'")
+    if found_version != version:
+        raise RegionError(f"{path}: schema version {found_version} of '{kind}', expected {version}")
+    if size < total:
+        raise RegionError(f"{path}: {size:,} bytes, but its header says {total:,}: the file was cut")
+    try:
+        table: list[list[Any]] = json.loads(file.read(table_bytes))
+        ends = [offset + _dtype(described).itemsize * length for _, described, length, offset in table]
+    except (ValueError, TypeError) as error:
+        raise RegionError(f"{path}: its array table is damaged") from error
+    if any(end > total for end in ends) or any(offset < 0 or length < 0 for *_, length, offset in table):
+        raise RegionError(f"{path}: its array table is damaged")
+    return table

@@ -1,0 +1,79 @@
+"""Snapshots: rows are whole while another process writes them, and a killed writer's row is left out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.memory.region import Region
+from hopscope.memory.snapshot import consistent, snapshot_rows
+
+ARRAYS = {
+    "version": (np.uint32, 2000),
+    "rows": (np.dtype([("a", "<u8", (12,))]), 2000),
+    "stop": (np.uint8, 1),
+}
+
+
+def test_rows_left_odd_are_discarded() -> None:
+    """An odd version means a writer died there: the row is not returned, the others are, in order."""
+    versions = np.array([0, 2, 3, 4], np.uint32)
+    assert snapshot_rows(np.array([10, 11, 12, 13]), versions).tolist() == [10, 11, 13]
+    assert snapshot_rows(np.zeros(0), np.zeros(0, np.uint32)).tolist() == []
+
+
+def test_row_changed_while_copied_is_copied_again() -> None:
+    """A row whose version moves during the copy is read again, until it is whole."""
+    versions, rows, calls = np.zeros(3, np.uint32), np.arange(3), []
+
+    def read(at: np.ndarray) -> tuple[np.ndarray, ...]:
+        copy = rows[at]
+        calls.append(at.tolist())
+        if len(calls) == 1:
+            versions[1] += 2
+            rows[1] = 99
+        return (copy,)
+
+    numbers, (copy,) = consistent(versions, read, np.arange(3))
+    assert (numbers.tolist(), copy.tolist(), calls) == ([0, 1, 2], [0, 99, 2], [[0, 1, 2], [1]])
+
+
+HAMMER = """
+import sys
+from hopscope.memory.region import Region, barrier
+
+region = Region.attach(sys.argv[1], "test", 1, writable=True)
+versions, rows, value = region["version"], region["rows"]["a"], 0
+while not region["stop"][0]:
+    for i in range(0, 2000, 7):
+        value += 1
+        versions[i] += 1
+        barrier()
+        rows[i] = value
+        barrier()
+        versions[i] += 1
+"""
+
+
+@pytest.mark.e2e
+def test_consistent_while_hammered(tmp_path: Path) -> None:
+    """No snapshot has a row with values of two writes in it, however fast they come, and none starves."""
+    region = Region.create(tmp_path / "r", "test", 1, ARRAYS)
+    process = subprocess.Popen([sys.executable, "-c", HAMMER, tmp_path / "r"])
+    try:
+        deadline = time.monotonic() + 20
+        while not region["rows"]["a"][-7:].any() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for _ in range(200):
+            copy = snapshot_rows(region["rows"], region["version"])["a"]
+            assert len(copy) == 2000
+            assert (copy == copy[:, :1]).all()
+    finally:
+        region["stop"][0] = 1
+        process.wait(10)
+    assert region["rows"]["a"].any()
