@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError(f"found {value}, expected a power of two, as {1 << value.bit_length()}")
+    return value
+
+
+def _never(value: object) -> object:
+    """TOML has no null: a limit is switched off by the word `never`."""
+    return None if value in ("never", "") else value
+
+
+PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
+Limit = Annotated[int | None, BeforeValidator(_never)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Section(BaseModel):
@@ -41,12 +65,21 @@ class ListenSettings(Section):
 class MetricLimits(Section):
     """Limits of one metric; times in ns, occupancies and utilisation in the unit that the source sends."""
 
-    change: int | None = Field(default=None, ge=0)
-    """T: a value is stored when it differs by more than this from the stored one; none: never."""
-    raise_above: int | None = Field(default=None, ge=0)
-    """Above it there is an event; none: never."""
-    clear_below: int | None = Field(default=None, ge=0)
+    change: Limit = Field(default=None, ge=0)
+    """T: a value is stored when it differs by more than this from the stored one; `never`: not at all."""
+    raise_above: Limit = Field(default=None, ge=0)
+    """Above it there is an event; `never`: not at all."""
+    clear_below: Limit = Field(default=None, ge=0)
     """With it, an alarm is raised once above `raise_above` and cleared below this; without, every report counts."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> MetricLimits:
+        if self.clear_below is not None and (self.raise_above is None or self.clear_below > self.raise_above):
+            raise ValueError(
+                f"found clear_below = {self.clear_below} with raise_above = {self.raise_above}, "
+                "expected clear_below to be at most raise_above"
+            )
+        return self
 
 
 class ThresholdSettings(Section):
@@ -71,13 +104,13 @@ class DetectSettings(Section):
 
     enabled: bool = True
     """Off: every value of every report becomes an event."""
-    flow_rows: int = Field(default=8192, ge=1)
+    flow_rows: PowerOfTwo = Field(default=8192, ge=1)
     """Rows of the flow table, a power of two; each holds 12 flows."""
     hop_pool: int = Field(default=1024, ge=0)
     """Flows with more than 8 hops whose state can be kept."""
-    ports: int = Field(default=65_536, ge=16)
+    ports: PowerOfTwo = Field(default=65_536, ge=16)
     """Queues, buffers and egress ports that can be kept, a power of two."""
-    sources: int = Field(default=4096, ge=16)
+    sources: PowerOfTwo = Field(default=4096, ge=16)
     """Sequence spaces (source, node, hw id) that can be kept, a power of two."""
     push_seconds: float = Field(default=10.0, ge=0)
     """Period in which live values are stored again; 0: never."""
@@ -104,7 +137,7 @@ class HistorySettings(Section):
     """Segments older than this are deleted."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
     """Segments are deleted, oldest first, above this size."""
-    ring_events: int = Field(default=65_536, ge=1024)
+    ring_events: PowerOfTwo = Field(default=65_536, ge=1024)
     """Events of one worker that live readers find in memory, a power of two."""
 
 
@@ -126,13 +159,24 @@ class ServeSettings(Section):
     sql_rows: int = Field(default=10_000, ge=1)
     """Most rows that one SQL query returns."""
 
+    @model_validator(mode="after")
+    def _safe(self) -> ServeSettings:
+        if self.enabled and self.token is None and not is_loopback(self.host):
+            raise ValueError(
+                f"found host {self.host!r} without a token, expected serve.token (16 characters or more) "
+                "or a loopback address"
+            )
+        return self
+
 
 class AlertSettings(Section):
     """One webhook."""
 
     url: str = Field(pattern=r"^https?://")
     """Where events are posted, as JSON."""
-    kinds: tuple[str, ...] = Field(default=("raised", "cleared", "path_change", "loop", "silent", "returned"), min_length=1)
+    kinds: tuple[str, ...] = Field(
+        default=("raised", "cleared", "path_change", "loop", "silent", "returned"), min_length=1
+    )
     """Kinds of events that are posted."""
     per_minute: int = Field(default=30, ge=1)
     """Posts a minute and kind; what is above is counted, and told in the next post."""
@@ -145,7 +189,7 @@ class AlertSettings(Section):
 class Settings(Section):
     """The whole configuration."""
 
-    data: Annotated[Path, Field(default_factory=lambda: Path(platformdirs.user_data_dir("hopscope")))]
+    data: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("hopscope")))
     """Data folder: journals, segments, regions. One collector owns it."""
     regions: Path | None = None
     """Folder of the shared memory; none: /dev/shm where there is one."""

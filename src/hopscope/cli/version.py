@@ -8,7 +8,9 @@ import typer
 
 
 def version(
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also the versions of what it stands on.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also the versions of what it stands on.")
+    ] = False,
 ) -> None:
     """Print the version."""
     from .. import __version__

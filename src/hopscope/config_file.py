@@ -1,0 +1,183 @@
+"""Where settings come from: flags over environment (`HOPSCOPE_DETECT__FLOW_ROWS`) over a TOML file over defaults."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import platformdirs
+from pydantic import BaseModel, ValidationError
+
+from .config import ListenSettings, Section, Settings
+from .errors import HopscopeError
+
+PREFIX = "HOPSCOPE_"
+OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
+"""Variables with our prefix that are no settings."""
+LISTS = frozenset({"listen", "allow", "kinds"})
+"""Settings that hold several words: separated by blanks or commas where they are given as a text."""
+
+Tree = dict[str, Any]
+
+
+class ConfigError(HopscopeError):
+    """What is wrong with the settings: a line for each, with the path of the key, what was found and expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and where each came from."""
+
+    settings: Settings
+    file: Path | None
+    """The file that was read."""
+    origins: dict[str, str]
+    """`detect.flow_rows` to the file, variable or flag that set it; a key that is not here has its default."""
+
+
+def default_file() -> Path:
+    """The file that is read where none is named and this one exists."""
+    return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
+
+
+def load(
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Settings from all sources.
+
+    `flags` maps dotted keys (`serve.port`) to values; None values are flags that were not given.  A `file`
+    that is named must exist.  Raises ConfigError.
+    """
+    environment = os.environ if environment is None else environment
+    if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
+        file = Path(named)
+    if file is None and default_file().is_file():
+        file = default_file()
+    tree: Tree = Settings().model_dump()
+    origins: dict[str, str] = {}
+    layers: list[tuple[str, Iterator[tuple[str, Any]]]] = []
+    if file is not None:
+        layers.append((str(file), _leaves(_read(file))))
+    layers.extend((name, iter([(key, value)])) for name, key, value in _variables(environment))
+    layers.extend(
+        (f"--set {key}", iter([(key, value)])) for key, value in (flags or {}).items() if value is not None
+    )
+    for origin, values in layers:
+        for key, value in values:
+            _put(tree, key, _plain(key, value, origin), origin)
+            origins[key] = origin
+    try:
+        return Loaded(Settings.model_validate(tree), file, origins)
+    except ValidationError as error:
+        raise ConfigError("\n".join(_line(item, origins) for item in error.errors())) from error
+
+
+def parse_flag(text: str) -> tuple[str, str]:
+    """`detect.flow_rows=1024` as key and value."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text}: expected KEY=VALUE, as in detect.flow_rows=1024")
+    return key.strip(), value.strip()
+
+
+def _read(file: Path) -> Tree:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for name, value in sorted(environment.items()):
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in OTHER_VARIABLES:
+            yield name, name.removeprefix(PREFIX).lower().replace("__", "."), value
+
+
+def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
+    """Set a dotted key; a key of no setting is an error that names the closest one."""
+    *above, last = key.split(".")
+    for part in above:
+        if not isinstance(tree.get(part), dict):
+            raise ConfigError(_unknown(key, origin))
+        tree = tree[part]
+    if last not in tree:
+        raise ConfigError(_unknown(key, origin))
+    if isinstance(tree[last], dict):
+        if value != {}:
+            raise ConfigError(f"{origin}: {key}: found {value!r}, expected a table")
+        return
+    tree[last] = value
+
+
+def _plain(key: str, value: Any, origin: str) -> Any:
+    """A value as the models take it: lists from a text, listeners from an address."""
+    last = key.rsplit(".", 1)[-1]
+    if last in LISTS and isinstance(value, str):
+        value = value.replace(",", " ").split()
+    if key == "listen" and isinstance(value, Sequence):
+        return [_listener(item, origin) for item in value]
+    return value
+
+
+def _listener(item: Any, origin: str) -> Any:
+    if not isinstance(item, str):
+        return item
+    from .capture.source import parse
+
+    try:
+        return parse(item).model_dump()
+    except (ValueError, HopscopeError) as error:
+        raise ConfigError(f"{origin}: listen: {error}") from error
+
+
+def _unknown(key: str, origin: str) -> str:
+    keys = [name for name, _ in walk(Settings)]
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]}?" if close else "; `hopscope config show` lists them"
+    return f"{origin}: {key}: no such setting{hint}"
+
+
+def _line(item: Any, origins: Mapping[str, str]) -> str:
+    path = ""
+    for part in item["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    origin = next(
+        (origins[key] for key in origins if path == key or path.startswith((f"{key}.", f"{key}["))), None
+    )
+    where = f"{origin}: {path}" if origin else path
+    if item["type"] == "extra_forbidden":
+        return f"{where}: no such setting"
+    expected = item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if item["type"] == "value_error":
+        return f"{where}: {expected}"
+    return f"{where}: found {item['input']!r}, {expected}"
+
+
+def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
+    """Every setting of a model and its sections, dotted, with its description."""
+    for name, field in model.model_fields.items():
+        yield f"{above}{name}", field.description or ""
+        kinds = (field.annotation, *get_args(field.annotation))
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, Section) and kind is field.annotation:
+                yield from walk(kind, f"{above}{name}.")
+
+
+__all__ = ["ConfigError", "ListenSettings", "Loaded", "default_file", "load", "parse_flag", "walk"]

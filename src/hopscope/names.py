@@ -1,0 +1,145 @@
+"""Names of nodes and ports, from a TOML or CSV file that the user keeps.
+
+TOML::
+
+    [nodes]
+    7 = "agg-1-0"
+
+    [ports.7]
+    2 = "to core-3"
+
+CSV, where an empty port names the node itself::
+
+    node_id,port,name
+    7,,agg-1-0
+    7,2,to core-3
+"""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import HopscopeError
+
+MAX_NODE = 0xFFFF_FFFF
+MAX_PORT = 0xFFFF
+
+
+class NamesError(HopscopeError):
+    """A file of names that cannot be read: which file, where in it, what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What nodes and ports are called. Without a file: nothing has a name, and labels are numbers."""
+
+    nodes: dict[int, str] = field(default_factory=dict)
+    """Name by node id."""
+    ports: dict[tuple[int, int], str] = field(default_factory=dict)
+    """Name by (node id, port)."""
+
+    @classmethod
+    def load(cls, path: Path | str | None) -> Names:
+        """Read `path` (by its suffix: `.csv`, else TOML); None: no names. Raises NamesError."""
+        if path is None:
+            return cls()
+        path = Path(path)
+        names = cls()
+        try:
+            rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _toml_rows(path)
+            for where, node, port, name in rows:
+                names._add(f"{path}: {where}", node, port, name)
+        except OSError as error:
+            raise NamesError(f"{path}: {error.strerror}") from error
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, csv.Error) as error:
+            raise NamesError(f"{path}: {error}") from error
+        return names
+
+    def _add(self, where: str, node: object, port: object, name: object) -> None:
+        node_id = _number(node, MAX_NODE)
+        if node_id is None:
+            raise NamesError(f"{where}: found node id {node!r}, expected a number from 0 to {MAX_NODE}")
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise NamesError(f"{where}: found name {name!r}, expected a printable text")
+        if port == "":
+            if self.nodes.setdefault(node_id, name.strip()) != name.strip():
+                raise NamesError(f"{where}: node {node_id} is named twice")
+            return
+        number = _number(port, MAX_PORT)
+        if number is None:
+            raise NamesError(f"{where}: found port {port!r}, expected a number from 0 to {MAX_PORT}")
+        if self.ports.setdefault((node_id, number), name.strip()) != name.strip():
+            raise NamesError(f"{where}: port {number} of node {node_id} is named twice")
+
+    def __len__(self) -> int:
+        return len(self.nodes) + len(self.ports)
+
+    def node(self, node_id: int) -> str | None:
+        """Name of a node, or None."""
+        return self.nodes.get(int(node_id))
+
+    def port(self, node_id: int, port: int) -> str | None:
+        """Name of a port, or None."""
+        return self.ports.get((int(node_id), int(port)))
+
+    def node_label(self, node_id: int) -> str:
+        """Name of a node, or its number: what people read."""
+        return self.nodes.get(int(node_id)) or str(int(node_id))
+
+    def port_label(self, node_id: int, port: int) -> str:
+        """Name of a port, or its number."""
+        return self.ports.get((int(node_id), int(port))) or str(int(port))
+
+    def path_label(self, node_ids: object) -> str:
+        """Labels of the nodes of a path, in order, as in `leaf-1 → spine-2 → leaf-4`."""
+        return " → ".join(self.node_label(node) for node in node_ids)  # type: ignore[attr-defined]
+
+    def find_node(self, text: str) -> int | None:
+        """Id of the node of this name, or of this number (decimal, or 0x…); None where there is none."""
+        for node_id, name in self.nodes.items():
+            if name == text:
+                return node_id
+        return _number(text, MAX_NODE)
+
+
+def _number(value: object, highest: int) -> int | None:
+    try:
+        number = int(value.strip(), 0) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return None
+    return number if 0 <= number <= highest else None
+
+
+def _toml_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:
+    with path.open("rb") as file:
+        content = tomllib.load(file)
+    for table in content:
+        if table not in ("nodes", "ports"):
+            raise NamesError(f"{path}: found table {table!r}, expected `nodes` or `ports`")
+        if not isinstance(content[table], dict):
+            raise NamesError(f"{path}: found {content[table]!r} in {table}, expected a table of names")
+    for node, name in content.get("nodes", {}).items():
+        yield f"nodes.{node}", node, "", name
+    for node, ports in content.get("ports", {}).items():
+        if not isinstance(ports, dict):
+            raise NamesError(f"{path}: ports.{node}: found {ports!r}, expected a table of port names")
+        for port, name in ports.items():
+            yield f"ports.{node}.{port}", node, port or None, name
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, object, object, object]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file, strict=True)
+        header = [column.strip() for column in next(reader, [])]
+        if header != ["node_id", "port", "name"]:
+            raise NamesError(f"{path}: line 1: found {','.join(header)!r}, expected 'node_id,port,name'")
+        for row in reader:
+            if not row:
+                continue
+            if len(row) != 3:
+                raise NamesError(f"{path}: line {reader.line_num}: found {len(row)} columns, expected 3")
+            yield f"line {reader.line_num}", row[0], row[1].strip(), row[2]
