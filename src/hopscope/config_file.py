@@ -1,4 +1,4 @@
-"""Where settings come from: flags over environment (`HOPSCOPE_DETECT__FLOW_ROWS`) over a TOML file over defaults."""
+"""Where settings come from: flags over environment (`HOPSCOPE_SERVE__PORT`) over a TOML file over defaults."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import platformdirs
 from pydantic import BaseModel, ValidationError
 
-from .config import ListenSettings, Section, Settings
+from .config import Section, Settings
 from .errors import HopscopeError
 
 PREFIX = "HOPSCOPE_"
@@ -26,7 +26,7 @@ Tree = dict[str, Any]
 
 
 class ConfigError(HopscopeError):
-    """What is wrong with the settings: a line for each, with the path of the key, what was found and expected."""
+    """What is wrong with the settings, a line each: path of the key, what was found, what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Loaded:
     file: Path | None
     """The file that was read."""
     origins: dict[str, str]
-    """`detect.flow_rows` to the file, variable or flag that set it; a key that is not here has its default."""
+    """Key, as `detect.flow_rows`, to the file, variable or flag that set it; others have their default."""
 
 
 def default_file() -> Path:
@@ -47,13 +47,13 @@ def default_file() -> Path:
 
 def load(
     file: Path | None = None,
-    flags: Mapping[str, Any] | None = None,
+    flags: Sequence[tuple[str, str, Any]] = (),
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
     """Settings from all sources.
 
-    `flags` maps dotted keys (`serve.port`) to values; None values are flags that were not given.  A `file`
-    that is named must exist.  Raises ConfigError.
+    `flags` are (flag, dotted key, value), as `("--port", "serve.port", 80)`; a value of None is a flag that was
+    not given.  A `file` that is named must exist.  Raises ConfigError.
     """
     environment = os.environ if environment is None else environment
     if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
@@ -66,9 +66,7 @@ def load(
     if file is not None:
         layers.append((str(file), _leaves(_read(file))))
     layers.extend((name, iter([(key, value)])) for name, key, value in _variables(environment))
-    layers.extend(
-        (f"--set {key}", iter([(key, value)])) for key, value in (flags or {}).items() if value is not None
-    )
+    layers.extend((flag, iter([(key, value)])) for flag, key, value in flags if value is not None)
     for origin, values in layers:
         for key, value in values:
             _put(tree, key, _plain(key, value, origin), origin)
@@ -79,12 +77,12 @@ def load(
         raise ConfigError("\n".join(_line(item, origins) for item in error.errors())) from error
 
 
-def parse_flag(text: str) -> tuple[str, str]:
-    """`detect.flow_rows=1024` as key and value."""
+def parse_set(text: str) -> tuple[str, str, str]:
+    """`detect.flow_rows=1024`, the value of a flag `--set`, as `load` takes it."""
     key, equals, value = text.partition("=")
     if not equals:
         raise ConfigError(f"--set {text}: expected KEY=VALUE, as in detect.flow_rows=1024")
-    return key.strip(), value.strip()
+    return f"--set {key.strip()}", key.strip(), value.strip()
 
 
 def _read(file: Path) -> Tree:
@@ -158,9 +156,7 @@ def _line(item: Any, origins: Mapping[str, str]) -> str:
     path = ""
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    origin = next(
-        (origins[key] for key in origins if path == key or path.startswith((f"{key}.", f"{key}["))), None
-    )
+    origin = next((origins[key] for key in origins if f"{path}.".startswith((f"{key}.", f"{key}["))), None)
     where = f"{origin}: {path}" if origin else path
     if item["type"] == "extra_forbidden":
         return f"{where}: no such setting"
@@ -174,10 +170,6 @@ def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
     """Every setting of a model and its sections, dotted, with its description."""
     for name, field in model.model_fields.items():
         yield f"{above}{name}", field.description or ""
-        kinds = (field.annotation, *get_args(field.annotation))
-        for kind in kinds:
-            if isinstance(kind, type) and issubclass(kind, Section) and kind is field.annotation:
-                yield from walk(kind, f"{above}{name}.")
-
-
-__all__ = ["ConfigError", "ListenSettings", "Loaded", "default_file", "load", "parse_flag", "walk"]
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            yield from walk(kind, f"{above}{name}.")

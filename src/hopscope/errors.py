@@ -1,4 +1,4 @@
-"""The one base of errors that are told in a line: a mistake of the user, or of the machine, not of the program."""
+"""The base of errors that are told in a line: mistakes of the user or the machine, not of the program."""
 
 from __future__ import annotations
 

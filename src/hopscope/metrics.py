@@ -1,7 +1,7 @@
 """Every counter of the program, declared once: the workers count into a mapped array in this order.
 
-`/metrics`, `hopscope top`, `hopscope demo` and docs/reference/counters.md read this table; nothing else names a
-counter.  Law 5: everything that moves has a counter, everything refused has a reason.
+`/metrics`, `hopscope top`, `hopscope demo` and docs/reference/counters.md read this table; nothing else
+names a counter.  Law 5: everything that moves has a counter, everything refused has a reason.
 """
 
 from __future__ import annotations
@@ -50,13 +50,9 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("values_total", "Metric values in all reports: what would be stored without detection."),
     Counter("flow_evictions_total", "Flows evicted from the flow table because their row was full."),
     Counter("flow_expiries_total", "Flows that were idle longer than the limit."),
-    Counter(
-        "port_table_full_total", "Values not kept because the table of queues, buffers and ports was full."
-    ),
+    Counter("port_table_full_total", "Values not kept because the table of queues and ports was full."),
     Counter("source_table_full_total", "Reports not checked for loss because the table of sources was full."),
-    Counter(
-        "hop_pool_full_total", "Paths of more than 8 hops whose state was cut because the pool was full."
-    ),
+    Counter("hop_pool_full_total", "Paths cut to 8 hops of state because the hop pool was full."),
     Counter("nameless_hops_total", "Hops without a node id, which belong to no switch."),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Failed writes of the journal (a full disk), tried again."),

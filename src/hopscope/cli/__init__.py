@@ -65,14 +65,14 @@ def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
 
 
 def main() -> None:
-    """Entry point of `hopscope`: errors of the user or the machine are one line on stderr, never a traceback."""
+    """Entry point of `hopscope`: mistakes are told in one line on stderr, never with a traceback."""
     asked = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     try:
         build((asked,) if asked in COMMANDS else COMMANDS)()
     except HopscopeError as error:
         _end(str(error), error.status)
     except BrokenPipeError:
-        # the reader of our output is gone (`| head`): not an error; keep the interpreter from saying so at exit
+        # the reader of our output is gone (`| head`): not an error; nor may the interpreter's flush be one
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
@@ -85,5 +85,6 @@ def main() -> None:
 
 
 def _end(line: str, status: int) -> None:
-    print(f"hopscope: {line}", file=sys.stderr)
+    for part in line.splitlines():
+        print(f"hopscope: {part}", file=sys.stderr)
     sys.exit(status)
