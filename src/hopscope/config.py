@@ -70,7 +70,7 @@ class MetricLimits(Section):
     raise_above: Limit = Field(default=None, ge=0)
     """Above it there is an event; `never`: not at all."""
     clear_below: Limit = Field(default=None, ge=0)
-    """With it, an alarm is raised once above `raise_above` and cleared below this; else every report counts."""
+    """With it, an alarm is raised once above `raise_above`, cleared below this; else every report counts."""
 
     @model_validator(mode="after")
     def _ordered(self) -> MetricLimits:

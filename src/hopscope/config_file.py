@@ -1,4 +1,4 @@
-"""Where settings come from: flags over environment (`HOPSCOPE_SERVE__PORT`) over a TOML file over defaults."""
+"""Where settings come from: flags over environment (`HOPSCOPE_SERVE__PORT`) over a file over defaults."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def load(
 ) -> Loaded:
     """Settings from all sources.
 
-    `flags` are (flag, dotted key, value), as `("--port", "serve.port", 80)`; a value of None is a flag that was
-    not given.  A `file` that is named must exist.  Raises ConfigError.
+    `flags` are (flag, dotted key, value), as `("--port", "serve.port", 80)`; a value of None is a flag that
+    was not given.  A `file` that is named must exist.  Raises ConfigError.
     """
     environment = os.environ if environment is None else environment
     if file is None and (named := environment.get(f"{PREFIX}CONFIG")):

@@ -1,0 +1,53 @@
+# `make demo` and `make test` need python3 with venv, make and a package registry, and nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+DURATION ?=
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+PYTEST = $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help venv lint types unit checked wheel test demo bench format clean
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+venv: $(STAMP) ## Make .venv with Hopscope and its development tools
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+lint: $(STAMP) ## Check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## Check types
+	$(BIN)/mypy
+
+unit: $(STAMP) ## Run unit, compliance and end-to-end tests
+	$(PYTEST)
+
+checked: $(STAMP) ## Run the kernels' tests with bounds checks on
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "kernel and not e2e"
+
+wheel: $(STAMP) ## Build the wheel, install it into a clean environment, decode a capture there
+	$(PYTEST) -m wheel
+
+test: lint types unit checked wheel ## Everything that must pass
+
+demo: $(STAMP) ## Watch a simulated network (DURATION=30 ends it after 30 s)
+	$(BIN)/hopscope demo $(if $(DURATION),--duration $(DURATION))
+
+bench: $(STAMP) ## Run every benchmark, quickly
+	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file --quick || exit 1; done
+
+format: $(STAMP) ## Rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove what can be made again
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
