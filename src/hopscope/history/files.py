@@ -1,0 +1,106 @@
+"""Names of journals and segments: what the writer, archive and queries agree on about who has which events.
+
+A journal has a shard's events from its first sequence on; a segment says both ends in its name.  An event may
+be in several files for a moment (a segment has its name, its journals are not removed yet), never in none: a
+reader opens journals before it lists segments, and drops what a segment covers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import HopscopeError
+
+_JOURNAL = re.compile(r"(\d{5})-(\d{20})\.journal")
+_SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
+
+
+class HistoryError(HopscopeError):
+    """History cannot be used: one line that says which file, what is wrong, and what to do."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JournalFile:
+    """A journal by its name."""
+
+    shard: int
+    first: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentFile:
+    """A segment by its name: it holds every event of `shard` from `first` to `last`, both included."""
+
+    shard: int
+    first: int
+    last: int
+    path: Path
+
+
+def journal_path(folder: Path, shard: int, first: int) -> Path:
+    """Where the journal of `shard` that begins with sequence `first` is, in the data folder `folder`."""
+    return folder / "journal" / f"{shard:05d}-{first:020d}.journal"
+
+
+def segment_path(folder: Path, shard: int, first: int, last: int) -> Path:
+    """Where the segment with the sequences `first` to `last` of `shard` is, in the data folder `folder`."""
+    return folder / "segments" / f"{shard:05d}-{first:020d}-{last:020d}.parquet"
+
+
+def noted_path(folder: Path, shard: int) -> Path:
+    """A shard's next sequence as text, written before retention deletes the last file that told it."""
+    return folder / "journal" / f"{shard:05d}.next"
+
+
+def list_journals(folder: Path) -> list[JournalFile]:
+    """Journals of a data folder by (shard, first). HistoryError: a file ends in .journal and is not ours."""
+    found = []
+    for path in _listing(folder / "journal", ".journal"):
+        match = _JOURNAL.fullmatch(path.name)
+        if match is None:
+            raise HistoryError(f"{path} is not named as a journal (SHARD-FIRST): move it out of the folder")
+        found.append(JournalFile(int(match[1]), int(match[2]), path))
+    return sorted(found)
+
+
+def list_segments(folder: Path) -> list[SegmentFile]:
+    """Segments of a data folder by (shard, first), without those that a larger one (a merge) covers."""
+    found = []
+    for path in _listing(folder / "segments", ".parquet"):
+        match = _SEGMENT.fullmatch(path.name)
+        if match is None or int(match[3]) < int(match[2]):
+            raise HistoryError(f"{path} is not named as a segment (SHARD-FIRST-LAST): move it away")
+        found.append(SegmentFile(int(match[1]), int(match[2]), int(match[3]), path))
+    found.sort(key=lambda segment: (segment.shard, segment.first, -segment.last))
+    kept: list[SegmentFile] = []
+    for segment in found:
+        if not (kept and kept[-1].shard == segment.shard and segment.last <= kept[-1].last):
+            kept.append(segment)
+    return kept
+
+
+def covered(segments: list[SegmentFile], shard: int, sequence: int) -> bool:
+    """Whether one of the segments holds this event."""
+    return any(s.shard == shard and s.first <= sequence <= s.last for s in segments)
+
+
+def sync_folder(folder: Path) -> None:
+    """Force a folder's entries (a rename, a removal) to disk."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _listing(folder: Path, suffix: str) -> list[Path]:
+    try:
+        return [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(suffix)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise HistoryError(f"{folder}: {error.strerror}") from error

@@ -1,0 +1,246 @@
+"""The journal: fixed-width event records, appended by one worker per shard, read by anyone.
+
+The kernel has the events when `append` returns, so a killed process loses none of them.  fsync, for a machine
+that loses its power, is done by a thread beside it (`syncer`).  A file is locked (flock) until it is closed
+and forced to disk: archive knows by that which journals are finished, also after a kill.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ..wire.records import Records
+from .files import HistoryError, journal_path, list_journals, list_segments, noted_path, sync_folder
+from .journal_file import EVENT_BYTES, HEADER_BYTES, push_header, read_journal, read_journals
+from .syncer import Syncer
+
+__all__ = ["JournalFull", "JournalWriter", "Retry", "backoff", "read_journals"]
+
+Retry = Callable[[OSError, int], bool]
+"""Told that a write failed and how often in a row; True: try again, after a pause of its own choice."""
+
+
+class JournalFull(HistoryError):  # noqa: N818 - a state, named as queue.Full is
+    """A write failed: the first `written` events of the batch are in the journal, none is in part."""
+
+    def __init__(self, message: str, written: int) -> None:
+        super().__init__(message)
+        self.written = written
+
+
+def backoff(failed: Callable[[], None], stop: Callable[[], bool], longest_seconds: float = 1.0) -> Retry:
+    """A `Retry` that calls `failed`, sleeps 10, 20, 40 ms … `longest_seconds`, gives up once `stop()`."""
+
+    def retry(error: OSError, attempt: int) -> bool:
+        failed()
+        until = time.monotonic() + min(longest_seconds, 0.01 * 2 ** min(attempt - 1, 16))
+        while not stop() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, 0.1))
+        return not stop()
+
+    return retry
+
+
+class JournalWriter:
+    """Appends the events of one shard to journals in the data folder `folder`; one writer per shard at once.
+
+    `file_bytes` and `file_seconds` close a file; `fsync_seconds` 0 never forces to disk.  `retry` decides
+    what follows a failed write (none: JournalFull at once), see `backoff`.  `told` gets one line for a person, as
+    when a torn record was cut.  HistoryError: the folder cannot be written, another process writes the shard,
+    or a file in it is foreign.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        shard: int,
+        *,
+        file_bytes: int = 64 * 1024 * 1024,
+        file_seconds: float = 30.0,
+        fsync_seconds: float = 1.0,
+        retry: Retry | None = None,
+        told: Callable[[str], None] | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.shard = shard
+        self.next_sequence = 0
+        """Sequence that the next event gets."""
+        self.written_bytes = 0
+        """Bytes written so far, headers included."""
+        self.failed_writes = 0
+        self._file_bytes, self._file_seconds = file_bytes, file_seconds
+        self._retry = retry
+        self._fd = -1
+        self._offset = 0
+        self._opened_at = 0.0
+        self._steps = np.arange(4096, dtype=np.uint64)
+        try:
+            (self.folder / "journal").mkdir(parents=True, exist_ok=True)
+            self._lock = _lock_shard(self.folder, shard)
+        except OSError as error:
+            raise HistoryError(f"{self.folder} cannot be written: {error.strerror}") from error
+        try:
+            self.next_sequence = _recover(self.folder, shard, told or (lambda line: None))
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._syncer = Syncer(fsync_seconds)
+
+    @property
+    def failed_syncs(self) -> int:
+        """Failed fsyncs so far."""
+        return self._syncer.failed
+
+    def append(self, events: Records) -> int:
+        """Write EVENT records [n] after setting `sequence` and `shard` in them; returns their first sequence.
+
+        When it returns the kernel has all of them.  A failed write leaves whole records, which stay, and a
+        torn one, which is cut; the rest is tried again if `retry` says so, else JournalFull tells how many
+        are in, and `next_sequence` has moved by these: a caller that goes on appends `events[full.written:]`.
+        """
+        n = len(events)
+        first = self.next_sequence
+        if n > len(self._steps):
+            self._steps = np.arange(n, dtype=np.uint64)
+        np.add(self._steps[:n], np.uint64(first), out=events["sequence"])
+        events["shard"] = self.shard
+        rest = np.ascontiguousarray(events).view(np.uint8).data
+        attempt = 0
+        while rest:
+            try:
+                self._make_room(len(rest))
+                rest = rest[self._write(rest) :]
+                attempt = 0
+            except OSError as error:
+                attempt += 1
+                self.failed_writes += 1
+                if self._retry is None or not self._retry(error, attempt):
+                    written = self.next_sequence - first
+                    message = f"journal in {self.folder}: {error.strerror} ({written} of {n} events written)"
+                    raise JournalFull(message, written) from error
+        return first
+
+    def tick(self) -> None:
+        """Close the file if it is old enough, so that archive can take it. Call it now and then."""
+        if self._fd >= 0 and self._is_old():
+            self.rotate()
+
+    def rotate(self) -> None:
+        """Close the file, if there is one; the next append opens another."""
+        if self._fd >= 0:
+            self._syncer.close(self._fd)
+            self._fd = -1
+
+    def close(self) -> None:
+        """Force everything to disk and let go of the shard. It may be called twice."""
+        self.rotate()
+        self._syncer.stop()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __enter__(self) -> JournalWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._opened_at >= self._file_seconds
+
+    def _make_room(self, more: int) -> None:
+        """Have a file open that takes `more` bytes. OSError leaves everything as it was."""
+        if self._fd >= 0:
+            fits = self._offset + more <= self._file_bytes or self._offset == HEADER_BYTES
+            if fits and not self._is_old():
+                return
+        fd = _create(self.folder, self.shard, self.next_sequence)
+        self.rotate()
+        self._fd, self._offset, self._opened_at = fd, HEADER_BYTES, time.monotonic()
+        self.written_bytes += HEADER_BYTES
+        self._syncer.open(fd)
+
+    def _write(self, rest: memoryview) -> int:
+        """Write once; returns the bytes of whole records, and cuts the torn one behind them."""
+        done = os.pwrite(self._fd, rest, self._offset)
+        whole = done - done % EVENT_BYTES
+        if whole != done:
+            os.ftruncate(self._fd, self._offset + whole)
+        self._offset += whole
+        self.written_bytes += whole
+        self.next_sequence += whole // EVENT_BYTES
+        self._syncer.dirty = True
+        if not whole:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return whole
+
+
+def _recover(folder: Path, shard: int, told: Callable[[str], None]) -> int:
+    """Cut torn tails, remove journals without events; returns the next sequence of the shard."""
+    following = [s.last + 1 for s in list_segments(folder) if s.shard == shard]
+    for part in (folder / "journal").glob(f"{shard:05d}-*.part"):
+        part.unlink()
+    for journal in list_journals(folder):
+        if journal.shard != shard:
+            continue
+        try:
+            events = read_journal(journal.path)
+            torn = journal.path.stat().st_size - HEADER_BYTES - len(events) * EVENT_BYTES
+            if torn > 0:
+                told(f"{journal.path}: {torn} bytes of a torn write cut, {len(events)} events kept")
+                os.truncate(journal.path, HEADER_BYTES + len(events) * EVENT_BYTES)
+            if not len(events):
+                journal.path.unlink()
+        except FileNotFoundError:  # a segment by now
+            following += [s.last + 1 for s in list_segments(folder) if s.shard == shard]
+            continue
+        following.append(journal.first + len(events))
+    noted = noted_path(folder, shard)
+    try:
+        following.append(int(noted.read_text()))
+    except FileNotFoundError:
+        pass
+    except ValueError as error:
+        raise HistoryError(f"{noted} should hold one number: restore it, or use a new folder") from error
+    return max(following, default=0)
+
+
+def _create(folder: Path, shard: int, first: int) -> int:
+    """A new locked journal; it has its name only when lock and header are there. OSError leaves nothing."""
+    path = journal_path(folder, shard, first)
+    part = path.with_suffix(".part")
+    fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)
+    try:
+        _flock(fd)
+        head = push_header(shard, first)
+        if os.pwrite(fd, head, 0) != len(head):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        part.rename(path)
+    except BaseException:
+        os.close(fd)
+        part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+    return fd
+
+
+def _lock_shard(folder: Path, shard: int) -> int:
+    fd = os.open(folder / "journal" / f"{shard:05d}.lock", os.O_RDWR | os.O_CREAT, 0o640)
+    try:
+        _flock(fd)
+    except BlockingIOError as error:
+        os.close(fd)
+        raise HistoryError(f"another process writes shard {shard} of {folder}: stop it first") from error
+    return fd
+
+
+def _flock(fd: int) -> None:
+    import fcntl  # not on Windows, where history can be read but not written
+
+    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

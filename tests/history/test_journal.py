@@ -1,0 +1,178 @@
+"""The journal: what append promises, recovery, refusals."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.detect.records import EVENT
+from hopscope.history.files import HistoryError, list_journals
+from hopscope.history.journal import JournalFull, JournalWriter, backoff, read_journals
+from hopscope.history.journal_file import EVENT_BYTES, HEADER_BYTES
+
+
+def some(n: int, start: int = 0) -> np.ndarray:
+    events = np.zeros(n, EVENT)
+    events["value"] = np.arange(start, start + n)
+    return events
+
+
+def test_events_come_back_in_order_with_their_sequence(tmp_path: Path) -> None:
+    """Batches over several files are read as one gapless sequence, of the right shard."""
+    with JournalWriter(tmp_path, 3, file_bytes=HEADER_BYTES + 10 * EVENT_BYTES) as writer:
+        firsts = [
+            writer.append(some(n, at)) for n, at in ((4, 0), (5, 4), (1, 9), (25, 10), (0, 35), (3, 35))
+        ]
+        assert firsts == [0, 4, 9, 10, 35, 35]
+        events = read_journals(tmp_path)  # while the last file is open
+    assert events["sequence"].tolist() == events["value"].tolist() == list(range(38))
+    assert set(events["shard"].tolist()) == {3}
+    assert len(list_journals(tmp_path)) == 3
+    with JournalWriter(tmp_path, 3) as writer:
+        assert writer.next_sequence == 38
+
+
+def test_a_torn_record_is_cut_and_told(tmp_path: Path) -> None:
+    """A tail of any length that is no whole record goes at the next start; everything before it stays."""
+    for torn in (1, 64, 127):
+        folder = tmp_path / str(torn)
+        with JournalWriter(folder, 0) as writer:
+            writer.append(some(7))
+        path = list_journals(folder)[0].path
+        with path.open("ab") as file:
+            file.write(b"\xff" * torn)
+        assert len(read_journals(folder)) == 7
+        told: list[str] = []
+        with JournalWriter(folder, 0, told=told.append) as writer:
+            assert writer.append(some(2, 7)) == 7
+        assert len(told) == 1
+        assert f"{torn} bytes" in told[0]
+        assert read_journals(folder)["value"].tolist() == list(range(9))
+
+
+def test_zeros_behind_the_last_record_are_cut(tmp_path: Path) -> None:
+    """A file that a power loss filled up with zeros ends where the sequence does."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(some(5))
+    path = list_journals(tmp_path)[0].path
+    os.truncate(path, path.stat().st_size + 4096)
+    told: list[str] = []
+    with JournalWriter(tmp_path, 0, told=told.append) as writer:
+        assert writer.next_sequence == 5
+    assert told
+    assert path.stat().st_size == HEADER_BYTES + 5 * EVENT_BYTES
+
+
+def test_one_writer_per_shard(tmp_path: Path) -> None:
+    """A second writer of a shard is refused in one line; another shard, or after close, is fine."""
+    with (
+        JournalWriter(tmp_path, 0),
+        JournalWriter(tmp_path, 1),
+        pytest.raises(HistoryError, match="another process writes shard 0"),
+    ):
+        JournalWriter(tmp_path, 0)
+    JournalWriter(tmp_path, 0).close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (b"GARBAGE!" + bytes(200), "is not a journal of Hopscope"),
+        (b"HOPSJRNL" + (99).to_bytes(4, "little") + bytes(200), "event layout 99"),
+        (b"HOPSJRNL", "is not a journal of Hopscope"),
+    ],
+)
+def test_foreign_and_other_files_are_refused(tmp_path: Path, damage: bytes, message: str) -> None:
+    """A foreign file or one of another version is named and left as it is, by writer and readers."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(some(1))
+    path = list_journals(tmp_path)[0].path
+    path.write_bytes(damage)
+    for use in (lambda: JournalWriter(tmp_path, 0), lambda: read_journals(tmp_path)):
+        with pytest.raises(HistoryError, match=message):
+            use()
+    assert path.read_bytes() == damage
+    path.rename(path.with_name("notes.journal"))
+    with pytest.raises(HistoryError, match="not named as a journal"):
+        read_journals(tmp_path)
+
+
+def test_a_file_of_zeros_holds_no_events(tmp_path: Path) -> None:
+    """A power loss may leave a named file without its header on disk: it is removed, not refused."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(some(1))
+    path = list_journals(tmp_path)[0].path
+    path.write_bytes(bytes(HEADER_BYTES))
+    JournalWriter(tmp_path, 0).close()
+    assert not path.exists()
+
+
+def test_a_partial_write_keeps_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes that stop anywhere: the torn record is cut, the rest follows, nobody sees half a record."""
+    writer = JournalWriter(tmp_path, 0, retry=lambda error, attempt: True)
+    real, lengths = os.pwrite, iter([1, 130, 127, 128 * 2 + 5, 64, 100_000])
+
+    def short(fd: int, block: memoryview, offset: int) -> int:
+        if len(block) == HEADER_BYTES and bytes(block[:4]) == b"HOPS":
+            return real(fd, block, offset)
+        done = real(fd, block[: next(lengths)], offset)
+        assert (os.fstat(fd).st_size - HEADER_BYTES - done) % EVENT_BYTES == 0  # cut back before
+        return done
+
+    monkeypatch.setattr(os, "pwrite", short)
+    writer.append(some(10))
+    monkeypatch.undo()
+    writer.close()
+    assert read_journals(tmp_path)["value"].tolist() == list(range(10))
+    assert writer.failed_writes == 3  # those that wrote no whole record
+
+
+def test_a_full_disk_without_retry_says_what_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JournalFull counts the events that stay; appending the rest later leaves no gap and nothing twice."""
+    writer = JournalWriter(tmp_path, 0)
+    writer.append(some(3))
+    real, calls = os.pwrite, iter([300, None])
+
+    def full(fd: int, block: memoryview, offset: int) -> int:
+        length = next(calls)
+        if length is None:
+            raise OSError(28, "No space left on device")
+        return real(fd, block[:length], offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    rest = some(10, 3)
+    with pytest.raises(JournalFull, match="No space left on device") as full_error:
+        writer.append(rest)
+    monkeypatch.undo()
+    assert full_error.value.written == 2
+    assert writer.next_sequence == 5
+    writer.append(rest[full_error.value.written :])
+    writer.close()
+    assert read_journals(tmp_path)["value"].tolist() == list(range(13))
+
+
+def test_backoff_counts_and_stops() -> None:
+    """The ready-made policy counts every failure and gives up when the program stops."""
+    failed: list[int] = []
+    again = backoff(lambda: failed.append(1), lambda: len(failed) >= 3, longest_seconds=0.01)
+    error = OSError(28, "full")
+    assert [again(error, attempt) for attempt in (1, 2, 3)] == [True, True, False]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    """A data folder that is a file: one line, no traceback of another kind."""
+    (tmp_path / "data").write_text("")
+    with pytest.raises(HistoryError, match="cannot be written"):
+        JournalWriter(tmp_path / "data", 0)
+
+
+def test_age_closes_a_file(tmp_path: Path) -> None:
+    """`tick` closes an old file, and the next event begins another."""
+    with JournalWriter(tmp_path, 0, file_seconds=0.0) as writer:
+        writer.append(some(1))
+        writer.tick()
+        writer.append(some(1, 1))
+    assert [journal.first for journal in list_journals(tmp_path)] == [0, 1]
