@@ -1,0 +1,169 @@
+"""The rooms joined in one process: frames → reports → events → journal → ring, with every step counted.
+
+A worker, `replay` and the library use the same pipeline.  Law 7: events are shown to others (the ring's cursor
+moves) only when the journal's `write()` has returned.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .config import Settings
+from .detect.records import EVENT, EVENT_VERSION, Kind
+from .history.journal import JournalWriter, Retry
+from .memory.region import Region, RegionError
+from .memory.ring import RingWriter, attach_ring, create_ring
+from .metrics import COUNTERS, INDEX
+from .wire.dialect import DIALECTS
+from .wire.reasons import Reason
+from .wire.records import FrameBatch, Records, ReportBatch
+
+COUNTERS_KIND = "counters"
+COUNTERS_VERSION = 1
+_REFUSED = np.array([INDEX[f"refused_reports_total.{reason.label}"] for reason in Reason if reason])
+_EVENTS = np.array([INDEX[f"events_total.{kind.label}"] for kind in Kind])
+
+
+class Pipeline:
+    """Decoder, detector, journal, ring and counters of one shard.
+
+    `data` is the data folder whose journal is written (none: nothing is kept), `regions` the folder of the mapped
+    tables, counters and ring (none: private memory).  Regions of a worker that died are continued.  `seen` is
+    called with every block of EVENT records once it is in the journal.  Raises HistoryError and RegionError.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        shard: int = 0,
+        data: Path | None = None,
+        regions: Path | None = None,
+        retry: Retry | None = None,
+        seen: Callable[[Records], object] | None = None,
+    ) -> None:
+        from .detect.detector import Detector
+
+        self.shard = shard
+        self.counters: npt.NDArray[np.uint64] = np.zeros(len(COUNTERS), np.uint64)
+        """uint64 [COUNTERS]; mapped where there is a folder of regions."""
+        self._ring: RingWriter | None = None
+        self._journal: JournalWriter | None = None
+        self._decoders: dict[str, Any] = {}
+        self._seen = seen
+        history = settings.history
+        if regions is not None:
+            self.counters = _counters(regions / f"worker-{shard}.counters")
+            self._ring = RingWriter(_ring(regions / f"worker-{shard}.events", history.ring_events))
+        if data is not None:
+            self._journal = JournalWriter(
+                data,
+                shard,
+                file_bytes=history.journal_file_bytes,
+                file_seconds=history.journal_file_seconds,
+                fsync_seconds=history.fsync_seconds,
+                retry=retry,
+            )
+        self.detector = Detector(settings.detect, regions, shard, self.counters)
+
+    def step(self, frames: FrameBatch, dialect: str = "spec") -> int:
+        """Take frames through all rooms; returns how many reports were accepted."""
+        begin = time.perf_counter_ns()
+        decoder = self._decoders.get(dialect)
+        if decoder is None:
+            from .wire.decode import Decoder
+
+            decoder = self._decoders[dialect] = Decoder(DIALECTS[dialect])
+        batch: ReportBatch = decoder.decode(frames)
+        decoded = time.perf_counter_ns()
+        accepted = self._count(frames, batch)
+        detect_ns, journal_ns = self._keep(self.detector.update(batch))
+        self._spent(decoded - begin, detect_ns, journal_ns)
+        return accepted
+
+    def tick(self, now_ns: int) -> None:
+        """Pushes, expiry, silent sources and the journal's age at `now_ns` (ns since the epoch)."""
+        detect_ns, journal_ns = self._keep(self.detector.tick(now_ns))
+        if self._journal is not None:
+            self._journal.tick()
+        self._spent(0, detect_ns, journal_ns)
+
+    def count(self, key: str, more: int) -> None:
+        """Add to a counter, by its key in `metrics.INDEX`."""
+        self.counters[INDEX[key]] += np.uint64(more)
+
+    def close(self) -> None:
+        """Close the journal: everything accepted is on disk."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    def _count(self, frames: FrameBatch, batch: ReportBatch) -> int:
+        reports = batch.reports
+        reasons = np.bincount(reports["reason"], minlength=len(Reason))
+        accepted = int(reasons[0])
+        self.count("frames_total", len(frames))
+        self.count("frame_bytes_total", int(frames.frames["length"].sum()))
+        self.count("other_frames_total", batch.other)
+        self.count("reports_total", accepted)
+        self.count("hops_total", int(reports["hop_count"].sum()))
+        self.counters[_REFUSED] += reasons[1 : len(Reason)].astype(np.uint64)
+        return accepted
+
+    def _keep(self, blocks: Iterable[Records]) -> tuple[int, int]:
+        """Journal, then ring; returns ns spent detecting and ns spent writing."""
+        detect_ns = journal_ns = 0
+        begin = time.perf_counter_ns()
+        for events in blocks:
+            found = time.perf_counter_ns()
+            detect_ns += found - begin
+            if len(events):
+                self._write(events)
+            begin = time.perf_counter_ns()
+            journal_ns += begin - found
+        return detect_ns + time.perf_counter_ns() - begin, journal_ns
+
+    def _write(self, events: Records) -> None:
+        if self._journal is not None:
+            before = self._journal.written_bytes
+            self._journal.append(events)
+            self.count("journal_bytes_total", self._journal.written_bytes - before)
+        if self._ring is not None:
+            self._ring.write(events)
+        kinds = np.bincount(events["kind"], minlength=int(max(Kind)) + 1)
+        self.counters[_EVENTS] += kinds[[int(kind) for kind in Kind]].astype(np.uint64)
+        if self._seen is not None:
+            self._seen(events)
+
+    def _spent(self, decode_ns: int, detect_ns: int, journal_ns: int) -> None:
+        self.count("busy_decode_ns_total", decode_ns)
+        self.count("busy_detect_ns_total", detect_ns)
+        self.count("busy_journal_ns_total", journal_ns)
+        self.count("busy_ns_total", decode_ns + detect_ns + journal_ns)
+
+
+def _counters(path: Path) -> npt.NDArray[np.uint64]:
+    arrays = {"counters": (np.dtype(np.uint64), len(COUNTERS))}
+    try:
+        region = Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION, writable=True)
+        if region.shape() == arrays:
+            return region["counters"]
+    except RegionError:
+        pass  # none yet, or one of another version
+    return Region.create(path, COUNTERS_KIND, COUNTERS_VERSION, arrays)["counters"]
+
+
+def _ring(path: Path, capacity: int) -> Region:
+    try:
+        region = attach_ring(path, EVENT_VERSION, writable=True)
+        if len(region["records"]) == capacity:
+            return region
+    except RegionError:
+        pass
+    return create_ring(path, EVENT, capacity, EVENT_VERSION)
