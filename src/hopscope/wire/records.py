@@ -23,6 +23,7 @@ class Link(IntEnum):
     RAW_IP = 101
     LINUX_SLL = 113
     LINUX_SLL2 = 20  # libpcap 276 does not fit 8 bits
+    OTHER = 254  # any other link type of a capture file: no report is looked for
     UDP_PAYLOAD = 255
 
 
