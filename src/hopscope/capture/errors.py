@@ -1,0 +1,43 @@
+"""What can be wrong with a source of frames, told in one line."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ..errors import HopscopeError
+
+
+class CaptureError(HopscopeError):
+    """A source or sink of frames that cannot be used: what is wrong and what to do."""
+
+
+class Damage(Enum):
+    """Why a capture file could not be read, or not to its end. The value is what the line says."""
+
+    UNREADABLE = "cannot be read"
+    EMPTY = "is empty"
+    NOT_A_CAPTURE = "is neither pcap nor pcapng"
+    TRUNCATED = "is cut in the middle of a record"
+    BAD_LENGTH = "has a record with an impossible length"
+    BAD_INTERFACE = "has a packet of an interface that it does not describe"
+    BAD_COMPRESSION = "has damaged gzip compression"
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as counted."""
+        return self.name.lower()
+
+
+class PcapError(CaptureError):
+    """A capture file that is damaged or no capture file; frames before the damage have been delivered."""
+
+    def __init__(
+        self, name: str, damage: Damage, *, packets: int = 0, offset: int = 0, detail: str = ""
+    ) -> None:
+        after = f" after packet {packets - 1}, byte {offset}" if packets else ""
+        super().__init__(f"{name}: {damage.value}{after}{f' ({detail})' if detail else ''}")
+        self.damage = damage
+        self.packets = packets
+        """Frames that were delivered before."""
+        self.offset = offset
+        """Where the damaged record begins, in bytes of the (uncompressed) file."""
