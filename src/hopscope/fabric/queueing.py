@@ -1,0 +1,175 @@
+"""Exact FIFO queueing of a fabric, in time windows whose state carries over: step by step, for ever.
+
+A port serves packets in order of arrival at its link's rate, behind a pipeline of constant delay and with a finite
+buffer that drops at its tail.  Switches store and forward: a packet arrives when its last bit has.  A window's
+result does not depend on where windows begin and end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..wire.records import Records
+from .records import FLOW, PACKET, PORT_STATE, PS, PS_NS, REPORT_STAGE, STAGES, TRACE
+from .topology import Topology
+
+MAX_WINDOW = 1 << 40
+"""Longest window, ps: a sort key has 40 bits for the time in it."""
+MAX_PACKETS = 1 << 24
+"""Packets that may be in the network at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkModel:
+    """What every port of a fabric has in common."""
+
+    buffer_bytes: int = 1_500_000
+    """Bytes that a port's queue holds, on the wire; what comes on top is dropped."""
+    pipeline_ns: int = 800
+    """From a packet's arrival in a switch to its queue."""
+    propagation_ns: int = 500
+    """Delay of every cable."""
+
+
+@dataclass(slots=True)
+class Departures:
+    """What a window reports, in order of time: packets with INT that reached the sink, and packets dropped."""
+
+    packets: Records
+    """PACKET [reports]: copies."""
+    traces: Records
+    """TRACE [reports, STAGES]: what the hops wrote; nothing meaningful where `packets.trace` is -1."""
+    delivered: int = 0
+    """Packets that left the network in this window, with INT or without."""
+    dropped: int = 0
+
+
+class Network:
+    """All ports of a topology and the packets between them."""
+
+    def __init__(self, topology: Topology, link: LinkModel = LinkModel()) -> None:  # noqa: B008 - frozen
+        from . import queueing_kernel
+
+        self._kernel = queueing_kernel
+        self.topology = topology
+        self.ports = port_states(topology, link)
+        """PORT_STATE [ports]: faults change it, readers take counters from it."""
+        self._members, self._group_at = _groups(topology, self.ports)
+        self._packets = np.zeros(8192, PACKET)
+        self._count = 0
+        self._keys = np.zeros(8192, np.uint64)
+        self._traces = np.zeros(1024 * STAGES, TRACE)
+        self._free = np.arange(1024, dtype=np.int64)
+        self._free_count = 1024
+        self.now = 0
+        """End of the last window, ps."""
+        self.emitted = 0
+        """Packets sent by hosts."""
+        self.delivered = 0
+        self.dropped = 0
+        self.hops = 0
+        """Packets served by ports, network cards included: what a rate of simulation is measured in."""
+
+    @property
+    def underway(self) -> int:
+        """Packets in the network."""
+        return self._count
+
+    def step(self, flows: Records, until: int, sample: float = 1.0) -> Departures:
+        """Advance to `until` (ps): hosts send their flows' packets, ports serve them; returns what is reported.
+
+        `sample` is the share of a tracked flow's packets that carry INT.  ValueError: the window is longer than
+        MAX_WINDOW.  MemoryError: more than MAX_PACKETS packets are in the network.
+        """
+        if not 0 < until - self.now <= MAX_WINDOW:
+            raise ValueError(f"a window is from 1 to {MAX_WINDOW} ps long, not {until - self.now}")
+        self._emit(flows, until, sample)
+        kernel = self._kernel
+        for stage in range(STAGES):
+            keys = self._arrivals(stage, until)
+            kernel.serve(self._packets, keys, stage, self.ports, self._members, self._group_at, self._traces)
+            self.hops += len(keys)
+        return self._report(flows, until)
+
+    def _emit(self, flows: Records, until: int, sample: float) -> None:
+        before = self._count
+        while True:
+            if self._free_count < 512:
+                self._more_traces()
+            self._count, self._free_count, full = self._kernel.emit(
+                flows, until, sample, self._packets, self._count, self._free, self._free_count
+            )
+            if full < 0:
+                break
+            if self._count >= MAX_PACKETS:
+                raise MemoryError(f"more than {MAX_PACKETS:,} packets in the network: lower the load or the window")
+            self._packets = np.concatenate([self._packets, np.zeros(len(self._packets), PACKET)])
+            self._keys = np.zeros(len(self._packets), np.uint64)
+        self.emitted += self._count - before
+
+    def _more_traces(self) -> None:
+        """Double the trace block; the rows in use keep their numbers."""
+        slots = len(self._free)
+        free = np.zeros(2 * slots, np.int64)
+        free[: self._free_count] = self._free[: self._free_count]
+        free[self._free_count : self._free_count + slots] = np.arange(slots, 2 * slots)
+        self._free, self._free_count = free, self._free_count + slots
+        self._traces = np.concatenate([self._traces, np.zeros(slots * STAGES, TRACE)])
+
+    def _arrivals(self, stage: int, until: int) -> npt.NDArray[np.uint64]:
+        """Sort keys of what arrives at a stage in this window, in order of time."""
+        count = self._kernel.arrivals(self._packets, self._count, stage, self.now, until, self._keys)
+        keys = self._keys[:count]
+        keys.sort()
+        self._kernel.settle_ties(self._packets, keys)
+        return keys
+
+    def _report(self, flows: Records, until: int) -> Departures:
+        keys = self._arrivals(REPORT_STAGE, until)
+        rows = np.zeros(len(keys), np.int64)
+        rows = rows[: self._kernel.reportable(self._packets, keys, rows)]
+        packets = self._packets[rows]
+        traces = self._traces.reshape(-1, STAGES)[packets["trace"]]
+        self._count, self._free_count, delivered, dropped = self._kernel.retire(
+            self._packets, self._count, until, flows, self._free, self._free_count
+        )
+        self.delivered += delivered
+        self.dropped += dropped
+        self.now = until
+        return Departures(packets, traces, delivered, dropped)
+
+
+def port_states(topology: Topology, link: LinkModel) -> Records:
+    """PORT_STATE [ports] of an idle fabric; hosts' network cards have endless buffers and no pipeline."""
+    ports = topology.ports
+    state = np.zeros(len(ports), PORT_STATE)
+    if np.any(8 * PS % ports["rate"]):
+        raise ValueError("a link rate must divide 8·10^12 bit/s: a byte takes a whole number of ps")
+    state["ps_per_byte"] = 8 * PS // ports["rate"]
+    state["pipeline"] = link.pipeline_ns * PS_NS
+    state["propagation"] = link.propagation_ns * PS_NS
+    state["buffer"] = link.buffer_bytes
+    state["stage"] = ports["stage"]
+    state["group"] = ports["switch"] * 2 + ports["buffer_id"]
+    cards = ports["switch"] < 0
+    state["pipeline"][cards] = 0
+    state["buffer"][cards] = 1 << 62
+    state["group"][cards] = -1
+    return state
+
+
+def _groups(topology: Topology, state: Records) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Ports that share a buffer: port rows by group, and where each group begins [groups + 1]."""
+    group = state["group"]
+    rows = np.nonzero(group >= 0)[0]
+    members = rows[np.argsort(group[rows], kind="stable")].astype(np.int32)
+    begins = np.searchsorted(group[members], np.arange(2 * len(topology.switches) + 1)).astype(np.int32)
+    return members, begins
+
+
+def flow_table(rows: int) -> Records:
+    """An empty flow table."""
+    return np.zeros(rows, FLOW)

@@ -1,0 +1,229 @@
+"""Compiled loops of the fabric: flows send packets, ports serve them in order, the pool is compacted.
+
+A port is a FIFO recurrence: ``start = max(ready, free); free = start + service``.  Since packets pass through
+stages in one direction, serving all arrivals of a stage in order of time, stage after stage, is exact.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..jit import U64, kernel, mix64
+
+STAGES = 6
+WIRE_OVERHEAD = 38
+"""Bytes on the wire besides the IP packet: Ethernet header 14, FCS 4, preamble 8, gap 12."""
+INTERVAL_PS = 10_000_000_000
+"""Interval in which link utilisation is measured: 10 ms."""
+ROW_BITS = 24
+"""Bits of a sort key that hold the packet's row; the others hold its time in the window."""
+TAIL_DROP = 71
+PORT_FAULT = 200
+
+
+@kernel
+def uniform(serial, index, salt):
+    """A number in (0, 1] that depends on the flow, the packet and the salt only."""
+    bits = mix64(mix64(U64(serial) * U64(0x9E3779B97F4A7C15) + U64(salt)) + U64(index))
+    return (float(bits >> U64(11)) + 1.0) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def next_gap(flow, payload):
+    """Time from this packet of a flow to its next, ps: its rate, with exponential gaps where it is `random`."""
+    gap = flow.ps_per_byte * payload
+    if flow.random == 1:
+        gap *= -math.log(uniform(flow.serial, flow.sent, U64(1)))
+    return max(1, int(gap))
+
+
+@kernel
+def next_send(flow, payload):
+    """When a flow sends again after a packet with this payload, ps; a bursty one waits for its next period."""
+    if flow.period > 0:
+        flow.burst_sent += payload
+        if flow.burst_sent >= flow.burst:
+            flow.burst_sent = 0
+            flow.burst_start += flow.period
+            return flow.burst_start
+    return flow.next + next_gap(flow, payload)
+
+
+@kernel
+def emit(flows, until, sample, packets, count, traces_free, free_count):
+    """Send what every flow has to send before `until`; (packets, free traces, flow row where the pool was full or -1).
+
+    `sample` is the share of a tracked flow's packets that carry INT, from 0 to 1.
+    """
+    limit = len(packets)
+    for row in range(len(flows)):
+        flow = flows[row]
+        if flow.active == 0:
+            continue
+        while flow.next < until:
+            if count == limit:
+                return count, free_count, row
+            payload = min(flow.remaining, 0 + flow.payload)
+            packet = packets[count]
+            packet.time = flow.next
+            packet.number = (flow.serial << U64(32)) | flow.sent
+            packet.flow = row
+            packet.size = payload + flow.headers
+            packet.stage = 0
+            packet.drop_reason = 0
+            packet.trace = -1
+            for stage in range(STAGES):
+                packet.path[stage] = flow.path[stage]
+            if flow.tracked == 1 and free_count > 0 and uniform(flow.serial, flow.sent, U64(2)) <= sample:
+                free_count -= 1
+                packet.trace = traces_free[free_count]
+            count += 1
+            flow.pending += 1
+            flow.remaining -= payload
+            flow.next = next_send(flow, payload)
+            flow.sent += U64(1)
+            if flow.remaining <= 0:
+                flow.active = 0
+                break
+    return count, free_count, -1
+
+
+@kernel
+def arrivals(packets, count, stage, start, until, keys):
+    """Sort keys of the packets at `stage` with a time before `until`: time since `start`, then row; returns how many."""
+    n = 0
+    for row in range(count):
+        packet = packets[row]
+        if packet.stage == stage and packet.time < until:
+            keys[n] = (U64(packet.time - start) << U64(ROW_BITS)) | U64(row)
+            n += 1
+    return n
+
+
+@kernel
+def settle_ties(packets, keys):
+    """Order packets of the same ps by number, in sorted keys: results do not depend on where they are in the pool."""
+    mask = (U64(1) << U64(ROW_BITS)) - U64(1)
+    for i in range(1, len(keys)):
+        at = i
+        key = keys[i]
+        while at > 0 and (keys[at - 1] >> U64(ROW_BITS)) == (key >> U64(ROW_BITS)):
+            if packets[keys[at - 1] & mask].number < packets[key & mask].number:
+                break
+            keys[at] = keys[at - 1]
+            at -= 1
+        keys[at] = key
+
+
+@kernel
+def measure(port, start, service):
+    """Count a packet's sending time in its interval, and keep the last complete interval's share, per mille."""
+    interval = start // INTERVAL_PS
+    if interval != port.interval:
+        port.utilization = min(1000, port.busy * 1000 // INTERVAL_PS) if interval == port.interval + 1 else 0
+        port.interval = interval
+        port.busy = 0
+    port.busy += service
+
+
+@kernel
+def shared_bytes(ports, members, first, last, at):
+    """Bytes in the queues of the ports that share a buffer, at a time."""
+    total = 0
+    for m in range(first, last):
+        port = ports[members[m]]
+        total += max(0, port.free - at) // port.ps_per_byte
+    return total
+
+
+@kernel
+def refusal(port, packet, queued):
+    """Why a port drops a packet: reason, 0 for none."""
+    if port.loss > 0 and (mix64(packet.number + U64(0x5851F42D4C957F2D)) >> U64(32)) < U64(port.loss):
+        return PORT_FAULT
+    if queued + packet.size + WIRE_OVERHEAD > port.buffer:
+        return TAIL_DROP
+    return 0
+
+
+@kernel
+def serve_one(ports, members, group_at, traces, packet, stage):
+    """Pass one packet through the port of its stage: it is dropped, or arrives at its next stage."""
+    index = packet.path[stage]
+    port = ports[index]
+    port.ready = max(port.ready, packet.time + port.pipeline + port.slow)
+    start = max(port.ready, port.free)
+    queued = (start - port.ready + port.ps_per_byte - 1) // port.ps_per_byte
+    reason = refusal(port, packet, queued)
+    if reason != 0:
+        port.dropped += U64(1)
+        packet.drop_reason = reason
+        packet.drop_stage = stage
+        packet.stage = STAGES
+        packet.time = port.ready
+        return
+    port.highest = max(port.highest, queued + packet.size + WIRE_OVERHEAD)
+    service = (packet.size + WIRE_OVERHEAD) * port.ps_per_byte
+    measure(port, start, service)
+    if packet.trace >= 0:
+        hop = traces[packet.trace * STAGES + stage]
+        hop.ingress = packet.time
+        hop.egress = start
+        hop.occupancy = queued
+        hop.utilization = port.utilization
+        hop.buffer = 0
+        if port.group >= 0:
+            hop.buffer = shared_bytes(ports, members, group_at[port.group], group_at[port.group + 1], port.ready)
+    port.free = start + service
+    port.packets += U64(1)
+    port.bytes += U64(packet.size)
+    stage += 1
+    while stage < STAGES and packet.path[stage] < 0:
+        stage += 1
+    packet.stage = stage
+    packet.time = start if stage == STAGES else start + service + port.propagation
+
+
+@kernel
+def serve(packets, keys, stage, ports, members, group_at, traces):
+    """Serve the arrivals of one stage, in order of time."""
+    mask = (U64(1) << U64(ROW_BITS)) - U64(1)
+    for i in range(len(keys)):
+        serve_one(ports, members, group_at, traces, packets[keys[i] & mask], stage)
+
+
+@kernel
+def retire(packets, count, until, flows, traces_free, free_count):
+    """Drop from the pool what has been reported; (packets that stay, free traces, delivered, dropped)."""
+    kept = 0
+    delivered = 0
+    dropped = 0
+    for row in range(count):
+        packet = packets[row]
+        if packet.stage == STAGES and packet.time < until:
+            flows[packet.flow].pending -= 1
+            if packet.trace >= 0:
+                traces_free[free_count] = packet.trace
+                free_count += 1
+            if packet.drop_reason != 0:
+                dropped += 1
+            else:
+                delivered += 1
+        else:
+            if kept != row:
+                packets[kept] = packets[row]
+            kept += 1
+    return kept, free_count, delivered, dropped
+
+
+@kernel
+def reportable(packets, keys, out):
+    """Rows of the sorted packets at REPORT_STAGE that are reported: carried INT, or dropped; returns how many."""
+    mask = (U64(1) << U64(ROW_BITS)) - U64(1)
+    n = 0
+    for i in range(len(keys)):
+        row = keys[i] & mask
+        if packets[row].trace >= 0 or packets[row].drop_reason != 0:
+            out[n] = row
+            n += 1
+    return n
