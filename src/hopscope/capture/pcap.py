@@ -1,4 +1,4 @@
-"""Capture files in and out: pcap and pcapng, µs and ns, either byte order, gzip, standard input and output."""
+"""Capture files in and out: pcap and pcapng, µs and ns, either byte order, gzip, standard streams."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
 class Reader:
     """Batches of a capture file; `damage` says afterwards whether and how the file ended early.
 
-    Files are read in chunks, not mapped: one way for files, pipes and gzip, memory does not grow with the file,
-    and a file that shrinks meanwhile is cut instead of a SIGBUS.  A chunk that comes late (a pipe) is delivered
-    as it comes.
+    Files are read in chunks, not mapped: one way for files, pipes and gzip, memory that does not grow with
+    the file, and a file that shrinks meanwhile is cut instead of a SIGBUS.  (Mapped, a frame of 200 bytes
+    costs 8 ns instead of 25.)  What comes through a pipe is delivered as it comes.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Reader:
             if source == "-":
                 self._file: BinaryIO = sys.stdin.buffer
             elif isinstance(source, str | Path):
-                self._file = Path(source).open("rb", buffering=0)  # type: ignore[assignment]  # noqa: SIM115
+                self._file = Path(source).open("rb", buffering=0)  # noqa: SIM115
                 self._closes.append(self._file)
             else:
                 self._file = source
@@ -138,7 +138,7 @@ class Reader:
     def _more(self) -> bool:
         """Read on behind the bytes at hand; False at the end of the file, or where it cannot be read on."""
         try:
-            got = _read_once(self._file, memoryview(self._arena)[self._end :])
+            got = _read_once(self._file, self._arena.data[self._end :])
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self._stop(Damage.BAD_COMPRESSION, str(error).rstrip("."))
             return False
@@ -177,7 +177,7 @@ class Reader:
                 yield FrameBatch(arena, frames[:count], first)
             length = 0
             if status == Walk.SECTION:
-                length, status = read_section(memoryview(self._arena), self._at, self._end, self._shape)
+                length, status = read_section(self._arena.data, self._at, self._end, self._shape)
                 if status == Walk.SECTION:
                     self._at += length
             if status in (Walk.BAD_LENGTH, Walk.BAD_INTERFACE):
@@ -190,7 +190,7 @@ class Reader:
                     return None
 
     def _record_length(self) -> int:
-        """Bytes of the record at hand, whose lengths the walk has found possible; 0 where its header is cut."""
+        """Bytes of the record at hand, which the walk has found possible; 0 where its header is cut."""
         order = "big" if self._shape.big else "little"
         if self._shape.pcapng:
             start, least, extra = self._at + 4, 8, 0
@@ -203,7 +203,7 @@ class Reader:
     def _walk(self, frames: Records) -> tuple[int, int, Walk]:
         compiled = self._compiled if self._compiled is not None else self._passed >= COMPILE_AFTER
         if not compiled:
-            return walk_plain(memoryview(self._arena), self._at, self._end, self._shape, frames)
+            return walk_plain(self._arena.data, self._at, self._end, self._shape, frames)
         from ..jit import readonly
         from .pcap_kernel import walk_pcap, walk_pcapng
 

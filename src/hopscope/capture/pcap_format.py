@@ -79,7 +79,7 @@ def pcap_shape(header: bytes) -> Shape | None:
 
 
 def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Walk]:
-    """Read the section header or interface description at `at`: its length, and MORE, SECTION or BAD_LENGTH."""
+    """Read the section or interface block at `at`: its length, and MORE, SECTION or BAD_LENGTH."""
     if bytes(buf[at : at + 4]) == SECTION_MAGIC:
         if end - at < 12:
             return 0, Walk.MORE

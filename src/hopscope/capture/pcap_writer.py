@@ -22,8 +22,8 @@ _SNAP_LENGTH = 262_144
 class Writer:
     """Writes batches to a file (`-`: standard output): pcapng where the path ends so, else pcap.
 
-    A pcap holds one `link`; a frame of another is refused.  A pcapng gets an interface for each link.  Payloads
-    of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with headers made up for them.
+    A pcap holds one `link`; a frame of another is refused.  A pcapng gets an interface for each link.
+    Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with made-up headers.
     """
 
     def __init__(
@@ -76,26 +76,24 @@ class Writer:
         foreign = frames["link"][frames["link"] != self._link]
         if len(foreign):
             raise CaptureError(
-                f"{self.name}: a pcap of {self._link.name} frames cannot hold frames of link type {foreign[0]};"
-                " write a .pcapng"
+                f"{self.name}: a pcap of {self._link.name} frames cannot hold one of link type"
+                f" {foreign[0]}; write a .pcapng"
             )
         heads = np.empty((len(frames), 4), "<u4")
         heads[:, 0] = frames["time_ns"] // 1_000_000_000
         heads[:, 1] = frames["time_ns"] % 1_000_000_000 // self._tick
         heads[:, 2] = frames["length"]
         heads[:, 3] = np.maximum(frames["wire_length"], frames["length"])
-        head, arena = memoryview(heads.tobytes()), memoryview(batch.arena)
+        head, arena = memoryview(heads.tobytes()), batch.arena.data
         parts: list[memoryview] = []
-        for i, (offset, length) in enumerate(
-            zip(frames["offset"].tolist(), frames["length"].tolist(), strict=True)
-        ):
+        for i, (offset, length) in enumerate(frames[["offset", "length"]].tolist()):
             parts.append(head[16 * i : 16 * i + 16])
             parts.append(arena[offset : offset + length])
         return b"".join(parts)
 
     def _enhanced(self, batch: FrameBatch) -> bytes:
         parts: list[bytes | memoryview] = []
-        arena = memoryview(batch.arena)
+        arena = batch.arena.data
         for row in batch.frames:
             link, length, ticks = int(row["link"]), int(row["length"]), int(row["time_ns"]) // self._tick
             if link not in self._interfaces:

@@ -1,4 +1,4 @@
-"""Ethernet, IP and UDP headers made up for payloads that came from a UDP socket, so that a pcap can hold them."""
+"""Headers made up for payloads of a UDP socket, so that a capture file can hold them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _MAX_V4, _MAX_V6 = 65_507, 65_527
 def udp_frames(batch: FrameBatch) -> FrameBatch:
     """A copy of `batch` in which payloads (Link.UDP_PAYLOAD) have Ethernet, IP and UDP headers; others stay.
 
-    The source address and the destination port are the frame's; what a socket does not know is 0 (source port,
-    MAC addresses) or loopback (destination address).  The IPv4 header checksum is right; the UDP checksum is 0,
-    none, also over IPv6 (RFC 6935).  A payload that is too long for UDP is cut as by a snap length.
+    The source address and the destination port are the frame's; what a socket does not know is 0 (source
+    port, MAC addresses) or loopback (destination address).  The IPv4 header checksum is right; the UDP
+    checksum is 0, none, also over IPv6 (RFC 6935).  A payload too long for UDP is cut as by a snap length.
     """
     frames = batch.frames
     out = frames.copy()
@@ -28,11 +28,14 @@ def udp_frames(batch: FrameBatch) -> FrameBatch:
     ends = np.cumsum(out["length"].astype(np.uint64))
     out["offset"] = ends - out["length"]
     arena = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    source, offsets = frames["offset"].tolist(), out["offset"].tolist()
-    for i, (start, length, skip) in enumerate(
-        zip(source, out["length"].tolist(), header.tolist(), strict=True)
-    ):
-        at = offsets[i]
+    places = zip(
+        frames["offset"].tolist(),
+        out["offset"].tolist(),
+        out["length"].tolist(),
+        header.tolist(),
+        strict=True,
+    )
+    for i, (start, at, length, skip) in enumerate(places):
         if skip:
             head = _v4(out[i], length - 14) if v4[i] else _v6(out[i], length - 14)
             arena[at : at + skip] = np.frombuffer(head, np.uint8)
