@@ -74,8 +74,8 @@ def settings() -> str:
     from hopscope.config import Settings
 
     return (
-        "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an environment "
-        "variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. Flags win over the environment, the "
+        "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an "
+        "environment variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. Flags win over the environment, the "
         "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`). "
         "An unknown key stops the start.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
@@ -124,8 +124,8 @@ def refusals() -> str:
     from hopscope.wire import reasons
 
     return (
-        "# Refusals\n\nA frame on a report port that cannot be read is refused, with one of these reasons, and "
-        "the header that was being read. The same names are in `hopscope decode`, in `/metrics` "
+        "# Refusals\n\nA frame on a report port that cannot be read is refused, with one of these reasons, "
+        "and the header that was being read. The same names are in `hopscope decode`, in `/metrics` "
         '(`hopscope_refused_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
         + _enum_table(reasons.Reason, reasons)
         + "\n## Places\n\n"
@@ -162,8 +162,8 @@ def events() -> str:
         + "\n## Metrics\n\n"
         + _enum_table(records.Metric, records)
         + f"\n## The record\n\nRings, journals and segments hold this record: {records.EVENT.itemsize} "
-        f"bytes, little-endian, version {records.EVENT_VERSION}. Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n"
-        + _record_table(records, "EVENT")
+        f"bytes, little-endian, version {records.EVENT_VERSION}. "
+        "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n" + _record_table(records, "EVENT")
     )
 
 
@@ -173,7 +173,7 @@ def records() -> str:
     from hopscope.wire import records as wire
 
     parts = [
-        "# Records\n\nFixed-width records, little-endian, as the library returns them and regions hold them.\n"
+        "# Records\n\nFixed-width records, little-endian, as the library gives them and regions hold them.\n"
     ]
     for module, names in (
         (wire, ("FRAME", "REPORT", "HOP")),
