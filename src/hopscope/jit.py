@@ -44,9 +44,10 @@ def cache_folder() -> Path:
 os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
 
 import numba  # noqa: E402, TID251 - after the cache folder is set; the one permitted import
+from llvmlite import ir  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402, TID251
 
-numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # for a process that had imported Numba before us
+numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # type: ignore[attr-defined,unused-ignore]  # for a process that had imported Numba before us
 
 U8 = np.uint8
 U16 = np.uint16
@@ -61,7 +62,14 @@ def kernel(function: F) -> F:
     """Compile `function` on first use: no Python objects, GIL released, C semantics for errors, cached."""
     dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
     compiled.append(dispatcher)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
+
+
+def inlined(function: F) -> F:
+    """A `kernel` that is always inlined: for a hot step whose arrays would cost a call dearly."""
+    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=True)(function)
+    compiled.append(dispatcher)
+    return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -121,3 +129,36 @@ def fence(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return numba.types.void(), codegen
+
+
+@intrinsic  # type: ignore[misc,unused-ignore]
+def order(typingctx: Any) -> Any:
+    """Release fence: earlier reads and writes before later writes. On x86 an order, no instruction."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("release")
+        return context.get_dummy_value()
+
+    return numba.types.void(), codegen
+
+
+@intrinsic  # type: ignore[misc,unused-ignore]
+def prefetch(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
+    """Ask for the cache line at `offset` bytes into item `index` of a 1-D array; any address is harmless."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, args[0])
+        i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+        at = builder.mul(args[1], ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(kind.dtype))))
+        base = builder.bitcast(view.data, i8.as_pointer())
+        line = builder.gep(base, [builder.add(at, args[2])])
+        touch = builder.module.declare_intrinsic(
+            "llvm.prefetch",
+            [i8.as_pointer()],
+            ir.FunctionType(ir.VoidType(), [i8.as_pointer(), i32, i32, i32]),
+        )
+        builder.call(touch, [line, ir.Constant(i32, 1), ir.Constant(i32, 3), ir.Constant(i32, 1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(array, numba.types.uint64, numba.types.uint64), codegen
