@@ -1,0 +1,72 @@
+"""A position in the bytes of one frame: what every `pull_x` reads from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .errors import WireError
+from .layout import Header
+from .reasons import Place, Reason
+
+
+class Buffer:
+    """Bytes between `at` and `end`; `limit` is nearer where a header says that less belongs to it.
+
+    Reading past `end` is `truncated`; reading past `limit` bytes that are there is `bad_length`.
+    """
+
+    __slots__ = ("at", "end", "limit", "raw")
+
+    def __init__(self, raw: bytes, at: int = 0, end: int | None = None) -> None:
+        self.raw = raw
+        self.at = at
+        self.end = len(raw) if end is None else end
+        self.limit = self.end
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still be read."""
+        return max(self.limit - self.at, 0)
+
+    def need(self, size: int, place: Place, name: str) -> None:
+        """Raise WireError unless `size` bytes may be read here."""
+        if self.at + size > self.end:
+            left = max(self.end - self.at, 0)
+            raise WireError(Reason.TRUNCATED, place, self.at, f"{name} needs {size} bytes, {left} are left")
+        if self.at + size > self.limit:
+            raise WireError(
+                Reason.BAD_LENGTH,
+                place,
+                self.at,
+                f"{name} needs {size} bytes, the IP length leaves {self.left}",
+            )
+
+    def peek(self, header: Header, place: Place) -> dict[str, int]:
+        """The fields of `header` at this position."""
+        self.need(header.size, place, header.name)
+        number = int.from_bytes(self.raw[self.at : self.at + header.size], "big")
+        return {name: number >> shift & mask for name, shift, mask in header.shifts}
+
+    def pull(self, header: Header, place: Place) -> dict[str, int]:
+        """The fields of `header`, and move behind it."""
+        fields = self.peek(header, place)
+        self.at += header.size
+        return fields
+
+    def skip(self, size: int, place: Place, name: str) -> int:
+        """Move `size` bytes on; returns where they begin."""
+        self.need(size, place, name)
+        start = self.at
+        self.at += size
+        return start
+
+
+def push(out: bytearray, header: Header, values: Mapping[str, int]) -> None:
+    """Append `header` with these fields, others 0; ValueError where a value is wider than its field."""
+    number = 0
+    for name, shift, mask in header.shifts:
+        value = values.get(name, 0)
+        if not 0 <= value <= mask:
+            raise ValueError(f"{header.name}: {name} {value} is not in 0..{mask}")
+        number |= value << shift
+    out += number.to_bytes(header.size, "big")

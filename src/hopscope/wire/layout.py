@@ -1,0 +1,280 @@
+"""Every field of every header, declared once: scalar codecs, kernels, reference tables and dissectors read it.
+
+A header is a table of (name, bits, unit, doc) rows in wire order; the bit offset follows from the rows before.
+Bit 0 is the most significant bit of the first byte, everything is big-endian, and a word is 4 bytes.
+Metadata (hop fields and a report's own) are tables of `Item`: what the bit of an instruction bitmap stands for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: `at` is its bit offset in the header, `bits` its width."""
+
+    name: str
+    at: int
+    bits: int
+    unit: str
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A fixed header: its fields in wire order, and the section of the document that defines it."""
+
+    name: str
+    spec: str
+    fields: tuple[Field, ...]
+    size: int
+    """Bytes."""
+    shifts: tuple[tuple[str, int, int], ...]
+    """(name, right shift of the whole header as one number, mask) of every field that is not reserved."""
+
+    def field(self, name: str) -> Field:
+        """The field of this name; KeyError where there is none."""
+        for one in self.fields:
+            if one.name == name:
+                return one
+        raise KeyError(f"{self.name} has no field {name}")
+
+    def word(self, name: str) -> tuple[int, int, int]:
+        """(byte offset of the 32-bit word that holds the field, right shift, mask): how a kernel reads it."""
+        one = self.field(name)
+        byte = one.at // 32 * 4
+        return byte, 32 - (one.at - byte * 8) - one.bits, (1 << one.bits) - 1
+
+
+Row = tuple[str, int] | tuple[str, int, str] | tuple[str, int, str, str]
+RESERVED = "reserved"
+
+
+def header(name: str, spec: str, *rows: Row) -> Header:
+    """A header from its rows: (name, bits[, unit[, doc]]); `reserved` may come more than once."""
+    fields: list[Field] = []
+    at = 0
+    for row in rows:
+        unit = row[2] if len(row) > 2 else ""
+        doc = row[3] if len(row) > 3 else ""
+        fields.append(Field(row[0], at, row[1], unit, doc))
+        at += row[1]
+    if at % 8:
+        raise ValueError(f"{name} is {at} bits long")
+    shifts = tuple((f.name, at - f.at - f.bits, (1 << f.bits) - 1) for f in fields if f.name != RESERVED)
+    return Header(name, spec, tuple(fields), at // 8, shifts)
+
+
+# ------------------------------------------------------------------------------------- Ethernet, IP, UDP, TCP
+
+ETHERNET = header(
+    "Ethernet",
+    "IEEE 802.3",
+    ("destination", 48),
+    ("source", 48),
+    ("type", 16, "", "EtherType of what follows"),
+)
+VLAN = header(
+    "VLAN tag",
+    "IEEE 802.1Q",
+    ("priority", 3),
+    ("drop_eligible", 1),
+    ("vlan", 12),
+    ("type", 16, "", "EtherType of what follows"),
+)
+SLL = header(
+    "Linux cooked capture", "LINKTYPE_LINUX_SLL",
+    ("packet_type", 16), ("arp_type", 16), ("address_length", 16), ("address", 64), ("type", 16),
+)  # fmt: skip
+SLL2 = header(
+    "Linux cooked capture 2", "LINKTYPE_LINUX_SLL2",
+    ("type", 16), ("reserved", 16), ("interface", 32), ("arp_type", 16), ("packet_type", 8), ("address_length", 8),
+    ("address", 64),
+)  # fmt: skip
+IPV4 = header(
+    "IPv4", "RFC 791 3.1",
+    ("version", 4), ("header_words", 4, "words"), ("dscp", 6), ("ecn", 2), ("total_length", 16, "bytes"),
+    ("identification", 16), ("reserved", 1), ("dont_fragment", 1), ("more_fragments", 1), ("fragment_offset", 13, "8 bytes"),
+    ("ttl", 8), ("protocol", 8), ("checksum", 16), ("source", 32), ("destination", 32),
+)  # fmt: skip
+IPV6 = header(
+    "IPv6", "RFC 8200 3",
+    ("version", 4), ("dscp", 6), ("ecn", 2), ("flow_label", 20), ("payload_length", 16, "bytes"), ("next_header", 8),
+    ("hop_limit", 8), ("source", 128), ("destination", 128),
+)  # fmt: skip
+IPV6_EXTENSION = header(
+    "IPv6 extension",
+    "RFC 8200 4",
+    ("next_header", 8),
+    ("length", 8, "8 bytes", "without the first 8 bytes"),
+    ("options", 48),
+)
+IPV6_FRAGMENT = header(
+    "IPv6 fragment", "RFC 8200 4.5",
+    ("next_header", 8), ("reserved", 8), ("fragment_offset", 13, "8 bytes"), ("reserved", 2), ("more_fragments", 1),
+    ("identification", 32),
+)  # fmt: skip
+UDP = header(
+    "UDP",
+    "RFC 768",
+    ("sport", 16),
+    ("dport", 16),
+    ("length", 16, "bytes", "with this header"),
+    ("checksum", 16),
+)
+TCP = header(
+    "TCP", "RFC 9293 3.1",
+    ("sport", 16), ("dport", 16), ("sequence", 32), ("acknowledgment", 32), ("header_words", 4, "words"), ("reserved", 4),
+    ("flags", 8), ("window", 16), ("checksum", 16), ("urgent", 16),
+)  # fmt: skip
+PORTS = header("ports", "RFC 768, RFC 9293", ("sport", 16), ("dport", 16))
+
+ETHERTYPE_IPV4 = 0x0800
+ETHERTYPE_IPV6 = 0x86DD
+ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
+MAX_TAGS = 4
+"""VLAN tags that are followed; what has more is no IP packet to us."""
+PROTOCOL_TCP = 6
+PROTOCOL_UDP = 17
+NEXT_FRAGMENT = 44
+NEXT_AUTHENTICATION = 51
+NEXT_EXTENSIONS = (0, 43, 60, 135, 139, 140)
+"""Extension headers whose length is in units of 8 bytes: hop-by-hop, routing, destination, mobility, HIP, shim6."""
+
+# --------------------------------------------------------------------------------------------------- reports
+
+REPORT_0_5 = header(
+    "Telemetry Report 0.5", "Telemetry Report 0.5, 3.2",
+    ("version", 4), ("next_protocol", 4, "", "0 Ethernet, 1 drop header, 2 switch-local header"),
+    ("dropped", 1), ("congested", 1), ("tracked", 1), ("reserved", 15), ("hw_id", 6),
+    ("sequence", 32), ("ingress_time", 32, "ns"),
+)  # fmt: skip
+DROP_0_5 = header(
+    "drop header", "Telemetry Report 0.5, 3.3",
+    ("node_id", 32), ("ingress_port", 16), ("egress_port", 16), ("queue_id", 8), ("drop_reason", 8), ("reserved", 16),
+)  # fmt: skip
+SWITCH_LOCAL_0_5 = header(
+    "switch-local header", "Telemetry Report 0.5, 3.4",
+    ("node_id", 32), ("ingress_port", 16), ("egress_port", 16), ("queue_id", 8), ("queue_occupancy", 24),
+    ("egress_time", 32, "ns"),
+)  # fmt: skip
+REPORT_1_0 = header(
+    "Telemetry Report 1.0", "Telemetry Report 1.0, 3.2",
+    ("version", 4), ("length", 4, "words", "with optional metadata"),
+    ("next_protocol", 3, "", "0 Ethernet, 1 IPv4, 2 IPv6"), ("metadata_bits", 6), ("reserved", 6),
+    ("dropped", 1), ("congested", 1), ("tracked", 1), ("hw_id", 6),
+    ("node_id", 32), ("sequence", 32), ("ingress_time", 32, "ns"),
+)  # fmt: skip
+GROUP_2_0 = header(
+    "Telemetry Report 2.0 group",
+    "Telemetry Report 2.0, 3.3",
+    ("version", 4),
+    ("hw_id", 6),
+    ("sequence", 22),
+    ("node_id", 32),
+)
+REPORT_2_0 = header(
+    "Telemetry Report 2.0", "Telemetry Report 2.0, 3.4",
+    ("report_type", 4, "", "0 inner only, 1 INT, 2 IOAM"),
+    ("inner_type", 4, "", "0 none, 1 TLV, 2 domain specific, 3 Ethernet, 4 IPv4, 5 IPv6"),
+    ("report_length", 8, "words", "without this word; 255: to the end of the datagram"),
+    ("metadata_length", 8, "words", "optional metadata only"),
+    ("dropped", 1), ("congested", 1), ("tracked", 1), ("intermediate", 1), ("reserved", 4),
+)  # fmt: skip
+MAIN_2_0 = header(
+    "Telemetry Report 2.0 INT main contents", "Telemetry Report 2.0, 3.5",
+    ("metadata_bits", 16), ("domain_id", 16), ("ds_metadata_bits", 16), ("ds_metadata_status", 16),
+)  # fmt: skip
+TLV_2_0 = header(
+    "Telemetry Report 2.0 TLV", "Telemetry Report 2.0, 3.6",
+    ("type", 4, "", "0 domain specific, 1 Ethernet, 2 IPv4, 3 IPv6"), ("reserved", 4),
+    ("length", 8, "words", "without this word"), ("template", 16),
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------- INT
+
+SHIM_OLD = header(
+    "INT shim 0.5 and 1.0", "INT 0.5, 4.5.1; INT 1.0, 4.6.1",
+    ("type", 8, "", "1 hop-by-hop, 2 destination"), ("reserved", 8),
+    ("length", 8, "words", "with this word; 0.5: with the tail too"), ("dscp", 6), ("reserved", 2),
+)  # fmt: skip
+SHIM_2_0 = header(
+    "INT shim 2.x", "INT 2.1, 5.6.1",
+    ("type", 4, "", "1 MD, 2 destination, 3 MX"), ("next_protocol_type", 2), ("reserved", 2),
+    ("length", 8, "words", "without this word"),
+    ("original", 16, "", "NPT 0: reserved 8, DSCP 6; 1: UDP destination port; 2: reserved 8, IP protocol 8"),
+)  # fmt: skip
+TAIL_0_5 = header("INT tail 0.5", "INT 0.5, 4.5.1", ("protocol", 8), ("dport", 16), ("dscp", 8))
+MD_0_5 = header(
+    "INT-MD 0.5", "INT 0.5, 4.6",
+    ("version", 4), ("replication", 2), ("copy", 1), ("hops_exceeded", 1), ("reserved", 3),
+    ("hop_words", 5, "words", "instruction count"), ("max_hops", 8), ("total_hops", 8),
+    ("instructions", 16), ("reserved", 16),
+)  # fmt: skip
+MD_1_0 = header(
+    "INT-MD 1.0", "INT 1.0, 4.7",
+    ("version", 4), ("replication", 2), ("copy", 1), ("hops_exceeded", 1), ("mtu_exceeded", 1), ("reserved", 10),
+    ("hop_words", 5, "words"), ("remaining_hops", 8), ("instructions", 16), ("reserved", 16),
+)  # fmt: skip
+MD_2_0 = header(
+    "INT-MD 2.x", "INT 2.1, 5.7",
+    ("version", 4), ("discard", 1), ("hops_exceeded", 1), ("mtu_exceeded", 1), ("reserved", 12),
+    ("hop_words", 5, "words"), ("remaining_hops", 8), ("instructions", 16), ("domain_id", 16),
+    ("ds_instruction", 16), ("ds_flags", 16),
+)  # fmt: skip
+
+# -------------------------------------------------------------------------------------------------- metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What one bit of an instruction bitmap stands for."""
+
+    fields: Header
+    have: int
+    """Bit of `present` and `null` in HOP (`records.Have`); 0: it is no hop value."""
+    size: int = field(init=False)
+    """Bytes: 4, or 8."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", self.fields.size)
+
+
+def _item(have: int, *rows: Row) -> Item:
+    return Item(
+        header(" + ".join(row[0] for row in rows), "INT 2.1, 5.7; INT 1.0, 4.7; INT 0.5, 4.6", *rows), have
+    )
+
+
+NODE = _item(1 << 0, ("node_id", 32))
+PORT_PAIR = _item(1 << 1, ("ingress_port", 16), ("egress_port", 16))
+LATENCY = _item(1 << 2, ("hop_latency", 32, "the source's"))
+QUEUE = _item(1 << 3, ("queue_id", 8), ("queue_occupancy", 24))
+INGRESS_32 = _item(1 << 4, ("ingress_time", 32, "the source's"))
+INGRESS_64 = _item(1 << 4, ("ingress_time", 64, "the source's"))
+EGRESS_32 = _item(1 << 5, ("egress_time", 32, "the source's"))
+EGRESS_64 = _item(1 << 5, ("egress_time", 64, "the source's"))
+L2_PORTS = _item(1 << 6, ("l2_ingress_port", 32), ("l2_egress_port", 32))
+UTILIZATION = _item(1 << 7, ("tx_utilization", 32))
+BUFFER = _item(1 << 8, ("buffer_id", 8), ("buffer_occupancy", 24))
+CONGESTION = _item(1 << 9, ("congestion_queue_id", 8), ("queue_congestion", 24))
+CHECKSUM = _item(1 << 15, ("checksum_complement", 32))
+DROP = _item(0, ("queue_id", 8), ("drop_reason", 8), ("reserved", 16))
+FILLER = _item(0, ("reserved", 32))
+"""A reserved bit: 4 bytes that are skipped."""
+
+_COMMON = (NODE, PORT_PAIR, LATENCY, QUEUE)
+HOP_0_5 = (*_COMMON, INGRESS_32, EGRESS_32, CONGESTION, UTILIZATION, *[FILLER] * 8)
+"""By bit of the instruction bitmap (bit 0 is the most significant)."""
+HOP_1_0 = (*_COMMON, INGRESS_32, EGRESS_32, L2_PORTS, UTILIZATION, *[FILLER] * 7, CHECKSUM)
+HOP_2_0 = (*_COMMON, INGRESS_64, EGRESS_64, L2_PORTS, UTILIZATION, BUFFER, *[FILLER] * 6, CHECKSUM)
+OWN_1_0 = (PORT_PAIR, LATENCY, QUEUE, EGRESS_32, DROP, UTILIZATION, *[FILLER] * 10)
+"""By bit of a Report 1.0's RepMdBits, shifted left by 10 to fill 16 bits."""
+OWN_2_0 = (FILLER, *_COMMON[1:], INGRESS_64, EGRESS_64, L2_PORTS, UTILIZATION, BUFFER, *[FILLER] * 6, DROP)
+"""By bit of a Report 2.0's RepMdBits."""
+
+
+def metadata_size(items: tuple[Item, ...], bitmap: int) -> int:
+    """Bytes that a 16-bit instruction bitmap stands for."""
+    return sum(item.size for bit, item in enumerate(items) if bitmap >> (15 - bit) & 1)

@@ -1,0 +1,350 @@
+"""Telemetry Reports 0.5, 1.0 and 2.0: their headers and the metadata that a report itself carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import layout
+from .buffer import Buffer, push
+from .errors import WireError
+from .int_header import Hop, pull_metadata, push_metadata
+from .reasons import Place, Reason
+from .records import Flag, Have, Kind
+
+INNER_NONE = 0
+INNER_TLV = 1
+INNER_DOMAIN = 2
+INNER_ETHERNET = 3
+INNER_IPV4 = 4
+INNER_IPV6 = 5
+"""InType of Report 2.0; the older versions' next protocols are translated to it."""
+
+_FLAGS = (
+    ("dropped", Flag.DROPPED),
+    ("congested", Flag.CONGESTED),
+    ("tracked", Flag.TRACKED),
+    ("intermediate", Flag.INTERMEDIATE),
+)
+
+
+@dataclass(slots=True)
+class Own:
+    """What a report itself carries of the switch that sent it."""
+
+    hop: Hop = field(default_factory=Hop)
+    queue_id: int | None = None
+    drop_reason: int | None = None
+
+
+@dataclass(slots=True)
+class Report05:
+    """A Report 0.5 up to the inner packet."""
+
+    version: int = 0
+    """As on the wire: 0, or 1 (the text states no number)."""
+    next_protocol: int = 0
+    """0 Ethernet, 1 drop header, 2 switch-local header."""
+    flags: int = 0
+    hw_id: int = 0
+    sequence: int = 0
+    ingress_time: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """By the form."""
+        return (Kind.INT, Kind.DROP, Kind.QUEUE)[self.next_protocol]
+
+
+@dataclass(slots=True)
+class Report10:
+    """A Report 1.0 header without its optional metadata."""
+
+    length: int = 4
+    """Words, with optional metadata."""
+    next_protocol: int = 0
+    """0 Ethernet, 1 IPv4, 2 IPv6."""
+    metadata_bits: int = 0
+    flags: int = 0
+    hw_id: int = 0
+    node_id: int = 0
+    sequence: int = 0
+    ingress_time: int = 0
+
+
+@dataclass(slots=True)
+class Group20:
+    """The group header of Report 2.0."""
+
+    hw_id: int = 0
+    sequence: int = 0
+    node_id: int = 0
+
+
+@dataclass(slots=True)
+class Report20:
+    """The first word of an individual Report 2.0, and where the report ends."""
+
+    report_type: int = 1
+    inner_type: int = INNER_ETHERNET
+    report_length: int = 0
+    metadata_length: int = 0
+    flags: int = 0
+    end: int = 0
+    """Offset of the first byte behind the report."""
+
+
+@dataclass(slots=True)
+class Main20:
+    """INT main contents of a Report 2.0 without the metadata."""
+
+    metadata_bits: int = 0
+    domain_id: int = 0
+    ds_metadata_bits: int = 0
+    ds_metadata_status: int = 0
+
+
+def kind_of(flags: int) -> Kind:
+    """Kind of a Report 1.0 or 2.0: a drop, else a congested queue, else INT."""
+    if flags & Flag.DROPPED:
+        return Kind.DROP
+    return Kind.QUEUE if flags & Flag.CONGESTED and not flags & Flag.TRACKED else Kind.INT
+
+
+def _flags(head: dict[str, int]) -> int:
+    return sum(int(flag) for name, flag in _FLAGS if head.pop(name, 0))
+
+
+def _bits(flags: int) -> dict[str, int]:
+    return {name: int(bool(flags & flag)) for name, flag in _FLAGS}
+
+
+def pull_report_0_5(buf: Buffer) -> Report05:
+    """The fixed header. Raises WireError: truncated, or `unknown_type` for a reserved NProto."""
+    start = buf.at
+    head = buf.pull(layout.REPORT_0_5, Place.REPORT_HEADER)
+    if head["next_protocol"] > 2:
+        raise WireError(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER, start, f"NProto {head['next_protocol']}")
+    flags = _flags(head)
+    return Report05(flags=flags, **head)
+
+
+def push_report_0_5(out: bytearray, report: Report05) -> None:
+    """Append the fixed header."""
+    push(out, layout.REPORT_0_5, {
+        "version": report.version, "next_protocol": report.next_protocol, **_bits(report.flags), "hw_id": report.hw_id,
+        "sequence": report.sequence, "ingress_time": report.ingress_time,
+    })  # fmt: skip
+
+
+_FORMS = {1: layout.DROP_0_5, 2: layout.SWITCH_LOCAL_0_5}
+_FORM_ITEMS = {
+    1: (layout.NODE, layout.PORT_PAIR),
+    2: (layout.NODE, layout.PORT_PAIR, layout.QUEUE, layout.EGRESS_32),
+}
+
+
+def pull_own_0_5(buf: Buffer, form: int) -> Own:
+    """The drop header (form 1) or the switch-local header (form 2). Raises WireError where it is cut."""
+    header, items = _FORMS[form], _FORM_ITEMS[form]
+    head = buf.peek(header, Place.REPORT_METADATA)
+    bitmap = (0xFFFF << (16 - len(items))) & 0xFFFF
+    hop = pull_metadata(buf.raw, buf.at, items, bitmap, layout.metadata_size(items, bitmap))
+    buf.at += header.size
+    return Own(hop, head["queue_id"], head.get("drop_reason"))
+
+
+def push_own_0_5(out: bytearray, form: int, own: Own) -> None:
+    """Append the drop header (form 1) or the switch-local header (form 2)."""
+    names = [name for name, _, _ in _FORMS[form].shifts]
+    values = {name: getattr(own.hop, name) for name in names if hasattr(own.hop, name)}
+    values["queue_id"] = own.queue_id or 0
+    push(out, _FORMS[form], values if form == 2 else {**values, "drop_reason": own.drop_reason or 0})
+
+
+def pull_report_1_0(buf: Buffer) -> Report10:
+    """The fixed header. Raises WireError: truncated, `unknown_type` (NProt), `bad_length`."""
+    start, place = buf.at, Place.REPORT_HEADER
+    head = buf.pull(layout.REPORT_1_0, place)
+    head.pop("version")
+    if head["next_protocol"] > 2:
+        raise WireError(Reason.UNKNOWN_TYPE, place, start, f"NProt {head['next_protocol']}")
+    words = layout.metadata_size(layout.OWN_1_0, head["metadata_bits"] << 10) // 4
+    if head["length"] != 4 + words:
+        raise WireError(
+            Reason.BAD_LENGTH,
+            place,
+            start,
+            f"Length {head['length']} words, its metadata bits imply {4 + words}",
+        )
+    flags = _flags(head)
+    return Report10(flags=flags, **head)
+
+
+def push_report_1_0(out: bytearray, report: Report10) -> None:
+    """Append the fixed header."""
+    push(out, layout.REPORT_1_0, {
+        "version": 1, "length": report.length, "next_protocol": report.next_protocol, "metadata_bits": report.metadata_bits,
+        **{k: v for k, v in _bits(report.flags).items() if k != "intermediate"}, "hw_id": report.hw_id,
+        "node_id": report.node_id, "sequence": report.sequence, "ingress_time": report.ingress_time,
+    })  # fmt: skip
+
+
+def pull_own(buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: int) -> Own:
+    """A report's own metadata, by `layout.OWN_1_0` or `OWN_2_0`, with the node id of its header.
+
+    Raises WireError where it is cut.
+    """
+    size = layout.metadata_size(items, bitmap)
+    at = buf.skip(size, Place.REPORT_METADATA, "optional metadata")
+    hop = pull_metadata(buf.raw, at, items, bitmap, size)
+    hop.node_id = node_id
+    hop.present |= Have.NODE_ID
+    if node_id == 0xFFFFFFFF:
+        hop.null |= Have.NODE_ID
+    own = Own(hop, hop.queue_id if hop.present & Have.QUEUE_OCCUPANCY else None)
+    for bit, item in enumerate(items):
+        if bitmap >> (15 - bit) & 1:
+            if item is layout.DROP:
+                own.queue_id, own.drop_reason = buf.raw[at], buf.raw[at + 1]
+            at += item.size
+    return own
+
+
+def push_own(out: bytearray, items: tuple[layout.Item, ...], bitmap: int, own: Own) -> None:
+    """Append a report's own metadata."""
+    for bit, item in enumerate(items):
+        if not bitmap >> (15 - bit) & 1:
+            continue
+        if item is layout.DROP:
+            push(out, item.fields, {"queue_id": own.queue_id or 0, "drop_reason": own.drop_reason or 0})
+        else:
+            push_metadata(out, (item,), 0x8000, own.hop, item.size)
+
+
+def pull_group(buf: Buffer) -> Group20:
+    """The group header. Raises WireError where it is cut."""
+    head = buf.pull(layout.GROUP_2_0, Place.REPORT_HEADER)
+    return Group20(head["hw_id"], head["sequence"], head["node_id"])
+
+
+def push_group(out: bytearray, group: Group20) -> None:
+    """Append the group header."""
+    push(out, layout.GROUP_2_0, {
+        "version": 2, "hw_id": group.hw_id, "sequence": group.sequence, "node_id": group.node_id,
+    })  # fmt: skip
+
+
+def pull_report_2_0(buf: Buffer, announced: int) -> Report20:
+    """The first word of an individual report; `announced` is where the datagram's payload ends by its UDP length.
+
+    Report Length 255 means "to the end of the datagram" (text of 2020-06), and so does 0 as bmv2 programs send
+    it, unless there is nothing to hold.  A report that ends within the last word's padding is taken as whole.
+    Raises WireError where the header, or the length that it announces, is cut.
+    """
+    start = buf.at
+    head = buf.pull(layout.REPORT_2_0, Place.REPORT_HEADER)
+    flags = _flags(head)
+    report = Report20(flags=flags, **head)
+    empty = report.report_type == 0 and report.inner_type == INNER_NONE
+    if report.report_length == 0xFF or (report.report_length == 0 and not empty):
+        report.end = announced
+    else:
+        report.end = buf.at + 4 * report.report_length
+        if announced < report.end < announced + 4:
+            report.end = announced
+    if report.end > buf.end:
+        raise WireError(
+            Reason.TRUNCATED, Place.REPORT_HEADER, start,
+            f"the report takes {report.end - start} bytes, {buf.end - start} are left",
+        )  # fmt: skip
+    return report
+
+
+def push_report_2_0(out: bytearray, report: Report20) -> None:
+    """Append the first word of an individual report."""
+    push(out, layout.REPORT_2_0, {
+        "report_type": report.report_type, "inner_type": report.inner_type, "report_length": report.report_length,
+        "metadata_length": report.metadata_length, **_bits(report.flags),
+    })  # fmt: skip
+
+
+def check_types(report: Report20, start: int) -> None:
+    """Raise WireError for types that are reserved, or that have no defined contents (IOAM)."""
+    if report.report_type == 2:
+        raise WireError(
+            Reason.UNSUPPORTED, Place.REPORT_HEADER, start, "IOAM report: its contents are not defined"
+        )
+    if report.report_type > 2:
+        raise WireError(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER, start, f"RepType {report.report_type}")
+    if report.inner_type > INNER_IPV6:
+        raise WireError(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER, start, f"InType {report.inner_type}")
+
+
+def pull_main(buf: Buffer, report: Report20, node_id: int) -> tuple[Main20, Own]:
+    """INT main contents with their metadata; domain-specific metadata behind it is skipped.
+
+    Raises WireError: truncated, or `bad_length` where MD Length is below what the bitmap implies, or above what
+    Report Length leaves.
+    """
+    start, place = buf.at, Place.REPORT_METADATA
+    main = Main20(**buf.pull(layout.MAIN_2_0, place))
+    size = layout.metadata_size(layout.OWN_2_0, main.metadata_bits)
+    stated = 4 * report.metadata_length
+    if report.report_length == 0 and stated == 0:
+        stated = size  # bmv2 programs leave both lengths 0
+    if stated < size:
+        raise WireError(
+            Reason.BAD_LENGTH,
+            place,
+            start,
+            f"MD Length {stated} bytes, 0x{main.metadata_bits:04x} implies {size}",
+        )
+    end = buf.at + stated
+    if end > buf.end:
+        known = report.report_length not in (0, 0xFF)
+        raise WireError(
+            Reason.BAD_LENGTH if known else Reason.TRUNCATED, place, start,
+            f"MD Length {stated} bytes, {buf.end - buf.at} are left",
+        )  # fmt: skip
+    own = pull_own(buf, layout.OWN_2_0, main.metadata_bits, node_id)
+    buf.at = end
+    return main, own
+
+
+def push_main(out: bytearray, main: Main20, own: Own) -> None:
+    """Append INT main contents and the metadata that its bitmap names."""
+    push(out, layout.MAIN_2_0, {
+        "metadata_bits": main.metadata_bits, "domain_id": main.domain_id, "ds_metadata_bits": main.ds_metadata_bits,
+        "ds_metadata_status": main.ds_metadata_status,
+    })  # fmt: skip
+    push_own(out, layout.OWN_2_0, main.metadata_bits, own)
+
+
+def pull_tlvs(buf: Buffer) -> tuple[int, int, int] | None:
+    """(InType, start, end) of the first packet among TLVs that fill the report; None where they hold no packet.
+
+    Raises WireError where a TLV is cut.
+    """
+    found = None
+    while buf.at < buf.end:
+        start = buf.at
+        tlv = buf.pull(layout.TLV_2_0, Place.REPORT_METADATA)
+        size = 4 * tlv["length"]
+        if buf.at + size > buf.end:
+            raise WireError(
+                Reason.TRUNCATED,
+                Place.REPORT_METADATA,
+                start,
+                f"TLV of {size} bytes, {buf.end - buf.at} are left",
+            )
+        if found is None and 1 <= tlv["type"] <= 3:
+            found = (INNER_ETHERNET + tlv["type"] - 1, buf.at, buf.at + size)
+        buf.at += size
+    return found
+
+
+def push_tlv(out: bytearray, type_: int, template: int, content: bytes) -> None:
+    """Append one TLV; its content is padded to whole words."""
+    words = -(-len(content) // 4)
+    push(out, layout.TLV_2_0, {"type": type_, "length": words, "template": template})
+    out += content.ljust(4 * words, b"\0")
