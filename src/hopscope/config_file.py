@@ -167,9 +167,14 @@ def _line(item: Any, origins: Mapping[str, str]) -> str:
 
 
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
-    """Every setting of a model and its sections, dotted, with its description."""
+    """Every setting of a model, then its sections (as TOML needs it), dotted, with its description."""
+    sections: list[tuple[str, str, type[Section]]] = []
     for name, field in model.model_fields.items():
-        yield f"{above}{name}", field.description or ""
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
-            yield from walk(kind, f"{above}{name}.")
+            sections.append((f"{above}{name}", field.description or "", kind))
+        else:
+            yield f"{above}{name}", field.description or ""
+    for name, description, section in sections:
+        yield name, description
+        yield from walk(section, f"{name}.")

@@ -1,6 +1,6 @@
 """The rooms joined in one process: frames → reports → events → journal → ring, with every step counted.
 
-A worker, `replay` and the library use the same pipeline.  Law 7: events are shown to others (the ring's cursor
+A worker, `replay` and the library use the same pipeline.  Law 7: readers see events (the ring's cursor
 moves) only when the journal's `write()` has returned.
 """
 
@@ -33,9 +33,9 @@ _EVENTS = np.array([INDEX[f"events_total.{kind.label}"] for kind in Kind])
 class Pipeline:
     """Decoder, detector, journal, ring and counters of one shard.
 
-    `data` is the data folder whose journal is written (none: nothing is kept), `regions` the folder of the mapped
-    tables, counters and ring (none: private memory).  Regions of a worker that died are continued.  `seen` is
-    called with every block of EVENT records once it is in the journal.  Raises HistoryError and RegionError.
+    `data` is the data folder whose journal is written (none: nothing is kept), `regions` the folder of the
+    mapped tables, counters and ring (none: private memory).  Regions of a worker that died are continued.
+    `seen` is called with every block of EVENT records once it is in the journal.  Raises HistoryError, RegionError.
     """
 
     def __init__(
@@ -146,6 +146,11 @@ class Pipeline:
         self.count("busy_detect_ns_total", detect_ns)
         self.count("busy_journal_ns_total", journal_ns)
         self.count("busy_ns_total", decode_ns + detect_ns + journal_ns)
+
+
+def attach_counters(path: Path) -> npt.NDArray[np.uint64]:
+    """Counters of a worker, uint64 [COUNTERS], to read. Raises RegionError."""
+    return Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION)["counters"]
 
 
 def _counters(path: Path) -> npt.NDArray[np.uint64]:

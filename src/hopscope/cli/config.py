@@ -1,0 +1,127 @@
+"""`hopscope config`: look at settings, check a file, write one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .options import ConfigOption, SetOption, load
+
+app = typer.Typer(help="Show, check and write settings.", no_args_is_help=True)
+
+
+@app.command()
+def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
+    """Print the settings that a start would use, as TOML, and where each comes from."""
+    loaded = load(config, overrides)
+    tree = loaded.settings.model_dump(mode="json")
+    if tree["serve"]["token"]:
+        tree["serve"]["token"] = "(set)"
+    print(f"# {loaded.file}" if loaded.file else "# no file")
+    print("\n".join(_toml(tree, loaded.origins)))
+
+
+@app.command()
+def check(
+    file: Annotated[
+        Path | None, typer.Argument(help="TOML file; without one, what a start would read.")
+    ] = None,
+) -> None:
+    """Check a file of settings: a line for every error, with its key, what was found and what is expected."""
+    from ..names import Names
+
+    loaded = load(file, None)
+    Names.load(loaded.settings.names)
+    print(f"{loaded.file or 'defaults'}: good")
+
+
+@app.command()
+def init(
+    file: Annotated[Path | None, typer.Argument(help="Where to write; - for stdout.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+) -> None:
+    """Write a file with every setting, its default and its meaning, all commented out."""
+    from ..config_file import ConfigError, default_file
+
+    text = "\n".join(_template())
+    if file is not None and str(file) == "-":
+        print(text)
+        return
+    file = file or default_file()
+    if file.exists() and not force:
+        raise ConfigError(f"{file} exists; --force overwrites it")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text + "\n", encoding="utf-8")
+    print(f"wrote {file}", file=sys.stderr)
+
+
+@app.command()
+def dialects() -> None:
+    """List the dialects: how the reports of a listener are read."""
+    from ..wire.dialect import DIALECTS
+
+    print(f"{'NAME':<16} {'REPORT':<8} {'INT DSCP':<16} INT PORTS")
+    for dialect in DIALECTS.values():
+        dscp = ",".join(f"{value:#x}" for value in dialect.int_dscp) or "-"
+        ports = ",".join(map(str, dialect.int_ports)) or "-"
+        print(f"{dialect.name:<16} {dialect.report_version:<8} {dscp:<16} {ports}")
+
+
+def _value(value: Any) -> str:
+    """A TOML value; none is written as the word that the settings take for it."""
+    import json
+
+    if value is None:
+        return '"never"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return str(value) if isinstance(value, int | float) else json.dumps(str(value), ensure_ascii=False)
+
+
+def _optional(key: str) -> bool:
+    """Settings that are absent where they are none; limits have the word `never` for it."""
+    return ".thresholds." not in key
+
+
+def _toml(tree: dict[str, Any], origins: dict[str, str], above: str = "") -> Iterator[str]:
+    tables = {key: value for key, value in tree.items() if isinstance(value, dict)}
+    if above and len(tables) < len(tree):
+        yield f"\n[{above[:-1]}]"
+    for key, value in tree.items():
+        path = f"{above}{key}"
+        if key in tables:
+            continue
+        if value is None and _optional(path):
+            yield f"# {key} is not set"
+            continue
+        origin = f"  # {origins[path]}" if path in origins else ""
+        yield f"{key} = {_value(value)}{origin}"
+    for key, value in tables.items():
+        yield from _toml(value, origins, f"{above}{key}.")
+
+
+def _template() -> Iterator[str]:
+    from ..config import Settings
+    from ..config_file import walk
+
+    tree = Settings().model_dump(mode="json")
+    yield "# Settings of Hopscope. Every line that is commented out shows a default."
+    for key, meaning in walk(Settings):
+        *_, last = key.split(".")
+        node: Any = tree
+        for part in key.split("."):
+            node = node[part]
+        if isinstance(node, dict):
+            yield f"\n[{key}]\n# {meaning}"
+        elif node is None and _optional(key):
+            yield f"# {meaning}\n# {last} ="
+        else:
+            yield f"# {meaning}\n# {last} = {_value(node)}"

@@ -1,0 +1,77 @@
+"""The supervisor's end of the control socket: a JSON object a line, a line of answer (ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .serve.control import LINE_BYTES, SOCKET_NAME, socket_path
+
+Answer = Callable[[dict[str, Any]], dict[str, Any]]
+IDLE_SECONDS = 30.0
+
+
+class ControlServer:
+    """Answers requests on `folder`/control.sock (mode 0600) from a thread of its own.
+
+    `answer` gets a request and returns the answer's other keys; a ValueError of it is the answer's error.
+    """
+
+    def __init__(self, folder: Path, answer: Answer) -> None:
+        self._folder = folder
+        self._answer = answer
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Listen; OSError where the socket cannot be made."""
+        (self._folder / SOCKET_NAME).unlink(missing_ok=True)
+        with socket_path(self._folder) as path:
+            before = os.umask(0o177)
+            try:
+                self._listener.bind(path)
+            finally:
+                os.umask(before)
+        self._listener.listen(16)
+        threading.Thread(target=self._accept, name="control", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening and remove the socket."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        (self._folder / SOCKET_NAME).unlink(missing_ok=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._converse, args=(connection,), name="control", daemon=True).start()
+
+    def _converse(self, connection: socket.socket) -> None:
+        connection.settimeout(IDLE_SECONDS)
+        with connection, suppress(OSError), connection.makefile("rb") as lines:
+            while line := lines.readline(LINE_BYTES + 1):
+                whole = len(line) <= LINE_BYTES
+                reply = self._reply(line) if whole else {"error": f"a line over {LINE_BYTES} bytes"}
+                connection.sendall(json.dumps(reply).encode() + b"\n")
+                if not whole:
+                    return
+
+    def _reply(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = json.loads(line)
+            if not isinstance(request, dict) or len(request) != 1:
+                raise ValueError("expected an object with one key: ping, status or set_thresholds")
+            with self._lock:
+                return {"ok": True, **self._answer(request)}
+        except ValueError as error:
+            return {"error": str(error)}

@@ -1,0 +1,54 @@
+"""What was received, refused, lost and found, in some lines: the end of `collect` and `replay`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LOST = {
+    "lost_reports_total": "missing by sequence number",
+    "kernel_drops_total": "dropped by the kernel, whose socket buffer was full",
+    "denied_frames_total": "of sources that are not allowed",
+    "rate_limited_frames_total": "above the rate limit",
+    "oversized_frames_total": "longer than the receive buffer",
+}
+"""Counters that say that something is missing, and how the summary says it."""
+
+
+def family(counters: Mapping[str, int], name: str) -> dict[str, int]:
+    """Counters of one family that are not zero, by label, the largest first."""
+    found = {
+        key.partition(".")[2]: count
+        for key, count in counters.items()
+        if key.startswith(f"{name}.") and count
+    }
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def summary_lines(counters: Mapping[str, int]) -> list[str]:
+    """The summary of some counters (by `metrics` key), for people."""
+    refused = family(counters, "refused_reports_total")
+    events = family(counters, "events_total")
+    lines = [
+        f"received   {counters['reports_total']:,} reports in {counters['frames_total']:,} frames "
+        f"({counters['frame_bytes_total']:,} bytes), {counters['hops_total']:,} hops"
+    ]
+    if counters["other_frames_total"]:
+        lines.append(f"other      {counters['other_frames_total']:,} frames are no reports")
+    lines.append(f"refused    {_listed(refused)}")
+    lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
+    lines.append(f"lost       {_listed(lost)}")
+    lines.append(f"events     {_listed(events)}")
+    stored = sum(events.values())
+    if stored and counters["values_total"]:
+        ratio = counters["values_total"] / stored
+        lines.append(
+            f"reduction  {counters['values_total']:,} values in the reports, {ratio:,.1f} to an event"
+        )
+    return lines
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    if not total:
+        return "0"
+    return f"{total:,}: " + ", ".join(f"{count:,} {name}" for name, count in counts.items())

@@ -1,0 +1,318 @@
+"""The supervisor: owns the data folder, starts the other processes, restarts what dies, takes changes."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from subprocess import Popen, TimeoutExpired
+from typing import Any
+
+import numpy as np
+
+from . import log, process
+from .config import Settings
+from .control_server import ControlServer
+from .data_folder import DataFolder
+from .detect.thresholds import create_control, limits_as_json, set_limits
+from .errors import HopscopeError
+from .metrics import COUNTERS, INDEX
+from .pipeline import attach_counters
+from .summary import summary_lines
+
+DEATHS = 5
+"""Deaths of one process within DEATHS_SECONDS that end the program."""
+DEATHS_SECONDS = 60.0
+LONGEST_PAUSE = 5.0
+"""Longest pause before a restart, seconds; the first is a tenth of a second, each one doubles."""
+STOP_SECONDS = 15.0
+"""How long a process may take to end before it is killed."""
+TURN_SECONDS = 0.1
+
+
+class CollectorError(HopscopeError):
+    """The collector could not start, or one of its processes died again and again."""
+
+
+@dataclass
+class Member:
+    """One process of the collector, over all its lives."""
+
+    name: str
+    role: str
+    index: int = 0
+    sockets: list[socket.socket] = field(default_factory=list)
+    """What it listens on; they outlive it, so what arrives while it is restarted is not lost."""
+    process: Popen[bytes] | None = None
+    channel: Any = None
+    ready: bool = False
+    warm: bool = False
+    restarts: int = 0
+    last_error: str | None = None
+    due: float = 0.0
+    """When it is started again (monotonic)."""
+    deaths: deque[float] = field(default_factory=deque)
+
+
+class Supervisor:
+    """A collector: `start` it, `turn` it until it is to end, `stop` it. Also a context manager with a thread.
+
+    Raises HopscopeError (one line) where it cannot start, or where a process died DEATHS times in a minute.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.folder = DataFolder(settings.data, settings.regions)
+        self.url: str | None = None
+        """Address of the live page and the API, once started."""
+        self.listening: list[str] = []
+        """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
+        self.members: list[Member] = []
+        self._control = ControlServer(self.folder.path, self._answer)
+        self._log = log.logger("supervisor")
+        self._selector = selectors.DefaultSelector()
+        self._thresholds: Any = None
+        self.ending = threading.Event()
+        """Set by whoever wants the end, also while it starts."""
+        self.last_counters: dict[str, int] = {}
+        """Counters of all workers when they had ended."""
+
+    # ---------------------------------------------------------------------------------- life
+
+    def start(self) -> None:
+        """Own the folder, bind everything, start all processes, and return once every worker receives."""
+        self.folder.acquire()
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        settings = self.settings
+        self._thresholds = create_control(self.folder.regions / "control.region", settings.detect.thresholds)
+        workers = [
+            Member(f"worker-{i}", "worker", i)
+            for i in range(max(listen.workers for listen in settings.listen))
+        ]
+        self.members = list(workers)
+        page = Member("serve", "serve")
+        if settings.serve.enabled:
+            from .serve.server import bind, url_of
+
+            listener = bind(settings.serve)
+            page.sockets.append(listener)
+            self.url = url_of(listener)
+            self.members.append(page)
+        self._open_listeners(workers)  # only to see at once that the ports are free
+        self._close_listeners(workers)
+        self.members.append(Member("archive", "archive"))
+        if settings.alerts:
+            self.members.append(Member("export", "export"))
+        self._write_owner()
+        self._control.start()
+        self._launch(workers[0])  # the first one compiles for all
+        self._await(workers[:1], "warm")
+        for member in self.members[1:]:
+            if not self.ending.is_set():
+                self._launch(member)
+        self._await(workers, "warm")
+        self._open_listeners(workers)  # only now: a socket that nobody reads from loses what it gets
+        for member in workers:
+            if member.process is not None:
+                self._hand_over(member)
+        self._await(workers, "ready")
+        self._write_owner()
+
+    def turn(self) -> None:
+        """Wait a tenth of a second for news of the processes; restart what died and is due."""
+        for key, _ in self._selector.select(TURN_SECONDS):
+            self._hear(key.data)
+        now = time.monotonic()
+        for member in self.members:
+            if member.process is not None and member.process.poll() is not None:
+                self._bury(member, now)
+            elif member.process is None and member.due and now >= member.due:
+                member.restarts += 1
+                self._launch(member)
+
+    def stop(self) -> None:
+        """End all processes, workers first; then give the folder back. It may be called at any time."""
+        for role in ("worker", "export", "archive", "serve"):
+            running = [m for m in self.members if m.role == role and m.process is not None]
+            for member in running:
+                member.process.terminate()  # type: ignore[union-attr]
+            until = time.monotonic() + STOP_SECONDS
+            for member in running:
+                self._end(member, until)
+        self.last_counters = self.counters()
+        self._control.close()
+        self._close_listeners(self.members)
+        self._selector.close()
+        self.folder.close()
+
+    def _end(self, member: Member, until: float) -> None:
+        assert member.process is not None
+        try:
+            member.process.wait(max(0.1, until - time.monotonic()))
+        except TimeoutExpired:
+            self._log.warning("killed: it did not stop", process=member.name)
+            member.process.kill()
+            member.process.wait()
+        while member.channel is not None and self._hear(member):
+            pass
+        member.process = None
+
+    # ---------------------------------------------------------------------------------- processes
+
+    def _launch(self, member: Member) -> None:
+        member.due, member.ready, member.warm = 0.0, False, False
+        message = {
+            "index": member.index,
+            "settings": self.settings.model_dump(mode="json"),
+            "data": str(self.folder.path),
+            "regions": str(self.folder.regions),
+        }
+        member.process, member.channel = process.start(member.role, message, [self.folder.lock])
+        self._selector.register(member.channel, selectors.EVENT_READ, member)
+        if member.sockets:
+            self._hand_over(member)
+
+    def _hand_over(self, member: Member) -> None:
+        files = [listener.fileno() for listener in member.sockets]
+        with suppress(OSError):  # it died: `turn` sees it
+            process.send(member.channel, {"sockets": len(files)}, files)
+
+    def _hear(self, member: Member) -> bool:
+        """Take one message of a process; False where it will say no more."""
+        message, _ = process.receive(member.channel)
+        if message is None:
+            self._selector.unregister(member.channel)
+            member.channel.close()
+            member.channel = None
+            return False
+        member.ready |= bool(message.get("ready"))
+        member.warm |= bool(message.get("warm"))
+        member.last_error = message.get("error", member.last_error)
+        if "message" in message:
+            self._log.info(message["message"])
+        return True
+
+    def _await(self, members: list[Member], what: str) -> None:
+        """Turn until all of them have said this word; a death before is the program's end."""
+        while not self.ending.is_set() and not all(getattr(member, what) for member in members):
+            self.turn()
+            for member in members:
+                if member.deaths:
+                    raise CollectorError(self._reason(member))
+
+    def _bury(self, member: Member, now: float) -> None:
+        assert member.process is not None
+        while member.channel is not None and self._hear(member):
+            pass
+        status = member.process.returncode
+        member.process = None
+        member.deaths.append(now)
+        while now - member.deaths[0] > DEATHS_SECONDS:
+            member.deaths.popleft()
+        if member.last_error is None or status < 0:
+            member.last_error = (
+                f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
+            )
+        if len(member.deaths) >= DEATHS:
+            raise CollectorError(f"{self._reason(member)} ({DEATHS} times in a minute)")
+        pause = min(LONGEST_PAUSE, 0.1 * 2 ** (len(member.deaths) - 1))
+        member.due = now + pause
+        self._log.warning("restarting", process=member.name, reason=member.last_error, after_seconds=pause)
+
+    def _reason(self, member: Member) -> str:
+        text = member.last_error or "it ended"
+        return text if text.startswith(("data folder", "serve.", "listen")) else f"{member.name}: {text}"
+
+    # ---------------------------------------------------------------------------------- listeners
+
+    def _open_listeners(self, workers: list[Member]) -> None:
+        from .capture.udp import bind_share
+
+        self.listening = []
+        listens = []
+        for listen in self.settings.listen:
+            for index in range(listen.workers):
+                share = bind_share(listen, index)
+                listen = listen.model_copy(update={"port": share.getsockname()[1]})
+                workers[index].sockets.append(share)
+            listens.append(listen)
+            host = f"[{listen.host}]" if ":" in listen.host else listen.host
+            self.listening.append(f"udp://{host}:{listen.port}")
+        self.settings = self.settings.model_copy(update={"listen": tuple(listens)})
+
+    def _close_listeners(self, members: list[Member]) -> None:
+        for member in members:
+            for listener in member.sockets:
+                listener.close()
+            member.sockets.clear()
+
+    # ---------------------------------------------------------------------------------- for others
+
+    def _write_owner(self) -> None:
+        self.folder.write_owner(api=self.url, listen=self.listening)
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "ping" in request:
+            return {}
+        if "status" in request:
+            return {"processes": [self._status(member) for member in self.members]}
+        if "set_thresholds" in request:
+            set_limits(self._thresholds, request["set_thresholds"])
+            self._log.info("thresholds changed", **request["set_thresholds"])
+            return {"thresholds": limits_as_json(self._thresholds)}
+        raise ValueError(f"unknown request {next(iter(request))!r}")
+
+    def _status(self, member: Member) -> dict[str, Any]:
+        running = member.process
+        return {
+            "name": member.name,
+            "pid": running.pid if running else None,
+            "alive": running is not None and running.poll() is None,
+            "restarts": member.restarts,
+            "last_error": member.last_error,
+        }
+
+    def counters(self) -> dict[str, int]:
+        """Counters of all workers, by key."""
+        total = np.zeros(len(COUNTERS), np.uint64)
+        for path in self.folder.regions.glob("worker-*.counters"):
+            total += attach_counters(path)
+        return {key: int(total[slot]) for key, slot in INDEX.items()}
+
+
+def run(settings: Settings) -> int:
+    """Collect until SIGINT or SIGTERM; returns the exit status. News are logged, the summary is printed."""
+    supervisor = Supervisor(settings)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: supervisor.ending.set())
+    say = log.logger("supervisor")
+    supervisor.start()
+    counters = {}
+    try:
+        if not supervisor.ending.is_set():
+            say.info(
+                "collecting",
+                listen=supervisor.listening,
+                data=str(supervisor.folder.path),
+                page=supervisor.url,
+            )
+        while not supervisor.ending.is_set():
+            supervisor.turn()
+    finally:
+        say.info("stopping")
+        supervisor.stop()
+    counters = supervisor.last_counters
+    print("\n".join(summary_lines(counters)), file=sys.stderr)
+    return 0
