@@ -56,3 +56,59 @@ INTERFACE = np.dtype(
     ]
 )
 """One interface of a capture file; a pcap has one, whose ticks are those of the fraction of a second."""
+
+MMSGHDR = np.dtype(
+    {
+        "names": ["name", "name_length", "iov", "iov_count", "control", "control_length", "flags", "length"],
+        "formats": ["<u8", "<u4", "<u8", "<u8", "<u8", "<u8", "<u4", "<u4"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56],
+        "itemsize": 64,
+    }
+)
+"""struct mmsghdr of 64-bit Linux: one message of recvmmsg(2) and sendmmsg(2)."""
+IOVEC = np.dtype([("base", "<u8"), ("length", "<u8")])
+"""struct iovec of 64-bit Linux."""
+NAME_BYTES = 32
+"""Room for one source address (struct sockaddr_in6 takes 28)."""
+CONTROL_BYTES = 64
+"""Room for the control messages of one datagram: two of 24 bytes in, 24 and 40 out."""
+
+BUCKET = np.dtype([("source_hi", "<u8"), ("source_lo", "<u8"), ("due_ns", "<i8")])
+"""One source of the rate limit: the time at which its bucket is full again."""
+BUCKET_WAYS = 8
+
+
+class Unpack(IntEnum):
+    """Slots of the state of `udp_kernel.unpack`, uint64."""
+
+    MESSAGES = 0
+    """Messages of the last receive call."""
+    NEXT = 1
+    """The first of them that has not been unpacked."""
+    AT = 2
+    """Bytes of its train that have been."""
+    DROPS_SEEN = 3
+    """SO_RXQ_OVFL as last seen, 32 bits."""
+    DROPS = 4
+    DENIED = 5
+    LIMITED = 6
+    OVERSIZED = 7
+
+
+UNPACK_SLOTS = 8
+
+
+class Setup(IntEnum):
+    """Slots of what `udp_kernel.unpack` is told once, uint64."""
+
+    STRIDE = 0
+    """Bytes from one message's room in the arena to the next."""
+    PORT = 1
+    INTERVAL_NS = 2
+    """Time between two datagrams of a source at its rate; 0: no limit."""
+    BURST_NS = 3
+    """How far ahead of that a source may be."""
+    BUCKET_MASK = 4
+
+
+SETUP_SLOTS = 5

@@ -1,0 +1,61 @@
+"""Which sources are listened to, and how fast each may send."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..wire.records import Records
+from .errors import CaptureError
+from .layout import BUCKET, BUCKET_WAYS
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+SOURCES = 4096
+"""Sources whose rate is known at the same time; one more takes the place of one that has been quiet."""
+_LOW = (1 << 64) - 1
+
+
+def network(text: str) -> Network:
+    """`192.0.2.0/24`, `2001:db8::/32` or one address. Raises CaptureError."""
+    try:
+        return ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError as error:
+        raise CaptureError(
+            f"{text!r} is no network; expected one as in 192.0.2.0/24 or 2001:db8::/32"
+        ) from error
+
+
+def source_ranges(networks: Iterable[str]) -> npt.NDArray[np.uint64]:
+    """First and last address of networks, sorted and merged: uint64 [ranges * 4], (hi, lo) of each end.
+
+    IPv4 addresses are as in FRAME, ::ffff:a.b.c.d.
+    """
+    ends: list[tuple[int, int]] = []
+    for text in networks:
+        found = network(text)
+        base = 0xFFFF << 32 if found.version == 4 else 0
+        ends.append((base + int(found.network_address), base + int(found.broadcast_address)))
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(ends):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    words = [word for pair in merged for end in pair for word in (end >> 64, end & _LOW)]
+    return np.array(words, np.uint64)
+
+
+class RateLimit:
+    """A token bucket per source, in a table of fixed size; 0 datagrams a second: no limit."""
+
+    def __init__(self, per_second: int, burst: int = 0, sources: int = SOURCES) -> None:
+        burst = burst or max(1, per_second // 10)
+        self.interval_ns = max(1, 1_000_000_000 // per_second) if per_second else 0
+        self.burst_ns = (burst - 1) * self.interval_ns
+        rows = max(BUCKET_WAYS, 1 << (sources - 1).bit_length()) if per_second else BUCKET_WAYS
+        self.buckets: Records = np.zeros(rows, BUCKET)
+        """BUCKET [sources]; row group g is at g * BUCKET_WAYS."""
+        self.mask = rows // BUCKET_WAYS - 1

@@ -1,0 +1,186 @@
+"""Sockets for reports: addresses, buffers, and the filter that chooses a worker by the source address."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import socket
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..config import ListenSettings
+from .errors import CaptureError
+
+UDP_SEGMENT, UDP_GRO = 103, 104
+SO_RXQ_OVFL = 40
+SO_MEMINFO = 55
+SO_ATTACH_REUSEPORT_CBPF = 51
+_SO_RCVBUFFORCE = 33
+_MEMINFO_DROPS = 8
+
+
+def require_linux() -> None:
+    """Raise CaptureError where the structures of this room's system calls are not as on 64-bit Linux."""
+    if (
+        not sys.platform.startswith("linux")
+        or ctypes.sizeof(ctypes.c_void_p) != 8
+        or sys.byteorder != "little"
+    ):
+        raise CaptureError(
+            "UDP capture needs Linux on a 64-bit little-endian machine; capture files are read everywhere"
+        )
+
+
+def url(settings: ListenSettings) -> str:
+    """How a listener is named in messages."""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"udp://{host}:{settings.port}"
+
+
+def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tuple[object, ...]]:
+    """Family and socket address of a host. Raises CaptureError."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    except (socket.gaierror, UnicodeError) as error:
+        raise CaptureError(f"{named}: {host!r} is no address of this machine ({error})") from error
+    return found[0][0], found[0][4]
+
+
+@dataclass(slots=True)
+class BoundSocket:
+    """A bound, non-blocking UDP socket and what the kernel granted it."""
+
+    socket: socket.socket
+    receive_buffer_bytes: int
+    """Bytes of datagrams and their bookkeeping that may wait; the kernel's own count is twice this."""
+    gro: bool
+    """Whether trains of datagrams are taken."""
+
+    @property
+    def port(self) -> int:
+        """The port, also where the kernel chose it."""
+        return int(self.socket.getsockname()[1])
+
+
+def bind(settings: ListenSettings, *, port: int | None = None, share: int = 1) -> BoundSocket:
+    """Open one socket of a listener; `share` > 1: one of so many on its port. Raises CaptureError."""
+    require_linux()
+    named = url(settings)
+    family, address = resolve(settings.host, settings.port if port is None else port, named)
+    handle = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        if family == socket.AF_INET6:
+            handle.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address[0] != "::"))
+        if share > 1:
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        handle.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
+        granted = _ask_buffer(handle, settings.receive_buffer_bytes)
+        gro = settings.gro and _try_option(handle, socket.IPPROTO_UDP, UDP_GRO, 1)
+        handle.bind(address)
+        if share > 1:
+            choose_by_source(handle, share)
+    except OSError as error:
+        handle.close()
+        raise CaptureError(_refusal(named, error)) from error
+    return BoundSocket(handle, granted, gro)
+
+
+def bind_group(settings: ListenSettings, workers: int | None = None) -> Sequence[BoundSocket]:
+    """All sockets of a listener, in the order of its workers.
+
+    Opened by one process and handed to the workers, they outlive a worker that is restarted: its datagrams
+    wait, and no source moves to another worker.  (A socket that is closed changes the places of the others.)
+    """
+    count = settings.workers if workers is None else workers
+    if count == 1:
+        return [bind(settings)]
+    probe = bind(settings)  # without sharing: finds a port in use, and the number of one that is chosen
+    port = probe.port
+    probe.socket.close()
+    bound: list[BoundSocket] = []
+    try:
+        for _ in range(count):
+            bound.append(bind(settings, port=port, share=count))  # noqa: PERF401 - closed below if one fails
+    except CaptureError:
+        for one in bound:
+            one.socket.close()
+        raise
+    return bound
+
+
+def kernel_drops(handle: socket.socket) -> int | None:
+    """Datagrams that the kernel dropped at this socket, modulo 2^32; None before Linux 4.12."""
+    try:
+        words = handle.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 64)
+    except OSError:
+        return None
+    return int.from_bytes(words[4 * _MEMINFO_DROPS : 4 * _MEMINFO_DROPS + 4], sys.byteorder)
+
+
+def _ask_buffer(handle: socket.socket, size: int) -> int:
+    """Ask for a receive buffer, above the system's limit where that is permitted; what was granted."""
+    size = min(size, 2**30 - 1)
+    if not _try_option(handle, socket.SOL_SOCKET, _SO_RCVBUFFORCE, size):
+        handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+    return handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+
+
+def _try_option(handle: socket.socket, level: int, option: int, value: int) -> bool:
+    try:
+        handle.setsockopt(level, option, value)
+    except OSError:
+        return False
+    return True
+
+
+def _refusal(named: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{named}: the port is in use by another program; stop it or choose another port"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{named}: not permitted; a port below 1024 needs CAP_NET_BIND_SERVICE"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{named}: the address is none of this machine"
+    return f"{named}: {error.strerror or error}"
+
+
+# ------------------------------------------------------------- classic BPF (linux/filter.h, bpf_common.h)
+
+_LD_W_ABS, _LD_B_ABS, _TAX, _RET_A = 0x20, 0x30, 0x07, 0x16
+_RSH_K, _XOR_X, _MUL_K, _MOD_K, _JEQ_K = 0x74, 0xAC, 0x24, 0x94, 0x15
+_NET = 0xFFF0_0000  # SKF_NET_OFF: offsets from the IP header
+
+
+def source_filter(workers: int) -> bytes:
+    """Program that returns the worker of a datagram: a hash of its source address, IPv4 or IPv6."""
+    program = [
+        (_LD_B_ABS, 0, 0, _NET),
+        (_RSH_K, 0, 0, 4),
+        (_JEQ_K, 0, 2, 4),
+        (_LD_W_ABS, 0, 0, _NET + 12),
+        (_JEQ_K, 10, 10, 0),  # to the hash, either way
+        (_LD_W_ABS, 0, 0, _NET + 8),
+        (_TAX, 0, 0, 0),
+        (_LD_W_ABS, 0, 0, _NET + 12),
+        (_XOR_X, 0, 0, 0),
+        (_TAX, 0, 0, 0),
+        (_LD_W_ABS, 0, 0, _NET + 16),
+        (_XOR_X, 0, 0, 0),
+        (_TAX, 0, 0, 0),
+        (_LD_W_ABS, 0, 0, _NET + 20),
+        (_XOR_X, 0, 0, 0),
+        (_MUL_K, 0, 0, 0x9E3779B1),
+        (_RSH_K, 0, 0, 16),
+        (_MOD_K, 0, 0, workers),
+        (_RET_A, 0, 0, 0),
+    ]
+    return b"".join(struct.pack("<HBBI", *line) for line in program)
+
+
+def choose_by_source(handle: socket.socket, workers: int) -> None:
+    """Attach `source_filter` to the group of sockets that share a port. Raises OSError."""
+    program = source_filter(workers)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("<H6xQ", len(program) // 8, ctypes.addressof(buffer))
+    handle.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, described)

@@ -1,0 +1,61 @@
+"""Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`."""
+
+from __future__ import annotations
+
+import difflib
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from pydantic import ValidationError
+
+from ..config import ListenSettings
+from .errors import CaptureError
+from .limits import network
+
+_FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2"
+_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in ("host", "port"))
+
+
+def parse(text: str) -> ListenSettings:
+    """Settings of one listener. Options are the settings' names; `allow` takes networks with commas between.
+
+    Raises CaptureError, which says what was found and what was expected.
+    """
+    split, port = _split(text)
+    fields: dict[str, object] = {"host": split.hostname}
+    if port is not None:
+        fields["port"] = port
+    allow: list[str] = []
+    for name, value in parse_qsl(split.query, keep_blank_values=True):
+        if name not in _OPTIONS:
+            close = difflib.get_close_matches(name, _OPTIONS, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(_OPTIONS)}"
+            raise CaptureError(f"{text}: no option {name!r}; {hint}")
+        if name == "allow":
+            allow.extend(part for part in value.split(",") if part)
+        elif name in fields:
+            raise CaptureError(f"{text}: {name} is given twice")
+        else:
+            fields[name] = value
+    try:
+        for one in allow:
+            network(one)
+        return ListenSettings.model_validate({**fields, **({"allow": tuple(allow)} if allow else {})})
+    except CaptureError as error:
+        raise CaptureError(f"{text}: allow: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        expected = first["msg"].replace("Input should be", "expected").replace("Value error, ", "")
+        where = ".".join(str(part) for part in first["loc"])
+        raise CaptureError(f"{text}: {where}: found {first['input']!r}, {expected}") from error
+
+
+def _split(text: str) -> tuple[SplitResult, int | None]:
+    try:
+        split = urlsplit(text)
+        port = split.port
+    except ValueError as error:
+        raise CaptureError(f"{text}: {error}; {_FORM}") from error
+    extra = split.path not in ("", "/") or split.fragment or split.username is not None
+    if split.scheme != "udp" or not split.hostname or extra:
+        raise CaptureError(f"{text}: {_FORM}")
+    return split, port

@@ -1,0 +1,129 @@
+"""UDP socket out: frames as datagrams, in trains where the kernel takes them."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import socket
+import time
+
+import numpy as np
+
+from ..wire.records import FrameBatch, Link, Records
+from .errors import CaptureError
+from .layout import CONTROL_BYTES, IOVEC, MMSGHDR
+from .sockets import UDP_SEGMENT, require_linux, resolve
+
+_MESSAGES = 64
+_IOVECS = 4096
+_TRAIN = 64  # UDP_MAX_SEGMENTS of older kernels
+_AGAIN = (errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
+
+
+class UdpSender:
+    """Sends the payloads of batches (Link.UDP_PAYLOAD) to one address.
+
+    `rate` is datagrams a second, 0 as fast as it goes.  `trains`: frames of equal length that follow each
+    other are sent as one (UDP_SEGMENT); the receiver gets single datagrams, or trains with UDP_GRO.
+    `by_source`: each datagram is sent from its frame's source address, which must be the machine's own (any in
+    127.0.0.0/8 on loopback); otherwise from `source`, or from what the kernel chooses.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        rate: float = 0.0,
+        trains: bool = True,
+        by_source: bool = False,
+        source: str | None = None,
+    ) -> None:
+        require_linux()
+        self._named = f"udp://{host}:{port}"
+        self.sent = 0
+        """Datagrams sent."""
+        self.refused = 0
+        """Times that the receiver's machine said that nobody listens."""
+        self._rate = rate
+        self._due = 0.0
+        family, address = resolve(host, port, self._named)
+        self._source = (6 if family == socket.AF_INET6 else 4) if by_source else 0
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
+            if source is not None:
+                self._socket.bind((source, 0))
+            self._socket.connect(address)
+        except OSError as error:
+            self._socket.close()
+            raise CaptureError(f"{self._named}: {error.strerror or error}") from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
+        except OSError:
+            trains = False
+        self._most = _TRAIN if trains else 1
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._sendmmsg = libc.sendmmsg
+        self._sendmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int]
+        self._sendmmsg.restype = ctypes.c_int
+        self._controls = np.zeros(_MESSAGES * CONTROL_BYTES, np.uint8)
+        self._iovecs: Records = np.zeros(_IOVECS, IOVEC)
+        self._messages: Records = np.zeros(_MESSAGES, MMSGHDR)
+        each = np.arange(_MESSAGES, dtype=np.uint64)
+        self._messages["control"] = self._controls.ctypes.data + each * CONTROL_BYTES
+        self._ends = np.zeros(_MESSAGES, np.int64)
+
+    def send(self, batch: FrameBatch) -> int:
+        """Send all frames, at the rate; how many. Raises CaptureError."""
+        from ..jit import readonly
+        from .udp_kernel import plan
+
+        if (batch.frames["link"] != Link.UDP_PAYLOAD).any():
+            raise CaptureError(f"{self._named}: only payloads of UDP can be sent (Link.UDP_PAYLOAD)")
+        frames, base = readonly(batch.frames), batch.arena.ctypes.data
+        done, total = 0, len(frames)
+        while done < total:
+            until = total if not self._rate else min(total, done + max(1, int(self._rate / 1000)))
+            if self._rate:
+                self._wait()
+            start = done
+            while done < until:
+                count = plan(
+                    base, frames[:until], done, self._most, self._source,
+                    self._messages, self._iovecs, self._controls, self._ends,
+                )  # fmt: skip
+                done = self._put(int(count), done)
+            self.sent += done - start
+            if self._rate:
+                self._due += (done - start) / self._rate
+        return total
+
+    def _wait(self) -> None:
+        """Sleep until the next datagram is due; what is late by more than a tenth of a second is let go."""
+        now = time.monotonic()
+        self._due = max(self._due, now - 0.1) if self._due else now
+        if self._due > now:
+            time.sleep(self._due - now)
+
+    def _put(self, count: int, done: int) -> int:
+        """Hand messages to the kernel: the first frame that was not sent."""
+        sent = self._sendmmsg(self._socket.fileno(), self._messages.ctypes.data, count, 0)
+        if sent > 0:
+            return int(self._ends[sent - 1])
+        error = ctypes.get_errno()
+        if error == errno.ECONNREFUSED:
+            self.refused += 1
+        elif error in (errno.EINVAL, errno.EMSGSIZE, errno.EIO) and self._most > 1:
+            self._most = 1  # trains do not fit this path
+        elif error in _AGAIN:
+            select.select([], [self._socket], [], 0.01)
+        else:
+            raise CaptureError(f"{self._named}: sending failed ({os.strerror(error)})")
+        return done
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
