@@ -1,0 +1,103 @@
+"""The HTTP application: routes, errors as one line of JSON, and the guard in front."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from .. import __version__
+from ..config import ServeSettings
+from ..history.files import HistoryError
+from ..log import logger
+from ..memory.region import RegionError
+from ..names import Names
+from . import event_routes, health_routes, state_routes
+from . import models as m
+from .context import Context
+from .guard import Guard
+from .text import UnreadableError
+
+log = logger("serve")
+PREFIX = "/api/v0"
+DESCRIPTION = (
+    "In-band Network Telemetry: what the network does now, what happened, and limits. Times are RFC 3339 "
+    "with nanoseconds; latencies are ns; occupancies and utilisation are as the source sends them; 64-bit "
+    'numbers above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
+)
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"model": m.Error, "description": "A parameter is wrong"},
+    401: {"model": m.Error, "description": "A token is needed"},
+    503: {"model": m.Error, "description": "The collector cannot answer now"},
+}
+
+
+def create_app(settings: ServeSettings, folder: Path, names: Names | None = None) -> FastAPI:
+    """The application for the data folder `folder`; serve `app.state.guarded`, which checks who asks."""
+    context = Context(settings, folder, names or Names())
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        context.closing.set()
+        context.close()
+
+    app = FastAPI(
+        title="Hopscope",
+        version=__version__,
+        description=DESCRIPTION,
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,  # its page is loaded from the internet
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.context = context
+    app.state.closing = context.closing
+    app.include_router(state_routes.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(event_routes.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(health_routes.router)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    for kind in (HistoryError, RegionError, UnreadableError):
+        app.add_exception_handler(kind, _refused)
+    app.add_exception_handler(Exception, _failed)
+    app.state.guarded = Guard(app, settings.host, settings.token)
+    return app
+
+
+def _line(status: int, text: str) -> JSONResponse:
+    return JSONResponse({"error": " ".join(text.split())}, status)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """Say which parameter is wrong, and what was expected."""
+    assert isinstance(error, RequestValidationError)
+    return _line(400, "; ".join(_reason(each) for each in error.errors()[:3]))
+
+
+def _reason(error: dict[str, Any]) -> str:
+    place: Sequence[object] = error.get("loc", ())
+    where = ".".join(str(part) for part in place[1:]) or str(place[0] if place else "request")
+    found = "" if error.get("type") == "missing" else f", found {str(error.get('input'))[:60]!r}"
+    return f"{where}: {error.get('msg', 'invalid')}{found}"
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    return _line(error.status_code, str(error.detail))
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    """A parameter that is refused in one line; history or regions that cannot be read now."""
+    return _line(503 if isinstance(error, HistoryError | RegionError) else 400, str(error))
+
+
+async def _failed(request: Request, error: Exception) -> JSONResponse:
+    log.error("request failed", path=request.url.path, exc_info=error)
+    return _line(500, "internal error: the collector's log says more")

@@ -1,0 +1,180 @@
+"""Routes about what happened: events, the live feed, limits, and SQL over history."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, HTTPException, Path, Query
+from fastapi.responses import StreamingResponse
+
+from ..detect.records import Kind, Metric
+from . import control, show
+from . import models as m
+from .context import Context, Ctx
+from .feed import parse_cursor
+from .live_events import LiveFilter, stream
+from .past import EventFilter
+from .state import Limits
+from .text import UnreadableError, network, parse_when
+
+router = APIRouter()
+
+_KINDS = {kind.label: kind for kind in Kind}
+_METRICS = {metric.label: metric for metric in Metric}
+_LIMITED = tuple(metric.label for metric in Metric if metric > Metric.FLOW_PATH)
+
+Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
+Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
+Node = Annotated[str | None, Query(max_length=200, description="Node id or name")]
+FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
+Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
+Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or -5m")]
+MetricName = Annotated[str, Path(max_length=60, description="A metric, such as hop_latency")]
+DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `lost` with how many were missed."
+
+
+def _listed(name: str, given: list[str] | None, known: dict[str, Any]) -> list[Any]:
+    labels = [label.strip() for text in given or () for label in text.split(",") if label.strip()]
+    for label in labels:
+        if label not in known:
+            raise HTTPException(400, f"{name}: expected one of {', '.join(known)}; found {label[:60]!r}")
+    return [known[label] for label in dict.fromkeys(labels)]
+
+
+def _checked(prefix: str | None) -> str | None:
+    if prefix is not None:
+        try:
+            network(prefix)
+        except UnreadableError as error:
+            raise HTTPException(400, f"prefix: {error}") from None
+    return prefix
+
+
+def _moment(name: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_when(text, time.time_ns())
+    except UnreadableError as error:
+        raise HTTPException(400, f"{name}: {error}, found {(text or '')[:60]!r}") from None
+
+
+@router.get("/events", summary="Events of history, fresh ones included", tags=["events"])
+async def events(
+    context: Ctx,
+    since: Moment = None,
+    until: Moment = None,
+    kind: Kinds = None,
+    metric: Metrics = None,
+    node: Node = None,
+    flow: FlowId = None,
+    prefix: Prefix = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    oldest_first: bool = False,
+) -> m.EventPage:
+    """Events by time, kind, metric, switch, flow and prefix; every event is on disk before it is shown."""
+    chosen = EventFilter(
+        since_ns=_moment("since", since),
+        until_ns=_moment("until", until),
+        kinds=tuple(_listed("kind", kind, _KINDS)),
+        metrics=tuple(_listed("metric", metric, _METRICS)),
+        node=None if node is None else context.node(node),
+        flow=None if flow is None else int(flow, 16),
+        prefix=_checked(prefix),
+    )
+
+    def work() -> m.EventPage:
+        rows = context.past.events(chosen, limit + 1, oldest_first)
+        items = [show.event(row, context.names) for row in rows[:limit]]
+        return m.EventPage(items=items, truncated=len(rows) > limit)
+
+    return await context.query(work)
+
+
+@router.get(
+    "/events/live",
+    summary="Live feed of events",
+    description=DESCRIPTION + " A client that comes back with Last-Event-ID goes on where it was.",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/event-stream": {}}}},
+    tags=["events"],
+)
+async def live(
+    context: Ctx,
+    kind: Kinds = None,
+    metric: Metrics = None,
+    node: Node = None,
+    flow: FlowId = None,
+    prefix: Prefix = None,
+    last_event_id: Annotated[str | None, Header(max_length=2000, description="SHARD-SEQUENCE,…")] = None,
+) -> StreamingResponse:
+    """Events as they happen."""
+    wanted = LiveFilter(
+        kinds=tuple(_listed("kind", kind, _KINDS)),
+        metrics=tuple(_listed("metric", metric, _METRICS)),
+        node=None if node is None else context.node(node),
+        flow=None if flow is None else int(flow, 16),
+        prefix=_checked(prefix),
+    )
+    frames = stream(context, wanted, parse_cursor(last_event_id))
+    return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+
+@router.get("/thresholds", summary="Limits of every metric", tags=["thresholds"])
+async def thresholds(context: Ctx) -> dict[str, m.ThresholdLimits]:
+    """Limits as the workers use them now; null: never."""
+    limits = await context.run(context.state.thresholds)
+    if not limits:
+        raise HTTPException(503, "no collector runs on this data folder: its limits are not known")
+    return {name: _limits(each) for name, each in limits.items()}
+
+
+@router.get("/thresholds/{metric}", summary="Limits of one metric", tags=["thresholds"])
+async def threshold(context: Ctx, metric: MetricName) -> m.ThresholdLimits:
+    """Limits as the workers use them now; null: never."""
+    return (await thresholds(context))[_limited(metric)]
+
+
+@router.put("/thresholds/{metric}", summary="Set the limits of one metric", tags=["thresholds"])
+async def set_threshold(context: Ctx, metric: MetricName, limits: m.ThresholdLimits) -> m.ThresholdLimits:
+    """Replace all three limits; the workers use them from their next batch of reports on."""
+    return await _change(context, _limited(metric), limits.model_dump())
+
+
+@router.patch("/thresholds/{metric}", summary="Change limits of one metric", tags=["thresholds"])
+async def change_threshold(context: Ctx, metric: MetricName, limits: m.ThresholdPatch) -> m.ThresholdLimits:
+    """Change the given limits: an absent one stays, null is never."""
+    return await _change(context, _limited(metric), limits.model_dump(exclude_unset=True))
+
+
+def _limited(metric: str) -> str:
+    if metric not in _LIMITED:
+        raise HTTPException(404, f"no such metric: expected one of {', '.join(_LIMITED)}")
+    return metric
+
+
+def _limits(limits: Limits) -> m.ThresholdLimits:
+    return m.ThresholdLimits(
+        change=limits.change, raise_above=limits.raise_above, clear_below=limits.clear_below
+    )
+
+
+async def _change(context: Context, metric: str, limits: dict[str, int | None]) -> m.ThresholdLimits:
+    before = (await thresholds(context))[metric].model_dump()
+    after = {**before, **limits}
+    above, below = after["raise_above"], after["clear_below"]
+    if below is not None and (above is None or below > above):
+        raise HTTPException(400, f"clear_below: expected at most raise_above ({above}), found {below}")
+    try:
+        answer = await context.run(control.request, context.folder, {"set_thresholds": {metric: limits}})
+        return m.ThresholdLimits.model_validate(answer["thresholds"][metric])
+    except control.ControlError as error:
+        raise HTTPException(503, str(error)) from None
+    except (KeyError, TypeError, ValueError):
+        raise HTTPException(502, "the collector's answer has no limits of this metric") from None
+
+
+@router.post("/sql", summary="Read-only SQL over history", tags=["history"])
+async def sql(context: Ctx, query: m.Query) -> m.Table:
+    """One SELECT over history, within the limits of time, memory and rows of the configuration."""
+    rows = min(query.limit, context.settings.sql_rows)
+    return await context.query(context.past.sql, query.sql, rows, context.settings)

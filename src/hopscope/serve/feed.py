@@ -1,0 +1,140 @@
+"""The live feed: rings are read once for all listeners, and each listener learns what it missed.
+
+A cursor is the number of the next event of each shard, written as `0-1234,1-99`.  Events are numbered without
+gaps, so a gap in what a listener is given is exactly what it lost: overwritten in a ring, dropped from this
+buffer, or while the listener was away.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from pathlib import Path
+
+import numpy as np
+
+from ..detect.records import EVENT, EVENT_VERSION
+from ..memory.region import RegionError
+from ..memory.ring import RingReader, attach_ring
+from ..wire.records import Records
+from .state import listing
+
+Cursor = dict[int, int]
+"""Shard to the sequence of the next event to read."""
+
+KEEP = 65_536
+"""Events of one shard that are kept for listeners that come back or are slow."""
+_RING = re.compile(r"worker-\d+\.events")
+_PART = re.compile(r"(\d{1,5})-(\d{1,20})")
+
+
+def parse_cursor(text: str | None) -> Cursor | None:
+    """Cursor after a Last-Event-ID; None where it is none."""
+    if not text or len(text) > 2000:
+        return None
+    parts = [_PART.fullmatch(part) for part in text.split(",")]
+    if not all(parts):
+        return None
+    return {int(part[1]): int(part[2]) for part in parts if part}
+
+
+def cursor_text(cursor: Cursor) -> str:
+    """The Last-Event-ID of a cursor."""
+    return ",".join(f"{shard}-{sequence}" for shard, sequence in sorted(cursor.items()))
+
+
+class Feed:
+    """Recent events of all rings below `regions`: `poll` takes new ones in, `read` gives them out."""
+
+    def __init__(self, regions: Path, keep: int = KEEP) -> None:
+        self._regions = regions
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._files: tuple[tuple[str, int], ...] | None = None
+        self._readers: dict[int, tuple[int, RingReader]] = {}
+        self._blocks: dict[int, deque[Records]] = {}
+
+    def poll(self, limit: int = 1 << 18) -> int:
+        """Read what the rings have; the number of new events (at most `limit` of each ring)."""
+        with self._lock:
+            self._attach()
+            new = 0
+            for shard, (_, reader) in self._readers.items():
+                records, _ = reader.read(limit)
+                new += len(records)
+                self._keep_block(shard, records)
+            return new
+
+    def _keep_block(self, shard: int, records: Records) -> None:
+        blocks = self._blocks.setdefault(shard, deque())
+        if len(records) and blocks and records["sequence"][0] <= blocks[-1]["sequence"][-1]:
+            if records["sequence"][0] == 0 and records["sequence"][-1] < blocks[-1]["sequence"][-1]:
+                blocks.clear()  # another data folder's events under this name: numbers began anew
+            else:
+                records = records[records["sequence"] > blocks[-1]["sequence"][-1]]
+        if len(records):
+            cuts = np.flatnonzero(np.diff(records["sequence"]) != 1) + 1
+            blocks.extend(np.split(records, cuts))
+        kept = sum(len(block) for block in blocks)
+        while len(blocks) > 1 and kept - len(blocks[0]) >= self._keep:
+            kept -= len(blocks.popleft())
+
+    def _attach(self) -> None:
+        files = tuple(
+            f for f in listing(self._regions) if f[0].startswith("worker-") and f[0].endswith(".events")
+        )
+        if files == self._files:
+            return
+        complete = True
+        readers: dict[int, tuple[int, RingReader]] = {}
+        for name, inode in files:
+            shard = int(name[7:-7])
+            if shard in self._readers and self._readers[shard][0] == inode:
+                readers[shard] = self._readers[shard]
+                continue
+            try:
+                readers[shard] = (
+                    inode,
+                    RingReader(attach_ring(self._regions / name, EVENT_VERSION), "oldest"),
+                )
+            except (RegionError, ValueError):
+                complete = False
+        self._readers = readers
+        self._files = files if complete else None
+
+    def now(self) -> Cursor:
+        """Cursor behind the newest event of each shard."""
+        with self._lock:
+            return {s: int(blocks[-1]["sequence"][-1]) + 1 for s, blocks in self._blocks.items() if blocks}
+
+    def read(self, cursor: Cursor, limit: int = 5000) -> tuple[Records, int]:
+        """Events from `cursor` on, by time, and how many were lost before them; moves `cursor`.
+
+        At most `limit` events of each shard; a shard that the cursor does not know is read from its start.
+        """
+        parts: list[Records] = []
+        lost = 0
+        with self._lock:
+            for shard, blocks in self._blocks.items():
+                at = cursor.get(shard, 0)
+                if blocks and at > int(blocks[-1]["sequence"][-1]) + 1:
+                    at = int(blocks[-1]["sequence"][-1]) + 1  # a cursor of another folder
+                given = 0
+                for block in blocks:
+                    first, end = int(block["sequence"][0]), int(block["sequence"][-1]) + 1
+                    if end <= at:
+                        continue
+                    if shard in cursor:
+                        lost += max(0, first - at)
+                    part = block[max(0, at - first) :][: limit - given]
+                    parts.append(part)
+                    given += len(part)
+                    at = int(part["sequence"][-1]) + 1
+                    if given >= limit:
+                        break
+                cursor[shard] = at
+        if not parts:
+            return np.empty(0, EVENT), lost
+        records = np.concatenate(parts)
+        return records[np.argsort(records["time_ns"], kind="stable")], lost

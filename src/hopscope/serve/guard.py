@@ -1,0 +1,212 @@
+"""Who may ask: bearer token, Host header, Origin, request size, and the headers of every answer."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+import ipaddress
+import json
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "hopscope_session"
+BODY_BYTES = 256 * 1024
+"""Largest body of a request to the API or the login form."""
+_OPEN = {"/healthz"}
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+_PAGE_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self' ws: wss:; "
+    "frame-ancestors 'none'; base-uri 'self'; form-action 'self'"
+)  # the page's framework compiles its templates in the browser, hence unsafe-eval
+_API_POLICY = "default-src 'none'; frame-ancestors 'none'"
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` (a name or an address) is this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def session_of(token: str) -> str:
+    """Value of the page's cookie: proves the token without holding it."""
+    return hmac.new(token.encode(), b"hopscope live page", hashlib.sha256).hexdigest()
+
+
+class Guard:
+    """ASGI middleware in front of everything, HTTP and WebSocket."""
+
+    def __init__(self, app: ASGIApp, host: str, token: str | None) -> None:
+        self.app = app
+        self.token = token
+        self.loopback_only = is_loopback(host)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse in one line, or hand on with the security headers added to the answer."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers, path = Headers(scope=scope), str(scope["path"])
+        refusal = self._refusal(scope, headers, path)
+        if scope["type"] == "websocket":
+            if refusal:
+                await send({"type": "websocket.close", "code": 1008, "reason": refusal[1][:120]})
+            else:
+                await self.app(scope, receive, send)
+            return
+        send = _with_headers(send, path)
+        if refusal and refusal[0] == 401 and path == "/login" and scope["method"] == "POST":
+            await self._login(headers, receive, send)
+        elif refusal and refusal[0] == 401 and "text/html" in headers.get("accept", ""):
+            await _answer(send, 401, _login_page(""), "text/html; charset=utf-8")
+        elif refusal:
+            await _refuse(send, *refusal)
+        elif path.startswith("/api/"):
+            if _too_long(headers):
+                await _refuse(send, 413, f"the request's body is longer than {BODY_BYTES:,} bytes")
+            else:
+                await self.app(scope, _limited(receive), send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: Headers, path: str) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        name = _host_name(host)
+        if self.loopback_only and not is_loopback(name):
+            return (
+                421,
+                "the Host header is not this machine's: use the address that `hopscope collect` prints",
+            )
+        origin = headers.get("origin")
+        changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
+        if changes and origin is not None and _netloc(origin) != host:
+            return 403, "the Origin header is another site's"
+        if self.token is None or path in _OPEN or self._knows(headers):
+            return None
+        return 401, "a token is needed: send `Authorization: Bearer TOKEN`"
+
+    def _knows(self, headers: Headers) -> bool:
+        if self.token is None:
+            return True
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token.encode())
+        try:
+            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return morsel is not None and hmac.compare_digest(
+            morsel.value.encode("utf-8", "replace"), session_of(self.token).encode()
+        )
+
+    async def _login(self, headers: Headers, receive: Receive, send: Send) -> None:
+        """Take the token from the form, and give a cookie that proves it."""
+        body, more = b"", not _too_long(headers)
+        while more and len(body) <= BODY_BYTES:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        given = parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+        assert self.token is not None
+        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
+            page = _login_page("This is not the token that the collector was started with.")
+            await _answer(send, 401, page, "text/html; charset=utf-8")
+            return
+        cookie = f"{COOKIE}={session_of(self.token)}; Path=/; HttpOnly; SameSite=Strict"
+        await _answer(send, 303, "", "text/plain", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
+
+
+def _host_name(host: str) -> str:
+    """Host header without its port."""
+    return host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
+
+
+def _netloc(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
+
+
+def _too_long(headers: Headers) -> bool:
+    length = headers.get("content-length", "0")
+    return not length.isdigit() or len(length) > 12 or int(length) > BODY_BYTES
+
+
+def _limited(receive: Receive) -> Receive:
+    """Receive that ends a body without a length as if the client had gone, once it is too long."""
+    taken = 0
+
+    async def limited() -> Message:
+        nonlocal taken
+        message = await receive()
+        if message["type"] == "http.request":
+            taken += len(message.get("body", b""))
+            if taken > BODY_BYTES:
+                return {"type": "http.disconnect"}
+        return message
+
+    return limited
+
+
+def _with_headers(send: Send, path: str) -> Send:
+    page = not (path.startswith(("/api/", "/metrics", "/healthz", "/readyz")))
+
+    async def sender(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
+            headers.setdefault("content-security-policy", _PAGE_POLICY if page else _API_POLICY)
+            if not page:
+                headers.setdefault("cache-control", "no-store")
+        await send(message)
+
+    return sender
+
+
+async def _refuse(send: Send, status: int, line: str) -> None:
+    extra = [(b"www-authenticate", b"Bearer")] if status == 401 else []
+    await _answer(send, status, json.dumps({"error": line}), "application/json", extra)
+
+
+async def _answer(
+    send: Send, status: int, text: str, media: str, extra: list[tuple[bytes, bytes]] | None = None
+) -> None:
+    body = text.encode()
+    headers = [
+        (b"content-type", media.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *(extra or []),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _login_page(message: str) -> str:
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Hopscope</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><style>
+:root {{ color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }}
+body {{ display: grid; place-items: center; min-height: 90vh; margin: 0 }}
+form {{ display: grid; gap: .75rem; width: 20rem }} h1 {{ font-size: 1.25rem; margin: 0 }}
+input, button {{ font: inherit; padding: .5rem .65rem; border-radius: 6px; border: 1px solid #8888 }}
+p {{ margin: 0 }}
+</style><form method="post" action="/login"><h1>Hopscope</h1>
+<p>{html.escape(message) or "This collector asks for its token."}</p>
+<input type="password" name="token" aria-label="Token" autocomplete="current-password" autofocus required>
+<button>Open</button></form></html>"""

@@ -1,0 +1,84 @@
+"""Server-sent events: the live feed of one client, with filters, and with what it lost told in the stream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..detect.records import Kind, Metric
+from ..wire.records import Records
+from . import show
+from .context import Context
+from .feed import Cursor, cursor_text
+from .select import FlowFilter
+
+POLL_SECONDS = 0.25
+KEEPALIVE_SECONDS = 15.0
+BATCH = 500
+"""Events of a shard that are written to a client at a time; it reads the next when it has taken these."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFilter:
+    """Which events a client wants; empty or None: all."""
+
+    kinds: tuple[Kind, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    node: int | None = None
+    flow: int | None = None
+    prefix: str | None = None
+
+    def keep(self, events: Records) -> Records:
+        """The EVENT records that match."""
+        if self.kinds:
+            events = events[np.isin(events["kind"], [int(kind) for kind in self.kinds])]
+        if self.metrics:
+            events = events[np.isin(events["metric"], [int(metric) for metric in self.metrics])]
+        if self.node is not None:
+            events = events[events["node_id"] == self.node]
+        if self.flow is not None:
+            events = events[events["flow_id"] == np.uint64(self.flow)]
+        if self.prefix is not None:
+            events = events[FlowFilter(prefix=self.prefix).mask(events)]
+        return events
+
+
+async def stream(context: Context, wanted: LiveFilter, cursor: Cursor | None) -> AsyncIterator[bytes]:
+    """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id, until the client goes.
+
+    Raises nothing of its own: the stream ends when the server closes.
+    """
+    await context.run(context.feed.poll)
+    at = context.feed.now() if cursor is None else cursor
+    yield f"retry: 2000\nid: {cursor_text(at)}\nevent: hello\ndata: {{}}\n\n".encode()
+    spoken = time.monotonic()
+    while not context.closing.is_set():
+        text, more = await context.run(_next, context, wanted, at)
+        if text:
+            spoken = time.monotonic()
+            yield text
+        elif time.monotonic() - spoken > KEEPALIVE_SECONDS:
+            spoken = time.monotonic()
+            yield b": still here\n\n"
+        if not more:
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _next(context: Context, wanted: LiveFilter, cursor: Cursor) -> tuple[bytes, bool]:
+    """What follows for one client, and whether there is probably more at once."""
+    context.feed.poll()
+    events, lost = context.feed.read(cursor, BATCH)
+    frames = []
+    if lost:
+        frames.append(f'id: {cursor_text(cursor)}\nevent: lost\ndata: {{"lost": {lost}}}\n\n')
+    kept = wanted.keep(events)
+    last = len(kept) - 1
+    for at, row in enumerate(kept):
+        # only the last one has an id: a cursor in between would not be of all shards
+        name = f"id: {cursor_text(cursor)}\n" if at == last else ""
+        frames.append(f"{name}event: event\ndata: {show.event(row, context.names).model_dump_json()}\n\n")
+    return "".join(frames).encode(), len(events) >= BATCH

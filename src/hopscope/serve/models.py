@@ -1,0 +1,342 @@
+"""What the API answers: one model per resource; ids have names beside them where the names file has one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Wide = Annotated[
+    int | str, Field(description="64-bit number; decimal text above 2^53 - 1, which a double would round")
+]
+Time = Annotated[str, Field(description="RFC 3339, UTC, with nanoseconds")]
+FlowId = Annotated[str, Field(description="16 hexadecimal digits", pattern="^[0-9a-f]{16}$")]
+
+
+class Model(BaseModel):
+    """Base of all answers: docstrings of attributes are the descriptions in OpenAPI."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class Error(Model):
+    """Why a request was not answered."""
+
+    error: str
+    """One line that says what to do."""
+
+
+class Node(Model):
+    """A switch."""
+
+    id: int
+    name: str | None = None
+
+
+class Port(Model):
+    """A port of a switch."""
+
+    id: int
+    name: str | None = None
+
+
+class FlowKey(Model):
+    """A flow's 5-tuple."""
+
+    id: FlowId
+    src: str
+    dst: str
+    proto: int
+    """IP protocol number."""
+    sport: int
+    dport: int
+
+
+class Hop(Model):
+    """One hop of a flow's path."""
+
+    node: Node
+    egress_port: Port | None
+    latency_ns: int | None
+    """Latest hop latency, ns."""
+    latency_mean_ns: float | None
+    """Mean since the flow was first seen, ns."""
+    samples: int
+    queue_occupancy: int | None
+    """Latest, in the unit that the source sends."""
+    link_utilization: int | None
+    """Latest, in the unit that the source sends."""
+    alarms: list[str]
+    """Metrics that are above their limit."""
+
+
+class Flow(Model):
+    """A live flow."""
+
+    flow: FlowKey
+    first_seen: Time
+    last_seen: Time
+    packets: Wide
+    """Reports of this flow."""
+    latency_ns: Wide | None
+    """Latest flow latency: the sum of the hop latencies, ns."""
+    latency_mean_ns: float | None
+    """Mean, ns."""
+    hop_count: int
+    has_loop: bool
+    path_incomplete: bool
+    alarms: list[str]
+    """Metrics that are above their limit."""
+
+
+class FlowDetail(Flow):
+    """A live flow with its path."""
+
+    path: list[Hop]
+    """Source side first."""
+
+
+class FlowPage(Model):
+    """Part of the live flows."""
+
+    total: int
+    """Flows that match the filters."""
+    offset: int
+    items: list[Flow]
+
+
+class PortState(Model):
+    """An egress port's link."""
+
+    node: Node
+    port: Port
+    link_utilization: int | None
+    """Latest, in the unit that the source sends."""
+    highest: int
+    """Since the last push."""
+    last_seen: Time
+    samples: Wide
+    alarms: list[str]
+
+
+class QueueState(Model):
+    """A queue or a buffer of a switch."""
+
+    node: Node
+    kind: str
+    """`queue` or `buffer`."""
+    id: int
+    port: Port | None
+    """Egress port of the last hop that reported it."""
+    occupancy: int | None
+    """Latest, in the unit that the source sends."""
+    highest_occupancy: int
+    """Since the last push."""
+    congestion: int | None
+    """Latest queue congestion status (INT 0.5)."""
+    highest_congestion: int
+    last_seen: Time
+    samples: Wide
+    alarms: list[str]
+
+
+class PortPage(Model):
+    """Part of the ports."""
+
+    total: int
+    offset: int
+    items: list[PortState]
+
+
+class QueuePage(Model):
+    """Part of the queues and buffers."""
+
+    total: int
+    offset: int
+    items: list[QueueState]
+
+
+class Switch(Model):
+    """A switch, as its queues, buffers and ports tell it."""
+
+    node: Node
+    ports: int
+    queues: int
+    highest_occupancy: int | None
+    """Of its queues, now."""
+    highest_utilization: int | None
+    """Of its links, now."""
+    last_seen: Time
+    alarms: list[str]
+
+
+class SwitchPage(Model):
+    """Part of the switches."""
+
+    total: int
+    offset: int
+    items: list[Switch]
+
+
+class SwitchDetail(Switch):
+    """A switch with its ports and queues."""
+
+    port_states: list[PortState]
+    queue_states: list[QueueState]
+
+
+class Source(Model):
+    """One sequence space of reports."""
+
+    address: str
+    node: Node
+    hw_id: int
+    received: Wide
+    lost: Wide
+    """Missing by sequence number."""
+    duplicate: Wide
+    reordered: Wide
+    highest_sequence: int
+    sequence_bits: int
+    silent: bool
+    first_seen: Time
+    last_seen: Time
+
+
+class SourcePage(Model):
+    """Part of the sources."""
+
+    total: int
+    offset: int
+    items: list[Source]
+
+
+class EventSource(Model):
+    """Whom a silent, returned or gap event is about."""
+
+    address: str
+    node: Node | None
+    hw_id: int
+
+
+class Event(Model):
+    """One event."""
+
+    id: str
+    """SHARD-SEQUENCE."""
+    time: Time
+    kind: str
+    metric: str
+    value: Wide
+    previous: Wide
+    """What `value` is compared with: the stored value or the limit."""
+    unit: str | None
+    """None: as the source sends it."""
+    flow: FlowKey | None = None
+    node: Node | None = None
+    port: Port | None = None
+    queue: int | None = None
+    """Queue or buffer id, for their metrics."""
+    hop: int | None = None
+    """Place in the path, 0 first."""
+    path: list[Node] | None = None
+    source: EventSource | None = None
+
+
+class EventPage(Model):
+    """Events, newest first unless asked otherwise."""
+
+    items: list[Event]
+    truncated: bool
+    """More events match than `limit`."""
+
+
+class ThresholdLimits(Model):
+    """Limits of one metric; null: never."""
+
+    change: int | None = Field(ge=0, lt=2**64 - 1)
+    """T: a value is stored when it differs by more than this from the stored one."""
+    raise_above: int | None = Field(ge=0, lt=2**64 - 1)
+    """Above it there is an event."""
+    clear_below: int | None = Field(ge=0, lt=2**64 - 1)
+    """With it an alarm is raised once, and cleared below this."""
+
+
+class ThresholdPatch(Model):
+    """Limits to change; what is absent stays, null is never."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    change: int | None = Field(default=None, ge=0, lt=2**64 - 1)
+    raise_above: int | None = Field(default=None, ge=0, lt=2**64 - 1)
+    clear_below: int | None = Field(default=None, ge=0, lt=2**64 - 1)
+
+
+class CounterValue(Model):
+    """One counter."""
+
+    name: str
+    label: dict[str, str] | None
+    help: str
+    value: Wide
+    per_second: float
+    """Over the last seconds."""
+
+
+class Summary(Model):
+    """The collector at a glance."""
+
+    time: Time
+    workers: int
+    flows: int
+    switches: int
+    sources: int
+    silent_sources: int
+    reports_per_second: float
+    lost_per_second: float
+    refused_per_second: float
+    events_per_second: float
+    reports: Wide
+    lost: Wide
+    refused: Wide
+    kernel_drops: Wide
+    events: Wide
+    values: Wide
+    """Metric values in all reports: what would be stored without detection."""
+    busy_ratio: float
+    """Mean over workers of the time spent on reports, 0 to 1."""
+    ns_per_report: float | None
+    counters: list[CounterValue]
+
+
+class Query(Model):
+    """A read-only SQL query over history."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    sql: str = Field(min_length=1, max_length=20_000)
+    """One SELECT; the tables are described in the documentation."""
+    limit: int = Field(default=1000, ge=1, le=1_000_000)
+    """Most rows; the configuration may allow fewer."""
+
+
+class Table(Model):
+    """Rows of a query."""
+
+    columns: list[str]
+    rows: list[list[object]]
+    truncated: bool
+    """The result has more rows than were asked for or are allowed."""
+
+
+class Component(Model):
+    """Health of one part."""
+
+    name: str
+    ready: bool
+    detail: str
+
+
+class Ready(Model):
+    """Whether everything that is needed answers."""
+
+    ready: bool
+    components: list[Component]

@@ -1,0 +1,146 @@
+"""`/metrics`: counters and state as Prometheus reads them, collected when it asks.
+
+A label is a worker, a reason, a kind, a switch, a port, a queue or a source, never a flow; a family has at
+most `SERIES` series, so the cardinality stays bounded however many switches report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from .. import __version__
+from ..detect.records import NO_NODE, PortKind
+from ..export.counters import COUNTED, read_counters
+from ..metrics import COUNTERS, INDEX
+from ..names import Names
+from ..wire.records import Records
+from .state import CollectorState
+from .text import address
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SERIES = 5000
+"""Most series of one family about switches or sources; those heard of last are kept."""
+Family = CounterMetricFamily | GaugeMetricFamily
+
+_PORT_FAMILIES = (
+    (
+        "link_utilization",
+        "Latest utilisation of a port's link, as the source sends it.",
+        PortKind.EGRESS,
+        0,
+    ),
+    ("queue_occupancy", "Latest occupancy of a queue, as the source sends it.", PortKind.QUEUE, 0),
+    ("queue_congestion", "Latest congestion status of a queue (INT 0.5).", PortKind.QUEUE, 1),
+    ("buffer_occupancy", "Latest occupancy of a buffer, as the source sends it.", PortKind.BUFFER, 0),
+)
+
+
+def render(state: CollectorState, names: Names, folder: Path) -> bytes:
+    """The whole exposition, text format 0.0.4."""
+    registry = CollectorRegistry()
+    registry.register(_Scrape(state, names, folder))
+    return generate_latest(registry)
+
+
+class _Scrape(Collector):
+    def __init__(self, state: CollectorState, names: Names, folder: Path) -> None:
+        self._state, self._names, self._folder = state, names, folder
+        self._left_out = 0
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing ahead: what there is depends on the moment."""
+        return ()
+
+    def collect(self) -> Iterable[Family]:
+        """Every family, from snapshots taken now."""
+        build = GaugeMetricFamily("hopscope_build_info", "Version of Hopscope.", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
+        yield from self._counters()
+        yield from self._tables()
+        yield from self._alerts()
+
+    def _counters(self) -> Iterable[Family]:
+        counts = self._state.counters()
+        families: dict[str, Family] = {}
+        for counter in COUNTERS:
+            name = f"hopscope_{counter.name}"
+            labels = ["worker", *([counter.label[0]] if counter.label else [])]
+            family = families.setdefault(name, CounterMetricFamily(name, counter.help, labels=labels))
+            for worker, block in sorted(counts.workers.items()):
+                values = [str(worker), *([counter.label[1]] if counter.label else [])]
+                family.add_metric(values, int(block[INDEX[counter.key]]))
+        yield from families.values()
+        yield GaugeMetricFamily("hopscope_workers", "Workers that have counters.", value=len(counts.workers))
+
+    def _tables(self) -> Iterable[Family]:
+        yield GaugeMetricFamily("hopscope_flows", "Live flows.", value=len(self._state.flows()))
+        ports = self._state.ports()
+        for name, text, kind, slot in _PORT_FAMILIES:
+            rows = ports[(ports["kind"] == kind) & (ports["state"] >> slot & 1 == 1)]
+            yield from self._of_ports(name, text, self._bounded(rows), slot)
+        yield from self._sources(self._bounded(self._state.sources()))
+        yield GaugeMetricFamily(
+            "hopscope_series_left_out",
+            f"Series that this exposition leaves out, since a family has at most {SERIES}.",
+            value=self._left_out,
+        )
+
+    def _bounded(self, rows: Records) -> Records:
+        if len(rows) <= SERIES:
+            return rows
+        self._left_out += len(rows) - SERIES
+        return rows[np.argpartition(rows["last_ns"], len(rows) - SERIES)[-SERIES:]]
+
+    def _of_ports(self, name: str, text: str, rows: Records, slot: int) -> Iterable[Family]:
+        what = name.partition("_")[0].replace("link", "port")
+        labels = ["node", "node_name", what, *(["port_name"] if what == "port" else ["port"])]
+        latest = GaugeMetricFamily(f"hopscope_{name}", text, labels=labels)
+        highest = GaugeMetricFamily(
+            f"hopscope_{name}_highest", f"{text} Highest since the last push.", labels=labels
+        )
+        for row in rows:
+            node, ident, port = int(row["node_id"]), int(row["ident"]), int(row["port"])
+            last = (self._names.port(node, ident) or "") if what == "port" else str(port)
+            values = [str(node), self._names.node(node) or "", str(ident), last]
+            latest.add_metric(values, int(row["latest"][slot]))
+            highest.add_metric(values, int(row["highest"][slot]))
+        yield latest
+        yield highest
+
+    def _sources(self, rows: Records) -> Iterable[Family]:
+        labels = ["source", "node", "hw_id"]
+        families = {
+            field: CounterMetricFamily(f"hopscope_source_{field}_reports_total", text, labels=labels)
+            for field, text in (
+                ("received", "Reports of a source."),
+                ("lost", "Reports of a source missing by sequence number."),
+                ("duplicate", "Reports of a source whose sequence number had been seen."),
+                ("reordered", "Reports of a source that came after one with a higher sequence number."),
+            )
+        }
+        silent = GaugeMetricFamily(
+            "hopscope_source_silent", "1 where a source has gone silent.", labels=labels
+        )
+        for row in rows:
+            node = "" if row["node_id"] == NO_NODE else str(row["node_id"])
+            values = [address(int(row["source_hi"]), int(row["source_lo"])), node, str(row["hw_id"])]
+            for field, family in families.items():
+                family.add_metric(values, int(row[field]))
+            silent.add_metric(values, int(bool(row["silent"])))
+        yield from families.values()
+        yield silent
+
+    def _alerts(self) -> Iterable[Family]:
+        rows = read_counters(self._folder)
+        for name, text in COUNTED:
+            family = CounterMetricFamily(f"hopscope_alerts_{name}", text, labels=["webhook"])
+            for at, row in enumerate(rows):
+                family.add_metric([str(at)], int(row[name]))
+            yield family

@@ -1,0 +1,109 @@
+"""Main of the serve process: one HTTP server with the API and the live page."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import uvicorn
+
+from ..config import ServeSettings, Settings
+from ..errors import HopscopeError
+from ..names import Names
+from .guard import is_loopback
+
+_BACKLOG = 128
+_GRACE_SECONDS = 3
+
+
+class ServeError(HopscopeError):
+    """The API cannot be served: one line that says which setting to change."""
+
+
+class Stop(Protocol):
+    """A threading or multiprocessing Event."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        ...
+
+
+def bind(settings: ServeSettings) -> socket.socket:
+    """Socket that the API listens on. Raises ServeError where a token is missing or the address is taken."""
+    if not is_loopback(settings.host) and settings.token is None:
+        raise ServeError(
+            f"serve.host: {settings.host} is open to the network, which needs a token: "
+            "set serve.token (16 characters or more), or serve on 127.0.0.1"
+        )
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((settings.host, settings.port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ServeError(
+            f"serve.port: cannot listen on {settings.host}:{settings.port}: {error.strerror}; "
+            "choose another with --http-port or serve.port"
+        ) from None
+    return listener
+
+
+def url_of(listener: socket.socket) -> str:
+    """Address of the page, as a browser takes it."""
+    host, port = listener.getsockname()[:2]
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{host}:{port}/"
+
+
+def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | None = None) -> None:
+    """Serve until `stop` is set; `listener` is the socket of `bind`, made here where there is none."""
+    listener = listener or bind(settings.serve)
+    asyncio.run(_serve(settings, folder, stop, listener))
+
+
+async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.socket) -> None:
+    from .api import create_app  # the framework takes half a second to import
+    from .live import mount
+
+    app = create_app(settings.serve, folder, Names.load(settings.names))
+    mount(app)
+    config = uvicorn.Config(
+        app.state.guarded,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ws_max_size=1 << 20,
+        limit_concurrency=512,
+        h11_max_incomplete_event_size=64 * 1024,
+    )
+    server = uvicorn.Server(config)
+    server.capture_signals = _no_signals  # type: ignore[method-assign]
+    watcher = asyncio.create_task(_watch(stop, server, app.state.closing))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        watcher.cancel()
+
+
+@contextmanager
+def _no_signals() -> Iterator[None]:
+    """The process has its own way of being stopped."""
+    yield
+
+
+async def _watch(stop: Stop, server: uvicorn.Server, closing: asyncio.Event) -> None:
+    """Turn the stop event, or the death of the supervisor, into a graceful end."""
+    parent = os.getppid()
+    while not stop.is_set() and os.getppid() == parent:
+        await asyncio.sleep(0.2)
+    closing.set()  # ends the live feeds, which would otherwise hold the server open
+    server.should_exit = True

@@ -1,0 +1,202 @@
+"""State and event records as the models of the API."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric, PortKind
+from ..names import Names
+from ..wire.records import Records
+from . import models as m
+from .text import address, flow_hex, unit, when, wide
+
+_KINDS = {kind.value: kind.label for kind in Kind}
+_METRICS = {metric.value: metric.label for metric in Metric}
+_OF_SOURCE = {Kind.SILENT, Kind.RETURNED, Kind.GAP}
+_QUEUED = {Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY}
+_SLOTS = {
+    PortKind.EGRESS: ("link_utilization",),
+    PortKind.QUEUE: ("queue_occupancy", "queue_congestion"),
+    PortKind.BUFFER: ("buffer_occupancy",),
+}
+
+
+def node(names: Names, node_id: int) -> m.Node:
+    """A switch with its name."""
+    return m.Node(id=int(node_id), name=names.node(node_id))
+
+
+def port(names: Names, node_id: int, number: int) -> m.Port | None:
+    """A port with its name; None where none is known."""
+    number = int(number)
+    return None if number == NO_PORT else m.Port(id=number, name=names.port(node_id, number))
+
+
+def flow_key(row: np.void) -> m.FlowKey:
+    """5-tuple of a FLOW or EVENT record."""
+    return m.FlowKey(
+        id=flow_hex(row["flow_id"]),
+        src=address(int(row["src_hi"]), int(row["src_lo"])),
+        dst=address(int(row["dst_hi"]), int(row["dst_lo"])),
+        proto=int(row["proto"]),
+        sport=int(row["sport"]),
+        dport=int(row["dport"]),
+    )
+
+
+def alarms(bits: int) -> list[str]:
+    """Metrics whose bit is set."""
+    return [label for value, label in _METRICS.items() if value and bits >> value & 1]
+
+
+def _flow_fields(row: np.void) -> dict[str, object]:
+    state, samples = int(row["state"]), int(row["latency_samples"])
+    return {
+        "flow": flow_key(row),
+        "first_seen": when(row["first_ns"]),
+        "last_seen": when(row["last_ns"]),
+        "packets": wide(int(row["packets"])),
+        "latency_ns": wide(int(row["latency_latest"])) if state & 2 else None,
+        "latency_mean_ns": int(row["latency_sum"]) / samples if samples else None,
+        "hop_count": int(row["hop_count"]),
+        "has_loop": bool(state & 4),
+        "path_incomplete": bool(state & 8),
+        "alarms": alarms(int(row["alarm"])),
+    }
+
+
+def flow(row: np.void) -> m.Flow:
+    """One FLOW record."""
+    return m.Flow.model_validate(_flow_fields(row))
+
+
+def flow_detail(row: np.void, hops: Records, names: Names) -> m.FlowDetail:
+    """One FLOW record with its hops."""
+    return m.FlowDetail.model_validate({**_flow_fields(row), "path": [hop(each, names) for each in hops]})
+
+
+def hop(row: np.void, names: Names) -> m.Hop:
+    """One HOP_STATE record."""
+    samples = int(row["samples"])
+    known = bool(int(row["state"]) & 1)
+    return m.Hop(
+        node=node(names, int(row["node_id"])),
+        egress_port=port(names, int(row["node_id"]), int(row["egress_port"])),
+        latency_ns=int(row["latency_latest"]) if known else None,
+        latency_mean_ns=int(row["latency_sum"]) / samples if samples else None,
+        samples=samples,
+        queue_occupancy=_known(row["queue_latest"]),
+        link_utilization=_known(row["utilization_latest"]),
+        alarms=alarms(int(row["alarm"])),
+    )
+
+
+def _known(value: int) -> int | None:
+    """None for all ones, which says that a value is unavailable."""
+    return None if int(value) == 0xFFFFFFFF else int(value)
+
+
+def _slot_alarms(row: np.void) -> list[str]:
+    labels = _SLOTS.get(PortKind(int(row["kind"])), ())
+    return [label for slot, label in enumerate(labels) if int(row["alarm"]) >> slot & 1]
+
+
+def _latest(row: np.void, slot: int) -> int | None:
+    return int(row["latest"][slot]) if int(row["state"]) >> slot & 1 else None
+
+
+def port_state(row: np.void, names: Names) -> m.PortState:
+    """One PORT record of kind EGRESS."""
+    at = int(row["node_id"])
+    return m.PortState(
+        node=node(names, at),
+        port=m.Port(id=int(row["ident"]), name=names.port(at, int(row["ident"]))),
+        link_utilization=_latest(row, 0),
+        highest=int(row["highest"][0]),
+        last_seen=when(row["last_ns"]),
+        samples=wide(int(row["samples"])),
+        alarms=_slot_alarms(row),
+    )
+
+
+def queue_state(row: np.void, names: Names) -> m.QueueState:
+    """One PORT record of kind QUEUE or BUFFER."""
+    at = int(row["node_id"])
+    return m.QueueState(
+        node=node(names, at),
+        kind="queue" if row["kind"] == PortKind.QUEUE else "buffer",
+        id=int(row["ident"]),
+        port=port(names, at, int(row["port"])),
+        occupancy=_latest(row, 0),
+        highest_occupancy=int(row["highest"][0]),
+        congestion=_latest(row, 1),
+        highest_congestion=int(row["highest"][1]),
+        last_seen=when(row["last_ns"]),
+        samples=wide(int(row["samples"])),
+        alarms=_slot_alarms(row),
+    )
+
+
+def switch_fields(node_id: int, rows: Records, names: Names) -> dict[str, object]:
+    """What all PORT records of one switch say about it."""
+    links, queues = rows[rows["kind"] == PortKind.EGRESS], rows[rows["kind"] != PortKind.EGRESS]
+    return {
+        "node": node(names, node_id),
+        "ports": len(links),
+        "queues": len(queues),
+        "highest_occupancy": int(queues["latest"][:, 0].max()) if len(queues) else None,
+        "highest_utilization": int(links["latest"][:, 0].max()) if len(links) else None,
+        "last_seen": when(int(rows["last_ns"].max())),
+        "alarms": sorted({label for row in rows[rows["alarm"] != 0] for label in _slot_alarms(row)}),
+    }
+
+
+def source(row: np.void, names: Names) -> m.Source:
+    """One SOURCE record."""
+    return m.Source(
+        address=address(int(row["source_hi"]), int(row["source_lo"])),
+        node=node(names, int(row["node_id"])),
+        hw_id=int(row["hw_id"]),
+        received=wide(int(row["received"])),
+        lost=wide(int(row["lost"])),
+        duplicate=wide(int(row["duplicate"])),
+        reordered=wide(int(row["reordered"])),
+        highest_sequence=int(row["highest"]),
+        sequence_bits=int(row["bits"]),
+        silent=bool(row["silent"]),
+        first_seen=when(row["first_ns"]),
+        last_seen=when(row["last_ns"]),
+    )
+
+
+def event(row: np.void, names: Names) -> m.Event:
+    """One EVENT record."""
+    kind, metric, node_id = int(row["kind"]), int(row["metric"]), int(row["node_id"])
+    known = node_id != NO_NODE
+    of_source = kind in _OF_SOURCE
+    path = None
+    if metric == Metric.FLOW_PATH or kind == Kind.LOOP:
+        count = max(0, min(PATH_PART, int(row["hop_count"]) - int(row["hop"])))
+        path = [node(names, each) for each in row["path"][:count].tolist()]
+    return m.Event(
+        id=f"{int(row['shard'])}-{int(row['sequence'])}",
+        time=when(row["time_ns"]),
+        kind=_KINDS.get(kind, str(kind)),
+        metric=_METRICS.get(metric, str(metric)),
+        value=wide(int(row["value"])),
+        previous=wide(int(row["previous"])),
+        unit=unit(metric),
+        flow=flow_key(row) if row["flow_id"] and not of_source else None,
+        node=node(names, node_id) if known and not of_source else None,
+        port=port(names, node_id, int(row["port"])) if known and not of_source else None,
+        queue=int(row["ident"]) if metric in _QUEUED else None,
+        hop=int(row["hop"]) if metric == Metric.HOP_LATENCY else None,
+        path=path,
+        source=m.EventSource(
+            address=address(int(row["src_hi"]), int(row["src_lo"])),
+            node=node(names, node_id) if known else None,
+            hw_id=int(row["ident"]),
+        )
+        if of_source
+        else None,
+    )

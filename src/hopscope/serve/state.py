@@ -1,0 +1,262 @@
+"""What a running collector's folder says: counters, rates, flows, ports, sources and limits; only read.
+
+A copy is kept for a fifth of a second, so twenty pollers cost the machine what one does.  Regions are mapped
+anew when a worker makes them anew.  Imports no web framework: `hopscope top` reads the same state.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, THRESHOLD, Metric
+from ..memory.region import Region, RegionError
+from ..metrics import COUNTERS, INDEX
+from ..pipeline import COUNTERS_KIND, COUNTERS_VERSION
+
+T = TypeVar("T")
+Records = npt.NDArray[np.void]
+
+FRESH_SECONDS = 0.2
+"""How long a copy is used again."""
+RATE_SECONDS = 2.0
+"""Span over which rates are taken, where samples reach back so far."""
+_KEEP_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Counters of all workers at one moment."""
+
+    time_ns: int
+    """When they were read, ns since the epoch."""
+    total: npt.NDArray[np.uint64]
+    """Sum over workers, uint64 [COUNTERS]."""
+    workers: Mapping[int, npt.NDArray[np.uint64]] = field(default_factory=dict)
+    """By worker, uint64 [COUNTERS]."""
+    clock: float = 0.0
+    """Monotonic time of the reading, seconds."""
+
+    def __getitem__(self, key: str) -> int:
+        return int(self.total[INDEX[key]])
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Counters per second, over the last `seconds`."""
+
+    seconds: float
+    total: npt.NDArray[np.float64]
+    """float64 [COUNTERS]; zeros until there are two readings."""
+
+    def __getitem__(self, key: str) -> float:
+        return float(self.total[INDEX[key]])
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one metric; None: never."""
+
+    change: int | None
+    raise_above: int | None
+    clear_below: int | None
+
+
+class CollectorState:
+    """Reads the regions of the collector that owns `folder`; safe to use from several threads."""
+
+    def __init__(self, folder: Path, fresh_seconds: float = FRESH_SECONDS) -> None:
+        self.folder = folder
+        self.regions = folder / "regions"
+        self._fresh = fresh_seconds
+        self._lock = threading.RLock()
+        self._cached: dict[str, tuple[float, Any]] = {}
+        self._files: tuple[tuple[str, int], ...] | None = None
+        self._counters: dict[int, Region] = {}
+        self._control: Region | None = None
+        self._reader: Any = None
+        self._history: deque[Counts] = deque()
+        self.problems: dict[str, str] = {}
+        """Regions that could not be read, with the reason."""
+
+    # ------------------------------------------------------------------------------------------ what is there
+
+    def counters(self) -> Counts:
+        """Counters, summed over workers; zeros where no collector has run."""
+        return self._once("counters", self._read_counters)
+
+    def rates(self, seconds: float = RATE_SECONDS) -> Rates:
+        """Counters per second over about the last `seconds`; a worker that began anew counts from zero."""
+        with self._lock:
+            now = self.counters()
+            before = now
+            for sample in reversed(self._history):
+                before = sample
+                if now.clock - sample.clock >= seconds:
+                    break
+            span = now.clock - before.clock
+            if span <= 0:
+                return Rates(0.0, np.zeros(len(COUNTERS)))
+            return Rates(span, difference(before, now) / span)
+
+    def flows(self) -> Records:
+        """Live flows of all workers, FLOW [flows]."""
+        return self._once("flows", lambda: self._read("flows"))
+
+    def ports(self) -> Records:
+        """Queues, buffers and egress ports, PORT [rows], each once: the newest report over workers wins."""
+        return self._once("ports", lambda: newest(self._read("ports")))
+
+    def sources(self) -> Records:
+        """Sequence spaces, SOURCE [rows]."""
+        return self._once("sources", lambda: self._read("sources"))
+
+    def hops_of(self, flow: np.void) -> Records:
+        """Hops of one flow in path order, HOP_STATE [hops]."""
+        with self._lock:
+            self._attach()
+            return self._reader.hops_of(flow)  # type: ignore[no-any-return]
+
+    def thresholds(self) -> dict[str, Limits]:
+        """Limits by metric, as the workers use them now; empty where there is no collector."""
+        return self._once("thresholds", self._read_thresholds)
+
+    def workers(self) -> list[int]:
+        """Numbers of the workers that have counters."""
+        with self._lock:
+            self._attach()
+            return sorted(self._counters)
+
+    def names_of_regions(self) -> list[str]:
+        """File names in the regions' folder."""
+        with self._lock:
+            self._attach()
+            return [name for name, _ in self._files or ()]
+
+    # ------------------------------------------------------------------------------------------------ how
+
+    def _once(self, what: str, read: Callable[[], T]) -> T:
+        with self._lock:
+            now = time.monotonic()
+            kept = self._cached.get(what)
+            if kept is not None and now - kept[0] < self._fresh:
+                return kept[1]  # type: ignore[no-any-return]
+            self._attach()
+            value = read()
+            self._cached[what] = (time.monotonic(), value)
+            return value
+
+    def _attach(self) -> None:
+        """Map the regions where files have come, gone or been made anew since the last time."""
+        files = listing(self.regions)
+        if files == self._files:
+            return
+        self.problems = {}
+        self._cached.clear()
+        names = [name for name, _ in files]
+        self._counters = {}
+        for name in names:
+            if name.startswith("worker-") and name.endswith(".counters"):
+                region = self._map(name, COUNTERS_KIND, COUNTERS_VERSION)
+                if region is not None:
+                    self._counters[int(name[7:-9])] = region
+        self._control = self._map("control.region", "control", 1) if "control.region" in names else None
+        self._reader = self._state_reader() if any(name.endswith(".flows") for name in names) else None
+        self._files = files
+        if self.problems:
+            self._files = None  # half made: look again next time
+
+    def _map(self, name: str, kind: str, version: int) -> Region | None:
+        try:
+            return Region.attach(self.regions / name, kind, version)
+        except (RegionError, OSError, ValueError) as error:
+            self.problems[name] = str(error)
+            return None
+
+    def _state_reader(self) -> Any:
+        from ..detect.detector import StateReader  # heavy, and not needed for counters alone
+
+        try:
+            return StateReader.attach(self.regions)
+        except (RegionError, OSError, ValueError) as error:
+            self.problems["state"] = str(error)
+            return None
+
+    def _read(self, table: str) -> Any:
+        if self._reader is None:
+            return EMPTY[table]
+        return getattr(self._reader, table)()
+
+    def _read_counters(self) -> Counts:
+        clock = time.monotonic()
+        workers = {number: region["counters"].copy() for number, region in self._counters.items()}
+        total = np.zeros(len(COUNTERS), np.uint64)
+        for block in workers.values():
+            total += block
+        counts = Counts(time.time_ns(), total, workers, clock)
+        while self._history and clock - self._history[0].clock > _KEEP_SECONDS:
+            self._history.popleft()
+        self._history.append(counts)
+        return counts
+
+    def _read_thresholds(self) -> dict[str, Limits]:
+        if self._control is None:
+            return {}
+        table = self._control["thresholds"].copy()
+        return {metric.label: limits_of(table[metric]) for metric in Metric if 1 < metric < METRICS}
+
+
+EMPTY: dict[str, Records] = {
+    "flows": np.empty(0, FLOW),
+    "ports": np.empty(0, PORT),
+    "sources": np.empty(0, SOURCE),
+}
+"""Tables without rows, for a folder without a collector."""
+
+
+def listing(folder: Path) -> tuple[tuple[str, int], ...]:
+    """(name, inode) of the files in the regions' folder; a region that is made anew has another inode."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(sorted((e.name, e.inode()) for e in entries if not e.name.startswith(".")))
+    except OSError:
+        return ()
+
+
+def difference(before: Counts, after: Counts) -> npt.NDArray[np.float64]:
+    """What was counted between two readings, float64 [COUNTERS]; a counter that fell began anew from zero."""
+    grown = np.zeros(len(COUNTERS))
+    for number, block in after.workers.items():
+        old = before.workers.get(number)
+        if old is None:
+            grown += block  # a worker that came between the two
+            continue
+        grown += np.where(block >= old, block - old, block)
+    return grown
+
+
+def newest(ports: Records) -> Records:
+    """Rows of a port table, each key once: the row whose last report is the newest."""
+    if len(ports) < 2:
+        return ports
+    ordered = ports[np.lexsort((ports["last_ns"], ports["key"]))]
+    last = np.append(ordered["key"][1:] != ordered["key"][:-1], True)
+    kept: Records = ordered[last]
+    return kept
+
+
+def limits_of(row: np.void) -> Limits:
+    """Limits of one row of the THRESHOLD table."""
+    change, above, below = (
+        None if int(row[name]) == NEVER else int(row[name]) for name in THRESHOLD.names or ()
+    )
+    return Limits(change, above, below)

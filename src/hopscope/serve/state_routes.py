@@ -1,0 +1,244 @@
+"""Routes about the network now: flows, switches, ports, queues, sources and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+
+import numpy as np
+from fastapi import APIRouter, HTTPException, Path, Query
+
+from ..detect.records import PortKind
+from ..metrics import COUNTERS, INDEX
+from ..wire.records import Records
+from . import models as m
+from . import show
+from .context import Context, Ctx
+from .select import FlowFilter, ordered
+from .text import when, wide
+
+router = APIRouter(tags=["state"])
+
+Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Rows to skip")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Most rows to return")]
+Order = Literal["asc", "desc"]
+NodeName = Annotated[str | None, Query(max_length=200, description="Node id or name")]
+Text = Annotated[str | None, Query(max_length=100)]
+FlowSort = Literal["latency", "mean_latency", "packets", "last_seen", "first_seen", "hops"]
+
+
+@router.get("/flows", summary="Live flows")
+async def flows(
+    context: Ctx,
+    sort: FlowSort = "latency",
+    order: Order = "desc",
+    src: Text = None,
+    dst: Text = None,
+    prefix: Annotated[str | None, Query(max_length=100, description="Source or destination is in it")] = None,
+    port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
+    proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
+    node: NodeName = None,
+    offset: Offset = 0,
+    limit: Limit = 100,
+) -> m.FlowPage:
+    """Flows in the flow tables of all workers, filtered, sorted and paged."""
+    chosen = FlowFilter(src, dst, prefix, port, proto)
+    node_id = None if node is None else context.node(node)
+
+    def work() -> m.FlowPage:
+        rows = context.state.flows()
+        rows = rows[chosen.mask(rows)]
+        if node_id is not None:
+            rows = rows[context.state.passes(rows, node_id)]
+        page = ordered(rows, sort, order == "desc", offset, limit)
+        return m.FlowPage(total=len(rows), offset=offset, items=[show.flow(row) for row in page])
+
+    return await context.run(work)
+
+
+@router.get("/flows/{flow_id}", summary="One flow with its path", responses={404: {"model": m.Error}})
+async def flow(
+    context: Ctx,
+    flow_id: Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")],
+) -> m.FlowDetail:
+    """A live flow and its hops, the source's side first; one that has left the table is in history only."""
+
+    def work() -> m.FlowDetail | None:
+        rows = context.state.flows()
+        found = rows[rows["flow_id"] == np.uint64(int(flow_id, 16))]
+        if not len(found):
+            return None
+        row = found[np.argmax(found["last_ns"])]
+        return show.flow_detail(row, context.state.hops_of(row), context.names)
+
+    detail = await context.run(work)
+    if detail is None:
+        raise HTTPException(
+            404, "no live flow has this id; events of past flows are under /api/v0/events?flow="
+        )
+    return detail
+
+
+def _of_kind(context: Context, kinds: tuple[PortKind, ...], node_id: int | None) -> Records:
+    rows = context.state.ports()
+    kept = np.isin(rows["kind"], [int(kind) for kind in kinds])
+    if node_id is not None:
+        kept &= rows["node_id"] == node_id
+    return rows[kept]
+
+
+def _sorted(rows: Records, field: str, order: Order) -> Records:
+    key = rows[field].astype(np.int64) if rows[field].ndim == 1 else rows[field][:, 0].astype(np.int64)
+    return rows[np.lexsort((rows["ident"], rows["node_id"], -key if order == "desc" else key))]
+
+
+_PORT_SORT = {"latest": "latest", "highest": "highest", "last_seen": "last_ns", "node": "node_id"}
+PortSort = Literal["latest", "highest", "last_seen", "node"]
+
+
+@router.get("/ports", summary="Egress ports")
+async def ports(
+    context: Ctx, node: NodeName = None, sort: PortSort = "latest", order: Order = "desc",
+    offset: Offset = 0, limit: Limit = 100,
+) -> m.PortPage:  # fmt: skip
+    """Egress ports with the utilisation of their links, each as the newest report tells it."""
+    node_id = None if node is None else context.node(node)
+
+    def work() -> m.PortPage:
+        rows = _sorted(_of_kind(context, (PortKind.EGRESS,), node_id), _PORT_SORT[sort], order)
+        items = [show.port_state(row, context.names) for row in rows[offset : offset + limit]]
+        return m.PortPage(total=len(rows), offset=offset, items=items)
+
+    return await context.run(work)
+
+
+@router.get("/queues", summary="Queues and buffers")
+async def queues(
+    context: Ctx, node: NodeName = None, sort: PortSort = "latest", order: Order = "desc",
+    offset: Offset = 0, limit: Limit = 100,
+) -> m.QueuePage:  # fmt: skip
+    """Queues and buffers with their occupancy, each as the newest report tells it."""
+    node_id = None if node is None else context.node(node)
+
+    def work() -> m.QueuePage:
+        rows = _sorted(_of_kind(context, (PortKind.QUEUE, PortKind.BUFFER), node_id), _PORT_SORT[sort], order)
+        items = [show.queue_state(row, context.names) for row in rows[offset : offset + limit]]
+        return m.QueuePage(total=len(rows), offset=offset, items=items)
+
+    return await context.run(work)
+
+
+@router.get("/switches", summary="Switches")
+async def switches(context: Ctx, offset: Offset = 0, limit: Limit = 100) -> m.SwitchPage:
+    """Switches that have reported a queue, a buffer or a port, by id."""
+
+    def work() -> m.SwitchPage:
+        rows = context.state.ports()
+        ids = np.unique(rows["node_id"])
+        rows = rows[np.isin(rows["node_id"], ids[offset : offset + limit])]
+        items = [
+            m.Switch.model_validate(show.switch_fields(int(i), rows[rows["node_id"] == i], context.names))
+            for i in ids[offset : offset + limit]
+        ]
+        return m.SwitchPage(total=len(ids), offset=offset, items=items)
+
+    return await context.run(work)
+
+
+@router.get("/switches/{node}", summary="One switch", responses={404: {"model": m.Error}})
+async def switch(
+    context: Ctx, node: Annotated[str, Path(max_length=200, description="Node id or name")]
+) -> m.SwitchDetail:
+    """A switch with its ports, queues and buffers."""
+    node_id = context.node(node)
+
+    def work() -> m.SwitchDetail | None:
+        rows = context.state.ports()
+        rows = rows[rows["node_id"] == node_id]
+        if not len(rows):
+            return None
+        rows = _sorted(rows, "ident", "asc")
+        links = rows["kind"] == PortKind.EGRESS
+        return m.SwitchDetail.model_validate(
+            {
+                **show.switch_fields(node_id, rows, context.names),
+                "port_states": [show.port_state(row, context.names) for row in rows[links]],
+                "queue_states": [show.queue_state(row, context.names) for row in rows[~links]],
+            }
+        )
+
+    detail = await context.run(work)
+    if detail is None:
+        raise HTTPException(404, "this switch has reported no queue, buffer or port")
+    return detail
+
+
+_SOURCE_SORT: dict[str, Callable[[Records], Records]] = {
+    "lost": lambda rows: rows["lost"],
+    "received": lambda rows: rows["received"],
+    "last_seen": lambda rows: rows["last_ns"],
+    "address": lambda rows: rows["source_lo"],
+}
+SourceSort = Literal["lost", "received", "last_seen", "address"]
+
+
+@router.get("/sources", summary="Sources of reports")
+async def sources(
+    context: Ctx, sort: SourceSort = "lost", order: Order = "desc", offset: Offset = 0, limit: Limit = 100
+) -> m.SourcePage:
+    """Sequence spaces (source address, node, hw id) with lost, duplicate and reordered reports."""
+
+    def work() -> m.SourcePage:
+        rows = context.state.sources()
+        key = _SOURCE_SORT[sort](rows).astype(np.float64)
+        rows = rows[np.lexsort((rows["hw_id"], rows["node_id"], -key if order == "desc" else key))]
+        items = [show.source(row, context.names) for row in rows[offset : offset + limit]]
+        return m.SourcePage(total=len(rows), offset=offset, items=items)
+
+    return await context.run(work)
+
+
+@router.get("/summary", summary="The collector at a glance, with every counter")
+async def summary(context: Ctx) -> m.Summary:
+    """Counters summed over workers, with their rates over the last seconds."""
+    return await context.run(summarise, context)
+
+
+def summarise(context: Context) -> m.Summary:
+    """Counters, rates and sizes of tables."""
+    state = context.state
+    counts, rates, sources = state.counters(), state.rates(), state.sources()
+    of_events = [INDEX[c.key] for c in COUNTERS if c.name == "events_total"]
+    of_refused = [INDEX[c.key] for c in COUNTERS if c.name == "refused_reports_total"]
+    busy = rates["busy_ns_total"] / 1e9 / max(1, len(counts.workers))
+    reports = rates["reports_total"]
+    return m.Summary(
+        time=when(counts.time_ns),
+        workers=len(counts.workers),
+        flows=len(state.flows()),
+        switches=len(np.unique(state.ports()["node_id"])),
+        sources=len(sources),
+        silent_sources=int(np.count_nonzero(sources["silent"])),
+        reports_per_second=reports,
+        lost_per_second=rates["lost_reports_total"],
+        refused_per_second=float(rates.total[of_refused].sum()),
+        events_per_second=float(rates.total[of_events].sum()),
+        reports=wide(counts["reports_total"]),
+        lost=wide(counts["lost_reports_total"]),
+        refused=wide(int(counts.total[of_refused].sum())),
+        kernel_drops=wide(counts["kernel_drops_total"]),
+        events=wide(int(counts.total[of_events].sum())),
+        values=wide(counts["values_total"]),
+        busy_ratio=min(1.0, busy),
+        ns_per_report=rates["busy_ns_total"] / reports if reports else None,
+        counters=[
+            m.CounterValue(
+                name=f"hopscope_{c.name}",
+                label={c.label[0]: c.label[1]} if c.label else None,
+                help=c.help,
+                value=wide(int(counts.total[i])),
+                per_second=float(rates.total[i]),
+            )
+            for i, c in enumerate(COUNTERS)
+        ],
+    )

@@ -1,0 +1,106 @@
+"""Values as people and JSON read them: addresses, times, 64-bit numbers, units."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from ..detect.records import Metric
+
+SAFE_INTEGER = 2**53 - 1
+"""Largest integer that every JSON reader keeps exact (RFC 8259 §6)."""
+_MAPPED = 0xFFFF
+
+
+class UnreadableError(ValueError):
+    """A text that a user gave is not what was expected; the message is one line."""
+
+
+_UNITS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
+_AGO = re.compile(r"-(\d{1,9})(ns|us|ms|s|m|h|d)")
+
+
+@lru_cache(maxsize=65_536)
+def address(high: int, low: int) -> str:
+    """Text of an address held as two words; ::ffff:a.b.c.d is written as IPv4."""
+    if high == 0 and low >> 32 == _MAPPED:
+        return str(ipaddress.IPv4Address(low & 0xFFFFFFFF))
+    return str(ipaddress.IPv6Address(high << 64 | low))
+
+
+def network(text: str) -> tuple[int, int, int, int]:
+    """(address high, low, mask high, low) of an address or prefix. Raises UnreadableError."""
+    try:
+        net = ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError:
+        raise UnreadableError(
+            f"expected an address or a prefix such as 192.0.2.0/24, found {text[:60]!r}"
+        ) from None
+    base, mask = int(net.network_address), int(net.netmask)
+    if net.version == 4:
+        base |= _MAPPED << 32
+        mask |= ((1 << 96) - 1) << 32
+    low = (1 << 64) - 1
+    return base >> 64, base & low, mask >> 64, mask & low
+
+
+def when(time_ns: int) -> str:
+    """RFC 3339 time with nanoseconds, UTC."""
+    seconds, rest = divmod(int(time_ns), 10**9)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    except (ValueError, OverflowError, OSError):
+        return "1970-01-01T00:00:00.000000000Z"
+
+
+def parse_when(text: str, now_ns: int) -> int:
+    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`-5m`). Raises UnreadableError."""
+    text = text.strip()
+    if match := _AGO.fullmatch(text):
+        return max(0, now_ns - int(match[1]) * _UNITS[match[2]])
+    if re.fullmatch(r"\d{1,19}", text):
+        return min(int(text), 2**63 - 1)
+    fraction = 0
+    if match := re.search(r"\.(\d{1,9})\d*", text):
+        fraction = int(match[1].ljust(9, "0"))
+        text = text[: match.start()] + text[match.end() :]
+    try:
+        moment = datetime.fromisoformat(text.replace(" ", "+"))  # a + in a query string arrives as a space
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return max(0, int(moment.timestamp()) * 10**9 + fraction)
+    except (ValueError, OverflowError):
+        raise UnreadableError("expected a time such as 2026-01-31T12:00:00Z, ns since 1970, or -5m") from None
+
+
+def wide(value: int) -> int | str:
+    """A 64-bit number for JSON: text where a reader's double would round it."""
+    return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
+
+
+def flow_hex(flow_id: int) -> str:
+    """Flow id as 16 hexadecimal digits."""
+    return f"{int(flow_id):016x}"
+
+
+UNIT = {
+    Metric.FLOW_LATENCY: "ns",
+    Metric.HOP_LATENCY: "ns",
+}
+"""Units that are known; the others are in the unit that the source sends."""
+
+
+def unit(metric: int) -> str | None:
+    """Unit of a metric's values; None: as the source sends them."""
+    return UNIT.get(Metric(metric)) if metric in Metric._value2member_map_ else None
