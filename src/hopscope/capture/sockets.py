@@ -7,8 +7,6 @@ import errno
 import socket
 import struct
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..config import ListenSettings
 from .errors import CaptureError
@@ -48,27 +46,23 @@ def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tup
     return found[0][0], found[0][4]
 
 
-@dataclass(slots=True)
-class BoundSocket:
-    """A bound, non-blocking UDP socket and what the kernel granted it."""
+def bind_share(settings: ListenSettings, index: int = 0) -> socket.socket:
+    """The bound, non-blocking socket of worker `index` of a listener. Raises CaptureError.
 
-    socket: socket.socket
-    receive_buffer_bytes: int
-    """Bytes of datagrams and their bookkeeping that may wait; the kernel's own count is twice this."""
-    gro: bool
-    """Whether trains of datagrams are taken."""
-
-    @property
-    def port(self) -> int:
-        """The port, also where the kernel chose it."""
-        return int(self.socket.getsockname()[1])
-
-
-def bind(settings: ListenSettings, *, port: int | None = None, share: int = 1) -> BoundSocket:
-    """Open one socket of a listener; `share` > 1: one of so many on its port. Raises CaptureError."""
+    One process opens them all, in the order of the workers, and hands them out: so they outlive a worker that
+    is restarted, its datagrams wait, and no source moves to another worker.  (A socket that is closed changes
+    the places of the others.)  Port 0: put the port of the first into the settings of the others.
+    """
     require_linux()
+    if settings.workers > 1 and index == 0:
+        # shares are not refused by another collector's shares of the same port, so look first without sharing
+        _bind(settings, share=1).close()
+    return _bind(settings, share=settings.workers)
+
+
+def _bind(settings: ListenSettings, share: int) -> socket.socket:
     named = url(settings)
-    family, address = resolve(settings.host, settings.port if port is None else port, named)
+    family, address = resolve(settings.host, settings.port, named)
     handle = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         if family == socket.AF_INET6:
@@ -76,38 +70,26 @@ def bind(settings: ListenSettings, *, port: int | None = None, share: int = 1) -
         if share > 1:
             handle.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         handle.setsockopt(socket.SOL_SOCKET, SO_RXQ_OVFL, 1)
-        granted = _ask_buffer(handle, settings.receive_buffer_bytes)
-        gro = settings.gro and _try_option(handle, socket.IPPROTO_UDP, UDP_GRO, 1)
+        _ask_buffer(handle, settings.receive_buffer_bytes)
+        if settings.gro:
+            take_trains(handle)
         handle.bind(address)
         if share > 1:
             choose_by_source(handle, share)
     except OSError as error:
         handle.close()
         raise CaptureError(_refusal(named, error)) from error
-    return BoundSocket(handle, granted, gro)
+    return handle
 
 
-def bind_group(settings: ListenSettings, workers: int | None = None) -> Sequence[BoundSocket]:
-    """All sockets of a listener, in the order of its workers.
+def take_trains(handle: socket.socket) -> bool:
+    """Ask for datagrams merged by the kernel (UDP_GRO); False where it has no such thing (before 5.0)."""
+    return _try_option(handle, socket.IPPROTO_UDP, UDP_GRO, 1)
 
-    Opened by one process and handed to the workers, they outlive a worker that is restarted: its datagrams
-    wait, and no source moves to another worker.  (A socket that is closed changes the places of the others.)
-    """
-    count = settings.workers if workers is None else workers
-    if count == 1:
-        return [bind(settings)]
-    probe = bind(settings)  # without sharing: finds a port in use, and the number of one that is chosen
-    port = probe.port
-    probe.socket.close()
-    bound: list[BoundSocket] = []
-    try:
-        for _ in range(count):
-            bound.append(bind(settings, port=port, share=count))  # noqa: PERF401 - closed below if one fails
-    except CaptureError:
-        for one in bound:
-            one.socket.close()
-        raise
-    return bound
+
+def granted_buffer(handle: socket.socket) -> int:
+    """Receive buffer that the kernel granted, bytes; its own figure counts its bookkeeping, and is twice this."""
+    return handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
 
 
 def kernel_drops(handle: socket.socket) -> int | None:
@@ -119,12 +101,11 @@ def kernel_drops(handle: socket.socket) -> int | None:
     return int.from_bytes(words[4 * _MEMINFO_DROPS : 4 * _MEMINFO_DROPS + 4], sys.byteorder)
 
 
-def _ask_buffer(handle: socket.socket, size: int) -> int:
-    """Ask for a receive buffer, above the system's limit where that is permitted; what was granted."""
+def _ask_buffer(handle: socket.socket, size: int) -> None:
+    """Ask for a receive buffer, above the system's limit where that is permitted."""
     size = min(size, 2**30 - 1)
     if not _try_option(handle, socket.SOL_SOCKET, _SO_RCVBUFFORCE, size):
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-    return handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
 
 
 def _try_option(handle: socket.socket, level: int, option: int, value: int) -> bool:

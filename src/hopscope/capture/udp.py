@@ -10,6 +10,7 @@ import ctypes
 import errno
 import mmap
 import os
+import socket
 import time
 
 import numpy as np
@@ -29,10 +30,10 @@ from .layout import (
     Unpack,
 )
 from .limits import RateLimit, source_ranges
-from .sockets import BoundSocket, bind, bind_group, kernel_drops, url
+from .sockets import bind_share, granted_buffer, kernel_drops, take_trains, url
 from .udp_sender import UdpSender
 
-__all__ = ["BoundSocket", "UdpListener", "UdpSender", "bind_group"]
+__all__ = ["UdpListener", "UdpSender", "bind_share"]
 
 MESSAGES = 512
 """Messages of one receive call."""
@@ -66,17 +67,20 @@ class UdpListener:
         settings: ListenSettings,
         worker: int = 0,
         workers: int = 1,
-        bound: BoundSocket | None = None,
+        sock: socket.socket | None = None,
     ) -> None:
-        """`bound`: this worker's socket of `bind_group`; without it, `open` binds one of `workers`."""
+        """`sock`: this worker's socket, from `bind_share`; without it, `open` binds one of `workers`."""
         self.settings = settings
         self.worker = worker
         self.workers = workers
-        self.bound = bound
+        self._socket = sock
         self._ranges = source_ranges(settings.allow)
         self._limit = RateLimit(settings.rate_limit, settings.rate_burst)
+        self.port = settings.port
+        """The port that is listened on, after `open` also where the kernel chose it."""
         self._received = 0
         self._wanted = MESSAGES
+        self._time_ns = 0
 
     def open(self) -> None:
         """Compile, allocate, bind: in this order, so that nothing waits meanwhile. Raises CaptureError."""
@@ -93,10 +97,11 @@ class UdpListener:
         self._setup[Setup.BURST_NS] = self._limit.burst_ns
         self._setup[Setup.BUCKET_MASK] = self._limit.mask
         self._describe()
-        if self.bound is None:
-            self.bound = bind(self.settings, share=self.workers)
-        self._setup[Setup.PORT] = self.bound.port
-        self._file = self.bound.socket.fileno()
+        if self._socket is None:
+            self._socket = bind_share(self.settings.model_copy(update={"workers": self.workers}), self.worker)
+        self.port = int(self._socket.getsockname()[1])
+        self._setup[Setup.PORT] = self.port
+        self._file = self._socket.fileno()
 
     def _allocate(self, room: int) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -160,8 +165,6 @@ class UdpListener:
         self._time_ns = time.time_ns()
         return int(got)
 
-    _time_ns = 0
-
     def _describe(self) -> int:
         next_before = int(self._state[Unpack.NEXT])
         count = int(
@@ -189,8 +192,7 @@ class UdpListener:
 
         A train that the kernel drops counts once there.
         """
-        assert self.bound is not None
-        if (drops := kernel_drops(self.bound.socket)) is not None:
+        if self._socket is not None and (drops := kernel_drops(self._socket)) is not None:
             ahead = (drops - int(self._state[Unpack.DROPS_SEEN])) & 0xFFFFFFFF
             if ahead < 0x80000000:
                 self._state[Unpack.DROPS] += np.uint64(ahead)
@@ -199,25 +201,20 @@ class UdpListener:
 
     def notes(self) -> list[str]:
         """What the user should know at the start: granted less than asked, or an option that is missing."""
-        assert self.bound is not None
+        assert self._socket is not None
         lines = []
-        asked, granted = self.settings.receive_buffer_bytes, self.bound.receive_buffer_bytes
+        asked, granted = self.settings.receive_buffer_bytes, granted_buffer(self._socket)
         if granted < asked:
             lines.append(
                 f"{url(self.settings)}: receive buffer of {granted:,} bytes granted, {asked:,} asked;"
                 f" bursts need more: sysctl -w net.core.rmem_max={asked}"
             )
-        if self.settings.gro and not self.bound.gro:
+        if self.settings.gro and not take_trains(self._socket):
             lines.append(f"{url(self.settings)}: this kernel has no UDP_GRO; datagrams are taken one by one")
         return lines
 
-    @property
-    def port(self) -> int:
-        """The port that is listened on, also where the kernel chose it."""
-        assert self.bound is not None
-        return self.bound.port
-
     def close(self) -> None:
         """Close the socket."""
-        if self.bound is not None:
-            self.bound.socket.close()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -27,8 +27,8 @@ class UdpSender:
 
     `rate` is datagrams a second, 0 as fast as it goes.  `trains`: frames of equal length that follow each
     other are sent as one (UDP_SEGMENT); the receiver gets single datagrams, or trains with UDP_GRO.
-    `by_source`: each datagram is sent from its frame's source address, which must be the machine's own (any in
-    127.0.0.0/8 on loopback); otherwise from `source`, or from what the kernel chooses.
+    `by_source`: each datagram is sent from its frame's source address, which must be the machine's own (any
+    in 127.0.0.0/8 on loopback); otherwise from `source`, or from what the kernel chooses.
     """
 
     def __init__(
