@@ -88,7 +88,7 @@ def take_trains(handle: socket.socket) -> bool:
 
 
 def granted_buffer(handle: socket.socket) -> int:
-    """Receive buffer that the kernel granted, bytes; its own figure counts its bookkeeping, and is twice this."""
+    """Receive buffer that the kernel granted, bytes; it doubles this for its own bookkeeping."""
     return handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
 
 

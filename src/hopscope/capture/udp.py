@@ -78,6 +78,7 @@ class UdpListener:
         self._limit = RateLimit(settings.rate_limit, settings.rate_burst)
         self.port = settings.port
         """The port that is listened on, after `open` also where the kernel chose it."""
+        self._state = np.zeros(UNPACK_SLOTS, np.uint64)
         self._received = 0
         self._wanted = MESSAGES
         self._time_ns = 0
@@ -89,7 +90,6 @@ class UdpListener:
 
         self._unpack = unpack
         self._allow = readonly(self._ranges)
-        self._state = np.zeros(UNPACK_SLOTS, np.uint64)
         self._setup = np.zeros(SETUP_SLOTS, np.uint64)
         self._frames: Records = np.zeros(FRAMES, FRAME)
         self._allocate(_TRAIN_ROOM if self.settings.gro else _SINGLE_ROOM)
