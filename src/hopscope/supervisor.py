@@ -238,19 +238,14 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- listeners
 
     def _open_listeners(self, workers: list[Member]) -> None:
-        from .capture.udp import bind_share
+        from .capture.udp import bind_group
 
         self.listening = []
-        listens = []
         for listen in self.settings.listen:
-            for index in range(listen.workers):
-                share = bind_share(listen, index)
-                listen = listen.model_copy(update={"port": share.getsockname()[1]})
-                workers[index].sockets.append(share)
-            listens.append(listen)
+            for member, bound in zip(workers, bind_group(listen), strict=False):
+                member.sockets.append(bound.socket)
             host = f"[{listen.host}]" if ":" in listen.host else listen.host
-            self.listening.append(f"udp://{host}:{listen.port}")
-        self.settings = self.settings.model_copy(update={"listen": tuple(listens)})
+            self.listening.append(f"udp://{host}:{bound.port}")
 
     def _close_listeners(self, members: list[Member]) -> None:
         for member in members:

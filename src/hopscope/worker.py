@@ -1,27 +1,26 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
-Nothing wakes it per packet: it sleeps half a millisecond where there is nothing.  A full disk makes it wait and
-try again (counted), while the kernel's socket buffer fills up (counted, too).
+Nothing wakes it per packet: it sleeps half a millisecond where there is nothing.  A full disk makes it wait
+and try again (counted), while the kernel's socket buffer fills up (counted, too).
 """
 
 from __future__ import annotations
 
+import socket
 import time
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from .history.journal import backoff
 from .metrics import INDEX
 from .pipeline import Pipeline
-from .wire.dialect import DIALECTS
 
 if TYPE_CHECKING:
-    from .capture.udp import UdpListener
+    from .capture.udp import BoundSocket, UdpListener
     from .process import Child
 
 NAP_SECONDS = 0.0005
 TICK_NS = 100_000_000
+UDP_GRO = 104
 
 
 def run(child: Child) -> None:
@@ -39,12 +38,14 @@ def run(child: Child) -> None:
         retry=backoff(lambda: pipeline.count("journal_retries_total", 1), child.stop.is_set),
     )
     child.say(warm=True)
-    shares = [listen for listen in settings.listen if child.index < listen.workers]
     listeners: list[tuple[UdpListener, str]] = []
-    for listen, socket in zip(shares, child.sockets(), strict=False):
-        listener = UdpListener(listen, worker=child.index, workers=listen.workers, sock=socket)
+    shares = [listen for listen in settings.listen if child.index < listen.workers]
+    for listen, handle in zip(shares, child.sockets(), strict=False):
+        listener = UdpListener(listen, child.index, listen.workers, _bound(handle))
         listener.open()
-        listeners.append((listener, DIALECTS[listen.dialect].name))
+        listeners.append((listener, listen.dialect))
+        for note in listener.notes() if child.index == 0 else ():
+            child.say(message=note)
     child.say(ready=True)
     loop = _Loop(pipeline, listeners)
     try:
@@ -59,19 +60,34 @@ def run(child: Child) -> None:
             listener.close()
 
 
+def _bound(handle: socket.socket) -> BoundSocket:
+    """A socket that the supervisor bound, with what the kernel granted it."""
+    from .capture.udp import BoundSocket
+
+    granted = (
+        handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
+    )  # the kernel doubles it for bookkeeping
+    try:
+        gro = bool(handle.getsockopt(socket.IPPROTO_UDP, UDP_GRO))
+    except OSError:
+        gro = False
+    handle.setblocking(False)
+    return BoundSocket(handle, granted, gro)
+
+
 class _Loop:
     """One pass after the other over the listeners."""
 
     def __init__(self, pipeline: Pipeline, listeners: list[tuple[UdpListener, str]]) -> None:
         self._pipeline = pipeline
         self._listeners = listeners
-        self._counted: list[dict[str, int]] = [{} for _ in listeners]
+        self._counted: dict[str, int] = {}
         self._due = time.time_ns() + TICK_NS
 
     def turn(self) -> int:
         """Receive once from every listener; returns the frames that there were."""
         frames = 0
-        for number, (listener, dialect) in enumerate(self._listeners):
+        for listener, dialect in self._listeners:
             begin = time.perf_counter_ns()
             batch = listener.receive()
             if batch is None:
@@ -82,12 +98,10 @@ class _Loop:
                 frames += len(batch)
             self._pipeline.count("busy_capture_ns_total", spent)
             self._pipeline.count("busy_ns_total", spent)
-            self._count(number, listener)
         now = time.time_ns()
         if now >= self._due:
             self._pipeline.tick(now)
-            for number, (listener, _) in enumerate(self._listeners):
-                self._count(number, listener)
+            self._count()
             self._due = now + TICK_NS
         return frames
 
@@ -96,12 +110,17 @@ class _Loop:
         until = time.monotonic() + 1.0
         while self.turn() and time.monotonic() < until:
             pass
+        self._count()
 
-    def _count(self, number: int, listener: UdpListener) -> None:
-        """Add what a listener counted since the last time; its own counters begin with its socket."""
-        counted = listener.counts()
-        before = self._counted[number]
-        for key, total in counted.items():
-            if more := total - before.get(key, 0):
-                self._pipeline.counters[INDEX[key]] += np.uint64(more)
-        self._counted[number] = dict(counted)
+    def _count(self) -> None:
+        """Add what the listeners counted since the last time."""
+        total: dict[str, int] = {}
+        for listener, _ in self._listeners:
+            for key, count in listener.counts().items():
+                total[key] = total.get(key, 0) + count
+        # the kernel counts by socket, and the sockets live as long as the counters, longer than a worker
+        drops = total.pop("kernel_drops_total", 0)
+        self._pipeline.counters[INDEX["kernel_drops_total"]] = drops
+        for key, count in total.items():
+            self._pipeline.count(key, count - self._counted.get(key, 0))
+        self._counted = total

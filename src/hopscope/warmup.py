@@ -1,0 +1,117 @@
+"""Compiling ahead: every kernel is run once on a few made-up reports, and its machine code stays in the cache.
+
+Kernels are compiled for the argument types that they meet, so they are met here as they are in earnest: through
+the same classes, with small tables.
+"""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from .config import DetectSettings, ListenSettings, Settings
+from .wire.records import FrameBatch, Link, ReportBatch
+
+Step = tuple[str, Callable[[], None]]
+_SMALL = Settings(detect=DetectSettings(flow_rows=16, hop_pool=8, ports=64, sources=16))
+
+
+def is_warm() -> bool:
+    """Whether a warm-up has ended since the kernels, Numba or its flags changed."""
+    return _marker().exists()
+
+
+def warm_worker(settings: Settings, say: Callable[..., None]) -> None:
+    """Compile what a worker needs; `say(message=…)` is told first where this takes long."""
+    if not is_warm():
+        say(
+            message="compiling the kernels for this machine: once, for about a minute (see `hopscope warmup`)"
+        )
+    for _, step in worker_steps():
+        step()
+    if not is_warm():
+        _marker().touch()
+
+
+def steps() -> Iterator[Step]:
+    """Everything that `hopscope warmup` compiles, part by part."""
+    yield from worker_steps()
+    yield "capture files", _files
+    yield "encoder", lambda: _encode(Link.ETHERNET) and None
+    yield "simulated fabric", _fabric
+    yield "done", lambda: _marker().touch()
+
+
+def worker_steps() -> Iterator[Step]:
+    """What a worker compiles."""
+    yield "decoder and detector", _pipeline
+    yield "UDP listener", _listener
+
+
+def _marker() -> Path:
+    from .jit import cache_folder
+
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "warm"
+
+
+def _reports() -> ReportBatch:
+    from .wire.encode import mapped_v4, new_hops, new_reports
+
+    reports, hops = new_reports(4), new_hops(12, 0xE000)
+    reports["src_lo"] = reports["dst_lo"] = reports["source_lo"] = mapped_v4(
+        np.full(4, 0x7F000001, np.uint32)
+    )
+    reports["int_version"], reports["instructions"] = 20, 0xE000
+    reports["first_hop"], reports["hop_count"] = np.arange(4) * 3, 3
+    reports["sequence"] = np.arange(4)
+    return ReportBatch(reports, hops)
+
+
+def _encode(link: Link) -> FrameBatch:
+    from .wire.encode import encode_reports
+
+    return encode_reports(_reports(), link=link)
+
+
+def _pipeline() -> None:
+    from .pipeline import Pipeline
+
+    pipeline = Pipeline(_SMALL)
+    for link in (Link.UDP_PAYLOAD, Link.ETHERNET):
+        pipeline.step(_encode(link))
+    pipeline.tick(int(1e18))
+    pipeline.close()
+
+
+def _listener() -> None:
+    from .capture.udp import UdpListener
+
+    listener = UdpListener(ListenSettings(port=0))
+    listener.open()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(b"\0" * 64, ("127.0.0.1", listener.port))
+        listener.receive()
+    listener.close()
+
+
+def _files() -> None:
+    from .capture.pcap import Reader, Writer
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sample.pcap"
+        with Writer(path) as writer:
+            writer.write(_encode(Link.ETHERNET))
+        for _ in Reader(path, compiled=True):
+            pass
+
+
+def _fabric() -> None:
+    from .fabric.simulation import warm
+
+    warm()
