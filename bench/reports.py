@@ -1,0 +1,51 @@
+"""Reports for benchmarks: any number of hops, fields and flows, with values that cause no events once known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
+from hopscope.wire.records import FrameBatch, Link, ReportBatch
+
+FIELDS = {1: 0x8000, 8: 0xFF00}
+"""Instruction bitmaps: the node id alone, or the first eight fields of INT 2.x (44 bytes a hop)."""
+SWITCHES = 20
+
+
+def report_batch(
+    count: int, hops: int, fields: int, flows: int, sequence: int = 0, seed: int = 1
+) -> ReportBatch:
+    """`count` Reports 2.0 of one sink over `flows` flows in random order, each flow with a path of its own."""
+    random = np.random.default_rng(seed + sequence)
+    reports = new_reports(count)
+    flow = random.integers(flows, size=count, dtype=np.uint32) if flows > 1 else np.zeros(count, np.uint32)
+    reports["source_lo"] = mapped_v4(np.full(count, 0x7F000001, np.uint32))
+    reports["src_lo"] = mapped_v4(np.uint32(0x0A000000) + flow // np.uint32(60_000))
+    reports["dst_lo"] = mapped_v4(np.full(count, 0x0A010001, np.uint32))
+    reports["sport"] = 1024 + flow % 60_000
+    reports["dport"] = 53
+    reports["node_id"], reports["hw_id"] = 1, 1
+    reports["sequence"] = (sequence + np.arange(count)) & 0x3FFFFF
+    reports["int_version"], reports["int_mode"] = 20, 1
+    reports["instructions"] = FIELDS[fields]
+    reports["remaining_hops"] = 8
+    reports["first_hop"] = np.arange(count) * hops
+    reports["hop_count"] = hops
+    stack = new_hops(count * hops, FIELDS[fields])
+    position = np.tile(np.arange(hops, dtype=np.uint32), count)
+    owner = np.repeat(flow, hops)
+    node = (owner * 7 + position * 3) % SWITCHES + 1
+    stack["node_id"] = node
+    stack["ingress_port"], stack["egress_port"] = owner % 4, (owner + 1) % 4
+    stack["l2_ingress_port"], stack["l2_egress_port"] = owner % 4, (owner + 1) % 4
+    stack["hop_latency"] = 1000 + node
+    stack["queue_id"], stack["queue_occupancy"] = (owner + 1) % 4, 10
+    stack["ingress_time"] = 1_000_000_000 + np.repeat(np.arange(count), hops) * 1000
+    stack["egress_time"] = stack["ingress_time"] + 1000
+    stack["tx_utilization"] = 300
+    return ReportBatch(reports, stack)
+
+
+def payloads(count: int, hops: int, fields: int, flows: int, sequence: int = 0) -> FrameBatch:
+    """The same as UDP payloads from one source."""
+    return encode_reports(report_batch(count, hops, fields, flows, sequence), link=Link.UDP_PAYLOAD)
