@@ -1,3 +1,76 @@
-"""Hopscope: In-band Network Telemetry reports in, answers out."""
+"""Hopscope: In-band Network Telemetry reports in, answers out.
+
+>>> import hopscope
+>>> for reports in hopscope.read("reports.pcap"):  # doctest: +SKIP
+...     reports.columns()["node_id"], reports.hops.to_pandas()
+>>> events = hopscope.detect_events(hopscope.read("reports.pcap"))  # doctest: +SKIP
+>>> with hopscope.open("/var/lib/hopscope") as folder:  # doctest: +SKIP
+...     folder.history.sql("select kind, count(*) from events group by kind")
+
+Everything is imported when it is first used: `import hopscope` itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .config import DetectSettings, MetricLimits, Settings, ThresholdSettings
+    from .detect.records import Kind, Metric
+    from .errors import HopscopeError
+    from .library import Capture, Collection, Events, Hops, Reports, detect_events, read
+    from .library import open_folder as open
+    from .names import Names
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "Capture": "library",
+    "Collection": "library",
+    "DetectSettings": "config",
+    "Events": "library",
+    "Hops": "library",
+    "HopscopeError": "errors",
+    "Kind": "detect.records",
+    "Metric": "detect.records",
+    "MetricLimits": "config",
+    "Names": "names",
+    "Reports": "library",
+    "Settings": "config",
+    "ThresholdSettings": "config",
+    "detect_events": "library",
+    "open": "library:open_folder",
+    "read": "library",
+}
+__all__ = [
+    "Capture",
+    "Collection",
+    "DetectSettings",
+    "Events",
+    "Hops",
+    "HopscopeError",
+    "Kind",
+    "Metric",
+    "MetricLimits",
+    "Names",
+    "Reports",
+    "Settings",
+    "ThresholdSettings",
+    "detect_events",
+    "open",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'hopscope' has no attribute {name!r}")
+    module, _, attribute = _HOME[name].partition(":")
+    value = getattr(import_module(f"{__name__}.{module}"), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,7 +1,7 @@
-"""Compiling ahead: every kernel is run once on a few made-up reports, and its machine code stays in the cache.
+"""Compiling ahead: every kernel is run once on a few made-up reports; its machine code stays in the cache.
 
-Kernels are compiled for the argument types that they meet, so they are met here as they are in earnest: through
-the same classes, with small tables.
+Kernels are compiled for the argument types that they meet, so they are met here as they are in earnest:
+through the same classes, with small tables.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def steps() -> Iterator[Step]:
     """Everything that `hopscope warmup` compiles, part by part."""
     yield from worker_steps()
     yield "capture files", _files
-    yield "encoder", lambda: _encode(Link.ETHERNET) and None
+    yield "encoder", _encoder
     yield "simulated fabric", _fabric
     yield "done", lambda: _marker().touch()
 
@@ -87,6 +87,10 @@ def _pipeline() -> None:
         pipeline.step(_encode(link))
     pipeline.tick(int(1e18))
     pipeline.close()
+
+
+def _encoder() -> None:
+    _encode(Link.ETHERNET)
 
 
 def _listener() -> None:

@@ -6,8 +6,8 @@ from __future__ import annotations
 def warmup() -> None:
     """Compile all kernels ahead of the first use.
 
-    They are kept in the user's cache folder (HOPSCOPE_KERNEL_CACHE names another) until Hopscope, Numba or the
-    processor changes.
+    They are kept in the user's cache folder (HOPSCOPE_KERNEL_CACHE names another) until Hopscope, Numba or
+    the processor changes.
     """
     import time
 

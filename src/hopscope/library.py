@@ -1,0 +1,257 @@
+"""What `import hopscope` offers: read captures, detect events, open a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from . import tables
+from .config import DetectSettings, Settings
+from .detect.records import EVENT, Kind, Metric
+from .errors import HopscopeError
+from .wire.dialect import DIALECTS, Dialect
+from .wire.records import FrameBatch, Records, ReportBatch
+from .wire.records import Kind as ReportKind
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from .history.query import History
+    from .names import Names
+    from .serve.state import CollectorState
+
+SMALL_BYTES = 4 * 1024 * 1024
+"""Files below this are decoded by the scalar codec, which need not be compiled."""
+
+
+class _Table:
+    """Some records that can become a table of another library."""
+
+    def _readable(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def to_arrow(self) -> pyarrow.Table:
+        """As a pyarrow.Table, addresses as text (needs `hopscope[arrow]`)."""
+        return tables.to_arrow(self._readable())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As a pandas.DataFrame, addresses as text (needs `hopscope[pandas]`)."""
+        return tables.to_pandas(self._readable())
+
+    def to_polars(self) -> polars.DataFrame:
+        """As a polars.DataFrame, addresses as text (needs `hopscope[polars]`)."""
+        return tables.to_polars(self._readable())
+
+
+class Hops(_Table):
+    """The hops of some reports, HOP [hops]; `report` is the row of the report that each belongs to."""
+
+    def __init__(self, hops: Records, report: Any) -> None:
+        self.records = hops
+        self.report = report
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def columns(self) -> tables.Columns:
+        """Columns [hops], in path order; a value means something only where its `present` bit is set."""
+        return {"report": self.report, **tables.columns(self.records)}
+
+    def _readable(self) -> dict[str, Any]:
+        return {"report": self.report, **tables.readable(self.records)}
+
+
+class Reports(_Table):
+    """A batch of decoded reports, and the frames that they came in. Damaged ones are rows with a `reason`."""
+
+    def __init__(self, batch: ReportBatch, frames: FrameBatch) -> None:
+        self.batch = batch
+        self.frames = frames
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The objects that `hopscope decode --format json` prints."""
+        from .wire.as_json import report_objects
+
+        return iter(report_objects(self.batch, self.frames))
+
+    def columns(self) -> tables.Columns:
+        """Columns [reports] of REPORT: views, raw numbers."""
+        return tables.columns(self.batch.reports)
+
+    @property
+    def hops(self) -> Hops:
+        """The hops of all reports, path after path."""
+        reports = self.batch.reports
+        counts = reports["hop_count"].astype(np.int64)
+        report = np.repeat(np.arange(len(reports)), counts)
+        starts = np.repeat(reports["first_hop"].astype(np.int64), counts)
+        within = np.arange(len(report)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return Hops(self.batch.hops[starts + within], report)
+
+    def _readable(self) -> dict[str, Any]:
+        return tables.readable(self.batch.reports, {"kind": ReportKind})
+
+
+class Capture:
+    """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`."""
+
+    def __init__(self, source: str | Path | BinaryIO, dialect: Dialect, frames_per_batch: int) -> None:
+        from .capture.pcap import Reader
+
+        self._reader = Reader(source, frames_per_batch=frames_per_batch)
+        self._dialect = dialect
+        self._small = isinstance(source, str | Path) and source != "-" and _size(source) < SMALL_BYTES
+
+    def __iter__(self) -> Iterator[Reports]:
+        """Batches that stay valid. A damaged file raises PcapError behind its last good frame."""
+        decode = _decoder(self._dialect, self._small)
+        for frames in self._reader:
+            batch = decode(frames)
+            if len(batch):
+                yield Reports(batch, frames)
+        if self._reader.damage:
+            raise self._reader.damage
+
+
+class Events(_Table):
+    """Events, EVENT [events], in the order in which they were found."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def columns(self) -> tables.Columns:
+        """Columns [events]: views, raw numbers; `kind` and `metric` are codes of `Kind` and `Metric`."""
+        return tables.columns(self.records)
+
+    def of(self, kind: Kind, metric: Metric | None = None) -> Events:
+        """Only the events of a kind, and of a metric."""
+        mask = self.records["kind"] == kind
+        if metric is not None:
+            mask &= self.records["metric"] == metric
+        return Events(self.records[mask])
+
+    def by_kind(self) -> dict[str, int]:
+        """How many there are of each kind."""
+        codes, counts = np.unique(self.records["kind"], return_counts=True)
+        return {Kind(code).label: int(count) for code, count in zip(codes.tolist(), counts, strict=True)}
+
+    def _readable(self) -> dict[str, Any]:
+        return tables.readable(self.records, {"kind": Kind, "metric": Metric})
+
+
+class Collection:
+    """A data folder: its history, and the state of the collector that runs on it. Made by `open`."""
+
+    def __init__(self, folder: Path, names: Names) -> None:
+        from .history.query import History
+        from .serve.state import CollectorState
+
+        self.folder = folder
+        self.history: History = History(folder, names)
+        """Events and flows of the past, also by SQL."""
+        self.state: CollectorState = CollectorState(folder)
+        """Counters, flows, ports and sources of now; empty where no collector runs."""
+
+    def close(self) -> None:
+        """Let go of the history's database."""
+        self.history.close()
+
+    def __enter__(self) -> Collection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read(
+    source: str | Path | BinaryIO,
+    *,
+    dialect: str | Dialect = "spec",
+    ports: Iterable[int] | None = None,
+    frames_per_batch: int = 4096,
+) -> Capture:
+    """Read the telemetry reports of a capture (pcap, pcapng, gzip; `-`: standard input).
+
+    `dialect` says how reports are read, `ports` on which UDP ports they are looked for.  Raises HopscopeError
+    for a missing or foreign file.
+    """
+    from dataclasses import replace
+
+    chosen = named_dialect(dialect) if isinstance(dialect, str) else dialect
+    if ports is not None:
+        chosen = replace(chosen, ports=tuple(ports))
+    return Capture(source, chosen, frames_per_batch)
+
+
+def detect_events(reports: Iterable[Reports], settings: DetectSettings | None = None, *, end: bool = True) -> Events:
+    """Run detection over reports and return every event.
+
+    With `end`, the flows that are live at the end leave flow records, as when they had become idle.
+    """
+    from .detect.detector import Detector
+
+    detector = Detector(settings or DetectSettings(), None)
+    blocks: list[Records] = []
+    last_ns = 0
+    for batch in reports:
+        blocks.extend(block.copy() for block in detector.update(batch.batch))
+        last_ns = max(last_ns, int(batch.batch.reports["time_ns"].max(initial=0)))
+    if end:
+        idle_ns = int(detector.settings.idle_seconds * 1e9)
+        blocks.extend(block.copy() for block in detector.tick(last_ns + idle_ns + 1))
+    return Events(np.concatenate(blocks) if blocks else np.empty(0, EVENT))
+
+
+def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Collection:
+    """Open a data folder to query its history and, where a collector runs on it, its state."""
+    from .names import Names
+
+    path = Path(folder)
+    if not path.is_dir():
+        raise HopscopeError(f"{path}: no such data folder")
+    return Collection(path, Names.load(names))
+
+
+def named_dialect(name: str) -> Dialect:
+    """A dialect by its name; HopscopeError lists the names."""
+    if name not in DIALECTS:
+        raise HopscopeError(f"no dialect {name!r}; there are {', '.join(DIALECTS)}")
+    return DIALECTS[name]
+
+
+def _size(path: str | Path) -> int:
+    with suppress(OSError):
+        return Path(path).stat().st_size
+    return 0
+
+
+def _decoder(dialect: Dialect, small: bool) -> Any:
+    from .wire.decode import Decoder, decode_scalar
+
+    if small:
+        return lambda frames: decode_scalar(frames, dialect)
+    decoder = Decoder(dialect)
+
+    def decode(frames: FrameBatch) -> ReportBatch:
+        batch = decoder.decode(frames)  # its blocks are used again
+        return ReportBatch(batch.reports.copy(), batch.hops.copy(), batch.first_packet, batch.other)
+
+    return decode
+
+
+__all__ = ["Capture", "Collection", "Events", "Hops", "Reports", "Settings", "detect_events", "open_folder", "read"]
