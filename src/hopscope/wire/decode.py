@@ -2,20 +2,67 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .decode_scalar import decode_scalar
 from .dialect import DEFAULT, Dialect
-from .records import FrameBatch, ReportBatch
+from .records import HOP, REPORT, FrameBatch, ReportBatch
 
 __all__ = ["Decoder", "decode_scalar"]
 
+_MARGIN = 64
+HOPS_PER_FRAME = 4
+"""Hop rows that a new decoder has room for, per frame; the block grows when a batch needs more."""
+
 
 class Decoder:
-    """The batch decoder: its blocks are reused, so a result is valid until the next call."""
+    """The batch decoder: its blocks are reused, so a result is valid until the next call.
+
+    The first one compiles its kernels, or loads them from the cache.
+    """
 
     def __init__(self, dialect: Dialect = DEFAULT, frames: int = 4096) -> None:
+        from . import decode_kernel, metadata_kernel
+
         self.dialect = dialect
-        self.frames = frames
+        self._kernel = decode_kernel.decode_frames
+        self._table = dialect.table()
+        self._plans = np.zeros(metadata_kernel.PLANS, np.uint64)
+        self._counts = np.zeros(3, np.uint64)
+        self._reports = np.empty(frames + _MARGIN, REPORT)
+        self._hops = np.empty(frames * HOPS_PER_FRAME + _MARGIN, HOP)
 
     def decode(self, batch: FrameBatch) -> ReportBatch:
-        """Reports of all frames."""
-        return decode_scalar(batch, self.dialect)
+        """Reports of all frames. Frames that are no reports are counted in `other`."""
+        from ..jit import U64, readonly
+
+        arena, frames = readonly(batch.arena), readonly(batch.frames)
+        counts = self._counts
+        counts[:] = 0
+        start = 0
+        while True:
+            words = self._reports.view(np.uint64)
+            start = int(
+                self._kernel(
+                    arena, frames, U64(start), self._table, self._plans, self._reports, words, self._hops, counts
+                )
+            )
+            if start == len(frames):
+                break
+            self._grow(int(batch.frames[start]["length"]) // 4 + 2)
+        reports, hops, other = (int(count) for count in counts)
+        return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, other)
+
+    def _grow(self, room: int) -> None:
+        """Make room for a frame that may hold `room` reports or hops, and for more like it."""
+        reports, hops = int(self._counts[0]), int(self._counts[1])
+        if reports + room > len(self._reports):
+            self._reports = _larger(self._reports, reports, room)
+        if hops + room > len(self._hops):
+            self._hops = _larger(self._hops, hops, room)
+
+
+def _larger(block: np.ndarray[tuple[int], np.dtype[np.void]], used: int, room: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    larger = np.empty(2 * used + room + _MARGIN, block.dtype)
+    larger[:used] = block[:used]
+    return larger
