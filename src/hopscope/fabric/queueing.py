@@ -1,8 +1,8 @@
 """Exact FIFO queueing of a fabric, in time windows whose state carries over: step by step, for ever.
 
-A port serves packets in order of arrival at its link's rate, behind a pipeline of constant delay and with a finite
-buffer that drops at its tail.  Switches store and forward: a packet arrives when its last bit has.  A window's
-result does not depend on where windows begin and end.
+A port serves packets in order of arrival at its link's rate, behind a pipeline of constant delay and with a
+finite buffer that drops at its tail.  Switches store and forward: a packet arrives when its last bit has.
+Results do not depend on where windows begin and end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..wire.records import Records
 from .records import FLOW, PACKET, PORT_STATE, PS, PS_NS, REPORT_STAGE, STAGES, TRACE
-from .topology import Topology
+from .topology import FabricError, Topology
 
 MAX_WINDOW = 1 << 40
 """Longest window, ps: a sort key has 40 bits for the time in it."""
@@ -36,7 +36,7 @@ class LinkModel:
 
 @dataclass(slots=True)
 class Departures:
-    """What a window reports, in order of time: packets with INT that reached the sink, and packets dropped."""
+    """What a window reports, in order of time: packets with INT that reached the sink, and drops."""
 
     packets: Records
     """PACKET [reports]: copies."""
@@ -50,7 +50,7 @@ class Departures:
 class Network:
     """All ports of a topology and the packets between them."""
 
-    def __init__(self, topology: Topology, link: LinkModel = LinkModel()) -> None:  # noqa: B008 - frozen
+    def __init__(self, topology: Topology, link: LinkModel = LinkModel()) -> None:
         from . import queueing_kernel
 
         self._kernel = queueing_kernel
@@ -79,10 +79,10 @@ class Network:
         return self._count
 
     def step(self, flows: Records, until: int, sample: float = 1.0) -> Departures:
-        """Advance to `until` (ps): hosts send their flows' packets, ports serve them; returns what is reported.
+        """Advance to `until` (ps): hosts send packets, ports serve them; returns what is reported.
 
-        `sample` is the share of a tracked flow's packets that carry INT.  ValueError: the window is longer than
-        MAX_WINDOW.  MemoryError: more than MAX_PACKETS packets are in the network.
+        `sample` is the share of a tracked flow's packets that carry INT.
+        ValueError: longer than MAX_WINDOW.  MemoryError: more than MAX_PACKETS packets are in the network.
         """
         if not 0 < until - self.now <= MAX_WINDOW:
             raise ValueError(f"a window is from 1 to {MAX_WINDOW} ps long, not {until - self.now}")
@@ -105,7 +105,9 @@ class Network:
             if full < 0:
                 break
             if self._count >= MAX_PACKETS:
-                raise MemoryError(f"more than {MAX_PACKETS:,} packets in the network: lower the load or the window")
+                raise MemoryError(
+                    f"more than {MAX_PACKETS:,} packets in the network: lower the load or the window"
+                )
             self._packets = np.concatenate([self._packets, np.zeros(len(self._packets), PACKET)])
             self._keys = np.zeros(len(self._packets), np.uint64)
         self.emitted += self._count - before
@@ -147,7 +149,7 @@ def port_states(topology: Topology, link: LinkModel) -> Records:
     ports = topology.ports
     state = np.zeros(len(ports), PORT_STATE)
     if np.any(8 * PS % ports["rate"]):
-        raise ValueError("a link rate must divide 8·10^12 bit/s: a byte takes a whole number of ps")
+        raise FabricError("a link rate must divide 8·10^12 bit/s: a byte takes a whole number of ps")
     state["ps_per_byte"] = 8 * PS // ports["rate"]
     state["pipeline"] = link.pipeline_ns * PS_NS
     state["propagation"] = link.propagation_ns * PS_NS

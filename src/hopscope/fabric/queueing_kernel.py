@@ -7,6 +7,7 @@ stages in one direction, serving all arrivals of a stage in order of time, stage
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ..jit import U64, kernel, mix64
 
@@ -22,15 +23,15 @@ PORT_FAULT = 200
 
 
 @kernel
-def uniform(serial, index, salt):
+def uniform(serial: Any, index: Any, salt: Any) -> Any:
     """A number in (0, 1] that depends on the flow, the packet and the salt only."""
     bits = mix64(mix64(U64(serial) * U64(0x9E3779B97F4A7C15) + U64(salt)) + U64(index))
     return (float(bits >> U64(11)) + 1.0) * (1.0 / 9007199254740992.0)
 
 
 @kernel
-def next_gap(flow, payload):
-    """Time from this packet of a flow to its next, ps: its rate, with exponential gaps where it is `random`."""
+def next_gap(flow: Any, payload: Any) -> Any:
+    """Time from this packet of a flow to its next, ps, by its rate; exponential gaps where it is `random`."""
     gap = flow.ps_per_byte * payload
     if flow.random == 1:
         gap *= -math.log(uniform(flow.serial, flow.sent, U64(1)))
@@ -38,8 +39,8 @@ def next_gap(flow, payload):
 
 
 @kernel
-def next_send(flow, payload):
-    """When a flow sends again after a packet with this payload, ps; a bursty one waits for its next period."""
+def next_send(flow: Any, payload: Any) -> Any:
+    """When a flow sends again after a packet with this payload, ps; after a burst, in its next period."""
     if flow.period > 0:
         flow.burst_sent += payload
         if flow.burst_sent >= flow.burst:
@@ -50,8 +51,10 @@ def next_send(flow, payload):
 
 
 @kernel
-def emit(flows, until, sample, packets, count, traces_free, free_count):
-    """Send what every flow has to send before `until`; (packets, free traces, flow row where the pool was full or -1).
+def emit(
+    flows: Any, until: Any, sample: Any, packets: Any, count: Any, traces_free: Any, free_count: Any
+) -> Any:
+    """Send what is due before `until`: (packets, free traces, flow where the pool was full, or -1).
 
     `sample` is the share of a tracked flow's packets that carry INT, from 0 to 1.
     """
@@ -89,8 +92,8 @@ def emit(flows, until, sample, packets, count, traces_free, free_count):
 
 
 @kernel
-def arrivals(packets, count, stage, start, until, keys):
-    """Sort keys of the packets at `stage` with a time before `until`: time since `start`, then row; returns how many."""
+def arrivals(packets: Any, count: Any, stage: Any, start: Any, until: Any, keys: Any) -> Any:
+    """Sort keys (time since `start`, then row) of what is at `stage` before `until`; returns how many."""
     n = 0
     for row in range(count):
         packet = packets[row]
@@ -101,8 +104,8 @@ def arrivals(packets, count, stage, start, until, keys):
 
 
 @kernel
-def settle_ties(packets, keys):
-    """Order packets of the same ps by number, in sorted keys: results do not depend on where they are in the pool."""
+def settle_ties(packets: Any, keys: Any) -> None:
+    """Order packets of the same ps by number, in sorted keys: their rows in the pool do not matter."""
     mask = (U64(1) << U64(ROW_BITS)) - U64(1)
     for i in range(1, len(keys)):
         at = i
@@ -116,8 +119,8 @@ def settle_ties(packets, keys):
 
 
 @kernel
-def measure(port, start, service):
-    """Count a packet's sending time in its interval, and keep the last complete interval's share, per mille."""
+def measure(port: Any, start: Any, service: Any) -> None:
+    """Count a packet's sending time in its interval; keep the last complete interval's share, per mille."""
     interval = start // INTERVAL_PS
     if interval != port.interval:
         port.utilization = min(1000, port.busy * 1000 // INTERVAL_PS) if interval == port.interval + 1 else 0
@@ -127,7 +130,7 @@ def measure(port, start, service):
 
 
 @kernel
-def shared_bytes(ports, members, first, last, at):
+def shared_bytes(ports: Any, members: Any, first: Any, last: Any, at: Any) -> Any:
     """Bytes in the queues of the ports that share a buffer, at a time."""
     total = 0
     for m in range(first, last):
@@ -137,7 +140,7 @@ def shared_bytes(ports, members, first, last, at):
 
 
 @kernel
-def refusal(port, packet, queued):
+def refusal(port: Any, packet: Any, queued: Any) -> Any:
     """Why a port drops a packet: reason, 0 for none."""
     if port.loss > 0 and (mix64(packet.number + U64(0x5851F42D4C957F2D)) >> U64(32)) < U64(port.loss):
         return PORT_FAULT
@@ -147,7 +150,7 @@ def refusal(port, packet, queued):
 
 
 @kernel
-def serve_one(ports, members, group_at, traces, packet, stage):
+def serve_one(ports: Any, members: Any, group_at: Any, traces: Any, packet: Any, stage: Any) -> None:
     """Pass one packet through the port of its stage: it is dropped, or arrives at its next stage."""
     index = packet.path[stage]
     port = ports[index]
@@ -173,7 +176,9 @@ def serve_one(ports, members, group_at, traces, packet, stage):
         hop.utilization = port.utilization
         hop.buffer = 0
         if port.group >= 0:
-            hop.buffer = shared_bytes(ports, members, group_at[port.group], group_at[port.group + 1], port.ready)
+            hop.buffer = shared_bytes(
+                ports, members, group_at[port.group], group_at[port.group + 1], port.ready
+            )
     port.free = start + service
     port.packets += U64(1)
     port.bytes += U64(packet.size)
@@ -185,7 +190,7 @@ def serve_one(ports, members, group_at, traces, packet, stage):
 
 
 @kernel
-def serve(packets, keys, stage, ports, members, group_at, traces):
+def serve(packets: Any, keys: Any, stage: Any, ports: Any, members: Any, group_at: Any, traces: Any) -> None:
     """Serve the arrivals of one stage, in order of time."""
     mask = (U64(1) << U64(ROW_BITS)) - U64(1)
     for i in range(len(keys)):
@@ -193,7 +198,7 @@ def serve(packets, keys, stage, ports, members, group_at, traces):
 
 
 @kernel
-def retire(packets, count, until, flows, traces_free, free_count):
+def retire(packets: Any, count: Any, until: Any, flows: Any, traces_free: Any, free_count: Any) -> Any:
     """Drop from the pool what has been reported; (packets that stay, free traces, delivered, dropped)."""
     kept = 0
     delivered = 0
@@ -217,8 +222,8 @@ def retire(packets, count, until, flows, traces_free, free_count):
 
 
 @kernel
-def reportable(packets, keys, out):
-    """Rows of the sorted packets at REPORT_STAGE that are reported: carried INT, or dropped; returns how many."""
+def reportable(packets: Any, keys: Any, out: Any) -> Any:
+    """Rows, in `out`, of the sorted packets that are reported: with INT, or dropped; returns how many."""
     mask = (U64(1) << U64(ROW_BITS)) - U64(1)
     n = 0
     for i in range(len(keys)):

@@ -1,7 +1,7 @@
-"""What passes between the fabric's kernels: flows, packets, port state and traces. Times in ps, sizes in bytes.
+"""What passes between the fabric's kernels: flows, packets, port state, traces. Times in ps, sizes in bytes.
 
-Picoseconds make a byte an integer number of time units at every usual link rate (20 ps at 400 Gbit/s), so that
-queueing is exact; int64 holds 106 days of them.
+Picoseconds make a byte an integer number of time units at every usual link rate (20 ps at 400 Gbit/s), so
+that queueing is exact; int64 holds 106 days of them.
 """
 
 from __future__ import annotations

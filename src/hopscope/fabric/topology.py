@@ -1,20 +1,22 @@
 """Fabrics: k-ary fat trees and leaf-spine, their ports and links, and the path that ECMP gives to a flow.
 
-Every transmitting port has a row in `PORT`: first the hosts' network cards, then the switches' ports.  A path is
-one port per *stage* (network card, edge up, aggregation up, core down, aggregation down, edge to host); stages
-that a path does not use are -1.  Packets move through stages in this order only, so queueing is feed-forward.
+Every transmitting port has a row in `PORT`: first the hosts' network cards, then the switches' ports.  A path
+is one port per *stage* (network card, edge up, aggregation up, core down, aggregation down, edge to host);
+stages that a path does not use are -1.  Packets move through them in this order: queueing is feed-forward.
 
-Fat tree as in Al-Fares, Loukissas, Vahdat: A Scalable, Commodity Data Center Network Architecture (SIGCOMM 2008).
+Fat tree: Al-Fares et al., A Scalable, Commodity Data Center Network Architecture (SIGCOMM 2008).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
+
+from ..errors import HopscopeError
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,7 +38,10 @@ PORT = np.dtype(
         ("peer_host", "<i4"),  # -1: a switch
         ("reverse", "<i4"),  # row of the port that sends in the other direction
         ("stage", "<i4"),
-        ("buffer_id", "u1"),  # the switch has a buffer for ports towards the spine (0) and one towards the hosts (1)
+        (
+            "buffer_id",
+            "u1",
+        ),  # the switch has a buffer for ports towards the spine (0) and one towards the hosts (1)
     ]
 )
 """One transmitting port and the link behind it."""
@@ -58,6 +63,10 @@ def flow_hash(
     u = [np.asarray(a).astype(np.uint64) for a in (src, dst, proto, sport, dport)]
     first = mix64(np.atleast_1d((u[0] << np.uint64(32)) | u[1]))
     return mix64(first ^ ((u[2] << np.uint64(32)) | (u[3] << np.uint64(16)) | u[4]))
+
+
+class FabricError(HopscopeError, ValueError):
+    """A fabric, a fault or a traffic that cannot be: what was asked for and what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,7 @@ class Topology:
     # -------------------------------------------------------------------------------------------- building
 
     def _hosts(self, edges: Ints, each: int, addresses: list[int], names: list[str], rate: int) -> None:
-        """Attach `each` hosts to every edge switch, on its ports 1 to `each`; cards take the first port rows."""
+        """Attach `each` hosts to every edge switch, on its ports from 1; cards take the first port rows."""
         self.host_switch = np.repeat(edges, each)
         self.host_address = np.array(addresses, np.int64)
         self.host_names = names
@@ -104,8 +113,10 @@ class Topology:
         self._number[key] = len(self._rows)
         self._rows.append(row)
 
-    def _link(self, low: int, low_number: int, high: int, high_number: int, rate: int, up: int, down: int) -> None:
-        """Join a switch to one nearer the spine, in both directions; `up` and `down` are the ports' stages."""
+    def _link(
+        self, low: int, low_number: int, high: int, high_number: int, rate: int, up: int, down: int
+    ) -> None:
+        """Join a switch to one nearer the spine, both ways; `up` and `down` are the ports' stages."""
         at = len(self._rows)
         self._towards[low, high] = at
         self._towards[high, low] = at + 1
@@ -126,16 +137,18 @@ class Topology:
         return len(self.host_names)
 
     def port_row(self, node: int | str, number: int) -> int:
-        """Row of a switch's port, by the switch's node id or name; ValueError says what there is."""
+        """Row of a switch's port, by the switch's node id or name; FabricError says what there is."""
         for index, switch in enumerate(self.switches):
             if node in (switch.name, switch.node_id, str(switch.node_id)):
                 row = self._number.get((index, number))
                 if row is not None:
                     return row
                 count = sum(1 for key in self._number if key[0] == index)
-                raise ValueError(f"{switch.name} has no port {number}: its ports are 1 to {count}")
+                raise FabricError(f"{switch.name} has no port {number}: its ports are 1 to {count}")
         few = ", ".join(s.name for s in self.switches[:3])
-        raise ValueError(f"{self.name} has no switch {node!r}: its switches are {few} … {self.switches[-1].name}")
+        raise FabricError(
+            f"{self.name} has no switch {node!r}: its switches are {few} … {self.switches[-1].name}"
+        )
 
     def port_name(self, row: int) -> str:
         """What a port leads to, as in `to core-3` or `to host-0-1-0`."""
@@ -161,19 +174,31 @@ class Topology:
             lines += [f'"{number}" = "{self.port_name(row)}"' for number, row in rows]
         return "\n".join(lines) + "\n"
 
+    def hosts_below(self, switch: int) -> list[int]:
+        """Hosts that a switch (row) reaches on its ports away from the spine."""
+        found: list[int] = []
+        for port in self.ports[(self.ports["switch"] == switch) & (self.ports["buffer_id"] == 1)]:
+            below, host = int(port["peer_switch"]), int(port["peer_host"])
+            found += [host] if below < 0 else self.hosts_below(below)
+        return sorted(set(found))
+
     # --------------------------------------------------------------------------------------------- routing
 
     def _way(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
-        """Ports of stages 1 to 4 [flows, 4] between edge switches for a choice at every level on the way up."""
+        """Ports of stages 1 to 4 [flows, 4] between edge switches, for a choice at every level going up."""
         raise NotImplementedError
 
     def paths(
-        self, src: npt.ArrayLike, dst: npt.ArrayLike, hashes: npt.NDArray[np.uint64], down: npt.ArrayLike | None = None
+        self,
+        src: npt.ArrayLike,
+        dst: npt.ArrayLike,
+        hashes: npt.NDArray[np.uint64],
+        down: npt.ArrayLike | None = None,
     ) -> npt.NDArray[np.int32]:
-        """ECMP paths of flows between hosts, int32 [flows, STAGES] of port rows, NO_PORT where a stage is unused.
+        """ECMP paths of flows between hosts, int32 [flows, STAGES]: port rows, NO_PORT where unused.
 
-        `hashes` is `flow_hash`; `down` is bool [ports], true where a port's link has failed.  A flow whose first
-        choice has failed takes another way by its hash; every other flow stays.  ValueError: no way is left.
+        `hashes` is `flow_hash`; `down` is bool [ports], true where a port's link has failed.  Flows whose
+        way has failed take another by hash; all others stay.  FabricError: no way is left.
         """
         source, target = np.asarray(src, np.int64), np.asarray(dst, np.int64)
         path = np.full((len(source), STAGES), NO_PORT, np.int32)
@@ -188,10 +213,16 @@ class Topology:
             todo = todo[(failed[way] & (way != NO_PORT)).any(axis=1)]
             if not len(todo):
                 return path
-        raise ValueError(f"{self.name}: too many links have failed, no way is left between some hosts")
+        raise FabricError(f"{self.name}: too many links have failed, no way is left between some hosts")
+
+    def check_ways(self, down: npt.NDArray[np.bool_]) -> None:
+        """Raise FabricError where failed links, bool [ports], leave no way between some hosts."""
+        one_each = np.unique(self.host_switch, return_index=True)[1]
+        src, dst = (grid.ravel() for grid in np.meshgrid(one_each, one_each))
+        self.paths(src, dst, np.zeros(len(src), np.uint64), down)
 
     def _choose(self, hashes: npt.NDArray[np.uint64], level: int, attempt: int) -> Ints:
-        """The way of each flow at one level: by hash, and by another hash among the others when that has failed."""
+        """Each flow's way at one level: by hash; where that has failed, by another hash among the others."""
         count = np.uint64(self.choices[level])
         first = mix64(hashes ^ np.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF))
         if not attempt:
@@ -200,7 +231,7 @@ class Topology:
         return ((first % count + np.uint64(1) + other % (count - np.uint64(1))) % count).astype(np.int64)
 
     def links(self) -> Iterator[int]:
-        """Rows of the ports between switches, on the side nearer the hosts: one for each link that may fail."""
+        """Rows of the ports between switches that lead to the spine: one for each link that may fail."""
         for row, port in enumerate(self.ports):
             if port["peer_switch"] >= 0 and port["switch"] >= 0 and port["buffer_id"] == 0:
                 yield row
@@ -212,7 +243,7 @@ class FatTree(Topology):
     def __init__(self, k: int, rate: int = DEFAULT_RATE) -> None:
         super().__init__()
         if k % 2 or not 4 <= k <= 32:
-            raise ValueError(f"a fat tree's k is an even number from 4 to 32, not {k}")
+            raise FabricError(f"a fat tree's k is an even number from 4 to 32, not {k}")
         self.k, self.half = k, k // 2
         self.name = f"fat-tree:{k}"
         self.choices = (self.half, self.half)
@@ -237,8 +268,10 @@ class FatTree(Topology):
         self._edge_up = self._table(k * half, lambda e, a: (e, self._agg(e // half, a)))
         self._agg_up = self._table(k * half, lambda g, c: (k * half + g, self._core(g % half, c)))
 
-    def _table(self, rows: int, ends: object) -> Ints:
-        return np.array([[self._towards[ends(r, c)] for c in range(self.half)] for r in range(rows)], np.int64)  # type: ignore[operator]
+    def _table(self, rows: int, ends: Callable[[int, int], tuple[int, int]]) -> Ints:
+        return np.array(
+            [[self._towards[ends(r, c)] for c in range(self.half)] for r in range(rows)], np.int64
+        )
 
     def _edge(self, pod: int, edge: int) -> int:
         return pod * self.half + edge
@@ -265,11 +298,16 @@ class LeafSpine(Topology):
     """Leaves that are each joined to every spine; a path between leaves has three switches."""
 
     def __init__(
-        self, leaves: int, spines: int, hosts: int = 4, rate: int = DEFAULT_RATE, uplink_rate: int | None = None
+        self,
+        leaves: int,
+        spines: int,
+        hosts: int = 4,
+        rate: int = DEFAULT_RATE,
+        uplink_rate: int | None = None,
     ) -> None:
         super().__init__()
         if not 2 <= leaves <= 256 or not 1 <= spines <= 64 or not 1 <= hosts <= 128:
-            raise ValueError("leaf-spine takes 2 to 256 leaves, 1 to 64 spines and 1 to 128 hosts a leaf")
+            raise FabricError("leaf-spine takes 2 to 256 leaves, 1 to 64 spines and 1 to 128 hosts a leaf")
         self.leaves, self.spines = leaves, spines
         self.name = f"leaf-spine:{leaves}x{spines}x{hosts}"
         self.choices = (spines,)
@@ -300,7 +338,7 @@ class LeafSpine(Topology):
 
 
 def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
-    """Build what `fat-tree:K`, `leaf-spine:LxS` or `leaf-spine:LxSxH` (hosts a leaf) says; ValueError says why not."""
+    """Build `fat-tree:K`, `leaf-spine:LxS` or `leaf-spine:LxSxH` (hosts a leaf); FabricError says why not."""
     kind, _, size = text.partition(":")
     try:
         numbers = [int(n) for n in size.split("x")]
@@ -309,5 +347,5 @@ def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
     if kind == "fat-tree" and len(numbers) == 1:
         return FatTree(numbers[0], rate)
     if kind == "leaf-spine" and len(numbers) in (2, 3):
-        return LeafSpine(*numbers[:2], *numbers[2:], rate=rate)
-    raise ValueError(f"{text!r} is no topology: expected fat-tree:K, leaf-spine:LxS or leaf-spine:LxSxHOSTS")
+        return LeafSpine(numbers[0], numbers[1], (*numbers[2:], 4)[0], rate)
+    raise FabricError(f"{text!r} is no topology: expected fat-tree:K, leaf-spine:LxS or leaf-spine:LxSxHOSTS")

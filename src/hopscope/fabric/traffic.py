@@ -1,9 +1,9 @@
 """Traffic: flows with measured size distributions that arrive at random and send at their own rates.
 
-The model is open: a flow sends at a constant mean rate, whatever the network does, with exponential gaps between
-its packets; there is no congestion control and there are no acknowledgements.  Arrivals are Poisson.  The table
-starts in equilibrium, with flows of size-biased length part of the way through.  Everything follows from the seed,
-and neither arrivals nor packets depend on how time is cut into windows.
+The model is open: a flow sends at a constant mean rate, whatever the network does, with exponential gaps
+between its packets; there is no congestion control and there are no acknowledgements.  Arrivals are Poisson.
+The table starts in equilibrium, with flows of size-biased length part of the way through.  Everything follows
+from the seed, and neither arrivals nor packets depend on how time is cut into windows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..wire.records import Records
 from .queueing import flow_table
 from .records import FLOW, PS
-from .topology import Topology, flow_hash
+from .topology import FabricError, Topology, flow_hash
 
 WIRE_OVERHEAD = 38
 """Bytes on the wire besides the IP packet, as in the kernel."""
@@ -47,7 +47,8 @@ class SizeDistribution:
 
     def draw(self, uniform: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """Sizes for uniform numbers, bytes, at least 1."""
-        return np.maximum(1, np.interp(uniform, self.probability, self.size_bytes)).astype(np.int64)
+        sizes: npt.NDArray[np.float64] = np.interp(uniform, self.probability, self.size_bytes)
+        return np.maximum(1, sizes).astype(np.int64)
 
     def draw_biased(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
         """Sizes of flows met at a random moment: probability times size, bytes."""
@@ -55,7 +56,7 @@ class SizeDistribution:
         weight = np.diff(self.probability) * (low + high) / 2
         part = rng.choice(len(weight), count, p=weight / weight.sum())
         square = low[part] ** 2 + rng.random(count) * (high[part] ** 2 - low[part] ** 2)
-        return np.maximum(1, np.sqrt(square)).astype(np.int64)
+        return np.asarray(np.maximum(1, np.sqrt(square)), np.int64)
 
 
 WEB_SEARCH = SizeDistribution(
@@ -63,13 +64,13 @@ WEB_SEARCH = SizeDistribution(
     (0, 10e3, 20e3, 30e3, 50e3, 80e3, 200e3, 1e6, 2e6, 5e6, 10e6, 30e6),
     (0, 0.15, 0.2, 0.3, 0.4, 0.53, 0.6, 0.7, 0.8, 0.9, 0.97, 1),
 )
-"""Alizadeh et al.: Data Center TCP (SIGCOMM 2010), as tabulated by the authors' traffic generator (DCTCP_CDF)."""
+"""Alizadeh et al.: Data Center TCP (SIGCOMM 2010), as tabulated in empirical-traffic-gen's DCTCP_CDF."""
 DATA_MINING = SizeDistribution(
     "data-mining",
     (0, 180, 216, 560, 900, 1100, 1870, 3160, 10e3, 400e3, 3.16e6, 100e6, 1e9),
     (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1),
 )
-"""Greenberg et al.: VL2 (SIGCOMM 2009), as tabulated with the same generator (VL2_CDF)."""
+"""Greenberg et al.: VL2 (SIGCOMM 2009), as tabulated with the same generator, VL2_CDF."""
 SIZES = {d.name: d for d in (WEB_SEARCH, DATA_MINING)}
 """Flow size distributions by name."""
 
@@ -94,9 +95,9 @@ class Traffic:
 
     def __init__(self, topology: Topology, model: TrafficModel, seed: int = 1) -> None:
         if model.flows < 1 or not 0 < model.load < 1:
-            raise ValueError("traffic needs at least one flow, and a load between 0 and 1")
+            raise FabricError("traffic needs at least one flow, and a load between 0 and 1")
         if topology.hosts < 2:
-            raise ValueError("traffic needs at least two hosts")
+            raise FabricError("traffic needs at least two hosts")
         self.topology, self.model = topology, model
         self.table = flow_table(max(256, 2 * model.flows))
         """FLOW [rows]; the row of a flow whose packets are all through is used again."""
@@ -182,7 +183,9 @@ class Traffic:
         return flows
 
 
-def endpoints(topology: Topology, src: Sequence[int] | npt.ArrayLike, dst: npt.ArrayLike, udp: npt.ArrayLike) -> Records:
+def endpoints(
+    topology: Topology, src: Sequence[int] | npt.ArrayLike, dst: npt.ArrayLike, udp: npt.ArrayLike
+) -> Records:
     """Flows between hosts with addresses, protocol and header sizes; the rest is for the caller to set."""
     source, target, is_udp = np.asarray(src), np.asarray(dst), np.asarray(udp, bool)
     flows = np.zeros(len(source), FLOW)

@@ -1,0 +1,318 @@
+"""What switches write into packets, and the reports that sinks and dropping switches send.
+
+Every switch of a packet's path is an INT-MD hop; the last one is the sink, which sends a Telemetry Report
+when the packet's first bit leaves it.  A switch that drops a packet sends a drop report with port, queue and
+reason.
+
+Units: times in ns (hop latency: from arrival in the switch to the first bit on the egress link), queue and
+buffer occupancy in cells of 80 bytes, queue congestion (INT 0.5) in percent of the queue's buffer, tx
+utilisation per mille of the link's rate over the last complete 10 ms.  A queue's id is its egress port's
+number, so it is unique in its switch; buffer 0 serves the ports towards the spine, buffer 1 those towards the
+hosts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..wire.encode import mapped_v4
+from ..wire.records import HOP, REPORT, Carried, Flag, Have, Kind, Records, ReportBatch
+from .queueing import Departures
+from .records import PORT_STATE, PS, PS_NS, STAGES
+from .topology import FabricError, Topology
+
+CELL_BYTES = 80
+"""Unit of queue and buffer occupancy."""
+VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
+"""Report versions as text, and in records; INT's version goes with them (2.0: INT 2.1)."""
+INSTRUCTIONS = {5: 0xFF00, 10: 0xFF00, 20: 0xFF80}
+"""All fields that a version of INT defines."""
+MAX_INT_HOPS = 8
+"""Remaining hop count that INT sources write."""
+_LOW_32 = np.uint64(0xFFFFFFFF)
+_IDENTITY = np.dtype(
+    [(name, REPORT[name]) for name in ("node_id", "hw_id", "source_lo", "index", "sequence", "packet")]
+)
+
+
+@dataclass(frozen=True)
+class ReportModel:
+    """How sinks report."""
+
+    version: str = "2.0"
+    instructions: int | None = None
+    """Instruction bitmap of INT; none: every field of the version."""
+    group: int = 1
+    """Individual reports in one datagram, at most (Report 2.0)."""
+    pipes: int = 2
+    """Hardware units of a switch: port p has hw id (p - 1) mod `pipes`; each counts sequence numbers."""
+    reports_per_switch: int = 0
+    """INT reports a second that a sink sends at most; 0: no limit."""
+    drops_per_switch: int = 2000
+    """Drop reports a second that a switch sends at most; 0: no limit."""
+    source_address: int = (127 << 24) | 1
+    """IPv4 address of the first switch as a source of reports; each has the next."""
+    epoch_ns: int = 1_700_000_000_000_000_000
+    """Switches' clock, and the time of reports, at the start."""
+
+
+class Switches:
+    """The INT side of all switches: what their packets carry becomes reports."""
+
+    def __init__(self, topology: Topology, ports: Records, model: ReportModel) -> None:
+        if model.version not in VERSIONS:
+            raise FabricError(f"report version {model.version!r}: expected {', '.join(VERSIONS)}")
+        if model.group > 1 and model.version != "2.0":
+            raise FabricError("only Report 2.0 puts several reports into one datagram")
+        if ports.dtype != PORT_STATE:
+            raise TypeError("ports are PORT_STATE records")
+        self.topology, self.model, self.ports = topology, model, ports
+        self.version = VERSIONS[model.version]
+        self.instructions = INSTRUCTIONS[self.version] if model.instructions is None else model.instructions
+        self.present, self.hop_words = fields_of(self.version, self.instructions)
+        self._sequence = np.zeros(len(topology.switches) * model.pipes, np.int64)
+        self._tokens = np.zeros((2, len(topology.switches)))
+        self._datagrams = 0
+        self.suppressed = 0
+        """Reports that a limit held back."""
+
+    def report(self, departures: Departures, flows: Records, window_ps: int) -> ReportBatch:
+        """Reports of one window, in order of time: REPORT rows (`packet` counts datagrams) and HOP rows.
+
+        `flows` is the flow table.  Grouped reports follow each other: they share `packet` and `sequence`, and
+        `index` counts in the group.
+        """
+        packets, traces, port = _at_port(departures)
+        rows = np.nonzero(self._within_limits(port, packets["drop_reason"] > 0, window_ps))[0]
+        identity = self._identify(port[rows])
+        order = np.lexsort((identity["index"], identity["packet"]))
+        identity, rows = identity[order], rows[order]
+        packets, traces, port = packets[rows], traces[rows], port[rows]
+        dropped = packets["drop_reason"] > 0
+        reports = np.zeros(len(packets), REPORT)
+        for name in _IDENTITY.names or ():
+            reports[name] = identity[name]
+        hops, reports["first_hop"], reports["hop_count"] = self._hops(packets, traces, port, dropped)
+        reports["time_ns"] = self.model.epoch_ns + packets["time"] // PS_NS
+        reports["version"] = self.version
+        reports["kind"] = np.where(dropped, Kind.DROP, Kind.INT)
+        reports["flags"] = np.where(dropped, Flag.DROPPED, Flag.TRACKED)
+        if self.version != 20:
+            reports["ingress_time"] = self._clock(
+                np.where(dropped, packets["time"], traces["ingress"][:, -1])
+            )
+        reports["carried"] = np.where(dropped, *self._carried())
+        reports["drop_reason"] = packets["drop_reason"]
+        reports["queue_id"] = np.where(dropped, self.topology.ports["number"][port], 0)
+        if self.version == 5:
+            reports["node_id"][~dropped] = 0  # Report 0.5 names the switch in drop and queue headers only
+        self._fill_flow(reports, packets, flows[packets["flow"]])
+        self._fill_int(reports, ~dropped)
+        return ReportBatch(reports, hops, int(reports["packet"][0]) if len(reports) else self._datagrams)
+
+    def _fill_flow(self, reports: Records, packets: Records, flows: Records) -> None:
+        for side in ("src", "dst"):
+            reports[f"{side}_lo"] = mapped_v4(flows[f"{side}_address"])
+        for name in ("sport", "dport", "proto"):
+            reports[name] = flows[name]
+        reports["ip_version"] = 4
+        reports["inner_length"] = packets["size"]
+
+    def _fill_int(self, reports: Records, carrying: npt.NDArray[np.bool_]) -> None:
+        """INT's headers in the reports that carry it; their packets are so much longer."""
+        hops = reports["hop_count"].astype(np.int64)
+        size = 4 * self.hop_words * hops + (12 if self.version == 10 else 16)
+        reports["inner_length"] += np.where(carrying, size, 0).astype(np.uint32)
+        for name, value in (
+            ("int_version", self.version),
+            ("int_mode", 1),
+            ("instructions", self.instructions),
+            ("hop_words", self.hop_words),
+            ("remaining_hops", np.maximum(0, MAX_INT_HOPS - hops)),
+        ):
+            reports[name] = np.where(carrying, value, 0)
+
+    def _carried(self) -> tuple[int, int]:
+        """`carried` of a drop report and of an INT report."""
+        both = Carried.FLOW | Carried.PORTS
+        time = Carried.INGRESS_TIME if self.version != 20 else 0
+        own = Carried.NODE_ID | Carried.OWN_HOP | Carried.QUEUE_ID | Carried.DROP_REASON
+        return both | time | own, both | time | (Carried.NODE_ID if self.version != 5 else 0)
+
+    def _within_limits(
+        self, port: npt.NDArray[np.int32], dropped: npt.NDArray[np.bool_], window_ps: int
+    ) -> npt.NDArray[np.bool_]:
+        """Which reports the switches' limits let through, bool [reports]."""
+        switch = self.topology.ports["switch"][port]
+        kept = np.ones(len(port), bool)
+        limits = (self.model.reports_per_switch, self.model.drops_per_switch)
+        for kind, limit in enumerate(limits):
+            if not limit:
+                continue
+            tokens = self._tokens[kind]
+            np.minimum(tokens + limit * window_ps / PS, max(1.0, limit / 10), out=tokens)
+            rows = np.nonzero(dropped == bool(kind))[0]
+            kept[rows] = _rank(switch[rows]) < np.floor(tokens)[switch[rows]]
+            tokens -= np.bincount(switch[rows][kept[rows]], minlength=len(tokens))
+        self.suppressed += int((~kept).sum())
+        return kept
+
+    def _identify(self, port: npt.NDArray[np.int32]) -> Records:
+        """Who sends each report, in which datagram and with which sequence number: _IDENTITY [reports]."""
+        ports, pipes, group = self.topology.ports, self.model.pipes, self.model.group
+        identity = np.zeros(len(port), _IDENTITY)
+        switch = ports["switch"][port].astype(np.int64)
+        unit = (ports["number"][port].astype(np.int64) - 1) % pipes
+        space = switch * pipes + unit
+        rank = _rank(space)
+        identity["node_id"] = ports["node_id"][port]
+        identity["hw_id"] = unit
+        identity["source_lo"] = mapped_v4((self.model.source_address + switch).astype(np.uint32))
+        identity["index"] = rank % group
+        sequence = self._sequence[space] + rank // group
+        identity["sequence"] = sequence & (0x3FFFFF if self.version == 20 else 0xFFFFFFFF)
+        np.maximum.at(self._sequence, space, sequence + 1)
+        # a datagram's number is the place in time of its first report
+        at = np.arange(len(port))
+        order = np.lexsort((rank, space))
+        first = order[np.maximum.accumulate(np.where(rank[order] % group == 0, at, 0))]
+        number = np.cumsum(rank % group == 0) - 1
+        identity["packet"][order] = number[first] + self._datagrams
+        self._datagrams += int((rank % group == 0).sum())
+        return identity
+
+    def _hops(
+        self, packets: Records, traces: Records, port: npt.NDArray[np.int32], dropped: npt.NDArray[np.bool_]
+    ) -> tuple[Records, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """HOP rows in path order, each report's first and count; a drop report's own row is not counted."""
+        path, previous = packets["path"][:, 1:], _previous(packets["path"])
+        used = (path >= 0) & ~dropped[:, None]
+        rows = np.where(dropped, 1, used.sum(axis=1))
+        first = np.cumsum(rows) - rows
+        hops = np.zeros(int(rows.sum()), HOP)
+        report, column = np.nonzero(used)  # row by row, so in path order
+        at = first[report] + (np.cumsum(used, axis=1) - 1)[report, column]
+        hops[at] = self._written(path[report, column], previous[report, column], traces[report, column + 1])
+        own = np.nonzero(dropped)[0]
+        stage = packets["drop_stage"][own].astype(np.int64)
+        hops[first[own]] = self._own(port[own], previous[own, stage - 1])
+        return hops, first, np.where(dropped, 0, rows)
+
+    def _ports(self, hops: Records, egress: npt.NDArray[np.int32], previous: npt.NDArray[np.int32]) -> None:
+        ports = self.topology.ports
+        hops["node_id"] = ports["node_id"][egress]
+        hops["ingress_port"] = ports["peer_number"][previous]
+        hops["egress_port"] = ports["number"][egress]
+
+    def _written(
+        self, egress: npt.NDArray[np.int32], previous: npt.NDArray[np.int32], trace: Records
+    ) -> Records:
+        """HOP rows for hops through `egress` ports that came from `previous` ports."""
+        hops = np.zeros(len(egress), HOP)
+        self._ports(hops, egress, previous)
+        ingress, leave = trace["ingress"] // PS_NS, trace["egress"] // PS_NS
+        hops["hop_latency"] = leave - ingress
+        hops["ingress_time"] = self._clock(trace["ingress"])
+        hops["egress_time"] = self._clock(trace["egress"])
+        hops["queue_occupancy"] = -(-trace["occupancy"].astype(np.int64) // CELL_BYTES)
+        hops["buffer_occupancy"] = -(-trace["buffer"].astype(np.int64) // CELL_BYTES)
+        hops["tx_utilization"] = trace["utilization"]
+        hops["queue_congestion"] = trace["occupancy"].astype(np.int64) * 100 // self.ports["buffer"][egress]
+        hops["queue_id"] = hops["congestion_queue_id"] = hops["egress_port"]
+        hops["buffer_id"] = self.topology.ports["buffer_id"][egress]
+        hops["l2_ingress_port"] = hops["node_id"] << 8 | hops["ingress_port"]
+        hops["l2_egress_port"] = hops["node_id"] << 8 | hops["egress_port"]
+        hops["present"] = self.present
+        _clear_absent(hops, self.present)
+        return hops
+
+    def _own(self, egress: npt.NDArray[np.int32], previous: npt.NDArray[np.int32]) -> Records:
+        """HOP rows of drop reports: node and ports."""
+        hops = np.zeros(len(egress), HOP)
+        self._ports(hops, egress, previous)
+        hops["present"] = Have.NODE_ID | Have.PORTS
+        return hops
+
+    def _clock(self, ps: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """Switch time, ns, at the width of the version's timestamps."""
+        ns = (self.model.epoch_ns + ps // PS_NS).astype(np.uint64)
+        return ns if self.version == 20 else ns & _LOW_32
+
+
+_FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
+    version: (
+        (Have.NODE_ID, 1),
+        (Have.PORTS, 1),
+        (Have.HOP_LATENCY, 1),
+        (Have.QUEUE_OCCUPANCY, 1),
+        (Have.INGRESS_TIME, 2 if version == 20 else 1),
+        (Have.EGRESS_TIME, 2 if version == 20 else 1),
+        (Have.QUEUE_CONGESTION, 1) if version == 5 else (Have.L2_PORTS, 2),
+        (Have.TX_UTILIZATION, 1),
+        *(((Have.BUFFER_OCCUPANCY, 1),) if version == 20 else ()),
+    )
+    for version in VERSIONS.values()
+}
+"""What instruction bits 0, 1, … of each version stand for, and their words."""
+
+_PARTS = {
+    Have.NODE_ID: ("node_id",),
+    Have.PORTS: ("ingress_port", "egress_port"),
+    Have.HOP_LATENCY: ("hop_latency",),
+    Have.QUEUE_OCCUPANCY: ("queue_id", "queue_occupancy"),
+    Have.INGRESS_TIME: ("ingress_time",),
+    Have.EGRESS_TIME: ("egress_time",),
+    Have.L2_PORTS: ("l2_ingress_port", "l2_egress_port"),
+    Have.TX_UTILIZATION: ("tx_utilization",),
+    Have.BUFFER_OCCUPANCY: ("buffer_id", "buffer_occupancy"),
+    Have.QUEUE_CONGESTION: ("congestion_queue_id", "queue_congestion"),
+}
+
+
+def fields_of(version: int, instructions: int) -> tuple[int, int]:
+    """(`present` bits, hop size in words) of an instruction bitmap; FabricError: it has unknown bits."""
+    present = words = 0
+    for bit, (have, size) in enumerate(_FIELDS[version]):
+        if instructions >> (15 - bit) & 1:
+            present |= have
+            words += size
+    if not instructions or instructions & ~INSTRUCTIONS[version] & 0xFFFF:
+        raise FabricError(
+            f"instructions 0x{instructions:04x}: known are 0x{INSTRUCTIONS[version]:04x} in this version"
+        )
+    return present, words
+
+
+def _clear_absent(hops: Records, present: int) -> None:
+    for have, names in _PARTS.items():
+        if not present & have:
+            for name in names:
+                hops[name] = 0
+
+
+def _at_port(departures: Departures) -> tuple[Records, Records, npt.NDArray[np.int32]]:
+    """Packets, traces and the port that reports each: the sink's to the host, or where it was dropped."""
+    packets = departures.packets
+    stage = np.where(packets["drop_reason"] > 0, packets["drop_stage"], STAGES - 1)
+    return packets, departures.traces, packets["path"][np.arange(len(packets)), stage]
+
+
+def _rank(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many equal keys come before each, int64 [keys]."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(keys) else np.zeros(0, bool)
+    at = np.arange(len(keys))
+    rank = np.zeros(len(keys), np.int64)
+    rank[order] = at - np.maximum.accumulate(np.where(begins, at, 0)) if len(keys) else at
+    return rank
+
+
+def _previous(path: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """For each stage after the first, the port that a packet came from, int32 [packets, STAGES - 1]."""
+    stages = np.where(path >= 0, np.arange(path.shape[1]), 0)
+    last = np.maximum.accumulate(stages, axis=1)[:, :-1]
+    return np.asarray(np.take_along_axis(path, last, axis=1))
