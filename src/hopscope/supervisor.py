@@ -238,14 +238,16 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- listeners
 
     def _open_listeners(self, workers: list[Member]) -> None:
-        from .capture.udp import bind_group
+        from .capture.udp import bind_share
 
         self.listening = []
         for listen in self.settings.listen:
-            for member, bound in zip(workers, bind_group(listen), strict=False):
-                member.sockets.append(bound.socket)
+            for index in range(listen.workers):
+                share = bind_share(listen, index)
+                workers[index].sockets.append(share)
+                listen = listen.model_copy(update={"port": share.getsockname()[1]})
             host = f"[{listen.host}]" if ":" in listen.host else listen.host
-            self.listening.append(f"udp://{host}:{bound.port}")
+            self.listening.append(f"udp://{host}:{listen.port}")
 
     def _close_listeners(self, members: list[Member]) -> None:
         for member in members:

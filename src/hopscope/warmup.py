@@ -116,6 +116,9 @@ def _files() -> None:
 
 
 def _fabric() -> None:
-    from .fabric.simulation import warm
+    from .fabric.simulation import Simulation
+    from .fabric.topology import leaf_spine
 
-    warm()
+    simulation = Simulation(leaf_spine(2, 1, 1))
+    for reports in simulation.run(0.01):
+        simulation.frames(reports)

@@ -6,7 +6,6 @@ and try again (counted), while the kernel's socket buffer fills up (counted, too
 
 from __future__ import annotations
 
-import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -15,12 +14,11 @@ from .metrics import INDEX
 from .pipeline import Pipeline
 
 if TYPE_CHECKING:
-    from .capture.udp import BoundSocket, UdpListener
+    from .capture.udp import UdpListener
     from .process import Child
 
 NAP_SECONDS = 0.0005
 TICK_NS = 100_000_000
-UDP_GRO = 104
 
 
 def run(child: Child) -> None:
@@ -41,7 +39,7 @@ def run(child: Child) -> None:
     listeners: list[tuple[UdpListener, str]] = []
     shares = [listen for listen in settings.listen if child.index < listen.workers]
     for listen, handle in zip(shares, child.sockets(), strict=False):
-        listener = UdpListener(listen, child.index, listen.workers, _bound(handle))
+        listener = UdpListener(listen, child.index, listen.workers, handle)
         listener.open()
         listeners.append((listener, listen.dialect))
         for note in listener.notes() if child.index == 0 else ():
@@ -58,21 +56,6 @@ def run(child: Child) -> None:
         pipeline.close()
         for listener, _ in listeners:
             listener.close()
-
-
-def _bound(handle: socket.socket) -> BoundSocket:
-    """A socket that the supervisor bound, with what the kernel granted it."""
-    from .capture.udp import BoundSocket
-
-    granted = (
-        handle.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2
-    )  # the kernel doubles it for bookkeeping
-    try:
-        gro = bool(handle.getsockopt(socket.IPPROTO_UDP, UDP_GRO))
-    except OSError:
-        gro = False
-    handle.setblocking(False)
-    return BoundSocket(handle, granted, gro)
 
 
 class _Loop:
