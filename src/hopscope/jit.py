@@ -59,15 +59,20 @@ compiled: list[Any] = []
 
 
 def kernel(function: F) -> F:
-    """Compile `function` on first use: no Python objects, GIL released, C semantics for errors, cached."""
-    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True)(function)
+    """Compile `function` on first use: no Python objects, GIL released, C semantics for errors, cached.
+
+    Nothing is allocated in a kernel, so arrays are not reference counted (`_nrt`): Numba otherwise counts every
+    array at every call between kernels, with atomic instructions.  The batch decoder took 519 ns a report (3 hops,
+    8 fields) with it, 70 ns without.
+    """
+    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True, _nrt=False)(function)
     compiled.append(dispatcher)
     return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def inlined(function: F) -> F:
     """A `kernel` that is always inlined: for a hot step whose arrays would cost a call dearly."""
-    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=True)(function)
+    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=True, _nrt=False)(function)
     compiled.append(dispatcher)
     return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
 
