@@ -68,7 +68,9 @@ class Reader:
         """Frames delivered."""
         self.damage: PcapError | None = None
         self._compiled = compiled
-        self._frames_per_batch = frames_per_batch
+        self.frames_per_batch = frames_per_batch
+        self.compressed = False
+        """Whether the file is gzipped."""
         self._passed = 0  # bytes of the file before this arena
         self._at = self._end = 0
         self._arena: npt.NDArray[np.uint8] = np.empty(CHUNK, np.uint8)
@@ -104,6 +106,11 @@ class Reader:
         finally:
             self.close()
 
+    @property
+    def position(self) -> int:
+        """Bytes of the (uncompressed) file that have been read into frames."""
+        return self._passed + self._at
+
     # ------------------------------------------------------------------------------------------ bytes
 
     def _header(self) -> Shape:
@@ -130,6 +137,7 @@ class Reader:
         self._closes.append(unpacked)
         self._file = unpacked  # type: ignore[assignment]
         self._end = 0
+        self.compressed = True
 
     def _fill(self, least: int) -> None:
         while self._end - self._at < least and self._more():
@@ -150,8 +158,9 @@ class Reader:
 
     def _stop(self, damage: Damage, detail: str = "") -> None:
         if self.damage is None:
-            offset = self._passed + self._at
-            self.damage = PcapError(self.name, damage, packets=self.packets, offset=offset, detail=detail)
+            self.damage = PcapError(
+                self.name, damage, packets=self.packets, offset=self.position, detail=detail
+            )
 
     def _make_room(self, record: int) -> None:
         """A new arena where the record at hand (`record` bytes) or the next read would not fit."""
@@ -167,7 +176,7 @@ class Reader:
 
     def _batches(self) -> Iterator[FrameBatch]:
         while True:
-            frames = np.empty(self._frames_per_batch, FRAME)
+            frames = np.empty(self.frames_per_batch, FRAME)
             count, at, status = self._walk(frames)
             self._at = at
             if count:
