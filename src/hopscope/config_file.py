@@ -156,14 +156,23 @@ def _line(item: Any, origins: Mapping[str, str]) -> str:
     path = ""
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    origin = next((origins[key] for key in origins if f"{path}.".startswith((f"{key}.", f"{key}["))), None)
+    origin = _origin(path, origins)
     where = f"{origin}: {path}" if origin else path
     if item["type"] == "extra_forbidden":
         return f"{where}: no such setting"
     expected = item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if item["type"] == "value_error":
         return f"{where}: {expected}"
-    return f"{where}: found {item['input']!r}, {expected}"
+    found = f"{len(str(item['input']))} characters" if path.endswith("token") else repr(item["input"])
+    return f"{where}: found {found}, {expected}"
+
+
+def _origin(path: str, origins: Mapping[str, str]) -> str | None:
+    """Who set this key, the list that it is in, or the first key of the section that is wrong as a whole."""
+    for key, origin in origins.items():
+        if f"{path}.".startswith((f"{key}.", f"{key}[")) or key.startswith(f"{path}."):
+            return origin
+    return None
 
 
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:

@@ -1,0 +1,138 @@
+"""Settings: where they come from, which one wins, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hopscope.config import Settings
+from hopscope.config_file import ConfigError, load, parse_set, walk
+
+
+def test_defaults_need_nothing() -> None:
+    """Without file, environment and flags there are settings that are safe: loopback only."""
+    loaded = load(environment={})
+    assert loaded.settings.listen[0].host == loaded.settings.serve.host == "127.0.0.1"
+    assert loaded.origins == {}
+
+
+def test_flags_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    """Each source wins over the ones behind it, and only for the keys that it sets."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text("[serve]\nport = 1\nsql_rows = 1\n[detect]\nports = 16\n")
+    environment = {"HOPSCOPE_SERVE__PORT": "2", "HOPSCOPE_SERVE__SQL_ROWS": "2", "PATH": "x"}
+    loaded = load(file, [("--http-port", "serve.port", 3), ("--data", "data", None)], environment)
+    serve = loaded.settings.serve
+    assert (serve.port, serve.sql_rows, loaded.settings.detect.ports) == (3, 2, 16)
+    assert loaded.settings.detect.sources == Settings().detect.sources
+    assert loaded.origins == {
+        "serve.port": "--http-port",
+        "serve.sql_rows": "HOPSCOPE_SERVE__SQL_ROWS",
+        "detect.ports": str(file),
+    }
+
+
+def test_the_environment_names_the_file(tmp_path: Path) -> None:
+    """HOPSCOPE_CONFIG is read where no --config is given."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text("[serve]\nport = 1\n")
+    assert load(environment={"HOPSCOPE_CONFIG": str(file)}).settings.serve.port == 1
+
+
+def test_one_limit_leaves_the_others_at_their_defaults(tmp_path: Path) -> None:
+    """A table that sets one key of a metric does not clear the rest; `never` switches a limit off."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(
+        "[detect.thresholds.hop_latency]\nraise_above = 9\n"
+        "[detect.thresholds.flow_latency]\nchange = 'never'\n"
+    )
+    thresholds = load(file, environment={}).settings.detect.thresholds
+    assert (thresholds.hop_latency.raise_above, thresholds.hop_latency.change) == (9, 20_000)
+    assert thresholds.flow_latency.change is None
+
+
+def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
+    """A listener is written as an address (file, environment, flag) or as a table."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text('[[listen]]\nhost = "127.0.0.2"\nworkers = 2\n')
+    assert load(file, environment={}).settings.listen[0].workers == 2
+    environment = {"HOPSCOPE_LISTEN": "udp://127.0.0.1:1, udp://[::1]:2?workers=3"}
+    listen = load(environment=environment).settings.listen
+    assert [(one.host, one.port, one.workers) for one in listen] == [("127.0.0.1", 1, 1), ("::1", 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[serve]\nport = 99999", "serve.port: found 99999, expected less than or equal to 65535"),
+        ("[serve]\nport = 'x'", "serve.port: found 'x', expected a valid integer"),
+        ("[serve]\nprot = 1", "serve.prot: no such setting; did you mean serve.port?"),
+        ("serv = 1", "serv: no such setting"),
+        ("serve = 1", "serve: found 1, expected a table"),
+        ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
+        ("[serve]\nhost = '0.0.0.0'", "serve: found host '0.0.0.0' without a token, expected serve.token"),
+        ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
+        ("[[listen]]\nport = -1", "listen[0].port: found -1, expected greater than or equal to 0"),
+        ("[[listen]]\nprot = 1", "listen[0].prot: no such setting"),
+        ("listen = ['tcp://127.0.0.1:1']", "listen: tcp://127.0.0.1:1: expected udp://HOST:PORT"),
+        ("[[alerts]]\nurl = 'ftp://x'", "alerts[0].url: found 'ftp://x', "),
+        (
+            "[detect.thresholds.hop_latency]\nclear_below = 1",
+            "expected clear_below to be at most raise_above",
+        ),
+        ("[serve", "hopscope.toml: "),
+    ],
+)
+def test_a_wrong_setting_is_told_in_a_line(tmp_path: Path, text: str, said: str) -> None:
+    """The line has the file, the path of the key, what was found and what was expected."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"^[^\n]+$") as caught:
+        load(file, environment={})
+    assert str(caught.value).startswith(str(file))
+    assert said in str(caught.value)
+
+
+def test_every_mistake_has_a_line(tmp_path: Path) -> None:
+    """Two mistakes are told at once, each with its origin."""
+    with pytest.raises(ConfigError) as caught:
+        load(flags=[parse_set("serve.port=x")], environment={"HOPSCOPE_DETECT__PORTS": "y"})
+    assert sorted(line.split(":")[0] for line in str(caught.value).splitlines()) == [
+        "--set serve.port",
+        "HOPSCOPE_DETECT__PORTS",
+    ]
+
+
+@pytest.mark.parametrize("name", ["HOPSCOPE_SERVE__PROT", "HOPSCOPE_DAT", "HOPSCOPE_A__B__C"])
+def test_an_unknown_variable_is_an_error(name: str) -> None:
+    """A mistyped variable does not pass silently."""
+    with pytest.raises(ConfigError, match=f"^{name}: .*: no such setting"):
+        load(environment={name: "1"})
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """A file that is named must be there and be text."""
+    with pytest.raises(ConfigError, match="No such file"):
+        load(tmp_path / "missing.toml", environment={})
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"binary\.toml"):
+        load(tmp_path / "binary.toml", environment={})
+
+
+def test_what_config_init_writes_can_be_read() -> None:
+    """The template is TOML as it is and with every line switched on, and then means the defaults."""
+    from hopscope.cli.config import _template
+
+    lines = list(_template())
+    assert tomllib.loads("\n".join(lines)) is not None
+    settings = {key.rpartition(".")[2] for key, _ in walk(Settings)}
+    on = []
+    for line in "\n".join(lines).splitlines():
+        name = line.removeprefix("# ").partition(" = ")[0]
+        on.append(line.removeprefix("# ") if " = " in line and name in settings else line)
+    tree = tomllib.loads("\n".join(on))
+    for thresholds in tree["detect"]["thresholds"].values():
+        thresholds.update({key: None for key, value in thresholds.items() if value == "never"})
+    assert Settings.model_validate(tree) == Settings()
