@@ -20,7 +20,9 @@ class Kind(IntEnum):
     CLEARED = 5
     """A value fell below `clear`. `previous` is the limit."""
     PATH_CHANGE = 6
+    """Another path than before; `value` and `previous` are the hashes of the two."""
     LOOP = 7
+    """A path with one node twice, once per path: `node_id`, whose second place in the path is `ident`."""
     DROP = 8
     """A drop report; `value` is the drop reason."""
     QUEUE_REPORT = 9
@@ -33,8 +35,9 @@ class Kind(IntEnum):
     VALUE = 13
     """Any value, where detection is off."""
     FLOW_RECORD = 14
-    """A flow left the table (evicted or expired): for `flow_path` value = packets, previous = first time (ns),
-    for `flow_latency` value = mean, previous = latest."""
+    """A flow left the table (evicted or expired), at the time of its last report: for `flow_path` value =
+    packets, previous = first time (ns); for `flow_latency` and each `hop_latency` value = mean, previous =
+    latest."""
     GAP = 15
     """Reports lost by sequence number; `value` is how many."""
 
@@ -138,28 +141,40 @@ FLOW = np.dtype(
         ("src_lo", "<u8"),
         ("dst_hi", "<u8"),
         ("dst_lo", "<u8"),
-        ("flow_id", "<u8"),
-        ("first_ns", "<i8"),
-        ("last_ns", "<i8"),
-        ("pushed_ns", "<i8"),
-        ("packets", "<u8"),
-        ("latency_latest", "<u8"),
-        ("latency_stored", "<u8"),
-        ("latency_sum", "<u8"),
-        ("path_hash", "<u8"),
-        ("pool_block", "<u4"),  # 0: none, else block + 1
         ("sport", "<u2"),
         ("dport", "<u2"),
         ("proto", "u1"),
         ("ip_version", "u1"),
         ("hop_count", "u1"),
         ("alarm", "u1"),  # bit per Metric: raised and not cleared
-        ("state", "u1"),  # bit 0 has a path, bit 1 has a latency, bit 2 path has a loop, bit 3 path is incomplete
+        ("state", "u1"),  # FlowState
         ("reserved", "u1", (3,)),
+        ("pool_block", "<u4"),  # 0: none, else block + 1
+        ("last_ns", "<i8"),
+        ("packets", "<u8"),
+        ("latency_latest", "<u8"),
+        ("latency_stored", "<u8"),
+        ("latency_sum", "<u8"),
         ("latency_samples", "<u8"),
+        ("first_ns", "<i8"),
+        ("pushed_ns", "<i8"),
+        ("flow_id", "<u8"),
+        ("path_hash", "<u8"),
     ]
 )
-"""One flow, 128 bytes; way w of row r is at r * WAYS + w."""
+"""One flow, 128 bytes, two cache lines; way w of row r is at r * WAYS + w."""
+
+
+class FlowState(IntEnum):
+    """Bits of `state` in FLOW."""
+
+    HAS_PATH = 1
+    """A complete path is known; without it, the hops are those of an incomplete one."""
+    HAS_LATENCY = 2
+    HAS_LOOP = 4
+    INCOMPLETE = 8
+    """The latest report did not tell the whole path: hops or MTU exceeded, intermediate, drop, nameless."""
+
 
 HOP_STATE = np.dtype(
     [
@@ -171,7 +186,7 @@ HOP_STATE = np.dtype(
         ("state", "u1"),  # bit 0 has a latency
         ("latency_sum", "<u8"),
         ("samples", "<u4"),
-        ("port_slot", "<u4"),  # where this hop's (switch, egress port) is in the port table: a hint, verified by key
+        ("port_slot", "<u4"),  # row of (switch, egress port) in the port table: a hint, verified by key
         ("queue_slot", "<u4"),
         ("buffer_slot", "<u4"),
         ("queue_latest", "<u4"),
@@ -193,26 +208,27 @@ class PortKind(IntEnum):
 
 PORT = np.dtype(
     [
-        ("key", "<u8"),  # kind << 56 | ident << 32 | node_id; ident is 24 bits wide (a port folded into 24 bits is exact up to 2^24)
+        ("key", "<u8"),  # kind << 56 | ident << 32 | node_id, ident in 24 bits; 0 is empty, 1 was expired
         ("last_ns", "<i8"),
-        ("pushed_ns", "<i8"),
         ("samples", "<u8"),
         ("latest", "<u4", (2,)),  # EGRESS: utilisation, -; QUEUE: occupancy, congestion; BUFFER: occupancy, -
         ("stored", "<u4", (2,)),
         ("highest", "<u4", (2,)),  # since the last push
-        ("node_id", "<u4"),
-        ("ident", "<u4"),
-        ("port", "<u2"),  # egress port of the last hop that reported it
-        ("kind", "u1"),
-        ("alarm", "u1"),  # bit per metric slot
-        ("state", "u1"),  # bit per metric slot: has a value
-        ("reserved", "u1", (3,)),
+        ("pushed_ns", "<i8"),
         ("version", "<u4"),  # odd while the row is being written
-        ("reserved2", "<u4"),
+        ("port", "<u2"),  # egress port of the last hop that reported it; NO_PORT where unknown
+        ("state", "u1"),  # bit per metric slot: has a value
+        ("alarm", "u1"),  # bit per metric slot
         ("first_ns", "<i8"),
+        ("node_id", "<u4"),
+        ("ident", "<u4"),  # port, buffer id or queue id (`switch-port-queue`: egress port << 8 | queue id)
+        ("kind", "u1"),
+        ("reserved", "u1", (47,)),
     ]
 )
-"""One switch's queue, buffer or egress port, 88 bytes, in an open-addressing table."""
+"""One switch's queue, buffer or egress port, 128 bytes, in an open-addressing table.
+
+What every report writes is in the first cache line."""
 
 SOURCE = np.dtype(
     [
@@ -231,6 +247,13 @@ SOURCE = np.dtype(
         ("bits", "<u4"),  # width of the sequence number: 22 or 32; 0: the row is empty
         ("silent", "<u4"),
         ("version", "<u4"),  # odd while the row is being written
+        ("restarts", "<u8"),  # times that the numbering began anew
+        ("suspect", "<u4"),  # a number far from `highest`: where the numbering may have begun anew
+        ("suspected", "<u4"),  # 1: `suspect` waits to be confirmed
+        ("depth", "<u4"),  # numbers from the first one to `highest`, at most 64; 0: none yet
+        ("reserved", "u1", (12,)),
     ]
 )
-"""One sequence space: (source address, node id, hw id), 96 bytes."""
+"""One sequence space: (source address, node id, hw id), 128 bytes."""
+STATE_VERSION = 1
+"""Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""
