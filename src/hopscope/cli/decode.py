@@ -1,0 +1,177 @@
+"""`hopscope decode`: the reports of a capture file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from .filters import FlowOption, NodeOption, PrefixOption, ReportFilter
+from .options import NamesOption
+from .output import Format, FormatOption, Printer
+from .report_rows import COLUMNS, rows
+
+if TYPE_CHECKING:
+    from ..capture.pcap import Reader
+    from ..wire.dialect import Dialect
+    from ..wire.records import FrameBatch, ReportBatch
+
+SCALAR_FRAMES = 20_000
+"""Frames that are decoded in plain Python, before loading compiled kernels pays."""
+FIRST_BATCH, BATCH = 256, 4096
+_LARGE_BYTES = 16 * 1024 * 1024
+_PROGRESS_SECONDS = 0.5
+
+
+def decode(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="pcap or pcapng, may be gzipped; - is standard input.")
+    ],
+    port: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--port",
+            "-p",
+            min=0,
+            max=65535,
+            help="UDP port that reports are sent to. Repeatable; default: every port that is known.",
+            show_default=False,
+        ),
+    ] = None,
+    dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")] = "spec",
+    form: FormatOption = Format.JSON,
+    flow: FlowOption = None,
+    prefix: PrefixOption = None,
+    node: NodeOption = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind", "-k", help="Only int, drop, queue, inner or error. Repeatable.", show_default=False
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", "-n", min=1, help="Stop after so many reports.", show_default=False),
+    ] = None,
+    names: NamesOption = None,
+) -> None:
+    """Print the telemetry reports in a capture file, one object a report; a summary goes to stderr.
+
+    Packets that are no reports print nothing; a damaged report prints why. Exit status: 0; 1 where the file
+    is damaged or cut and was read up to there; 2 where it cannot be read.
+    """
+    from ..capture.pcap import Reader
+    from ..names import Names
+
+    known = Names.load(names)
+    chosen = _dialect(dialect, port)
+    kept = ReportFilter(flow, prefix or (), node or (), kind or (), known)
+    reader = Reader(file)
+    printer = Printer(form, COLUMNS[form])
+    summary = Summary()
+    left = limit
+    with Progress(reader, file) as progress:
+        for frames, reports in _decoded(reader, chosen):
+            summary.add(frames, reports)
+            wanted = kept.select(reports)
+            if left is not None:
+                wanted = replace(wanted, reports=wanted.reports[:left])
+                left -= len(wanted)
+            printer.put(rows(form, wanted, frames, known))
+            printer.flush()
+            progress.show(summary.packets)
+            if left == 0:
+                break
+    reader.close()
+    print(summary.text(), file=sys.stderr)
+    if reader.damage:
+        print(f"hopscope: {reader.damage}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _dialect(name: str, ports: list[int] | None) -> Dialect:
+    from ..wire.dialect import DIALECTS
+
+    if name not in DIALECTS:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(DIALECTS)}.", param_hint="'--dialect'")
+    return replace(DIALECTS[name], ports=tuple(ports)) if ports else DIALECTS[name]
+
+
+def _decoded(reader: Reader, dialect: Dialect) -> Iterator[tuple[FrameBatch, ReportBatch]]:
+    """Small inputs by the scalar decoder, which starts at once; what follows by the compiled one."""
+    from ..wire.decode_scalar import decode_scalar
+
+    reader.frames_per_batch = FIRST_BATCH
+    batches = iter(reader)
+    for frames in batches:
+        yield frames, decode_scalar(frames, dialect)
+        if reader.packets >= SCALAR_FRAMES:
+            break
+    else:
+        return
+    from ..wire.decode import Decoder
+
+    reader.frames_per_batch = BATCH
+    decoder = Decoder(dialect, BATCH)
+    for frames in batches:
+        yield frames, decoder.decode(frames)
+
+
+class Summary:
+    """What was in a file, in one line or two."""
+
+    def __init__(self) -> None:
+        self.packets = self.reports = self.other = 0
+        self.refused: Counter[str] = Counter()
+
+    def add(self, frames: FrameBatch, reports: ReportBatch) -> None:
+        """Count one batch."""
+        from ..wire.reasons import Reason
+
+        refused = np.bincount(reports.reports["reason"], minlength=1)
+        for reason in np.flatnonzero(refused):
+            if reason:
+                self.refused[Reason(int(reason)).label] += int(refused[reason])
+        self.packets += len(frames)
+        self.reports += int(refused[0])
+        self.other += reports.other
+
+    def text(self) -> str:
+        """As `19 packets: 18 reports, 1 refused (1 truncated), 0 other`."""
+        total = self.refused.total()
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.refused.most_common())
+        refused = f"{total} refused ({reasons})" if total else "0 refused"
+        return f"{self.packets} packets: {self.reports} reports, {refused}, {self.other} other"
+
+
+class Progress:
+    """A line on stderr while a large file is read; only where people see it, and see nothing else."""
+
+    def __init__(self, reader: Reader, file: str) -> None:
+        self._reader = reader
+        self._size = Path(file).stat().st_size if file != "-" and Path(file).is_file() else 0
+        self._shown = sys.stderr.isatty() and not sys.stdout.isatty() and self._size >= _LARGE_BYTES
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+
+    def show(self, packets: int) -> None:
+        """Tell how far it is, twice a second."""
+        if not self._shown or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+        # the bytes of a gzipped file are counted unpacked
+        share = "" if self._reader.compressed else f"{100 * self._reader.position / self._size:3.0f} % · "
+        print(f"\r{share}{packets:,} packets ", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

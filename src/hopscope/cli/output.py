@@ -1,0 +1,121 @@
+"""Rows as JSON, CSV or a table on standard output: how every command prints.
+
+Rows are printed as they come: a table takes the widths of its columns from the first of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Any, TextIO
+
+import typer
+
+Row = Mapping[str, Any]
+MEASURED = 64
+"""Rows of which a table takes the widths of its columns."""
+
+
+class Format(StrEnum):
+    """How rows are printed."""
+
+    JSON = "json"
+    TABLE = "table"
+    CSV = "csv"
+
+
+FormatOption = Annotated[
+    Format,
+    typer.Option("--format", "-f", help="JSON (an object a line), a table, or CSV.", case_sensitive=False),
+]
+
+
+class Printer:
+    """Prints rows with the same columns. JSON prints each row's own keys, and needs no columns."""
+
+    def __init__(self, form: Format, columns: Sequence[str] = (), stream: TextIO | None = None) -> None:
+        self._form = form
+        self._columns = list(columns)
+        self._stream = stream or sys.stdout
+        self._waiting: list[list[str]] | None = []
+        self._widths: list[int] = []
+        self._right: list[bool] = []
+        if form is Format.CSV:
+            self._csv = csv.writer(self._stream, lineterminator="\n")
+            self._csv.writerow(self._columns)
+
+    def put(self, rows: Iterable[Row]) -> int:
+        """Print rows; how many. Raises BrokenPipeError where nobody reads on."""
+        count = 0
+        for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the result
+            self._one(row)
+        return count
+
+    def _one(self, row: Row) -> None:
+        if self._form is Format.JSON:
+            self._stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+        elif self._form is Format.CSV:
+            self._csv.writerow([cell(row.get(column)) for column in self._columns])
+        else:
+            cells = [cell(row.get(column)) for column in self._columns]
+            if self._waiting is None:
+                self._stream.write(self._line(cells))
+            else:
+                self._waiting.append(cells)
+                if len(self._waiting) >= MEASURED:
+                    self.flush()
+
+    def flush(self) -> None:
+        """Print what waits for the table's widths, and hand all to the reader."""
+        if self._form is Format.TABLE and self._waiting:
+            self._widths = [
+                max(len(column), *(len(cells[i]) for cells in self._waiting))
+                for i, column in enumerate(self._columns)
+            ]
+            self._right = [
+                all(not cells[i] or _is_number(cells[i]) for cells in self._waiting)
+                for i in range(len(self._columns))
+            ]
+            self._stream.write(self._line(self._columns))
+            for cells in self._waiting:
+                self._stream.write(self._line(cells))
+            self._waiting = None
+        self._stream.flush()
+
+    def _line(self, cells: Sequence[str]) -> str:
+        padded = (
+            value.rjust(width) if right else value.ljust(width)
+            for value, width, right in zip(cells, self._widths, self._right, strict=True)
+        )
+        return "  ".join(padded).rstrip() + "\n"
+
+
+def cell(value: Any) -> str:
+    """One value as text: nothing for what is absent, JSON's words for what is null or a truth value."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def _is_number(text: str) -> bool:
+    return text.lstrip("-").replace(".", "", 1).isdecimal()
+
+
+def utc(time_ns: int) -> str:
+    """A time as RFC 3339, UTC, to the ns."""
+    from datetime import UTC, datetime
+
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+    except (OverflowError, ValueError, OSError):
+        return str(time_ns)

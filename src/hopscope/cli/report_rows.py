@@ -1,0 +1,107 @@
+"""Reports as rows: the objects of `hopscope decode`, flattened for CSV, shortened for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..names import Names
+from ..wire.records import FrameBatch, ReportBatch
+from .output import Format, Row, utc
+
+_FLOW = ("src", "dst", "proto", "sport", "dport")
+_INT = (
+    *("version", "mode", "instructions", "hop_words", "remaining_hops"),
+    *("hops_exceeded", "mtu_exceeded"),
+)
+_HOP = (
+    *("node_id", "ingress_port", "egress_port", "hop_latency", "queue_id", "queue_occupancy"),
+    *("queue_congestion", "ingress_time", "egress_time", "l2_ingress_port", "l2_egress_port"),
+    *("tx_utilization", "buffer_id", "buffer_occupancy", "checksum_complement"),
+)
+_REPORT = (
+    *("version", "kind", "node_id", "hw_id", "sequence", "dropped", "congested", "tracked"),
+    *("intermediate", "drop_reason", "queue_id", "ingress_time"),
+)
+COLUMNS: Mapping[Format, tuple[str, ...]] = {
+    Format.JSON: (),
+    Format.TABLE: (
+        *("packet", "time", "source", "report", "node", "sequence", "flags", "flow", "path", "latency"),
+    ),
+    Format.CSV: (
+        *("packet", "index", "time_ns", "source"),
+        *(f"report.{name}" for name in _REPORT),
+        *(f"report.metadata.{name}" for name in _HOP),
+        *(f"flow.{name}" for name in _FLOW),
+        *(f"int.{name}" for name in _INT),
+        *(f"hops.{name}" for name in _HOP),
+        *("error.reason", "error.at", "error.detail"),
+    ),
+}
+"""Columns by format; JSON prints each report's own keys."""
+_FLAGS = {"dropped": "D", "congested": "Q", "tracked": "F", "intermediate": "I"}
+_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
+
+
+def rows(form: Format, batch: ReportBatch, frames: FrameBatch, names: Names) -> Iterator[Row]:
+    """One row a report, in the columns of its format."""
+    from ..wire.as_json import report_objects
+
+    shape = {Format.JSON: lambda report: report, Format.CSV: _flat, Format.TABLE: lambda r: _short(r, names)}
+    return map(shape[form], report_objects(batch, frames))
+
+
+def _flat(report: dict[str, Any]) -> Row:
+    """Keys joined by dots; hops as one column a field, hops with blanks between, `-` where one lacks it."""
+    flat = _leaves(report, "")
+    hops = report.get("hops", ())
+    for name in {name for hop in hops for name in hop}:
+        flat[f"hops.{name}"] = " ".join(_word(hop.get(name, "-")) for hop in hops)
+    return flat
+
+
+def _leaves(tree: Mapping[str, Any], above: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            found.update(_leaves(value, f"{above}{key}."))
+        elif key != "hops":
+            found[f"{above}{key}"] = "null" if value is None else value
+    return found
+
+
+def _short(report: dict[str, Any], names: Names) -> Row:
+    row = {"packet": f"{report['packet']}.{report['index']}" if report["index"] else str(report["packet"])}
+    if "time_ns" in report:
+        row["time"] = utc(report["time_ns"])
+    row["source"] = report.get("source", "")
+    if error := report.get("error"):
+        return row | {"report": f"{error['reason']} at {error['at']}: {error['detail']}"}
+    head = report["report"]
+    row["report"] = f"{head['version']} {head['kind']}"
+    row["node"] = "" if head.get("node_id") is None else names.node_label(head["node_id"])
+    row["sequence"] = str(head.get("sequence", ""))
+    row["flags"] = "".join(letter for name, letter in _FLAGS.items() if head.get(name))
+    if flow := report.get("flow"):
+        row["flow"] = _flow(flow)
+    hops = report.get("hops", ())
+    row["path"] = " → ".join(_node(hop.get("node_id"), names) for hop in hops)
+    row["latency"] = " ".join(_word(hop.get("hop_latency", "-")) for hop in hops)
+    return row
+
+
+def _flow(flow: Mapping[str, Any]) -> str:
+    ends = []
+    for address, port in ((flow["src"], flow.get("sport")), (flow["dst"], flow.get("dport"))):
+        host = f"[{address}]" if port is not None and ":" in str(address) else address
+        ends.append(host if port is None else f"{host}:{port}")
+    proto = flow.get("proto")
+    return f"{ends[0]} → {ends[1]} {_PROTOCOLS.get(proto or 0, proto)}"
+
+
+def _node(node_id: int | None, names: Names) -> str:
+    return "?" if node_id is None else names.node_label(node_id)
+
+
+def _word(value: Any) -> str:
+    return "null" if value is None else str(value)
