@@ -44,7 +44,15 @@ class Decoder:
             words = self._reports.view(np.uint64)
             start = int(
                 self._kernel(
-                    arena, frames, U64(start), self._table, self._plans, self._reports, words, self._hops, counts
+                    arena,
+                    frames,
+                    U64(start),
+                    self._table,
+                    self._plans,
+                    self._reports,
+                    words,
+                    self._hops,
+                    counts,
                 )
             )
             if start == len(frames):
@@ -62,7 +70,9 @@ class Decoder:
             self._hops = _larger(self._hops, hops, room)
 
 
-def _larger(block: np.ndarray[tuple[int], np.dtype[np.void]], used: int, room: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+def _larger(
+    block: np.ndarray[tuple[int], np.dtype[np.void]], used: int, room: int
+) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     larger = np.empty(2 * used + room + _MARGIN, block.dtype)
     larger[:used] = block[:used]
     return larger

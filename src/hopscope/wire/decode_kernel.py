@@ -52,14 +52,20 @@ FIRST_BYTE, INT_DSCP, PORT_TABLE = U64(0), U64(256), U64(320)
 HEADER, METADATA = U64(Place.REPORT_HEADER), U64(Place.REPORT_METADATA)
 INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_IP), U64(Place.INNER_L4)
 TRUNCATED = U64(Reason.TRUNCATED << 8)
-CUT_HEADER, CUT_METADATA = code(Reason.TRUNCATED, Place.REPORT_HEADER), code(Reason.TRUNCATED, Place.REPORT_METADATA)
+CUT_HEADER, CUT_METADATA = (
+    code(Reason.TRUNCATED, Place.REPORT_HEADER),
+    code(Reason.TRUNCATED, Place.REPORT_METADATA),
+)
 CUT_ETHERNET, CUT_UDP = code(Reason.TRUNCATED, Place.INNER_ETHERNET), code(Reason.TRUNCATED, Place.OUTER_UDP)
 BAD_UDP, LACKING_UDP = code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
 OUTER_FRAGMENT, INNER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP), code(Reason.FRAGMENT, Place.INNER_IP)
 UNKNOWN_REPORT = code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 UNKNOWN_TYPE = code(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER)
 UNSUPPORTED = code(Reason.UNSUPPORTED, Place.REPORT_HEADER)
-BAD_HEADER, BAD_METADATA = code(Reason.BAD_LENGTH, Place.REPORT_HEADER), code(Reason.BAD_LENGTH, Place.REPORT_METADATA)
+BAD_HEADER, BAD_METADATA = (
+    code(Reason.BAD_LENGTH, Place.REPORT_HEADER),
+    code(Reason.BAD_LENGTH, Place.REPORT_METADATA),
+)
 
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in Flag)
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
@@ -77,7 +83,10 @@ SEQUENCE_1, INGRESS_1 = word(layout.REPORT_1_0, "sequence"), word(layout.REPORT_
 FLAGS_1 = tuple(word(layout.REPORT_1_0, name) for name in ("dropped", "congested", "tracked"))
 HW_2, SEQUENCE_2, NODE_2 = (word(layout.GROUP_2_0, name) for name in ("hw_id", "sequence", "node_id"))
 REPORT_TYPE, INNER_TYPE = word(layout.REPORT_2_0, "report_type"), word(layout.REPORT_2_0, "inner_type")
-REPORT_LENGTH, MD_LENGTH = word(layout.REPORT_2_0, "report_length"), word(layout.REPORT_2_0, "metadata_length")
+REPORT_LENGTH, MD_LENGTH = (
+    word(layout.REPORT_2_0, "report_length"),
+    word(layout.REPORT_2_0, "metadata_length"),
+)
 FLAGS_2 = tuple(word(layout.REPORT_2_0, name) for name in ("dropped", "congested", "tracked"))
 INTERMEDIATE_2 = word(layout.REPORT_2_0, "intermediate")
 BITS_2 = word(layout.MAIN_2_0, "metadata_bits")
@@ -95,7 +104,11 @@ def refuse(row: Any, why: Any, at: Any, origin: Any) -> None:
 @inlined
 def flags_of(buf: Any, at: Any, fields: Any) -> Any:
     """D, Q and F."""
-    return get(buf, at, fields[0]) * DROPPED | get(buf, at, fields[1]) * CONGESTED | get(buf, at, fields[2]) * TRACKED
+    return (
+        get(buf, at, fields[0]) * DROPPED
+        | get(buf, at, fields[1]) * CONGESTED
+        | get(buf, at, fields[2]) * TRACKED
+    )
 
 
 @inlined
@@ -116,7 +129,18 @@ def new_row(reports: Any, words: Any, index: Any) -> Any:
 
 
 @inlined
-def inner(buf: Any, origin: Any, at: Any, end: Any, type_: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any) -> Any:
+def inner(
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    type_: Any,
+    row: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
+) -> Any:
     """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
     version = NONE
     if type_ == U64(3):
@@ -192,7 +216,18 @@ def find_tlv(buf: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def finish(
-    buf: Any, origin: Any, at: Any, end: Any, type_: Any, own: Any, kind: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    type_: Any,
+    own: Any,
+    kind: Any,
+    row: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
 ) -> Any:
     """Read the inner packet, then the report's own metadata (at `own`; 0: none) behind its hops.
 
@@ -213,7 +248,9 @@ def finish(
 
 
 @kernel
-def report_0_5(buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any) -> Any:
+def report_0_5(
+    buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+) -> Any:
     """A Report 0.5; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(12) > end:
@@ -268,7 +305,9 @@ def own_values(buf: Any, at: Any, plans: Any, base: Any, bitmap: Any, has_drop: 
 
 
 @kernel
-def report_1_0(buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any) -> Any:
+def report_1_0(
+    buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+) -> Any:
     """A Report 1.0; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(16) > end:
@@ -365,8 +404,18 @@ def part_2_0(
 
 @kernel
 def group_2_0(
-    buf: Any, origin: Any, at: Any, end: Any, announced: Any, reports: Any, words: Any, index: Any, table: Any, plans: Any,
-    hops: Any, first: Any
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    announced: Any,
+    reports: Any,
+    words: Any,
+    index: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
 ) -> Any:
     """All reports of a 2.0 datagram; row `index` is begun. Returns the next free rows of `reports` and `hops`."""
     row = reports[index]
@@ -424,8 +473,18 @@ def next_in_group(reports: Any, words: Any, group: Any, index: Any) -> None:
 
 @kernel
 def payload(
-    buf: Any, origin: Any, at: Any, end: Any, announced: Any, reports: Any, words: Any, index: Any, table: Any, plans: Any,
-    hops: Any, first: Any
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    announced: Any,
+    reports: Any,
+    words: Any,
+    index: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
 ) -> Any:
     """A datagram's payload; row `index` is begun. Returns the next free rows of `reports` and `hops`."""
     row = reports[index]
@@ -486,7 +545,15 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
 
 @kernel
 def decode_frames(
-    buf: Any, frames: Any, start: Any, table: Any, plans: Any, reports: Any, words: Any, hops: Any, counts: Any
+    buf: Any,
+    frames: Any,
+    start: Any,
+    table: Any,
+    plans: Any,
+    reports: Any,
+    words: Any,
+    hops: Any,
+    counts: Any,
 ) -> Any:
     """Decode frames from `start` on; returns the frame to go on at when a block is nearly full, else their number.
 
@@ -519,7 +586,9 @@ def decode_frames(
         row.source_hi = high
         row.source_lo = low
         if verdict == U64(1):
-            index, first = payload(buf, origin, at, end, announced, reports, words, index, table, plans, hops, first)
+            index, first = payload(
+                buf, origin, at, end, announced, reports, words, index, table, plans, hops, first
+            )
         else:
             row.first_hop = first
             refuse(row, verdict, at, origin)

@@ -74,7 +74,11 @@ def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any) -> Any:
         return why | SHIM, at
     first = U64(buf[at])
     type_ = first >> U64(4)
-    if first != U64(1) and first != U64(2) and (type_ == NONE or type_ > U64(3) or (first & U64(12)) == U64(12)):
+    if (
+        first != U64(1)
+        and first != U64(2)
+        and (type_ == NONE or type_ > U64(3) or (first & U64(12)) == U64(12))
+    ):
         return UNKNOWN_SHIM, at
     return NONE, at
 
@@ -86,7 +90,9 @@ def flag(buf: Any, at: Any, field: Any, value: Any) -> Any:
 
 
 @inlined
-def read_int(buf: Any, shim: Any, end: Any, limit: Any, protocol: Any, row: Any, plans: Any, hops: Any, first: Any) -> Any:
+def read_int(
+    buf: Any, shim: Any, end: Any, limit: Any, protocol: Any, row: Any, plans: Any, hops: Any, first: Any
+) -> Any:
     """(code, offset, hops) of the INT whose shim is at `shim`; hops go to rows from `first`, in path order."""
     kind = U64(buf[shim])
     old = kind < U64(16)
@@ -131,7 +137,15 @@ def read_int(buf: Any, shim: Any, end: Any, limit: Any, protocol: Any, row: Any,
         return problem, where, NONE
     hop_size = hop_words << U64(2)
     for i in range(count):
-        read_hop(buf, stack + U64(i) * hop_size, hop_size, plans, base, nibble == U64(2), hops[first + count - U64(1) - U64(i)])
+        read_hop(
+            buf,
+            stack + U64(i) * hop_size,
+            hop_size,
+            plans,
+            base,
+            nibble == U64(2),
+            hops[first + count - U64(1) - U64(i)],
+        )
     return NONE, at, count
 
 
@@ -143,7 +157,16 @@ def divide(words: Any, hop_words: Any) -> Any:
 
 
 @inlined
-def set_header(buf: Any, at: Any, nibble: Any, mode: Any, instructions: Any, hop_words: Any, ds_instruction: Any, row: Any) -> None:
+def set_header(
+    buf: Any,
+    at: Any,
+    nibble: Any,
+    mode: Any,
+    instructions: Any,
+    hop_words: Any,
+    ds_instruction: Any,
+    row: Any,
+) -> None:
     """What the INT-MD header says, into the report's row."""
     row.int_mode = mode
     row.instructions = instructions
@@ -167,7 +190,9 @@ def set_header(buf: Any, at: Any, nibble: Any, mode: Any, instructions: Any, hop
 
 
 @inlined
-def restore(buf: Any, shim: Any, behind: Any, end: Any, limit: Any, nibble: Any, protocol: Any, row: Any) -> Any:
+def restore(
+    buf: Any, shim: Any, behind: Any, end: Any, limit: Any, nibble: Any, protocol: Any, row: Any
+) -> Any:
     """(code, offset): the packet's own port and protocol, from the tail of 0.5 or by the NPT of 2.x."""
     if nibble == NONE:
         why = lacks(behind, U64(4), end, limit)

@@ -43,7 +43,12 @@ SLOT = np.array([_slot(item) for items in _ITEMS for item in items], np.uint64)
 SIZE = np.array([item.size for items in _ITEMS for item in items], np.uint64)
 HAVE = np.array([item.have for items in _ITEMS for item in items], np.uint64)
 
-NODE, PORTS, LATENCY, QUEUE = U64(Have.NODE_ID), U64(Have.PORTS), U64(Have.HOP_LATENCY), U64(Have.QUEUE_OCCUPANCY)
+NODE, PORTS, LATENCY, QUEUE = (
+    U64(Have.NODE_ID),
+    U64(Have.PORTS),
+    U64(Have.HOP_LATENCY),
+    U64(Have.QUEUE_OCCUPANCY),
+)
 INGRESS, EGRESS, L2 = U64(Have.INGRESS_TIME), U64(Have.EGRESS_TIME), U64(Have.L2_PORTS)
 UTILIZATION, BUFFER = U64(Have.TX_UTILIZATION), U64(Have.BUFFER_OCCUPANCY)
 CONGESTION, CHECKSUM = U64(Have.QUEUE_CONGESTION), U64(Have.CHECKSUM_COMPLEMENT)

@@ -1,0 +1,168 @@
+"""Reports as the objects that `hopscope decode --format json` prints.
+
+A key is present exactly when the report carries the field; a value that is all ones, unavailable, is None.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from .decode_scalar import read_frame
+from .dialect import DEFAULT, Dialect
+from .reasons import Place, Reason
+from .records import HOP, REPORT, Carried, Flag, FrameBatch, Have, IntFlag, Kind, ReportBatch
+
+_REPORT_VERSION = {5: "0.5", 10: "1.0", 20: "2.0"}
+_INT_VERSION = {5: "0.5", 10: "1.0", 20: "2"}
+_MODE = {1: "md", 2: "destination", 3: "mx"}
+_HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (Have.NODE_ID, ("node_id",)),
+    (Have.PORTS, ("ingress_port", "egress_port")),
+    (Have.HOP_LATENCY, ("hop_latency",)),
+    (Have.QUEUE_OCCUPANCY, ("queue_id", "queue_occupancy")),
+    (Have.QUEUE_CONGESTION, ("queue_congestion",)),
+    (Have.INGRESS_TIME, ("ingress_time",)),
+    (Have.EGRESS_TIME, ("egress_time",)),
+    (Have.L2_PORTS, ("l2_ingress_port", "l2_egress_port")),
+    (Have.TX_UTILIZATION, ("tx_utilization",)),
+    (Have.BUFFER_OCCUPANCY, ("buffer_id", "buffer_occupancy")),
+    (Have.CHECKSUM_COMPLEMENT, ("checksum_complement",)),
+)
+_ONES = 0xFFFFFFFF
+_REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
+_HOP_NAMES: tuple[str, ...] = HOP.names or ()
+
+
+def report_objects(
+    batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT, *, first: int = 0
+) -> Iterator[dict[str, Any]]:
+    """The objects of all reports from row `first` on, in order; a refused one has `error` and nothing behind it.
+
+    `frames` and `dialect` are what `batch` was decoded from: what was found where it was refused is read again.
+    """
+    for record in batch.reports[first:]:
+        yield _object(dict(zip(_REPORT_NAMES, record.item(), strict=True)), batch, frames, dialect)
+
+
+def report_object(
+    batch: ReportBatch, row: int, frames: FrameBatch, dialect: Dialect = DEFAULT
+) -> dict[str, Any]:
+    """The object of one report."""
+    return next(report_objects(batch, frames, dialect, first=row))
+
+
+def _object(row: dict[str, int], batch: ReportBatch, frames: FrameBatch, dialect: Dialect) -> dict[str, Any]:
+    place: dict[str, Any] = {"packet": batch.first_packet + row["packet"], "index": row["index"]}
+    if row["reason"]:
+        error = {"reason": Reason(row["reason"]).label, "at": Place(row["place"]).label}
+        return {**place, "error": {**error, "detail": _detail(row, frames, dialect)}}
+    out = {
+        **place,
+        "time_ns": row["time_ns"],
+        "source": address_text(row["source_hi"], row["source_lo"]),
+        "report": _report(row, batch),
+    }
+    if row["carried"] & Carried.FLOW:
+        out["flow"] = _flow(row)
+    if row["int_version"]:
+        out["int"] = _int(row)
+        start = row["first_hop"]
+        out["hops"] = [_hop(hop.item()) for hop in batch.hops[start : start + row["hop_count"]]]
+    return out
+
+
+def _detail(row: dict[str, int], frames: FrameBatch, dialect: Dialect) -> str:
+    """What the scalar codec says of a refused report: its row holds numbers only."""
+    frame = frames.frames[row["packet"]]
+    start = int(frame["offset"])
+    raw = frames.arena[start : start + int(frame["length"])].tobytes()
+    for one in read_frame(raw, frame, row["packet"], dialect.table()):
+        if one.fields.get("index", 0) == row["index"] and one.error is not None:
+            return f"{one.error.detail} (byte {one.error.at})"
+    return f"byte {row['reason_at']}"
+
+
+def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
+    carried, flags = row["carried"], row["flags"]
+    own: dict[str, int | None] = {}
+    queue_null = False
+    if carried & Carried.OWN_HOP:
+        record = batch.hops[row["first_hop"] + row["hop_count"]].item()
+        own = _hop(record)
+        own.pop("node_id", None)
+        queue_null = own.get("queue_id", 0) is None
+    out: dict[str, Any] = {"version": _REPORT_VERSION[row["version"]], "kind": Kind(row["kind"]).name.lower()}
+    if carried & Carried.NODE_ID:
+        out["node_id"] = _known(row["node_id"], _ONES)
+    out |= {
+        "hw_id": row["hw_id"],
+        "sequence": row["sequence"],
+        "dropped": bool(flags & Flag.DROPPED),
+        "congested": bool(flags & Flag.CONGESTED),
+        "tracked": bool(flags & Flag.TRACKED),
+    }
+    if row["version"] == 20:
+        out["intermediate"] = bool(flags & Flag.INTERMEDIATE)
+    if carried & Carried.DROP_REASON:
+        # Queue id and drop reason share a word with 16 bits of padding: both all ones is no value.
+        queue_null = row["queue_id"] == row["drop_reason"] == 0xFF
+        out["drop_reason"] = None if queue_null else row["drop_reason"]
+    if carried & Carried.QUEUE_ID:
+        out["queue_id"] = None if queue_null else row["queue_id"]
+    if carried & Carried.INGRESS_TIME:
+        out["ingress_time"] = _known(row["ingress_time"], (1 << 64) - 1 if row["version"] == 20 else _ONES)
+    out["metadata"] = own
+    return out
+
+
+def _flow(row: dict[str, int]) -> dict[str, Any]:
+    flow: dict[str, Any] = {
+        "src": address_text(row["src_hi"], row["src_lo"]),
+        "dst": address_text(row["dst_hi"], row["dst_lo"]),
+        "proto": row["proto"],
+    }
+    if row["carried"] & Carried.PORTS:
+        flow |= {"sport": row["sport"], "dport": row["dport"]}
+    return flow
+
+
+def _int(row: dict[str, int]) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "version": _INT_VERSION[row["int_version"]],
+        "mode": _MODE[row["int_mode"]],
+        "instructions": f"0x{row['instructions']:04x}",
+        "hop_words": row["hop_words"],
+        "remaining_hops": row["remaining_hops"],
+        "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
+    }
+    if row["int_version"] != 5:  # 0.5 has no M bit
+        out["mtu_exceeded"] = bool(row["int_flags"] & IntFlag.MTU_EXCEEDED)
+    return out
+
+
+def _hop(record: tuple[int, ...]) -> dict[str, int | None]:
+    hop = dict(zip(_HOP_NAMES, record, strict=True))
+    present, null = hop["present"], hop["null"]
+    out: dict[str, int | None] = {}
+    for have, names in _HOP_KEYS:
+        if present & have:
+            if have == Have.QUEUE_CONGESTION and "queue_id" not in out:
+                out["queue_id"] = None if null & have else hop["congestion_queue_id"]
+            for name in names:
+                out[name] = None if null & have else hop[name]
+    return out
+
+
+def _known(value: int, unavailable: int) -> int | None:
+    return None if value == unavailable else value
+
+
+@lru_cache(maxsize=65536)
+def address_text(high: int, low: int) -> str:
+    """An address as text; IPv4 is kept as ::ffff:a.b.c.d."""
+    if high == 0 and low >> 32 == 0xFFFF:
+        return str(ipaddress.IPv4Address(low & _ONES))
+    return str(ipaddress.IPv6Address(high << 64 | low))
