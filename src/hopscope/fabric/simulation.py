@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -62,7 +62,8 @@ class Simulation:
         tracked = self.traffic.packets_per_second * model.traffic.tracked
         self.sample = min(1.0, model.reports_per_second / tracked) if model.reports_per_second else 1.0
         """Share of the packets of tracked flows that carry INT."""
-        self._random = np.random.default_rng((model.seed, 1))
+        self.on_change: Callable[[Fault, bool], object] = lambda fault, begins: None
+        """Called when a fault begins (True) and when it ends."""
         self._changes = sorted(
             [(round(f.start * PS), True, f) for f in model.faults]
             + [(round(f.end * PS), False, f) for f in model.faults],
@@ -98,6 +99,10 @@ class Simulation:
         """Reports as frames: payloads of UDP with their source, or complete Ethernet frames for a capture."""
         return encode_reports(reports, link=link, port=port)
 
+    def prepare(self) -> None:
+        """Compile what a step needs, so that the first one does not take seconds of real time."""
+        Simulation(self.topology, replace(self.model, faults=())).step(0.001)
+
     def highest_occupancy(self) -> dict[tuple[int, int], int]:
         """Most bytes that each switch's port has queued since the last call, by (node id, port number)."""
         ports, state = self.topology.ports, self.network.ports
@@ -129,6 +134,7 @@ class Simulation:
         return reports
 
     def _change(self, begins: bool, fault: Fault) -> None:
+        self.on_change(fault, begins)
         if fault.kind is FaultKind.PATH_CHANGE:
             faults_module.set_link(self.topology, self.traffic.down, fault.port, begins)
             self.truth.rerouted += self.traffic.reroute()
