@@ -74,7 +74,7 @@ def load(
     try:
         return Loaded(Settings.model_validate(tree), file, origins)
     except ValidationError as error:
-        raise ConfigError("\n".join(_line(item, origins) for item in error.errors())) from error
+        raise ConfigError("\n".join(error_line(item, origins) for item in error.errors())) from error
 
 
 def parse_set(text: str) -> tuple[str, str, str]:
@@ -152,11 +152,12 @@ def _unknown(key: str, origin: str) -> str:
     return f"{origin}: {key}: no such setting{hint}"
 
 
-def _line(item: Any, origins: Mapping[str, str]) -> str:
+def error_line(item: Any, origins: Mapping[str, str] | None = None) -> str:
+    """One error of pydantic's list as a line: who set it, path of the key, what was found and expected."""
     path = ""
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    origin = _origin(path, origins)
+    origin = _origin(path, origins or {})
     where = f"{origin}: {path}" if origin else path
     if item["type"] == "extra_forbidden":
         return f"{where}: no such setting"

@@ -11,10 +11,31 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from .config import ThresholdSettings
+from .config_file import error_line
 from .serve.control import LINE_BYTES, SOCKET_NAME, socket_path
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 IDLE_SECONDS = 30.0
+
+
+def changed_limits(limits: ThresholdSettings, changes: Any) -> ThresholdSettings:
+    """Limits after a request: given keys are set (None: never), absent ones stay. ValueError: refused."""
+    if not isinstance(changes, dict) or not all(isinstance(change, dict) for change in changes.values()):
+        raise ValueError('expected limits by metric, as {"hop_latency": {"change": 20000}}')
+    tree = limits.model_dump()
+    for metric, change in changes.items():
+        if metric not in tree:
+            raise ValueError(f"{metric}: no such metric; there are {', '.join(tree)}")
+        if unknown := change.keys() - tree[metric].keys():
+            raise ValueError(f"{metric}.{unknown.pop()}: no such limit; there are {', '.join(tree[metric])}")
+        tree[metric].update(change)
+    try:
+        return ThresholdSettings.model_validate(tree)
+    except ValidationError as error:
+        raise ValueError("; ".join(error_line(item) for item in error.errors())) from None
 
 
 class ControlServer:

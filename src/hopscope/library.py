@@ -198,10 +198,13 @@ def read(
     return Capture(source, chosen, frames_per_batch)
 
 
-def detect_events(reports: Iterable[Reports], settings: DetectSettings | None = None, *, end: bool = True) -> Events:
+def detect_events(
+    reports: Iterable[Reports], settings: DetectSettings | None = None, *, end: bool = False
+) -> Events:
     """Run detection over reports and return every event.
 
-    With `end`, the flows that are live at the end leave flow records, as when they had become idle.
+    Time is that of the reports.  With `end`, it goes on after the last one until all flows are idle, which
+    leave flow records, and all sources silent.
     """
     from .detect.detector import Detector
 
@@ -211,9 +214,10 @@ def detect_events(reports: Iterable[Reports], settings: DetectSettings | None = 
     for batch in reports:
         blocks.extend(block.copy() for block in detector.update(batch.batch))
         last_ns = max(last_ns, int(batch.batch.reports["time_ns"].max(initial=0)))
+        blocks.extend(block.copy() for block in detector.tick(last_ns))
     if end:
-        idle_ns = int(detector.settings.idle_seconds * 1e9)
-        blocks.extend(block.copy() for block in detector.tick(last_ns + idle_ns + 1))
+        last_ns += int(detector.settings.idle_seconds * 1e9) + 1
+        blocks.extend(block.copy() for block in detector.tick(last_ns))
     return Events(np.concatenate(blocks) if blocks else np.empty(0, EVENT))
 
 
@@ -254,4 +258,14 @@ def _decoder(dialect: Dialect, small: bool) -> Any:
     return decode
 
 
-__all__ = ["Capture", "Collection", "Events", "Hops", "Reports", "Settings", "detect_events", "open_folder", "read"]
+__all__ = [
+    "Capture",
+    "Collection",
+    "Events",
+    "Hops",
+    "Reports",
+    "Settings",
+    "detect_events",
+    "open_folder",
+    "read",
+]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .config import Settings
-from .detect.records import EVENT, EVENT_VERSION, Kind
+from .detect.records import EVENT, EVENT_VERSION
 from .history.journal import JournalWriter, Retry
 from .memory.region import Region, RegionError
 from .memory.ring import RingWriter, attach_ring, create_ring
@@ -27,7 +27,6 @@ from .wire.records import FrameBatch, Records, ReportBatch
 COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
 _REFUSED = np.array([INDEX[f"refused_reports_total.{reason.label}"] for reason in Reason if reason])
-_EVENTS = np.array([INDEX[f"events_total.{kind.label}"] for kind in Kind])
 
 
 class Pipeline:
@@ -72,6 +71,8 @@ class Pipeline:
                 retry=retry,
             )
         self.detector = Detector(settings.detect, regions, shard, self.counters)
+        if self._journal is not None:
+            self.detector.next_sequence = self._journal.next_sequence
 
     def step(self, frames: FrameBatch, dialect: str = "spec") -> int:
         """Take frames through all rooms; returns how many reports were accepted."""
@@ -137,8 +138,6 @@ class Pipeline:
             self.count("journal_bytes_total", self._journal.written_bytes - before)
         if self._ring is not None:
             self._ring.write(events)
-        kinds = np.bincount(events["kind"], minlength=int(max(Kind)) + 1)
-        self.counters[_EVENTS] += kinds[[int(kind) for kind in Kind]].astype(np.uint64)
         if self._seen is not None:
             self._seen(events)
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from . import log, process
 from .config import Settings
-from .control_server import ControlServer
+from .control_server import ControlServer, changed_limits
 from .data_folder import DataFolder
-from .detect.thresholds import create_control, limits_as_json, set_limits
+from .detect.thresholds import Control, to_settings
 from .errors import HopscopeError
 from .metrics import COUNTERS, INDEX
 from .pipeline import attach_counters
@@ -77,7 +77,7 @@ class Supervisor:
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
-        self._thresholds: Any = None
+        self._thresholds: Control | None = None
         self.ending = threading.Event()
         """Set by whoever wants the end, also while it starts."""
         self.last_counters: dict[str, int] = {}
@@ -96,7 +96,7 @@ class Supervisor:
 
     def _start(self) -> None:
         settings = self.settings
-        self._thresholds = create_control(self.folder.regions / "control.region", settings.detect.thresholds)
+        self._thresholds = Control.create(self.folder.regions, settings.detect.thresholds)
         workers = [
             Member(f"worker-{i}", "worker", i)
             for i in range(max(listen.workers for listen in settings.listen))
@@ -266,9 +266,11 @@ class Supervisor:
         if "status" in request:
             return {"processes": [self._status(member) for member in self.members]}
         if "set_thresholds" in request:
-            set_limits(self._thresholds, request["set_thresholds"])
+            assert self._thresholds is not None
+            limits = changed_limits(to_settings(self._thresholds.read()), request["set_thresholds"])
+            self._thresholds.change(limits)
             self._log.info("thresholds changed", **request["set_thresholds"])
-            return {"thresholds": limits_as_json(self._thresholds)}
+            return {"thresholds": limits.model_dump()}
         raise ValueError(f"unknown request {next(iter(request))!r}")
 
     def _status(self, member: Member) -> dict[str, Any]:

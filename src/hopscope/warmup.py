@@ -85,7 +85,8 @@ def _pipeline() -> None:
     pipeline = Pipeline(_SMALL)
     for link in (Link.UDP_PAYLOAD, Link.ETHERNET):
         pipeline.step(_encode(link))
-    pipeline.tick(int(1e18))
+    for seconds in (0, 10):  # the second one sweeps
+        pipeline.tick(seconds * 1_000_000_000)
     pipeline.close()
 
 
@@ -117,8 +118,8 @@ def _files() -> None:
 
 def _fabric() -> None:
     from .fabric.simulation import Simulation
-    from .fabric.topology import leaf_spine
+    from .fabric.topology import LeafSpine
 
-    simulation = Simulation(leaf_spine(2, 1, 1))
+    simulation = Simulation(LeafSpine(2, 1, 1))
     for reports in simulation.run(0.01):
         simulation.frames(reports)
