@@ -13,8 +13,11 @@ from ..config import DetectSettings
 from ..metrics import COUNTERS, INDEX
 from ..wire.records import Records, ReportBatch
 from .records import EVENT, HOP_STATE, NEVER, Kind
-from .tables import open_tables
-from .thresholds import Control, Table
+from .state import StateReader
+from .tables import memory_bytes, open_tables
+from .thresholds import Table, open_control, read_limits
+
+__all__ = ["Detector", "StateReader", "memory_bytes"]
 
 EVENT_BUFFER = 8192
 SMALLEST_BUFFER = 1024
@@ -62,7 +65,7 @@ class Detector:
         self.settings = settings
         self.counters = np.zeros(len(COUNTERS), np.uint64) if counters is None else counters
         self.next_sequence = 0
-        self.control = Control.open(folder, settings.thresholds)
+        self.control = open_control(folder, settings.thresholds)
         self.tables = open_tables(settings, folder, shard)
         self._kernels: Any = detect_kernel
         self._sweeps: Any = sweep_kernel
@@ -86,12 +89,13 @@ class Detector:
         self._sources = self.tables["sources"]["sources"]
         self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports))
         self._seen_limits = b""
-        self._limits = self.control.read()
+        self._limits = read_limits(self.control)
 
     @property
     def thresholds(self) -> Table:
         """THRESHOLD[METRICS] in force, read at every update; read-only where the supervisor owns the region."""
-        return self.control.thresholds
+        table: Table = self.control["thresholds"]
+        return table
 
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Take reports in; yield blocks of EVENT records, each valid until the next is asked for.
@@ -163,7 +167,7 @@ class Detector:
         raw = self.thresholds.tobytes()
         if raw == self._seen_limits:
             return
-        table = self.control.read()
+        table = read_limits(self.control)
         self._seen_limits = table.tobytes()
         self._limits = table
         change = table["change"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,8 @@ from .records import METRICS, NEVER, STATE_VERSION, THRESHOLD, Metric
 
 Table = npt.NDArray[np.void]
 CONTROL_FILE = "control.region"
-_KIND = "control"
-_ARRAYS = {"thresholds": (THRESHOLD, METRICS), "changes": (np.uint64, 1)}
+KIND = "control"
+ARRAYS = {"thresholds": (THRESHOLD, METRICS), "changes": (np.uint64, 1)}
 
 
 def to_table(settings: ThresholdSettings) -> Table:
@@ -48,50 +49,52 @@ def _number(value: int | None, otherwise: int) -> int:
     return otherwise if value is None else value
 
 
-class Control:
-    """The region with the limits in force, which the supervisor writes and every worker reads."""
+def create_control(path: Path | None, settings: ThresholdSettings) -> Region:
+    """Make the region with the limits in force, in a file or (None) in private memory."""
+    region = Region.create(path, KIND, STATE_VERSION, ARRAYS)
+    region["thresholds"][:] = to_table(settings)
+    return region
 
-    def __init__(self, region: Region) -> None:
-        self.region = region
-        self.thresholds: Table = region["thresholds"]
 
-    @classmethod
-    def create(cls, folder: Path | None, settings: ThresholdSettings) -> Control:
-        """Make the region in a folder, or (None) in private memory."""
-        path = None if folder is None else folder / CONTROL_FILE
-        control = cls(Region.create(path, _KIND, STATE_VERSION, _ARRAYS))
-        control.thresholds[:] = to_table(settings)
-        return control
+def open_control(folder: Path | None, settings: ThresholdSettings) -> Region:
+    """Map the region of a folder, read-only, or make it from the settings where there is none."""
+    if folder is None:
+        return create_control(None, settings)
+    path = folder / CONTROL_FILE
+    return Region.attach(path, KIND, STATE_VERSION) if path.exists() else create_control(path, settings)
 
-    @classmethod
-    def attach(cls, folder: Path, writable: bool = False) -> Control:
-        """Map the region of a folder; RegionError where there is none."""
-        return cls(Region.attach(folder / CONTROL_FILE, _KIND, STATE_VERSION, writable))
 
-    @classmethod
-    def open(cls, folder: Path | None, settings: ThresholdSettings) -> Control:
-        """Map the region of a folder, or make it from the settings where there is none."""
-        if folder is not None and (folder / CONTROL_FILE).exists():
-            return cls.attach(folder)
-        return cls.create(folder, settings)
+def set_limits(region: Region, limits: Mapping[str, Any]) -> None:
+    """Put other limits of some metrics in force: {metric: {change, raise_above, clear_below}}, null for never.
 
-    def change(self, settings: ThresholdSettings) -> None:
-        """Put other limits in force; detection follows with its next batch."""
-        table, changes = to_table(settings), self.region["changes"]
-        changes[0] |= np.uint64(1)
+    Detection follows with its next batch.  ValueError for limits that make no sense, and nothing is changed.
+    """
+    settings = limits_as_json(region)
+    for metric, values in limits.items():
+        if metric not in settings:
+            raise ValueError(f"no metric '{metric}' has limits; those that have: {', '.join(settings)}")
+        settings[metric] = dict(values)
+    table, changes = to_table(ThresholdSettings.model_validate(settings)), region["changes"]
+    changes[0] |= np.uint64(1)
+    barrier()
+    region["thresholds"][:] = table
+    barrier()
+    changes[0] += np.uint64(1)
+
+
+def limits_as_json(region: Region) -> dict[str, dict[str, int | None]]:
+    """Limits in force, by metric."""
+    return cast("dict[str, dict[str, int | None]]", to_settings(read_limits(region)).model_dump())
+
+
+def read_limits(region: Region) -> Table:
+    """A copy of the limits in force, THRESHOLD[METRICS], whole even while they are changed."""
+    changes = region["changes"]
+    for _ in range(1000):
+        before = changes[0]
         barrier()
-        self.thresholds[:] = table
+        table = region["thresholds"].copy()
         barrier()
-        changes[0] += np.uint64(1)
-
-    def read(self) -> Table:
-        """A copy of the limits in force, whole even while they are changed."""
-        changes = self.region["changes"]
-        for _ in range(1000):
-            before = changes[0]
-            barrier()
-            table = self.thresholds.copy()
-            barrier()
-            if before & 1 == 0 and changes[0] == before:
-                break
-        return table
+        if before & 1 == 0 and changes[0] == before:
+            break
+    return table
