@@ -105,7 +105,7 @@ def simulate(
     listener = _listener(to) if to is not None else None
     simulation = _build(
         fabric, flows=flows, load=load, sizes=sizes, rate=rate, version=report_version, group=group,
-        seed=seed, faults=fault or [], source=MANAGEMENT if listener is None else LOOPBACK, live=listener is not None,
+        seed=seed, faults=fault or [], source=LOOPBACK if listener else MANAGEMENT, live=listener is not None,
     )  # fmt: skip
     say = _Teller(as_json)
     simulation.on_change = say.fault

@@ -97,13 +97,14 @@ class Network:
     def _emit(self, flows: Records, until: int, sample: float) -> None:
         before = self._count
         while True:
-            if self._free_count < 512:
-                self._more_traces()
             self._count, self._free_count, full = self._kernel.emit(
                 flows, until, sample, self._packets, self._count, self._free, self._free_count
             )
             if full < 0:
                 break
+            if not self._free_count:
+                self._more_traces()
+                continue
             if self._count >= MAX_PACKETS:
                 raise MemoryError(
                     f"more than {MAX_PACKETS:,} packets in the network: lower the load or the window"

@@ -54,7 +54,7 @@ def next_send(flow: Any, payload: Any) -> Any:
 def emit(
     flows: Any, until: Any, sample: Any, packets: Any, count: Any, traces_free: Any, free_count: Any
 ) -> Any:
-    """Send what is due before `until`: (packets, free traces, flow where the pool was full, or -1).
+    """Send what is due before `until`: (packets, free traces, flow where either pool was full, or -1).
 
     `sample` is the share of a tracked flow's packets that carry INT, from 0 to 1.
     """
@@ -64,7 +64,7 @@ def emit(
         if flow.active == 0:
             continue
         while flow.next < until:
-            if count == limit:
+            if count == limit or free_count == 0:
                 return count, free_count, row
             payload = min(flow.remaining, 0 + flow.payload)
             packet = packets[count]
@@ -77,7 +77,7 @@ def emit(
             packet.trace = -1
             for stage in range(STAGES):
                 packet.path[stage] = flow.path[stage]
-            if flow.tracked == 1 and free_count > 0 and uniform(flow.serial, flow.sent, U64(2)) <= sample:
+            if flow.tracked == 1 and uniform(flow.serial, flow.sent, U64(2)) <= sample:
                 free_count -= 1
                 packet.trace = traces_free[free_count]
             count += 1
