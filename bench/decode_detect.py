@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 
 from common import Bench, median
-from reports import payloads
-
 from hopscope.config import DetectSettings
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import EVENT
 from hopscope.wire.decode import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FrameBatch
+from reports import payloads
 
 BATCH = 4096
 ROWS = 16_384

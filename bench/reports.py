@@ -1,4 +1,4 @@
-"""Reports for benchmarks: any number of hops, fields and flows, with values that cause no events once known."""
+"""Reports for benchmarks: any number of hops, fields and flows; once known, their values cause no events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SWITCHES = 20
 def report_batch(
     count: int, hops: int, fields: int, flows: int, sequence: int = 0, seed: int = 1
 ) -> ReportBatch:
-    """`count` Reports 2.0 of one sink over `flows` flows in random order, each flow with a path of its own."""
+    """`count` Reports 2.0 of one sink, over `flows` flows in random order, each with a path of its own."""
     random = np.random.default_rng(seed + sequence)
     reports = new_reports(count)
     flow = random.integers(flows, size=count, dtype=np.uint32) if flows > 1 else np.zeros(count, np.uint32)

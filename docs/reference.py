@@ -75,7 +75,8 @@ def settings() -> str:
 
     return (
         "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an "
-        "environment variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. Flags win over the environment, the "
+        "environment variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. "
+        "Flags win over the environment, the "
         "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`). "
         "An unknown key stops the start.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
