@@ -23,12 +23,23 @@ COUNTER_ROW = np.dtype([(name, "<u8") for name, _ in COUNTED])
 FILE_NAME = "export.counters"
 KIND = "alerts"
 VERSION = 1
+SHARDS = 1024
 
 
-def create_counters(folder: Path, webhooks: int) -> Region:
-    """Region with one row per webhook, in the regions of the data folder; zeros."""
+def open_counters(folder: Path, webhooks: int) -> Region:
+    """Region with one row per webhook, and `next`: by shard, 1 + the sequence up to which alerts have read.
+
+    It is continued where it is there, so that an export process that is started again posts nothing twice.
+    """
     path = folder / "regions" / FILE_NAME
-    return Region.create(path, KIND, VERSION, {"webhooks": (COUNTER_ROW, webhooks)})
+    arrays = {"webhooks": (COUNTER_ROW, webhooks), "next": (np.dtype(np.uint64), SHARDS)}
+    try:
+        region = Region.attach(path, KIND, VERSION, writable=True)
+        if region.shape() == arrays:
+            return region
+    except RegionError:
+        pass  # none yet
+    return Region.create(path, KIND, VERSION, arrays)
 
 
 def read_counters(folder: Path) -> Records:

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Header, HTTPException, Path, Query
 from fastapi.responses import StreamingResponse
 
 from ..detect.records import Kind, Metric
-from . import control, show
+from ..history.files import HistoryError
+from . import control
 from . import models as m
 from .context import Context, Ctx
 from .feed import parse_cursor
 from .live_events import LiveFilter, stream
-from .past import EventFilter
+from .past import EventFilter, safe
 from .state import Limits
 from .text import UnreadableError, network, parse_when
 
@@ -30,6 +31,7 @@ Node = Annotated[str | None, Query(max_length=200, description="Node id or name"
 FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
 Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or -5m")]
+After = Annotated[str | None, Query(pattern=r"^\d{1,19}-\d{1,5}-\d{1,20}$", description="`next` of a page")]
 MetricName = Annotated[str, Path(max_length=60, description="A metric, such as hop_latency")]
 DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `lost` with how many were missed."
 
@@ -70,6 +72,7 @@ async def events(
     prefix: Prefix = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     oldest_first: bool = False,
+    after: After = None,
 ) -> m.EventPage:
     """Events by time, kind, metric, switch, flow and prefix; every event is on disk before it is shown."""
     chosen = EventFilter(
@@ -83,9 +86,8 @@ async def events(
     )
 
     def work() -> m.EventPage:
-        rows = context.past.events(chosen, limit + 1, oldest_first)
-        items = [show.event(row, context.names) for row in rows[:limit]]
-        return m.EventPage(items=items, truncated=len(rows) > limit)
+        rows, following = context.past.events(chosen, limit, oldest_first, after)
+        return m.EventPage(items=[m.Event.model_validate(row) for row in rows], next=following)
 
     return await context.query(work)
 
@@ -177,4 +179,13 @@ async def _change(context: Context, metric: str, limits: dict[str, int | None]) 
 async def sql(context: Ctx, query: m.Query) -> m.Table:
     """One SELECT over history, within the limits of time, memory and rows of the configuration."""
     rows = min(query.limit, context.settings.sql_rows)
-    return await context.query(context.past.sql, query.sql, rows, context.settings)
+
+    def work() -> m.Table:
+        table = context.past.sql(query.sql, rows, context.settings)
+        values = [[safe(value) for value in row.values()] for row in table.rows()]
+        return m.Table(columns=list(table.columns), rows=values, truncated=table.truncated)
+
+    try:
+        return await context.query(work)
+    except HistoryError as error:
+        raise HTTPException(400, str(error)) from None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import html
-import ipaddress
 import json
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..config import is_loopback
 
 COOKIE = "hopscope_session"
 BODY_BYTES = 256 * 1024
@@ -31,16 +32,6 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` (a name or an address) is this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def session_of(token: str) -> str:
@@ -87,7 +78,7 @@ class Guard:
     def _refusal(self, scope: Scope, headers: Headers, path: str) -> tuple[int, str] | None:
         host = headers.get("host", "")
         name = _host_name(host)
-        if self.loopback_only and not is_loopback(name):
+        if self.loopback_only and not is_loopback(name.strip("[]")):
             return (
                 421,
                 "the Host header is not this machine's: use the address that `hopscope collect` prints",

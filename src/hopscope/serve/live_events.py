@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..detect.as_json import event_object
 from ..detect.records import Kind, Metric
 from ..wire.records import Records
-from . import show
 from .context import Context
 from .feed import Cursor, cursor_text
 from .select import FlowFilter
@@ -80,5 +81,5 @@ def _next(context: Context, wanted: LiveFilter, cursor: Cursor) -> tuple[bytes, 
     for at, row in enumerate(kept):
         # only the last one has an id: a cursor in between would not be of all shards
         name = f"id: {cursor_text(cursor)}\n" if at == last else ""
-        frames.append(f"{name}event: event\ndata: {show.event(row, context.names).model_dump_json()}\n\n")
+        frames.append(f"{name}event: event\ndata: {json.dumps(event_object(row, context.names))}\n\n")
     return "".join(frames).encode(), len(events) >= BATCH

@@ -247,8 +247,8 @@ class EventPage(Model):
     """Events, newest first unless asked otherwise."""
 
     items: list[Event]
-    truncated: bool
-    """More events match than `limit`."""
+    next: str | None
+    """Pass it as `after` for the next page; null: this is the last."""
 
 
 class ThresholdLimits(Model):

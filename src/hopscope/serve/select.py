@@ -72,9 +72,7 @@ def protocol(text: str) -> int:
     if number is None and text.strip().isdecimal() and len(text.strip()) <= 3 and int(text) <= 255:
         number = int(text)
     if number is None:
-        raise UnreadableError(
-            f"proto: expected 0 to 255 or {', '.join(PROTOCOLS)}, found {text[:30]!r}"
-        )
+        raise UnreadableError(f"proto: expected 0 to 255 or {', '.join(PROTOCOLS)}, found {text[:30]!r}")
     return number
 
 

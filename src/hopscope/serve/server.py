@@ -12,10 +12,9 @@ from typing import Protocol
 
 import uvicorn
 
-from ..config import ServeSettings, Settings
+from ..config import ServeSettings, Settings, is_loopback
 from ..errors import HopscopeError
 from ..names import Names
-from .guard import is_loopback
 
 _BACKLOG = 128
 _GRACE_SECONDS = 3

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric, PortKind
+from ..detect.as_json import address, flow_object, when, wide
+from ..detect.records import NO_PORT, Metric, PortKind
 from ..names import Names
 from ..wire.records import Records
 from . import models as m
-from .text import address, flow_hex, unit, when, wide
 
-_KINDS = {kind.value: kind.label for kind in Kind}
 _METRICS = {metric.value: metric.label for metric in Metric}
-_OF_SOURCE = {Kind.SILENT, Kind.RETURNED, Kind.GAP}
-_QUEUED = {Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY}
 _SLOTS = {
     PortKind.EGRESS: ("link_utilization",),
     PortKind.QUEUE: ("queue_occupancy", "queue_congestion"),
@@ -32,18 +29,6 @@ def port(names: Names, node_id: int, number: int) -> m.Port | None:
     return None if number == NO_PORT else m.Port(id=number, name=names.port(node_id, number))
 
 
-def flow_key(row: np.void) -> m.FlowKey:
-    """5-tuple of a FLOW or EVENT record."""
-    return m.FlowKey(
-        id=flow_hex(row["flow_id"]),
-        src=address(int(row["src_hi"]), int(row["src_lo"])),
-        dst=address(int(row["dst_hi"]), int(row["dst_lo"])),
-        proto=int(row["proto"]),
-        sport=int(row["sport"]),
-        dport=int(row["dport"]),
-    )
-
-
 def alarms(bits: int) -> list[str]:
     """Metrics whose bit is set."""
     return [label for value, label in _METRICS.items() if value and bits >> value & 1]
@@ -52,7 +37,7 @@ def alarms(bits: int) -> list[str]:
 def _flow_fields(row: np.void) -> dict[str, object]:
     state, samples = int(row["state"]), int(row["latency_samples"])
     return {
-        "flow": flow_key(row),
+        "flow": flow_object(row),
         "first_seen": when(row["first_ns"]),
         "last_seen": when(row["last_ns"]),
         "packets": wide(int(row["packets"])),
@@ -166,37 +151,4 @@ def source(row: np.void, names: Names) -> m.Source:
         silent=bool(row["silent"]),
         first_seen=when(row["first_ns"]),
         last_seen=when(row["last_ns"]),
-    )
-
-
-def event(row: np.void, names: Names) -> m.Event:
-    """One EVENT record."""
-    kind, metric, node_id = int(row["kind"]), int(row["metric"]), int(row["node_id"])
-    known = node_id != NO_NODE
-    of_source = kind in _OF_SOURCE
-    path = None
-    if metric == Metric.FLOW_PATH or kind == Kind.LOOP:
-        count = max(0, min(PATH_PART, int(row["hop_count"]) - int(row["hop"])))
-        path = [node(names, each) for each in row["path"][:count].tolist()]
-    return m.Event(
-        id=f"{int(row['shard'])}-{int(row['sequence'])}",
-        time=when(row["time_ns"]),
-        kind=_KINDS.get(kind, str(kind)),
-        metric=_METRICS.get(metric, str(metric)),
-        value=wide(int(row["value"])),
-        previous=wide(int(row["previous"])),
-        unit=unit(metric),
-        flow=flow_key(row) if row["flow_id"] and not of_source else None,
-        node=node(names, node_id) if known and not of_source else None,
-        port=port(names, node_id, int(row["port"])) if known and not of_source else None,
-        queue=int(row["ident"]) if metric in _QUEUED else None,
-        hop=int(row["hop"]) if metric == Metric.HOP_LATENCY else None,
-        path=path,
-        source=m.EventSource(
-            address=address(int(row["src_hi"]), int(row["src_lo"])),
-            node=node(names, node_id) if known else None,
-            hw_id=int(row["ident"]),
-        )
-        if of_source
-        else None,
     )

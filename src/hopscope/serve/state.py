@@ -126,6 +126,11 @@ class CollectorState:
             self._attach()
             return self._reader.hops_of(flow)  # type: ignore[no-any-return]
 
+    def passes(self, flows: Records, node_id: int) -> npt.NDArray[np.bool_]:
+        """Which of these FLOW records have a switch on their path, bool [flows]."""
+        with self._lock:
+            return np.array([node_id in self.hops_of(flow)["node_id"] for flow in flows], np.bool_)
+
     def thresholds(self) -> dict[str, Limits]:
         """Limits by metric, as the workers use them now; empty where there is no collector."""
         return self._once("thresholds", self._read_thresholds)

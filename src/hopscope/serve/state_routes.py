@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
+from ..detect.as_json import when, wide
 from ..detect.records import PortKind
 from ..metrics import COUNTERS, INDEX
 from ..wire.records import Records
@@ -15,7 +16,6 @@ from . import models as m
 from . import show
 from .context import Context, Ctx
 from .select import FlowFilter, ordered
-from .text import when, wide
 
 router = APIRouter(tags=["state"])
 

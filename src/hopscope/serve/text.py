@@ -1,16 +1,11 @@
-"""Values as people and JSON read them: addresses, times, 64-bit numbers, units."""
+"""What users write in requests: prefixes and times."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from datetime import UTC, datetime
-from functools import lru_cache
 
-from ..detect.records import Metric
-
-SAFE_INTEGER = 2**53 - 1
-"""Largest integer that every JSON reader keeps exact (RFC 8259 §6)."""
 _MAPPED = 0xFFFF
 
 
@@ -31,14 +26,6 @@ _UNITS = {
 _AGO = re.compile(r"-(\d{1,9})(ns|us|ms|s|m|h|d)")
 
 
-@lru_cache(maxsize=65_536)
-def address(high: int, low: int) -> str:
-    """Text of an address held as two words; ::ffff:a.b.c.d is written as IPv4."""
-    if high == 0 and low >> 32 == _MAPPED:
-        return str(ipaddress.IPv4Address(low & 0xFFFFFFFF))
-    return str(ipaddress.IPv6Address(high << 64 | low))
-
-
 def network(text: str) -> tuple[int, int, int, int]:
     """(address high, low, mask high, low) of an address or prefix. Raises UnreadableError."""
     try:
@@ -53,15 +40,6 @@ def network(text: str) -> tuple[int, int, int, int]:
         mask |= ((1 << 96) - 1) << 32
     low = (1 << 64) - 1
     return base >> 64, base & low, mask >> 64, mask & low
-
-
-def when(time_ns: int) -> str:
-    """RFC 3339 time with nanoseconds, UTC."""
-    seconds, rest = divmod(int(time_ns), 10**9)
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
-    except (ValueError, OverflowError, OSError):
-        return "1970-01-01T00:00:00.000000000Z"
 
 
 def parse_when(text: str, now_ns: int) -> int:
@@ -82,25 +60,3 @@ def parse_when(text: str, now_ns: int) -> int:
         return max(0, int(moment.timestamp()) * 10**9 + fraction)
     except (ValueError, OverflowError):
         raise UnreadableError("expected a time such as 2026-01-31T12:00:00Z, ns since 1970, or -5m") from None
-
-
-def wide(value: int) -> int | str:
-    """A 64-bit number for JSON: text where a reader's double would round it."""
-    return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
-
-
-def flow_hex(flow_id: int) -> str:
-    """Flow id as 16 hexadecimal digits."""
-    return f"{int(flow_id):016x}"
-
-
-UNIT = {
-    Metric.FLOW_LATENCY: "ns",
-    Metric.HOP_LATENCY: "ns",
-}
-"""Units that are known; the others are in the unit that the source sends."""
-
-
-def unit(metric: int) -> str | None:
-    """Unit of a metric's values; None: as the source sends them."""
-    return UNIT.get(Metric(metric)) if metric in Metric._value2member_map_ else None

@@ -1,0 +1,260 @@
+"""One look at the collector twice a second, for every open page: rates, hot queues, slow flows, notable events."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..detect.as_json import event_object
+from ..detect.records import Kind, Metric, PortKind
+from ..log import logger
+from ..wire.records import Records
+from . import models as m
+from .context import Context
+from .feed import Cursor
+from .select import ordered
+from .state import Limits
+from .state_routes import summarise
+
+PERIOD_SECONDS = 0.5
+COLUMNS = 120
+"""Looks that the strips show: a minute."""
+POINTS = 180
+"""Points of a line chart, one a second: three minutes."""
+HOT_ROWS = 64
+"""Rows of one table that are kept of each look: the highest."""
+SLOW_FLOWS = 200
+"""Slowest flows whose hops are looked at for the slowest hops."""
+SHOWN_EVENTS = 60
+_RECENT_NS = 3 * 10**9
+_ROUTINE = [Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD]
+_STRIPS = {
+    "queues": (PortKind.QUEUE, (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)),
+    "buffers": (PortKind.BUFFER, (Metric.BUFFER_OCCUPANCY,)),
+    "links": (PortKind.EGRESS, (Metric.LINK_UTILIZATION,)),
+}
+log = logger("serve")
+
+
+@dataclass(frozen=True, slots=True)
+class HotRow:
+    """A queue, buffer or port over the last minute."""
+
+    node_id: int
+    ident: int
+    port: int
+    values: list[int]
+    """Highest value of each look, oldest first."""
+    now: int
+    peak: int
+    alarm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlowHop:
+    """An egress port of a switch, over the hops of the slowest flows."""
+
+    node_id: int
+    port: int
+    worst_ns: int
+    mean_ns: float
+    flows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What the line charts show of one second."""
+
+    reports: float
+    events: float
+    lost: float
+    refused: float
+    dropped: float
+    duplicate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Everything that the page shows, at one moment."""
+
+    number: int
+    time_ns: int
+    summary: m.Summary
+    points: tuple[Point, ...]
+    strips: Mapping[str, list[HotRow]]
+    slow_flows: Records
+    slow_hops: list[SlowHop]
+    notable: tuple[dict[str, object], ...]
+    """Newest first, as the API shows events."""
+    latest: tuple[dict[str, object], ...]
+    limits: Mapping[str, Limits]
+    alarms: int
+    missed: int
+    """Events that this feed could not read in time."""
+
+
+@dataclass(slots=True)
+class _Strip:
+    """Values of the hottest rows of one table, by look."""
+
+    columns: deque[dict[int, int]] = field(default_factory=lambda: deque(maxlen=COLUMNS))
+    highest: dict[int, int] = field(default_factory=dict)
+    where: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+
+    def add(self, rows: Records, events: Mapping[int, int], now_ns: int) -> None:
+        """Take one look: the latest value, or a higher one that came and went since the last look."""
+        fresh = rows[now_ns - rows["last_ns"] < _RECENT_NS]
+        column: dict[int, int] = {}
+        for row in fresh[np.argsort(fresh["latest"][:, 0])[-4 * HOT_ROWS :]]:
+            column[int(row["key"])] = int(row["latest"][0])
+        for row in fresh[np.argsort(fresh["highest"][:, 0])[-4 * HOT_ROWS :]]:
+            key, highest = int(row["key"]), int(row["highest"][0])
+            if highest > self.highest.get(key, highest):
+                column[key] = max(column.get(key, 0), highest)
+            self.highest[key] = highest
+        for key, value in events.items():
+            column[key] = max(column.get(key, 0), value)
+        if len(self.highest) > 64 * HOT_ROWS:
+            self.highest.clear()
+        hottest = sorted(column.items(), key=lambda item: -item[1])[:HOT_ROWS]
+        self.columns.append({key: value for key, value in hottest if value})
+
+    def rows(self, table: Records, count: int) -> list[HotRow]:
+        """The rows with the highest peaks of the last minute."""
+        peaks: dict[int, int] = {}
+        for column in self.columns:
+            for key, value in column.items():
+                peaks[key] = max(peaks.get(key, 0), value)
+        alarmed = {int(key) for key in table["key"][table["alarm"] != 0]}
+        hot = sorted(peaks, key=lambda key: (-peaks[key], key))[:count]
+        found = table[np.isin(table["key"], np.array(hot, np.uint64))] if hot else table[:0]
+        ports = {int(row["key"]): int(row["port"]) for row in found}
+        empty = [0] * (COLUMNS - len(self.columns))
+        return [
+            HotRow(
+                node_id=key & 0xFFFFFFFF,
+                ident=key >> 32 & 0xFFFFFF,
+                port=ports.get(key, 0xFFFF),
+                values=empty + [column.get(key, 0) for column in self.columns],
+                now=self.columns[-1].get(key, 0),
+                peak=peaks[key],
+                alarm=key in alarmed,
+            )
+            for key in hot
+        ]
+
+
+class Poller:
+    """Looks at the collector while the app runs; `look` is the newest result, the same for every page."""
+
+    def __init__(self, context: Context, hot_rows: int = 12) -> None:
+        self._context = context
+        self._hot_rows = hot_rows
+        self._cursor: Cursor | None = None
+        self._points: deque[Point] = deque(maxlen=POINTS)
+        self._strips = {name: _Strip() for name in _STRIPS}
+        self._notable: deque[dict[str, object]] = deque(maxlen=SHOWN_EVENTS)
+        self._latest: deque[dict[str, object]] = deque(maxlen=SHOWN_EVENTS)
+        self._missed = 0
+        self._number = 0
+        self.look: Look | None = None
+
+    async def run(self) -> None:
+        """Look again and again, until the app closes."""
+        while not self._context.closing.is_set():
+            begin = time.monotonic()
+            try:
+                self.look = await self._context.run(self.once)
+            except Exception as error:  # a page that stands still is better than none
+                log.error("the page's figures could not be read", exc_info=error)
+            pause = PERIOD_SECONDS - (time.monotonic() - begin)
+            await asyncio.sleep(max(0.1, pause))
+
+    def once(self) -> Look:
+        """One look, now."""
+        state, now_ns = self._context.state, time.time_ns()
+        self._number += 1
+        summary = summarise(self._context)
+        if self._number % 2 or not self._points:
+            self._points.append(_point(summary))
+        events = self._read_events()
+        ports = state.ports()
+        strips = {}
+        for name, (kind, metrics) in _STRIPS.items():
+            rows = ports[ports["kind"] == kind]
+            self._strips[name].add(rows, _peaks(events, kind, metrics), now_ns)
+            strips[name] = self._strips[name].rows(rows, self._hot_rows)
+        flows = state.flows()
+        slowest = ordered(flows, "latency", True, 0, SLOW_FLOWS)
+        return Look(
+            number=self._number,
+            time_ns=now_ns,
+            summary=summary,
+            points=tuple(self._points),
+            strips=strips,
+            slow_flows=slowest[:12],
+            slow_hops=self._slow_hops(slowest)
+            if self._number % 2 or self.look is None
+            else self.look.slow_hops,
+            notable=tuple(self._notable),
+            latest=tuple(self._latest),
+            limits=state.thresholds(),
+            alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
+            missed=self._missed,
+        )
+
+    def _read_events(self) -> Records:
+        feed = self._context.feed
+        feed.poll()
+        if self._cursor is None:
+            self._cursor = {}
+        events, lost = feed.read(self._cursor, 1 << 16)
+        self._missed += lost
+        names = self._context.names
+        notable = events[~np.isin(events["kind"], _ROUTINE)]
+        for shown, rows in ((self._notable, notable), (self._latest, events)):
+            for row in rows[-SHOWN_EVENTS:]:
+                shown.appendleft(event_object(row, names))
+        return events
+
+    def _slow_hops(self, flows: Records) -> list[SlowHop]:
+        found: dict[tuple[int, int], list[int]] = {}
+        for flow in flows:
+            for hop in self._context.state.hops_of(flow):
+                if hop["state"] & 1:
+                    place = (int(hop["node_id"]), int(hop["egress_port"]))
+                    found.setdefault(place, []).append(int(hop["latency_latest"]))
+        hops = [
+            SlowHop(node, port, max(each), sum(each) / len(each), len(each))
+            for (node, port), each in found.items()
+        ]
+        return sorted(hops, key=lambda hop: -hop.worst_ns)[:12]
+
+
+def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...]) -> dict[int, int]:
+    """Highest value of each queue, buffer or port that these events tell of, by its key in the port table."""
+    rows = events[np.isin(events["metric"], metrics) & (events["kind"] != Kind.PUSH)]
+    rows = rows[np.argsort(rows["value"], kind="stable")]
+    keys = (
+        np.uint64(kind) << np.uint64(56)
+        | (rows["ident"].astype(np.uint64) & np.uint64(0xFFFFFF)) << np.uint64(32)
+        | rows["node_id"].astype(np.uint64)
+    )
+    return dict(zip(keys.tolist(), rows["value"].tolist(), strict=True))
+
+
+def _point(summary: m.Summary) -> Point:
+    rates = {counter.name: counter.per_second for counter in summary.counters if counter.label is None}
+    return Point(
+        reports=summary.reports_per_second,
+        events=summary.events_per_second,
+        lost=summary.lost_per_second,
+        refused=summary.refused_per_second,
+        dropped=rates["hopscope_kernel_drops_total"],
+        duplicate=rates["hopscope_duplicate_reports_total"],
+    )
