@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def _archive(child: Child) -> None:
     from .history.archive import run
 
     child.say(ready=True)
-    run(child.data, child.settings.history, child.stop)
+    run(child.data, child.settings.history, child.stop.is_set)
 
 
 def _serve(child: Child) -> None:
@@ -167,6 +168,12 @@ def main() -> None:
     except OSError as error:
         child.say(error=f"{error.filename or role}: {error.strerror or error}")
         sys.exit(2)
+    except Exception as error:
+        if os.environ.get("HOPSCOPE_DEBUG"):
+            raise
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        child.say(error=f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

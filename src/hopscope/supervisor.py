@@ -20,8 +20,9 @@ from . import log, process
 from .config import Settings
 from .control_server import ControlServer, changed_limits
 from .data_folder import DataFolder
-from .detect.thresholds import Control, to_settings
+from .detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
 from .errors import HopscopeError
+from .memory.region import Region
 from .metrics import COUNTERS, INDEX
 from .pipeline import attach_counters
 from .summary import summary_lines
@@ -77,7 +78,7 @@ class Supervisor:
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
-        self._thresholds: Control | None = None
+        self._thresholds: Region | None = None
         self.ending = threading.Event()
         """Set by whoever wants the end, also while it starts."""
         self.last_counters: dict[str, int] = {}
@@ -96,7 +97,7 @@ class Supervisor:
 
     def _start(self) -> None:
         settings = self.settings
-        self._thresholds = Control.create(self.folder.regions, settings.detect.thresholds)
+        self._thresholds = create_control(self.folder.regions / CONTROL_FILE, settings.detect.thresholds)
         workers = [
             Member(f"worker-{i}", "worker", i)
             for i in range(max(listen.workers for listen in settings.listen))
@@ -267,8 +268,8 @@ class Supervisor:
             return {"processes": [self._status(member) for member in self.members]}
         if "set_thresholds" in request:
             assert self._thresholds is not None
-            limits = changed_limits(to_settings(self._thresholds.read()), request["set_thresholds"])
-            self._thresholds.change(limits)
+            limits = changed_limits(to_settings(read_limits(self._thresholds)), request["set_thresholds"])
+            set_limits(self._thresholds, limits.model_dump())
             self._log.info("thresholds changed", **request["set_thresholds"])
             return {"thresholds": limits.model_dump()}
         raise ValueError(f"unknown request {next(iter(request))!r}")
