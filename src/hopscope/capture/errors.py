@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 
 from ..errors import HopscopeError
@@ -9,6 +10,14 @@ from ..errors import HopscopeError
 
 class CaptureError(HopscopeError):
     """A source or sink of frames that cannot be used: what is wrong and what to do."""
+
+
+def name_of(file: object) -> str:
+    """How a file is called in messages."""
+    if isinstance(file, str | os.PathLike):
+        return os.fspath(file)
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) else "capture"
 
 
 class Damage(Enum):

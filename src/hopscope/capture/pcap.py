@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.records import FRAME, FrameBatch, Records
-from .errors import Damage, PcapError
+from .errors import Damage, PcapError, name_of
 from .layout import Walk
 from .pcap_format import (
     GZIP_MAGIC,
@@ -63,7 +63,7 @@ class Reader:
     def __init__(
         self, source: str | Path | BinaryIO, *, frames_per_batch: int = 4096, compiled: bool | None = None
     ) -> None:
-        self.name = "standard input" if source == "-" else str(getattr(source, "name", source))
+        self.name = "standard input" if source == "-" else name_of(source)
         self.packets = 0
         """Frames delivered."""
         self.damage: PcapError | None = None

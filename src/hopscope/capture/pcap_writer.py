@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -11,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from ..wire.records import FrameBatch, Link
-from .errors import CaptureError
+from .errors import CaptureError, name_of
 from .layout import Block
 from .pcap_format import linktype_of
 from .udp_headers import udp_frames
@@ -34,7 +35,7 @@ class Writer:
         nanoseconds: bool = True,
         pcapng: bool | None = None,
     ) -> None:
-        self.name = "standard output" if path == "-" else str(getattr(path, "name", path))
+        self.name = "standard output" if path == "-" else name_of(path)
         self.packets = 0
         """Frames written."""
         self._pcapng = self.name.endswith(".pcapng") if pcapng is None else pcapng
@@ -139,12 +140,14 @@ class Writer:
         """Write what is buffered, and close a file that was opened here. Raises CaptureError."""
         try:
             self._file.flush()
-            if self._closes:
-                self._file.close()
         except BrokenPipeError:
             raise
         except OSError as error:
             raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
+        finally:
+            if self._closes:
+                with suppress(OSError):  # the flush has told
+                    self._file.close()
 
     def __enter__(self) -> Writer:
         return self
