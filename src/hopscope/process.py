@@ -67,6 +67,8 @@ class Child:
         self._given = threading.Event()
         self.stop = threading.Event()
         """Set when the process is to end."""
+        self.begun = False
+        """Whether there is something to clean up; until then (while it compiles) it ends at once."""
         message, _ = receive(channel)
         if message is None:
             raise SystemExit(0)
@@ -101,13 +103,18 @@ class Child:
 
     def _await_signal(self) -> None:
         signal.sigwait({signal.SIGTERM})
+        self._end()
+
+    def _end(self) -> None:
+        if not self.begun:
+            os._exit(0)
         self.stop.set()
 
     def _follow(self) -> None:
         while True:
             message, files = receive(self._channel)
             if message is None:
-                self.stop.set()
+                self._end()
                 return
             if "sockets" in message:
                 self._sockets = files
@@ -123,6 +130,7 @@ def _worker(child: Child) -> None:
 def _archive(child: Child) -> None:
     from .history.archive import run
 
+    child.begun = True
     child.say(ready=True)
     run(child.data, child.settings.history, child.stop.is_set)
 
@@ -131,6 +139,7 @@ def _serve(child: Child) -> None:
     from .serve.server import run
 
     listeners = child.sockets()
+    child.begun = True
     if listeners:
         child.say(ready=True)
         run(child.settings, child.data, child.stop, listeners[0])
@@ -139,6 +148,7 @@ def _serve(child: Child) -> None:
 def _export(child: Child) -> None:
     from .export.run import run
 
+    child.begun = True
     child.say(ready=True)
     run(child.settings, child.data, child.stop)
 

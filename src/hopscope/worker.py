@@ -28,6 +28,7 @@ def run(child: Child) -> None:
 
     settings = child.settings
     warm_worker(settings, child.say)
+    child.begun = True
     pipeline = Pipeline(
         settings,
         shard=child.index,
