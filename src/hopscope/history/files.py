@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,25 +68,34 @@ def list_journals(folder: Path) -> list[JournalFile]:
     return sorted(found)
 
 
-def list_segments(folder: Path) -> list[SegmentFile]:
-    """Segments of a data folder by (shard, first), without those that a larger one (a merge) covers."""
+def all_segments(folder: Path) -> list[SegmentFile]:
+    """Segments of a data folder by (shard, first), larger first. HistoryError: one has a foreign name."""
     found = []
     for path in _listing(folder / "segments", ".parquet"):
         match = _SEGMENT.fullmatch(path.name)
         if match is None or int(match[3]) < int(match[2]):
-            raise HistoryError(f"{path} is not named as a segment (SHARD-FIRST-LAST): move it away")
+            raise HistoryError(
+                f"{path} is not named as a segment (SHARD-FIRST-LAST): move it out of the folder"
+            )
         found.append(SegmentFile(int(match[1]), int(match[2]), int(match[3]), path))
-    found.sort(key=lambda segment: (segment.shard, segment.first, -segment.last))
+    return sorted(found, key=lambda segment: (segment.shard, segment.first, -segment.last))
+
+
+def list_segments(folder: Path) -> list[SegmentFile]:
+    """Segments by (shard, first), without those whose events a larger one has too (after a merge)."""
     kept: list[SegmentFile] = []
-    for segment in found:
+    for segment in all_segments(folder):
         if not (kept and kept[-1].shard == segment.shard and segment.last <= kept[-1].last):
             kept.append(segment)
     return kept
 
 
-def covered(segments: list[SegmentFile], shard: int, sequence: int) -> bool:
-    """Whether one of the segments holds this event."""
-    return any(s.shard == shard and s.first <= sequence <= s.last for s in segments)
+def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> SegmentFile | None:
+    """The one of some segments, sorted by (shard, first), that has this event."""
+    at = bisect_right(segments, (shard, sequence), key=lambda segment: (segment.shard, segment.first)) - 1
+    if at >= 0 and segments[at].shard == shard and sequence <= segments[at].last:
+        return segments[at]
+    return None
 
 
 def sync_folder(folder: Path) -> None:

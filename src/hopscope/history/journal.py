@@ -51,9 +51,9 @@ class JournalWriter:
     """Appends the events of one shard to journals in the data folder `folder`; one writer per shard at once.
 
     `file_bytes` and `file_seconds` close a file; `fsync_seconds` 0 never forces to disk.  `retry` decides
-    what follows a failed write (none: JournalFull at once), see `backoff`.  `told` gets one line for a person, as
-    when a torn record was cut.  HistoryError: the folder cannot be written, another process writes the shard,
-    or a file in it is foreign.
+    what follows a failed write (none: JournalFull at once), see `backoff`.  `told` gets one line for a
+    person, as when a torn record was cut.  HistoryError: the folder cannot be written, another process
+    writes the shard, or a file in it is foreign.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..detect.records import EVENT, EVENT_VERSION
 from ..wire.records import Records
-from .files import HistoryError, covered, list_journals, list_segments
+from .files import HistoryError, list_journals, list_segments, segment_covering
 
 MAGIC = b"HOPSJRNL"
 HEADER_BYTES = 128
@@ -42,18 +42,40 @@ def pull_header(path: Path, head: bytes) -> tuple[int, int]:
     return shard, first
 
 
+class JournalReader:
+    """Reads one journal while it may be growing; what it has read it keeps."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._buffer = np.empty(0, EVENT)
+        self._count = 0
+
+    def read(self) -> Records:
+        """Whole EVENT records up to the first with a wrong sequence. FileNotFoundError passes."""
+        with self.path.open("rb") as file:
+            head = file.read(HEADER_BYTES)
+            if not head.rstrip(b"\0"):
+                return self._buffer[:0]  # the machine lost its power before the header was on disk
+            shard, first = pull_header(self.path, head)
+            have = self._count
+            more = (os.fstat(file.fileno()).st_size - HEADER_BYTES) // EVENT_BYTES - have
+            if more > 0:
+                if have + more > len(self._buffer):
+                    grown = np.empty(have + more + have // 2, EVENT)
+                    grown[:have] = self._buffer[:have]
+                    self._buffer = grown
+                file.seek(HEADER_BYTES + have * EVENT_BYTES)
+                fresh = self._buffer[have : have + more]
+                more = file.readinto(fresh.view(np.uint8)) // EVENT_BYTES  # type: ignore[arg-type]
+                expected = np.arange(first + have, first + have + more, dtype=np.uint64)
+                wrong = (fresh["sequence"][:more] != expected) | (fresh["shard"][:more] != shard)
+                self._count += int(wrong.argmax()) if wrong.any() else more
+        return self._buffer[: self._count]
+
+
 def read_journal(path: Path) -> Records:
     """Whole EVENT records of one journal, up to the first with a wrong sequence. FileNotFoundError passes."""
-    with path.open("rb") as file:
-        head = file.read(HEADER_BYTES)
-        if not head.rstrip(b"\0"):
-            return np.empty(0, EVENT)  # the machine lost its power before the header was on disk
-        shard, first = pull_header(path, head)
-        count = (os.fstat(file.fileno()).st_size - HEADER_BYTES) // EVENT_BYTES
-        events = np.fromfile(file, EVENT, count)
-    expected = np.arange(first, first + len(events), dtype=np.uint64)
-    wrong = (events["sequence"] != expected) | (events["shard"] != shard)
-    return events[: int(wrong.argmax())] if wrong.any() else events
+    return JournalReader(path).read()
 
 
 def read_journals(folder: Path) -> Records:
@@ -65,5 +87,7 @@ def read_journals(folder: Path) -> Records:
         except FileNotFoundError:
             continue  # a segment by now
     segments = list_segments(Path(folder))
-    fresh = [events for journal, events in blocks if not covered(segments, journal.shard, journal.first)]
+    fresh = [
+        events for journal, events in blocks if not segment_covering(segments, journal.shard, journal.first)
+    ]
     return np.concatenate(fresh) if fresh else np.empty(0, EVENT)

@@ -1,0 +1,279 @@
+"""Journals into segments, small segments into larger ones, old segments away.
+
+A killed archive loses nothing and leaves nothing twice: a segment has its name only when it is on disk, its
+journals go only after that, and until they are gone whoever reads drops what the segment covers (`files`).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from ..config import HistorySettings
+from ..wire.records import Records
+from .columns import connect
+from .files import (
+    HistoryError,
+    JournalFile,
+    SegmentFile,
+    all_segments,
+    list_journals,
+    list_segments,
+    noted_path,
+    segment_covering,
+    sync_folder,
+)
+from .journal_file import read_journal
+from .segments import DamagedError, check_footers, check_range, merge_segments, write_segment
+
+SEGMENT_EVENTS = 1_000_000
+"""Events above which no more journals or segments are joined to one segment."""
+MERGE = 8
+"""As many adjacent segments of about one size become one: an event is rewritten log8(segments) times."""
+ROUND_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class ArchiveResult:
+    """What one round did."""
+
+    segments: int = 0
+    """Segments written from journals."""
+    events: int = 0
+    """Events in these."""
+    journals: int = 0
+    """Journals removed, since segments have their events."""
+    merged: int = 0
+    """Segments that became part of a larger one."""
+    expired_segments: int = 0
+    """Segments deleted because of their age, or above the size."""
+    expired_events: int = 0
+    """Events in these."""
+    expired_bytes: int = 0
+    """Bytes of these."""
+    quarantined: int = 0
+    """Damaged segments set aside as NAME.damaged."""
+    failures: int = 0
+    """Segments that could not be written; tried again in the next round."""
+
+    def add(self, other: ArchiveResult) -> None:
+        """Sum up rounds."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+def run(
+    folder: Path,
+    settings: HistorySettings,
+    stop: Callable[[], bool],
+    told: Callable[[str], None] = lambda line: None,
+) -> ArchiveResult:
+    """Archive `folder` until `stop()`; returns what was done. `told` gets lines for a person, each once."""
+    total = ArchiveResult()
+    before: set[str] = set()
+    while not stop():
+        lines: list[str] = []
+        try:
+            total.add(archive_once(folder, settings, lines.append))
+        except (HistoryError, OSError) as error:
+            lines.append(str(error))
+            total.failures += 1
+        for line in lines:
+            if line not in before:  # a full disk is told once, not every round
+                told(line)
+        before = set(lines)
+        until = time.monotonic() + ROUND_SECONDS
+        while not stop() and time.monotonic() < until:
+            time.sleep(0.1)
+    return total
+
+
+def archive_once(
+    folder: Path, settings: HistorySettings, told: Callable[[str], None] = lambda line: None
+) -> ArchiveResult:
+    """One round over a data folder. HistoryError: another process archives it, or a file is foreign."""
+    folder = Path(folder)
+    result = ArchiveResult()
+    if not (folder / "journal").is_dir():
+        return result
+    (folder / "segments").mkdir(exist_ok=True)
+    with _sole(folder):
+        for part in (folder / "segments").glob("*.part"):
+            part.unlink()
+        _quarantine(folder, result, told)
+        _remove_covered(folder, result)
+        _expire(folder, settings, result)
+        try:
+            _archive_journals(folder, result)
+            _merge(folder, result)
+        except HistoryError as error:
+            result.failures += 1
+            told(str(error))
+        _expire(folder, settings, result)
+    return result
+
+
+_sound: dict[Path, tuple[int, int]] = {}
+"""Segments that this process has written or checked: path to modification time and size."""
+
+
+def _quarantine(folder: Path, result: ArchiveResult, told: Callable[[str], None]) -> None:
+    """Set damaged segments aside, so that no query stumbles over them and no journal counts as covered."""
+    fresh = [segment for segment in all_segments(folder) if _sound.get(segment.path) != _state(segment.path)]
+    if not fresh:
+        return
+    with connect(256 * 1024**2, threads=1) as connection:
+        damaged = check_footers(connection, [segment.path for segment in fresh])
+        for segment in fresh:
+            try:
+                if error := damaged.get(segment.path):
+                    raise error
+                check_range(connection, segment)
+                _sound[segment.path] = _state(segment.path)
+            except DamagedError as error:
+                aside = segment.path.with_suffix(".parquet.damaged")
+                _note_sequence(folder, segment.shard, segment.last + 1)
+                segment.path.rename(aside)
+                result.quarantined += 1
+                told(f"{error}; set aside as {aside.name}")
+
+
+def _state(path: Path) -> tuple[int, int]:
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _remove_covered(folder: Path, result: ArchiveResult) -> None:
+    """Finish what a killed archive began: files whose events are in a (larger) segment too."""
+    segments = list_segments(folder)
+    for segment in all_segments(folder):
+        if segment not in segments:
+            segment.path.unlink()
+    for journal in list_journals(folder):
+        if segment_covering(segments, journal.shard, journal.first):
+            journal.path.unlink()
+            result.journals += 1
+
+
+def _archive_journals(folder: Path, result: ArchiveResult) -> None:
+    """Every run of adjacent closed journals of a shard becomes a segment."""
+    run: list[JournalFile] = []
+    blocks: list[Records] = []
+    following = -1
+    for journal in list_journals(folder):
+        events = _closed_events(journal)
+        if events is None:
+            continue
+        adjacent = bool(run) and run[-1].shard == journal.shard and journal.first == following
+        if run and (not adjacent or sum(map(len, blocks)) + len(events) > SEGMENT_EVENTS):
+            _archive_run(folder, run, blocks, result)
+            run, blocks = [], []
+        run.append(journal)
+        blocks.append(events)
+        following = journal.first + len(events)
+    if run:
+        _archive_run(folder, run, blocks, result)
+
+
+def _archive_run(folder: Path, run: list[JournalFile], blocks: list[Records], result: ArchiveResult) -> None:
+    events = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
+    segment = write_segment(folder, events)
+    result.segments += 1
+    result.events += len(events)
+    for journal in run:
+        journal.path.unlink()
+        result.journals += 1
+    sync_folder(folder / "journal")
+    _sound[segment.path] = _state(segment.path)
+
+
+def _closed_events(journal: JournalFile) -> Records | None:
+    """Events of a journal that nobody writes; None if it is being written or holds none.
+
+    A journal without events stays: its writer may be about to replace it by one of the same name.
+    """
+    import fcntl
+
+    try:
+        fd = os.open(journal.path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        events = read_journal(journal.path)
+        return events if len(events) else None
+    except (BlockingIOError, FileNotFoundError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def _merge(folder: Path, result: ArchiveResult) -> None:
+    while run := _mergeable(list_segments(folder)):
+        merged = merge_segments(folder, run)
+        _sound[merged.path] = _state(merged.path)
+        result.merged += len(run)
+
+
+def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:
+    """MERGE adjacent segments of one shard and one order of magnitude (in powers of MERGE), if there are."""
+    for start in range(len(segments) - MERGE + 1):
+        run = segments[start : start + MERGE]
+        sizes = [segment.last - segment.first + 1 for segment in run]
+        adjacent = all(a.shard == b.shard and a.last + 1 == b.first for a, b in pairwise(run))
+        if adjacent and sum(sizes) <= SEGMENT_EVENTS and max(sizes) < MERGE * max(min(sizes), 1000):
+            return run
+    return []
+
+
+def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
+    """Delete segments archived longer ago than `keep_days`, and the oldest ones above `keep_bytes`."""
+    stats = {segment: segment.path.stat() for segment in list_segments(folder)}
+    size = sum(stat.st_size for stat in stats.values())
+    limit_ns = time.time_ns() - int(settings.keep_days * 86_400e9)
+    for segment, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0])):
+        if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes:
+            continue
+        _note_sequence(folder, segment.shard, segment.last + 1)
+        segment.path.unlink()
+        _sound.pop(segment.path, None)
+        size -= stat.st_size
+        result.expired_segments += 1
+        result.expired_events += segment.last - segment.first + 1
+        result.expired_bytes += stat.st_size
+
+
+def _note_sequence(folder: Path, shard: int, following: int) -> None:
+    """So that a shard goes on counting where it was, also after the last of its files is gone."""
+    path = noted_path(folder, shard)
+    with suppress(FileNotFoundError, ValueError):
+        following = max(following, int(path.read_text()))
+    part = path.with_suffix(".next.part")
+    part.write_text(f"{following}\n")
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.rename(path)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def _sole(folder: Path) -> Iterator[None]:
+    """One archive at a time."""
+    import fcntl  # not on Windows, where history can be read but not written
+
+    fd = os.open(folder / "segments" / "archive.lock", os.O_RDWR | os.O_CREAT, 0o640)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise HistoryError(f"another process archives {folder}") from error
+        yield
+    finally:
+        os.close(fd)

@@ -1,0 +1,147 @@
+"""Event records as a table that people can read: what segments hold and what the view `events` shows.
+
+| column | type | |
+|---|---|---|
+| time | TIMESTAMP_NS | when the collector received the report, UTC |
+| kind, metric | VARCHAR | as `path_change`, `hop_latency`; metric is NULL where there is none |
+| node_id | UINTEGER | NULL where none is known |
+| port | USMALLINT | egress port of the hop that caused it; NULL where none is known |
+| ident | UINTEGER | queue, buffer or port by metric; hw id for silent, returned and gap |
+| value, previous | UBIGINT | see `detect.records.Kind` |
+| flow_id | UBIGINT | NULL without a flow |
+| src, dst | VARCHAR | addresses as text; src is the source's for silent, returned and gap |
+| sport, dport, proto | USMALLINT, USMALLINT, UTINYINT | NULL without a flow |
+| path | UINTEGER[] | node ids in path order, 8 at most, from position `hop`; NULL for events without a path |
+| hop, hop_count | UTINYINT | index in the path, length of the path |
+| src_hi, src_lo, dst_hi, dst_lo | UBIGINT | addresses as two halves of 128 bits, IPv4 as ::ffff:a.b.c.d |
+| ip_version | UTINYINT | 4, 6; 0 without a flow |
+| shard, sequence | USMALLINT, UBIGINT | the event's name: unique, `sequence` without gaps in a shard |
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
+from ..wire.records import Records
+
+COLUMNS = (
+    ("time", "TIMESTAMP_NS"),
+    ("kind", "VARCHAR"),
+    ("metric", "VARCHAR"),
+    ("node_id", "UINTEGER"),
+    ("port", "USMALLINT"),
+    ("ident", "UINTEGER"),
+    ("value", "UBIGINT"),
+    ("previous", "UBIGINT"),
+    ("flow_id", "UBIGINT"),
+    ("src", "VARCHAR"),
+    ("dst", "VARCHAR"),
+    ("sport", "USMALLINT"),
+    ("dport", "USMALLINT"),
+    ("proto", "UTINYINT"),
+    ("path", "UINTEGER[]"),
+    ("hop", "UTINYINT"),
+    ("hop_count", "UTINYINT"),
+    ("src_hi", "UBIGINT"),
+    ("src_lo", "UBIGINT"),
+    ("dst_hi", "UBIGINT"),
+    ("dst_lo", "UBIGINT"),
+    ("ip_version", "UTINYINT"),
+    ("shard", "USMALLINT"),
+    ("sequence", "UBIGINT"),
+)
+"""Name and DuckDB type of every column, in order."""
+NAMES = ", ".join(name for name, _ in COLUMNS)
+
+
+def connect(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
+    """DuckDB in memory that loads no extension, sees no Python variable and writes no temporary file."""
+    return duckdb.connect(
+        config={
+            "memory_limit": f"{memory_bytes}B",
+            "threads": threads,
+            "temp_directory": "",
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "python_enable_replacements": False,
+        }
+    )
+
+
+def quoted(path: Path | str) -> str:
+    """A text literal of SQL."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records) -> str:
+    """Make EVENT records a table source called `name`; returns the SELECT that gives COLUMNS from it."""
+    connection.register(name, _raw(events))
+    joins = ""
+    text = {}
+    for side in ("src", "dst"):
+        text[side] = _ipv4_sql(side)
+        long = _ipv6_names(events, side)
+        if long is not None:
+            connection.register(f"{name}_{side}", long)
+            joins += (
+                f" LEFT JOIN {name}_{side} {side}6 ON {side}6.hi = r.{side}_hi AND {side}6.lo = r.{side}_lo"
+            )
+            text[side] = f"coalesce({text[side]}, {side}6.name)"
+    parts = ", ".join(f"p{i}" for i in range(PATH_PART))
+    has_path = f"(metric = {Metric.FLOW_PATH:d} OR kind = {Kind.LOOP:d})"
+    in_flow = "CASE WHEN ip_version != 0 THEN {0} END"
+    source = {
+        "time": "make_timestamp_ns(time_ns)",
+        "kind": _labels_sql("kind", {kind: kind.label for kind in Kind}),
+        "metric": f"nullif({_labels_sql('metric', {metric: metric.label for metric in Metric})}, 'none')",
+        "node_id": f"nullif(node_id, {NO_NODE})",
+        "port": f"nullif(port, {NO_PORT})",
+        "flow_id": "nullif(flow_id, 0)",
+        **text,
+        **{part: in_flow.format(part) for part in ("sport", "dport", "proto")},
+        "path": f"CASE WHEN {has_path} THEN list_value({parts})[:greatest(0, hop_count::INT - hop)] END",
+    }
+    shown = ", ".join(f"CAST({source.get(n, 'r.' + n)} AS {t}) AS {n}" for n, t in COLUMNS)
+    return f"SELECT {shown} FROM {name} r{joins}"
+
+
+def _raw(events: Records) -> dict[str, npt.NDArray[Any]]:
+    """The records' fields as columns, without copying."""
+    fields: dict[str, npt.NDArray[Any]] = {
+        name: events[name] for name in events.dtype.names or () if name not in ("path", "reserved")
+    }
+    for i in range(PATH_PART):
+        fields[f"p{i}"] = events["path"][:, i]
+    return fields
+
+
+def _labels_sql(column: str, labels: dict[Any, str]) -> str:
+    """Text of a code; a code without a name is shown as one."""
+    texts = ", ".join(quoted(labels.get(code, f"{column}_{code}")) for code in range(max(labels) + 1))
+    return f"coalesce(list_extract([{texts}], {column}::INT + 1), concat('{column}_', {column}))"
+
+
+def _ipv4_sql(side: str) -> str:
+    """Text of an IPv4 address; NULL for any other."""
+    lo = f"r.{side}_lo"
+    parts = ", ".join(f"({lo} >> {shift}) & 255" for shift in (24, 16, 8, 0))
+    return f"CASE WHEN r.{side}_hi = 0 AND {lo} >> 32 = 65535 THEN concat_ws('.', {parts}) END"
+
+
+def _ipv6_names(events: Records, side: str) -> dict[str, npt.NDArray[Any]] | None:
+    """Text of every IPv6 address that occurs, which SQL cannot write; None where there is none."""
+    hi, lo = events[f"{side}_hi"], events[f"{side}_lo"]
+    long = (hi != 0) | ((lo >> np.uint64(32) != 0xFFFF) & (lo != 0))
+    if not long.any():
+        return None
+    pairs = np.unique(np.stack([hi[long], lo[long]]), axis=1)
+    names = [str(IPv6Address(int(high) << 64 | int(low))) for high, low in pairs.T.tolist()]
+    return {"hi": pairs[0].copy(), "lo": pairs[1].copy(), "name": np.array(names, dtype=object)}

@@ -1,0 +1,131 @@
+"""What events a query asks for, as SQL over the columns of `columns`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
+from typing import TypedDict
+
+from ..detect.records import Kind, Metric
+from .columns import quoted
+from .files import HistoryError
+
+_V4 = 0xFFFF << 32
+_LOW = 0xFFFFFFFFFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Parts of a 5-tuple; None: any. `flow_id` names one flow by itself."""
+
+    src: str | None = None
+    dst: str | None = None
+    sport: int | None = None
+    dport: int | None = None
+    proto: int | None = None
+    flow_id: int | None = None
+
+
+class Filters(TypedDict, total=False):
+    """Filters of events; those that are given must all hold."""
+
+    start: int | datetime | None
+    """The first time, ns since the epoch or a datetime (without a zone: UTC)."""
+    end: int | datetime | None
+    """The first time that is too late."""
+    kinds: Collection[str]
+    """Kinds, as `path_change`."""
+    metrics: Collection[str]
+    """Metrics, as `hop_latency`."""
+    nodes: Collection[int]
+    """Node ids: of the event itself or on its path."""
+    flow: Flow | None
+    """Parts of the 5-tuple."""
+    prefix: str | None
+    """Network, as `10.1.0.0/16`, of either end of the flow."""
+    since: Mapping[int, int] | None
+    """First sequence by shard; a shard that is not in it has all its events."""
+
+
+def where(filters: Filters) -> str:
+    """A condition, `true` without filters. HistoryError names a filter that cannot be."""
+    terms = []
+    if (start := filters.get("start")) is not None:
+        terms.append(f"time >= make_timestamp_ns({to_ns(start)})")
+    if (end := filters.get("end")) is not None:
+        terms.append(f"time < make_timestamp_ns({to_ns(end)})")
+    if kinds := filters.get("kinds"):
+        terms.append(_one_of("kind", kinds, [kind.label for kind in Kind]))
+    if metrics := filters.get("metrics"):
+        terms.append(_one_of("metric", metrics, [metric.label for metric in Metric if metric]))
+    if nodes := filters.get("nodes"):
+        listed = ", ".join(str(int(node)) for node in nodes)
+        terms.append(f"(node_id IN ({listed}) OR list_has_any(path, [{listed}]::UINTEGER[]))")
+    if (flow := filters.get("flow")) is not None:
+        terms += _flow_terms(flow)
+    if prefix := filters.get("prefix"):
+        terms.append("(" + " OR ".join(_prefix_sql(side, prefix) for side in ("src", "dst")) + ")")
+    if since := filters.get("since"):
+        known = ", ".join(str(int(shard)) for shard in since)
+        later = [f"(shard = {int(shard)} AND sequence >= {int(first)})" for shard, first in since.items()]
+        terms.append(f"({' OR '.join(later)} OR shard NOT IN ({known}))")
+    return " AND ".join(terms) or "true"
+
+
+def to_ns(moment: int | datetime) -> int:
+    """ns since the epoch; a datetime without a zone is UTC."""
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000
+    return int(moment)
+
+
+def halves(text: str) -> tuple[int, int]:
+    """An address as two halves of 128 bits, IPv4 as ::ffff:a.b.c.d. HistoryError if it is none."""
+    try:
+        address = ip_address(text)
+    except ValueError as error:
+        raise HistoryError(f"{text!r} is not an IP address") from error
+    number = _V4 | int(address) if isinstance(address, IPv4Address) else int(address)
+    return number >> 64, number & _LOW
+
+
+def _one_of(column: str, found: Collection[str], known: list[str]) -> str:
+    for name in found:
+        if name not in known:
+            raise HistoryError(f"{name!r} is no {column}: expected one of {', '.join(known)}")
+    return f"{column} IN ({', '.join(quoted(name) for name in found)})"
+
+
+def _flow_terms(flow: Flow) -> list[str]:
+    terms = []
+    for side, text in (("src", flow.src), ("dst", flow.dst)):
+        if text is not None:
+            hi, lo = halves(text)
+            terms.append(f"{side}_hi = {hi} AND {side}_lo = {lo}")
+    numbers = {column: getattr(flow, column) for column in ("sport", "dport", "proto", "flow_id")}
+    return terms + [f"{column} = {int(value)}" for column, value in numbers.items() if value is not None]
+
+
+def _prefix_sql(side: str, prefix: str) -> str:
+    try:
+        network = ip_network(prefix, strict=False)
+    except ValueError as error:
+        raise HistoryError(f"{prefix!r} is not a network, as 10.1.0.0/16 or 2001:db8::/32") from error
+    first, last = int(network.network_address), int(network.broadcast_address)
+    if isinstance(network, IPv4Network):
+        first, last = _V4 | first, _V4 | last
+    hi, last_hi = first >> 64, last >> 64
+    if hi != last_hi:
+        return f"({side}_hi BETWEEN {hi} AND {last_hi} AND ip_version != 0)"
+    return f"({side}_hi = {hi} AND {side}_lo BETWEEN {first & _LOW} AND {last & _LOW})"
+
+
+def address_text(hi: int, lo: int) -> str:
+    """Text of an address from its halves."""
+    address = IPv6Address(hi << 64 | lo)
+    return str(address.ipv4_mapped or address)

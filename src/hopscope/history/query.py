@@ -1,0 +1,223 @@
+"""Questions to history: DuckDB over segments and journals, each event once, while others write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Unpack
+
+import duckdb
+import numpy as np
+
+from ..detect.records import PATH_PART
+from ..names import Names
+from . import sandbox
+from .columns import NAMES, connect
+from .files import HistoryError
+from .filters import Filters, Flow, where
+from .segments import first_line
+from .source import Source
+from .table import Table, fetch
+
+__all__ = ["Filters", "Flow", "History", "HistoryError", "Table"]
+
+_TRIES = 20
+"""Snapshots tried while archive replaces segments under a query."""
+_FLOW = ", ".join(f"any_value({part}) AS {part}" for part in ("src", "dst", "sport", "dport", "proto"))
+
+
+class History:
+    """The events of the data folder `folder`. Threads may share one.
+
+    `names` adds the columns `node` and `port_name` where an event has them.  `memory_bytes` and `threads`
+    limit what its queries take.  HistoryError (of every method): one line that says what to do.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        names: Names | None = None,
+        *,
+        memory_bytes: int = 1024**3,
+        threads: int | None = None,
+    ) -> None:
+        self.folder = Path(folder)
+        self.names = names
+        self._source = Source(self.folder)
+        self._connection = connect(memory_bytes, threads or min(4, os.cpu_count() or 1))
+
+    @property
+    def problems(self) -> list[str]:
+        """A line for each segment that is left out because it is damaged."""
+        return [str(error) for error in self._source.damaged.values()]
+
+    def close(self) -> None:
+        """Let go of DuckDB."""
+        self._connection.close()
+        self._source.close()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def events(
+        self,
+        *,
+        limit: int | None = 1000,
+        order: Literal["newest", "oldest", "sequence"] = "newest",
+        after: str | None = None,
+        **filters: Unpack[Filters],
+    ) -> Table:
+        """Events, at most `limit`, by time (then shard and sequence), or by shard and sequence.
+
+        A table's `after` continues behind it: the same call with `after=table.after`.
+        """
+        condition = f"{where(filters)} AND {_after_sql(order, after)}"
+        by = {"newest": "time DESC, shard DESC, sequence DESC", "oldest": "time, shard, sequence"}.get(
+            order, "shard, sequence"
+        )
+
+        def ask(source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
+            if limit is None:
+                return fetch(cursor, f"SELECT {NAMES} FROM ({source}) WHERE {condition} ORDER BY {by}", None)
+            return fetch(cursor, _page_sql(source, condition, by, limit), limit)
+
+        table = self._ask(ask)
+        if table.truncated and len(table):
+            time_ns = int(table["time"][-1].astype(np.int64))
+            table.after = f"{time_ns}-{int(table['shard'][-1])}-{int(table['sequence'][-1])}"
+        self._name(table)
+        return table
+
+    def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Flows with events, newest first: 5-tuple, first and last time, how many events of which kind."""
+        return self._grouped(
+            f"""SELECT flow_id, {_FLOW}, min(time) AS first, max(time) AS last, count(*) AS events,
+            count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
+            max(value) FILTER (metric = 'flow_latency' AND kind NOT IN ('flow_record', 'cleared'))
+                AS highest_latency
+            FROM EVENTS WHERE flow_id IS NOT NULL
+            GROUP BY flow_id ORDER BY last DESC, flow_id""",
+            limit,
+            filters,
+        )
+
+    def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
+        """Paths of flows over time, oldest first: what each flow's path became, and why that was stored."""
+        return self._grouped(
+            f"""SELECT min(time) AS time, any_value(kind) AS kind, any_value(flow_id) AS flow_id, {_FLOW},
+            flatten(list(path ORDER BY hop)) AS path, shard, min(sequence) AS sequence
+            FROM EVENTS WHERE path IS NOT NULL
+            GROUP BY shard, sequence - hop // {PATH_PART} ORDER BY time, shard, sequence""",
+            limit,
+            filters,
+        )
+
+    def summary(self, *, bucket_seconds: float | None = None, **filters: Unpack[Filters]) -> Table:
+        """Events by kind and metric; with `bucket_seconds` also by time, in buckets from the epoch on."""
+        bucket = by = ""
+        if bucket_seconds is not None:
+            ns = int(bucket_seconds * 1e9)
+            if ns <= 0:
+                raise HistoryError("a bucket must be longer than 0 s")
+            bucket, by = f"make_timestamp_ns(epoch_ns(time) // {ns} * {ns}) AS bucket,", "bucket,"
+        return self._grouped(
+            f"""SELECT {bucket} kind, metric, count(*) AS events, min(time) AS first, max(time) AS last
+            FROM EVENTS GROUP BY {by} kind, metric ORDER BY {by} events DESC, kind, metric""",
+            None,
+            filters,
+        )
+
+    def hops(self, *, limit: int | None = 100, **filters: Unpack[Filters]) -> Table:
+        """Hops by the highest latency of their events: node, port, events, highest and mean value (ns)."""
+        table = self._grouped(
+            """SELECT node_id, port, count(*) AS events, max(value) AS highest, avg(value) AS mean,
+            arg_max(time, value) AS time
+            FROM EVENTS WHERE metric = 'hop_latency' AND kind != 'cleared'
+            GROUP BY node_id, port ORDER BY highest DESC, node_id, port""",
+            limit,
+            filters,
+        )
+        self._name(table)
+        return table
+
+    def sql(
+        self, text: str, *, limit: int = 10_000, seconds: float = 10.0, memory_bytes: int = 512 * 1024**2
+    ) -> Table:
+        """One SELECT over the view `events`, at most `limit` rows of it, in a process of its own.
+
+        That process can read nothing but the folder of segments, write nothing, and is ended after `seconds`
+        or above the memory: see `sandbox`.
+        """
+        return sandbox.run(self.folder, text, limit=limit, seconds=seconds, memory_bytes=memory_bytes)
+
+    def _grouped(self, select: str, limit: int | None, filters: Filters) -> Table:
+        """Run a SELECT over EVENTS: those that the filters let through."""
+        condition = where(filters)
+        return self._ask(
+            lambda source, cursor: fetch(
+                cursor, f"WITH EVENTS AS (SELECT * FROM ({source}) WHERE {condition}) {select}", limit
+            )
+        )
+
+    def _ask(self, ask: Callable[[str, duckdb.DuckDBPyConnection], Table]) -> Table:
+        """Ask until no segment disappeared meanwhile, leaving out damaged ones."""
+        for attempt in range(_TRIES):
+            snapshot = self._source.snapshot()
+            with self._connection.cursor() as cursor:
+                try:
+                    return ask(snapshot.select(cursor), cursor)
+                except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
+                    raise HistoryError(f"the query needs too much memory: {first_line(error)}") from error
+                except duckdb.Error as error:
+                    if attempt == _TRIES - 1:
+                        raise HistoryError(first_line(error)) from error
+                    self._source.blame(snapshot, error)
+        raise AssertionError
+
+    def _name(self, table: Table) -> None:
+        """Add what nodes and ports are called, if there are names."""
+        if not self.names:
+            return
+        nodes: list[Any] = table["node_id"].tolist()
+        ports: list[Any] = table["port"].tolist()
+        node = [None if n is None else self.names.node(n) for n in nodes]
+        port = [
+            None if n is None or p is None else self.names.port(n, p)
+            for n, p in zip(nodes, ports, strict=True)
+        ]
+        table.columns["node"] = _texts(node)
+        table.columns["port_name"] = _texts(port)
+
+
+def _texts(values: list[str | None]) -> Any:
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _after_sql(order: str, after: str | None) -> str:
+    if after is None:
+        return "true"
+    try:
+        time_ns, shard, sequence = (int(part) for part in after.split("-"))
+    except ValueError as error:
+        raise HistoryError(f"after: expected what a table's `after` gave, found {after[:60]!r}") from error
+    if order == "sequence":
+        return f"(shard, sequence) > ({shard}, {sequence})"
+    sign, time = "<" if order == "newest" else ">", f"make_timestamp_ns({time_ns})"
+    return f"time {sign}= {time} AND (time, shard, sequence) {sign} ({time}, {shard}, {sequence})"
+
+
+def _page_sql(source: str, condition: str, by: str, limit: int) -> str:
+    """Find the page by the few columns that decide, then fetch the other columns of its rows only."""
+    return f"""WITH page AS MATERIALIZED (
+        SELECT time, shard, sequence FROM ({source}) WHERE {condition} ORDER BY {by} LIMIT {limit + 1}
+    )
+    SELECT {NAMES} FROM ({source}) SEMI JOIN page USING (shard, sequence) ORDER BY {by}"""

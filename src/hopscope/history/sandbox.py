@@ -1,0 +1,218 @@
+"""Users' SQL, in a process of its own that can do nothing but answer.
+
+DuckDB is closed first: only the folder of segments may be opened (`allowed_directories`, set before external
+access goes off), the configuration is locked, and one statement that is a SELECT is taken.  DuckDB alone is
+not enough: it neither counts nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB and
+20 s under a limit of 256 MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into
+allowed folders.  Hence the process, with limits on address space, CPU time and file sizes (0: nothing can be
+written); it is killed when its time is over.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+import duckdb
+import numpy as np
+
+from .columns import connect, quoted
+from .files import HistoryError
+from .segments import first_line
+from .source import Source
+from .table import Table, fetch, plain
+
+ANSWER_BYTES = 64 * 1024**2
+"""Largest answer."""
+_START_SECONDS = 10.0
+"""Time for the process to start and read journals, besides that of the query."""
+_OVERHEAD_BYTES = 256 * 1024**2
+"""Address space besides the memory limit: stacks and what DuckDB does not count."""
+
+
+class SqlError(HistoryError):
+    """A query that is refused, fails, or needs more than it may."""
+
+
+def run(folder: Path, text: str, *, limit: int, seconds: float, memory_bytes: int) -> Table:
+    """Answer one SELECT over the view `events` of a data folder. SqlError says what is wrong with it."""
+    request = {
+        "folder": str(folder),
+        "text": text,
+        "limit": limit,
+        "seconds": seconds,
+        "memory": memory_bytes,
+    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HOPSCOPE_")}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-c", "from hopscope.history.sandbox import main; main()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment
+        | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
+    )
+    try:
+        answer, errors = process.communicate(json.dumps(request).encode(), timeout=seconds + _START_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise SqlError(f"the query took longer than {seconds:g} s") from error
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    if process.returncode != 0 or not answer:
+        cause = errors.decode(errors="replace").strip().splitlines()[-1:] or [f"status {process.returncode}"]
+        raise SqlError(f"the query needs more memory or time than it may have ({cause[0][:200]})")
+    return _pull(answer)
+
+
+def main() -> None:
+    """The process: a request as JSON on stdin, an answer on stdout."""
+    request = json.load(sys.stdin)
+    _limit_process(request["seconds"])
+    try:
+        table = _answer(request)
+        _push(table, sys.stdout.buffer)
+    except HistoryError as error:
+        sys.stdout.buffer.write(json.dumps({"error": str(error)}).encode() + b"\n")
+    sys.stdout.buffer.flush()
+    os._exit(0)  # at once: a closing DuckDB has nothing to save
+
+
+def _answer(request: dict[str, Any]) -> Table:
+    source = Source(Path(request["folder"]))
+    for _ in range(20):
+        snapshot = source.snapshot()
+        connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
+        connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
+        _close(connection, Path(request["folder"]))
+        try:
+            return _select(connection, request)
+        except (duckdb.IOException, duckdb.InvalidInputException) as error:
+            source.blame(snapshot, error)
+    raise SqlError("the segments change faster than they can be read: try again")
+
+
+def _close(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Leave DuckDB nothing but the segments. In this order: no folder can be allowed once access is off."""
+    connection.execute(f"SET allowed_directories = [{quoted((folder / 'segments').absolute())}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> Table:
+    text = request["text"].strip().rstrip(";")
+    try:
+        statements = connection.extract_statements(text)
+    except duckdb.Error as error:
+        raise SqlError(_told(error)) from error
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise SqlError(
+            "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the view events"
+        )
+    _limit_memory(request["memory"])
+    late = threading.Event()
+
+    def interrupt() -> None:
+        late.set()
+        connection.interrupt()
+
+    timer = threading.Timer(request["seconds"], interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        return fetch(connection, text, request["limit"])
+    except (MemoryError, duckdb.OutOfMemoryException) as error:
+        raise SqlError(f"the query needs more memory than {request['memory'] >> 20} MiB") from error
+    except (duckdb.IOException, duckdb.InvalidInputException):
+        raise
+    except (duckdb.Error, RuntimeError) as error:
+        if late.is_set():
+            raise SqlError(f"the query took longer than {request['seconds']:g} s") from error
+        raise SqlError(_told(error)) from error
+    finally:
+        timer.cancel()
+
+
+def _told(error: BaseException) -> str:
+    """DuckDB's message without the excerpt of the query, which is ours in part."""
+    return first_line(error).replace(" - file system operations are disabled by configuration", "")
+
+
+def _limit_process(seconds: float) -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    os.nice(5)
+    cpu = int((seconds + 1) * min(4, os.cpu_count() or 1)) + 5
+    for limit, most in (
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CPU, cpu),
+    ):
+        resource.setrlimit(limit, (most, most))
+
+
+def _limit_memory(memory_bytes: int) -> None:
+    """Above what the process has now, which includes the journals."""
+    if not sys.platform.startswith("linux"):
+        return
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + memory_bytes + _OVERHEAD_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _push(table: Table, out: IO[bytes]) -> None:
+    """A header as a line of JSON, with the columns that NumPy has no type for; then the others as bytes."""
+    columns: list[dict[str, Any]] = []
+    blocks: list[bytes] = []
+    size = 0
+    for name, column in table.columns.items():
+        described: dict[str, Any] = {"name": name}
+        if column.dtype == object:
+            described["values"] = plain(column)
+        else:
+            mask = np.ma.getmaskarray(column)
+            described |= {"dtype": column.dtype.str, "masked": bool(mask.any())}
+            blocks.append(np.ascontiguousarray(np.ma.getdata(column)).tobytes())
+            if described["masked"]:
+                blocks.append(mask.tobytes())
+        columns.append(described)
+    header = (
+        json.dumps({"columns": columns, "rows": len(table), "truncated": table.truncated}).encode() + b"\n"
+    )
+    size = len(header) + sum(map(len, blocks))
+    if size > ANSWER_BYTES:
+        raise SqlError(f"the answer is larger than {ANSWER_BYTES >> 20} MiB: ask for less")
+    out.write(header)
+    out.writelines(blocks)
+
+
+def _pull(answer: bytes) -> Table:
+    end = answer.index(b"\n") + 1
+    header = json.loads(answer[:end])
+    if "error" in header:
+        raise SqlError(header["error"])
+    rows = header["rows"]
+    columns: dict[str, Any] = {}
+    for described in header["columns"]:
+        if "values" in described:
+            column = np.empty(rows, dtype=object)
+            column[:] = described["values"]
+        else:
+            dtype = np.dtype(described["dtype"])
+            column = np.frombuffer(answer, dtype, rows, end)
+            end += column.nbytes
+            if described["masked"]:
+                column = np.ma.masked_array(column, mask=np.frombuffer(answer, np.bool_, rows, end))
+                end += rows
+        columns[described["name"]] = column
+    return Table(columns, header["truncated"])

@@ -1,0 +1,138 @@
+"""Parquet segments: a range of one shard's events, written once, never changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+
+from ..detect.records import EVENT_VERSION
+from ..wire.records import Records
+from .columns import NAMES, connect, quoted, register
+from .files import HistoryError, SegmentFile, segment_path, sync_folder
+
+VERSION_KEY = "hopscope_event_version"
+_MEMORY_BYTES = 2 * 1024**3
+
+
+def write_segment(folder: Path, events: Records) -> SegmentFile:
+    """Write EVENT records [n ≥ 1] of one shard, in sequence, as a segment of the data folder `folder`.
+
+    It has its name only when all of it is on disk.  HistoryError: the disk is full, or the folder is not
+    writable; nothing is left then.
+    """
+    with connect(_MEMORY_BYTES, threads=1) as connection:
+        select = register(connection, "fresh", events)
+        shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
+        target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
+        _copy(connection, f"{select} ORDER BY r.sequence", target)
+    return target
+
+
+def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile:
+    """Write one segment with the events of adjacent ones, and then remove these. HistoryError: it failed."""
+    shard, first, last = segments[0].shard, segments[0].first, segments[-1].last
+    target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
+    newest = max(segment.path.stat().st_mtime_ns for segment in segments)
+    source = parquet_sql([segment.path for segment in segments])
+    with connect(_MEMORY_BYTES, threads=1) as connection:
+        _copy(connection, f"SELECT {NAMES} FROM {source} ORDER BY sequence", target, newest)
+    for segment in segments:
+        segment.path.unlink(missing_ok=True)
+    sync_folder(target.path.parent)
+    return target
+
+
+def parquet_sql(paths: Sequence[Path]) -> str:
+    """Table function that reads these files."""
+    return f"read_parquet([{', '.join(quoted(path) for path in paths)}])"
+
+
+class DamagedError(HistoryError):
+    """A segment that cannot be read: it is set aside, and the rest goes on."""
+
+
+def check_footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[Path, DamagedError]:
+    """Those of the files whose end is damaged, with the reason. Files that are gone are none.
+
+    HistoryError: one is foreign, or of another version.
+    """
+    try:
+        _check_versions(connection, paths)
+    except duckdb.Error:
+        damaged = {}
+        for path in paths:
+            try:
+                _check_versions(connection, [path])
+            except duckdb.Error as error:
+                if path.exists():
+                    damaged[path] = DamagedError(f"{path} is damaged: {first_line(error)}")
+        return damaged
+    return {}
+
+
+def check_pages(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Read a segment whole. DamagedError if that fails; a file that is gone is fine."""
+    try:
+        connection.execute(f"SELECT count(hash(e)) FROM {parquet_sql([path])} e").fetchall()
+    except duckdb.Error as error:
+        if path.exists():
+            raise DamagedError(f"{path} is damaged: {first_line(error)}") from error
+
+
+def check_range(connection: duckdb.DuckDBPyConnection, segment: SegmentFile) -> None:
+    """DamagedError if a segment has not the events that its name says."""
+    source = parquet_sql([segment.path])
+    try:
+        found = connection.execute(f"SELECT count(*), min(sequence), max(sequence) FROM {source}").fetchone()
+    except duckdb.Error as error:
+        raise DamagedError(f"{segment.path} is damaged: {first_line(error)}") from error
+    if found != (segment.last - segment.first + 1, segment.first, segment.last):
+        raise DamagedError(f"{segment.path} is damaged: it has not the events that its name says")
+
+
+def _check_versions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
+    listed = ", ".join(quoted(path) for path in paths)
+    rows = connection.execute(f"SELECT file_name, key, value FROM parquet_kv_metadata([{listed}])").fetchall()
+    versions = {name: bytes(value) for name, key, value in rows if bytes(key) == VERSION_KEY.encode()}
+    for path in paths:
+        version = versions.get(str(path))
+        if version is None:
+            raise HistoryError(f"{path} is not a segment of Hopscope: move it out of the folder")
+        if version != str(EVENT_VERSION).encode():
+            raise HistoryError(
+                f"{path} has event layout {version.decode(errors='replace')}, and this version of Hopscope"
+                f" reads {EVENT_VERSION}: open the folder with the version that wrote it, or use a new one"
+            )
+
+
+def first_line(error: BaseException) -> str:
+    """What a person needs of DuckDB's message."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _copy(
+    connection: duckdb.DuckDBPyConnection, select: str, target: SegmentFile, archived_ns: int | None = None
+) -> None:
+    """`archived_ns`: when its events were archived first, which retention goes by; None: now."""
+    part = target.path.with_suffix(".part")
+    options = f"FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{VERSION_KEY}: '{EVENT_VERSION}'}}"
+    try:
+        target.path.parent.mkdir(exist_ok=True)
+        written = connection.execute(f"COPY ({select}) TO {quoted(part)} ({options})").fetchone()
+        if written != (target.last - target.first + 1,):
+            raise HistoryError(f"{target.path}: the events to write are not those of its name")
+        if archived_ns is not None:
+            os.utime(part, ns=(archived_ns, archived_ns))
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.rename(target.path)
+        sync_folder(part.parent)
+    except (duckdb.Error, OSError) as error:
+        raise HistoryError(f"{target.path} cannot be written: {first_line(error)}") from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -1,0 +1,165 @@
+"""A query's answer: columns of NumPy, rows of plain Python, or whatever data frame is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+_SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
+_LARGE = {"HUGEINT", "UHUGEINT", "BIGNUM"}
+
+
+@dataclass(slots=True)
+class Table:
+    """Columns of one length, in order. Where a value may be missing the column is a masked array."""
+
+    columns: dict[str, npt.NDArray[Any]]
+    truncated: bool = False
+    """There is more than the limit let through."""
+    after: str | None = None
+    """Where the next page of events begins: pass it as `after`. None: there is none."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.columns[name]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Rows as dicts of what JSON knows: times as ISO 8601 text in UTC, None for what is missing."""
+        values_by_column = [plain(column) for column in self.columns.values()]
+        for values in zip(*values_by_column, strict=True):
+            yield dict(zip(self.columns, values, strict=True))
+
+    def to_arrow(self) -> Any:
+        """pyarrow.Table; ImportError where pyarrow is missing (`pip install hopscope[arrow]`)."""
+        import pyarrow
+
+        return pyarrow.table({name: pyarrow.array(_listed(column)) for name, column in self.columns.items()})
+
+    def to_pandas(self) -> Any:
+        """pandas.DataFrame; columns with missing integers have pandas' nullable types."""
+        import pandas
+
+        frame = {}
+        for name, column in self.columns.items():
+            if isinstance(column, np.ma.MaskedArray) and column.dtype.kind in "iu":
+                mask = np.ma.getmaskarray(column)
+                frame[name] = pandas.array(
+                    column.filled(0),
+                    dtype=f"{'U' if column.dtype.kind == 'u' else ''}Int{column.dtype.itemsize * 8}",
+                )
+                frame[name][mask] = pandas.NA
+            else:
+                frame[name] = _listed(column)
+        return pandas.DataFrame(frame)
+
+    def to_polars(self) -> Any:
+        """polars.DataFrame; ImportError where polars is missing (`pip install hopscope[polars]`)."""
+        import polars
+
+        series = []
+        for name, column in self.columns.items():
+            if isinstance(column, np.ma.MaskedArray) and column.dtype.kind in "iu":
+                kind = getattr(
+                    polars, f"{'U' if column.dtype.kind == 'u' else ''}Int{column.dtype.itemsize * 8}"
+                )
+                series.append(polars.Series(name, column.tolist(), dtype=kind))
+            elif column.dtype == object:
+                series.append(polars.Series(name, _python(column), strict=False))
+            else:
+                series.append(polars.Series(name, _listed(column)))
+        return polars.DataFrame(series)
+
+
+def fetch(
+    cursor: duckdb.DuckDBPyConnection, select: str, limit: int | None, parameters: list[Any] | None = None
+) -> Table:
+    """Run a SELECT and return at most `limit` rows, in its order.
+
+    DuckDB gives NumPy a float64 where an integer column has a NULL, or is wider than 64 bits: such columns
+    are asked for as values and mask, or as text, so that 64-bit flow ids stay what they are.
+    """
+    described = cursor.execute(f"SELECT * FROM (\n{select}\n) LIMIT 0", parameters).description or []
+    wanted = []
+    for i, (_, kind, *_) in enumerate(described):
+        if str(kind) in _SMALL:
+            wanted += [f"coalesce(c{i}, 0::{kind}) AS c{i}", f"c{i} IS NULL AS m{i}"]
+        elif str(kind) in _LARGE or str(kind).startswith("DECIMAL"):
+            wanted.append(f"c{i}::VARCHAR AS c{i}")
+        else:
+            wanted.append(f"c{i}")
+    names = ", ".join(f"c{i}" for i in range(len(described)))
+    rows = "" if limit is None else f" LIMIT {limit + 1}"
+    got = cursor.execute(
+        f"SELECT {', '.join(wanted)} FROM (\n{select}\n) AS q({names}){rows}", parameters
+    ).fetchnumpy()
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for i, (name, kind, *_) in enumerate(described):
+        column = got[f"c{i}"]
+        if f"m{i}" in got and got[f"m{i}"].any():
+            column = np.ma.masked_array(column, mask=got[f"m{i}"])
+        elif str(kind) in _LARGE:
+            column = _converted(column, int)
+        elif str(kind).startswith("DECIMAL"):
+            column = _converted(column, float)
+        columns[_unused(name, columns)] = column if limit is None else column[:limit]
+    truncated = limit is not None and len(next(iter(got.values()), ())) > limit
+    return Table(columns, truncated)
+
+
+def _unused(name: str, columns: dict[str, Any]) -> str:
+    """SQL lets two columns have one name."""
+    number = 1
+    unused = name
+    while unused in columns:
+        unused = f"{name}_{number}"
+        number += 1
+    return unused
+
+
+def _converted(column: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
+    out = np.empty(len(column), dtype=object)
+    out[:] = [None if value is None else kind(value) for value in _python(column)]
+    return out
+
+
+def _python(column: npt.NDArray[Any]) -> list[Any]:
+    """Values as Python has them, None where one is missing."""
+    return [value.tolist() if isinstance(value, np.ndarray) else value for value in column.tolist()]
+
+
+def _listed(column: npt.NDArray[Any]) -> Any:
+    return _python(column) if column.dtype == object or isinstance(column, np.ma.MaskedArray) else column
+
+
+def plain(column: npt.NDArray[Any]) -> list[Any]:
+    """A column's values as JSON knows them, see `Table.rows`."""
+    if column.dtype.kind == "M":
+        missing = np.ma.getmaskarray(column) | np.isnat(np.ma.getdata(column))
+        texts = np.datetime_as_string(np.ma.getdata(column)).tolist()
+        return [None if gone else f"{text}Z" for text, gone in zip(texts, missing.tolist(), strict=True)]
+    if column.dtype.kind == "m":
+        column = column.astype("timedelta64[us]")
+    return [_plain(value) for value in column.tolist()]
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, np.ndarray):
+        return [_plain(item) for item in value.tolist()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    return str(value)
