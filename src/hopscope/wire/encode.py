@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from .encode_scalar import encode_scalar
+from . import layout
 from .ethernet import MAPPED
-from .records import HOP, REPORT, Carried, FrameBatch, Have, Link, Records, ReportBatch
+from .records import FRAME, HOP, MAX_HOPS, REPORT, Carried, FrameBatch, Have, Link, Records, ReportBatch
 
 
 def new_reports(count: int, version: int = 20) -> Records:
@@ -71,13 +73,74 @@ def encode_reports(
     """
     address = ipaddress.ip_address(collector)
     number = int(address) | (MAPPED if address.version == 4 else 0)
-    return encode_scalar(
-        batch,
-        link=link,
-        port=port,
-        sport=sport,
-        collector=number,
-        dscp=dscp,
-        inner_ip=inner_ip,
-        udp_checksum=udp_checksum,
+    _check(batch)
+    from ..jit import readonly
+    from . import encode_kernel as kernel
+    from .metadata_kernel import PLANS
+
+    rows = batch.reports
+    options = np.zeros(kernel.OPTIONS, np.uint64)
+    options[kernel.PORT], options[kernel.SPORT] = port, sport
+    options[kernel.COLLECTOR_HI], options[kernel.COLLECTOR_LO] = number >> 64, number & (1 << 64) - 1
+    options[kernel.DSCP], options[kernel.INNER_IP] = dscp, inner_ip
+    options[kernel.CHECK], options[kernel.LINK] = udp_checksum, link
+    stack = rows["hop_count"].astype(np.int64) * np.where(rows["hop_words"] > 0, rows["hop_words"], 31) * 4
+    arena = np.empty(len(rows) * _HEADERS + int(stack.sum()), np.uint8)
+    frames = np.zeros(len(rows), FRAME)
+    counts = np.zeros(4, np.uint64)
+    kernel.encode_frames(
+        readonly(rows), readonly(batch.hops), options, np.zeros(PLANS, np.uint64), arena, frames, counts
     )
+    done, used, long_report, long_frame = (int(count) for count in counts)
+    if long_report:
+        raise ValueError(
+            f"report {long_report - 1} takes 255 words or more, which only the last of a group may"
+        )
+    if long_frame:
+        raise ValueError(f"frame {long_frame - 1} is longer than a UDP datagram can be")
+    return FrameBatch(arena[:used], frames[:done])
+
+
+_HEADERS = 62 + 8 + 12 + 64 + 74 + 20 + 4
+"""Most bytes of a report's frame but for its stack: outer headers, report, metadata, inner headers, INT, padding."""
+_LIMITS = (("hw_id", 63), ("hop_words", 31), ("inner_length", 65535), ("hop_count", MAX_HOPS))
+_LIMITS_24 = ("queue_occupancy", "buffer_occupancy", "queue_congestion")
+
+
+def _check(batch: ReportBatch) -> None:
+    """Raise ValueError, with the row, where a value does not fit its header."""
+    rows, hops = batch.reports, batch.hops
+    for name, most in _LIMITS:
+        _refuse(rows[name] > most, f"{name} is above {most}")
+    for name in _LIMITS_24:
+        _refuse(hops[name] > 0xFFFFFF, f"{name} is above 24 bits", "hop")
+    version, int_version = rows["version"], rows["int_version"]
+    _refuse((version != 5) & (version != 10) & (version != 20), "version is not 5, 10 or 20")
+    _refuse(
+        (int_version != 0) & (int_version != 5) & (int_version != 10) & (int_version != 20),
+        "no such INT version",
+    )
+    _refuse((rows["index"] > 0) & (version != 20), "only a Report 2.0 may have an index in a group")
+    behind = rows["first_hop"].astype(np.int64) + rows["hop_count"] + (rows["carried"] & Carried.OWN_HOP > 0)
+    _refuse(behind > len(hops), "its hops end behind the hop block")
+    implied = _words()[int_version // 10, rows["instructions"]].astype(np.int64)
+    words = np.where(rows["hop_words"] > 0, rows["hop_words"], implied)
+    has = int_version > 0
+    _refuse(has & (words < implied), "hop_words is below what the instructions imply")
+    _refuse(has & (words * rows["hop_count"] + 4 > 255), "its stack is longer than the shim can say")
+
+
+def _refuse(bad: npt.NDArray[np.bool_], why: str, what: str = "report") -> None:
+    if bad.any():
+        raise ValueError(f"{what} {int(bad.argmax())}: {why}")
+
+
+@lru_cache(maxsize=1)
+def _words() -> npt.NDArray[np.uint8]:
+    """Words that an instruction bitmap stands for, uint8 [3 versions, 65536]."""
+    words = np.zeros((3, 65536), np.uint8)
+    bitmap = np.arange(65536)
+    for version, items in enumerate((layout.HOP_0_5, layout.HOP_1_0, layout.HOP_2_0)):
+        for bit, item in enumerate(items):
+            words[version] += ((bitmap >> (15 - bit) & 1) * (item.size // 4)).astype(np.uint8)
+    return words

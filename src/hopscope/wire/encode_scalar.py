@@ -9,7 +9,7 @@ import numpy as np
 from . import ethernet, int_header, layout, report
 from .ethernet import Ethernet, Ip, Tcp, Udp
 from .int_header import Hop, Md, Shim, Tail
-from .records import FRAME, HOP, Carried, Flag, FrameBatch, IntFlag, Kind, Link, ReportBatch
+from .records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, ReportBatch
 from .report import Group20, Main20, Own, Report05, Report10, Report20
 
 MAC_A, MAC_B = 0x020000000001, 0x020000000002
@@ -57,7 +57,7 @@ def encode_scalar(
 def _outer(
     out: bytearray, source: int, collector: int, sport: int, port: int, payload: bytes, check: bool
 ) -> None:
-    version = 4 if source >> 32 == _MAPPED_PREFIX else 6
+    version = 4 if source >> 32 == collector >> 32 == _MAPPED_PREFIX else 6
     segment = bytearray()
     udp = Udp(sport, port, 8 + len(payload))
     ethernet.push_udp(segment, udp)
@@ -216,6 +216,3 @@ def _int(batch: ReportBatch, row: Any) -> bytes:
     if version == 5:
         int_header.push_tail(out, Tail(int(row["proto"]), int(row["dport"])))
     return bytes(out)
-
-
-assert Flag.INTERMEDIATE == 8  # the older versions send the lower three flags
