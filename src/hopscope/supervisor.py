@@ -118,9 +118,11 @@ class Supervisor:
             self.members.append(Member("export", "export"))
         self._write_owner()
         self._control.start()
-        self._launch(workers[0])  # the first one compiles for all
-        self._await(workers[:1], "warm")
-        for member in self.members[1:]:
+        for member in self.members:
+            if member not in workers[1:]:
+                self._launch(member)
+        self._await(workers[:1], "warm")  # the first one compiles for all
+        for member in workers[1:]:
             if not self.ending.is_set():
                 self._launch(member)
         self._await(workers, "warm")
