@@ -8,8 +8,9 @@ import os
 import struct
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_pcap_of_either_byte_order_and_resolution(order: str, magic: int, tick: 
 @BOTH
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_pcapng_interfaces_clocks_and_blocks(order: str, compiled: bool) -> None:
-    """Each interface keeps its own link type and clock; simple, obsolete and unknown blocks are understood."""
+    """Each interface keeps its link type and clock; simple, obsolete and unknown blocks are understood."""
     raw = section(order)
     raw += interface(order)
     shifted = option(order, 9, b"\x09") + option(order, 14, struct.pack(f"{order}q", -5))
@@ -306,7 +307,8 @@ def test_every_capture_as_scapy_reads_it(shared: Path, compiled: bool) -> None:
         if path.suffix == ".pcapng":
             with RawPcapNgReader(str(path)) as theirs:
                 expected = [
-                    (body, ((m.tshigh << 32 | m.tslow) * 10**9) // m.tsresol, m.wirelen) for body, m in theirs
+                    (body, ((m.tshigh << 32 | m.tslow) * 10**9) // m.tsresol, m.wirelen)
+                    for body, m in cast("Iterator[tuple[bytes, Any]]", theirs)
                 ]
         else:
             with RawPcapReader(str(path)) as raw:

@@ -8,6 +8,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from ..config import ListenSettings
+from ..wire.dialect import DIALECTS
 from .errors import CaptureError
 from .limits import network
 
@@ -39,7 +40,7 @@ def parse(text: str) -> ListenSettings:
     try:
         for one in allow:
             network(one)
-        return ListenSettings.model_validate({**fields, **({"allow": tuple(allow)} if allow else {})})
+        found = ListenSettings.model_validate({**fields, **({"allow": tuple(allow)} if allow else {})})
     except CaptureError as error:
         raise CaptureError(f"{text}: allow: {error}") from error
     except ValidationError as error:
@@ -47,6 +48,9 @@ def parse(text: str) -> ListenSettings:
         expected = first["msg"].replace("Input should be", "expected").replace("Value error, ", "")
         where = ".".join(str(part) for part in first["loc"])
         raise CaptureError(f"{text}: {where}: found {first['input']!r}, {expected}") from error
+    if found.dialect not in DIALECTS:
+        raise CaptureError(f"{text}: dialect: no dialect {found.dialect!r}; there are {', '.join(DIALECTS)}")
+    return found
 
 
 def _split(text: str) -> tuple[SplitResult, int | None]:

@@ -1,0 +1,57 @@
+"""Addresses of listeners as users write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hopscope.capture.errors import CaptureError
+from hopscope.capture.source import parse
+from hopscope.config import ListenSettings
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("udp://127.0.0.1:32766", ListenSettings()),
+        ("udp://0.0.0.0:54321?workers=2&dialect=spec", ListenSettings(host="0.0.0.0", port=54321, workers=2)),
+        ("udp://[::1]:0", ListenSettings(host="::1", port=0)),
+        ("udp://localhost", ListenSettings(host="localhost")),
+        (
+            "udp://127.0.0.1:1?allow=10.0.0.0/8,2001:db8::/32&allow=192.0.2.1&gro=false&rate_limit=100",
+            ListenSettings(
+                port=1, allow=("10.0.0.0/8", "2001:db8::/32", "192.0.2.1"), gro=False, rate_limit=100
+            ),
+        ),
+    ],
+)
+def test_addresses(text: str, expected: ListenSettings) -> None:
+    """Host, port and every option arrive in the settings; what is not given has its default."""
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("127.0.0.1:32766", "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2"),
+        ("tcp://127.0.0.1:32766", "expected udp://HOST:PORT"),
+        ("udp://", "expected udp://HOST:PORT"),
+        ("udp://127.0.0.1:70000", "Port out of range"),
+        ("udp://127.0.0.1:abc", "expected udp://HOST:PORT"),
+        ("udp://[::1", "expected udp://HOST:PORT"),
+        ("udp://127.0.0.1:1/path", "expected udp://HOST:PORT"),
+        ("udp://127.0.0.1:1?worker=2", "no option 'worker'; did you mean workers?"),
+        ("udp://127.0.0.1:1?zzz=2", "no option 'zzz'; there are workers, dialect"),
+        ("udp://127.0.0.1:1?workers=two", "workers: found 'two', expected a valid integer"),
+        ("udp://127.0.0.1:1?workers=0", "workers: found '0', expected greater than or equal to 1"),
+        ("udp://127.0.0.1:1?workers=1&workers=2", "workers is given twice"),
+        ("udp://127.0.0.1:1?allow=10.0.0", "allow: '10.0.0' is no network"),
+        ("udp://127.0.0.1:1?dialect=klingon", "dialect: no dialect 'klingon'"),
+    ],
+)
+def test_mistakes(text: str, line: str) -> None:
+    """One line that repeats the address, says what was found and what was expected."""
+    with pytest.raises(CaptureError) as caught:
+        parse(text)
+    assert str(caught.value).startswith(f"{text}: ")
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
