@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Network, ip_network
 from typing import TypedDict
 
 from ..detect.records import Kind, Metric
@@ -18,7 +18,7 @@ _LOW = 0xFFFFFFFFFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Parts of a 5-tuple; None: any. `flow_id` names one flow by itself."""
+    """Parts of a 5-tuple, addresses or networks; None: any. `flow_id` names one flow by itself."""
 
     src: str | None = None
     dst: str | None = None
@@ -43,8 +43,8 @@ class Filters(TypedDict, total=False):
     """Node ids: of the event itself or on its path."""
     flow: Flow | None
     """Parts of the 5-tuple."""
-    prefix: str | None
-    """Network, as `10.1.0.0/16`, of either end of the flow."""
+    prefix: str | Collection[str] | None
+    """Networks, as `10.1.0.0/16`; either end of the flow is in one of them."""
     since: Mapping[int, int] | None
     """First sequence by shard; a shard that is not in it has all its events."""
 
@@ -66,7 +66,9 @@ def where(filters: Filters) -> str:
     if (flow := filters.get("flow")) is not None:
         terms += _flow_terms(flow)
     if prefix := filters.get("prefix"):
-        terms.append("(" + " OR ".join(_prefix_sql(side, prefix) for side in ("src", "dst")) + ")")
+        prefixes = [prefix] if isinstance(prefix, str) else prefix
+        ends = [_prefix_sql(side, each) for each in prefixes for side in ("src", "dst")]
+        terms.append(f"({' OR '.join(ends)})")
     if since := filters.get("since"):
         known = ", ".join(str(int(shard)) for shard in since)
         later = [f"(shard = {int(shard)} AND sequence >= {int(first)})" for shard, first in since.items()]
@@ -84,16 +86,6 @@ def to_ns(moment: int | datetime) -> int:
     return int(moment)
 
 
-def halves(text: str) -> tuple[int, int]:
-    """An address as two halves of 128 bits, IPv4 as ::ffff:a.b.c.d. HistoryError if it is none."""
-    try:
-        address = ip_address(text)
-    except ValueError as error:
-        raise HistoryError(f"{text!r} is not an IP address") from error
-    number = _V4 | int(address) if isinstance(address, IPv4Address) else int(address)
-    return number >> 64, number & _LOW
-
-
 def _one_of(column: str, found: Collection[str], known: list[str]) -> str:
     for name in found:
         if name not in known:
@@ -102,11 +94,8 @@ def _one_of(column: str, found: Collection[str], known: list[str]) -> str:
 
 
 def _flow_terms(flow: Flow) -> list[str]:
-    terms = []
-    for side, text in (("src", flow.src), ("dst", flow.dst)):
-        if text is not None:
-            hi, lo = halves(text)
-            terms.append(f"{side}_hi = {hi} AND {side}_lo = {lo}")
+    sides = {"src": flow.src, "dst": flow.dst}
+    terms = [_prefix_sql(side, prefix) for side, prefix in sides.items() if prefix is not None]
     numbers = {column: getattr(flow, column) for column in ("sport", "dport", "proto", "flow_id")}
     return terms + [f"{column} = {int(value)}" for column, value in numbers.items() if value is not None]
 
@@ -115,7 +104,7 @@ def _prefix_sql(side: str, prefix: str) -> str:
     try:
         network = ip_network(prefix, strict=False)
     except ValueError as error:
-        raise HistoryError(f"{prefix!r} is not a network, as 10.1.0.0/16 or 2001:db8::/32") from error
+        raise HistoryError(f"{prefix!r} is no address or network, as 10.1.0.0/16") from error
     first, last = int(network.network_address), int(network.broadcast_address)
     if isinstance(network, IPv4Network):
         first, last = _V4 | first, _V4 | last
@@ -123,9 +112,3 @@ def _prefix_sql(side: str, prefix: str) -> str:
     if hi != last_hi:
         return f"({side}_hi BETWEEN {hi} AND {last_hi} AND ip_version != 0)"
     return f"({side}_hi = {hi} AND {side}_lo BETWEEN {first & _LOW} AND {last & _LOW})"
-
-
-def address_text(hi: int, lo: int) -> str:
-    """Text of an address from its halves."""
-    address = IPv6Address(hi << 64 | lo)
-    return str(address.ipv4_mapped or address)

@@ -1,9 +1,9 @@
 """Users' SQL, in a process of its own that can do nothing but answer.
 
-DuckDB is closed first: only the folder of segments may be opened (`allowed_directories`, set before external
+DuckDB is closed first: only the folder of segments may be opened (`allowed_directories`, before external
 access goes off), the configuration is locked, and one statement that is a SELECT is taken.  DuckDB alone is
-not enough: it neither counts nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB and
-20 s under a limit of 256 MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into
+not enough: it neither counts nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB
+and 20 s under a limit of 256 MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into
 allowed folders.  Hence the process, with limits on address space, CPU time and file sizes (0: nothing can be
 written); it is killed when its time is over.
 """
