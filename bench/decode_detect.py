@@ -14,8 +14,8 @@ from hopscope.wire.records import FrameBatch
 from reports import payloads
 
 BATCH = 4096
-ROWS = 16_384
-"""Rows of the flow table: 196,608 flows, so that 100,000 fit."""
+ROWS = 32_768
+"""Rows of the flow table: 393,216 flows, so that 100,000 meet no full row."""
 
 
 def batches(hops: int, fields: int, flows: int) -> list[FrameBatch]:
