@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 
+from collector import running, settle
 from common import Bench
 from hopscope.capture.udp import UdpSender
-from hopscope.config import DetectSettings, ListenSettings, ServeSettings, Settings
 from hopscope.supervisor import Supervisor
 from hopscope.wire.records import FrameBatch
 from reports import payloads
@@ -35,17 +33,6 @@ class Stream:
         words = ((2 << 28) | (1 << 22) | sequence).astype(">u4")
         self._heads[:, :4] = words.view(np.uint8).reshape(BATCH, 4)
         self._next += BATCH
-
-
-def settle(collector: Supervisor) -> dict[str, int]:
-    """Counters once they no longer move."""
-    before = collector.counters()
-    while True:
-        time.sleep(0.3)
-        after = collector.counters()
-        if after["frames_total"] == before["frames_total"]:
-            return after
-        before = after
 
 
 def run(collector: Supervisor, sender: UdpSender, stream: Stream, seconds: float) -> dict[str, float]:
@@ -105,20 +92,12 @@ def main() -> None:
     cases = [(h, f, n) for h in (1, 3, 6) for f in (1, 8) for n in (1, 100, 100_000)]
     if bench.quick:
         cases = [(3, 8, 100)]
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            data=Path(folder) / "data",
-            listen=(ListenSettings(port=0),),
-            detect=DetectSettings(flow_rows=16_384),
-            serve=ServeSettings(enabled=False),
-        )
-        with Supervisor(settings) as collector:
-            port = int(collector.listening[0].rsplit(":", 1)[1])
-            for trains in (True, False):
-                for hops, fields, flows in cases:
-                    sends = "trains" if trains else "singles"
-                    case: dict[str, object] = {"hops": hops, "fields": fields, "flows": flows, "sends": sends}
-                    best_rate(bench, collector, port, case, trains, seconds)
+    with running() as (collector, port):
+        for trains in (True, False):
+            for hops, fields, flows in cases:
+                sends = "trains" if trains else "singles"
+                case: dict[str, object] = {"hops": hops, "fields": fields, "flows": flows, "sends": sends}
+                best_rate(bench, collector, port, case, trains, seconds)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,15 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import httpx
-from common import Bench, median
-from udp_end_to_end import Stream, settle
 
+from collector import running, settle
+from common import Bench, median
 from hopscope.capture.udp import UdpSender
-from hopscope.config import DetectSettings, ListenSettings, ServeSettings, Settings
 from hopscope.supervisor import Supervisor
+from udp_end_to_end import Stream
 
 RATE = 300_000
 CLIENTS = 20
@@ -67,38 +65,30 @@ def main() -> None:
     """Periods without and with viewers, in turn."""
     bench, _ = Bench.start(
         "viewers",
-        f"the worker's ns a report at {RATE:,} reports/s, without viewers and with {CLIENTS} that poll twice a second.",
+        f"the worker's ns a report at {RATE:,} reports/s, without and with {CLIENTS} viewers at 2 Hz.",
         "remote viewers: they run on the same two cores, niced, beside the sender.",
     )
     rounds, seconds = (2, 2.0) if bench.quick else (6, 5.0)
     stream = Stream(3, 8, 1000)
     without, with_viewers, losses, answers = [], [], [], 0
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            data=Path(folder) / "data",
-            listen=(ListenSettings(port=0),),
-            detect=DetectSettings(flow_rows=16_384),
-            serve=ServeSettings(port=0),
-        )
-        with Supervisor(settings) as collector:
-            port = int(collector.listening[0].rsplit(":", 1)[1])
-            assert collector.url
-            sender = UdpSender("127.0.0.1", port, rate=RATE, trains=False)
-            period(collector, sender, stream, 1.0)
-            for _ in range(rounds):
-                spent, loss, _ = period(collector, sender, stream, seconds)
-                without.append(spent)
-                losses.append(loss)
-                command = [sys.executable, __file__, "--viewers", collector.url]
-                clients = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(10))
-                time.sleep(1.5)
-                spent, loss, _ = period(collector, sender, stream, seconds)
-                clients.terminate()
-                output = clients.communicate()[0].split()
-                answers += output.count(b"200")
-                with_viewers.append(spent)
-                losses.append(loss)
-            sender.close()
+    with running(serve=True) as (collector, port):
+        assert collector.url
+        sender = UdpSender("127.0.0.1", port, rate=RATE, trains=False)
+        period(collector, sender, stream, 1.0)
+        for _ in range(rounds):
+            spent, loss, _ = period(collector, sender, stream, seconds)
+            without.append(spent)
+            losses.append(loss)
+            command = [sys.executable, __file__, "--viewers", collector.url]
+            clients = subprocess.Popen(command, stdout=subprocess.PIPE, preexec_fn=lambda: os.nice(10))
+            time.sleep(1.5)
+            spent, loss, _ = period(collector, sender, stream, seconds)
+            clients.terminate()
+            output = clients.communicate()[0].split()
+            answers += output.count(b"200")
+            with_viewers.append(spent)
+            losses.append(loss)
+        sender.close()
     bench.row({"viewers": 0}, median(without), "ns/report")
     bench.row({"viewers": CLIENTS}, median(with_viewers), "ns/report", f"{answers} answers")
     ratios = [b / a for a, b in zip(without, with_viewers, strict=True)]

@@ -1,0 +1,52 @@
+"""A collector for benchmarks: the real processes, started and stopped around a block."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hopscope.config import DetectSettings, ListenSettings, ServeSettings, Settings
+from hopscope.supervisor import Supervisor
+
+
+@contextmanager
+def running(*, serve: bool = False, workers: int = 1) -> Iterator[tuple[Supervisor, int]]:
+    """The supervisor and the UDP port that its workers listen on; its data is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        collector = Supervisor(
+            Settings(
+                data=Path(folder) / "data",
+                listen=(ListenSettings(port=0, workers=workers),),
+                detect=DetectSettings(flow_rows=32_768),
+                serve=ServeSettings(enabled=serve, port=0),
+            )
+        )
+        collector.start()
+
+        def turn() -> None:
+            while not collector.ending.is_set():
+                collector.turn()
+
+        thread = threading.Thread(target=turn)
+        thread.start()
+        try:
+            yield collector, int(collector.listening[0].rsplit(":", 1)[1])
+        finally:
+            collector.ending.set()
+            thread.join()
+            collector.stop()
+
+
+def settle(collector: Supervisor) -> dict[str, int]:
+    """Counters of the workers once they no longer move."""
+    before = collector.counters()
+    while True:
+        time.sleep(0.3)
+        after = collector.counters()
+        if after["frames_total"] == before["frames_total"]:
+            return after
+        before = after
