@@ -136,8 +136,7 @@ def fence(typingctx: Any) -> Any:
     return numba.types.void(), codegen
 
 
-@intrinsic  # type: ignore[misc,unused-ignore]
-def order(typingctx: Any) -> Any:
+def _order(typingctx: Any) -> Any:
     """Release fence: earlier reads and writes before later writes. On x86 an order, no instruction."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -147,8 +146,10 @@ def order(typingctx: Any) -> Any:
     return numba.types.void(), codegen
 
 
-@intrinsic  # type: ignore[misc,unused-ignore]
-def prefetch(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
+order: Any = intrinsic(_order)
+
+
+def _prefetch(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
     """Ask for the cache line at `offset` bytes into item `index` of a 1-D array; any address is harmless."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -167,3 +168,6 @@ def prefetch(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
         return context.get_dummy_value()
 
     return numba.types.void(array, numba.types.uint64, numba.types.uint64), codegen
+
+
+prefetch: Any = intrinsic(_prefetch)
