@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from .config import Section, Settings
 from .errors import HopscopeError
+from .wire.dialect import DIALECTS
 
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
@@ -72,9 +73,14 @@ def load(
             _put(tree, key, _plain(key, value, origin), origin)
             origins[key] = origin
     try:
-        return Loaded(Settings.model_validate(tree), file, origins)
+        settings = Settings.model_validate(tree)
     except ValidationError as error:
         raise ConfigError("\n".join(error_line(item, origins) for item in error.errors())) from error
+    for at, listen in enumerate(settings.listen):
+        if listen.dialect not in DIALECTS:
+            where = f"{origins.get('listen', 'listen')}: listen[{at}].dialect"
+            raise ConfigError(f"{where}: found {listen.dialect!r}, expected one of {', '.join(DIALECTS)}")
+    return Loaded(settings, file, origins)
 
 
 def parse_set(text: str) -> tuple[str, str, str]:

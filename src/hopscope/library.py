@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -190,12 +191,7 @@ def read(
     `dialect` says how reports are read, `ports` on which UDP ports they are looked for.  Raises HopscopeError
     for a missing or foreign file.
     """
-    from dataclasses import replace
-
-    chosen = named_dialect(dialect) if isinstance(dialect, str) else dialect
-    if ports is not None:
-        chosen = replace(chosen, ports=tuple(ports))
-    return Capture(source, chosen, frames_per_batch)
+    return Capture(source, named_dialect(dialect, ports), frames_per_batch)
 
 
 def detect_events(
@@ -231,11 +227,13 @@ def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Colle
     return Collection(path, Names.load(names))
 
 
-def named_dialect(name: str) -> Dialect:
-    """A dialect by its name; HopscopeError lists the names."""
-    if name not in DIALECTS:
-        raise HopscopeError(f"no dialect {name!r}; there are {', '.join(DIALECTS)}")
-    return DIALECTS[name]
+def named_dialect(dialect: str | Dialect, ports: Iterable[int] | None = None) -> Dialect:
+    """A dialect by its name, with other report ports where some are given; HopscopeError lists the names."""
+    if isinstance(dialect, str):
+        if dialect not in DIALECTS:
+            raise HopscopeError(f"no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
+        dialect = DIALECTS[dialect]
+    return dialect if ports is None else replace(dialect, ports=tuple(ports))
 
 
 def _size(path: str | Path) -> int:

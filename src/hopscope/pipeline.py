@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,16 @@ import numpy.typing as npt
 from .config import Settings
 from .detect.records import EVENT, EVENT_VERSION
 from .history.journal import JournalWriter, Retry
+from .history.journal_file import read_journals
 from .memory.region import Region, RegionError
 from .memory.ring import RingWriter, attach_ring, create_ring
 from .metrics import COUNTERS, INDEX
-from .wire.dialect import DIALECTS
+from .wire.dialect import DEFAULT, Dialect
 from .wire.reasons import Reason
 from .wire.records import FrameBatch, Records, ReportBatch
+
+if TYPE_CHECKING:
+    from .wire.decode import Decoder
 
 COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
@@ -55,12 +59,13 @@ class Pipeline:
         """uint64 [COUNTERS]; mapped where there is a folder of regions."""
         self._ring: RingWriter | None = None
         self._journal: JournalWriter | None = None
-        self._decoders: dict[str, Any] = {}
+        self._decoders: dict[Dialect, Decoder] = {}
         self._seen = seen
         history = settings.history
         if regions is not None:
             self.counters = _counters(regions / f"worker-{shard}.counters")
-            self._ring = RingWriter(_ring(regions / f"worker-{shard}.events", history.ring_events))
+            ring = _ring(regions / f"worker-{shard}.events", history.ring_events)
+            self._ring = RingWriter(ring)
         if data is not None:
             self._journal = JournalWriter(
                 data,
@@ -70,18 +75,20 @@ class Pipeline:
                 fsync_seconds=history.fsync_seconds,
                 retry=retry,
             )
+            if self._ring is not None:
+                self._show_missed(data, ring)
         self.detector = Detector(settings.detect, regions, shard, self.counters)
         if self._journal is not None:
             self.detector.next_sequence = self._journal.next_sequence
 
-    def step(self, frames: FrameBatch, dialect: str = "spec") -> int:
+    def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT) -> int:
         """Take frames through all rooms; returns how many reports were accepted."""
         begin = time.perf_counter_ns()
         decoder = self._decoders.get(dialect)
         if decoder is None:
             from .wire.decode import Decoder
 
-            decoder = self._decoders[dialect] = Decoder(DIALECTS[dialect])
+            decoder = self._decoders[dialect] = Decoder(dialect)
         batch: ReportBatch = decoder.decode(frames)
         decoded = time.perf_counter_ns()
         accepted = self._count(frames, batch)
@@ -105,6 +112,18 @@ class Pipeline:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+    def _show_missed(self, data: Path, ring: Region) -> None:
+        """Put into a continued ring what its writer had journalled, but not shown, when it was killed."""
+        assert self._ring is not None
+        assert self._journal is not None
+        last = self._ring.head - 1
+        if last < 0:
+            return  # made anew: its readers begin with what comes
+        shown = ring["records"][last % self._ring.capacity]["sequence"]
+        if int(shown) + 1 < self._journal.next_sequence:
+            events = read_journals(data)
+            self._ring.write(events[(events["shard"] == self.shard) & (events["sequence"] > shown)])
 
     def _count(self, frames: FrameBatch, batch: ReportBatch) -> int:
         reports = batch.reports

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .history.journal import backoff
 from .metrics import INDEX
 from .pipeline import Pipeline
+from .wire.dialect import DIALECTS, Dialect
 
 if TYPE_CHECKING:
     from .capture.udp import UdpListener
@@ -37,12 +38,12 @@ def run(child: Child) -> None:
         retry=backoff(lambda: pipeline.count("journal_retries_total", 1), child.stop.is_set),
     )
     child.say(warm=True)
-    listeners: list[tuple[UdpListener, str]] = []
+    listeners: list[tuple[UdpListener, Dialect]] = []
     shares = [listen for listen in settings.listen if child.index < listen.workers]
     for listen, handle in zip(shares, child.sockets(), strict=False):
         listener = UdpListener(listen, child.index, listen.workers, handle)
         listener.open()
-        listeners.append((listener, listen.dialect))
+        listeners.append((listener, DIALECTS[listen.dialect]))
         for note in listener.notes() if child.index == 0 else ():
             child.say(message=note)
     child.say(ready=True)
@@ -62,7 +63,7 @@ def run(child: Child) -> None:
 class _Loop:
     """One pass after the other over the listeners."""
 
-    def __init__(self, pipeline: Pipeline, listeners: list[tuple[UdpListener, str]]) -> None:
+    def __init__(self, pipeline: Pipeline, listeners: list[tuple[UdpListener, Dialect]]) -> None:
         self._pipeline = pipeline
         self._listeners = listeners
         self._counted: dict[str, int] = {}

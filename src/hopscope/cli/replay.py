@@ -1,0 +1,128 @@
+"""`hopscope replay`: a capture through the same pipeline as live reports."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import ConfigOption, SetOption, load
+
+if TYPE_CHECKING:
+    from ..capture.pcap import Reader
+    from ..config import Settings
+    from ..pipeline import Pipeline
+    from ..wire.dialect import Dialect
+    from ..wire.records import FrameBatch
+
+
+def replay(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="pcap or pcapng, may be gzipped; - is standard input.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", "-d", metavar="FOLDER", help="Keep the events in this data folder."),
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(min=0, help="Times as fast as it was captured; 0: as fast as possible.")
+    ] = 0,
+    port: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--port", "-p", min=0, max=65535, help="UDP port of reports. Repeatable.", show_default=False
+        ),
+    ] = None,
+    dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")] = "spec",
+    events: Annotated[
+        bool, typer.Option("--events", help="Print every event, a JSON object a line.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary's counters as JSON.")] = False,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Run detection over a capture file and print what was found.
+
+    Time is that of the capture. With --data the events are kept, to be queried; without, nothing is written.
+    Exit status: 0; 1 where the file is damaged or cut and was read up to there; 2 where it cannot be read.
+    """
+    from ..capture.pcap import Reader
+    from ..library import named_dialect
+    from ..metrics import INDEX
+    from ..names import Names
+    from ..summary import summary_lines
+
+    settings = load(config, overrides).settings
+    chosen = named_dialect(dialect, port or None)
+    names = Names.load(settings.names)
+    reader = Reader(file)
+    begin = time.monotonic()
+    with _pipeline(settings, data, names if events else None) as pipeline:
+        _feed(reader, pipeline, chosen, speed)
+        counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
+    seconds = time.monotonic() - begin
+    if as_json:
+        print(json.dumps({key: count for key, count in counters.items() if count}))
+    else:
+        print("\n".join(summary_lines(counters)), file=sys.stderr if events else sys.stdout)
+        print(f"took       {seconds:.2f} s", file=sys.stderr)
+    if reader.damage:
+        print(f"hopscope: {reader.damage}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _pipeline(settings: Settings, data: Path | None, names: object) -> Iterator[Pipeline]:
+    """A pipeline in memory or over a data folder that nobody else holds, whose journals become segments."""
+    from ..data_folder import DataFolder
+    from ..detect.as_json import event_object
+    from ..pipeline import Pipeline
+    from ..wire.records import Records
+
+    def show(block: Records) -> None:
+        sys.stdout.writelines(json.dumps(event_object(row, names)) + "\n" for row in block)  # type: ignore[arg-type]
+
+    seen = None if names is None else show
+    if data is None:
+        yield Pipeline(settings, seen=seen)
+        return
+    from ..history.archive import archive_once
+
+    with DataFolder(data, settings.regions) as folder:
+        folder.write_owner()
+        pipeline = Pipeline(settings, data=folder.path, seen=seen)
+        try:
+            yield pipeline
+        finally:
+            pipeline.close()
+        archive_once(folder.path, settings.history)
+
+
+def _feed(reader: Reader, pipeline: Pipeline, dialect: Dialect, speed: float) -> None:
+    first_ns, begin = 0, time.monotonic()
+    for frames in reader:
+        for part in _paced(frames) if speed else (frames,):
+            last_ns = int(part.frames["time_ns"][-1])
+            if speed:
+                first_ns = first_ns or last_ns
+                time.sleep(max(0.0, begin + (last_ns - first_ns) / 1e9 / speed - time.monotonic()))
+            pipeline.step(part, dialect)
+            pipeline.tick(last_ns)
+
+
+def _paced(frames: FrameBatch) -> Iterator[FrameBatch]:
+    """Parts of a batch that span a twentieth of a second each."""
+    import numpy as np
+
+    from ..wire.records import FrameBatch
+
+    slots = frames.frames["time_ns"] // 50_000_000
+    bounds = np.flatnonzero(np.diff(slots)) + 1
+    for start, end in zip([0, *bounds], [*bounds, len(frames)], strict=True):
+        yield FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + int(start))
