@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from ..fabric.faults import Fault
     from ..fabric.simulation import Simulation, Truth
     from ..fabric.topology import Topology
+    from ..wire.records import FrameBatch
 
+TELL_SECONDS = 0.2
+"""How often `--json` tells what was sent in real time."""
 WINDOW = 0.02
 """Simulated seconds between two writes of a capture."""
 LOOPBACK = (127 << 24) | (1 << 8) | 1
@@ -79,6 +82,7 @@ def simulate(
             "--names", metavar="FILE", help="Write the names of nodes and ports, TOML.", show_default=False
         ),
     ] = None,
+    hold: Annotated[bool, typer.Option("--hold", hidden=True, help="Begin at a line on stdin.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Say what happens on stdout, one object a line.")
     ] = False,
@@ -113,7 +117,7 @@ def simulate(
         assert output is not None
         _write(simulation, output, 10.0 if duration is None else duration, say)
     else:
-        _send(simulation, listener, duration, say)
+        _send(simulation, listener, duration, say, hold)
 
 
 def parse_rate(text: str) -> int:
@@ -175,7 +179,7 @@ class _Teller:
         at = fault.start if begins else fault.end
         self.tell(
             "fault", f"{at:8.3f} s  {fault} {word}", fault=str(fault.kind), begins=begins,
-            node_id=fault.node_id, port=fault.number,
+            node_id=fault.node_id, port=fault.number, start=fault.start,
         )  # fmt: skip
 
     def end(self, truth: Truth, frames: int, seconds: float) -> None:
@@ -216,19 +220,54 @@ def _write(simulation: Simulation, output: Path, seconds: float, say: _Teller) -
     say.end(simulation.truth, frames, simulation.now)
 
 
-def _send(simulation: Simulation, listener: ListenSettings, seconds: float | None, say: _Teller) -> None:
+def _send(
+    simulation: Simulation, listener: ListenSettings, seconds: float | None, say: _Teller, hold: bool
+) -> None:
     from ..capture.udp_sender import UdpSender
     from ..fabric.pace import play
 
     local = listener.host.startswith("127.")
     sender = UdpSender(listener.host, listener.port, trains=False, by_source=local)
     stop = _stopped()
-    simulation.prepare()
+    _rehearse(simulation)
+    if hold:
+        say.tell("ready", "")
+        if not sys.stdin.readline():
+            return
     say.tell("start", f"sending to udp://{listener.host}:{listener.port}, Ctrl-C ends it")
     try:
-        play(simulation, sender.send, seconds, port=listener.port, stop=stop.is_set)
+        play(
+            simulation, _counted(sender.send, simulation, say), seconds, port=listener.port, stop=stop.is_set
+        )
     finally:
         say.end(simulation.truth, sender.sent, simulation.now)
+
+
+def _rehearse(simulation: Simulation) -> None:
+    """Compile everything that sending takes, with datagrams to ourselves."""
+    import socket
+
+    from ..capture.udp_sender import UdpSender
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ourselves:
+        ourselves.bind(("127.0.0.1", 0))
+        UdpSender("127.0.0.1", ourselves.getsockname()[1], trains=False).send(simulation.rehearse())
+
+
+def _counted(
+    send: Callable[[FrameBatch], int], simulation: Simulation, say: _Teller
+) -> Callable[[FrameBatch], object]:
+    """`send`, telling now and then how much was sent."""
+    sent, due = 0, 0.0
+
+    def counting(batch: FrameBatch) -> None:
+        nonlocal sent, due
+        sent += send(batch)
+        if simulation.now >= due:
+            say.tell("sent", "", datagrams=sent, reports=simulation.truth.reports, seconds=simulation.now)
+            due = simulation.now + TELL_SECONDS
+
+    return counting
 
 
 def _stopped() -> Any:

@@ -99,9 +99,10 @@ class Simulation:
         """Reports as frames: payloads of UDP with their source, or complete Ethernet frames for a capture."""
         return encode_reports(reports, link=link, port=port)
 
-    def prepare(self) -> None:
-        """Compile what a step needs, so that the first one does not take seconds of real time."""
-        Simulation(self.topology, replace(self.model, faults=())).step(0.001)
+    def rehearse(self) -> FrameBatch:
+        """Frames of a copy's first moment: everything is compiled then, before real time counts."""
+        copy = Simulation(self.topology, replace(self.model, faults=(), reports_per_second=0))
+        return copy.frames(copy.step(0.001))
 
     def highest_occupancy(self) -> dict[tuple[int, int], int]:
         """Most bytes that each switch's port has queued since the last call, by (node id, port number)."""
