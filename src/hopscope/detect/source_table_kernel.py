@@ -49,8 +49,6 @@ def find_source(sources: Any, hi: Any, lo: Any, node: Any, hw: Any, bits: Any, n
         if s.source_lo == lo and s.source_hi == hi and U64(s.node_id) == node and U64(s.hw_id) == hw:
             if U64(s.bits) == bits:
                 return at
-            spare = at  # another report version now: the numbering begins anew
-            break
         if spare == NONE and s.silent != U32(0):
             spare = at
         at = (at + U64(1)) & mask

@@ -60,7 +60,7 @@ class StateReader:
             rows = shard["sources"]["sources"]
             (copy,) = _rows(rows, np.flatnonzero(rows["bits"] > 1))
             found.append(copy[np.isin(copy["bits"], _SEQUENCE_BITS)])
-        return _newest(found, SOURCE, ("source_hi", "source_lo", "node_id", "hw_id"))
+        return _newest(found, SOURCE, ("source_hi", "source_lo", "node_id", "hw_id", "bits"))
 
     def hops_of(self, flow: np.void) -> Records:
         """HOP_STATE [hops] of a row of `flows`, in path order; empty for a flow that has left.

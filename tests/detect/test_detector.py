@@ -1,0 +1,195 @@
+"""Detection: the kernels do what the plain-Python twin does, on anything; and each rule by an example."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.detect.detector import Detector
+from hopscope.metrics import INDEX
+from hopscope.wire.records import Have
+
+pytestmark = pytest.mark.kernel
+
+SMALL: dict[str, Any] = {"ports": 1024, "sources": 64, "flow_rows": 2, "hop_pool": 1}
+LIMITS = ThresholdSettings(
+    flow_latency=MetricLimits(change=20, raise_above=60, clear_below=30),
+    hop_latency=MetricLimits(change=5, raise_above=25),
+    queue_occupancy=MetricLimits(change=3, raise_above=8, clear_below=4),
+    queue_congestion=MetricLimits(change=0),
+    link_utilization=MetricLimits(),
+    buffer_occupancy=MetricLimits(change=2, raise_above=9, clear_below=9),
+)
+MEASURED = (
+    Have.NODE_ID
+    | Have.PORTS
+    | Have.HOP_LATENCY
+    | Have.QUEUE_OCCUPANCY
+    | Have.TX_UTILIZATION
+    | Have.BUFFER_OCCUPANCY
+    | Have.QUEUE_CONGESTION
+    | Have.L2_PORTS
+)
+BITS = [bit for bit in Have if bit & MEASURED]
+
+
+def any_hop(make: Any, chance: Random, damaged: bool) -> Any:
+    have, null = int(MEASURED), 0
+    if damaged:
+        have &= ~sum(bit for bit in BITS if chance.random() < 0.12)
+        null = sum(bit for bit in BITS if chance.random() < 0.08)
+    small = chance.randrange
+    return make.Hop(
+        node=small(1, 5),
+        latency=small(31),
+        queue=small(2),
+        occupancy=small(13),
+        congestion_queue=small(2),
+        congestion=small(13),
+        utilization=small(13),
+        buffer=small(2),
+        buffer_occupancy=small(13),
+        port=small(1, 3),
+        l2_port=small(1, 3),
+        have=have,
+        null=null,
+    )
+
+
+def any_reports(make: Any, seed: int, count: int, flows: int, longest: int) -> list[Any]:
+    """Reports of a few flows that mostly repeat their paths, with everything odd now and then."""
+    chance = Random(seed)
+    paths: dict[int, list[int]] = {}
+    found = []
+    time = 0
+    begin = chance.choice([0, (1 << 22) - 30, (1 << 32) - 30])
+    for i in range(count):
+        time += chance.randrange(1, 10)
+        sequence = begin + i + (chance.randrange(-20, 20) if chance.random() < 0.3 else 0)
+        odd = chance.random() < 0.25
+        flow = chance.randrange(flows)
+        if flow not in paths or chance.random() < 0.2:
+            paths[flow] = [
+                chance.randrange(1, 5 if odd else 30) for _ in range(chance.randrange(longest + 1))
+            ]
+        hops = [any_hop(make, chance, odd and chance.random() < 0.5) for _ in paths[flow]]
+        for hop, node in zip(hops, paths[flow], strict=True):
+            hop.node = node
+        if odd and chance.random() < 0.5:
+            del hops[chance.randrange(len(hops) + 1) :]
+        found.append(
+            make.Report(
+                hops=hops,
+                flow=None if odd and chance.random() < 0.2 else flow,
+                time=time,
+                sequence=sequence % (1 << 32),
+                version=chance.choice([20, 20, 10]),
+                node=None if odd and chance.random() < 0.3 else chance.randrange(1, 3),
+                flags=chance.randrange(16) if odd else 4,
+                int_flags=chance.randrange(4) if odd else 0,
+                int_version=0 if odd and chance.random() < 0.2 else 20,
+                own=any_hop(make, chance, odd) if chance.random() < 0.3 else None,
+                drop_reason=chance.randrange(256),
+                queue_id=chance.choice([None, 0, 3]),
+                reason=int(odd and chance.random() < 0.2),
+                place=chance.randrange(13) if odd else 0,
+                index=int(odd and chance.random() < 0.2),
+            )
+        )
+    return found
+
+
+def compare(make: Any, reference: Any, config: DetectSettings, stream: list[Any], parts: int) -> None:
+    detector, twin = Detector(config), reference.Reference(config, make.Event)
+    for at in range(0, len(stream), parts):
+        batch = make.batch(stream[at : at + parts])
+        for found, expected in zip_longest(make.events_of(detector.update(batch)), twin.update(batch)):
+            assert found == expected
+    counted = {
+        "values_total": twin.values,
+        "flow_evictions_total": twin.evictions,
+        "nameless_hops_total": twin.nameless,
+        "lost_reports_total": twin.lost,
+        "duplicate_reports_total": twin.duplicate,
+        "reordered_reports_total": twin.reordered,
+    }
+    assert {key: int(detector.counters[INDEX[key]]) for key in counted} == counted
+
+
+quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+seeds = given(seed=st.integers(0, 1 << 32), count=st.integers(1, 120), parts=st.integers(1, 121))
+
+
+@quick
+@seeds
+@pytest.mark.parametrize("queue_key", ["switch-queue", "switch-port-queue"])
+def test_kernel_equals_twin(
+    make: Any, reference: Any, seed: int, count: int, parts: int, queue_key: Any
+) -> None:
+    """Any reports of a few flows: same events in the same order, same counters, whatever the batches."""
+    config = DetectSettings(thresholds=LIMITS, queue_key=queue_key, **SMALL)
+    compare(make, reference, config, any_reports(make, seed, count, 4, 5), parts)
+
+
+@quick
+@seeds
+def test_kernel_equals_twin_long_paths(make: Any, reference: Any, seed: int, count: int, parts: int) -> None:
+    """Paths of more than 8 hops, with one block in the pool: what it has no room for is cut alike."""
+    config = DetectSettings(thresholds=LIMITS, **SMALL)
+    compare(make, reference, config, any_reports(make, seed, count, 4, 20), parts)
+
+
+@quick
+@seeds
+def test_kernel_equals_twin_with_evictions(
+    make: Any, reference: Any, seed: int, count: int, parts: int
+) -> None:
+    """More flows than there is room for, of any shape."""
+    config = DetectSettings(thresholds=LIMITS, **SMALL)
+    compare(make, reference, config, any_reports(make, seed, count, 60, 10), parts)
+
+
+@quick
+@seeds
+def test_kernel_equals_twin_without_detection(
+    make: Any, reference: Any, seed: int, count: int, parts: int
+) -> None:
+    """With detection off every value of every report is an event."""
+    config = DetectSettings(thresholds=LIMITS, enabled=False, **SMALL)
+    compare(make, reference, config, any_reports(make, seed, count, 4, 10), parts)
+
+
+@quick
+@given(st.lists(st.integers(0, 60), min_size=20, max_size=200), st.integers(1, 50))
+def test_evictions_are_least_recently_used(make: Any, reference: Any, flows: list[int], parts: int) -> None:
+    """Many flows in two rows of 12: the same ones are evicted, in the same order, with the same record."""
+    config = DetectSettings(thresholds=LIMITS, **SMALL)
+    stream = [make.Report(make.path(1, 2, latency=flow), flow, i, i) for i, flow in enumerate(flows)]
+    compare(make, reference, config, stream, parts)
+
+
+@quick
+@given(st.lists(st.integers(0, 3000), min_size=1, max_size=100), st.integers(0, 500))
+def test_stored_series_stays_within_t(make: Any, values: list[int], limit: int) -> None:
+    """The last stored value is never further than T from the truth, for every measurement."""
+    names = ("hop_latency", "flow_latency", "queue_occupancy", "link_utilization", "buffer_occupancy")
+    config = DetectSettings(
+        thresholds=ThresholdSettings(**{name: MetricLimits(change=limit) for name in names}), **SMALL
+    )
+    detector = Detector(config)
+    stored: dict[str, int] = {}
+    for i, value in enumerate(values):
+        one = make.Hop(3, value, occupancy=value, utilization=value, buffer_occupancy=value)
+        for event in make.run(detector, [make.Report([one], time=i, sequence=i)]):
+            if event.metric != "flow_path":
+                stored[event.metric] = event.value
+        assert set(stored) == set(names)
+        assert all(abs(value - kept) <= limit for kept in stored.values())
