@@ -24,7 +24,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "capture": {"wire"},
     "detect": {"wire", "memory"},
     "history": {"wire.records", "detect.records", "memory", "names"},
-    "export": {"detect.as_json", "detect.records", "log", "memory", "names", "history.files", "history.journal_file", "wire.records"},
+    "export": {
+        "detect.as_json",
+        "detect.records",
+        "log",
+        "memory",
+        "names",
+        "history.files",
+        "history.journal_file",
+        "wire.records",
+    },
     "fabric": {"wire", "capture"},
 }
 """Room to what else it may import: rooms, or single modules of them. `serve` and `cli` may import all."""
