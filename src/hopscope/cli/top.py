@@ -1,0 +1,61 @@
+"""`hopscope top`: a live view in the terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from .filters import FlowOption, NodeOption, PrefixOption
+from .options import ConfigOption, DataOption, NamesOption, load
+
+
+def top(
+    data: DataOption = None,
+    flow: FlowOption = None,
+    prefix: PrefixOption = None,
+    node: NodeOption = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", "-k", help="Only events of this kind. Repeatable.", show_default=False),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two frames.")
+    ] = 1.0,
+    rows: Annotated[int | None, typer.Option(min=1, help="Rows of each table.", show_default=False)] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and end; needs no terminal.")] = False,
+    names: NamesOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Watch a collector: rates, losses, slowest flows, fullest queues, recent events. Ctrl-C ends it.
+
+    It reads the shared memory of the collector that owns the data folder, and cannot slow it down.
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    from ..detect.records import Kind
+    from ..names import Names
+    from .top_view import TopFilter, TopView
+
+    settings = load(config, None, [("--data", "data", data), ("--names", "names", names)]).settings
+    known = Names.load(settings.names)
+    labels = {code.label: int(code) for code in Kind}
+    for word in kind or ():
+        if word not in labels:
+            raise typer.BadParameter(f"{word!r} is none of {', '.join(labels)}.", param_hint="'--kind'")
+    wanted = TopFilter.parse(flow, prefix or (), node or (), [labels[word] for word in kind or ()], known)
+    view = TopView(settings.data, known, wanted)
+    console = Console()
+    if once or not sys.stdout.isatty():
+        view.draw(0)
+        time.sleep(min(interval, 1.0))  # rates need two readings
+        console.print(view.draw(rows or 10))
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            # a head, the counters and four headings take twenty lines
+            live.update(view.draw(rows or max(3, (console.height - 20) // 3)), refresh=True)
+            time.sleep(interval)
