@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from .filters import FlowOption, NodeOption, PrefixOption, ReportFilter
+from .filters import FilterError, FlowOption, NodeOption, PrefixOption, ReportFilter
 from .options import NamesOption
-from .output import Format, FormatOption, Printer
+from .output import Format, FormatOption, Printer, until_reader_leaves
 from .report_rows import COLUMNS, rows
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ def decode(
 ) -> None:
     """Print the telemetry reports in a capture file, one object a report; a summary goes to stderr.
 
-    Packets that are no reports print nothing; a damaged report prints why. Exit status: 0; 1 where the file
-    is damaged or cut and was read up to there; 2 where it cannot be read.
+    Packets that are no reports print nothing; a damaged report prints why.
+    Exit status: 1 where the file is damaged or cut, and was read up to there;
+    2 where it cannot be read.
     """
     from ..capture.pcap import Reader
     from ..names import Names
@@ -77,7 +78,7 @@ def decode(
     printer = Printer(form, COLUMNS[form])
     summary = Summary()
     left = limit
-    with Progress(reader, file) as progress:
+    with until_reader_leaves(), Progress(reader, file) as progress:
         for frames, reports in _decoded(reader, chosen):
             summary.add(frames, reports)
             wanted = kept.select(reports)
@@ -100,7 +101,7 @@ def _dialect(name: str, ports: list[int] | None) -> Dialect:
     from ..wire.dialect import DIALECTS
 
     if name not in DIALECTS:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(DIALECTS)}.", param_hint="'--dialect'")
+        raise FilterError(f"--dialect {name}: expected {', '.join(DIALECTS)}")
     return replace(DIALECTS[name], ports=tuple(ports)) if ports else DIALECTS[name]
 
 

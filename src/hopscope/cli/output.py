@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
 import typer
 
 Row = Mapping[str, Any]
+_encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 MEASURED = 64
 """Rows of which a table takes the widths of its columns."""
 
@@ -31,6 +34,17 @@ FormatOption = Annotated[
     Format,
     typer.Option("--format", "-f", help="JSON (an object a line), a table, or CSV.", case_sensitive=False),
 ]
+
+
+@contextmanager
+def until_reader_leaves() -> Iterator[None]:
+    """End the command in silence, with status 0, where nobody reads standard output any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Typer would end with 1; and the interpreter's flush of what is buffered must not fail again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
 
 
 class Printer:
@@ -51,22 +65,19 @@ class Printer:
         """Print rows; how many. Raises BrokenPipeError where nobody reads on."""
         count = 0
         for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the result
-            self._one(row)
-        return count
-
-    def _one(self, row: Row) -> None:
-        if self._form is Format.JSON:
-            self._stream.write(json.dumps(row, ensure_ascii=False) + "\n")
-        elif self._form is Format.CSV:
-            self._csv.writerow([cell(row.get(column)) for column in self._columns])
-        else:
+            if self._form is Format.JSON:
+                self._stream.write(_encode(row) + "\n")
+                continue
             cells = [cell(row.get(column)) for column in self._columns]
-            if self._waiting is None:
+            if self._form is Format.CSV:
+                self._csv.writerow(cells)
+            elif self._waiting is None:
                 self._stream.write(self._line(cells))
             else:
                 self._waiting.append(cells)
                 if len(self._waiting) >= MEASURED:
                     self.flush()
+        return count
 
     def flush(self) -> None:
         """Print what waits for the table's widths, and hand all to the reader."""
@@ -102,7 +113,7 @@ def cell(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict | list | tuple):
-        return json.dumps(value, ensure_ascii=False)
+        return _encode(value)
     return str(value)
 
 

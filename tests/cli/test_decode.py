@@ -1,0 +1,312 @@
+"""`hopscope decode`: what it prints, where, and how it ends."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.capture.pcap import Writer, read
+from hopscope.cli import decode as command
+from hopscope.cli.output import Format
+from hopscope.wire.records import FRAME, FrameBatch, Link
+
+HEAVY = (
+    "numba",
+    "llvmlite",
+    "rich",
+    "fastapi",
+    "uvicorn",
+    "nicegui",
+    "duckdb",
+    "prometheus_client",
+    "pandas",
+)
+IMPORT = "import sys; from hopscope.cli import main"
+RUN = f"{IMPORT}; main()"
+
+
+def run(*words: str, stdin: bytes | None = None, code: str = RUN) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-c", code, *words], input=stdin, capture_output=True, timeout=120)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def objects(*words: str, stdin: bytes | None = None) -> list[dict[str, Any]]:
+    done = run("decode", *words, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def report(node: int = 7, sequence: int = 42, path: tuple[int, ...] = (5, 4), sport: int = 4000) -> bytes:
+    """UDP payload of a Report 2.0 on an IPv4/UDP packet with INT-MD 2: ids and latencies, newest first."""
+    stack = b"".join(hop.to_bytes(4, "big") + (hop * 100).to_bytes(4, "big") for hop in path)
+    words = (12 + len(stack)) // 4
+    shim = bytes([0x10, words, 0, 0])
+    header = b"\x20\x00\x02\x05\xa0\x00" + bytes(6)
+    udp_length = 8 + len(shim) + len(header) + len(stack)
+    udp = sport.to_bytes(2, "big") + (53).to_bytes(2, "big") + udp_length.to_bytes(2, "big") + bytes(2)
+    ip = b"\x45\x5c" + (20 + udp_length).to_bytes(2, "big") + bytes(4) + b"\x40\x11\0\0"
+    ip += bytes([198, 51, 100, 1]) + bytes([203, 0, 113, 9])
+    inner = ip + udp + shim + header + stack
+    group = (2 << 28 | 1 << 22 | sequence).to_bytes(4, "big") + node.to_bytes(4, "big")
+    return group + bytes([0x14, len(inner) // 4 + 2, 0, 0x20]) + bytes(8) + inner
+
+
+def capture(path: Path, payloads: list[bytes], port: int = 32766) -> Path:
+    frames = np.zeros(len(payloads), FRAME)
+    frames["length"] = frames["wire_length"] = [len(one) for one in payloads]
+    frames["offset"] = np.cumsum(frames["length"]) - frames["length"]
+    frames["time_ns"] = 1_700_000_000_000_000_000
+    frames["link"], frames["port"], frames["source_lo"] = Link.UDP_PAYLOAD, port, 0xFFFF_C000_0201
+    with Writer(path) as writer:
+        writer.write(FrameBatch(np.frombuffer(b"".join(payloads), np.uint8), frames))
+    return path
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Three reports, one of them cut short, by nodes 7, 8 and 9."""
+    whole = [report(), report(8, 43, (6,), 4001), report(9, 44)]
+    return capture(tmp_path / "small.pcap", [whole[0], whole[1], whole[2][:50]])
+
+
+def test_json_is_as_documented(small: Path) -> None:
+    """Every key of a report, in path order, and of a damaged one; the summary goes to stderr."""
+    first, second, damaged = objects(str(small))
+    assert first == {
+        "packet": 0,
+        "index": 0,
+        "time_ns": 1_700_000_000_000_000_000,
+        "source": "192.0.2.1",
+        "report": {
+            "version": "2.0",
+            "kind": "int",
+            "node_id": 7,
+            "hw_id": 1,
+            "sequence": 42,
+            "dropped": False,
+            "congested": False,
+            "tracked": True,
+            "intermediate": False,
+            "metadata": {},
+        },
+        "flow": {"src": "198.51.100.1", "dst": "203.0.113.9", "proto": 17, "sport": 4000, "dport": 53},
+        "int": {
+            "version": "2",
+            "mode": "md",
+            "instructions": "0xa000",
+            "hop_words": 2,
+            "remaining_hops": 5,
+            "hops_exceeded": False,
+            "mtu_exceeded": False,
+        },
+        "hops": [{"node_id": 4, "hop_latency": 400}, {"node_id": 5, "hop_latency": 500}],
+    }
+    assert second["hops"] == [{"node_id": 6, "hop_latency": 600}]
+    assert (damaged["packet"], damaged["index"]) == (2, 0)
+    assert set(damaged["error"]) == {"reason", "at", "detail"}
+    assert damaged["error"]["reason"] == "truncated"
+    summary = run("decode", str(small)).stderr
+    assert summary == "3 packets: 2 reports, 1 refused (1 truncated), 0 other\n"
+
+
+def test_a_cold_start_imports_nothing_heavy(small: Path) -> None:
+    """A small capture is decoded without Numba, web framework, database or table library."""
+    code = f"{IMPORT}\ntry:\n main()\nfinally:\n print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    done = run("decode", str(small), code=code)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+def test_ports(tmp_path: Path) -> None:
+    """Reports are looked for on --port, or on every port that is known; elsewhere nothing is printed."""
+    elsewhere = capture(tmp_path / "elsewhere.pcap", [report()], port=7777)
+    done = run("decode", str(elsewhere))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "1 packets: 0 reports, 0 refused, 1 other\n"
+    assert len(objects(str(elsewhere), "--port", "1", "--port", "7777")) == 1
+    assert len(objects(str(capture(tmp_path / "known.pcap", [report()], port=54321)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "packets"),
+    [
+        (["--flow", "198.51.100.1"], [0, 1]),
+        (["--flow", "198.51.100.1,203.0.113.9,udp,4001,53"], [1]),
+        (["--flow", "sport=4000"], [0]),
+        (["--flow", ",,tcp"], []),
+        (["--prefix", "203.0.113.0/24"], [0, 1]),
+        (["--prefix", "10.0.0.0/8"], []),
+        (["--node", "6"], [1]),
+        (["--node", "7", "--node", "8"], [0, 1]),
+        (["--node", "5"], [0]),
+        (["--kind", "int"], [0, 1]),
+        (["--kind", "error"], [2]),
+        (["--kind", "drop", "--kind", "error"], [2]),
+        (["-n", "1"], [0]),
+        (["-n", "2", "--kind", "int,error"], [0, 1]),
+    ],
+)
+def test_filters(small: Path, words: list[str], packets: list[int]) -> None:
+    """Flow, prefix, node, kind and limit choose reports, and several of them together."""
+    assert [found["packet"] for found in objects(str(small), *words)] == packets
+
+
+def test_names(small: Path, tmp_path: Path) -> None:
+    """Nodes are found and shown by the names that a file gives them."""
+    names = tmp_path / "names.csv"
+    names.write_text("node_id,port,name\n6,,leaf-6\n8,,spine-8\n")
+    done = run("decode", str(small), "--names", str(names), "--node", "leaf-6", "--format", "table")
+    assert "leaf-6" in done.stdout
+    assert "spine-8" in done.stdout
+
+
+def test_csv_and_table(small: Path) -> None:
+    """CSV has one column a key, hops joined by blanks; a table has a header and one line a report."""
+    rows = list(csv.DictReader(io.StringIO(run("decode", str(small), "-f", "csv").stdout)))
+    assert rows[0]["flow.src"] == "198.51.100.1"
+    assert rows[0]["hops.node_id"] == "4 5"
+    assert rows[0]["report.tracked"] == "true"
+    assert rows[0]["hops.queue_id"] == ""
+    assert rows[2]["error.reason"] == "truncated"
+    header, first, _, damaged = run("decode", str(small), "-f", "table").stdout.splitlines()
+    assert header.split()[:3] == ["packet", "time", "source"]
+    assert "198.51.100.1:4000 → 203.0.113.9:53 udp" in first
+    assert "4 → 5" in first
+    assert "truncated at" in damaged
+
+
+def test_standard_input_and_gzip(small: Path) -> None:
+    """`-` reads standard input, and gzip is understood in both places."""
+    raw = small.read_bytes()
+    expected = objects(str(small))
+    assert objects("-", stdin=raw) == expected
+    assert objects("-", stdin=gzip.compress(raw)) == expected
+    small.write_bytes(gzip.compress(raw))
+    assert objects(str(small)) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "cannot be read (No such file or directory)"),
+        (b"", "is empty"),
+        (b"hello, this is no capture at all", "is neither pcap nor pcapng"),
+        (b"\xd4\xc3\xb2\xa1", "is neither pcap nor pcapng"),
+    ],
+)
+def test_unreadable_files(tmp_path: Path, content: bytes | None, line: str) -> None:
+    """Exit status 2 and one line on stderr, nothing on stdout."""
+    path = tmp_path / "a.pcap"
+    if content is not None:
+        path.write_bytes(content)
+    done = run("decode", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"hopscope: {path}: {line}\n"
+
+
+def test_a_cut_file_is_read_to_the_cut(small: Path) -> None:
+    """Whole reports are printed, the damage is told in one line, and the exit status is 1."""
+    small.write_bytes(small.read_bytes()[:-10])
+    done = run("decode", str(small))
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 2
+    assert done.stderr.splitlines()[0].startswith("2 packets: 2 reports")
+    assert done.stderr.splitlines()[1].startswith(f"hopscope: {small}: is cut in the middle of a record")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--flow", "x"],
+        ["--prefix", "10.0.0"],
+        ["--node", "leaf"],
+        ["--kind", "x"],
+        ["--dialect", "x"],
+        ["--flow", "1.1.1.1,,,,99999"],
+    ],
+)
+def test_mistakes_are_one_line(small: Path, words: list[str]) -> None:
+    """A flag that cannot be read ends with status 2 and one line that names it."""
+    done = run("decode", str(small), *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"hopscope: {words[0]} ")
+
+
+def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
+    """A reader that goes away ends the program without a word."""
+    path = capture(tmp_path / "many.pcap", [report()] * 2000)
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN, "decode", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+@pytest.mark.kernel
+def test_large_inputs_are_decoded_by_the_compiled_decoder(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Behind the first frames the compiled decoder goes on, and what is printed stays the same."""
+    raw = small.read_bytes()
+    path = tmp_path / "repeated.pcap"
+    path.write_bytes(raw[:24] + raw[24:] * 40)
+    command.decode(str(path), form=Format.JSON)
+    scalar = capsys.readouterr()
+    monkeypatch.setattr(command, "FIRST_BATCH", 10)
+    monkeypatch.setattr(command, "SCALAR_FRAMES", 25)
+    command.decode(str(path), form=Format.JSON)
+    assert capsys.readouterr() == scalar
+    assert len(scalar.out.splitlines()) == 120
+
+
+def test_progress_on_a_terminal(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file shows how far it is, on stderr and only where that is a terminal; the line is removed."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as terminal, os.fdopen(ours, "rb", buffering=0) as seen:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        monkeypatch.setattr(sys, "stdout", io.StringIO())
+        monkeypatch.setattr(command, "_LARGE_BYTES", 1)
+        monkeypatch.setattr(command, "_PROGRESS_SECONDS", 0.0)
+        command.decode(str(small), form=Format.JSON)
+        text = seen.read(4096).decode()
+    assert "100 % · 3 packets" in text
+    assert "\r\x1b[K" in text
+
+
+def test_every_shared_capture_prints_or_refuses(shared: Path) -> None:
+    """No capture of others makes it fail, and background traffic prints nothing."""
+    for path in sorted(shared.rglob("*.pcap*")):
+        done = run("decode", str(path))
+        assert done.returncode == 0, path
+        packets = sum(len(batch) for batch in read(path))
+        assert done.stderr.startswith(f"{packets} packets: ")
+        if path.parent.name == "traffic":
+            assert done.stdout == ""
+
+
+def test_the_shared_reports(shared: Path) -> None:
+    """The values that the captures' README names."""
+    (onos,) = objects(str(shared / "report_0_5/src__test__resources__int_report.pcap"))
+    assert onos["source"] == "10.0.3.5"
+    assert onos["report"]["hw_id"] == 1
+    assert onos["flow"] == {"src": "10.0.1.1", "dst": "10.0.2.3", "proto": 6, "sport": 63804, "dport": 1234}
+    assert [hop["node_id"] for hop in onos["hops"]] == [1, 3, 2]
+    bmv2 = objects(str(shared / "report_2_0/bmv2_19_reports.pcapng"))
+    assert len(bmv2) == 19
+    for found in bmv2:
+        assert all(hop["hop_latency"] == hop["egress_time"] - hop["ingress_time"] for hop in found["hops"])

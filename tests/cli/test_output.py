@@ -1,0 +1,76 @@
+"""Printing of rows: the same for every command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hopscope.cli.output import MEASURED, Format, Printer, cell, utc
+
+ROWS = [{"name": "a", "count": 5, "rest": None}, {"name": "bcd", "count": 12345, "more": True}]
+
+
+def printed(
+    form: Format, rows: list[dict[str, object]], columns: tuple[str, ...] = ("name", "count", "rest")
+) -> str:
+    stream = io.StringIO()
+    printer = Printer(form, columns, stream)
+    assert printer.put(rows) == len(rows)
+    printer.flush()
+    return stream.getvalue()
+
+
+def test_json_prints_each_row_as_it_is() -> None:
+    """One object a line, with the row's own keys."""
+    assert [json.loads(line) for line in printed(Format.JSON, ROWS).splitlines()] == ROWS
+
+
+def test_csv_has_a_header_and_the_columns() -> None:
+    """Absent and null are empty; other keys are left out."""
+    assert printed(Format.CSV, ROWS) == "name,count,rest\na,5,\nbcd,12345,\n"
+    assert printed(Format.CSV, []) == "name,count,rest\n"
+
+
+def test_table_is_aligned() -> None:
+    """Numbers to the right, texts to the left, no blanks at the end; nothing without rows."""
+    assert printed(Format.TABLE, ROWS) == "name  count  rest\na         5\nbcd   12345\n"
+    assert printed(Format.TABLE, []) == ""
+
+
+def test_table_goes_on_with_the_widths_of_its_beginning() -> None:
+    """Many rows are printed as they come."""
+    lines = printed(Format.TABLE, [{"name": str(i)} for i in range(3 * MEASURED)], ("name",)).splitlines()
+    assert len(lines) == 3 * MEASURED + 1
+    assert lines[-1].strip() == str(3 * MEASURED - 1)
+
+
+@given(st.lists(st.text(max_size=9), min_size=2, max_size=2))
+def test_csv_quotes_what_must_be(texts: list[str]) -> None:
+    """Any text comes back out of CSV."""
+    if any("\r" in text or "\0" in text for text in texts):
+        return
+    text = printed(Format.CSV, [{"name": texts[0], "count": texts[1]}], ("name", "count"))
+    assert list(csv.reader(io.StringIO(text, newline="")))[1] == texts
+
+
+def test_cells() -> None:
+    """How single values are written."""
+    assert [cell(value) for value in (None, True, 1.5, "x", [1, {"a": None}])] == [
+        "",
+        "true",
+        "1.5",
+        "x",
+        '[1, {"a": null}]',
+    ]
+
+
+def test_times() -> None:
+    """RFC 3339 to the ns, also before 1970, and a number where no calendar reaches."""
+    assert utc(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456789Z"
+    assert utc(-1) == "1969-12-31T23:59:59.999999999Z"
+    assert utc(2**63) == "2262-04-11T23:47:16.854775808Z"
+    assert utc(2**90) == str(2**90)
