@@ -402,7 +402,7 @@ def part_2_0(
     return finish(buf, origin, at, stop, type_, own, U64(OWN_2_0), row, table, plans, hops, first)
 
 
-@kernel
+@inlined
 def group_2_0(
     buf: Any,
     origin: Any,
@@ -471,7 +471,7 @@ def next_in_group(reports: Any, words: Any, group: Any, index: Any) -> None:
     row.index = index - group
 
 
-@kernel
+@inlined
 def payload(
     buf: Any,
     origin: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, be16, be32, inlined
+from ..jit import U64, be16, inlined, kernel
 from . import layout
 from .metadata_kernel import INT_0_5, INT_1_0, INT_2_0, WORDS, plan, read_hop
 from .packet_kernel import NONE, code, get, lacks, word
@@ -121,7 +121,8 @@ def read_int(
         return BAD_HOP_SIZE, at, NONE
     set_header(buf, at, nibble, mode, instructions, hop_words, ds_instruction, row)
     stack = at + size
-    count, rest = divide(length - overhead, hop_words)
+    count = U64((length - overhead) // hop_words)
+    rest = length - overhead - count * hop_words
     if nibble == NONE and (rest != NONE or count != get(buf, at, TOTAL_0)):
         return BAD_STACK, stack, NONE
     if rest != NONE and ds_instruction == NONE:
@@ -135,25 +136,18 @@ def read_int(
     problem, where = restore(buf, shim, behind, end, limit, nibble, protocol, row)
     if problem:
         return problem, where, NONE
-    hop_size = hop_words << U64(2)
-    for i in range(count):
-        read_hop(
-            buf,
-            stack + U64(i) * hop_size,
-            hop_size,
-            plans,
-            base,
-            nibble == U64(2),
-            hops[first + count - U64(1) - U64(i)],
-        )
+    read_stack(buf, stack, hop_words << U64(2), count, plans, base, nibble == U64(2), hops, first)
     return NONE, at, count
 
 
-@inlined
-def divide(words: Any, hop_words: Any) -> Any:
-    """(quotient, rest) of numbers below 256: one float division, where an integer one takes 10 ns."""
-    count = U64(words // hop_words)
-    return count, words - count * hop_words
+@kernel
+def read_stack(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, hops: Any, first: Any
+) -> None:
+    """Read a stack of `count` hops, newest first, into `hops` from row `first` on, newest last."""
+    last = first + count - U64(1)
+    for i in range(count):
+        read_hop(buf, at + U64(i) * size, size, plans, base, wide, hops[last - U64(i)])
 
 
 @inlined
@@ -222,4 +216,3 @@ def restore(
 
 
 assert (INT_0_5, INT_1_0, INT_2_0) == (0, 1, 2)  # the version's nibble is the plan's kind
-_ = be32
