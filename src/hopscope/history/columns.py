@@ -20,7 +20,6 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from ..detect.as_json import address
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
 from ..wire.records import Records
 
@@ -81,16 +81,19 @@ def quoted(path: Path | str) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records) -> str:
-    """Make EVENT records a table source called `name`; returns the SELECT that gives COLUMNS from it."""
+def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, long: bool = True) -> str:
+    """Make EVENT records a table source called `name`; returns the SELECT that gives COLUMNS from it.
+
+    Without `long` the text of IPv6 addresses is NULL, which spares finding out which there are.
+    """
     connection.register(name, _raw(events))
     joins = ""
     text = {}
     for side in ("src", "dst"):
         text[side] = _ipv4_sql(side)
-        long = _ipv6_names(events, side)
-        if long is not None:
-            connection.register(f"{name}_{side}", long)
+        known = _ipv6_names(events, side) if long else None
+        if known is not None:
+            connection.register(f"{name}_{side}", known)
             joins += (
                 f" LEFT JOIN {name}_{side} {side}6 ON {side}6.hi = r.{side}_hi AND {side}6.lo = r.{side}_lo"
             )
@@ -142,6 +145,10 @@ def _ipv6_names(events: Records, side: str) -> dict[str, npt.NDArray[Any]] | Non
     long = (hi != 0) | ((lo >> np.uint64(32) != 0xFFFF) & (lo != 0))
     if not long.any():
         return None
-    pairs = np.unique(np.stack([hi[long], lo[long]]), axis=1)
-    names = [str(IPv6Address(int(high) << 64 | int(low))) for high, low in pairs.T.tolist()]
-    return {"hi": pairs[0].copy(), "lo": pairs[1].copy(), "name": np.array(names, dtype=object)}
+    hi, lo = hi[long], lo[long]
+    by = np.lexsort((lo, hi))
+    hi, lo = hi[by], lo[by]
+    first = np.append(True, (hi[1:] != hi[:-1]) | (lo[1:] != lo[:-1]))
+    hi, lo = hi[first], lo[first]
+    names = [address(*pair) for pair in zip(hi.tolist(), lo.tolist(), strict=True)]
+    return {"hi": hi, "lo": lo, "name": np.array(names, dtype=object)}

@@ -177,7 +177,7 @@ class JournalWriter:
         self.next_sequence += whole // EVENT_BYTES
         self._syncer.dirty = True
         if not whole:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            raise OSError(errno.ENOSPC, "no room for one more record")
         return whole
 
 

@@ -11,10 +11,11 @@ from typing import Any, Literal, Unpack
 import duckdb
 import numpy as np
 
+from ..detect.as_json import address
 from ..detect.records import PATH_PART
 from ..names import Names
 from . import sandbox
-from .columns import NAMES, connect
+from .columns import COLUMNS, NAMES, connect
 from .files import HistoryError
 from .filters import Filters, Flow, where
 from .segments import first_line
@@ -84,11 +85,13 @@ class History:
         )
 
         def ask(source: str, cursor: duckdb.DuckDBPyConnection) -> Table:
-            if limit is None:
-                return fetch(cursor, f"SELECT {NAMES} FROM ({source}) WHERE {condition} ORDER BY {by}", None)
-            return fetch(cursor, _page_sql(source, condition, by, limit), limit)
+            select = f"SELECT {NAMES} FROM ({source}) WHERE {condition} ORDER BY {by}"
+            if limit is not None:
+                select = _page_sql(source, condition, by, limit)
+            return fetch(cursor, select, limit, COLUMNS)
 
-        table = self._ask(ask)
+        table = self._ask(ask, long=False)
+        _complete(table)
         if table.truncated and len(table):
             time_ns = int(table["time"][-1].astype(np.int64))
             table.after = f"{time_ns}-{int(table['shard'][-1])}-{int(table['sequence'][-1])}"
@@ -166,13 +169,13 @@ class History:
             )
         )
 
-    def _ask(self, ask: Callable[[str, duckdb.DuckDBPyConnection], Table]) -> Table:
-        """Ask until no segment disappeared meanwhile, leaving out damaged ones."""
+    def _ask(self, ask: Callable[[str, duckdb.DuckDBPyConnection], Table], long: bool = True) -> Table:
+        """Ask until no segment disappeared meanwhile, leaving out damaged ones; `long` as in `register`."""
         for attempt in range(_TRIES):
             snapshot = self._source.snapshot()
             with self._connection.cursor() as cursor:
                 try:
-                    return ask(snapshot.select(cursor), cursor)
+                    return ask(snapshot.select(cursor, long), cursor)
                 except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
                     raise HistoryError(f"the query needs too much memory: {first_line(error)}") from error
                 except duckdb.Error as error:
@@ -196,6 +199,16 @@ class History:
         table.columns["port_name"] = _texts(port)
 
 
+def _complete(table: Table) -> None:
+    """Write the addresses that SQL left out: IPv6 in journals."""
+    for side in ("src", "dst"):
+        hi, lo = table[f"{side}_hi"], table[f"{side}_lo"]
+        texts = table[side].tolist()
+        for i in np.flatnonzero(np.ma.getmaskarray(table[side]) & ((hi | lo) != 0)).tolist():
+            texts[i] = address(int(hi[i]), int(lo[i]))
+        table.columns[side] = _texts(texts)
+
+
 def _texts(values: list[str | None]) -> Any:
     column = np.empty(len(values), dtype=object)
     column[:] = values
@@ -206,7 +219,7 @@ def _after_sql(order: str, after: str | None) -> str:
     if after is None:
         return "true"
     try:
-        time_ns, shard, sequence = (int(part) for part in after.split("-"))
+        time_ns, shard, sequence = (int(part) for part in after.rsplit("-", 2))
     except ValueError as error:
         raise HistoryError(f"after: expected what a table's `after` gave, found {after[:60]!r}") from error
     if order == "sequence":

@@ -26,10 +26,13 @@ class Snapshot:
     fresh: list[Records]
     """EVENT blocks of journals that no segment covers."""
 
-    def select(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """A SELECT of all of it, with the columns of `columns`; registers journals with the connection."""
+    def select(self, connection: duckdb.DuckDBPyConnection, long: bool = True) -> str:
+        """A SELECT of all of it, with the columns of `columns`; registers journals with the connection.
+
+        `long` as in `columns.register`.
+        """
         blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
-        parts = [register(connection, f"journal_{i}", block) for i, block in enumerate(blocks)]
+        parts = [register(connection, f"journal_{i}", block, long) for i, block in enumerate(blocks)]
         if self.paths:
             parts.insert(0, f"SELECT {NAMES} FROM {parquet_sql(self.paths)}")
         if not parts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,13 @@ class Table:
         """pyarrow.Table; ImportError where pyarrow is missing (`pip install hopscope[arrow]`)."""
         import pyarrow
 
-        return pyarrow.table({name: pyarrow.array(_listed(column)) for name, column in self.columns.items()})
+        arrays = {}
+        for name, column in self.columns.items():
+            if isinstance(column, np.ma.MaskedArray) and column.dtype != object:
+                arrays[name] = pyarrow.array(np.ma.getdata(column), mask=np.ma.getmaskarray(column))
+            else:
+                arrays[name] = pyarrow.array(_listed(column))
+        return pyarrow.table(arrays)
 
     def to_pandas(self) -> Any:
         """pandas.DataFrame; columns with missing integers have pandas' nullable types."""
@@ -78,35 +84,40 @@ class Table:
 
 
 def fetch(
-    cursor: duckdb.DuckDBPyConnection, select: str, limit: int | None, parameters: list[Any] | None = None
+    cursor: duckdb.DuckDBPyConnection,
+    select: str,
+    limit: int | None,
+    described: Sequence[tuple[str, str]] | None = None,
 ) -> Table:
     """Run a SELECT and return at most `limit` rows, in its order.
+
+    `described` are names and types of its columns; None: DuckDB is asked, which costs as much as planning.
 
     DuckDB gives NumPy a float64 where an integer column has a NULL, or is wider than 64 bits: such columns
     are asked for as values and mask, or as text, so that 64-bit flow ids stay what they are.
     """
-    described = cursor.execute(f"SELECT * FROM (\n{select}\n) LIMIT 0", parameters).description or []
+    if described is None:
+        found = cursor.execute(f"SELECT * FROM (\n{select}\n) LIMIT 0").description or []
+        described = [(name, str(kind)) for name, kind, *_ in found]
     wanted = []
-    for i, (_, kind, *_) in enumerate(described):
-        if str(kind) in _SMALL:
+    for i, (_, kind) in enumerate(described):
+        if kind in _SMALL:
             wanted += [f"coalesce(c{i}, 0::{kind}) AS c{i}", f"c{i} IS NULL AS m{i}"]
-        elif str(kind) in _LARGE or str(kind).startswith("DECIMAL"):
+        elif kind in _LARGE or kind.startswith("DECIMAL"):
             wanted.append(f"c{i}::VARCHAR AS c{i}")
         else:
             wanted.append(f"c{i}")
     names = ", ".join(f"c{i}" for i in range(len(described)))
     rows = "" if limit is None else f" LIMIT {limit + 1}"
-    got = cursor.execute(
-        f"SELECT {', '.join(wanted)} FROM (\n{select}\n) AS q({names}){rows}", parameters
-    ).fetchnumpy()
+    got = cursor.execute(f"SELECT {', '.join(wanted)} FROM (\n{select}\n) AS q({names}){rows}").fetchnumpy()
     columns: dict[str, npt.NDArray[Any]] = {}
-    for i, (name, kind, *_) in enumerate(described):
+    for i, (name, kind) in enumerate(described):
         column = got[f"c{i}"]
         if f"m{i}" in got and got[f"m{i}"].any():
             column = np.ma.masked_array(column, mask=got[f"m{i}"])
-        elif str(kind) in _LARGE:
+        elif kind in _LARGE:
             column = _converted(column, int)
-        elif str(kind).startswith("DECIMAL"):
+        elif kind.startswith("DECIMAL"):
             column = _converted(column, float)
         columns[_unused(name, columns)] = column if limit is None else column[:limit]
     truncated = limit is not None and len(next(iter(got.values()), ())) > limit

@@ -1,0 +1,329 @@
+"""Journals into segments: nothing lost, nothing twice, whatever stops it and where."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.config import HistorySettings
+from hopscope.detect.records import EVENT
+from hopscope.history import archive as archive_module
+from hopscope.history.archive import archive_once, run
+from hopscope.history.files import HistoryError, all_segments, list_journals, list_segments, segment_path
+from hopscope.history.journal import JournalWriter, read_journals
+from hopscope.history.query import History
+from hopscope.history.segments import write_segment
+
+SETTINGS = HistorySettings()
+
+
+def journals(folder: Path, sizes: list[int], shard: int = 0, **more: Any) -> None:
+    """Closed journals with so many events; `value` counts on through them."""
+    with JournalWriter(folder, shard, **more) as writer:
+        for size in sizes:
+            events = np.zeros(size, EVENT)
+            events["value"] = writer.next_sequence + np.arange(size, dtype=np.uint64)
+            events["time_ns"] = 1_700_000_000_000_000_000 + events["value"]
+            writer.append(events)
+            writer.rotate()
+
+
+def values(folder: Path) -> list[int]:
+    """`value` of every event, by sequence."""
+    with History(folder) as history:
+        return [int(v) for v in history.events(limit=None, order="sequence")["value"]]
+
+
+def test_journals_become_one_segment(tmp_path: Path) -> None:
+    """Adjacent closed journals of a shard are one segment, another shard's another; the journals go."""
+    journals(tmp_path, [5, 1, 7])
+    journals(tmp_path, [4], shard=2)
+    result = archive_once(tmp_path, SETTINGS)
+    assert (result.segments, result.events, result.journals) == (2, 17, 4)
+    assert [(s.shard, s.first, s.last) for s in list_segments(tmp_path)] == [(0, 0, 12), (2, 0, 3)]
+    assert list_journals(tmp_path) == []
+    assert len(read_journals(tmp_path)) == 0
+    assert values(tmp_path) == [*range(13), *range(4)]
+    assert archive_once(tmp_path, SETTINGS).segments == 0
+
+
+def test_an_open_journal_stays(tmp_path: Path) -> None:
+    """What a live writer has open is left to it; what it has closed is taken."""
+    with JournalWriter(tmp_path, 0, fsync_seconds=0) as writer:
+        writer.append(np.zeros(3, EVENT))
+        writer.rotate()
+        writer.append(np.zeros(2, EVENT))
+        assert archive_once(tmp_path, SETTINGS).events == 3
+        assert [journal.first for journal in list_journals(tmp_path)] == [3]
+        assert writer.append(np.zeros(1, EVENT)) == 5
+    assert archive_once(tmp_path, SETTINGS).events == 3
+    with JournalWriter(tmp_path, 0) as writer:
+        assert writer.next_sequence == 6
+
+
+_CRASH = """
+import os, shutil, sys
+from pathlib import Path
+from hopscope.config import HistorySettings
+from hopscope.history import archive
+
+def counted(real):
+    def step(*args, **more):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(9)
+        return real(*args, **more)
+    return step
+
+root = Path(sys.argv[1])
+archive.MERGE = 2
+for steps in range(60):
+    shutil.copytree(root / "before", root / str(steps))
+    if (child := os.fork()) == 0:
+        left = steps
+        os.fsync, Path.rename, Path.unlink = counted(os.fsync), counted(Path.rename), counted(Path.unlink)
+        archive.archive_once(root / str(steps), HistorySettings())
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(steps, status, flush=True)
+    if status != 9:
+        break
+"""
+
+
+@pytest.mark.e2e
+def test_a_crash_at_every_step(tmp_path: Path) -> None:
+    """Killed before each fsync, rename and removal: every event is there once, then, and a round later."""
+    journals(tmp_path / "before", [4, 3])
+    archive_once(tmp_path / "before", SETTINGS)
+    journals(tmp_path / "before", [2, 1])
+    done = subprocess.run(
+        [sys.executable, "-c", _CRASH, str(tmp_path)], capture_output=True, text=True, timeout=100
+    )
+    ends = [line.split() for line in done.stdout.splitlines()]
+    assert ends[-1][1] == "0", done.stderr
+    assert len(ends) > 8
+    for step, _ in ends:
+        folder = tmp_path / step
+        assert values(folder) == list(range(10)), f"after a crash at step {step}"
+        with JournalWriter(folder, 0) as writer:
+            assert writer.next_sequence == 10
+        archive_once(folder, SETTINGS)
+        assert values(folder) == list(range(10)), f"a round after a crash at step {step}"
+        assert list_journals(folder) == []
+        assert not list(folder.rglob("*.part"))
+
+
+def test_small_segments_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adjacent segments of about one size become one; a gap or another shard is not bridged."""
+    monkeypatch.setattr(archive_module, "SEGMENT_EVENTS", 8)
+    for _ in range(9):
+        journals(tmp_path, [1])
+        archive_once(tmp_path, SETTINGS)
+    assert [(s.first, s.last) for s in all_segments(tmp_path)] == [(0, 7), (8, 8)]
+    assert values(tmp_path) == list(range(9))
+
+
+def test_a_merge_keeps_the_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention goes by when events were archived first, also after a merge."""
+    monkeypatch.setattr(archive_module, "MERGE", 2)
+    old = time.time_ns() - 86_400 * 10**9
+    for _ in range(2):
+        journals(tmp_path, [1])
+        archive_once(tmp_path, HistorySettings(keep_days=30))
+        for segment in all_segments(tmp_path):
+            os.utime(segment.path, ns=(old, old))
+    archive_once(tmp_path, HistorySettings(keep_days=30))
+    (segment,) = all_segments(tmp_path)
+    assert segment.last == 1
+    assert segment.path.stat().st_mtime_ns == old
+
+
+def test_retention_by_age(tmp_path: Path) -> None:
+    """Old segments go and are counted; the sequence goes on where it was, even after the last one is gone."""
+    journals(tmp_path, [4])
+    archive_once(tmp_path, SETTINGS)
+    old = time.time_ns() - 8 * 86_400 * 10**9
+    os.utime(list_segments(tmp_path)[0].path, ns=(old, old))
+    result = archive_once(tmp_path, SETTINGS)
+    assert (result.expired_segments, result.expired_events) == (1, 4)
+    assert result.expired_bytes > 0
+    assert list_segments(tmp_path) == []
+    journals(tmp_path, [2])
+    archive_once(tmp_path, SETTINGS)
+    assert [(s.first, s.last) for s in list_segments(tmp_path)] == [(4, 5)]
+
+
+def test_retention_by_size(tmp_path: Path) -> None:
+    """Above the size the oldest segments go, the newer ones stay."""
+    for _ in range(3):
+        rng = np.random.default_rng(1)
+        events = np.zeros(40_000, EVENT)
+        for field in ("value", "previous", "flow_id"):
+            events[field] = rng.integers(0, 2**63, len(events))
+        with JournalWriter(tmp_path, 0) as writer:
+            writer.append(events)
+        archive_once(tmp_path, SETTINGS)
+    sizes = [segment.path.stat().st_size for segment in list_segments(tmp_path)]
+    assert len(sizes) == 3
+    result = archive_once(tmp_path, HistorySettings(keep_bytes=max(1024**2, sum(sizes) - 1)))
+    assert result.expired_segments == 1
+    assert [segment.first for segment in list_segments(tmp_path)] == [40_000, 80_000]
+
+
+@pytest.mark.parametrize("damage", ["cut", "footer", "range"])
+def test_a_damaged_segment_is_set_aside(tmp_path: Path, damage: str) -> None:
+    """It is told and renamed; the other events stay readable, and its sequences are not given out again."""
+    journals(tmp_path, [3])
+    archive_once(tmp_path, SETTINGS)
+    journals(tmp_path, [3])
+    archive_once(tmp_path, SETTINGS)
+    bad = list_segments(tmp_path)[1].path
+    content = bad.read_bytes()
+    if damage == "cut":
+        bad.write_bytes(content[: len(content) // 2])
+    elif damage == "footer":
+        bad.write_bytes(content[:-40] + b"\xff" * 32 + content[-8:])
+    else:
+        bad.write_bytes(list_segments(tmp_path)[0].path.read_bytes())
+    if damage != "range":
+        with History(tmp_path) as history:  # before the archive sees it
+            assert len(history.events(limit=None)) == 3
+            assert "is damaged" in history.problems[0]
+    told: list[str] = []
+    assert archive_once(tmp_path, SETTINGS, told.append).quarantined == 1
+    assert bad.name in told[0]
+    assert "set aside" in told[0]
+    assert bad.with_suffix(".parquet.damaged").exists()
+    assert values(tmp_path) == [0, 1, 2]
+    with JournalWriter(tmp_path, 0) as writer:
+        assert writer.next_sequence == 6
+
+
+def test_damage_inside_a_segment_is_found_by_the_query(
+    tmp_path: Path, make_events: Callable[..., Any]
+) -> None:
+    """Pages are not read before they are asked for: the query leaves it out, says so, and answers."""
+    with JournalWriter(tmp_path, 0) as writer:
+        for start in (0, 5000):
+            writer.append(make_events(5000, start=start))
+            writer.rotate()
+            archive_once(tmp_path, SETTINGS)
+    bad = list_segments(tmp_path)[0].path
+    content = bytearray(bad.read_bytes())
+    content[100:20_000] = bytes(19_900)
+    bad.write_bytes(content)
+    with History(tmp_path) as history:
+        assert set(history.events(limit=None)["value"].tolist()) == set(range(5000, 10_000))
+        assert bad.name in history.problems[0]
+        assert history.sql("SELECT max(value) AS m FROM events")["m"].tolist() == [9999]
+
+
+def test_foreign_and_other_segments_are_refused(tmp_path: Path) -> None:
+    """A Parquet file of somebody else's, or of another version, is named; nothing is renamed or deleted."""
+    import duckdb
+
+    journals(tmp_path, [3])
+    archive_once(tmp_path, SETTINGS)
+    path = segment_path(tmp_path, 0, 3, 3)
+    for options, message in (
+        ("", "not a segment of Hopscope"),
+        (", KV_METADATA {hopscope_event_version: '9'}", "layout 9"),
+    ):
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY (SELECT 3 AS sequence) TO '{path}' (FORMAT parquet{options})")
+        for use in (lambda: archive_once(tmp_path, SETTINGS), lambda: values(tmp_path)):
+            with pytest.raises(HistoryError, match=message):
+                use()
+        assert path.exists()
+    path.rename(path.with_name("mine.parquet"))
+    with pytest.raises(HistoryError, match="not named as a segment"):
+        values(tmp_path)
+
+
+def test_a_segment_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: the journals stay, the failure is told and counted, the next round succeeds."""
+    journals(tmp_path, [3])
+
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    told: list[str] = []
+    assert archive_once(tmp_path, SETTINGS, told.append).failures == 1
+    assert "No space left on device" in told[0]
+    assert not list(tmp_path.rglob("*.part"))
+    assert values(tmp_path) == [0, 1, 2]
+    monkeypatch.undo()
+    assert archive_once(tmp_path, SETTINGS).events == 3
+
+
+def test_one_archive_at_a_time(tmp_path: Path) -> None:
+    """A second archive of a folder is refused."""
+    import fcntl
+
+    journals(tmp_path, [1])
+    archive_once(tmp_path, SETTINGS)
+    with (tmp_path / "segments" / "archive.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(HistoryError, match="another process archives"):
+            archive_once(tmp_path, SETTINGS)
+
+
+def test_run_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
+    """`run` archives what comes, tells a lasting problem once, and ends when asked."""
+    journals(tmp_path, [2])
+    (tmp_path / "segments").mkdir()
+    (tmp_path / "segments" / "x.parquet").write_bytes(b"")
+    told: list[str] = []
+    calls: list[int] = []
+
+    def stop() -> bool:
+        calls.append(1)
+        if len(calls) == 40:
+            (tmp_path / "segments" / "x.parquet").unlink()
+        return not list_journals(tmp_path)
+
+    result = run(tmp_path, SETTINGS, stop, told.append)
+    assert result.events == 2
+    assert len(told) == 1
+    assert "not named as a segment" in told[0]
+
+
+def test_a_journal_without_events_stays(tmp_path: Path) -> None:
+    """Its writer may be about to replace it by one of the same name."""
+    journals(tmp_path, [1])
+    path = list_journals(tmp_path)[0].path
+    os.truncate(path, 128)
+    assert archive_once(tmp_path, SETTINGS).segments == 0
+    assert path.exists()
+
+
+def test_addresses_of_every_form_survive(tmp_path: Path, make_events: Callable[..., Any]) -> None:
+    """A segment shows exactly what the journal showed, column by column."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(make_events(3000))
+    with History(tmp_path) as history:
+        before = list(history.events(limit=None, order="sequence").rows())
+        archive_once(tmp_path, SETTINGS)
+        assert list_journals(tmp_path) == []
+        assert list(history.events(limit=None, order="sequence").rows()) == before
+    assert {type(row["src"]) for row in before} == {str, type(None)}
+
+
+def test_a_segment_names_its_range(tmp_path: Path, make_events: Callable[..., Any]) -> None:
+    """The name is what the events say."""
+    events = make_events(5)
+    events["sequence"] = np.arange(7, 12)
+    events["shard"] = 3
+    (tmp_path / "journal").mkdir()
+    assert write_segment(tmp_path, events).path.name == f"00003-{7:020d}-{11:020d}.parquet"

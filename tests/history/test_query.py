@@ -1,0 +1,281 @@
+"""Queries against brute force over the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from ipaddress import IPv6Address, ip_network
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hopscope.config import HistorySettings
+from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
+from hopscope.history.archive import archive_once
+from hopscope.history.files import HistoryError
+from hopscope.history.journal import JournalWriter
+from hopscope.history.query import Flow, History
+from hopscope.names import Names
+
+Events = npt.NDArray[Any]
+Stored = tuple[Events, History]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory, make_events: Callable[..., Events]) -> Stored:
+    """Two shards, each with segments and journals: the records, and the history over them."""
+    folder = tmp_path_factory.mktemp("data")
+    parts = []
+    for shard in (0, 5):
+        with JournalWriter(folder, shard) as writer:
+            for i in range(3):
+                events = make_events(1500, seed=shard + i, start=1500 * i)
+                writer.append(events)
+                parts.append(events)
+                writer.rotate()
+                if i == 0:
+                    archive_once(folder, HistorySettings())
+    return np.concatenate(parts), History(folder)
+
+
+def names_of(events: Events) -> list[tuple[int, int]]:
+    return [(int(e["shard"]), int(e["sequence"])) for e in events]
+
+
+def found(history: History, **filters: Any) -> list[tuple[int, int]]:
+    table = history.events(limit=None, **filters)
+    return list(zip(table["shard"].tolist(), table["sequence"].tolist(), strict=True))
+
+
+def inside(events: Events, side: str, prefix: str) -> npt.NDArray[np.bool_]:
+    """Brute force with the standard library."""
+    network = ip_network(prefix)
+    kept = []
+    for event in events:
+        address = IPv6Address(int(event[f"{side}_hi"]) << 64 | int(event[f"{side}_lo"]))
+        kept.append(event["ip_version"] != 0 and (address.ipv4_mapped or address) in network)
+    return np.array(kept)
+
+
+def test_every_event_once_by_time(stored: Stored) -> None:
+    """Without filters all events of segments and journals are there, in the order asked for."""
+    events, history = stored
+    for order, sign in (("oldest", 1), ("newest", -1)):
+        by = np.lexsort((events["sequence"], events["shard"], events["time_ns"]))[::sign]
+        assert found(history, order=order) == names_of(events[by])
+    by = np.lexsort((events["sequence"], events["shard"]))
+    assert found(history, order="sequence") == names_of(events[by])
+
+
+def test_filters_equal_brute_force(stored: Stored) -> None:
+    """Each filter, and several together, keep exactly the records that a mask over them keeps."""
+    events, history = stored
+    times = np.sort(events["time_ns"])
+    low, high = int(times[700]), int(times[4000])
+    paths = (events["metric"] == Metric.FLOW_PATH) | (events["kind"] == Kind.LOOP)
+    shown = np.clip(events["hop_count"].astype(int) - events["hop"], 0, 8)
+    on_path = np.array(
+        [paths[i] and bool({3, 7} & set(events["path"][i][: shown[i]])) for i in range(len(events))]
+    )
+    one = events[events["ip_version"] == 6][17]
+    text = str(IPv6Address(int(one["src_hi"]) << 64 | int(one["src_lo"])))
+    flow = events["ip_version"] != 0
+    cases: list[tuple[dict[str, Any], npt.NDArray[np.bool_]]] = [
+        ({"start": low, "end": high}, (events["time_ns"] >= low) & (events["time_ns"] < high)),
+        ({"kinds": ["drop", "loop"]}, np.isin(events["kind"], [Kind.DROP, Kind.LOOP])),
+        ({"metrics": ["hop_latency"]}, events["metric"] == Metric.HOP_LATENCY),
+        ({"nodes": [3, 7]}, np.isin(events["node_id"], [3, 7]) | on_path),
+        ({"flow": Flow(src=text)}, (events["src_hi"] == one["src_hi"]) & (events["src_lo"] == one["src_lo"])),
+        ({"flow": Flow(flow_id=int(one["flow_id"]))}, events["flow_id"] == one["flow_id"]),
+        ({"flow": Flow(proto=17)}, flow & (events["proto"] == 17)),
+        ({"flow": Flow(sport=int(one["sport"]))}, flow & (events["sport"] == one["sport"])),
+        ({"since": {0: 4000}}, (events["shard"] != 0) | (events["sequence"] >= 4000)),
+    ]
+    for prefix in (
+        "10.0.1.0/24",
+        "192.0.2.0/23",
+        "2001:db8::/32",
+        "2001:db8:0:3::/64",
+        "2001:db8:0:3:100::/72",
+        "::/0",
+    ):
+        either = inside(events, "src", prefix) | inside(events, "dst", prefix)
+        if prefix == "::/0":
+            either = events["ip_version"] != 0  # IPv4 is ::ffff:0:0/96
+        cases.append(({"prefix": prefix}, either))
+    cases.append(
+        ({"prefix": ["10.0.1.0/24", "10.0.0.7"]}, cases[-6][1] | inside(events, "src", "10.0.0.7/32"))
+    )
+    cases.append((cases[0][0] | cases[2][0] | cases[10][0], cases[0][1] & cases[2][1] & cases[10][1]))
+    for filters, mask in cases:
+        assert sorted(found(history, **filters)) == sorted(names_of(events[mask])), filters
+        assert 0 < mask.sum() < len(events) or "prefix" in filters, filters
+
+
+def test_columns_say_what_the_records_say(stored: Stored) -> None:
+    """Codes become names, missing values None, paths lists, 64-bit numbers stay exact."""
+    events, history = stored
+    by_name = {(int(e["shard"]), int(e["sequence"])): e for e in events}
+    for row in history.events(limit=None).rows():
+        event = by_name[row["shard"], row["sequence"]]
+        assert row["kind"] == Kind(event["kind"]).label
+        assert row["metric"] == (Metric(event["metric"]).label if event["metric"] else None)
+        assert row["node_id"] == (None if event["node_id"] == NO_NODE else event["node_id"])
+        assert row["port"] == (None if event["port"] == NO_PORT else event["port"])
+        assert row["flow_id"] == (int(event["flow_id"]) or None)
+        assert (row["value"], row["previous"]) == (event["value"], event["previous"])
+        assert np.datetime64(row["time"][:-1]).astype("datetime64[ns]").astype(int) == event["time_ns"]
+        if event["ip_version"]:
+            address = IPv6Address(int(event["src_hi"]) << 64 | int(event["src_lo"]))
+            assert row["src"] == str(address.ipv4_mapped or address)
+            assert (row["sport"], row["dport"], row["proto"]) == tuple(
+                event[["sport", "dport", "proto"]].item()
+            )
+        else:
+            assert row["src"] is row["sport"] is row["proto"] is None
+        if event["metric"] == Metric.FLOW_PATH or event["kind"] == Kind.LOOP:
+            shown = max(0, min(8, int(event["hop_count"]) - int(event["hop"])))
+            assert row["path"] == event["path"][:shown].tolist()
+        else:
+            assert row["path"] is None
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest", "sequence"])
+def test_pages_join_without_seam(stored: Stored, order: Any) -> None:
+    """Page after page gives what one query gives."""
+    _, history = stored
+    whole = found(history, order=order, kinds=["change", "drop"])
+    paged: list[tuple[int, int]] = []
+    after = None
+    while True:
+        page = history.events(limit=97, order=order, after=after, kinds=["change", "drop"])
+        paged += zip(page["shard"].tolist(), page["sequence"].tolist(), strict=True)
+        after = page.after
+        if after is None:
+            break
+        assert len(page) == 97
+    assert paged == whole
+
+
+def test_summary_counts(stored: Stored) -> None:
+    """By kind and metric, and by time, the counts add up to the records."""
+    events, history = stored
+    for row in history.summary().rows():
+        metric = Metric[(row["metric"] or "none").upper()]
+        assert row["events"] == np.sum(
+            (events["kind"] == Kind[row["kind"].upper()]) & (events["metric"] == metric)
+        )
+    table = history.summary(bucket_seconds=0.001, kinds=["drop"])
+    buckets = events["time_ns"][events["kind"] == Kind.DROP] // 1_000_000
+    counted: dict[int, int] = {}
+    for bucket, count in zip(table["bucket"].astype(np.int64) // 1_000_000, table["events"], strict=True):
+        counted[int(bucket)] = counted.get(int(bucket), 0) + int(count)
+    assert counted == dict(
+        zip(*(part.tolist() for part in np.unique(buckets, return_counts=True)), strict=True)
+    )
+
+
+def test_flows_and_hops(stored: Stored) -> None:
+    """Groups have the counts and the extremes of their records."""
+    events, history = stored
+    flows = history.flows(limit=None)
+    assert len(flows) == len(set(events["flow_id"].tolist()) - {0})
+    last = {int(e["flow_id"]): int(e["time_ns"]) for e in events[np.argsort(events["time_ns"])]}
+    for flow_id, time in zip(flows["flow_id"].tolist(), flows["last"].astype(np.int64).tolist(), strict=True):
+        assert last[flow_id] == time
+    latency = events[(events["metric"] == Metric.HOP_LATENCY) & (events["kind"] != Kind.CLEARED)]
+    rows = list(history.hops(limit=None).rows())
+    assert sum(row["events"] for row in rows) == len(latency)
+    assert rows[0]["highest"] == latency["value"].max()
+
+
+def test_long_paths_are_joined(tmp_path: Path) -> None:
+    """A path of 19 nodes comes in three events, and is one path over time."""
+    events = np.zeros(4, EVENT)
+    events["kind"] = [Kind.NEW_KEY] * 3 + [Kind.PATH_CHANGE]
+    events["metric"] = Metric.FLOW_PATH
+    events["flow_id"], events["ip_version"] = 9, 4
+    events["hop"], events["hop_count"] = [0, 8, 16, 0], [19, 19, 19, 2]
+    events["path"][:3] = np.arange(24).reshape(3, 8)
+    events["path"][3][:2] = (5, 6)
+    events["time_ns"] = [10, 10, 10, 20]
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path) as history:
+        writer.append(events)
+        table = history.paths(flow=Flow(flow_id=9))
+        assert [row["path"] for row in table.rows()] == [list(range(19)), [5, 6]]
+        assert table["kind"].tolist() == ["new_key", "path_change"]
+
+
+def test_names_are_added(tmp_path: Path, make_events: Callable[..., Events]) -> None:
+    """Nodes and ports with a name show it, others None."""
+    names = Names({3: "leaf-3"}, {(3, 1): "to spine-1"})
+    with JournalWriter(tmp_path, 0) as writer, History(tmp_path, names) as history:
+        writer.append(make_events(500))
+        for row in history.events().rows():
+            assert row["node"] == ("leaf-3" if row["node_id"] == 3 else None)
+            assert row["port_name"] == ("to spine-1" if (row["node_id"], row["port"]) == (3, 1) else None)
+
+
+def test_an_empty_history(tmp_path: Path) -> None:
+    """A folder whose collector has no events yet answers with empty tables that have their columns."""
+    with JournalWriter(tmp_path, 0), History(tmp_path) as history:
+        assert len(history.events()) == 0
+        assert "kind" in history.events().columns
+        assert len(history.flows()) == len(history.hops()) == len(history.summary()) == 0
+        assert history.sql("SELECT count(*) AS n FROM events")["n"].tolist() == [0]
+
+
+def test_folders_that_are_none(tmp_path: Path) -> None:
+    """A missing folder, and one of something else, are told in one line."""
+    for folder, message in ((tmp_path / "nix", "no such folder"), (tmp_path, "no journal and no segments")):
+        with pytest.raises(HistoryError, match=message):
+            History(folder)
+
+
+@pytest.mark.parametrize(
+    ("filters", "message"),
+    [
+        ({"kinds": ["dorp"]}, "'dorp' is no kind"),
+        ({"metrics": ["none"]}, "'none' is no metric"),
+        ({"prefix": "10.0.0.0/99"}, "no address or network"),
+        ({"flow": Flow(dst="x")}, "no address or network"),
+        ({"after": "x' OR 1"}, "expected what a table"),
+    ],
+)
+def test_filters_that_cannot_be(stored: Stored, filters: dict[str, Any], message: str) -> None:
+    """A mistake is named, not ignored."""
+    with pytest.raises(HistoryError, match=message):
+        stored[1].events(**filters)
+
+
+def test_times_of_the_standard_library(stored: Stored) -> None:
+    """A datetime, aware or UTC, is as good as ns."""
+    events, history = stored
+    at = datetime.fromtimestamp(int(np.median(events["time_ns"])) // 1000 / 1e6, UTC).replace(
+        microsecond=2000
+    )
+    ns = int(at.timestamp()) * 10**9 + 2_000_000
+    assert (
+        found(history, start=at) == found(history, start=at.replace(tzinfo=None)) == found(history, start=ns)
+    )
+
+
+def test_frames_of_other_libraries(stored: Stored) -> None:
+    """Arrow, pandas and Polars have the same values, missing ones and 64-bit ones too."""
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("pandas")
+    pytest.importorskip("polars")
+    table = stored[1].events(limit=500)
+    rows = list(table.rows())
+    assert any(row["flow_id"] is None for row in rows)
+    for name in ("flow_id", "previous", "node_id", "kind", "src", "path"):
+        expected = [row[name] for row in rows]
+        assert table.to_arrow()[name].to_pylist() == expected
+        assert table.to_polars()[name].to_list() == expected
+        pandas = table.to_pandas()[name]
+        assert [
+            None if gone else value for value, gone in zip(pandas, pandas.isna(), strict=True)
+        ] == expected
