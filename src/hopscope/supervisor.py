@@ -24,6 +24,7 @@ from .detect.thresholds import CONTROL_FILE, create_control, read_limits, set_li
 from .errors import HopscopeError
 from .memory.region import Region
 from .metrics import COUNTERS, INDEX
+from .names import Names
 from .pipeline import attach_counters
 from .summary import summary_lines
 
@@ -97,6 +98,7 @@ class Supervisor:
 
     def _start(self) -> None:
         settings = self.settings
+        Names.load(settings.names)  # an error in it is told here, once
         self._thresholds = create_control(self.folder.regions / CONTROL_FILE, settings.detect.thresholds)
         workers = [
             Member(f"worker-{i}", "worker", i)
