@@ -1,4 +1,4 @@
-"""Event records as the JSON objects of the API, the live feed and the webhooks; the text of what they hold."""
+"""Event records as the JSON objects of the API, the live feed and the webhooks; text of what they hold."""
 
 from __future__ import annotations
 

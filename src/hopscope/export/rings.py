@@ -18,7 +18,7 @@ LIMIT = 16_384
 
 
 class Rings:
-    """Rings of the regions' folder. `following` [shards] is where each goes on, kept by the caller; 0: the oldest."""
+    """Rings of the regions' folder; `following` [shards] is where each goes on, 0: at its oldest event."""
 
     def __init__(self, regions: Path, following: npt.NDArray[np.uint64]) -> None:
         self._regions = regions

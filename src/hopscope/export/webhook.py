@@ -1,7 +1,7 @@
 """Alerts: events of chosen kinds, posted as JSON to a webhook, at a bounded rate, with retries.
 
-Nothing waits for a webhook: events are taken from the rings, a post is queued if there is room, and what is held
-back or dropped is counted and told in the next post of its kind.
+Nothing waits for a webhook: events are taken from the rings, a post is queued if there is room, and what is
+held back or dropped is counted and told in the next post of its kind.
 """
 
 from __future__ import annotations

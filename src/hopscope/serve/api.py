@@ -18,10 +18,10 @@ from ..history.files import HistoryError
 from ..log import logger
 from ..memory.region import RegionError
 from ..names import Names
-from . import event_routes, health_routes, state_routes
-from . import models as m
 from .context import Context
 from .guard import Guard
+from .routes import events, health, state
+from .routes import models as m
 from .text import UnreadableError
 
 log = logger("serve")
@@ -59,9 +59,15 @@ def create_app(settings: ServeSettings, folder: Path, names: Names | None = None
     )
     app.state.context = context
     app.state.closing = context.closing
-    app.include_router(state_routes.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(event_routes.router, prefix=PREFIX, responses=_ERRORS)
-    app.include_router(health_routes.router)
+    app.include_router(state.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(events.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(health.router)
+    app.add_api_route(
+        "/api/{rest:path}",
+        _nowhere,
+        methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+        include_in_schema=False,
+    )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     for kind in (HistoryError, RegionError, UnreadableError):
@@ -69,6 +75,10 @@ def create_app(settings: ServeSettings, folder: Path, names: Names | None = None
     app.add_exception_handler(Exception, _failed)
     app.state.guarded = Guard(app, settings.host, settings.token)
     return app
+
+
+async def _nowhere() -> JSONResponse:
+    return _line(404, f"nothing is here: {PREFIX}/openapi.json lists what there is")
 
 
 def _line(status: int, text: str) -> JSONResponse:

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, THRESHOLD, Metric
+from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, STATE_VERSION, THRESHOLD, Metric
+from ..detect.thresholds import CONTROL_FILE, KIND, read_limits
 from ..memory.region import Region, RegionError
 from ..metrics import COUNTERS, INDEX
 from ..pipeline import COUNTERS_KIND, COUNTERS_VERSION
@@ -174,7 +175,7 @@ class CollectorState:
                 region = self._map(name, COUNTERS_KIND, COUNTERS_VERSION)
                 if region is not None:
                     self._counters[int(name[7:-9])] = region
-        self._control = self._map("control.region", "control", 1) if "control.region" in names else None
+        self._control = self._map(CONTROL_FILE, KIND, STATE_VERSION) if CONTROL_FILE in names else None
         self._reader = self._state_reader() if any(name.endswith(".flows") for name in names) else None
         self._files = files
         if self.problems:
@@ -216,7 +217,7 @@ class CollectorState:
     def _read_thresholds(self) -> dict[str, Limits]:
         if self._control is None:
             return {}
-        table = self._control["thresholds"].copy()
+        table = read_limits(self._control)
         return {metric.label: limits_of(table[metric]) for metric in Metric if 1 < metric < METRICS}
 
 

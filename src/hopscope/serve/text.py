@@ -43,7 +43,7 @@ def network(text: str) -> tuple[int, int, int, int]:
 
 
 def parse_when(text: str, now_ns: int) -> int:
-    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`-5m`). Raises UnreadableError."""
+    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`-5m`); or UnreadableError."""
     text = text.strip()
     if match := _AGO.fullmatch(text):
         return max(0, now_ns - int(match[1]) * _UNITS[match[2]])

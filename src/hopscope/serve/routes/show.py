@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..detect.as_json import address, flow_object, when, wide
-from ..detect.records import NO_PORT, Metric, PortKind
-from ..names import Names
-from ..wire.records import Records
+from ...detect.as_json import address, flow_object, when, wide
+from ...detect.records import NO_PORT, Metric, PortKind
+from ...names import Names
+from ...wire.records import Records
 from . import models as m
 
 _METRICS = {metric.value: metric.label for metric in Metric}

@@ -8,14 +8,15 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from ..detect.as_json import when, wide
-from ..detect.records import PortKind
-from ..metrics import COUNTERS, INDEX
-from ..wire.records import Records
+from ...detect.as_json import when, wide
+from ...detect.records import PortKind
+from ...metrics import COUNTERS, INDEX
+from ...wire.records import Records
+from ..context import Context, Ctx
+from ..select import FlowFilter, ordered
+from . import collector_models as c
 from . import models as m
 from . import show
-from .context import Context, Ctx
-from .select import FlowFilter, ordered
 
 router = APIRouter(tags=["state"])
 
@@ -199,20 +200,20 @@ async def sources(
 
 
 @router.get("/summary", summary="The collector at a glance, with every counter")
-async def summary(context: Ctx) -> m.Summary:
+async def summary(context: Ctx) -> c.Summary:
     """Counters summed over workers, with their rates over the last seconds."""
     return await context.run(summarise, context)
 
 
-def summarise(context: Context) -> m.Summary:
+def summarise(context: Context) -> c.Summary:
     """Counters, rates and sizes of tables."""
     state = context.state
     counts, rates, sources = state.counters(), state.rates(), state.sources()
-    of_events = [INDEX[c.key] for c in COUNTERS if c.name == "events_total"]
-    of_refused = [INDEX[c.key] for c in COUNTERS if c.name == "refused_reports_total"]
+    of_events = [INDEX[each.key] for each in COUNTERS if each.name == "events_total"]
+    of_refused = [INDEX[each.key] for each in COUNTERS if each.name == "refused_reports_total"]
     busy = rates["busy_ns_total"] / 1e9 / max(1, len(counts.workers))
     reports = rates["reports_total"]
-    return m.Summary(
+    return c.Summary(
         time=when(counts.time_ns),
         workers=len(counts.workers),
         flows=len(state.flows()),
@@ -232,13 +233,13 @@ def summarise(context: Context) -> m.Summary:
         busy_ratio=min(1.0, busy),
         ns_per_report=rates["busy_ns_total"] / reports if reports else None,
         counters=[
-            m.CounterValue(
-                name=f"hopscope_{c.name}",
-                label={c.label[0]: c.label[1]} if c.label else None,
-                help=c.help,
+            c.CounterValue(
+                name=f"hopscope_{counter.name}",
+                label={counter.label[0]: counter.label[1]} if counter.label else None,
+                help=counter.help,
                 value=wide(int(counts.total[i])),
                 per_second=float(rates.total[i]),
             )
-            for i, c in enumerate(COUNTERS)
+            for i, counter in enumerate(COUNTERS)
         ],
     )

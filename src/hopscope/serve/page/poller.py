@@ -1,4 +1,4 @@
-"""One look at the collector twice a second, for every open page: rates, hot queues, slow flows, notable events."""
+"""One look at the collector twice a second, for every open page: rates, hot queues, slow flows, events."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..detect.as_json import event_object
-from ..detect.records import Kind, Metric, PortKind
-from ..log import logger
-from ..wire.records import Records
-from . import models as m
-from .context import Context
-from .feed import Cursor
-from .select import ordered
-from .state import Limits
-from .state_routes import summarise
+from ...detect.as_json import event_object
+from ...detect.records import Kind, Metric, PortKind
+from ...log import logger
+from ...wire.records import Records
+from ..context import Context
+from ..feed import Cursor
+from ..routes import collector_models as c
+from ..routes.state import summarise
+from ..select import ordered
+from ..state import Limits
 
 PERIOD_SECONDS = 0.5
 COLUMNS = 120
@@ -30,8 +30,11 @@ HOT_ROWS = 64
 """Rows of one table that are kept of each look: the highest."""
 SLOW_FLOWS = 200
 """Slowest flows whose hops are looked at for the slowest hops."""
-SHOWN_EVENTS = 60
+SHOWN_EVENTS = 200
+SLOW_ROWS = 12
 _RECENT_NS = 3 * 10**9
+_LIVELY_NS = 10 * 10**9
+"""How long a flow without reports is still among the slowest."""
 _ROUTINE = [Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD]
 _STRIPS = {
     "queues": (PortKind.QUEUE, (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)),
@@ -84,7 +87,7 @@ class Look:
 
     number: int
     time_ns: int
-    summary: m.Summary
+    summary: c.Summary
     points: tuple[Point, ...]
     strips: Mapping[str, list[HotRow]]
     slow_flows: Records
@@ -152,7 +155,7 @@ class _Strip:
 class Poller:
     """Looks at the collector while the app runs; `look` is the newest result, the same for every page."""
 
-    def __init__(self, context: Context, hot_rows: int = 12) -> None:
+    def __init__(self, context: Context, hot_rows: int = 10) -> None:
         self._context = context
         self._hot_rows = hot_rows
         self._cursor: Cursor | None = None
@@ -190,14 +193,15 @@ class Poller:
             self._strips[name].add(rows, _peaks(events, kind, metrics), now_ns)
             strips[name] = self._strips[name].rows(rows, self._hot_rows)
         flows = state.flows()
-        slowest = ordered(flows, "latency", True, 0, SLOW_FLOWS)
+        recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
+        slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)
         return Look(
             number=self._number,
             time_ns=now_ns,
             summary=summary,
             points=tuple(self._points),
             strips=strips,
-            slow_flows=slowest[:12],
+            slow_flows=slowest[:SLOW_ROWS],
             slow_hops=self._slow_hops(slowest)
             if self._number % 2 or self.look is None
             else self.look.slow_hops,
@@ -233,7 +237,7 @@ class Poller:
             SlowHop(node, port, max(each), sum(each) / len(each), len(each))
             for (node, port), each in found.items()
         ]
-        return sorted(hops, key=lambda hop: -hop.worst_ns)[:12]
+        return sorted(hops, key=lambda hop: -hop.worst_ns)[:SLOW_ROWS]
 
 
 def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...]) -> dict[int, int]:
@@ -248,7 +252,7 @@ def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...]) -> dict
     return dict(zip(keys.tolist(), rows["value"].tolist(), strict=True))
 
 
-def _point(summary: m.Summary) -> Point:
+def _point(summary: c.Summary) -> Point:
     rates = {counter.name: counter.per_second for counter in summary.counters if counter.label is None}
     return Point(
         reports=summary.reports_per_second,

@@ -8,16 +8,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, HTTPException, Path, Query
 from fastapi.responses import StreamingResponse
 
-from ..detect.records import Kind, Metric
-from ..history.files import HistoryError
-from . import control
+from ...detect.records import Kind, Metric
+from ...history.files import HistoryError
+from .. import control
+from ..context import Context, Ctx
+from ..feed import parse_cursor
+from ..past import EventFilter, safe
+from ..state import Limits
+from ..text import UnreadableError, network, parse_when
+from . import collector_models as c
 from . import models as m
-from .context import Context, Ctx
-from .feed import parse_cursor
-from .live_events import LiveFilter, stream
-from .past import EventFilter, safe
-from .state import Limits
-from .text import UnreadableError, network, parse_when
+from .stream import LiveFilter, stream
 
 router = APIRouter()
 
@@ -122,7 +123,7 @@ async def live(
 
 
 @router.get("/thresholds", summary="Limits of every metric", tags=["thresholds"])
-async def thresholds(context: Ctx) -> dict[str, m.ThresholdLimits]:
+async def thresholds(context: Ctx) -> dict[str, c.ThresholdLimits]:
     """Limits as the workers use them now; null: never."""
     limits = await context.run(context.state.thresholds)
     if not limits:
@@ -131,19 +132,19 @@ async def thresholds(context: Ctx) -> dict[str, m.ThresholdLimits]:
 
 
 @router.get("/thresholds/{metric}", summary="Limits of one metric", tags=["thresholds"])
-async def threshold(context: Ctx, metric: MetricName) -> m.ThresholdLimits:
+async def threshold(context: Ctx, metric: MetricName) -> c.ThresholdLimits:
     """Limits as the workers use them now; null: never."""
     return (await thresholds(context))[_limited(metric)]
 
 
 @router.put("/thresholds/{metric}", summary="Set the limits of one metric", tags=["thresholds"])
-async def set_threshold(context: Ctx, metric: MetricName, limits: m.ThresholdLimits) -> m.ThresholdLimits:
+async def set_threshold(context: Ctx, metric: MetricName, limits: c.ThresholdLimits) -> c.ThresholdLimits:
     """Replace all three limits; the workers use them from their next batch of reports on."""
     return await _change(context, _limited(metric), limits.model_dump())
 
 
 @router.patch("/thresholds/{metric}", summary="Change limits of one metric", tags=["thresholds"])
-async def change_threshold(context: Ctx, metric: MetricName, limits: m.ThresholdPatch) -> m.ThresholdLimits:
+async def change_threshold(context: Ctx, metric: MetricName, limits: c.ThresholdPatch) -> c.ThresholdLimits:
     """Change the given limits: an absent one stays, null is never."""
     return await _change(context, _limited(metric), limits.model_dump(exclude_unset=True))
 
@@ -154,13 +155,13 @@ def _limited(metric: str) -> str:
     return metric
 
 
-def _limits(limits: Limits) -> m.ThresholdLimits:
-    return m.ThresholdLimits(
+def _limits(limits: Limits) -> c.ThresholdLimits:
+    return c.ThresholdLimits(
         change=limits.change, raise_above=limits.raise_above, clear_below=limits.clear_below
     )
 
 
-async def _change(context: Context, metric: str, limits: dict[str, int | None]) -> m.ThresholdLimits:
+async def _change(context: Context, metric: str, limits: dict[str, int | None]) -> c.ThresholdLimits:
     before = (await thresholds(context))[metric].model_dump()
     after = {**before, **limits}
     above, below = after["raise_above"], after["clear_below"]
@@ -168,7 +169,7 @@ async def _change(context: Context, metric: str, limits: dict[str, int | None]) 
         raise HTTPException(400, f"clear_below: expected at most raise_above ({above}), found {below}")
     try:
         answer = await context.run(control.request, context.folder, {"set_thresholds": {metric: limits}})
-        return m.ThresholdLimits.model_validate(answer["thresholds"][metric])
+        return c.ThresholdLimits.model_validate(answer["thresholds"][metric])
     except control.ControlError as error:
         raise HTTPException(503, str(error)) from None
     except (KeyError, TypeError, ValueError):
@@ -176,14 +177,14 @@ async def _change(context: Context, metric: str, limits: dict[str, int | None]) 
 
 
 @router.post("/sql", summary="Read-only SQL over history", tags=["history"])
-async def sql(context: Ctx, query: m.Query) -> m.Table:
+async def sql(context: Ctx, query: c.Query) -> c.Table:
     """One SELECT over history, within the limits of time, memory and rows of the configuration."""
     rows = min(query.limit, context.settings.sql_rows)
 
-    def work() -> m.Table:
+    def work() -> c.Table:
         table = context.past.sql(query.sql, rows, context.settings)
         values = [[safe(value) for value in row.values()] for row in table.rows()]
-        return m.Table(columns=list(table.columns), rows=values, truncated=table.truncated)
+        return c.Table(columns=list(table.columns), rows=values, truncated=table.truncated)
 
     try:
         return await context.query(work)

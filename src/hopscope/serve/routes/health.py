@@ -7,10 +7,10 @@ import time
 
 from fastapi import APIRouter, Response
 
-from ..data_folder import read_owner
-from . import control, prometheus
-from . import models as m
-from .context import Context, Ctx
+from ...data_folder import read_owner
+from .. import control, prometheus
+from ..context import Context, Ctx
+from . import collector_models as c
 
 router = APIRouter(tags=["health"])
 
@@ -21,8 +21,8 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", summary="Whether every component is ready", responses={503: {"model": m.Ready}})
-async def readyz(context: Ctx, response: Response) -> m.Ready:
+@router.get("/readyz", summary="Whether every component is ready", responses={503: {"model": c.Ready}})
+async def readyz(context: Ctx, response: Response) -> c.Ready:
     """Status 200 where every component is ready, else 503; the components say why."""
     ready = await context.run(components, context)
     if not ready.ready:
@@ -37,49 +37,49 @@ async def metrics(context: Ctx) -> Response:
     return Response(text, media_type=prometheus.CONTENT_TYPE)
 
 
-def components(context: Context) -> m.Ready:
+def components(context: Context) -> c.Ready:
     """State of the supervisor, its processes, the regions and the history."""
     parts = [*_processes(context), _regions(context), _history(context)]
-    return m.Ready(ready=all(part.ready for part in parts), components=parts)
+    return c.Ready(ready=all(part.ready for part in parts), components=parts)
 
 
-def _processes(context: Context) -> list[m.Component]:
+def _processes(context: Context) -> list[c.Component]:
     owner = read_owner(context.folder)
     if not owner:
         return [
-            m.Component(name="supervisor", ready=False, detail="no collector has run on this data folder")
+            c.Component(name="supervisor", ready=False, detail="no collector has run on this data folder")
         ]
     try:
         answer = control.request(context.folder, {"status": {}})
     except control.ControlError as error:
-        return [m.Component(name="supervisor", ready=False, detail=str(error))]
-    parts = [m.Component(name="supervisor", ready=True, detail=f"pid {owner.get('pid')}")]
+        return [c.Component(name="supervisor", ready=False, detail=str(error))]
+    parts = [c.Component(name="supervisor", ready=True, detail=f"pid {owner.get('pid')}")]
     for process in answer.get("processes", ()):
         alive, restarts = bool(process.get("alive")), process.get("restarts", 0)
         detail = f"pid {process.get('pid')}, {restarts} restarts"
         if process.get("last_error"):
             detail += f", last error: {process['last_error']}"
-        parts.append(m.Component(name=str(process.get("name")), ready=alive, detail=detail))
+        parts.append(c.Component(name=str(process.get("name")), ready=alive, detail=detail))
     return parts
 
 
-def _regions(context: Context) -> m.Component:
+def _regions(context: Context) -> c.Component:
     workers = context.state.workers()
     problems = context.state.problems
     if problems:
-        return m.Component(name="regions", ready=False, detail="; ".join(problems.values()))
+        return c.Component(name="regions", ready=False, detail="; ".join(problems.values()))
     if not workers:
-        return m.Component(name="regions", ready=False, detail="no worker has made its regions")
+        return c.Component(name="regions", ready=False, detail="no worker has made its regions")
     last = max((int(rows["last_ns"].max()) for rows in (context.state.sources(),) if len(rows)), default=0)
     ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
-    return m.Component(name="regions", ready=True, detail=f"{len(workers)} workers, {ago}")
+    return c.Component(name="regions", ready=True, detail=f"{len(workers)} workers, {ago}")
 
 
-def _history(context: Context) -> m.Component:
+def _history(context: Context) -> c.Component:
     folder = context.folder / "journal"
     if not os.access(folder, os.R_OK):
-        return m.Component(name="history", ready=False, detail=f"{folder} cannot be read")
+        return c.Component(name="history", ready=False, detail=f"{folder} cannot be read")
     free = os.statvfs(folder)
     left = free.f_bavail * free.f_frsize
     detail = f"{left / 1e9:,.1f} GB free on its disk"
-    return m.Component(name="history", ready=left > 64 * 1024**2, detail=detail)
+    return c.Component(name="history", ready=left > 64 * 1024**2, detail=detail)

@@ -1,0 +1,1 @@
+"""What the live page shows: looks at the collector, and their drawing."""

@@ -1,0 +1,245 @@
+"""Parts of the live page as HTML, made once for each look, shared by every open page. All text is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ...detect.as_json import address
+from ...detect.records import NO_PORT
+from ...names import Names
+from ...wire.records import Records
+from ..state import Limits
+from .feed import feed
+from .poller import COLUMNS, HotRow, Look, SlowHop
+from .strips import CALM, LEVELS, cells
+from .units import duration, endpoints, measured, place, si
+
+
+class Fragments:
+    """HTML of one look."""
+
+    def __init__(self, look: Look, names: Names) -> None:
+        self.look = look
+        self.names = names
+        self._made: dict[str, str] = {}
+
+    def get(self, what: str) -> str:
+        """A fragment by name: figures, strip:queues, flows, hops, notable, latest, limits, status."""
+        if what not in self._made:
+            kind, _, which = what.partition(":")
+            self._made[what] = getattr(self, f"_{kind}")(*([which] if which else []))
+        return self._made[what]
+
+    def _status(self) -> str:
+        look = self.look
+        rate = look.summary.reports_per_second
+        state = ("ok", "receiving") if rate else ("idle", "no reports")
+        if not look.summary.workers:
+            state = ("bad", "no collector")
+        alarms = f'<span class="pill bad">{look.alarms} above limit</span>' if look.alarms else ""
+        silent = look.summary.silent_sources
+        quiet = f'<span class="pill bad">{silent} silent source{"s" * (silent > 1)}</span>' if silent else ""
+        clock = look.summary.time[11:19]
+        return (
+            f'<span class="pill {state[0]}"><i></i>{state[1]}</span>{alarms}{quiet}'
+            f'<span class="clock">{clock} <em>UTC</em></span>'
+        )
+
+    def _figures(self) -> str:
+        s = self.look.summary
+        lost, reports = int(s.lost), int(s.reports)
+        ratio = lost / (lost + reports) if lost + reports else 0
+        stored = int(s.events)
+        reduction = int(s.values) / stored if stored else 0
+        per_report = duration(s.ns_per_report).split() if s.ns_per_report else ["–", ""]
+        cells = [
+            ("Reports", si(s.reports_per_second), "/s", f"{si(reports)} in all", ""),
+            (
+                "Lost",
+                si(s.lost_per_second),
+                "/s",
+                f"{si(lost)} in all · {ratio:.3%}",
+                _mood(s.lost_per_second, "bad"),
+            ),
+            (
+                "Refused",
+                si(s.refused_per_second),
+                "/s",
+                f"{si(int(s.refused))} in all",
+                _mood(s.refused_per_second),
+            ),
+            (
+                "Dropped by kernel",
+                si(int(s.kernel_drops)),
+                "",
+                "datagrams in all",
+                _mood(int(s.kernel_drops), "bad"),
+            ),
+            ("Events", si(s.events_per_second), "/s", f"{si(stored)} in all", ""),
+            ("Reduction", si(reduction), "×", "values per event", ""),
+            ("Live flows", si(s.flows), "", f"{s.switches} switches · {s.sources} sources", ""),
+            ("Worker", *per_report, f"per report · {s.busy_ratio:.0%} busy", _mood(s.busy_ratio > 0.9)),
+        ]
+        return "".join(
+            f'<div class="figure {mood}"><label>{label}</label>'
+            f"<b>{value}<u>{unit}</u></b><small>{note}</small></div>"
+            for label, value, unit, note, mood in cells
+        )
+
+    # -------------------------------------------------------------------------------------------- tables
+
+    def _flows(self) -> str:
+        rows = [self._flow_row(row) for row in self.look.slow_flows]
+        head = (
+            '<tr><th>Flow<th class="n">Latency<th class="n">Mean<th class="n">Hops<th class="n">Reports</tr>'
+        )
+        return _table(head, rows, "No live flow carries hop latencies.")
+
+    def _flow_row(self, row: np.void) -> str:
+        known = int(row["state"]) & 2
+        samples = max(1, int(row["latency_samples"]))
+        mood = ' class="bad"' if row["alarm"] else ""
+        return (
+            f'<tr data-flow="{int(row["flow_id"]):016x}"{mood}><td>{endpoints(row)}'
+            f'<td class="n"><b>{duration(int(row["latency_latest"])) if known else "–"}</b>'
+            f'<td class="n">{duration(int(row["latency_sum"]) / samples) if known else "–"}'
+            f'<td class="n">{int(row["hop_count"])}<td class="n">{si(int(row["packets"]))}</tr>'
+        )
+
+    def _hops(self) -> str:
+        worst = max((hop.worst_ns for hop in self.look.slow_hops), default=1)
+        head = '<tr><th>Switch → port<th class="n">Worst<th class="n">Mean<th class="n">Flows</tr>'
+        return _table(head, [self._hop_row(hop, worst) for hop in self.look.slow_hops], "No hop latencies.")
+
+    def _hop_row(self, hop: SlowHop, worst: int) -> str:
+        share = 100 * hop.worst_ns / max(1, worst)
+        return (
+            f"<tr><td>{place(self.names, hop.node_id, hop.port)}"
+            f'<td class="n bar" style="--w:{share:.0f}%"><b>{duration(hop.worst_ns)}</b>'
+            f'<td class="n">{duration(hop.mean_ns)}<td class="n">{hop.flows}</tr>'
+        )
+
+    def _limits(self) -> str:
+        head = (
+            '<tr><th>Metric<th class="n">Stored at ±<th class="n">Raised &gt;<th class="n">Cleared &lt;</tr>'
+        )
+        rows = [_limit_row(metric, limits) for metric, limits in self.look.limits.items()]
+        return _table(head, rows, "No collector runs here.")
+
+    # -------------------------------------------------------------------------------------------- strips
+
+    def _strip(self, which: str) -> str:
+        rows = self.look.strips[which]
+        if not rows:
+            return f'<p class="empty">No {which} in the reports of the last minute are occupied.</p>'
+        limit = _limit_of(self.look.limits, which)
+        top = max(row.peak for row in rows)
+        body = "".join(self._strip_row(which, row, top, limit) for row in rows)
+        steps = [f'<i class="h{level}"></i>' for level in range(1, LEVELS + 1)]
+        if limit is None:
+            key = f"0 {''.join(steps)} {si(top)}"
+        else:
+            above = f"{''.join(steps[CALM:])} {si(top)}" if top > limit else ""
+            key = f"0 {''.join(steps[:CALM])} {si(limit)} <em>limit</em> {above}"
+        return (
+            f'<div class="strip">{body}</div><div class="scale"><span>−60 s</span>'
+            f'<span class="key">{key}</span><span>now</span></div>'
+        )
+
+    def _strip_row(self, which: str, row: HotRow, top: int, limit: int | None) -> str:
+        port = row.ident if which == "links" else row.port
+        what = "" if which == "links" else f" <em>{which[0]}{row.ident}</em>"
+        mood = "bad" if row.alarm or (limit is not None and row.now > limit) else ""
+        name = f"{place(self.names, row.node_id, port)}{what}"
+        return (
+            f'<div class="row {mood}" data-node="{row.node_id}" data-peak="{row.peak}">'
+            f'<span class="name">{name}</span>'
+            f'<svg viewBox="0 0 {COLUMNS} 1" preserveAspectRatio="none">{cells(row.values, top, limit)}</svg>'
+            f'<span class="n"><b>{si(row.now)}</b></span><span class="n peak">{si(row.peak)}</span></div>'
+        )
+
+    # -------------------------------------------------------------------------------------------- events
+
+    def _notable(self) -> str:
+        return feed(self.look.notable, self.names)
+
+    def _latest(self) -> str:
+        return feed(self.look.latest, self.names)
+
+    # -------------------------------------------------------------------------------------------- path
+
+    def path(self, flow: np.void, hops: Records) -> str:
+        """A flow's path, hop by hop, with a ribbon of each hop's share of the latency."""
+        known = [int(hop["latency_latest"]) if hop["state"] & 1 else 0 for hop in hops]
+        total = max(1, sum(known))
+        worst = known.index(max(known)) if 2 * max(known, default=0) > total else -1
+        ribbon = "".join(
+            f'<i style="flex-grow:{max(each, total // 200)}" class="{"slow" if at == worst else ""}" '
+            f'title="{escape(self.names.node_label(hop["node_id"]))}: {duration(each)}"></i>'
+            for at, (hop, each) in enumerate(zip(hops, known, strict=True))
+        )
+        cards = "".join(
+            self._hop_card(hop, each, total, at == worst)
+            for at, (hop, each) in enumerate(zip(hops, known, strict=True))
+        )
+        src = escape(address(int(flow["src_hi"]), int(flow["src_lo"])))
+        dst = escape(address(int(flow["dst_hi"]), int(flow["dst_lo"])))
+        latency = duration(sum(known)) if any(known) else "latency unknown"
+        loop = ' · <b class="bad">loop</b>' if flow["state"] & 4 else ""
+        partial = " · path incomplete" if flow["state"] & 8 else ""
+        age = max(0, self.look.time_ns - int(flow["last_ns"]))
+        last = f"last {duration(age)} ago" if age > 10**9 else "live"
+        return (
+            f'<div class="whose"><b>{endpoints(flow)}</b><span>{latency} over {len(hops)} hops{loop}{partial}'
+            f" · {si(int(flow['packets']))} reports · {last}</span></div>"
+            f'<div class="ribbon">{ribbon}</div>'
+            f'<div class="chain"><span class="host">{src}</span>{cards}<span class="host">{dst}</span></div>'
+        )
+
+    def _hop_card(self, hop: np.void, latency: int, total: int, slowest: bool) -> str:
+        node, port = int(hop["node_id"]), int(hop["egress_port"])
+        mood = "bad" if hop["alarm"] else "slow" if slowest else ""
+        seen = [f"{100 * latency / total:.0f} %"]
+        for name, value in (("queue", int(hop["queue_latest"])), ("link", int(hop["utilization_latest"]))):
+            if 0 < value < 0xFFFFFFFF:
+                seen.append(f"{name} {si(value)}")
+        via = "" if port == NO_PORT else f"→ {escape(self.names.port_label(node, port))}"
+        shown = duration(latency) if hop["state"] & 1 else "–"
+        return (
+            f'<span class="hop {mood}"><b>{escape(self.names.node_label(node))}</b><small>{via}</small>'
+            f"<strong>{shown}</strong><small>{' · '.join(seen)}</small></span>"
+        )
+
+
+def _mood(trouble: float, mood: str = "warn") -> str:
+    return mood if trouble else ""
+
+
+def _table(head: str, rows: Sequence[str], empty: str) -> str:
+    if not rows:
+        return f'<p class="empty">{empty}</p>'
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _limit_row(metric: str, limits: Limits) -> str:
+    unit = "ns" if metric.endswith("latency") else None
+    cleared = "every report" if limits.raise_above is not None else "–"
+    if limits.clear_below is not None:
+        cleared = measured(limits.clear_below, unit)
+    texts = ["never" if v is None else measured(v, unit) for v in (limits.change, limits.raise_above)]
+    return (
+        f"<tr><td>{metric.replace('_', ' ')}"
+        + "".join(f'<td class="n">{t}' for t in (*texts, cleared))
+        + "</tr>"
+    )
+
+
+def _limit_of(limits: dict[str, Limits] | Any, which: str) -> int | None:
+    metric = {"queues": "queue_occupancy", "buffers": "buffer_occupancy", "links": "link_utilization"}[which]
+    found = limits.get(metric)
+    above: int | None = found.raise_above if found else None
+    return above

@@ -1,0 +1,66 @@
+"""Figures, times and flows as people read them on the page."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ...detect.as_json import address
+from ...detect.records import NO_PORT
+from ...names import Names
+
+PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"}
+
+
+def si(value: float) -> str:
+    """A count in at most five characters and its prefix: 980, 12.3k, 4.56M."""
+    for limit, divisor, suffix in ((1e3, 1, ""), (1e6, 1e3, "k"), (1e9, 1e6, "M"), (1e12, 1e9, "G")):
+        if abs(value) < limit * 0.9995:
+            scaled = value / divisor
+            digits = 0 if suffix == "" and scaled == int(scaled) else max(0, 3 - len(str(int(abs(scaled)))))
+            return f"{scaled:.{digits}f}{suffix}"
+    return f"{value / 1e12:.3g}T"
+
+
+def duration(ns: float) -> str:
+    """A time with its unit: 640 ns, 12.3 µs, 4.56 ms."""
+    for limit, divisor, unit in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
+        if ns < limit * 0.9995:
+            scaled = ns / divisor
+            return f"{scaled:.{0 if divisor == 1 else max(0, 3 - len(str(int(scaled))))}f} {unit}"
+    return f"{ns / 1e9:.2f} s"
+
+
+def measured(value: object, unit: object) -> str:
+    """A value of an event with its unit; without one it is as the source sends it."""
+    try:
+        number = int(str(value))
+    except ValueError:
+        return escape(str(value))
+    return duration(number) if unit == "ns" else si(number)
+
+
+def flow_text(flow: dict[str, Any]) -> str:
+    """5-tuple of a flow object as one line."""
+    proto = PROTOCOLS.get(flow["proto"], str(flow["proto"]))
+    return f"{_end(flow['src'], flow['sport'])} → {_end(flow['dst'], flow['dport'])} {proto}"
+
+
+def endpoints(row: np.void) -> str:
+    """5-tuple of a FLOW record, for a table's cell."""
+    src = _end(address(int(row["src_hi"]), int(row["src_lo"])), int(row["sport"]))
+    dst = _end(address(int(row["dst_hi"]), int(row["dst_lo"])), int(row["dport"]))
+    proto = PROTOCOLS.get(int(row["proto"]), str(int(row["proto"])))
+    return f'<span class="flow">{escape(src)} → {escape(dst)} <em>{proto}</em></span>'
+
+
+def _end(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def place(names: Names, node: int, port: int) -> str:
+    """A switch and its port, by name, as HTML."""
+    label = f'<span class="node">{escape(names.node_label(node))}</span>'
+    return label if port == NO_PORT else f"{label} → {escape(names.port_label(node, port))}"

@@ -1,0 +1,1 @@
+"""Routes of the API, and the models of what they answer."""

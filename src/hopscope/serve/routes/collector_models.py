@@ -1,0 +1,98 @@
+"""What the API answers about the collector itself: limits, counters, queries, health."""
+
+from __future__ import annotations
+
+from pydantic import ConfigDict, Field
+
+from .models import Model, Time, Wide
+
+
+class ThresholdLimits(Model):
+    """Limits of one metric; null: never."""
+
+    change: int | None = Field(ge=0, lt=2**64 - 1)
+    """T: a value is stored when it differs by more than this from the stored one."""
+    raise_above: int | None = Field(ge=0, lt=2**64 - 1)
+    """Above it there is an event."""
+    clear_below: int | None = Field(ge=0, lt=2**64 - 1)
+    """With it an alarm is raised once, and cleared below this."""
+
+
+class ThresholdPatch(Model):
+    """Limits to change; what is absent stays, null is never."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    change: int | None = Field(default=None, ge=0, lt=2**64 - 1)
+    raise_above: int | None = Field(default=None, ge=0, lt=2**64 - 1)
+    clear_below: int | None = Field(default=None, ge=0, lt=2**64 - 1)
+
+
+class CounterValue(Model):
+    """One counter."""
+
+    name: str
+    label: dict[str, str] | None
+    help: str
+    value: Wide
+    per_second: float
+    """Over the last seconds."""
+
+
+class Summary(Model):
+    """The collector at a glance."""
+
+    time: Time
+    workers: int
+    flows: int
+    switches: int
+    sources: int
+    silent_sources: int
+    reports_per_second: float
+    lost_per_second: float
+    refused_per_second: float
+    events_per_second: float
+    reports: Wide
+    lost: Wide
+    refused: Wide
+    kernel_drops: Wide
+    events: Wide
+    values: Wide
+    """Metric values in all reports: what would be stored without detection."""
+    busy_ratio: float
+    """Mean over workers of the time spent on reports, 0 to 1."""
+    ns_per_report: float | None
+    counters: list[CounterValue]
+
+
+class Query(Model):
+    """A read-only SQL query over history."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    sql: str = Field(min_length=1, max_length=20_000)
+    """One SELECT; the tables are described in the documentation."""
+    limit: int = Field(default=1000, ge=1, le=1_000_000)
+    """Most rows; the configuration may allow fewer."""
+
+
+class Table(Model):
+    """Rows of a query."""
+
+    columns: list[str]
+    rows: list[list[object]]
+    truncated: bool
+    """The result has more rows than were asked for or are allowed."""
+
+
+class Component(Model):
+    """Health of one part."""
+
+    name: str
+    ready: bool
+    detail: str
+
+
+class Ready(Model):
+    """Whether everything that is needed answers."""
+
+    ready: bool
+    components: list[Component]
