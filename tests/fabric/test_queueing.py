@@ -62,7 +62,9 @@ def brute_force(
     ports = network.ports
     free: dict[int, int] = defaultdict(int)
     ready: dict[int, int] = defaultdict(int)
-    events = [(time, number, 0, size, path, ()) for time, number, size, path in packets]
+    events: list[tuple[Any, ...]] = [
+        (time, number, 0, size, path, ()) for time, number, size, path in packets
+    ]
     heapq.heapify(events)
     done: dict[int, tuple[Any, ...]] = {}
     while events:
@@ -113,7 +115,7 @@ def test_windows_do_not_matter() -> None:
 
 
 def test_conservation() -> None:
-    """Every packet that a host sent was delivered, dropped, or is underway, and the ports counted the drops."""
+    """What hosts sent was delivered, dropped, or is underway, and the ports counted the drops."""
     topology = FatTree(4)
     network = Network(topology, LinkModel(buffer_bytes=5_000))
     traffic = random_traffic(topology, load=0.8)
@@ -141,7 +143,7 @@ def poisson(topology: Topology, load: float, payload: int, seconds: float) -> An
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_mean_wait_of_m_d_1(load: float) -> None:
-    """Poisson arrivals at a host's card with equal packets wait as M/D/1 does: rho / (2 (1 - rho)) services.
+    """Poisson arrivals at a host's card wait as M/D/1 does: rho / (2 (1 - rho)) services.
 
     300,000 packets; within 5 % (the standard error of the mean at load 0.8 is about 1 %).
     """
@@ -149,9 +151,9 @@ def test_mean_wait_of_m_d_1(load: float) -> None:
     network = Network(topology)
     size = 1000 + 28 + WIRE
     table = poisson(topology, load, 1000, 1)
-    waits = []
+    waits: list[Any] = []
     until = 0
-    while sum(map(len, waits)) < 300_000:
+    while sum(len(part) for part in waits) < 300_000:
         until += PS // 10
         departures = network.step(table, until)
         card = departures.traces[:, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ def assert_valid(topology: Topology, path: np.ndarray, src: int, dst: int) -> No
     used = [int(row) for row in path if row != NO_PORT]
     assert used[0] == src
     assert ports["peer_host"][used[-1]] == dst
-    for here, there in zip(used, used[1:], strict=False):
+    for here, there in pairwise(used):
         assert ports["peer_switch"][here] == ports["switch"][there]
         assert ports["peer_number"][here] == ports["number"][ports["reverse"][here]]
     for stage, row in enumerate(path):

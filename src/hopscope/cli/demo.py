@@ -42,8 +42,8 @@ ring_events = 262144
 [detect.thresholds]
 queue_occupancy = {{ change = 250, raise_above = 2500, clear_below = 500 }}
 buffer_occupancy = {{ change = 250 }}
-hop_latency = {{ change = 20000, raise_above = 1000000, clear_below = 500000 }}
-flow_latency = {{ change = 50000 }}
+hop_latency = {{ change = 50000, raise_above = 1000000, clear_below = 500000 }}
+flow_latency = {{ change = 100000 }}
 link_utilization = {{ change = 150 }}
 """
 DRAIN_SECONDS = 10.0
@@ -196,6 +196,8 @@ class _Demo:
             fault = self._faults[message["fault"], message["start"]]
             if message["begins"]:
                 self._judge.begin(fault, message["time_ns"])
+            else:
+                self._judge.end(fault, message["time_ns"])
             self._view.say(
                 f"{self._state.seconds:6.1f} s  {fault} {'begins' if message['begins'] else 'ends'}"
             )

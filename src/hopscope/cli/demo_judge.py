@@ -80,6 +80,12 @@ class Judge:
             self._vote(verdict, *sign)
         return verdict
 
+    def end(self, fault: Fault, time_ns: int) -> None:
+        """A fault has ended, perhaps before its duration is over: a late sender catches up."""
+        for verdict in self.verdicts:
+            if verdict.fault == fault:
+                verdict.ended_ns = min(verdict.ended_ns, time_ns)
+
     def take(self, events: Records) -> None:
         """EVENT records, in order."""
         kinds, metrics = events["kind"], events["metric"]

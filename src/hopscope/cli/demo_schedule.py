@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -27,7 +27,10 @@ _LASTING = 0.1
 def schedule(topology: Topology, seconds: float | None, seed: int = 1) -> list[Fault]:
     """The four faults, each at another port that the seed chooses; again and again where there is no end."""
     random = np.random.default_rng((seed, 2))
-    rows = {kind: int(random.choice(_ports(topology, kind))) for kind in _STARTS}
+    rows: dict[FaultKind, int] = {}
+    for kind in _STARTS:
+        free = [row for row in _ports(topology, kind).tolist() if not _touches(topology, row, rows.values())]
+        rows[kind] = int(random.choice(free))
     rounds = [0.0] if seconds is not None else [ROUND * i for i in range(ROUNDS)]
     return [
         fault
@@ -43,6 +46,11 @@ def _round(topology: Topology, rows: dict[FaultKind, int], offset: float, second
             topology, kind, round(offset + share * seconds, 3), int(port["node_id"]), int(port["number"]),
             round(_LASTING * seconds, 3),
         )  # fmt: skip
+
+
+def _touches(topology: Topology, row: int, others: Iterable[int]) -> bool:
+    """Whether a port is on the link of one of the others: each fault is to have a link of its own."""
+    return any(row in (other, int(topology.ports["reverse"][other])) for other in others)
 
 
 def _ports(topology: Topology, kind: FaultKind) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -50,7 +50,7 @@ class Fault:
     delay_ns: int = 2_000_000
     """Slow hop: added to every packet, ns."""
     fill: float = 0.4
-    """Microburst: share of the port's buffer that a burst fills, about."""
+    """Microburst: share of the port's buffer that a burst fills, about; above 1 packets are dropped."""
 
     @property
     def end(self) -> float:
@@ -77,8 +77,8 @@ def make_fault(
         raise FabricError(f"{kind}: a fault starts at 0 or later and lasts longer than 0 s")
     if kind is FaultKind.PATH_CHANGE and topology.ports["peer_switch"][row] < 0:
         raise FabricError(f"{kind}: port {port} of {node} leads to a host, which has no other path")
-    if not 0 < strength.get("loss", 0.5) <= 1 or not 0 < strength.get("fill", 0.5) <= 1:
-        raise FabricError(f"{kind}: loss and fill are shares, above 0 and up to 1")
+    if not 0 < strength.get("loss", 0.5) <= 1 or not 0 < strength.get("fill", 0.5) <= 4:
+        raise FabricError(f"{kind}: loss is a share above 0 and up to 1, fill above 0 and up to 4")
     return Fault(
         kind,
         start,

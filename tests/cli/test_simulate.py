@@ -1,0 +1,110 @@
+"""`hopscope simulate`: captures, real time, names, and mistakes told in a line."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.capture.pcap import read
+from hopscope.cli.simulate import parse_rate
+from hopscope.errors import HopscopeError
+from hopscope.names import Names
+from hopscope.wire.decode_scalar import decode_scalar
+
+QUICK = ("--flows", "100", "--rate", "2000", "--duration", "0.1")
+
+
+def simulate(*arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "hopscope", "simulate", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    return done
+
+
+@pytest.mark.e2e
+def test_a_capture(tmp_path: Path) -> None:
+    """A capture has the reports that the summary counts, a source for each switch, and names that fit."""
+    capture, names = tmp_path / "fabric.pcap", tmp_path / "names.toml"
+    fault = "lossy-port@0.02,node=agg-1-0,port=1,duration=0.05,loss=0.1"
+    done = simulate(*QUICK, "-o", str(capture), "--names", str(names), "--fault", fault, "--json")
+    *told, end = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["kind"], one["fault"], one["begins"]) for one in told] == [
+        ("fault", "lossy-port", True),
+        ("fault", "lossy-port", False),
+    ]
+    reports = np.concatenate([decode_scalar(batch).reports for batch in read(capture)])
+    assert end["kind"] == "end"
+    assert len(reports) == end["reports"] == end["datagrams"]
+    assert int((reports["drop_reason"] > 0).sum()) == end["drop_reports"] > 0
+    assert {int(lo) & 0xFFFFFF00 for lo in reports["source_lo"]} == {0x0AFF0000}
+    assert Names.load(names).node(11) == "agg-1-0"
+
+
+@pytest.mark.e2e
+def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
+    """Two runs write equal files."""
+    files = [tmp_path / "one.pcap", tmp_path / "two.pcap"]
+    for file in files:
+        simulate(*QUICK, "-o", str(file), "--report-version", "1.0", "--topology", "leaf-spine:2x2")
+    assert files[0].read_bytes() == files[1].read_bytes() != b""
+
+
+@pytest.mark.e2e
+def test_real_time() -> None:
+    """Reports arrive over loopback, from an address of each sink, as many as the summary says."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * 1024 * 1024)
+        receiver.bind(("127.0.0.1", 0))
+        receiver.settimeout(0.2)
+        done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{receiver.getsockname()[1]}", "--json")
+        sources, count = set(), 0
+        try:
+            while True:
+                payload, (source, _) = receiver.recvfrom(65536)
+                assert payload[0] >> 4 == 2
+                sources.add(source)
+                count += 1
+        except TimeoutError:
+            pass
+    assert count == json.loads(done.stdout.splitlines()[-1])["datagrams"] > 50
+    assert sources <= {f"127.0.1.{i + 1}" for i in range(20)}
+    assert len(sources) > 4
+
+
+def test_rates() -> None:
+    """Link rates with and without a suffix."""
+    assert [parse_rate(t) for t in ("1G", "2.5g", "100M", "64000")] == [10**9, 25 * 10**8, 10**8, 64000]
+    for text in ("", "fast", "-1G", "0", "G"):
+        with pytest.raises(HopscopeError, match="link rate"):
+            parse_rate(text)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to do"),
+        (("-o", "x.pcap", "--to", "udp://127.0.0.1:1"), "not both"),
+        (("--topology", "ring:4", "-o", "x.pcap"), "is no topology"),
+        (("--fault", "flood@1", "-o", "x.pcap"), "is no fault"),
+        (("--sizes", "tiny", "-o", "x.pcap"), "web-search or data-mining"),
+        (("--to", "tcp://127.0.0.1:1"), "expected udp://HOST:PORT"),
+        (("-o", "/nowhere/at/all.pcap", "--duration", "0.1"), "/nowhere/at/all.pcap"),
+    ],
+)
+def test_mistakes(arguments: tuple[str, ...], message: str) -> None:
+    """A mistake is one line on stderr and exit status 2."""
+    done = simulate(*arguments, status=2)
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
