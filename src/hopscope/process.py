@@ -132,7 +132,7 @@ def _archive(child: Child) -> None:
 
     child.begun = True
     child.say(ready=True)
-    run(child.data, child.settings.history, child.stop.is_set)
+    run(child.data, child.settings.history, child.stop.is_set, lambda line: child.say(message=line))
 
 
 def _serve(child: Child) -> None:

@@ -36,6 +36,7 @@ def run(child: Child) -> None:
         data=child.data,
         regions=child.regions,
         retry=backoff(lambda: pipeline.count("journal_retries_total", 1), child.stop.is_set),
+        told=lambda line: child.say(message=line),
     )
     child.say(warm=True)
     listeners: list[tuple[UdpListener, Dialect]] = []
