@@ -15,7 +15,8 @@ from hopscope.wire.decode import decode_scalar
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.int_header import pull_md, pull_shim
-from hopscope.wire.report import pull_own_0_5, pull_report_0_5
+from hopscope.wire.own_metadata import pull_own_0_5
+from hopscope.wire.report import pull_report_0_5
 
 pytestmark = pytest.mark.shared
 
@@ -44,14 +45,17 @@ def test_bmv2_report_0_5(shared: Path) -> None:
 
 
 def test_bmv2_report_2_0(shared: Path) -> None:
-    """bmv2, Report 2.0 with INT 2.x over UDP, lengths and checksums 0: all 19 reports as the capture's JSON has them."""
+    """bmv2, Report 2.0 with INT 2.x over UDP, lengths and checksums 0: all 19 reports as the capture's JSON
+    has them.
+    """
     expected = json.loads((shared / "report_2_0/bmv2_19_reports.expected.json").read_text())
     objects = _objects(shared / "report_2_0/bmv2_19_reports.pcapng")
     assert len(objects) == len(expected) == 19
     for one, want in zip(objects, expected, strict=True):
         head, inner, told = want["report"], want["inner"], want["int"]
         assert one["report"] == {
-            "version": "2.0", "kind": "int", "node_id": head["node"], "hw_id": head["hw_id"], "sequence": head["seq"],
+            "version": "2.0", "kind": "int", "node_id": head["node"], "hw_id": head["hw_id"],
+            "sequence": head["seq"],
             "dropped": False, "congested": False, "tracked": True, "intermediate": False, "metadata": {},
         }  # fmt: skip
         assert one["flow"] == {key: inner[key] for key in ("src", "dst", "proto", "sport", "dport")}
@@ -119,7 +123,9 @@ def test_mx_is_refused_as_unsupported(shared: Path, number: int) -> None:
     """INT-MX is defined, but not decoded yet: a reason, never a wrong value."""
     inner = _scapy_vector(shared, number)
     inner += bytes(-len(inner) % 4)
-    batch = frame_batch([bytes.fromhex("2040000100000007") + bytes([0x03, len(inner) // 4, 0, 0x20]) + inner], 255)
+    batch = frame_batch(
+        [bytes.fromhex("2040000100000007") + bytes([0x03, len(inner) // 4, 0, 0x20]) + inner], 255
+    )
     (one,) = report_objects(decode_scalar(batch), batch)
     assert one["error"]["reason"] == "unsupported"
     assert one["error"]["at"] == "int shim"
@@ -136,7 +142,13 @@ def test_java_vectors(shared: Path) -> None:
     for raw in (plain, drop, local):
         buf = Buffer(raw)
         head = pull_report_0_5(buf)
-        assert (head.version, head.flags, head.hw_id, head.sequence, head.ingress_time) == (1, 7, 1, 0xAB, 0xCD)
+        assert (head.version, head.flags, head.hw_id, head.sequence, head.ingress_time) == (
+            1,
+            7,
+            1,
+            0xAB,
+            0xCD,
+        )
         if raw is not plain:
             own = pull_own_0_5(buf, head.next_protocol)
             assert (own.hop.node_id, own.hop.ingress_port, own.hop.egress_port, own.queue_id) == (1, 1, 1, 1)
@@ -147,7 +159,9 @@ def test_java_vectors(shared: Path) -> None:
             with pytest.raises(WireError):
                 pull_own_0_5(buf, pull_report_0_5(buf).next_protocol)
         batch = frame_batch([raw[:cut] for cut in range(len(raw) + 1)], 255)
-        assert decode_scalar(batch).reports["reason"].all()  # also whole: the packet that it announces is missing
+        assert (
+            decode_scalar(batch).reports["reason"].all()
+        )  # also whole: the packet that it announces is missing
     for cut in range(12):
         buf = Buffer(md[:cut])
         with pytest.raises(WireError):
@@ -162,7 +176,9 @@ def test_dialects_that_wait(shared: Path) -> None:
 
 
 def test_every_truncation_is_told(shared: Path) -> None:
-    """A captured report cut before the end of its stack is refused as truncated, or is no frame to a report port."""
+    """A captured report cut before the end of its stack is refused as truncated, or is no frame to a report
+    port.
+    """
     for name, whole in (
         ("report_0_5/src__test__resources__int_report.pcap", 136),
         ("report_2_0/bmv2_19_reports.pcapng", 252),

@@ -21,7 +21,13 @@ SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthChe
 
 
 @SLOW
-@given(report_batches(), st.booleans(), st.booleans(), st.sampled_from([Link.ETHERNET, Link.UDP_PAYLOAD]), st.booleans())
+@given(
+    report_batches(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([Link.ETHERNET, Link.UDP_PAYLOAD]),
+    st.booleans(),
+)
 def test_equal(reports: ReportBatch, inner_ip: bool, check: bool, link: Link, six: bool) -> None:
     """Both encoders write the same bytes and the same frame records."""
     collector = "2001:db8::1" if six else "192.0.2.254"
@@ -36,10 +42,23 @@ def test_equal(reports: ReportBatch, inner_ip: bool, check: bool, link: Link, si
 @SLOW
 @given(report_batches())
 def test_decoding_is_the_inverse(reports: ReportBatch) -> None:
-    """What was encoded is decoded: the flow, the path with the values that the bitmap names, the report's own."""
+    """What was encoded is decoded: the flow, the path with the values that the bitmap names, the report's
+    own.
+    """
     decoded = decode_scalar(encode_reports(reports))
     for sent, got in zip(reports.reports, decoded.reports, strict=True):
-        names = ["version", "hw_id", "src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "ip_version", "time_ns", "index"]
+        names = [
+            "version",
+            "hw_id",
+            "src_hi",
+            "src_lo",
+            "dst_hi",
+            "dst_lo",
+            "proto",
+            "ip_version",
+            "time_ns",
+            "index",
+        ]
         if sent["proto"] != 50:
             names += ["sport", "dport", "int_version"]
         if sent["int_version"]:

@@ -17,7 +17,12 @@ def frame_batch(frames: list[bytes], link: int = Link.ETHERNET, gap: int = 0, fi
     arena = bytearray()
     for record, frame in zip(records, frames, strict=True):
         arena += bytes([filler]) * gap
-        record["offset"], record["length"], record["wire_length"], record["link"] = len(arena), len(frame), len(frame), link
+        record["offset"], record["length"], record["wire_length"], record["link"] = (
+            len(arena),
+            len(frame),
+            len(frame),
+            link,
+        )
         arena += frame
     arena += bytes([filler]) * gap
     return FrameBatch(np.frombuffer(bytes(arena), np.uint8), records)
@@ -25,7 +30,9 @@ def frame_batch(frames: list[bytes], link: int = Link.ETHERNET, gap: int = 0, fi
 
 def frames_of(batch: FrameBatch) -> list[bytes]:
     """The bytes of each frame."""
-    return [batch.arena[int(f["offset"]) : int(f["offset"]) + int(f["length"])].tobytes() for f in batch.frames]
+    return [
+        batch.arena[int(f["offset"]) : int(f["offset"]) + int(f["length"])].tobytes() for f in batch.frames
+    ]
 
 
 def read_capture(path: Path) -> list[bytes]:
@@ -82,7 +89,11 @@ def report_batches(draw: st.DrawFn, most: int = 6) -> ReportBatch:
     rows["carried"] |= Carried.FLOW | Carried.PORTS
     rows["ip_version"] = rng.choice([4, 6], count)
     rows["inner_length"] = rng.choice([0, 1400], count)
-    for name, six in (("source", rng.random(count) < 0.5), ("src", rows["ip_version"] == 6), ("dst", rows["ip_version"] == 6)):
+    for name, six in (
+        ("source", rng.random(count) < 0.5),
+        ("src", rows["ip_version"] == 6),
+        ("dst", rows["ip_version"] == 6),
+    ):
         rows[name + "_hi"][~six] = 0
         rows[name + "_lo"][~six] = rows[name + "_lo"][~six] & 0xFFFFFFFF | 0xFFFF << 32
     rows["proto"] = rng.choice([6, 17, 50], count)

@@ -39,9 +39,11 @@ _HOP_NAMES: tuple[str, ...] = HOP.names or ()
 def report_objects(
     batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT, *, first: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """The objects of all reports from row `first` on, in order; a refused one has `error` and nothing behind it.
+    """The objects of all reports from row `first` on, in order; a refused one has `error` and nothing
+    behind it.
 
-    `frames` and `dialect` are what `batch` was decoded from: what was found where it was refused is read again.
+    `frames` and `dialect` are what `batch` was decoded from: what was found where it was refused is read
+    again.
     """
     for record in batch.reports[first:]:
         yield _object(dict(zip(_REPORT_NAMES, record.item(), strict=True)), batch, frames, dialect)

@@ -1,5 +1,5 @@
-"""Frames to reports by the scalar codecs: the readable truth that the batch decoder must equal, and what small
-captures are read with, since it compiles nothing.
+"""Frames to reports by the scalar codecs: the readable truth that the batch decoder must equal, and what
+small captures are read with, since it compiles nothing.
 
 What is known before a refusal stays in the row: each header is written when it has been read without error.
 """
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from . import dialect as d
-from . import ethernet, int_header, layout, report
+from . import ethernet, int_header, layout, own_metadata, report
 from .buffer import Buffer
 from .errors import WireError
 from .ethernet import Ip
 from .int_header import Hop, Md
+from .own_metadata import Own
 from .reasons import Place, Reason
 from .records import HOP, REPORT, Carried, Flag, FrameBatch, Have, IntFlag, Kind, Link, ReportBatch
-from .report import Own
 
 Table = np.ndarray[tuple[int], np.dtype[np.uint8]]
 _LOW = (1 << 64) - 1
@@ -27,7 +27,9 @@ _HOP_NAMES: tuple[str, ...] = HOP.names or ()
 
 
 class Row:
-    """One report while it is read: fields as in REPORT (those not set are 0), its hops and its own metadata."""
+    """One report while it is read: fields as in REPORT (those not set are 0), its hops and its own
+    metadata.
+    """
 
     def __init__(self, fields: dict[str, int]) -> None:
         self.fields = dict(fields)
@@ -147,7 +149,7 @@ def _report_0_5(buf: Buffer, row: Row, table: Table) -> None:
     )
     row.carry(Carried.INGRESS_TIME)
     if head.next_protocol:
-        own = report.pull_own_0_5(buf, head.next_protocol)
+        own = own_metadata.pull_own_0_5(buf, head.next_protocol)
         row.set(node_id=own.hop.node_id)
         row.carry(Carried.NODE_ID)
         _keep(row, own)
@@ -160,7 +162,7 @@ def _report_1_0(buf: Buffer, row: Row, table: Table) -> None:
             ingress_time=head.ingress_time, kind=report.kind_of(head.flags))  # fmt: skip
     row.carry(Carried.INGRESS_TIME | Carried.NODE_ID)
     if head.metadata_bits:
-        _keep(row, report.pull_own(buf, layout.OWN_1_0, head.metadata_bits << 10, head.node_id))
+        _keep(row, own_metadata.pull_own(buf, layout.OWN_1_0, head.metadata_bits << 10, head.node_id))
     _inner(buf, report.INNER_ETHERNET + head.next_protocol, row, table)
 
 
@@ -222,7 +224,8 @@ def _inner(buf: Buffer, inner_type: int, row: Row, table: Table) -> None:
         return
     start = buf.at
     ip = ethernet.pull_ip(buf, version, Place.INNER_IP)
-    row.set(src_hi=ip.source >> 64, src_lo=ip.source & _LOW, dst_hi=ip.destination >> 64, dst_lo=ip.destination & _LOW,
+    row.set(src_hi=ip.source >> 64, src_lo=ip.source & _LOW, dst_hi=ip.destination >> 64,
+    dst_lo=ip.destination & _LOW,
             proto=ip.protocol, ip_version=version, inner_length=ip.length)  # fmt: skip
     row.carry(Carried.FLOW)
     if ip.fragment:

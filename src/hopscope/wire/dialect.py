@@ -1,4 +1,6 @@
-"""How to read what a listener receives: data, not code. The seam for implementations that differ from the spec."""
+"""How to read what a listener receives: data, not code. The seam for implementations that differ from the
+spec.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ FIRST_BYTE = 0
 INT_DSCP = FIRST_BYTE + 256
 """64 entries: 1 where this DSCP says that INT follows the inner TCP or UDP header."""
 PORTS = INT_DSCP + 64
-"""65536 entries: bit 0 reports arrive on this UDP port, bit 1 INT follows an inner UDP header with this port."""
+"""65536 entries: bit 0 reports arrive on this UDP port, bit 1 INT follows an inner UDP header with this
+port.
+"""
 TABLE = PORTS + 65536
 
 

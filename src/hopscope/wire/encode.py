@@ -14,7 +14,8 @@ from .records import FRAME, HOP, MAX_HOPS, REPORT, Carried, FrameBatch, Have, Li
 
 
 def new_reports(count: int, version: int = 20) -> Records:
-    """REPORT [count], with what is usual set: version (5, 10, 20), carried FLOW and PORTS, UDP over IPv4, tracked.
+    """REPORT [count], with what is usual set: version (5, 10, 20), carried FLOW and PORTS, UDP over IPv4,
+    tracked.
 
     Addresses are ::ffff:a.b.c.d: the high halves are 0, and `mapped_v4` makes the low ones.
     """
@@ -56,15 +57,15 @@ def encode_reports(
 ) -> FrameBatch:
     """Frames with these reports: the inverse of decoding.
 
-    Reads of each REPORT row: version (5, 10, 20), kind (0.5: DROP sends the drop header, QUEUE the switch-local
-    one, else plain; 2.0: INNER sends an inner-only report), flags, hw_id, sequence (2.0: 22 bits), node_id,
-    ingress_time (0.5, 1.0), source, time_ns; with `carried` FLOW the inner packet: ip_version, src, dst, proto,
-    sport, dport; inner_length is what its IP header states when it is more than what is there (the packet was
-    cut). int_version (0 none, 5, 10, 20), instructions, hop_words (0: what instructions imply), remaining_hops,
-    int_flags, domain_id, ds_*, and `hops[first_hop : first_hop + hop_count]` in path order make INT.  With
-    `carried` OWN_HOP, `hops[first_hop + hop_count]` is the report's own metadata, by its `present` bits; with
-    DROP_REASON, queue_id and drop_reason go with it.  A row with `index` > 0 (2.0) joins the frame of the row
-    before it.
+    Reads of each REPORT row: version (5, 10, 20), kind (0.5: DROP sends the drop header, QUEUE the
+    switch-local one, else plain; 2.0: INNER sends an inner-only report), flags, hw_id, sequence (2.0: 22
+    bits), node_id, ingress_time (0.5, 1.0), source, time_ns; with `carried` FLOW the inner packet:
+    ip_version, src, dst, proto, sport, dport; inner_length is what its IP header states when it is more
+    than what is there (the packet was cut). int_version (0 none, 5, 10, 20), instructions, hop_words (0:
+    what instructions imply), remaining_hops, int_flags, domain_id, ds_*, and `hops[first_hop : first_hop +
+    hop_count]` in path order make INT.  With `carried` OWN_HOP, `hops[first_hop + hop_count]` is the
+    report's own metadata, by its `present` bits; with DROP_REASON, queue_id and drop_reason go with it.  A
+    row with `index` > 0 (2.0) joins the frame of the row before it.
 
     `link` is ETHERNET (complete frames, right lengths and IPv4 checksums) or UDP_PAYLOAD.  `dscp` marks inner
     packets that carry INT.  `inner_ip` sends inner packets without Ethernet where the version can.
@@ -102,7 +103,9 @@ def encode_reports(
 
 
 _HEADERS = 62 + 8 + 12 + 64 + 74 + 20 + 4
-"""Most bytes of a report's frame but for its stack: outer headers, report, metadata, inner headers, INT, padding."""
+"""Most bytes of a report's frame but for its stack: outer headers, report, metadata, inner headers, INT,
+padding.
+"""
 _LIMITS = (("hw_id", 63), ("hop_words", 31), ("inner_length", 65535), ("hop_count", MAX_HOPS))
 _LIMITS_24 = ("queue_occupancy", "buffer_occupancy", "queue_congestion")
 

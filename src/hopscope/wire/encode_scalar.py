@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from . import ethernet, int_header, layout, report
+from . import ethernet, int_header, layout, own_metadata, report
 from .ethernet import Ethernet, Ip, Tcp, Udp
 from .int_header import Hop, Md, Shim, Tail
+from .own_metadata import Own
 from .records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, ReportBatch
-from .report import Group20, Main20, Own, Report05, Report10, Report20
+from .report import Group20, Main20, Report05, Report10, Report20
 
 MAC_A, MAC_B = 0x020000000001, 0x020000000002
 ETHERTYPE_LOCAL = 0x88B5
@@ -97,7 +98,7 @@ def _payload(batch: ReportBatch, first: int, last: int, dscp: int, inner_ip: boo
         report.push_report_0_5(out, Report05(next_protocol=form, **common))
         if form:
             own.hop.egress_time &= 0xFFFFFFFF
-            report.push_own_0_5(out, form, own)
+            own_metadata.push_own_0_5(out, form, own)
         inner_ip = False
     elif row["version"] == 10:
         bits = sum(
@@ -112,7 +113,7 @@ def _payload(batch: ReportBatch, first: int, last: int, dscp: int, inner_ip: boo
             out, Report10(length, max(kind - 3, 0), bits >> 10, node_id=int(row["node_id"]), **common)
         )
         own.hop.egress_time &= 0xFFFFFFFF
-        report.push_own(out, layout.OWN_1_0, bits, own)
+        own_metadata.push_own(out, layout.OWN_1_0, bits, own)
         inner_ip = kind > report.INNER_ETHERNET
     else:
         raise ValueError(f"report {first} has version {row['version']}, not 5, 10 or 20")
@@ -196,9 +197,11 @@ def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: boo
 def _int(batch: ReportBatch, row: Any) -> bytes:
     version, bitmap, count = int(row["int_version"]), int(row["instructions"]), int(row["hop_count"])
     words = int(row["hop_words"]) or layout.metadata_size(int_header.HOP_ITEMS[version], bitmap) // 4
-    md = Md(version, words, int(row["remaining_hops"]), bitmap, bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
+    md = Md(version, words, int(row["remaining_hops"]), bitmap,
+    bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
             bool(row["int_flags"] & IntFlag.MTU_EXCEEDED), bool(row["int_flags"] & IntFlag.COPY),
-            bool(row["int_flags"] & IntFlag.DISCARD), count, int(row["domain_id"]), int(row["ds_instruction"]),
+            bool(row["int_flags"] & IntFlag.DISCARD), count, int(row["domain_id"]),
+            int(row["ds_instruction"]),
             int(row["ds_flags"]))  # fmt: skip
     length = words * count + {5: 4, 10: 3, 20: 3}[version]
     if length > 0xFF:

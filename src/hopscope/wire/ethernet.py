@@ -110,7 +110,7 @@ def push_ethernet(out: bytearray, ethernet: Ethernet) -> None:
 
 
 def pull_link(buf: Buffer, link: int) -> int:
-    """IP version (4, 6) behind a frame's link header, 0 where it is none. Raises WireError where it is cut."""
+    """IP version (4, 6) behind a frame's link header, 0 where there is none. Raises WireError: cut."""
     place = Place.OUTER_ETHERNET
     if link == Link.RAW_IP:
         buf.need(1, place, "IP")
@@ -139,7 +139,8 @@ def ip_version_of(ethertype: int) -> int:
 
 
 def pull_ip(buf: Buffer, version: int, place: Place) -> Ip:
-    """IPv4 with options or IPv6 with extension headers; what lies behind the stated length is no longer readable.
+    """IPv4 with options or IPv6 with extension headers; what lies behind the stated length is no longer
+    readable.
 
     Fragments are returned as such (`Ip.fragment`).  Raises WireError where the header is cut, is of another
     version, or states a length that is below its own.
@@ -191,7 +192,8 @@ def _pull_ipv6(buf: Buffer, place: Place) -> Ip:
     buf.at += layout.IPV6.size
     options = buf.at
     ip = Ip(
-        6, head["source"], head["destination"], head["next_header"], head["payload_length"] + layout.IPV6.size,
+        6, head["source"], head["destination"], head["next_header"],
+        head["payload_length"] + layout.IPV6.size,
         dscp=head["dscp"], ecn=head["ecn"], ttl=head["hop_limit"], flow_label=head["flow_label"],
     )  # fmt: skip
     while ip.fragment_offset == 0:  # behind a later fragment's header there are no headers
@@ -231,8 +233,10 @@ def push_ip(out: bytearray, ip: Ip) -> None:
         return
     start = len(out)
     push(out, layout.IPV4, {
-        "version": 4, "header_words": 5 + len(ip.options) // 4, "dscp": ip.dscp, "ecn": ip.ecn, "total_length": ip.length,
-        "identification": ip.identification, "dont_fragment": ip.dont_fragment, "more_fragments": ip.more_fragments,
+        "version": 4, "header_words": 5 + len(ip.options) // 4, "dscp": ip.dscp, "ecn": ip.ecn,
+        "total_length": ip.length,
+        "identification": ip.identification, "dont_fragment": ip.dont_fragment,
+        "more_fragments": ip.more_fragments,
         "fragment_offset": ip.fragment_offset, "ttl": ip.ttl, "protocol": ip.protocol,
         "source": ip.source & 0xFFFFFFFF, "destination": ip.destination & 0xFFFFFFFF,
     })  # fmt: skip
@@ -286,8 +290,10 @@ def pull_tcp(buf: Buffer, place: Place) -> Tcp:
 def push_tcp(out: bytearray, tcp: Tcp) -> None:
     """Append the header; its options must be whole words."""
     push(out, layout.TCP, {
-        "sport": tcp.sport, "dport": tcp.dport, "sequence": tcp.sequence, "acknowledgment": tcp.acknowledgment,
-        "header_words": 5 + len(tcp.options) // 4, "flags": tcp.flags, "window": tcp.window, "checksum": tcp.checksum,
+        "sport": tcp.sport, "dport": tcp.dport, "sequence": tcp.sequence,
+        "acknowledgment": tcp.acknowledgment,
+        "header_words": 5 + len(tcp.options) // 4, "flags": tcp.flags, "window": tcp.window,
+        "checksum": tcp.checksum,
         "urgent": tcp.urgent,
     })  # fmt: skip
     out += tcp.options

@@ -24,7 +24,9 @@ HOP_ITEMS: dict[int, tuple[Item, ...]] = {5: layout.HOP_0_5, 10: layout.HOP_1_0,
 
 @dataclass(slots=True)
 class Hop:
-    """One hop's metadata, or a report's own: fields as in `records.HOP`, `present` and `null` as `records.Have`."""
+    """One hop's metadata, or a report's own: fields as in `records.HOP`, `present` and `null` as
+    `records.Have`.
+    """
 
     ingress_time: int = 0
     egress_time: int = 0
@@ -113,7 +115,8 @@ def push_shim(out: bytearray, shim: Shim) -> None:
         push(out, layout.SHIM_OLD, {"type": shim.type, "length": shim.length, "dscp": shim.original})
     else:
         push(out, layout.SHIM_2_0, {
-            "type": shim.type, "next_protocol_type": shim.npt, "length": shim.length, "original": shim.original,
+            "type": shim.type, "next_protocol_type": shim.npt, "length": shim.length,
+            "original": shim.original,
         })  # fmt: skip
 
 
@@ -140,7 +143,8 @@ def pull_md(buf: Buffer, shim: Shim) -> Md:
             raise WireError(
                 Reason.UNKNOWN_VERSION, place, start, f"INT version {nibble} behind a shim of 2.x"
             )
-        md = Md(20, head["hop_words"], head["remaining_hops"], head["instructions"], bool(head["hops_exceeded"]),
+        md = Md(20, head["hop_words"], head["remaining_hops"], head["instructions"],
+        bool(head["hops_exceeded"]),
                 bool(head["mtu_exceeded"]), discard=bool(head["discard"]), domain_id=head["domain_id"],
                 ds_instruction=head["ds_instruction"], ds_flags=head["ds_flags"])  # fmt: skip
         least = 3
@@ -172,7 +176,8 @@ def _md_0_5(buf: Buffer) -> Md:
 
 def _md_1_0(buf: Buffer) -> Md:
     head = buf.pull(layout.MD_1_0, Place.INT_HEADER)
-    return Md(10, head["hop_words"], head["remaining_hops"], head["instructions"], bool(head["hops_exceeded"]),
+    return Md(10, head["hop_words"], head["remaining_hops"], head["instructions"],
+    bool(head["hops_exceeded"]),
               bool(head["mtu_exceeded"]), copy=bool(head["copy"]))  # fmt: skip
 
 

@@ -93,7 +93,7 @@ def flag(buf: Any, at: Any, field: Any, value: Any) -> Any:
 def read_int(
     buf: Any, shim: Any, end: Any, limit: Any, protocol: Any, row: Any, plans: Any, hops: Any, first: Any
 ) -> Any:
-    """(code, offset, hops) of the INT whose shim is at `shim`; hops go to rows from `first`, in path order."""
+    """(code, offset, hops) of the INT with its shim at `shim`; hops go to rows from `first` in path order."""
     kind = U64(buf[shim])
     old = kind < U64(16)
     mode = kind if old else kind >> U64(4)

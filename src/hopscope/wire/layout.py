@@ -1,8 +1,10 @@
-"""Every field of every header, declared once: scalar codecs, kernels, reference tables and dissectors read it.
+"""Every field of every header, declared once: scalar codecs, kernels, reference tables and dissectors read
+it.
 
-A header is a table of (name, bits, unit, doc) rows in wire order; the bit offset follows from the rows before.
-Bit 0 is the most significant bit of the first byte, everything is big-endian, and a word is 4 bytes.
-Metadata (hop fields and a report's own) are tables of `Item`: what the bit of an instruction bitmap stands for.
+A header is a table of (name, bits, unit, doc) rows in wire order; the bit offset follows from the rows
+before. Bit 0 is the most significant bit of the first byte, everything is big-endian, and a word is 4
+bytes. Metadata (hop fields and a report's own) are tables of `Item`: what the bit of an instruction bitmap
+stands for.
 """
 
 from __future__ import annotations
@@ -89,18 +91,21 @@ SLL = header(
 )  # fmt: skip
 SLL2 = header(
     "Linux cooked capture 2", "LINKTYPE_LINUX_SLL2",
-    ("type", 16), ("reserved", 16), ("interface", 32), ("arp_type", 16), ("packet_type", 8), ("address_length", 8),
+    ("type", 16), ("reserved", 16), ("interface", 32), ("arp_type", 16), ("packet_type", 8),
+    ("address_length", 8),
     ("address", 64),
 )  # fmt: skip
 IPV4 = header(
     "IPv4", "RFC 791 3.1",
     ("version", 4), ("header_words", 4, "words"), ("dscp", 6), ("ecn", 2), ("total_length", 16, "bytes"),
-    ("identification", 16), ("reserved", 1), ("dont_fragment", 1), ("more_fragments", 1), ("fragment_offset", 13, "8 bytes"),
+    ("identification", 16), ("reserved", 1), ("dont_fragment", 1), ("more_fragments", 1),
+    ("fragment_offset", 13, "8 bytes"),
     ("ttl", 8), ("protocol", 8), ("checksum", 16), ("source", 32), ("destination", 32),
 )  # fmt: skip
 IPV6 = header(
     "IPv6", "RFC 8200 3",
-    ("version", 4), ("dscp", 6), ("ecn", 2), ("flow_label", 20), ("payload_length", 16, "bytes"), ("next_header", 8),
+    ("version", 4), ("dscp", 6), ("ecn", 2), ("flow_label", 20), ("payload_length", 16, "bytes"),
+    ("next_header", 8),
     ("hop_limit", 8), ("source", 128), ("destination", 128),
 )  # fmt: skip
 IPV6_EXTENSION = header(
@@ -112,7 +117,8 @@ IPV6_EXTENSION = header(
 )
 IPV6_FRAGMENT = header(
     "IPv6 fragment", "RFC 8200 4.5",
-    ("next_header", 8), ("reserved", 8), ("fragment_offset", 13, "8 bytes"), ("reserved", 2), ("more_fragments", 1),
+    ("next_header", 8), ("reserved", 8), ("fragment_offset", 13, "8 bytes"), ("reserved", 2),
+    ("more_fragments", 1),
     ("identification", 32),
 )  # fmt: skip
 UDP = header(
@@ -125,7 +131,8 @@ UDP = header(
 )
 TCP = header(
     "TCP", "RFC 9293 3.1",
-    ("sport", 16), ("dport", 16), ("sequence", 32), ("acknowledgment", 32), ("header_words", 4, "words"), ("reserved", 4),
+    ("sport", 16), ("dport", 16), ("sequence", 32), ("acknowledgment", 32), ("header_words", 4, "words"),
+    ("reserved", 4),
     ("flags", 8), ("window", 16), ("checksum", 16), ("urgent", 16),
 )  # fmt: skip
 PORTS = header("ports", "RFC 768, RFC 9293", ("sport", 16), ("dport", 16))
@@ -140,7 +147,9 @@ PROTOCOL_UDP = 17
 NEXT_FRAGMENT = 44
 NEXT_AUTHENTICATION = 51
 NEXT_EXTENSIONS = (0, 43, 60, 135, 139, 140)
-"""Extension headers whose length is in units of 8 bytes: hop-by-hop, routing, destination, mobility, HIP, shim6."""
+"""Extension headers whose length is in units of 8 bytes: hop-by-hop, routing, destination, mobility, HIP,
+shim6.
+"""
 
 # --------------------------------------------------------------------------------------------------- reports
 
@@ -152,7 +161,8 @@ REPORT_0_5 = header(
 )  # fmt: skip
 DROP_0_5 = header(
     "drop header", "Telemetry Report 0.5, 3.3",
-    ("node_id", 32), ("ingress_port", 16), ("egress_port", 16), ("queue_id", 8), ("drop_reason", 8), ("reserved", 16),
+    ("node_id", 32), ("ingress_port", 16), ("egress_port", 16), ("queue_id", 8), ("drop_reason", 8),
+    ("reserved", 16),
 )  # fmt: skip
 SWITCH_LOCAL_0_5 = header(
     "switch-local header", "Telemetry Report 0.5, 3.4",
@@ -214,7 +224,8 @@ MD_0_5 = header(
 )  # fmt: skip
 MD_1_0 = header(
     "INT-MD 1.0", "INT 1.0, 4.7",
-    ("version", 4), ("replication", 2), ("copy", 1), ("hops_exceeded", 1), ("mtu_exceeded", 1), ("reserved", 10),
+    ("version", 4), ("replication", 2), ("copy", 1), ("hops_exceeded", 1), ("mtu_exceeded", 1), ("reserved",
+    10),
     ("hop_words", 5, "words"), ("remaining_hops", 8), ("instructions", 16), ("reserved", 16),
 )  # fmt: skip
 MD_2_0 = header(

@@ -1,4 +1,5 @@
-"""Hop metadata for the batch decoder: where each value is, found once per instruction bitmap, and read per hop.
+"""Hop metadata for the batch decoder: where each value is, found once per instruction bitmap, and read per
+hop.
 
 A plan is 16 uint64: bitmap + 1 (0: none yet), words, `present`, then the byte offset of each slot.
 """
@@ -90,8 +91,14 @@ def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop
     present = plans[base + U64(PRESENT)]
     slot = base + U64(SLOTS)
     if wide and present & FIRST_EIGHT == FIRST_EIGHT:
-        # The first eight bits of INT 2.x are the usual bitmap, and fixed offsets save 12 ns of 55 a report (3 hops).
-        node, ports, latency, queue = be32(buf, at), be32(buf, at + U64(4)), be32(buf, at + U64(8)), be32(buf, at + U64(12))
+        # The first eight bits of INT 2.x are the usual bitmap, and fixed offsets save 12 ns of 55 a report
+        # (3 hops).
+        node, ports, latency, queue = (
+            be32(buf, at),
+            be32(buf, at + U64(4)),
+            be32(buf, at + U64(8)),
+            be32(buf, at + U64(12)),
+        )
         ingress, egress, l2 = be64(buf, at + U64(16)), be64(buf, at + U64(24)), be64(buf, at + U64(32))
         utilization = be32(buf, at + U64(40))
     else:
@@ -110,20 +117,25 @@ def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop
     hop.tx_utilization = utilization
     hop.present = present
     hop.reserved = U64(0)
-    # A word of all ones plus 1 has bit 32 set: one test for all, and only where it says so `nulls` looks for which.
+    # A word of all ones plus 1 has bit 32 set: one test for all, and only where it says so `nulls` looks
+    # for which.
     full = (node + U64(1)) | (ports + U64(1)) | (latency + U64(1)) | (queue + U64(1)) | (utilization + U64(1))
     full |= (ingress >> U64(32)) + U64(1) | (egress >> U64(32)) + U64(1) | (l2 >> U64(32)) + U64(1)
     if not wide:
         full |= (ingress + U64(1)) | (egress + U64(1))
     null = U64(0)
     if full >> U64(32):
-        null = nulls(node, ports, latency, queue, ingress, egress, l2, utilization, ONES_64 if wide else ONES_32)
+        null = nulls(
+            node, ports, latency, queue, ingress, egress, l2, utilization, ONES_64 if wide else ONES_32
+        )
     hop.null = null | read_rest(buf, at, size, plans, slot, present, hop)
 
 
 @inlined
 def planned(buf: Any, at: Any, plans: Any, slot: Any, present: Any) -> Any:
-    """Node, ports, latency and queue; the branches are the same for every hop of a bitmap, so they are predicted."""
+    """Node, ports, latency and queue; the branches are the same for every hop of a bitmap, so they are
+    predicted.
+    """
     node, ports, latency, queue = U64(0), U64(0), U64(0), U64(0)
     if present & NODE:
         node = be32(buf, at + plans[slot])
@@ -153,7 +165,15 @@ def planned_further(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide
 
 @kernel
 def nulls(
-    node: Any, ports: Any, latency: Any, queue: Any, ingress: Any, egress: Any, l2: Any, utilization: Any, ones: Any
+    node: Any,
+    ports: Any,
+    latency: Any,
+    queue: Any,
+    ingress: Any,
+    egress: Any,
+    l2: Any,
+    utilization: Any,
+    ones: Any,
 ) -> Any:
     """Which of these words are all ones; a word that is not present is 0."""
     null = U64(0)

@@ -1,6 +1,8 @@
-"""Link, IP, TCP and UDP headers for the batch decoder. Offsets are indices into the arena, all numbers uint64.
+"""Link, IP, TCP and UDP headers for the batch decoder. Offsets are indices into the arena, all numbers
+uint64.
 
-A result code is 0, or `reason << 8 | place`; the offset that comes with it is where the refused header begins.
+A result code is 0, or `reason << 8 | place`; the offset that comes with it is where the refused header
+begins.
 """
 
 from __future__ import annotations

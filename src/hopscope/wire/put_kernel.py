@@ -1,4 +1,4 @@
-"""Writing headers for the batch encoder: big-endian numbers, IP headers, checksums. All numbers are uint64."""
+"""Writing headers, for the batch encoder: big-endian numbers, IP headers, checksums. Numbers are uint64."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def put_ip(
     out: Any, at: Any, version: Any, protocol: Any, length: Any, dscp: Any, whole: Any,
     src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any
 ) -> Any:  # fmt: skip
-    """Write an IPv4 or IPv6 header of a packet of `length` bytes; `whole`: don't fragment. Returns the offset behind."""
+    """Write an IPv4 or IPv6 header of a packet of `length` bytes; `whole`: don't fragment. Returns the
+    offset behind.
+    """
     if version == U64(6):
         put32(out, at, (U64(6) << U64(28)) | (dscp << U64(22)))
         put16(out, at + U64(4), length - U64(40))

@@ -58,7 +58,9 @@ class FrameBatch:
 
 
 class Have(IntEnum):
-    """Bits of `present` and `null` in HOP: which fields a hop carries (in INT 2.x order), which are all ones."""
+    """Bits of `present` and `null` in HOP: which fields a hop carries (in INT 2.x order), which are all
+    ones.
+    """
 
     NODE_ID = 1 << 0
     PORTS = 1 << 1
@@ -97,7 +99,9 @@ HOP = np.dtype(
         ("reserved", "u1"),
     ]
 )
-"""One hop, 64 bytes (a cache line). A field means something only where its `present` bit is set and `null` is not."""
+"""One hop, 64 bytes (a cache line). A field means something only where its `present` bit is set and `null`
+is not.
+"""
 
 
 class Kind(IntEnum):

@@ -1,15 +1,15 @@
-"""Telemetry Reports 0.5, 1.0 and 2.0: their headers and the metadata that a report itself carries."""
+"""Telemetry Reports 0.5, 1.0 and 2.0: their headers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from . import layout
 from .buffer import Buffer, push
 from .errors import WireError
-from .int_header import Hop, pull_metadata, push_metadata
+from .own_metadata import Own, pull_own, push_own
 from .reasons import Place, Reason
-from .records import Flag, Have, Kind
+from .records import Flag, Kind
 
 INNER_NONE = 0
 INNER_TLV = 1
@@ -25,15 +25,6 @@ _FLAGS = (
     ("tracked", Flag.TRACKED),
     ("intermediate", Flag.INTERMEDIATE),
 )
-
-
-@dataclass(slots=True)
-class Own:
-    """What a report itself carries of the switch that sent it."""
-
-    hop: Hop = field(default_factory=Hop)
-    queue_id: int | None = None
-    drop_reason: int | None = None
 
 
 @dataclass(slots=True)
@@ -131,34 +122,10 @@ def pull_report_0_5(buf: Buffer) -> Report05:
 def push_report_0_5(out: bytearray, report: Report05) -> None:
     """Append the fixed header."""
     push(out, layout.REPORT_0_5, {
-        "version": report.version, "next_protocol": report.next_protocol, **_bits(report.flags), "hw_id": report.hw_id,
+        "version": report.version, "next_protocol": report.next_protocol, **_bits(report.flags),
+        "hw_id": report.hw_id,
         "sequence": report.sequence, "ingress_time": report.ingress_time,
     })  # fmt: skip
-
-
-_FORMS = {1: layout.DROP_0_5, 2: layout.SWITCH_LOCAL_0_5}
-_FORM_ITEMS = {
-    1: (layout.NODE, layout.PORT_PAIR),
-    2: (layout.NODE, layout.PORT_PAIR, layout.QUEUE, layout.EGRESS_32),
-}
-
-
-def pull_own_0_5(buf: Buffer, form: int) -> Own:
-    """The drop header (form 1) or the switch-local header (form 2). Raises WireError where it is cut."""
-    header, items = _FORMS[form], _FORM_ITEMS[form]
-    head = buf.peek(header, Place.REPORT_METADATA)
-    bitmap = (0xFFFF << (16 - len(items))) & 0xFFFF
-    hop = pull_metadata(buf.raw, buf.at, items, bitmap, layout.metadata_size(items, bitmap))
-    buf.at += header.size
-    return Own(hop, head["queue_id"], head.get("drop_reason"))
-
-
-def push_own_0_5(out: bytearray, form: int, own: Own) -> None:
-    """Append the drop header (form 1) or the switch-local header (form 2)."""
-    names = [name for name, _, _ in _FORMS[form].shifts]
-    values = {name: getattr(own.hop, name) for name in names if hasattr(own.hop, name)}
-    values["queue_id"] = own.queue_id or 0
-    push(out, _FORMS[form], values if form == 2 else {**values, "drop_reason": own.drop_reason or 0})
 
 
 def pull_report_1_0(buf: Buffer) -> Report10:
@@ -183,42 +150,11 @@ def pull_report_1_0(buf: Buffer) -> Report10:
 def push_report_1_0(out: bytearray, report: Report10) -> None:
     """Append the fixed header."""
     push(out, layout.REPORT_1_0, {
-        "version": 1, "length": report.length, "next_protocol": report.next_protocol, "metadata_bits": report.metadata_bits,
+        "version": 1, "length": report.length, "next_protocol": report.next_protocol,
+        "metadata_bits": report.metadata_bits,
         **{k: v for k, v in _bits(report.flags).items() if k != "intermediate"}, "hw_id": report.hw_id,
         "node_id": report.node_id, "sequence": report.sequence, "ingress_time": report.ingress_time,
     })  # fmt: skip
-
-
-def pull_own(buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: int) -> Own:
-    """A report's own metadata, by `layout.OWN_1_0` or `OWN_2_0`, with the node id of its header.
-
-    Raises WireError where it is cut.
-    """
-    size = layout.metadata_size(items, bitmap)
-    at = buf.skip(size, Place.REPORT_METADATA, "optional metadata")
-    hop = pull_metadata(buf.raw, at, items, bitmap, size)
-    hop.node_id = node_id
-    hop.present |= Have.NODE_ID
-    if node_id == 0xFFFFFFFF:
-        hop.null |= Have.NODE_ID
-    own = Own(hop, hop.queue_id if hop.present & Have.QUEUE_OCCUPANCY else None)
-    for bit, item in enumerate(items):
-        if bitmap >> (15 - bit) & 1:
-            if item is layout.DROP:
-                own.queue_id, own.drop_reason = buf.raw[at], buf.raw[at + 1]
-            at += item.size
-    return own
-
-
-def push_own(out: bytearray, items: tuple[layout.Item, ...], bitmap: int, own: Own) -> None:
-    """Append a report's own metadata."""
-    for bit, item in enumerate(items):
-        if not bitmap >> (15 - bit) & 1:
-            continue
-        if item is layout.DROP:
-            push(out, item.fields, {"queue_id": own.queue_id or 0, "drop_reason": own.drop_reason or 0})
-        else:
-            push_metadata(out, (item,), 0x8000, own.hop, item.size)
 
 
 def pull_group(buf: Buffer) -> Group20:
@@ -235,11 +171,12 @@ def push_group(out: bytearray, group: Group20) -> None:
 
 
 def pull_report_2_0(buf: Buffer, announced: int) -> Report20:
-    """The first word of an individual report; `announced` is where the datagram's payload ends by its UDP length.
+    """The first word of an individual report; `announced` is where the datagram's payload ends by its UDP
+    length.
 
-    Report Length 255 means "to the end of the datagram" (text of 2020-06), and so does 0 as bmv2 programs send
-    it, unless there is nothing to hold.  A report that ends within the last word's padding is taken as whole.
-    Raises WireError where the header, or the length that it announces, is cut.
+    Report Length 255 means "to the end of the datagram" (text of 2020-06), and so does 0 as bmv2 programs
+    send it, unless there is nothing to hold.  A report that ends within the last word's padding is taken as
+    whole. Raises WireError where the header, or the length that it announces, is cut.
     """
     start = buf.at
     head = buf.pull(layout.REPORT_2_0, Place.REPORT_HEADER)
@@ -263,7 +200,8 @@ def pull_report_2_0(buf: Buffer, announced: int) -> Report20:
 def push_report_2_0(out: bytearray, report: Report20) -> None:
     """Append the first word of an individual report."""
     push(out, layout.REPORT_2_0, {
-        "report_type": report.report_type, "inner_type": report.inner_type, "report_length": report.report_length,
+        "report_type": report.report_type, "inner_type": report.inner_type,
+        "report_length": report.report_length,
         "metadata_length": report.metadata_length, **_bits(report.flags),
     })  # fmt: skip
 
@@ -283,8 +221,8 @@ def check_types(report: Report20, start: int) -> None:
 def pull_main(buf: Buffer, report: Report20, node_id: int) -> tuple[Main20, Own]:
     """INT main contents with their metadata; domain-specific metadata behind it is skipped.
 
-    Raises WireError: truncated, or `bad_length` where MD Length is below what the bitmap implies, or above what
-    Report Length leaves.
+    Raises WireError: truncated, or `bad_length` where MD Length is below what the bitmap implies, or above
+    what Report Length leaves.
     """
     start, place = buf.at, Place.REPORT_METADATA
     main = Main20(**buf.pull(layout.MAIN_2_0, place))
@@ -314,14 +252,16 @@ def pull_main(buf: Buffer, report: Report20, node_id: int) -> tuple[Main20, Own]
 def push_main(out: bytearray, main: Main20, own: Own) -> None:
     """Append INT main contents and the metadata that its bitmap names."""
     push(out, layout.MAIN_2_0, {
-        "metadata_bits": main.metadata_bits, "domain_id": main.domain_id, "ds_metadata_bits": main.ds_metadata_bits,
+        "metadata_bits": main.metadata_bits, "domain_id": main.domain_id,
+        "ds_metadata_bits": main.ds_metadata_bits,
         "ds_metadata_status": main.ds_metadata_status,
     })  # fmt: skip
     push_own(out, layout.OWN_2_0, main.metadata_bits, own)
 
 
 def pull_tlvs(buf: Buffer) -> tuple[int, int, int] | None:
-    """(InType, start, end) of the first packet among TLVs that fill the report; None where they hold no packet.
+    """(InType, start, end) of the first packet among TLVs that fill the report; None where they hold no
+    packet.
 
     Raises WireError where a TLV is cut.
     """

@@ -1,0 +1,76 @@
+"""What a report itself carries of the switch that sent it: forms of 0.5, optional metadata of 1.0 and 2.0."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import layout
+from .buffer import Buffer, push
+from .int_header import Hop, pull_metadata, push_metadata
+from .reasons import Place
+from .records import Have
+
+_FORMS = {1: layout.DROP_0_5, 2: layout.SWITCH_LOCAL_0_5}
+_FORM_ITEMS = {
+    1: (layout.NODE, layout.PORT_PAIR),
+    2: (layout.NODE, layout.PORT_PAIR, layout.QUEUE, layout.EGRESS_32),
+}
+
+
+@dataclass(slots=True)
+class Own:
+    """What a report itself carries of the switch that sent it."""
+
+    hop: Hop = field(default_factory=Hop)
+    queue_id: int | None = None
+    drop_reason: int | None = None
+
+
+def pull_own_0_5(buf: Buffer, form: int) -> Own:
+    """The drop header (form 1) or the switch-local header (form 2). Raises WireError where it is cut."""
+    header, items = _FORMS[form], _FORM_ITEMS[form]
+    head = buf.peek(header, Place.REPORT_METADATA)
+    bitmap = (0xFFFF << (16 - len(items))) & 0xFFFF
+    hop = pull_metadata(buf.raw, buf.at, items, bitmap, layout.metadata_size(items, bitmap))
+    buf.at += header.size
+    return Own(hop, head["queue_id"], head.get("drop_reason"))
+
+
+def push_own_0_5(out: bytearray, form: int, own: Own) -> None:
+    """Append the drop header (form 1) or the switch-local header (form 2)."""
+    names = [name for name, _, _ in _FORMS[form].shifts]
+    values = {name: getattr(own.hop, name) for name in names if hasattr(own.hop, name)}
+    values["queue_id"] = own.queue_id or 0
+    push(out, _FORMS[form], values if form == 2 else {**values, "drop_reason": own.drop_reason or 0})
+
+
+def pull_own(buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: int) -> Own:
+    """A report's own metadata, by `layout.OWN_1_0` or `OWN_2_0`, with the node id of its header.
+
+    Raises WireError where it is cut.
+    """
+    size = layout.metadata_size(items, bitmap)
+    at = buf.skip(size, Place.REPORT_METADATA, "optional metadata")
+    hop = pull_metadata(buf.raw, at, items, bitmap, size)
+    hop.node_id = node_id
+    hop.present |= Have.NODE_ID
+    if node_id == 0xFFFFFFFF:
+        hop.null |= Have.NODE_ID
+    own = Own(hop, hop.queue_id if hop.present & Have.QUEUE_OCCUPANCY else None)
+    for bit, item in enumerate(items):
+        if bitmap >> (15 - bit) & 1:
+            if item is layout.DROP:
+                own.queue_id, own.drop_reason = buf.raw[at], buf.raw[at + 1]
+            at += item.size
+    return own
+
+
+def push_own(out: bytearray, items: tuple[layout.Item, ...], bitmap: int, own: Own) -> None:
+    """Append a report's own metadata."""
+    for bit, item in enumerate(items):
+        if not bitmap >> (15 - bit) & 1:
+            continue
+        if item is layout.DROP:
+            push(out, item.fields, {"queue_id": own.queue_id or 0, "drop_reason": own.drop_reason or 0})
+        else:
+            push_metadata(out, (item,), 0x8000, own.hop, item.size)

@@ -1,0 +1,156 @@
+"""Reports 0.5 and 1.0, for the batch decoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U64, be32, inlined, kernel
+from . import layout
+from .inner_kernel import (
+    CONGESTED,
+    CUT_HEADER,
+    CUT_METADATA,
+    DROPPED,
+    KIND_DROP,
+    KIND_INT,
+    KIND_QUEUE,
+    TRACKED,
+    finish,
+    refuse,
+)
+from .metadata_kernel import AT_DROP, AT_QUEUE, DROP_0_5, LOCAL_0_5, OWN_1_0, PRESENT, QUEUE, WORDS, plan
+from .packet_kernel import NONE, code, get, word
+from .reasons import Place, Reason
+from .records import Carried
+
+UNKNOWN_TYPE = code(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER)
+BAD_HEADER, BAD_METADATA = (
+    code(Reason.BAD_LENGTH, Place.REPORT_HEADER),
+    code(Reason.BAD_LENGTH, Place.REPORT_METADATA),
+)
+HAS_NODE, HAS_REASON, HAS_QUEUE = U64(Carried.NODE_ID), U64(Carried.DROP_REASON), U64(Carried.QUEUE_ID)
+HAS_INGRESS, HAS_OWN = U64(Carried.INGRESS_TIME), U64(Carried.OWN_HOP)
+NPROTO_0 = word(layout.REPORT_0_5, "next_protocol")
+FLAGS_0 = tuple(word(layout.REPORT_0_5, name) for name in ("dropped", "congested", "tracked"))
+HW_0, SEQUENCE_0 = word(layout.REPORT_0_5, "hw_id"), word(layout.REPORT_0_5, "sequence")
+INGRESS_0 = word(layout.REPORT_0_5, "ingress_time")
+NPROTO_1, LENGTH_1 = word(layout.REPORT_1_0, "next_protocol"), word(layout.REPORT_1_0, "length")
+BITS_1, HW_1, NODE_1 = (word(layout.REPORT_1_0, name) for name in ("metadata_bits", "hw_id", "node_id"))
+SEQUENCE_1, INGRESS_1 = word(layout.REPORT_1_0, "sequence"), word(layout.REPORT_1_0, "ingress_time")
+FLAGS_1 = tuple(word(layout.REPORT_1_0, name) for name in ("dropped", "congested", "tracked"))
+HW_2, SEQUENCE_2, NODE_2 = (word(layout.GROUP_2_0, name) for name in ("hw_id", "sequence", "node_id"))
+FLAGS_2 = tuple(word(layout.REPORT_2_0, name) for name in ("dropped", "congested", "tracked"))
+
+
+@inlined
+def flags_of(buf: Any, at: Any, fields: Any) -> Any:
+    """D, Q and F."""
+    return (
+        get(buf, at, fields[0]) * DROPPED
+        | get(buf, at, fields[1]) * CONGESTED
+        | get(buf, at, fields[2]) * TRACKED
+    )
+
+
+@inlined
+def kind_of(flags: Any) -> Any:
+    """Kind of a Report 1.0 or 2.0."""
+    if flags & DROPPED:
+        return KIND_DROP
+    return KIND_QUEUE if (flags & (CONGESTED | TRACKED)) == CONGESTED else KIND_INT
+
+
+@kernel
+def report_0_5(
+    buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+) -> Any:
+    """A Report 0.5; returns the next free row of `hops`."""
+    row.first_hop = first
+    if at + U64(12) > end:
+        refuse(row, CUT_HEADER, at, origin)
+        return first
+    form = get(buf, at, NPROTO_0)
+    if form > U64(2):
+        refuse(row, UNKNOWN_TYPE, at, origin)
+        return first
+    row.flags = flags_of(buf, at, FLAGS_0)
+    row.hw_id = get(buf, at, HW_0)
+    row.sequence = get(buf, at, SEQUENCE_0)
+    row.ingress_time = get(buf, at, INGRESS_0)
+    row.kind = KIND_DROP if form == U64(1) else (KIND_QUEUE if form == U64(2) else KIND_INT)
+    carried = HAS_INGRESS
+    at += U64(12)
+    own, kind = NONE, U64(DROP_0_5)
+    if form != NONE:
+        size = U64(12) if form == U64(1) else U64(16)
+        if at + size > end:
+            row.carried = carried
+            refuse(row, CUT_METADATA, at, origin)
+            return first
+        own = at
+        row.node_id = be32(buf, at)
+        row.queue_id = buf[at + U64(8)]
+        carried |= HAS_NODE | HAS_QUEUE | HAS_OWN
+        if form == U64(1):
+            row.drop_reason = buf[at + U64(9)]
+            carried |= HAS_REASON
+            plan(plans, U64(DROP_0_5), U64(0xC000))
+        else:
+            kind = U64(LOCAL_0_5)
+            plan(plans, kind, U64(0xF000))
+        at += size
+    row.carried = carried
+    return finish(buf, origin, at, end, U64(3), own, kind, row, table, plans, hops, first)
+
+
+@inlined
+def own_values(buf: Any, at: Any, plans: Any, base: Any, bitmap: Any, has_drop: Any, row: Any) -> None:
+    """Queue id and drop reason of a report's own metadata."""
+    carried = U64(row.carried) | HAS_OWN
+    if plans[base + U64(PRESENT)] & QUEUE:
+        row.queue_id = buf[at + plans[base + AT_QUEUE]]
+        carried |= HAS_QUEUE
+    if has_drop:
+        row.queue_id = buf[at + plans[base + AT_DROP]]
+        row.drop_reason = buf[at + plans[base + AT_DROP] + U64(1)]
+        carried |= HAS_QUEUE | HAS_REASON
+    row.carried = carried
+
+
+@kernel
+def report_1_0(
+    buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+) -> Any:
+    """A Report 1.0; returns the next free row of `hops`."""
+    row.first_hop = first
+    if at + U64(16) > end:
+        refuse(row, CUT_HEADER, at, origin)
+        return first
+    type_ = get(buf, at, NPROTO_1)
+    if type_ > U64(2):
+        refuse(row, UNKNOWN_TYPE, at, origin)
+        return first
+    bitmap = get(buf, at, BITS_1) << U64(10)
+    base = plan(plans, U64(OWN_1_0), bitmap)
+    size = plans[base + U64(WORDS)] << U64(2)
+    if get(buf, at, LENGTH_1) << U64(2) != size + U64(16):
+        refuse(row, BAD_HEADER, at, origin)
+        return first
+    flags = flags_of(buf, at, FLAGS_1)
+    row.flags = flags
+    row.kind = kind_of(flags)
+    row.hw_id = get(buf, at, HW_1)
+    row.node_id = get(buf, at, NODE_1)
+    row.sequence = get(buf, at, SEQUENCE_1)
+    row.ingress_time = get(buf, at, INGRESS_1)
+    row.carried = HAS_INGRESS | HAS_NODE
+    at += U64(16)
+    own = NONE
+    if bitmap != NONE:
+        if at + size > end:
+            refuse(row, CUT_METADATA, at, origin)
+            return first
+        own = at
+        own_values(buf, at, plans, base, bitmap, bitmap & U64(0x0800), row)
+        at += size
+    return finish(buf, origin, at, end, type_ + U64(3), own, U64(OWN_1_0), row, table, plans, hops, first)
