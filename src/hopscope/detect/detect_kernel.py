@@ -42,6 +42,7 @@ from .flow_cache_kernel import (
 )
 from .hop_kernel import OCCUPANCY, PORTS, QUEUE_OCCUPANCY, UNKNOWN, queue_ident, take_hop
 from .path_kernel import HAS_PATH, gather, hash_path, new_path, node_of, same_path, tell_value_path, thread
+from .quick_kernel import commit, is_quiet
 from .records import FlowState, Kind
 from .source_table_kernel import follow
 
@@ -60,6 +61,7 @@ INCOMPLETE = U64(FlowState.INCOMPLETE)
 HEADER = U64(Place.REPORT_HEADER)
 ALARM = U64(1) << FLOW_LATENCY
 MOST_HOPS = U64(64)
+UNUSUAL = DROPPED | CONGESTED | INTERMEDIATE
 
 
 @inlined
@@ -171,7 +173,7 @@ def take_flow_latency(
     return n
 
 
-@inlined
+@kernel
 def take_report(
     reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
     tags: Any, flows: Any, states: Any, pool: Any, ports: Any,
@@ -240,8 +242,7 @@ def take_report(
     sum_latency = U64(0)
     with_latency = U64(0)
     block = U64(flows[f].pool_block) if f != NONE else U64(0)
-    for k in range(count):
-        h = U64(k)
+    for h in range(count):
         s = NONE
         if straight:
             s = hop_at(f, h, block, pool_base)
@@ -271,22 +272,69 @@ def take_report(
     return n, values
 
 
+@inlined
+def take_quietly(
+    reports: Any, i: Any, hops: Any, row: Any, way: Any,
+    tags: Any, flows: Any, states: Any, ports: Any, quiet: Any, knobs: Any,
+) -> Any:  # fmt: skip
+    """Take report i if there is nothing to tell of it. Returns the values in it, or 0 if it must be looked into."""
+    r = reports[i]
+    count = U64(r.hop_count)
+    carried = U64(r.carried)
+    if (
+        (carried & FLOW_CARRIED == U64(0))
+        | (r.int_version == 0)
+        | (count == U64(0))
+        | (U64(r.int_flags) & CUT_SHORT != U64(0))
+        | (U64(r.flags) & UNUSUAL != U64(0))
+        | (way == NONE)
+    ):
+        return U64(0)
+    f = row * WAY + way
+    flow = flows[f]
+    first = U64(r.first_hop)
+    last = first + count
+    own = NOBODY
+    if carried & OWN_HOP:
+        own = own_node(reports, i, hops)
+        count += U64((own != NOBODY) & (node_of(hops, last - U64(1), NOBODY) != own))
+    if (
+        not is_flow(flows, f, reports, i)
+        or (U64(flow.hop_count) != count)
+        | (count > INLINE)
+        | (U64(flow.state) & (HAS_PATH | HAS_LATENCY | INCOMPLETE) != HAS_PATH | HAS_LATENCY)
+        | (flow.alarm != 0)
+        or not is_quiet(flows, f, states, ports, hops, first, count, last, own, quiet, knobs)
+    ):
+        return U64(0)
+    version = tags[row * ROW_WORDS + VERSION]
+    tags[row * ROW_WORDS + VERSION] = version + U32(1)
+    order()
+    use_way(tags, row, way)
+    values = commit(flows, f, states, ports, hops, first, count, r.time_ns)
+    order()
+    tags[row * ROW_WORDS + VERSION] = version + U32(2)
+    return values
+
+
 @kernel
 def update_kernel(
     reports: Any, start: Any, hops: Any,
     tags: Any, flows: Any, states: Any, pool: Any, ports: Any, sources: Any,
-    limits: Any, knobs: Any, events: Any, tally: Any, hashes: Any, path: Any, where: Any, spare: Any,
+    limits: Any, quiet: Any, knobs: Any, events: Any, tally: Any, hashes: Any, path: Any, where: Any, spare: Any,
 ) -> Any:  # fmt: skip
     """Take reports from `start` on. Returns (first report not taken, events written).
 
     Stops before a report whose events might not fit.  `limits` are the thresholds, with T + 1 as `change` (a gap
-    of at least so much is a change), and 0 where detection is off, so that every value is looked at.
+    of at least so much is a change), and 0 where detection is off, so that every value is looked at; `quiet` is
+    uint64 [metric][T, 2T, above] of the same limits, as `quick_kernel` reads them.
     """
     n = U64(0)
     values = U64(0)
     source = U64(0)
     total = U64(len(reports))
     mask = U64(len(tags)) // ROW_WORDS - U64(1)
+    enabled = knobs[ENABLED] != U64(0)
     base = U64(start)
     while base < total:
         end = min(base + U64(BLOCK), total)
@@ -320,10 +368,17 @@ def update_kernel(
                 n, source = follow(sources, reports, i, source, events, n, tally, knobs)
             if not refused:
                 j = i - base
-                n, more = take_report(
-                    reports, i, hops, hashes[j], hashes[j + U64(BLOCK)], tags, flows, states, pool, ports,
-                    limits, knobs, events, n, tally, path, where, spare,
-                )  # fmt: skip
+                way = hashes[j + U64(BLOCK)]
+                more = U64(0)
+                if enabled:
+                    more = take_quietly(
+                        reports, i, hops, hashes[j] & mask, way, tags, flows, states, ports, quiet, knobs
+                    )
+                if more == U64(0):
+                    n, more = take_report(
+                        reports, i, hops, hashes[j], way, tags, flows, states, pool, ports,
+                        limits, knobs, events, n, tally, path, where, spare,
+                    )  # fmt: skip
                 values += more
         base = end
     tally[VALUES] += values

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..config import DetectSettings
 from ..metrics import COUNTERS, INDEX
 from ..wire.records import Records, ReportBatch
-from .records import EVENT, HOP_STATE, NEVER, Kind
+from .records import EVENT, HOP_STATE, METRICS, NEVER, Kind
 from .state import StateReader
 from .tables import memory_bytes, open_tables
 from .thresholds import Table, open_control, read_limits
@@ -24,6 +24,9 @@ SMALLEST_BUFFER = 1024
 """One report of 64 hops, or one row of the flow table, can cause most of so many events."""
 SLICES = 8
 """A table is swept so many times in a push period."""
+
+NARROW = 1 << 40
+"""A T that no difference reaches: values are at most 64 times 2^32."""
 
 _TALLIED = (
     "values_total",
@@ -90,6 +93,7 @@ class Detector:
         self._sweep = Sweep(settings, len(flows["rows"]), len(self._ports))
         self._seen_limits = b""
         self._limits = read_limits(self.control)
+        self._quiet = np.zeros(3 * METRICS, np.uint64)
 
     @property
     def thresholds(self) -> Table:
@@ -115,6 +119,7 @@ class Detector:
                 self._ports,
                 self._sources,
                 self._limits,
+                self._quiet,
                 self._knobs,
                 self._events,
                 self._tally,
@@ -168,6 +173,8 @@ class Detector:
         if raw == self._seen_limits:
             return
         table = read_limits(self.control)
+        span = np.minimum(table["change"], np.uint64(NARROW))
+        self._quiet[:] = np.stack([span, span * np.uint64(2), table["raise_above"]], axis=1).reshape(-1)
         self._seen_limits = table.tobytes()
         self._limits = table
         change = table["change"]
