@@ -107,7 +107,12 @@ class DataFolder:
             )
 
     def _make_regions(self) -> None:
-        self.regions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self.regions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise FolderError(
+                f"{self.regions}: {error.strerror}; choose another folder with --regions"
+            ) from error
         if self.regions.stat().st_uid != os.getuid():
             raise FolderError(f"{self.regions} belongs to another user; remove it, or choose --regions")
         for leftover in self.regions.iterdir():

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +135,20 @@ def test_what_was_seen_survives_20_kills(
     tmp_path: Path, collector: Callable[..., Any], load: Callable[..., Any]
 ) -> None:
     """Worker, archive, supervisor or all are killed at random; after each restart history is whole."""
-    choose = random.Random(4)
     one = collector(*FLAGS)
     one.start()
     sender = load(1000)
     sender.port = one.port
-    watcher = Watcher(one.data)
+    with closing(Watcher(one.data)) as watcher:
+        _kill_again_and_again(one, sender, watcher)
+        assert one.stop() == 0, one.said()
+        check(one.data, watcher.seen())
+    assert watcher.from_feed > 1000, "the live feed has shown next to nothing"
+    assert watcher.from_history > 1000, "queries have returned next to nothing"
+
+
+def _kill_again_and_again(one: Any, sender: Any, watcher: Watcher) -> None:
+    choose = random.Random(4)
     kept = 0
     for number in range(ROUNDS):
         time.sleep(choose.uniform(0.2, 1.2))
@@ -161,11 +170,6 @@ def test_what_was_seen_survives_20_kills(
         assert now >= kept, f"history had {kept} events and has {now}"
         kept = now
     time.sleep(0.5)
-    watcher.close()
-    assert one.stop() == 0, one.said()
-    check(one.data, watcher.seen())
-    assert watcher.from_feed > 1000, "the live feed has shown next to nothing"
-    assert watcher.from_history > 1000, "queries have returned next to nothing"
 
 
 def _restarted(one: Any, name: str, pid: int) -> bool:

@@ -1,0 +1,181 @@
+"""A collector starts, shares a port among workers, takes changes, restarts what dies, drains and ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.capture.udp import UdpSender
+from hopscope.history.query import History
+from hopscope.serve.control import ControlError, request
+from hopscope.serve.state import CollectorState
+from hopscope.wire.encode import encode_reports
+from hopscope.wire.records import Link
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
+
+
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_what_is_in_the_socket_at_the_end_is_taken(
+    collector: Callable[..., Any], load: Callable[..., Any]
+) -> None:
+    """SIGTERM right after the last datagram: every report is in the summary, every event in history."""
+    one = collector("--set", "detect.enabled=false")
+    one.start()
+    sender = UdpSender("127.0.0.1", one.port)
+    sender.send(encode_reports(load().batch(3000), link=Link.UDP_PAYLOAD))
+    sender.close()
+    assert one.stop(signal.SIGTERM) == 0
+    said = one.said()
+    assert "received   3,000 reports in 3,000 frames" in said, said
+    assert "refused    0\nlost       0\n" in said
+    with History(one.data) as history:
+        assert (
+            len(history.events(limit=None)) == 3000 * 10
+        )  # path, latency, three hops with latency and queue
+    assert "Traceback" not in said
+    assert not Path(one.owner["regions"]).exists(), "shared memory was left behind"
+    assert not (one.data / "control.sock").exists()
+
+
+def test_a_source_stays_with_its_worker(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
+    """Two workers share a port; each source's sequence numbers reach one of them, so none is missing."""
+    one = collector("--listen", "udp://127.0.0.1:0?workers=2", "--no-serve")
+    one.start()
+    batch = load().batch(200)
+    for last in range(1, 17):
+        sender = UdpSender("127.0.0.1", one.port, source=f"127.0.0.{last}")
+        sender.send(encode_reports(batch, link=Link.UDP_PAYLOAD))
+        sender.close()
+    state = CollectorState(one.data, fresh_seconds=0)
+    until(lambda: state.counters()["reports_total"] == 3200)
+    assert len(state.sources()) == 16
+    assert (state.sources()["lost"] == 0).all()
+    shares = [int(block.sum()) for block in state.counters().workers.values()]
+    assert len(shares) == 2
+    assert all(shares), "one of two workers got nothing from sixteen sources"
+    assert one.stop(signal.SIGINT) == 0
+
+
+def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callable[..., Any]) -> None:
+    """Over the control socket: given limits are set, others stay, nonsense changes nothing."""
+    one = collector("--no-serve")
+    one.start()
+    assert request(one.data, {"ping": {}}) == {"ok": True}
+    change = {"set_thresholds": {"hop_latency": {"raise_above": 10}}}
+    limits = request(one.data, change)["thresholds"]
+    assert limits["hop_latency"] == {"change": 20_000, "raise_above": 10, "clear_below": None}
+    nonsense: dict[str, Any]
+    for nonsense in (
+        {"set_thresholds": {"hop_latency": {"clear_below": 11}}},
+        {"set_thresholds": {"hop_latency": {"chnge": 1}}},
+        {"set_thresholds": {"jitter": {"change": 1}}},
+        {"set_thresholds": {"hop_latency": {"change": -1}}},
+        {"set_thresholds": {"hop_latency": 1}},
+        {"set_thresholds": [1]},
+        {"fly": {}},
+        {"ping": {}, "status": {}},
+    ):
+        with pytest.raises(ControlError, match=r"^[^\n]+$"):
+            request(one.data, nonsense)
+    assert CollectorState(one.data).thresholds()["hop_latency"].raise_above == 10
+    sender = load()
+    sender.port = one.port
+    state = CollectorState(one.data, fresh_seconds=0)
+    until(lambda: state.counters()["events_total.threshold"] > 0)
+    mode = (one.data / "control.sock").stat().st_mode & 0o777
+    assert mode == 0o600
+
+
+def test_a_worker_that_dies_is_restarted_on_its_state(
+    collector: Callable[..., Any], load: Callable[..., Any]
+) -> None:
+    """Its sockets outlive it: what arrives meanwhile is received, and its counters go on."""
+    one = collector("--no-serve")
+    one.start()
+    sender = load(2000)
+    sender.port = one.port
+    state = CollectorState(one.data, fresh_seconds=0)
+    until(lambda: state.counters()["reports_total"] > 200)
+    os.kill(one.status()["worker-0"]["pid"], signal.SIGKILL)
+    until(lambda: one.status()["worker-0"]["restarts"] == 1)
+    time.sleep(0.5)
+    sender.close()
+    until(lambda: state.counters()["reports_total"] >= sender.sent - 4096)
+    assert state.counters()["kernel_drops_total"] == 0
+    assert one.status()["worker-0"]["last_error"] == "ended by SIGKILL"
+    assert one.stop() == 0
+
+
+def test_a_process_that_dies_again_and_again_ends_the_program(collector: Callable[..., Any]) -> None:
+    """Five deaths in a minute: everything stops, and the last line says which process and why."""
+    one = collector("--no-serve")
+    one.start()
+    dead: set[int] = set()
+    while one.process.poll() is None:
+        try:
+            pid = one.status()["archive"]["pid"]
+        except ControlError:
+            break
+        if pid and pid not in dead:
+            dead.add(pid)
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    assert one.process.wait(60) == 2
+    assert one.said().rstrip().endswith("hopscope: archive: ended by SIGKILL (5 times in a minute)")
+    assert len(dead) == 5
+
+
+def test_children_end_with_a_killed_supervisor(collector: Callable[..., Any]) -> None:
+    """No process outlives the supervisor: workers close their journals, and the folder can be used again."""
+    one = collector()
+    one.start()
+    pids = [process["pid"] for process in one.status().values()]
+    one.process.kill()
+    one.process.wait(10)
+    until(lambda: not any(_runs(pid) for pid in pids))
+    one.start()
+    assert one.stop() == 0
+
+
+def test_a_stop_while_kernels_compile_is_quick(collector: Callable[..., Any], tmp_path: Path) -> None:
+    """The first start compiles for a while; Ctrl-C does not wait for it."""
+    one = collector("--no-serve", environment={"HOPSCOPE_KERNEL_CACHE": str(tmp_path / "cold")})
+    one.launch()
+    one.wait_for("compiling the kernels")
+    begin = time.monotonic()
+    one.process.send_signal(signal.SIGINT)
+    assert one.process.wait(30) == 0
+    assert time.monotonic() - begin < 10
+    assert "Traceback" not in one.said()
+
+
+def test_the_ports_are_taken_once(collector: Callable[..., Any]) -> None:
+    """While it runs, nobody else gets its port; afterwards it is free."""
+    one = collector("--no-serve")
+    one.start()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, pytest.raises(OSError, match="in use"):
+        probe.bind(("127.0.0.1", one.port))
+    assert one.stop() == 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", one.port))
+
+
+def _runs(pid: int) -> bool:
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return state.stdout.strip()[:1] not in ("", "Z")
