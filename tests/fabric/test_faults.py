@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,8 @@ def test_path_change() -> None:
     flows = simulation.traffic.table
     same = np.equal(before["serial"], flows["serial"][: len(before)])
     same &= np.equal(flows["active"][: len(before)], 1)
-    moved = np.not_equal(before["path"], flows["path"][: len(before)]).any(axis=1)[same]
+    differs: Any = np.not_equal(before["path"], flows["path"][: len(before)])
+    moved = differs.any(axis=1)[same]
     used = np.isin(before["path"], (fault.port, reverse)).any(axis=1)[same]
     assert used.any()
     assert np.array_equal(moved, used)
