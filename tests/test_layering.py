@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": set(),
     "capture": {"wire"},
     "detect": {"wire", "memory"},
-    "history": {"wire.records", "detect.records", "memory", "names"},
+    "history": {"detect.as_json", "detect.records", "memory", "names", "wire.records"},
     "export": {
         "detect.as_json",
         "detect.records",

@@ -38,9 +38,8 @@ class Pipeline:
 
     `data` is the data folder whose journal is written (none: nothing is kept), `regions` the folder of the
     mapped tables, counters and ring (none: private memory).  Regions of a worker that died are continued.
-    `seen` is called with every block of EVENT records once it is in the journal, `retry` and `told` are the
-    journal's.  Raises HistoryError and
-    RegionError.
+    `seen` is called with every block of EVENT records once it is in the journal; `retry` and `told` are the
+    journal's.  Raises HistoryError and RegionError.
     """
 
     def __init__(

@@ -13,6 +13,17 @@ from ..errors import HopscopeError
 from .filters import FlowOption, FlowParts, NodeOption, PrefixOption, node_ids
 from .options import ConfigOption, DataOption, NamesOption, load
 from .output import Format, FormatOption, Printer
+from .query_rows import (
+    EVENT_COLUMNS,
+    FLOW_COLUMNS,
+    HOP_COLUMNS,
+    PATH_COLUMNS,
+    flat_event,
+    flat_flow,
+    flat_hop,
+    flow_object,
+    path_object,
+)
 
 if TYPE_CHECKING:
     from ..history.query import Filters, History, Table
@@ -23,11 +34,6 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-EVENT_COLUMNS = ("time", "kind", "metric", "value", "previous", "node", "port", "flow", "path", "id")
-FLOW_COLUMNS = ("flow", "id", "first", "last", "events", "path_changes", "drops", "highest_latency")
-PATH_COLUMNS = ("time", "kind", "flow", "path", "id")
-HOP_COLUMNS = ("node", "port", "events", "highest", "mean", "time")
 
 SinceOption = Annotated[
     str | None,
@@ -93,7 +99,7 @@ def events(
         order = "oldest" if oldest_first else "newest"
         table = history.events(limit=limit, order=order, after=after, **chosen)  # type: ignore[arg-type]
     shown = (event_of_row(row, known) for row in table.rows())
-    _print(form, EVENT_COLUMNS, shown, _flat_event, history, table)
+    _print(form, EVENT_COLUMNS, shown, flat_event, history, table)
     if table.after:
         print(f"more: --after {table.after}", file=sys.stderr)
 
@@ -120,7 +126,7 @@ def flows(
     chosen = _filters(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
     with history:
         table = history.flows(limit=limit, **chosen)
-    _print(form, FLOW_COLUMNS, map(_flow_row, table.rows()), _flat_flow, history, table)
+    _print(form, FLOW_COLUMNS, map(flow_object, table.rows()), flat_flow, history, table)
 
 
 @app.command()
@@ -145,12 +151,8 @@ def paths(
     with history:
         table = history.paths(limit=limit, **chosen)
 
-    def shown(row: dict[str, Any]) -> dict[str, Any]:
-        path = [{"id": node, "name": known.node(node)} for node in row.pop("path")]
-        name = f"{row.pop('shard')}-{row.pop('sequence')}"
-        return {"time": row.pop("time"), "kind": row.pop("kind"), **_flow_row(row), "path": path, "id": name}
-
-    _print(form, PATH_COLUMNS, map(shown, table.rows()), _flat_event, history, table)
+    rows = (path_object(row, known) for row in table.rows())
+    _print(form, PATH_COLUMNS, rows, flat_event, history, table)
 
 
 @app.command()
@@ -174,13 +176,7 @@ def hops(
     with history:
         table = history.hops(limit=limit, **chosen)
 
-    def flat(row: dict[str, Any]) -> dict[str, Any]:
-        name, port = row["node_id"], row["port"]
-        shown = {"node": None if name is None else known.node_label(name)}
-        shown["port"] = None if name is None or port is None else known.port_label(name, port)
-        return row | shown | {"mean": round(row["mean"])}
-
-    _print(form, HOP_COLUMNS, table.rows(), flat, history, table)
+    _print(form, HOP_COLUMNS, table.rows(), lambda row: flat_hop(row, known), history, table)
 
 
 @app.command()
@@ -329,40 +325,3 @@ def _print(
         print(f"hopscope: left out: {line}", file=sys.stderr)
     if table.truncated and table.after is None:
         print(f"more than {len(table)} rows: see --limit", file=sys.stderr)
-
-
-def _flow_row(row: dict[str, Any]) -> dict[str, Any]:
-    """`flow` as the API shows it, in place of its parts."""
-    flow = {"id": f"{row.pop('flow_id'):016x}"} if row["flow_id"] is not None else row.pop("flow_id")
-    parts = {key: row.pop(key) for key in ("src", "dst", "proto", "sport", "dport")}
-    return {"flow": None if flow is None else flow | parts, **row}
-
-
-def _flow_text(flow: dict[str, Any] | None) -> str | None:
-    if flow is None:
-        return None
-    ends = (
-        f"[{a}]:{p}" if ":" in a else f"{a}:{p}"
-        for a, p in ((flow["src"], flow["sport"]), (flow["dst"], flow["dport"]))
-    )
-    return f"{' > '.join(ends)}/{flow['proto']}"
-
-
-def _label(named: dict[str, Any] | None) -> str | None:
-    return None if named is None else str(named["name"] or named["id"])
-
-
-def _flat_event(row: dict[str, Any]) -> dict[str, Any]:
-    source = row.get("source")
-    path = row.get("path")
-    return row | {
-        "flow": f"source {source['address']}" if source else _flow_text(row["flow"]),
-        "node": _label(source["node"] if source else row.get("node")),
-        "port": _label(row.get("port")),
-        "path": None if path is None else " → ".join(str(_label(each)) for each in path),
-        "metric": None if row.get("metric") == "none" else row.get("metric"),
-    }
-
-
-def _flat_flow(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {"flow": _flow_text(row["flow"]), "id": row["flow"]["id"]}

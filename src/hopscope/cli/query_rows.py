@@ -1,0 +1,69 @@
+"""Rows of history as `hopscope query` prints them: objects for JSON, one text a column for tables and CSV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..detect.as_json import node_object
+from ..names import Names
+
+EVENT_COLUMNS = ("time", "kind", "metric", "value", "previous", "node", "port", "flow", "path", "id")
+FLOW_COLUMNS = ("flow", "id", "first", "last", "events", "path_changes", "drops", "highest_latency")
+PATH_COLUMNS = ("time", "kind", "flow", "path", "id")
+HOP_COLUMNS = ("node", "port", "events", "highest", "mean", "time")
+
+
+def flow_object(row: dict[str, Any]) -> dict[str, Any]:
+    """`flow` as the API shows it, in place of its parts."""
+    flow = {"id": f"{row.pop('flow_id'):016x}"} if row["flow_id"] is not None else row.pop("flow_id")
+    parts = {key: row.pop(key) for key in ("src", "dst", "proto", "sport", "dport")}
+    return {"flow": None if flow is None else flow | parts, **row}
+
+
+def _flow_text(flow: dict[str, Any] | None) -> str | None:
+    if flow is None:
+        return None
+    ends = (
+        f"[{a}]:{p}" if ":" in a else f"{a}:{p}"
+        for a, p in ((flow["src"], flow["sport"]), (flow["dst"], flow["dport"]))
+    )
+    return f"{' > '.join(ends)}/{flow['proto']}"
+
+
+def _label(named: dict[str, Any] | None) -> str | None:
+    return None if named is None else str(named["name"] or named["id"])
+
+
+def flat_event(row: dict[str, Any]) -> dict[str, Any]:
+    """An event or a path as texts."""
+    source = row.get("source")
+    path = row.get("path")
+    return row | {
+        "flow": f"source {source['address']}" if source else _flow_text(row["flow"]),
+        "node": _label(source["node"] if source else row.get("node")),
+        "port": _label(row.get("port")),
+        "path": None if path is None else " → ".join(str(_label(each)) for each in path),
+        "metric": None if row.get("metric") == "none" else row.get("metric"),
+    }
+
+
+def flat_flow(row: dict[str, Any]) -> dict[str, Any]:
+    """A flow as texts."""
+    return row | {"flow": _flow_text(row["flow"]), "id": row["flow"]["id"]}
+
+
+def path_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
+    """A row of `History.paths` with the keys of an event."""
+    path = [node_object(names, node) for node in row.pop("path")]
+    name = f"{row.pop('shard')}-{row.pop('sequence')}"
+    return {"time": row.pop("time"), "kind": row.pop("kind"), **flow_object(row), "path": path, "id": name}
+
+
+def flat_hop(row: dict[str, Any], names: Names) -> dict[str, Any]:
+    """A hop as texts."""
+    node, port = row["node_id"], row["port"]
+    return row | {
+        "node": None if node is None else names.node_label(node),
+        "port": None if node is None or port is None else names.port_label(node, port),
+        "mean": round(row["mean"]),
+    }
