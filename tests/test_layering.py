@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": set(),
     "memory": set(),
     "capture": {"wire"},
-    "detect": {"wire", "memory"},
+    "detect": {"wire", "memory", "metrics"},
     "history": {"detect.as_json", "detect.records", "memory", "names", "wire.records"},
     "export": {
         "detect.as_json",

@@ -45,9 +45,7 @@ def test_what_is_in_the_socket_at_the_end_is_taken(
     assert "received   3,000 reports in 3,000 frames" in said, said
     assert "refused    0\nlost       0\n" in said
     with History(one.data) as history:
-        assert (
-            len(history.events(limit=None)) == 3000 * 8  # path, latency, and latency and queue of 3 hops
-        )  # path, latency, three hops with latency and queue
+        assert len(history.events(limit=None)) == 3000 * 8  # path, latency, latency and queue of 3 hops
     assert "Traceback" not in said
     assert not Path(one.owner["regions"]).exists(), "shared memory was left behind"
     assert not (one.data / "control.sock").exists()
