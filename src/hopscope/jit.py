@@ -58,23 +58,24 @@ compiled: list[Any] = []
 """Every kernel of the imported modules; `warmup` compiles them, tests count them."""
 
 
-def kernel(function: F) -> F:
-    """Compile `function` on first use: no Python objects, GIL released, C semantics for errors, cached.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "cache": True, "_nrt": False}
+"""Nothing is allocated in a kernel, so arrays are not reference counted (`_nrt`).
 
-    Nothing is allocated in a kernel, so arrays are not reference counted (`_nrt`).  Numba otherwise counts every
-    array at every call between kernels, with atomic instructions: the batch decoder took 519 ns a report of 3 hops
-    and 8 fields with it, and 70 ns without.
-    """
-    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True, _nrt=False)(function)
+Numba otherwise counts every array at every call between kernels, with atomic instructions: the batch
+decoder took 519 ns a report of 3 hops and 8 fields with it, and 70 ns without.
+"""
+
+
+def kernel(function: F) -> F:
+    """Compile `function` on first use: no Python objects, GIL released, C semantics for errors, cached."""
+    dispatcher = numba.njit(**_OPTIONS)(function)
     compiled.append(dispatcher)
     return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def inlined(function: F) -> F:
     """A `kernel` that is always inlined: for a hot step whose arrays would cost a call dearly."""
-    dispatcher = numba.njit(nogil=True, error_model="numpy", cache=True, forceinline=True, _nrt=False)(
-        function
-    )
+    dispatcher = numba.njit(**_OPTIONS, forceinline=True)(function)
     compiled.append(dispatcher)
     return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
 
@@ -176,7 +177,7 @@ prefetch: Any = intrinsic(_prefetch)
 
 
 def _equal_words(typingctx: Any, words: Any, index: Any, value: Any) -> Any:
-    """Bit i is set where `words[index + i] == value`, for 16 words of 32 bits that must all be in the array."""
+    """Bit i is set where `words[index + i] == value`, for 16 words of 32 bits, all of them in the array."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         view = context.make_array(signature.args[0])(context, builder, args[0])
