@@ -103,7 +103,8 @@ def test_path_change() -> None:
     same &= np.equal(flows["active"][: len(before)], 1)
     differs: Any = np.not_equal(before["path"], flows["path"][: len(before)])
     moved = differs.any(axis=1)[same]
-    used = np.isin(before["path"], (fault.port, reverse)).any(axis=1)[same]
+    through: Any = np.isin(before["path"], (fault.port, reverse))
+    used = through.any(axis=1)[same]
     assert used.any()
     assert np.array_equal(moved, used)
     assert simulation.truth.rerouted == int(moved.sum())

@@ -87,6 +87,8 @@ def demo(
     from ..fabric.topology import parse_topology
     from .demo_schedule import SHORTEST, as_option, schedule
 
+    if sys.platform != "linux":
+        raise HopscopeError("the collector needs Linux; `hopscope simulate -o FILE` works here")
     if duration is not None and duration < SHORTEST:
         raise HopscopeError(
             f"--duration: found {duration:g}, expected {SHORTEST:g} s or more: the faults need time"
