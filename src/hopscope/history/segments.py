@@ -28,7 +28,7 @@ def write_segment(folder: Path, events: Records) -> SegmentFile:
         select = register(connection, "fresh", events)
         shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
         target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
-        _copy(connection, f"{select} ORDER BY r.sequence", target)
+        _copy(connection, select, target)  # as it is: sorting would hold all of it in memory
     return target
 
 
@@ -39,7 +39,7 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
     newest = max(segment.path.stat().st_mtime_ns for segment in segments)
     source = parquet_sql([segment.path for segment in segments])
     with connect(_MEMORY_BYTES, threads=1) as connection:
-        _copy(connection, f"SELECT {NAMES} FROM {source} ORDER BY sequence", target, newest)
+        _copy(connection, f"SELECT {NAMES} FROM {source}", target, newest)
     for segment in segments:
         segment.path.unlink(missing_ok=True)
     sync_folder(target.path.parent)

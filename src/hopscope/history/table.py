@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
+
+from .files import HistoryError
 
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"}
 _LARGE = {"HUGEINT", "UHUGEINT", "BIGNUM"}
@@ -37,8 +40,8 @@ class Table:
             yield dict(zip(self.columns, values, strict=True))
 
     def to_arrow(self) -> Any:
-        """pyarrow.Table; ImportError where pyarrow is missing (`pip install hopscope[arrow]`)."""
-        import pyarrow
+        """pyarrow.Table; HistoryError where pyarrow is missing."""
+        pyarrow = _installed("pyarrow", "arrow")
 
         arrays = {}
         for name, column in self.columns.items():
@@ -49,8 +52,8 @@ class Table:
         return pyarrow.table(arrays)
 
     def to_pandas(self) -> Any:
-        """pandas.DataFrame; columns with missing integers have pandas' nullable types."""
-        import pandas
+        """pandas.DataFrame, with nullable types where integers are missing; HistoryError without pandas."""
+        pandas = _installed("pandas", "pandas")
 
         frame = {}
         for name, column in self.columns.items():
@@ -66,8 +69,8 @@ class Table:
         return pandas.DataFrame(frame)
 
     def to_polars(self) -> Any:
-        """polars.DataFrame; ImportError where polars is missing (`pip install hopscope[polars]`)."""
-        import polars
+        """polars.DataFrame; HistoryError where polars is missing."""
+        polars = _installed("polars", "polars")
 
         series = []
         for name, column in self.columns.items():
@@ -81,6 +84,13 @@ class Table:
             else:
                 series.append(polars.Series(name, _listed(column)))
         return polars.DataFrame(series)
+
+
+def _installed(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise HistoryError(f"{module} is not installed: pip install 'hopscope[{extra}]'") from error
 
 
 def fetch(
