@@ -6,7 +6,7 @@ import time
 
 from common import Bench, median
 from hopscope.config import DetectSettings
-from hopscope.detect.detector import Detector
+from hopscope.detect.detector import Detector, memory_bytes
 from hopscope.detect.records import EVENT
 from hopscope.wire.decode import Decoder
 from hopscope.wire.dialect import DIALECTS
@@ -71,8 +71,8 @@ def main() -> None:
         cases = [(1, 8, 100), (3, 8, 100), (6, 8, 100), (3, 1, 100), (3, 8, 100_000)]
     for hops, fields, flows in cases:
         measure(bench, hops, fields, flows, rounds)
-    small = Detector(DetectSettings(flow_rows=ROWS), None)
-    bench.row({"what": "flow table", "flows": ROWS * 12}, small.memory_bytes / (ROWS * 12), "bytes/flow")
+    size = memory_bytes(DetectSettings(flow_rows=ROWS)) - memory_bytes(DetectSettings(flow_rows=1))
+    bench.row({"what": "flow table", "flows": ROWS * 12}, size / (ROWS * 12), "bytes/flow")
     bench.row({"what": "event"}, EVENT.itemsize, "bytes/event")
 
 
