@@ -26,13 +26,7 @@ _LOST_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def arrays_of(settings: DetectSettings) -> dict[str, dict[str, tuple[Any, int]]]:
-    """Arrays of each region by its kind; ValueError for a table that is not a power of two long."""
-    for name in ("flow_rows", "ports", "sources"):
-        value = getattr(settings, name)
-        if value & (value - 1):
-            raise ValueError(
-                f"detect.{name} is {value}; a power of two is needed, such as {1 << value.bit_length()}"
-            )
+    """Arrays of each region by its kind."""
     flows = settings.flow_rows * WAYS
     return {
         "flows": {

@@ -20,18 +20,14 @@ ARRAYS = {"thresholds": (THRESHOLD, METRICS), "changes": (np.uint64, 1)}
 
 
 def to_table(settings: ThresholdSettings) -> Table:
-    """THRESHOLD[METRICS]; ValueError where `clear_below` has no `raise_above` at or over it."""
+    """THRESHOLD[METRICS]."""
     table = np.full(METRICS, NEVER, np.uint64).repeat(3).view(THRESHOLD)
     for name in type(settings).model_fields:
         limits: MetricLimits = getattr(settings, name)
-        if limits.clear_below is not None and limits.clear_below > _number(limits.raise_above, -1):
-            raise ValueError(
-                f"thresholds.{name}: clear_below is {limits.clear_below}, but raise_above is {limits.raise_above}; "
-                "an alarm is raised above raise_above and cleared below clear_below, which is not larger"
-            )
         row = table[Metric[name.upper()]]
         for field in ("change", "raise_above", "clear_below"):
-            row[field] = _number(getattr(limits, field), NEVER)
+            value = getattr(limits, field)
+            row[field] = NEVER if value is None else value
     return table
 
 
@@ -43,10 +39,6 @@ def to_settings(table: Table) -> ThresholdSettings:
         fields = {field: int(row[field]) for field in ("change", "raise_above", "clear_below")}
         limits[name] = MetricLimits(**{key: value for key, value in fields.items() if value != NEVER})
     return ThresholdSettings(**limits)
-
-
-def _number(value: int | None, otherwise: int) -> int:
-    return otherwise if value is None else value
 
 
 def create_control(path: Path | None, settings: ThresholdSettings) -> Region:

@@ -7,6 +7,7 @@ starve its readers.  A row that stays odd was left so by a killed writer, and is
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from .region import barrier
 
 Array = npt.NDArray[Any]
 TRIES = 64
+PATIENT = 16
+"""Tries after which each further one waits half a millisecond: the writer may have lost its processor."""
 CHUNK = 1024
 """Rows that are copied between two looks at their versions: short, so that few are changed meanwhile."""
 
@@ -38,7 +41,9 @@ def consistent(
     parts: list[tuple[Array, ...]] = []
     for at in range(0, max(len(rows), 1), CHUNK):  # once at least: the result has dtypes even without rows
         pending = rows[at : at + CHUNK]
-        for _ in range(tries):
+        for attempt in range(tries):
+            if attempt >= PATIENT:
+                time.sleep(0.0005)
             before = versions[pending]
             barrier()
             copies = read(pending)

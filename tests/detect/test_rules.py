@@ -1,0 +1,271 @@
+"""The rules of detection, each by an example that a reader can check."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.detect.detector import Detector
+from hopscope.detect.records import NO_NODE, Metric
+from hopscope.metrics import INDEX
+from hopscope.wire.records import Have
+
+pytestmark = pytest.mark.kernel
+
+SMALL: dict[str, Any] = {"ports": 1024, "sources": 64, "flow_rows": 8, "hop_pool": 4}
+NODES_ONLY = int(Have.NODE_ID)
+
+
+def detector(**limits: Any) -> Detector:
+    return Detector(DetectSettings(thresholds=ThresholdSettings(**limits), **SMALL))
+
+
+def kinds(events: list[Any]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def test_first_report_of_a_flow(make: Any) -> None:
+    """A new flow is told by its path, its hops' latencies in path order, its switches' values, and its latency."""
+    events = make.run(detector(), [make.Report(make.path(7, 8, latency=30, occupancy=5, queue=2, port=9))])
+    assert make.brief(events)[1:] == [
+        ("new_key", "queue_occupancy", 5),
+        ("new_key", "link_utilization", 0),
+        ("new_key", "buffer_occupancy", 0),
+        ("new_key", "hop_latency", 30),
+        ("new_key", "queue_occupancy", 5),
+        ("new_key", "link_utilization", 0),
+        ("new_key", "buffer_occupancy", 0),
+        ("new_key", "hop_latency", 30),
+        ("new_key", "flow_latency", 60),
+    ]
+    assert (events[0].kind, events[0].metric, events[0].path[:3]) == ("new_key", "flow_path", (7, 8, 0))
+    assert (events[1].node, events[1].ident, events[1].port, events[1].hop, events[1].hop_count) == (
+        7,
+        2,
+        9,
+        0,
+        2,
+    )
+    assert events[1].flow == make.flow_key(0)
+    assert events[-1].node == NO_NODE
+
+
+def test_hysteresis(make: Any) -> None:
+    """Raised once above, cleared once below; in between nothing, and each tells its limit."""
+    one = detector(hop_latency=MetricLimits(raise_above=100, clear_below=50), flow_latency=MetricLimits())
+    values = [10, 100, 101, 300, 101, 50, 99, 49, 10, 200]
+    events = []
+    for i, value in enumerate(values):
+        events += make.run(one, [make.Report([make.Hop(1, value, have=5)], time=i, sequence=i)])
+    found = [(e.kind, e.value, e.previous) for e in events if e.kind in ("raised", "cleared")]
+    assert found == [("raised", 101, 100), ("cleared", 49, 50), ("raised", 200, 100)]
+
+
+def test_threshold_without_hysteresis(make: Any) -> None:
+    """Every report above the limit is told, and tells the limit."""
+    one = detector(queue_occupancy=MetricLimits(raise_above=10))
+    reports = [
+        make.Report(make.path(1, occupancy=value), sequence=i) for i, value in enumerate([10, 11, 11, 4, 12])
+    ]
+    found = [(e.value, e.previous, e.metric) for e in make.run(one, reports) if e.kind == "threshold"]
+    assert found == [(value, 10, "queue_occupancy") for value in (11, 11, 12)]
+
+
+def test_hysteresis_switched_off_while_raised(make: Any) -> None:
+    """An alarm that is raised when its limit is taken away is cleared by the next report."""
+    one = detector(queue_occupancy=MetricLimits(raise_above=10, clear_below=5))
+    assert "raised" in kinds(make.run(one, [make.Report(make.path(1, occupancy=20))]))
+    one.thresholds["raise_above"][Metric.QUEUE_OCCUPANCY] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    one.thresholds["clear_below"][Metric.QUEUE_OCCUPANCY] = np.uint64(0xFFFFFFFFFFFFFFFF)
+    assert kinds(make.run(one, [make.Report(make.path(1, occupancy=20), sequence=1)])) == ["cleared"]
+    assert not make.run(one, [make.Report(make.path(1, occupancy=20), sequence=2)])
+
+
+def test_thresholds_change_while_it_runs(make: Any) -> None:
+    """A limit that is changed between two updates is in force in the second."""
+    one = detector(hop_latency=MetricLimits(change=100), flow_latency=MetricLimits())
+    make.run(one, [make.Report([make.Hop(1, 50, have=5)])])
+    assert not make.run(one, [make.Report([make.Hop(1, 60, have=5)], sequence=1)])
+    one.thresholds["change"][Metric.HOP_LATENCY] = 5
+    events = make.run(one, [make.Report([make.Hop(1, 60, have=5)], sequence=2)])
+    assert [(e.kind, e.value, e.previous) for e in events] == [("change", 60, 50)]
+
+
+def test_path_change_keeps_what_stays(make: Any) -> None:
+    """A switch that is in the new path too keeps its stored latency; the others begin anew."""
+    one = detector(flow_latency=MetricLimits())
+    make.run(one, [make.Report(make.path(1, 2, 3, latency=50, have=5))])
+    events = make.run(one, [make.Report(make.path(1, 4, 2, 3, latency=50, have=5), sequence=1)])
+    assert make.brief(events)[1:] == [("new_key", "hop_latency", 50)]
+    assert (events[0].kind, events[0].path[:5], events[0].hop_count) == ("path_change", (1, 4, 2, 3, 0), 4)
+    assert (events[1].node, events[1].hop) == (4, 1)
+    assert events[0].previous != events[0].value
+
+
+def test_loop_is_told_once_per_path(make: Any) -> None:
+    """A path with a node twice is a loop, told once, and again when another such path comes."""
+    one = detector()
+    loop = make.path(1, 2, 3, 2, have=NODES_ONLY)
+    events = make.run(one, [make.Report(loop, sequence=i) for i in range(3)])
+    assert kinds(events) == ["new_key", "loop"]
+    assert (events[1].node, events[1].ident, events[1].path[:4]) == (2, 3, (1, 2, 3, 2))
+    assert kinds(make.run(one, [make.Report(make.path(1, 3, have=NODES_ONLY), sequence=3)])) == [
+        "path_change"
+    ]
+    assert kinds(make.run(one, [make.Report(loop, sequence=4)])) == ["path_change", "loop"]
+
+
+@pytest.mark.parametrize("odd", [{"int_flags": 1}, {"int_flags": 2}, {"flags": 12}])
+def test_incomplete_path_is_no_change(make: Any, odd: dict[str, int]) -> None:
+    """Hops exceeded, MTU exceeded, or an intermediate report: the flow is marked, its path and latency stay."""
+    one = detector()
+    make.run(one, [make.Report(make.path(1, 2, 3, latency=50, have=5))])
+    part = make.path(1, 3, latency=50, have=5)
+    assert make.run(one, [make.Report(part, sequence=1, **odd)]) == []
+    assert not make.run(one, [make.Report(make.path(1, 2, 3, latency=50, have=5), sequence=2)])
+
+
+def test_first_path_incomplete(make: Any) -> None:
+    """A flow first seen incompletely is told as new, and as new again once its whole path is known."""
+    one = detector()
+    events = make.run(
+        one,
+        [
+            make.Report(make.path(1, 2, have=NODES_ONLY), int_flags=1),
+            make.Report(make.path(1, have=NODES_ONLY), int_flags=1, sequence=1),
+            make.Report(make.path(1, 2, 3, have=NODES_ONLY), sequence=2),
+        ],
+    )
+    assert [(e.kind, e.path[:4]) for e in events] == [("new_key", (1, 2, 0, 0)), ("new_key", (1, 2, 3, 0))]
+
+
+def test_own_metadata_is_the_last_hop(make: Any) -> None:
+    """What a sink says of itself is the last hop of the path, unless the stack ends with it already."""
+    one = detector()
+    own = make.Hop(99, 7, have=int(Have.HOP_LATENCY))
+    events = make.run(one, [make.Report(make.path(1, 2, have=5), node=5, own=own)])
+    assert events[0].path[:4] == (1, 2, 5, 0)
+    assert [(e.node, e.value) for e in events if e.metric == "hop_latency"] == [(1, 10), (2, 10), (5, 7)]
+    assert make.run(one, [make.Report(make.path(1, 2, 5, have=5), node=5, own=own, sequence=1)]) == []
+
+
+def test_local_report_updates_ports_and_known_flows(make: Any) -> None:
+    """A queue or drop report without INT makes no flow and no path, but its switch's values count."""
+    one = detector()
+    own = make.Hop(2, 500, queue=3, occupancy=80, port=6)
+    alone = make.Report([], node=2, own=own, flags=2, int_version=0)
+    events = make.run(one, [alone])
+    assert make.brief(events) == [
+        ("new_key", "queue_occupancy", 80),
+        ("new_key", "link_utilization", 0),
+        ("new_key", "buffer_occupancy", 0),
+        ("queue_report", "queue_occupancy", 80),
+    ]
+    assert (events[-1].node, events[-1].ident, events[-1].port) == (2, 3, 6)
+    make.run(one, [make.Report(make.path(1, 2, latency=50, have=5), sequence=1)])
+    one.thresholds["change"][Metric.HOP_LATENCY] = 100
+    alone.sequence = 2
+    changed = make.run(one, [alone])
+    assert ("change", "hop_latency", 500) in make.brief(changed)
+    assert not [e for e in changed if e.metric in ("flow_path", "flow_latency")]
+
+
+def test_drop_report(make: Any) -> None:
+    """A drop is told with its reason, its switch and queue, and its flow."""
+    one = detector()
+    (event,) = make.run(one, [make.Report([], node=4, flags=1, int_version=0, drop_reason=71, queue_id=2)])
+    assert (event.kind, event.value, event.node, event.ident) == ("drop", 71, 4, 2)
+    assert event.flow == make.flow_key(0)
+
+
+def test_nulls_do_not_take_part(make: Any) -> None:
+    """A null field changes nothing: neither a value, nor a path, nor a flow's latency."""
+    one = detector(hop_latency=MetricLimits(change=0), flow_latency=MetricLimits(change=0))
+    whole = make.path(1, 2, latency=50)
+    make.run(one, [make.Report(whole)])
+    for field in (Have.HOP_LATENCY, Have.QUEUE_OCCUPANCY, Have.BUFFER_OCCUPANCY, Have.NODE_ID):
+        lacking = [make.Hop(1, 0xFFFFFFFF, null=int(field)), make.Hop(2, 50)]
+        if field != Have.HOP_LATENCY:
+            lacking[0].latency = 50
+        assert make.run(one, [make.Report(lacking, sequence=1)]) == [], field.name
+
+
+def test_nameless_hops_are_counted(make: Any) -> None:
+    """Hops without a node id make no rows of the port table; their latency still counts by place."""
+    one = detector()
+    events = make.run(one, [make.Report(make.path(1, 2, have=int(Have.HOP_LATENCY | Have.TX_UTILIZATION)))])
+    assert make.brief(events) == [
+        ("new_key", "hop_latency", 10),
+        ("new_key", "hop_latency", 10),
+        ("new_key", "flow_latency", 20),
+    ]
+    assert one.counters[INDEX["nameless_hops_total"]] == 2
+    assert not one.tables["ports"]["ports"]["key"].any()
+
+
+def test_long_path_in_parts(make: Any) -> None:
+    """A path of 20 nodes is told in three events, of hops 0, 8 and 16."""
+    events = make.run(detector(), [make.Report(make.path(*range(1, 21), have=NODES_ONLY))])
+    assert [(e.hop, e.hop_count) for e in events] == [(0, 20), (8, 20), (16, 20)]
+    assert sum((e.path for e in events), ())[:20] == tuple(range(1, 21))
+
+
+def test_one_report_of_64_hops_fits(make: Any) -> None:
+    """The longest path, with everything above every limit, is told whole from the smallest event buffer."""
+    limits = {name: MetricLimits(change=0, raise_above=0) for name in ThresholdSettings.model_fields}
+    settings = DetectSettings(thresholds=ThresholdSettings(**limits), **SMALL)
+    reports = [
+        make.Report(
+            [
+                make.Hop(n, i, occupancy=i, congestion=i, utilization=i, buffer_occupancy=i, have=0x3FF)
+                for n in range(64)
+            ],
+            sequence=i,
+        )
+        for i in range(1, 20)
+    ]
+    small, large = Detector(settings, event_buffer=1024), Detector(settings, event_buffer=100_000)
+    assert make.run(small, reports) == make.run(large, reports)
+
+
+def test_resumes_where_the_buffer_was_full(make: Any) -> None:
+    """However small the event buffer, the events are the same, numbered on without gaps; counters too."""
+    limits = {name: MetricLimits(change=0) for name in ThresholdSettings.model_fields}
+    settings = DetectSettings(thresholds=ThresholdSettings(**limits), **SMALL)
+    reports = [make.Report(make.path(1, 2, 3, latency=i, occupancy=i), i % 5, i, i) for i in range(1000)]
+    small, large = Detector(settings, event_buffer=1024), Detector(settings, event_buffer=100_000)
+    small.next_sequence = 500
+    blocks = [block.copy() for block in small.update(make.batch(reports))]
+    assert len(blocks) > 3
+    numbers = np.concatenate(blocks)["sequence"]
+    assert (numbers == np.arange(500, 500 + len(numbers))).all()
+    assert small.next_sequence == 500 + len(numbers)
+    assert make.events_of(blocks) == make.run(large, reports)
+    assert (small.counters == large.counters).all()
+
+
+def test_refused_reports_change_nothing(make: Any) -> None:
+    """A refused report is neither a flow nor a value; its number counts where its header was read."""
+    one = detector()
+    assert make.run(one, [make.Report(make.path(1), reason=1, place=3, sequence=0)]) == []
+    assert not one.tables["sources"]["sources"]["bits"].any()
+    assert make.run(one, [make.Report(make.path(1), reason=1, place=11, sequence=0)]) == []
+    assert one.tables["sources"]["sources"]["received"].sum() == 1
+
+
+def test_full_port_table(make: Any) -> None:
+    """More queues than the table holds: the rest is counted, and nothing breaks."""
+    one = Detector(DetectSettings(**{**SMALL, "ports": 16}))
+    hops = [make.Hop(1, queue=queue, have=int(Have.NODE_ID | Have.QUEUE_OCCUPANCY)) for queue in range(20)]
+    make.run(one, [make.Report([hop], flow=i, sequence=i) for i, hop in enumerate(hops)])
+    assert (one.tables["ports"]["ports"]["key"] > 1).sum() == 16
+    assert one.counters[INDEX["port_table_full_total"]] == 4
+
+
+def test_event_buffer_too_small() -> None:
+    """A buffer in which one report might not fit is refused."""
+    with pytest.raises(ValueError, match="1024 is the least"):
+        Detector(DetectSettings(**SMALL), event_buffer=100)

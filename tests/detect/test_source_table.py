@@ -1,0 +1,146 @@
+"""Loss by sequence number: gaps, late and double reports, wrap, restart, silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopscope.config import DetectSettings
+from hopscope.detect.detector import Detector
+from hopscope.metrics import INDEX
+
+pytestmark = pytest.mark.kernel
+
+SMALL: dict[str, Any] = {"ports": 16, "sources": 16, "flow_rows": 1, "hop_pool": 0}
+SECOND = 1_000_000_000
+
+
+def follow(make: Any, numbers: list[int], version: int = 20) -> tuple[Any, list[Any]]:
+    """Row of the source, and events, after reports with these numbers."""
+    detector = Detector(DetectSettings(**SMALL))
+    reports = [
+        make.Report(flow=None, sequence=number % (1 << 32), version=version, int_version=0, node=3, hw=2)
+        for number in numbers
+    ]
+    events = make.run(detector, reports)
+    rows = detector.tables["sources"]["sources"]
+    (row,) = rows[rows["bits"] != 0]
+    for name in ("lost", "duplicate", "reordered"):
+        assert detector.counters[INDEX[f"{name}_reports_total"]] == row[name]
+    assert row["received"] == len(numbers)
+    return row, events
+
+
+def told(row: Any) -> tuple[int, int, int]:
+    return int(row["lost"]), int(row["duplicate"]), int(row["reordered"])
+
+
+def test_gap(make: Any) -> None:
+    """Missing numbers are lost, and one event tells how many, of which source."""
+    row, (event,) = follow(make, [5, 6, 10])
+    assert told(row) == (3, 0, 0)
+    assert (event.kind, event.value, event.node, event.ident, event.flow[1]) == ("gap", 3, 3, 2, 1)
+
+
+def test_late_report_is_not_lost(make: Any) -> None:
+    """A report that comes late was counted as lost and is no more; it is reordered."""
+    row, events = follow(make, [1, 2, 4, 5, 3])
+    assert told(row) == (0, 0, 1)
+    assert [event.value for event in events] == [1]
+
+
+def test_duplicates(make: Any) -> None:
+    """A number seen within the last 64 is a duplicate, and neither lost nor reordered."""
+    assert told(follow(make, [1, 2, 2, 1, 3, 3])[0]) == (0, 3, 0)
+
+
+def test_early_reordering_is_no_gain(make: Any) -> None:
+    """Numbers from before the first report had not been counted as lost; they lower nothing."""
+    assert told(follow(make, [10, 12, 9, 8])[0]) == (1, 0, 2)
+
+
+@pytest.mark.parametrize(("version", "bits"), [(20, 22), (10, 32), (5, 32)])
+def test_wrap(make: Any, version: int, bits: int) -> None:
+    """Numbers go on at 0 after 2^22 (Report 2.0) or 2^32, over gaps and late ones."""
+    end = 1 << bits
+    numbers = [end - 3, end - 2, 0, end - 1, 1, 4]
+    row, events = follow(make, [number % end for number in numbers], version)
+    assert told(row) == (2, 0, 1)
+    assert [event.value for event in events] == [1, 2]
+    assert (row["bits"], row["highest"]) == (bits, 4)
+
+
+def test_restart(make: Any) -> None:
+    """A source that begins its numbering anew has lost nothing, and is not taken for late."""
+    row, events = follow(make, [*range(500_000, 500_100), *range(100)])
+    assert told(row) == (0, 0, 1)
+    assert (row["restarts"], row["highest"]) == (1, 99)
+    assert not events
+
+
+def test_stray_number(make: Any) -> None:
+    """One number from far away is a stray: the numbering goes on where it was."""
+    row, events = follow(make, [*range(5000, 5010), 12, *range(5010, 5020)])
+    assert told(row) == (0, 0, 1)
+    assert (row["restarts"], row["highest"]) == (0, 5019)
+    assert not events
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(range(30)), st.sets(st.integers(1, 28)), st.sampled_from([0, (1 << 22) - 15]))
+def test_lost_is_what_is_missing(make: Any, order: list[int], gone: set[int], begin: int) -> None:
+    """In any order of up to 30 numbers, what stays lost is what never came after the first."""
+    numbers = [number for number in sorted(order[:20]) + order[20:] if number not in gone]
+    row, _ = follow(make, [(begin + number) % (1 << 22) for number in numbers])
+    window = set(range(numbers[0], max(numbers) + 1))
+    assert row["lost"] == len(window - set(numbers))
+    assert row["duplicate"] == 0
+
+
+def test_sources_are_kept_apart(make: Any) -> None:
+    """Address, node and hw id each make a sequence space; 0.5 has no node, and counts as node 0."""
+    detector = Detector(DetectSettings(**SMALL))
+    spaces: list[dict[str, Any]] = [{"source": 9}, {"node": 9}, {"hw": 9}, {"node": None, "version": 5}]
+    for sequence in range(3):
+        reports = [
+            make.Report(flow=None, int_version=0, sequence=sequence + 100 * i, **space)
+            for i, space in enumerate(spaces)
+        ]
+        assert make.run(detector, reports) == []
+    rows = detector.tables["sources"]["sources"]
+    assert sorted(rows["node_id"][rows["bits"] != 0]) == [0, 1, 1, 9]
+
+
+def test_reports_of_a_group_share_a_number(make: Any) -> None:
+    """Only the first report of a group is counted: the number is the group's."""
+    detector = Detector(DetectSettings(**SMALL))
+    reports = [make.Report(flow=None, int_version=0, sequence=i // 3, index=i % 3) for i in range(9)]
+    assert make.run(detector, reports) == []
+    assert detector.tables["sources"]["sources"]["received"].sum() == 3
+
+
+def test_full_table(make: Any) -> None:
+    """More sources than the table holds are counted; a silent one gives its place to a new one."""
+    detector = Detector(DetectSettings(**SMALL))
+    make.run(detector, [make.Report(flow=None, int_version=0, source=i) for i in range(20)])
+    assert detector.counters[INDEX["source_table_full_total"]] == 4
+    list(detector.tick(make.T0 + 10 * SECOND))
+    make.run(detector, [make.Report(flow=None, int_version=0, source=50, time=10 * SECOND)])
+    assert 50 in detector.tables["sources"]["sources"]["source_lo"]
+
+
+def test_silent_and_returned(make: Any) -> None:
+    """A source that stops is told once, with the time since its last report; and again when it is back."""
+    detector = Detector(DetectSettings(**SMALL, silent_seconds=5))
+    report = make.Report(flow=None, int_version=0, node=3, hw=2)
+    make.run(detector, [report])
+    events = [e for s in range(10) for e in make.events_of(detector.tick(make.T0 + s * SECOND))]
+    assert [(e.kind, e.previous, e.node, e.ident, e.flow[1]) for e in events] == [
+        ("silent", 5 * SECOND, 3, 2, 1)
+    ]
+    report.time, report.sequence = 20 * SECOND, 1
+    (event,) = make.run(detector, [report])
+    assert (event.kind, event.previous) == ("returned", 20 * SECOND)

@@ -1,0 +1,118 @@
+"""Periodic work: every live key is pushed once a period, idle ones leave, in slices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from hopscope.config import DetectSettings
+from hopscope.detect.detector import Detector, Sweep
+from hopscope.metrics import INDEX
+
+pytestmark = pytest.mark.kernel
+
+SMALL: dict[str, Any] = {"ports": 256, "sources": 16, "flow_rows": 16, "hop_pool": 4, "silent_seconds": 0}
+SECOND = 1_000_000_000
+
+
+def run(make: Any, detector: Detector, seconds: int, flows: int, live: int) -> list[Any]:
+    """Events of the ticks of some seconds, ten a second; `live` of the flows go on sending."""
+    events = []
+    for step in range(seconds * 10):
+        time = step * SECOND // 10
+        senders = flows if step == 0 else live
+        reports = [make.Report(make.path(1, 2, latency=step), i, time, sequence=step) for i in range(senders)]
+        list(detector.update(make.batch(reports)))
+        events += make.events_of(detector.tick(make.T0 + time))
+    return events
+
+
+def test_push_once_a_period(make: Any) -> None:
+    """In 40 s of a 10 s period each value of each live key is pushed 3 or 4 times, spread over the period."""
+    detector = Detector(DetectSettings(push_seconds=10, idle_seconds=1000, **SMALL))
+    pushes = [e for e in run(make, detector, 40, 20, 20) if e.kind == "push"]
+    count = Counter((e.metric, e.flow, e.node, e.ident) for e in pushes)
+    assert len(count) == 20 * 4 + 2 * 3
+    assert set(count.values()) <= {3, 4}
+    assert len({e.time for e in pushes}) > 8
+
+
+def test_push_renews_what_is_stored(make: Any) -> None:
+    """After a push, change is measured from the pushed value; `previous` is what had been stored."""
+    detector = Detector(DetectSettings(push_seconds=1, idle_seconds=1000, **SMALL))
+    make.run(detector, [make.Report(make.path(1, latency=0))])
+    make.run(detector, [make.Report(make.path(1, latency=15_000), time=1, sequence=1)])
+    events = [e for i in range(20) for e in make.events_of(detector.tick(make.T0 + i * SECOND // 10))]
+    hop = [e for e in events if e.metric == "hop_latency"]
+    assert [(e.kind, e.value, e.previous, e.node) for e in hop] == [("push", 15_000, 0, 1)]
+    later = make.run(detector, [make.Report(make.path(1, latency=30_000), time=2, sequence=2)])
+    assert later == []
+
+
+def test_idle_flow_leaves_a_record(make: Any) -> None:
+    """A flow without reports for the idle time leaves with its packets, times and means; the others stay."""
+    detector = Detector(DetectSettings(push_seconds=0, idle_seconds=5, **SMALL))
+    events = run(make, detector, 10, 3, 1)
+    records = [e for e in events if e.kind == "flow_record"]
+    assert Counter(e.metric for e in records) == {"flow_path": 2, "flow_latency": 2, "hop_latency": 4}
+    assert {e.flow for e in records} == {make.flow_key(1), make.flow_key(2)}
+    assert [(e.value, e.previous, e.time, e.path[:3]) for e in records if e.metric == "flow_path"] == [
+        (1, make.T0, 0, (1, 2, 0))
+    ] * 2
+    assert detector.counters[INDEX["flow_expiries_total"]] == 2
+    assert (detector.tables["flows"]["rows"]["tag"] != 0).sum() == 1
+
+
+def test_idle_ports_leave_and_their_chains_hold(make: Any) -> None:
+    """Rows of the port table that expire do not hide those that were placed behind them."""
+    detector = Detector(DetectSettings(push_seconds=0, idle_seconds=5, **SMALL))
+    for second in range(9):
+        nodes = range(200) if second == 0 else range(0, 200, 7)
+        reports = [
+            make.Report([make.Hop(node, occupancy=1, have=9)], flow=None, time=second * SECOND)
+            for node in nodes
+        ]
+        new = [e for e in make.run(detector, reports) if e.kind == "new_key"]
+        assert len(new) == (200 if second == 0 else 0)
+        list(detector.tick(make.T0 + second * SECOND))
+    assert (detector.tables["ports"]["ports"]["key"] > 1).sum() == len(range(0, 200, 7))
+    again = make.run(
+        detector,
+        [make.Report([make.Hop(n, occupancy=1, have=9)], flow=None, time=9 * SECOND) for n in range(200)],
+    )
+    assert len([e for e in again if e.kind == "new_key"]) == 200 - len(range(0, 200, 7))
+
+
+def test_pool_blocks_come_back(make: Any) -> None:
+    """Flows with long paths that leave give their blocks of the hop pool to others."""
+    detector = Detector(DetectSettings(push_seconds=0, idle_seconds=5, **SMALL))
+    for era in range(3):
+        time = era * 100 * SECOND
+        reports = [make.Report(make.path(*range(1, 13)), era * 10 + i, time) for i in range(4)]
+        make.run(detector, reports)
+        list(detector.tick(make.T0 + time))
+        list(detector.tick(make.T0 + time + 50 * SECOND))
+    assert detector.counters[INDEX["hop_pool_full_total"]] == 0
+    assert detector.tables["flows"]["pool"][0] == 4
+
+
+def test_no_push_without_detection(make: Any) -> None:
+    """With detection off every value is stored already."""
+    detector = Detector(DetectSettings(enabled=False, push_seconds=1, idle_seconds=1000, **SMALL))
+    assert run(make, detector, 4, 2, 2) == []
+
+
+def test_slices_cover_every_row_once() -> None:
+    """Over a sweep period every row is due once, whatever the pace of the ticks; never twice after a long pause."""
+    sweep = Sweep(DetectSettings(push_seconds=8, idle_seconds=100), 64, 1000)
+    rows: Counter[int] = Counter()
+    for step in range(0, 101, 7):
+        for begin, end in sweep.advance(step * SECOND // 100)[0]:
+            rows.update(range(begin, end))
+    assert sum(rows.values()) == 64 * 98 // 100
+    assert set(rows.values()) == {1}
+    for slices in sweep.advance(10**6 * SECOND)[:2]:
+        assert sum(end - begin for begin, end in slices) in (64, 1000)
+    assert sweep.advance(5) == ([(sweep.advance(5)[0][0][0],) * 2], [(sweep.advance(5)[1][0][0],) * 2], True)
