@@ -23,7 +23,7 @@ from .stream import LiveFilter, stream
 router = APIRouter()
 
 _KINDS = {kind.label: kind for kind in Kind}
-_METRICS = {metric.label: metric for metric in Metric}
+_METRICS = {metric.label: metric for metric in Metric if metric}
 _LIMITED = tuple(metric.label for metric in Metric if metric > Metric.FLOW_PATH)
 
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
@@ -79,8 +79,8 @@ async def events(
     chosen = EventFilter(
         since_ns=_moment("since", since),
         until_ns=_moment("until", until),
-        kinds=tuple(_listed("kind", kind, _KINDS)),
-        metrics=tuple(_listed("metric", metric, _METRICS)),
+        kinds=tuple(each.label for each in _listed("kind", kind, _KINDS)),
+        metrics=tuple(each.label for each in _listed("metric", metric, _METRICS)),
         node=None if node is None else context.node(node),
         flow=None if flow is None else int(flow, 16),
         prefix=_checked(prefix),

@@ -1,0 +1,226 @@
+"""A data folder as a collector leaves it: real regions, ring, journal and control socket, in this process."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from hopscope.config import DetectSettings, HistorySettings, MetricLimits, ServeSettings, Settings, ThresholdSettings
+from hopscope.control_server import ControlServer, changed_limits
+from hopscope.detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
+from hopscope.names import Names
+from hopscope.pipeline import Pipeline
+from hopscope.serve.api import create_app
+from hopscope.wire.encode import encode_reports, new_hops, new_reports
+from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch
+
+INSTRUCTIONS = 0b1111_0001_1000_0000  # node, ports, latency, queue, link and buffer
+MAPPED = 0xFFFF << 32
+NODES = (11, 12, 13)
+NAMES = Names({11: "leaf-1", 12: "spine-1", 13: "leaf-2"}, {(13, 3): "to host-9"})
+
+
+class Collector:
+    """One worker's pipeline over a folder, and what the supervisor would do for it."""
+
+    def __init__(self, folder: Path, regions: Path) -> None:
+        self.folder = folder
+        self.settings = Settings(
+            data=folder,
+            detect=DetectSettings(
+                flow_rows=64,
+                hop_pool=8,
+                ports=1024,
+                sources=64,
+                thresholds=ThresholdSettings(
+                    queue_occupancy=MetricLimits(change=10, raise_above=500, clear_below=50),
+                ),
+            ),
+            history=HistorySettings(ring_events=1024, fsync_seconds=0),
+        )
+        regions.mkdir()
+        (folder / "journal").mkdir()
+        (folder / "segments").mkdir()
+        (folder / "regions").symlink_to(regions)
+        (folder / "owner.json").write_text('{"schema": 1, "pid": 1}')
+        self.control = create_control(regions / CONTROL_FILE, self.settings.detect.thresholds)
+        self.pipeline = Pipeline(self.settings, data=folder, regions=regions)
+        self.server = ControlServer(folder, self._answer)
+        self.server.start()
+        self.sequence = 0
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "set_thresholds" in request:
+            limits = changed_limits(to_settings(read_limits(self.control)), request["set_thresholds"])
+            set_limits(self.control, limits.model_dump())
+            return {"thresholds": limits.model_dump()}
+        return {"processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]}
+
+    def report(self, flows: int = 3, occupancy: int = 7, latency: int = 1000, skip: int = 0) -> None:
+        """A report of each flow now, over three switches; `skip` sequence numbers are left out before them."""
+        self.sequence += skip
+        reports = new_reports(flows)
+        reports["time_ns"] = time.time_ns()
+        reports["source_lo"] = MAPPED | 0xC0000201
+        reports["src_lo"] = MAPPED | 0x0A000001
+        reports["dst_lo"] = (MAPPED | 0x0A010000) + np.arange(flows, dtype=np.uint64)
+        reports["sport"], reports["dport"], reports["proto"] = 4000 + np.arange(flows), 80, 6
+        reports["ip_version"], reports["int_version"] = 4, 20
+        reports["carried"] = Carried.FLOW | Carried.PORTS | Carried.NODE_ID
+        reports["node_id"] = NODES[-1]
+        reports["sequence"] = self.sequence + np.arange(flows)
+        reports["instructions"], reports["hop_count"] = INSTRUCTIONS, len(NODES)
+        reports["first_hop"] = len(NODES) * np.arange(flows)
+        hops = new_hops(len(NODES) * flows, INSTRUCTIONS)
+        hops["node_id"] = np.tile(NODES, flows)
+        hops["ingress_port"], hops["egress_port"] = 1, 3
+        hops["hop_latency"] = latency
+        hops["queue_id"], hops["queue_occupancy"] = 2, np.tile([0, 1, occupancy], flows)
+        hops["tx_utilization"], hops["buffer_id"], hops["buffer_occupancy"] = 40, 1, 5
+        self.sequence += flows
+        frames: FrameBatch = encode_reports(ReportBatch(reports, hops), link=Link.UDP_PAYLOAD)
+        assert self.pipeline.step(frames) == flows
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self.server.close()
+        self.pipeline.close()
+
+
+@pytest.fixture
+def collector(tmp_path: Path) -> Iterator[Collector]:
+    """A collector that has received three flows' reports."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    made = Collector(folder, tmp_path / "regions")
+    made.report()
+    yield made
+    made.close()
+
+
+Client = Callable[..., Any]
+
+
+@asynccontextmanager
+async def client_of(
+    folder: Path, settings: ServeSettings | None = None, host: str = "127.0.0.1:8080", names: Names = NAMES
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the API of a folder; an exception that a route lets through is answered with 500."""
+    app = create_app(settings or ServeSettings(), folder, names)
+    transport = httpx.ASGITransport(app.state.guarded, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}", timeout=30) as client:
+        yield client
+    app.state.context.close()
+
+
+@pytest.fixture
+def api() -> Client:
+    """Makes a client: `async with api(folder) as client`."""
+    return client_of
+
+
+SERVE = """
+import sys, threading
+from pathlib import Path
+from hopscope.config import Settings
+from hopscope.serve.server import bind, run, url_of
+
+settings = Settings.model_validate_json(sys.argv[1])
+listener, stop = bind(settings.serve), threading.Event()
+print(url_of(listener), flush=True)
+threading.Thread(target=lambda: (sys.stdin.read(), stop.set()), daemon=True).start()
+run(settings, Path(settings.data), stop, listener)
+"""
+
+
+@pytest.fixture
+def server(collector: Collector, tmp_path: Path) -> Iterator[str]:
+    """Address of a real serve process over the collector's folder; it must end by itself when it is told to."""
+    names = tmp_path / "names.toml"
+    names.write_text('[nodes]\n11 = "leaf-1"\n12 = "spine-1"\n13 = "<b>leaf-2"\n[ports.13]\n3 = "to host-9"\n')
+    settings = collector.settings.model_copy(update={"names": names, "serve": ServeSettings(port=0)})
+    command = [sys.executable, "-c", SERVE, settings.model_dump_json()]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+            process.stdin.close()
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+class Browser:
+    """One page of a headless Chromium, driven over its debugging protocol."""
+
+    def __init__(self, socket: Any) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self.problems: list[str] = []
+        for domain in ("Runtime", "Log", "Page"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        """One command and its result; what the page complains of meanwhile is kept in `problems`."""
+        number = next(self._numbers)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=30))
+            if message.get("id") == number:
+                return message.get("result", message)
+            if message.get("method") == "Runtime.exceptionThrown":
+                self.problems.append(json.dumps(message["params"])[:300])
+            entry = message.get("params", {}).get("entry", {})
+            if message.get("method") == "Log.entryAdded" and entry.get("level") == "error":
+                self.problems.append(f"{entry.get('text')} {entry.get('url')}")
+
+    def run(self, script: str) -> Any:
+        """Value of a JavaScript expression in the page."""
+        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
+
+    def wait(self, script: str, seconds: float = 30) -> Any:
+        """The expression's first true value; fails with the page's text where it does not come."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if value := self.run(script):
+                return value
+            time.sleep(0.1)
+        pytest.fail(f"{script} never was true; the page: {self.run('document.body.innerText')}; {self.problems}")
+
+
+@pytest.fixture
+def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
+    """A browser without a network beyond this machine."""
+    from websockets.sync.client import connect
+
+    profile = tmp_path / "chromium"
+    options = (
+        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-dev-shm-usage "
+        "--disable-component-update --disable-sync --window-size=1440,900 --remote-debugging-port=0 about:blank"
+    )
+    command = [tool("chromium", "chromium-browser", "google-chrome"), f"--user-data-dir={profile}", *options.split()]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        try:
+            said, until = profile / "DevToolsActivePort", time.monotonic() + 40
+            while not (said.exists() and "\n" in said.read_text()) and time.monotonic() < until:
+                time.sleep(0.1)
+            port = said.read_text().split()[0]
+            pages = httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False).json()
+            address = next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page")
+            with connect(address, max_size=None) as socket:
+                yield Browser(socket)
+        finally:
+            process.terminate()
+            process.wait(20)

@@ -1,0 +1,250 @@
+"""The API over real regions, a real ring and a real history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+pytestmark = pytest.mark.kernel
+Use = Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]
+
+
+def run(api: Any, folder: Any, use: Use, **more: Any) -> Any:
+    """Run one conversation with the API."""
+
+    async def talk() -> Any:
+        async with api(folder, **more) as client:
+            return await use(client)
+
+    return asyncio.run(talk())
+
+
+def test_flows_are_sorted_filtered_and_paged(api: Any, collector: Any) -> None:
+    """Filters keep what matches, `total` counts it, paging covers it once, addresses are text."""
+
+    async def use(client: httpx.AsyncClient) -> None:
+        whole = (await client.get("/api/v0/flows?sort=packets")).json()
+        assert whole["total"] == 3
+        assert {item["flow"]["dst"] for item in whole["items"]} == {"10.1.0.0", "10.1.0.1", "10.1.0.2"}
+        assert whole["items"][0]["latency_ns"] == 3000
+        pages = [(await client.get(f"/api/v0/flows?limit=1&offset={i}")).json()["items"][0] for i in range(3)]
+        assert len({page["flow"]["id"] for page in pages}) == 3
+        for query, count in (
+            ("dst=10.1.0.2", 1),
+            ("prefix=10.1.0.0/31", 2),
+            ("src=192.0.2.1", 0),
+            ("port=4001", 1),
+            ("proto=tcp&port=80", 3),
+            ("proto=17", 0),
+            ("node=spine-1", 3),
+            ("node=99", 0),
+        ):
+            assert (await client.get(f"/api/v0/flows?{query}")).json()["total"] == count, query
+
+    run(api, collector.folder, use)
+
+
+def test_a_flow_shows_its_path_with_names_and_hops(api: Any, collector: Any) -> None:
+    """One flow has every hop in path order, with names beside ids; an unknown one is 404 in one line."""
+
+    async def use(client: httpx.AsyncClient) -> None:
+        flow = (await client.get("/api/v0/flows?limit=1")).json()["items"][0]["flow"]["id"]
+        detail = (await client.get(f"/api/v0/flows/{flow}")).json()
+        assert [hop["node"]["name"] for hop in detail["path"]] == ["leaf-1", "spine-1", "leaf-2"]
+        assert detail["path"][2]["egress_port"] == {"id": 3, "name": "to host-9"}
+        assert [hop["latency_ns"] for hop in detail["path"]] == [1000] * 3
+        missing = await client.get(f"/api/v0/flows/{'0' * 16}")
+        assert missing.status_code == 404
+        assert "\n" not in missing.json()["error"]
+
+    run(api, collector.folder, use)
+
+
+def test_switches_ports_queues_and_sources(api: Any, collector: Any) -> None:
+    """Queues and ports of every switch, a switch by id or name, and loss by sequence space."""
+    collector.report(skip=4, occupancy=900)
+
+    async def use(client: httpx.AsyncClient) -> None:
+        switches = (await client.get("/api/v0/switches")).json()
+        assert [s["node"]["name"] for s in switches["items"]] == ["leaf-1", "spine-1", "leaf-2"]
+        by_name = (await client.get("/api/v0/switches/leaf-2")).json()
+        assert by_name == (await client.get("/api/v0/switches/13")).json()
+        assert by_name["highest_occupancy"] == 900
+        assert by_name["alarms"] == ["queue_occupancy"]
+        assert by_name["port_states"][0]["link_utilization"] == 40
+        hottest = (await client.get("/api/v0/queues?limit=1")).json()["items"][0]
+        assert (hottest["node"]["id"], hottest["id"], hottest["occupancy"]) == (13, 2, 900)
+        assert (await client.get("/api/v0/ports?node=11")).json()["total"] == 1
+        source = (await client.get("/api/v0/sources")).json()["items"][0]
+        assert (source["address"], source["received"], source["lost"]) == ("192.0.2.1", 6, 4)
+        summary = (await client.get("/api/v0/summary")).json()
+        assert (summary["reports"], summary["lost"], summary["flows"]) == (6, 4, 3)
+
+    run(api, collector.folder, use)
+
+
+def test_events_are_filtered_and_paged_fresh_ones_included(api: Any, collector: Any) -> None:
+    """What has just happened is found by kind, metric, switch, flow, prefix and time; pages join without a gap."""
+    collector.report(occupancy=900)
+
+    async def use(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/api/v0/events?kind=raised")
+        assert answer.status_code == 200, answer.text
+        raised = answer.json()["items"]
+        assert [(e["metric"], e["node"]["name"], e["queue"], e["value"]) for e in raised] == [
+            ("queue_occupancy", "leaf-2", 2, 900)
+        ]
+        assert raised[0]["previous"] == 500
+        flow = (await client.get("/api/v0/flows?limit=1")).json()["items"][0]["flow"]["id"]
+        whole = (await client.get("/api/v0/events?limit=10000")).json()
+        assert whole["next"] is None
+        for query in (f"flow={flow}", "metric=flow_path", "node=leaf-1", "prefix=10.1.0.1/32", "since=-5m"):
+            found = (await client.get(f"/api/v0/events?limit=10000&{query}")).json()["items"]
+            assert 0 < len(found) <= len(whole["items"]), query
+        assert not (await client.get("/api/v0/events?until=2020-01-01T00:00:00Z")).json()["items"]
+        ids, after = [], ""
+        while after is not None:
+            page = (await client.get(f"/api/v0/events?limit=7&after={after}" if after else "/api/v0/events?limit=7")).json()
+            ids += [event["id"] for event in page["items"]]
+            after = page["next"]
+        assert ids == [event["id"] for event in whole["items"]]
+
+    run(api, collector.folder, use)
+
+
+def test_numbers_that_a_double_would_round_are_text(api: Any, collector: Any) -> None:
+    """A 64-bit hash comes as decimal text, small numbers as numbers."""
+
+    async def use(client: httpx.AsyncClient) -> None:
+        body = {"sql": "SELECT max(flow_id) AS large, 7 AS small FROM events"}
+        table = (await client.post("/api/v0/sql", json=body)).json()
+        assert table["columns"] == ["large", "small"]
+        assert isinstance(table["rows"][0][0], str)
+        assert int(table["rows"][0][0]) > 2**53
+        assert table["rows"][0][1] == 7
+
+    run(api, collector.folder, use)
+
+
+def test_sql_reads_and_does_nothing_else(api: Any, collector: Any) -> None:
+    """A SELECT answers within the row limit; writing, files and nonsense are refused in one line with 400."""
+
+    async def use(client: httpx.AsyncClient) -> None:
+        rows = (await client.post("/api/v0/sql", json={"sql": "SELECT kind FROM events", "limit": 2})).json()
+        assert len(rows["rows"]) == 2
+        assert rows["truncated"]
+        for text in ("DROP VIEW events", "SELECT * FROM read_csv('/etc/passwd')", "COPY (SELECT 1) TO '/tmp/x'", "nonsense"):
+            refused = await client.post("/api/v0/sql", json={"sql": text})
+            assert refused.status_code == 400, text
+            assert "\n" not in refused.json()["error"]
+
+    run(api, collector.folder, use)
+
+
+def test_thresholds_are_read_and_changed_in_the_workers_region(api: Any, collector: Any) -> None:
+    """PATCH changes what is given, PUT everything; the limits that workers read follow; nonsense is refused."""
+
+    async def use(client: httpx.AsyncClient) -> None:
+        url = "/api/v0/thresholds/hop_latency"
+        assert (await client.get("/api/v0/thresholds")).json()["queue_occupancy"]["raise_above"] == 500
+        patched = (await client.patch(url, json={"raise_above": 5000})).json()
+        assert patched == {"change": 20000, "raise_above": 5000, "clear_below": None}
+        put = (await client.put(url, json={"change": None, "raise_above": 9, "clear_below": 3})).json()
+        assert put == {"change": None, "raise_above": 9, "clear_below": 3}
+        for body in ({"clear_below": 10}, {"change": -1}, {"change": "much"}, {"raise": 3}, []):
+            assert (await client.patch(url, json=body)).status_code == 400, body
+        assert (await client.patch("/api/v0/thresholds/flow_path", json={})).status_code == 404
+
+    run(api, collector.folder, use)
+    limits = to_limits(collector)
+    assert (limits.change, limits.raise_above, limits.clear_below) == (None, 9, 3)
+
+
+def to_limits(collector: Any) -> Any:
+    """What the workers read of hop_latency."""
+    from hopscope.detect.thresholds import read_limits, to_settings
+
+    return to_settings(read_limits(collector.control)).hop_latency
+
+
+def test_metrics_parse_and_carry_no_flow(api: Any, collector: Any) -> None:
+    """The exposition is valid, counters agree with the regions, and no label holds an address of a flow."""
+
+    async def use(client: httpx.AsyncClient) -> str:
+        return (await client.get("/metrics")).text
+
+    text = run(api, collector.folder, use)
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    assert families["hopscope_reports"].samples[0].value == 3
+    assert families["hopscope_flows"].samples[0].value == 3
+    occupancy = {s.labels["node_name"]: s.value for s in families["hopscope_queue_occupancy"].samples}
+    assert occupancy == {"leaf-1": 0, "spine-1": 1, "leaf-2": 7}
+    assert "10.1.0." not in text
+
+
+def test_health_names_every_component(api: Any, collector: Any, tmp_path: Any) -> None:
+    """Ready with a collector; without one 503, and the components say what is missing."""
+
+    async def ready(client: httpx.AsyncClient) -> httpx.Response:
+        assert (await client.get("/healthz")).json() == {"status": "ok"}
+        return await client.get("/readyz")
+
+    assert run(api, collector.folder, ready).json()["ready"]
+    empty = run(api, tmp_path / "nothing", ready)
+    assert empty.status_code == 503
+    assert not any(part["ready"] for part in empty.json()["components"])
+
+
+PATHS = [
+    "/api/v0/flows", "/api/v0/flows/{x}", "/api/v0/switches", "/api/v0/switches/{x}", "/api/v0/ports", "/api/v0/queues",
+    "/api/v0/sources", "/api/v0/summary", "/api/v0/events", "/api/v0/thresholds/{x}", "/api/v0/{x}", "/metrics",
+]  # fmt: skip
+NAMES = [
+    "sort", "order", "src", "dst", "prefix", "port", "proto", "node", "offset", "limit", "since", "until", "kind",
+    "metric", "flow", "after", "oldest_first",
+]  # fmt: skip
+VALUES = st.one_of(
+    st.text(max_size=40),
+    st.integers(-(2**70), 2**70).map(str),
+    st.sampled_from(["10.0.0.0/8", "::/0", "-5m", "0x10", "leaf-1", "latency", "raised", "f" * 16, "1-1-1", "9" * 19]),
+)
+
+
+def test_hostile_parameters_never_break_a_route(api: Any, collector: Any) -> None:
+    """Whatever the path and the parameters are, the answer is JSON and not a 500."""
+
+    async def use(client: httpx.AsyncClient) -> None:
+        loop = asyncio.get_running_loop()
+
+        @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(path=st.sampled_from(PATHS), inside=VALUES, query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3))
+        def probe(path: str, inside: str, query: dict[str, str]) -> None:
+            url = path.replace("{x}", quote(inside, safe=""))
+            answer = asyncio.run_coroutine_threadsafe(client.get(url, params=query), loop).result(30)
+            assert answer.status_code != 500, (url, query, answer.text)
+            assert answer.status_code in (200, 307, 400, 401, 404, 405, 503), answer.status_code
+            if answer.status_code >= 400:
+                assert "\n" not in answer.json()["error"]
+
+        await asyncio.to_thread(probe)
+
+    run(api, collector.folder, use)
+
+
+def test_openapi_describes_every_route(api: Any, tmp_path: Any) -> None:
+    """The description lists the routes, each with a summary and the model of its answer."""
+
+    async def use(client: httpx.AsyncClient) -> Any:
+        return (await client.get("/api/v0/openapi.json")).json()
+
+    paths = run(api, tmp_path, use)["paths"]
+    assert {"/api/v0/flows/{flow_id}", "/api/v0/events/live", "/api/v0/sql", "/readyz"} <= set(paths)
+    assert all(operation["summary"] for path in paths.values() for operation in path.values())

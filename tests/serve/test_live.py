@@ -1,0 +1,91 @@
+"""A real server: the live feed over HTTP, and the page in a browser while a microburst happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+pytestmark = [pytest.mark.kernel, pytest.mark.e2e]
+
+
+def frames(lines: Iterator[str]) -> Iterator[dict[str, str]]:
+    """Frames of an event stream, each as its fields."""
+    frame: dict[str, str] = {}
+    for line in lines:
+        if line:
+            name, _, value = line.partition(": ")
+            frame[name] = value
+        elif frame:
+            yield frame
+            frame = {}
+
+
+def test_the_live_feed_goes_on_where_a_client_was(server: str, collector: Any) -> None:
+    """Events come as they happen, filtered; one who comes back gets what it missed, once, and what is lost is told."""
+    url = f"{server}api/v0/events/live?kind=raised,cleared"
+    with httpx.Client(timeout=20, trust_env=False) as client:
+        with client.stream("GET", url) as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            said = frames(stream.iter_lines())
+            assert next(said)["event"] == "hello"
+            collector.report(occupancy=900)
+            raised = next(said)
+            told = json.loads(raised["data"])
+            assert (told["kind"], told["node"]["id"], told["value"], told["previous"]) == ("raised", 13, 900, 500)
+        collector.report(occupancy=1)  # while nobody listens
+        collector.report(occupancy=901)
+        with client.stream("GET", url, headers={"last-event-id": raised["id"]}) as stream:
+            said = frames(stream.iter_lines())
+            assert next(said)["event"] == "hello"
+            back = [json.loads(next(said)["data"]) for _ in range(2)]
+            assert [(event["kind"], event["value"]) for event in back] == [("cleared", 1), ("raised", 901)]
+
+
+def test_a_client_that_was_away_too_long_is_told_what_it_lost(collector: Any, request: Any) -> None:
+    """What the ring no longer has is counted: lost and given together are what happened."""
+    for value in (1, 901) * 300:
+        collector.report(occupancy=value)
+    server = request.getfixturevalue("server")
+    with httpx.Client(timeout=20, trust_env=False) as client:
+        happened = client.get(f"{server}api/v0/summary").json()["events"]
+        assert happened > 1024
+        with client.stream("GET", f"{server}api/v0/events/live", headers={"last-event-id": "0-0"}) as stream:
+            said = frames(stream.iter_lines())
+            assert next(said)["event"] == "hello"
+            lost = json.loads(next(said)["data"])["lost"]
+            first = json.loads(next(said)["data"])["id"]
+    assert first == f"0-{lost}"
+    assert lost == happened - 1024
+
+
+def test_the_page_shows_a_microburst_while_it_happens(server: str, collector: Any, browser: Any) -> None:
+    """A queue that fills for a moment is the hottest row, an alarm and an event, without a reload; names are text."""
+    browser.call("Page.navigate", url=server)
+    browser.wait("!!document.querySelector('.strip .row') && !!document.querySelector('[data-flow]')")
+    assert browser.run("document.querySelector('.strip .row').dataset.peak") == "7"
+    collector.report(occupancy=8500)
+    collector.report(occupancy=3)  # it is over before the next look
+    browser.wait("document.querySelector('.strip .row').dataset.peak === '8500'")
+    assert "<b>leaf-2 → to host-9 q2" in browser.run("document.querySelector('.strip .row .name').innerText")
+    assert browser.run("!!document.querySelector('.strip .row path.h8')")
+    feed = browser.wait("[...document.querySelectorAll('.event.bad')].map(e => e.innerText).join()")
+    assert "queue occupancy 8.50k > 500" in feed
+    assert not browser.problems
+
+
+def test_a_click_on_a_flow_shows_its_path(server: str, collector: Any, browser: Any) -> None:
+    """The path is drawn hop by hop with names and latencies, and follows the slowest flow again when released."""
+    browser.call("Page.navigate", url=server)
+    browser.wait("document.querySelectorAll('tr[data-flow]').length === 3")
+    browser.run("document.querySelectorAll('tr[data-flow]')[2].querySelector('td').click()")
+    browser.wait("document.querySelector('.path').innerText.includes('of the chosen flow')")
+    hops = browser.wait("[...document.querySelectorAll('.hop')].map(h => h.innerText.replaceAll('\\n', ' '))")
+    assert [hop.split()[0] for hop in hops] == ["leaf-1", "spine-1", "<b>leaf-2"]
+    assert all("1.00 µs" in hop for hop in hops)
+    browser.run("document.querySelector('.path button').click()")
+    browser.wait("document.querySelector('.path').innerText.includes('of the slowest flow')")
+    assert not browser.problems

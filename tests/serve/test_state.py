@@ -1,0 +1,75 @@
+"""What is read of a folder: nothing where nothing is, rates, workers that begin anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from hopscope.detect.records import PORT
+from hopscope.memory.region import Region
+from hopscope.metrics import COUNTERS, INDEX
+from hopscope.pipeline import COUNTERS_KIND, COUNTERS_VERSION
+from hopscope.serve.state import CollectorState, newest
+
+REPORTS = INDEX["reports_total"]
+
+
+def counters(folder: Path, worker: int = 0) -> np.ndarray:
+    """A worker's counters, made anew."""
+    (folder / "regions").mkdir(exist_ok=True)
+    path = folder / "regions" / f"worker-{worker}.counters"
+    arrays = {"counters": (np.uint64, len(COUNTERS))}
+    made: np.ndarray = Region.create(path, COUNTERS_KIND, COUNTERS_VERSION, arrays)["counters"]
+    return made
+
+
+def test_a_folder_without_a_collector_is_empty(tmp_path: Path) -> None:
+    """No file: zeros and empty tables, no error."""
+    state = CollectorState(tmp_path / "nowhere")
+    assert state.counters().total.sum() == 0
+    assert len(state.flows()) == len(state.ports()) == len(state.sources()) == 0
+    assert state.thresholds() == {}
+    assert state.rates().seconds == 0
+
+
+def test_counters_are_summed_and_a_copy_is_used_again(tmp_path: Path) -> None:
+    """Two workers add up; within the time that a copy is fresh, everybody gets the same one."""
+    one, two = counters(tmp_path), counters(tmp_path, 1)
+    one[REPORTS], two[REPORTS] = 5, 7
+    state = CollectorState(tmp_path, fresh_seconds=60)
+    first = state.counters()
+    assert first["reports_total"] == 12
+    one[REPORTS] = 100
+    assert state.counters() is first
+    assert CollectorState(tmp_path).counters()["reports_total"] == 107
+
+
+def test_rates_follow_workers_that_begin_anew(tmp_path: Path) -> None:
+    """A region made anew is mapped again, and its counters count from zero: a rate is never negative."""
+    block = counters(tmp_path)
+    block[REPORTS] = 1000
+    state = CollectorState(tmp_path, fresh_seconds=0)
+    state.counters()
+    block[REPORTS] = 1500
+    assert state.rates()["reports_total"] > 0
+    counters(tmp_path)[REPORTS] = 20
+    assert state.counters()["reports_total"] == 20
+    assert state.rates()["reports_total"] > 0
+    assert (state.rates().total >= 0).all()
+
+
+def test_a_foreign_region_is_a_problem_with_a_line(tmp_path: Path) -> None:
+    """A file that is no region is named, and the others are read."""
+    counters(tmp_path)[REPORTS] = 3
+    (tmp_path / "regions" / "worker-1.counters").write_bytes(b"nothing of ours" * 10)
+    state = CollectorState(tmp_path)
+    assert state.counters()["reports_total"] == 3
+    assert "worker-1.counters" in state.problems
+
+
+def test_the_newest_report_of_a_port_wins() -> None:
+    """Of rows with the same key, the one heard of last stays."""
+    rows = np.zeros(4, PORT)
+    rows["key"], rows["last_ns"], rows["samples"] = [9, 3, 9, 3], [5, 1, 4, 2], [1, 2, 3, 4]
+    assert newest(rows)[["key", "samples"]].tolist() == [(3, 4), (9, 1)]
