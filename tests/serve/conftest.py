@@ -16,7 +16,14 @@ import httpx
 import numpy as np
 import pytest
 
-from hopscope.config import DetectSettings, HistorySettings, MetricLimits, ServeSettings, Settings, ThresholdSettings
+from hopscope.config import (
+    DetectSettings,
+    HistorySettings,
+    MetricLimits,
+    ServeSettings,
+    Settings,
+    ThresholdSettings,
+)
 from hopscope.control_server import ControlServer, changed_limits
 from hopscope.detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
 from hopscope.names import Names
@@ -65,7 +72,9 @@ class Collector:
             limits = changed_limits(to_settings(read_limits(self.control)), request["set_thresholds"])
             set_limits(self.control, limits.model_dump())
             return {"thresholds": limits.model_dump()}
-        return {"processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]}
+        return {
+            "processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]
+        }
 
     def report(self, flows: int = 3, occupancy: int = 7, latency: int = 1000, skip: int = 0) -> None:
         """A report of each flow now, over three switches; `skip` sequence numbers are left out before them."""
@@ -148,7 +157,9 @@ run(settings, Path(settings.data), stop, listener)
 def server(collector: Collector, tmp_path: Path) -> Iterator[str]:
     """Address of a real serve process over the collector's folder; it must end by itself when it is told to."""
     names = tmp_path / "names.toml"
-    names.write_text('[nodes]\n11 = "leaf-1"\n12 = "spine-1"\n13 = "<b>leaf-2"\n[ports.13]\n3 = "to host-9"\n')
+    names.write_text(
+        '[nodes]\n11 = "leaf-1"\n12 = "spine-1"\n13 = "<b>leaf-2"\n[ports.13]\n3 = "to host-9"\n'
+    )
     settings = collector.settings.model_copy(update={"names": names, "serve": ServeSettings(port=0)})
     command = [sys.executable, "-c", SERVE, settings.model_dump_json()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -197,7 +208,9 @@ class Browser:
             if value := self.run(script):
                 return value
             time.sleep(0.1)
-        pytest.fail(f"{script} never was true; the page: {self.run('document.body.innerText')}; {self.problems}")
+        pytest.fail(
+            f"{script} never was true; the page: {self.run('document.body.innerText')}; {self.problems}"
+        )
 
 
 @pytest.fixture
@@ -210,7 +223,11 @@ def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
         "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-dev-shm-usage "
         "--disable-component-update --disable-sync --window-size=1440,900 --remote-debugging-port=0 about:blank"
     )
-    command = [tool("chromium", "chromium-browser", "google-chrome"), f"--user-data-dir={profile}", *options.split()]
+    command = [
+        tool("chromium", "chromium-browser", "google-chrome"),
+        f"--user-data-dir={profile}",
+        *options.split(),
+    ]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         try:
             said, until = profile / "DevToolsActivePort", time.monotonic() + 40

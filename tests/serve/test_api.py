@@ -112,7 +112,11 @@ def test_events_are_filtered_and_paged_fresh_ones_included(api: Any, collector: 
         assert not (await client.get("/api/v0/events?until=2020-01-01T00:00:00Z")).json()["items"]
         ids, after = [], ""
         while after is not None:
-            page = (await client.get(f"/api/v0/events?limit=7&after={after}" if after else "/api/v0/events?limit=7")).json()
+            page = (
+                await client.get(
+                    f"/api/v0/events?limit=7&after={after}" if after else "/api/v0/events?limit=7"
+                )
+            ).json()
             ids += [event["id"] for event in page["items"]]
             after = page["next"]
         assert ids == [event["id"] for event in whole["items"]]
@@ -141,7 +145,12 @@ def test_sql_reads_and_does_nothing_else(api: Any, collector: Any) -> None:
         rows = (await client.post("/api/v0/sql", json={"sql": "SELECT kind FROM events", "limit": 2})).json()
         assert len(rows["rows"]) == 2
         assert rows["truncated"]
-        for text in ("DROP VIEW events", "SELECT * FROM read_csv('/etc/passwd')", "COPY (SELECT 1) TO '/tmp/x'", "nonsense"):
+        for text in (
+            "DROP VIEW events",
+            "SELECT * FROM read_csv('/etc/passwd')",
+            "COPY (SELECT 1) TO '/tmp/x'",
+            "nonsense",
+        ):
             refused = await client.post("/api/v0/sql", json={"sql": text})
             assert refused.status_code == 400, text
             assert "\n" not in refused.json()["error"]
@@ -214,7 +223,9 @@ NAMES = [
 VALUES = st.one_of(
     st.text(max_size=40),
     st.integers(-(2**70), 2**70).map(str),
-    st.sampled_from(["10.0.0.0/8", "::/0", "-5m", "0x10", "leaf-1", "latency", "raised", "f" * 16, "1-1-1", "9" * 19]),
+    st.sampled_from(
+        ["10.0.0.0/8", "::/0", "-5m", "0x10", "leaf-1", "latency", "raised", "f" * 16, "1-1-1", "9" * 19]
+    ),
 )
 
 
@@ -225,7 +236,11 @@ def test_hostile_parameters_never_break_a_route(api: Any, collector: Any) -> Non
         loop = asyncio.get_running_loop()
 
         @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(path=st.sampled_from(PATHS), inside=VALUES, query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3))
+        @given(
+            path=st.sampled_from(PATHS),
+            inside=VALUES,
+            query=st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3),
+        )
         def probe(path: str, inside: str, query: dict[str, str]) -> None:
             url = path.replace("{x}", quote(inside, safe=""))
             answer = asyncio.run_coroutine_threadsafe(client.get(url, params=query), loop).result(30)

@@ -16,7 +16,9 @@ from hopscope.serve.server import ServeError, bind, url_of
 TOKEN = "correct horse battery"
 
 
-def ask(api: Any, folder: Path, method: str, url: str, token: str | None = None, **more: Any) -> httpx.Response:
+def ask(
+    api: Any, folder: Path, method: str, url: str, token: str | None = None, **more: Any
+) -> httpx.Response:
     """One request to an API with or without a token."""
 
     async def talk() -> httpx.Response:
@@ -72,7 +74,9 @@ def test_another_site_changes_nothing(api: Any, tmp_path: Path) -> None:
     """A write with another site's Origin is refused before it is read; no CORS header is ever sent."""
     url, headers = "/api/v0/thresholds/hop_latency", {"origin": "http://evil.example"}
     assert ask(api, tmp_path, "PATCH", url, headers=headers, json={}).status_code == 403
-    assert ask(api, tmp_path, "POST", "/api/v0/sql", headers={"origin": "http://["}, json={}).status_code == 403
+    assert (
+        ask(api, tmp_path, "POST", "/api/v0/sql", headers={"origin": "http://["}, json={}).status_code == 403
+    )
     answer = ask(api, tmp_path, "GET", "/api/v0/flows", headers=headers)
     assert not any(name.startswith("access-control") for name in answer.headers)
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -35,7 +35,12 @@ def test_the_live_feed_goes_on_where_a_client_was(server: str, collector: Any) -
             collector.report(occupancy=900)
             raised = next(said)
             told = json.loads(raised["data"])
-            assert (told["kind"], told["node"]["id"], told["value"], told["previous"]) == ("raised", 13, 900, 500)
+            assert (told["kind"], told["node"]["id"], told["value"], told["previous"]) == (
+                "raised",
+                13,
+                900,
+                500,
+            )
         collector.report(occupancy=1)  # while nobody listens
         collector.report(occupancy=901)
         with client.stream("GET", url, headers={"last-event-id": raised["id"]}) as stream:

@@ -22,7 +22,9 @@ def test_times_go_both_ways() -> None:
     assert parse_when(str(NOW), 0) == NOW
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "-5y", "2023-13-01", "1e9", "9" * 40, "2023-01-01T00:00:00+99:99"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "-5y", "2023-13-01", "1e9", "9" * 40, "2023-01-01T00:00:00+99:99"]
+)
 def test_no_time_is_one_line(text: str) -> None:
     """The line says what is expected."""
     with pytest.raises(UnreadableError, match="expected a time"):

@@ -69,7 +69,13 @@ def in_network(rows: Records, side: str, text: str, name: str | None = None) -> 
 def protocol(text: str) -> int:
     """IP protocol number of a number or a name."""
     number = PROTOCOLS.get(text.strip().lower())
-    if number is None and text.isascii() and text.strip().isdecimal() and len(text.strip()) <= 3 and int(text) <= 255:
+    if (
+        number is None
+        and text.isascii()
+        and text.strip().isdecimal()
+        and len(text.strip()) <= 3
+        and int(text) <= 255
+    ):
         number = int(text)
     if number is None:
         raise UnreadableError(f"proto: expected 0 to 255 or {', '.join(PROTOCOLS)}, found {text[:30]!r}")

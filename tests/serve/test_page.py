@@ -1,0 +1,83 @@
+"""Drawing: figures with units, strips, and nothing from outside that becomes HTML."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from hopscope.names import Names
+from hopscope.serve.page.feed import feed
+from hopscope.serve.page.strips import CALM, LEVELS, cells
+from hopscope.serve.page.units import duration, measured, place, si
+
+SCRIPT = "<script>alert(1)</script>"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (7, "7"), (999, "999"), (0.25, "0.25"), (12.5, "12.5"), (999.6, "1.00k"), (12_345, "12.3k"),
+     (999_999, "1.00M"), (4.56e9, "4.56G"), (2**64, "1.84e+07T")],
+)  # fmt: skip
+def test_counts_are_short(value: float, text: str) -> None:
+    """At most three digits and a prefix, without a step at the borders."""
+    assert si(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(0, "0 ns"), (999, "999 ns"), (1000, "1.00 µs"), (48_210, "48.2 µs"), (2.5e6, "2.50 ms"), (3e9, "3.00 s")]
+)  # fmt: skip
+def test_times_have_units(ns: float, text: str) -> None:
+    """The unit that makes the number short."""
+    assert duration(ns) == text
+
+
+def test_large_values_come_as_text() -> None:
+    """Events carry 64-bit numbers as text; both forms are drawn."""
+    assert measured("1500", "ns") == measured(1500, "ns") == "1.50 µs"
+    assert measured(SCRIPT, None) == SCRIPT.replace("<", "&lt;").replace(">", "&gt;")
+
+
+def levels(values: list[int], top: int, limit: int | None = None) -> list[int]:
+    """Level of each cell, read back from the SVG."""
+    found = [0] * len(values)
+    for level, path in re.findall(r'class="h(\d)" d="([^"]+)"', cells(values, top, limit)):
+        for at, width in re.findall(r"M(\d+) 0h(\d+)v1h-\d+z", path):
+            found[int(at) : int(at) + int(width)] = [int(level)] * int(width)
+    return found
+
+
+def test_strips_show_what_is_above_the_limit() -> None:
+    """Nothing is empty, calm colours end at the limit, hot ones begin above it, the peak is the hottest."""
+    assert levels([0, 1, 100, 101, 8500, 0], 8500, 100) == [0, 1, CALM, CALM + 1, LEVELS, 0]
+    assert levels([0, 1, 50, 100], 100)[-1] == LEVELS
+    assert levels([5] * 120, 5) == [LEVELS] * 120
+    assert cells([0] * 120, 0) == ""
+
+
+def event(**more: object) -> dict[str, object]:
+    """An event as the API shows it."""
+    flow = {"id": "0" * 16, "src": "10.0.0.1", "dst": "10.0.0.2", "proto": 6, "sport": 1, "dport": 2}
+    return {
+        "time": "2026-01-01T00:00:00.123456789Z", "kind": "raised", "metric": "hop_latency", "value": 2000,
+        "previous": 1000, "unit": "ns", "flow": flow, "node": {"id": 1, "name": None}, "port": {"id": 2, "name": None},
+        "queue": None, "hop": 1, "path": None, "source": None, **more,
+    }  # fmt: skip
+
+
+def test_alike_events_of_a_second_are_one() -> None:
+    """A burst of the same is one row with its number; another switch or another second is another row."""
+    same = [event()] * 5
+    other = event(node={"id": 9, "name": None})
+    later = event(time="2026-01-01T00:00:01.000000000Z")
+    rows = feed([later, *same, other, *same], Names())
+    assert rows.count('<div class="event') == 3
+    assert "×10" in rows
+
+
+def test_names_never_become_html() -> None:
+    """Names and kinds from files and events are text."""
+    names = Names({1: SCRIPT}, {(1, 2): SCRIPT})
+    drawn = feed([event(kind=SCRIPT), event(kind="loop", path=[{"id": 1, "name": SCRIPT}])], names)
+    assert "<script" not in drawn + place(names, 1, 2)
+    assert "&lt;script" in drawn
