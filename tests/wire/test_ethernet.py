@@ -40,14 +40,16 @@ NOT_A_TAG = U16.filter(lambda type_: type_ not in (0x8100, 0x88A8, 0x9100))
 TAGS = st.lists(st.tuples(st.sampled_from([0x8100, 0x88A8, 0x9100]), U16), max_size=4).map(tuple)
 IPV4_ADDRESS = U32.map(lambda address: MAPPED | address)
 IPV4 = st.builds(
-    Ip, version=st.just(4), source=IPV4_ADDRESS, destination=IPV4_ADDRESS, protocol=U8, length=st.integers(60, 65535),
+    Ip, version=st.just(4), source=IPV4_ADDRESS, destination=IPV4_ADDRESS, protocol=U8,
+    length=st.integers(60, 65535),
     dscp=U6, ecn=st.integers(0, 3), ttl=U8, identification=U16, dont_fragment=st.booleans(),
     fragment_offset=st.integers(0, 8191), more_fragments=st.booleans(), options=WORDS,
 )  # fmt: skip
 NO_EXTENSION = st.sampled_from([6, 17, 50, 58, 59, 253])
 ADDRESS = st.integers(0, (1 << 128) - 1)
 IPV6 = st.builds(
-    Ip, version=st.just(6), source=ADDRESS, destination=ADDRESS, protocol=NO_EXTENSION, length=st.integers(40, 65575),
+    Ip, version=st.just(6), source=ADDRESS, destination=ADDRESS, protocol=NO_EXTENSION,
+    length=st.integers(40, 65575),
     dscp=U6, ecn=st.integers(0, 3), ttl=U8, flow_label=st.integers(0, (1 << 20) - 1),
 )  # fmt: skip
 

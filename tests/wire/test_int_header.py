@@ -31,9 +31,21 @@ from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Have
 
 U8, U16, U32, U64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
-OLD = st.builds(Shim, old=st.just(True), type=st.sampled_from([1, 2]), length=U8, npt=st.just(0), original=st.integers(0, 63))
+OLD = st.builds(
+    Shim,
+    old=st.just(True),
+    type=st.sampled_from([1, 2]),
+    length=U8,
+    npt=st.just(0),
+    original=st.integers(0, 63),
+)
 NEW = st.builds(
-    Shim, old=st.just(False), type=st.sampled_from([1, 2, 3]), length=U8, npt=st.sampled_from([0, 1, 2]), original=U16
+    Shim,
+    old=st.just(False),
+    type=st.sampled_from([1, 2, 3]),
+    length=U8,
+    npt=st.sampled_from([0, 1, 2]),
+    original=U16,
 )
 
 
@@ -86,7 +98,10 @@ def stacks(draw: st.DrawFn) -> tuple[Shim, Md, list[Hop]]:
         for bit, item in enumerate(items):
             if bitmap >> (15 - bit) & 1 and item.have:
                 hop.present |= item.have
-                values = {name: draw(st.sampled_from([0, 1, mask, mask // 3])) for name, _, mask in item.fields.shifts}
+                values = {
+                    name: draw(st.sampled_from([0, 1, mask, mask // 3]))
+                    for name, _, mask in item.fields.shifts
+                }
                 for name, value in values.items():
                     setattr(hop, name, value)
                 if all(values[name] == mask for name, _, mask in item.fields.shifts):
@@ -97,7 +112,9 @@ def stacks(draw: st.DrawFn) -> tuple[Shim, Md, list[Hop]]:
 
 @given(stacks())
 def test_stack(case: tuple[Shim, Md, list[Hop]]) -> None:
-    """Header and hops of every version and bitmap survive in path order; all ones are null; every cut is told."""
+    """Header and hops of every version and bitmap survive in path order; all ones are null; every cut is
+    told.
+    """
     shim, md, hops = case
     out = bytearray()
     push_md(out, md)
@@ -107,8 +124,8 @@ def test_stack(case: tuple[Shim, Md, list[Hop]]) -> None:
     assert pull_stack(buf, shim, md) == hops
     assert buf.left == 0
     for cut in {0, 1, 7, len(out) // 2, len(out) - 1} & set(range(len(out))):
+        short = Buffer(bytes(out[:cut]))
         with pytest.raises(WireError) as caught:
-            short = Buffer(bytes(out[:cut]))
             pull_stack(short, shim, pull_md(short, shim))
         assert caught.value.reason == Reason.TRUNCATED
 
@@ -171,7 +188,9 @@ def test_64_hops() -> None:
     """64 hops are read."""
     md = Md(20, 1, 0, 0x8000)
     stack = b"".join(i.to_bytes(4, "big") for i in range(64))
-    assert [hop.node_id for hop in pull_stack(Buffer(stack), Shim(False, length=67), md)] == list(range(63, -1, -1))
+    assert [hop.node_id for hop in pull_stack(Buffer(stack), Shim(False, length=67), md)] == list(
+        range(63, -1, -1)
+    )
 
 
 def test_domain_specific_metadata_is_skipped() -> None:
