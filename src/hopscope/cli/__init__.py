@@ -68,7 +68,7 @@ def main() -> None:
     """Entry point of `hopscope`: mistakes are told in one line on stderr, never with a traceback."""
     asked = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     try:
-        build((asked,) if asked in COMMANDS else COMMANDS)()
+        build((asked,) if asked in COMMANDS else COMMANDS)(prog_name="hopscope")
     except HopscopeError as error:
         _end(str(error), error.status)
     except BrokenPipeError:

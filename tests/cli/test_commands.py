@@ -1,0 +1,196 @@
+"""The commands around the collector: their output, their exit status, their one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope import cli
+from hopscope.capture.pcap import Writer
+from hopscope.config import Settings
+from hopscope.data_folder import DataFolder
+from hopscope.detect.thresholds import CONTROL_FILE, create_control
+from hopscope.pipeline import Pipeline
+from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
+from hopscope.wire.records import FrameBatch, ReportBatch
+
+Run = Callable[..., tuple[int, str, str]]
+SMALL = ("--set", "detect.flow_rows=16", "--set", "detect.ports=64", "--set", "detect.sources=16")
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run `hopscope` with arguments: exit status, stdout, stderr."""
+    monkeypatch.setenv("HOPSCOPE_CONFIG", str(tmp_path / "settings.toml"))
+    (tmp_path / "settings.toml").write_text(f"data = {str(tmp_path / 'data')!r}\n")
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["hopscope", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out, err
+
+    return call
+
+
+def frames() -> FrameBatch:
+    """Twenty reports of one flow, the last one slow."""
+    reports, hops = new_reports(20), new_hops(20, 0xB000)
+    reports["time_ns"] = 1_700_000_000_000_000_000 + np.arange(20) * 10_000_000
+    reports["source_lo"] = mapped_v4(np.full(20, 0xC0000201, np.uint32))
+    reports["src_lo"] = mapped_v4(np.full(20, 0x0A000001, np.uint32))
+    reports["int_version"], reports["instructions"] = 20, 0xB000
+    reports["first_hop"], reports["hop_count"] = np.arange(20), 1
+    reports["sequence"] = np.arange(20)
+    hops["node_id"], hops["hop_latency"], hops["queue_occupancy"] = 7, 1000, 12
+    hops["hop_latency"][-1] = 900_000
+    return encode_reports(ReportBatch(reports, hops))
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """A capture of these frames."""
+    path = tmp_path / "reports.pcap"
+    with Writer(path) as writer:
+        writer.write(frames())
+    return path
+
+
+def test_version(run: Run) -> None:
+    """One line, and with -v what it stands on."""
+    assert re.fullmatch(r"hopscope \d+\.\d+\.\d+\n", run("version")[1])
+    assert "numba " in run("version", "-v")[1]
+
+
+def test_help_names_every_command(run: Run) -> None:
+    """`--help` lists all commands; each has a help of its own with an explanation of its flags."""
+    status, out, _ = run("--help")
+    assert status == 0
+    for name in cli.COMMANDS:
+        assert re.search(rf"\b{name}\b", out), name
+        status, own, _ = run(name, "--help")
+        assert status == 0, own
+        assert "Usage: hopscope" in own
+
+
+def test_usage_errors(run: Run) -> None:
+    """An unknown command or flag is exit status 2, without a traceback."""
+    for arguments in (["fly"], ["version", "--fly"], ["top", "--kind", "fly"], ["replay"]):
+        status, _, err = run(*arguments)
+        assert status == 2, arguments
+        assert "Traceback" not in err
+
+
+def test_config_commands(run: Run, tmp_path: Path) -> None:
+    """show prints TOML with origins, init a file that check accepts, dialects a table."""
+    status, out, _ = run("config", "show", "--set", "serve.token=0123456789abcdef")
+    assert status == 0
+    assert tomllib.loads(out)["serve"]["token"] == "(set)"
+    assert "0123456789abcdef" not in out
+    assert f"# {tmp_path / 'settings.toml'}" in out
+    written = tmp_path / "new" / "hopscope.toml"
+    assert run("config", "init", written)[0] == 0
+    assert run("config", "check", written)[:2] == (0, f"{written}: good\n")
+    status, _, err = run("config", "init", written)
+    assert (status, err) == (2, f"hopscope: {written} exists; --force overwrites it\n")
+    written.write_text("[serve]\nprot = 1\nport = 'x'\n")
+    status, _, err = run("config", "check", written)
+    assert status == 2
+    assert err.startswith(f"hopscope: {written}: serve.prot: no such setting")
+    assert "spec" in run("config", "dialects")[1]
+
+
+def test_check(run: Run, tmp_path: Path) -> None:
+    """A table of the machine; something bad is exit status 1 and says what to do."""
+    flags = ("--set", "serve.port=0", "--set", "listen=udp://127.0.0.1:0")
+    status, out, _ = run("check", "--format", "json", *flags)
+    findings = {row["what"]: row for row in map(json.loads, out.splitlines())}
+    assert status == 0, out
+    assert {"system", "processors", "net.core.rmem_max", "kernels"} <= findings.keys()
+    status, out, _ = run("check", *flags, "--data", "/proc/nowhere")
+    assert status == 1
+    assert "choose another folder with --data" in out
+
+
+@pytest.mark.kernel
+def test_replay(run: Run, capture: Path, tmp_path: Path) -> None:
+    """A summary of what was found; with --data it can be queried; a second run goes on in the same folder."""
+    status, out, _ = run("replay", capture, *SMALL)
+    assert status == 0
+    assert "received   20 reports in 20 frames" in out
+    assert "2 change" in out
+    for times in (1, 2):
+        assert run("replay", capture, "--data", tmp_path / "data", *SMALL)[0] == 0
+        status, out, err = run(
+            "query", "events", "--kind", "change", "--format", "json", "--data", tmp_path / "data"
+        )
+        assert status == 0, err
+        assert len(out.splitlines()) == 2 * times
+    status, out, _ = run("replay", capture, "--json", "--events", *SMALL)
+    *events, summary = [json.loads(line) for line in out.splitlines()]
+    assert summary["reports_total"] == 20
+    assert [event["value"] for event in events if event["kind"] == "change"] == [900_000, 900_000]
+    assert run("replay", capture, "--speed", "100", *SMALL)[0] == 0
+
+
+@pytest.mark.kernel
+def test_replay_of_bad_files(run: Run, capture: Path, tmp_path: Path) -> None:
+    """A cut file is read up to the cut, status 1; a missing, empty or foreign one is status 2 and a line."""
+    capture.write_bytes(capture.read_bytes()[:-5])
+    status, out, err = run("replay", capture, *SMALL)
+    assert status == 1
+    assert "received   19 reports" in out
+    assert "is cut in the middle of a record" in err
+    (tmp_path / "empty.pcap").touch()
+    for bad in (tmp_path / "missing.pcap", tmp_path / "empty.pcap", Path(__file__), tmp_path):
+        status, _, err = run("replay", bad)
+        assert status == 2
+        assert len(err.splitlines()) == 1, err
+
+
+def test_top_without_a_collector(run: Run, tmp_path: Path) -> None:
+    """It says so, and ends."""
+    status, out, _ = run("top", "--once", "--data", tmp_path)
+    assert status == 0
+    assert "no collector runs on" in out
+
+
+@pytest.mark.kernel
+def test_top_shows_the_state(run: Run, tmp_path: Path) -> None:
+    """One frame: counts, the slowest flow with its path, the fullest queue, the newest events; filters."""
+    names = tmp_path / "names.csv"
+    names.write_text("node_id,port,name\n7,,leaf-7\n")
+    settings = Settings.model_validate({"detect": {"flow_rows": 16, "ports": 64, "sources": 16}})
+    with DataFolder(tmp_path / "data") as folder:
+        folder.write_owner(listen=["udp://127.0.0.1:1"], api=None)
+        create_control(folder.regions / CONTROL_FILE, settings.detect.thresholds)
+        pipeline = Pipeline(settings, data=folder.path, regions=folder.regions)
+        pipeline.step(frames())
+        status, out, _ = run("top", "--once", "--names", names)
+        assert status == 0
+        for part in ("10.0.0.1:0 → 0.0.0.0:0/17", "900,000", "leaf-7", "queue 0", "change", "new_key"):
+            assert part in out, out
+        _, out, _ = run("top", "--once", "--node", "8", "--kind", "change")
+        assert "900,000" not in out
+        _, out, _ = run("top", "--once", "--prefix", "192.0.2.0/24")
+        assert "10.0.0.1" not in out
+        status, _, err = run("top", "--once", "--node", "nowhere")
+        assert (status, len(err.splitlines())) == (2, 1)
+        pipeline.close()
+
+
+@pytest.mark.kernel
+def test_warmup(run: Run) -> None:
+    """It compiles everything there is, and says how many kernels that were."""
+    status, out, _ = run("warmup")
+    assert status == 0
+    assert re.match(r"\d+ kernels compiled in .* s: ", out)
