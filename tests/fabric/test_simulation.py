@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from hopscope.fabric.faults import make_fault
+from hopscope.fabric.instructions import INSTRUCTIONS, VERSIONS, fields_of
 from hopscope.fabric.queueing import Departures
 from hopscope.fabric.simulation import Simulation, SimulationModel
-from hopscope.fabric.switch import INSTRUCTIONS, VERSIONS, ReportModel, Switches, fields_of
+from hopscope.fabric.switch import ReportModel, Switches
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.decode_scalar import decode_scalar

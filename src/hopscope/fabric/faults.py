@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.records import Records
-from .records import FLOW, PS, PS_NS, STAGES
+from .records import FLOW, PS, PS_NS, STAGES, WIRE_OVERHEAD
 from .topology import FabricError, Topology, flow_hash
-from .traffic import TCP_PAYLOAD, WIRE_OVERHEAD, endpoints
+from .traffic import TCP_PAYLOAD, endpoints
 
 
 class FaultKind(StrEnum):

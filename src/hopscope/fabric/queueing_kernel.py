@@ -10,16 +10,14 @@ import math
 from typing import Any
 
 from ..jit import U64, kernel, mix64
+from .records import STAGES, WIRE_OVERHEAD, DropReason
 
-STAGES = 6
-WIRE_OVERHEAD = 38
-"""Bytes on the wire besides the IP packet: Ethernet header 14, FCS 4, preamble 8, gap 12."""
 INTERVAL_PS = 10_000_000_000
 """Interval in which link utilisation is measured: 10 ms."""
 ROW_BITS = 24
 """Bits of a sort key that hold the packet's row; the others hold its time in the window."""
-TAIL_DROP = 71
-PORT_FAULT = 200
+TAIL_DROP = int(DropReason.TRAFFIC_MANAGER)
+PORT_FAULT = int(DropReason.PORT_FAULT)
 
 
 @kernel

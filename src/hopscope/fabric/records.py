@@ -11,9 +11,11 @@ from enum import IntEnum
 import numpy as np
 
 STAGES = 6
-"""Stages of a path, as in `topology`."""
+"""Stages of a path: network card, edge up, aggregation up, core down, aggregation down, edge to host."""
 REPORT_STAGE = STAGES
 """Stage of a packet that is through, or dropped, and waits for the time of its report."""
+WIRE_OVERHEAD = 38
+"""Bytes on the wire besides the IP packet: Ethernet header 14, FCS 4, preamble 8, gap 12."""
 PS = 1_000_000_000_000
 """ps in a second."""
 PS_NS = 1_000

@@ -1,240 +1,34 @@
-"""Fabrics: k-ary fat trees and leaf-spine, their ports and links, and the path that ECMP gives to a flow.
-
-Every transmitting port has a row in `PORT`: first the hosts' network cards, then the switches' ports.  A path
-is one port per *stage* (network card, edge up, aggregation up, core down, aggregation down, edge to host);
-stages that a path does not use are -1.  Packets move through them in this order: queueing is feed-forward.
+"""Fabrics: k-ary fat trees and leaf-spine.
 
 Fat tree: Al-Fares et al., A Scalable, Commodity Data Center Network Architecture (SIGCOMM 2008).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import HopscopeError
+from .ports import NO_PORT, PORT, FabricError, Ints, Switch, Topology, flow_hash, mix64
+from .records import STAGES
 
-Ints = npt.NDArray[np.int64]
+__all__ = [
+    "NO_PORT",
+    "PORT",
+    "STAGES",
+    "FabricError",
+    "FatTree",
+    "LeafSpine",
+    "Switch",
+    "Topology",
+    "flow_hash",
+    "mix64",
+    "parse_topology",
+]
 
-STAGES = 6
-"""Network card, edge up, aggregation up, core down, aggregation down, edge to host."""
-NO_PORT = -1
-"""In a path: this stage is not used."""
 DEFAULT_RATE = 1_000_000_000
 """Rate of every link of a fat tree and of a leaf's host links, bit/s."""
-
-PORT = np.dtype(
-    [
-        ("rate", "<i8"),  # bit/s
-        ("node_id", "<u4"),  # 0: a host's network card
-        ("switch", "<i4"),  # row in `switches`; -1: a host's network card
-        ("number", "<u2"),  # on the wire, from 1
-        ("peer_number", "<u2"),  # port number at the other end: the next switch's ingress port; 0 at a host
-        ("peer_switch", "<i4"),  # -1: a host
-        ("peer_host", "<i4"),  # -1: a switch
-        ("reverse", "<i4"),  # row of the port that sends in the other direction
-        ("stage", "<i4"),
-        (
-            "buffer_id",
-            "u1",
-        ),  # the switch has a buffer for ports towards the spine (0) and one towards the hosts (1)
-    ]
-)
-"""One transmitting port and the link behind it."""
-
-
-def mix64(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`: every input bit reaches every output bit."""
-    x = x ^ (x >> np.uint64(33))
-    x = x * np.uint64(0xFF51AFD7ED558CCD)
-    x = x ^ (x >> np.uint64(33))
-    x = x * np.uint64(0xC4CEB9FE1A85EC53)
-    return np.asarray(x ^ (x >> np.uint64(33)))
-
-
-def flow_hash(
-    src: npt.ArrayLike, dst: npt.ArrayLike, proto: npt.ArrayLike, sport: npt.ArrayLike, dport: npt.ArrayLike
-) -> npt.NDArray[np.uint64]:
-    """Hash of IPv4 5-tuples, uint64 [flows]: what every switch's ECMP is salted from."""
-    u = [np.asarray(a).astype(np.uint64) for a in (src, dst, proto, sport, dport)]
-    first = mix64(np.atleast_1d((u[0] << np.uint64(32)) | u[1]))
-    return mix64(first ^ ((u[2] << np.uint64(32)) | (u[3] << np.uint64(16)) | u[4]))
-
-
-class FabricError(HopscopeError, ValueError):
-    """A fabric, a fault or a traffic that cannot be: what was asked for and what there is."""
-
-
-@dataclass(frozen=True, slots=True)
-class Switch:
-    """A switch: its id in telemetry (from 1) and its name."""
-
-    node_id: int
-    name: str
-
-
-class Topology:
-    """Switches, hosts, ports and links; subclasses build them and list the ways from edge to edge."""
-
-    name: str
-    choices: tuple[int, ...]
-    """How many ways a switch chooses from at each level on the way up."""
-
-    def __init__(self) -> None:
-        self.switches: list[Switch] = []
-        self.host_names: list[str] = []
-        self.host_address: Ints = np.zeros(0, np.int64)
-        self.host_switch: Ints = np.zeros(0, np.int64)
-        self._number: dict[tuple[int, int], int] = {}
-        self._towards: dict[tuple[int, int], int] = {}
-        self._rows: list[tuple[int, ...]] = []
-
-    # -------------------------------------------------------------------------------------------- building
-
-    def _hosts(self, edges: Ints, each: int, addresses: list[int], names: list[str], rate: int) -> None:
-        """Attach `each` hosts to every edge switch, on its ports from 1; cards take the first port rows."""
-        self.host_switch = np.repeat(edges, each)
-        self.host_address = np.array(addresses, np.int64)
-        self.host_names = names
-        hosts = len(names)
-        for host, edge in enumerate(self.host_switch):  # (columns in the order of PORT)
-            number = host % each + 1
-            self._rows.append((rate, 0, -1, 1, number, int(edge), -1, hosts + host, 0, 1))
-        for host, edge in enumerate(self.host_switch):
-            number = host % each + 1
-            node = self.switches[int(edge)].node_id
-            self._add((int(edge), number), (rate, node, int(edge), number, 0, -1, host, host, STAGES - 1, 1))
-
-    def _add(self, key: tuple[int, int], row: tuple[int, ...]) -> None:
-        self._number[key] = len(self._rows)
-        self._rows.append(row)
-
-    def _link(
-        self, low: int, low_number: int, high: int, high_number: int, rate: int, up: int, down: int
-    ) -> None:
-        """Join a switch to one nearer the spine, both ways; `up` and `down` are the ports' stages."""
-        at = len(self._rows)
-        self._towards[low, high] = at
-        self._towards[high, low] = at + 1
-        low_id, high_id = self.switches[low].node_id, self.switches[high].node_id
-        self._add((low, low_number), (rate, low_id, low, low_number, high_number, high, -1, at + 1, up, 0))
-        self._add((high, high_number), (rate, high_id, high, high_number, low_number, low, -1, at, down, 1))
-
-    def _seal(self) -> None:
-        self.ports = np.array(self._rows, PORT)
-        self.host_port = np.arange(self.hosts, 2 * self.hosts, dtype=np.int64)
-        """Row of the port that sends to each host."""
-
-    # --------------------------------------------------------------------------------------------- reading
-
-    @property
-    def hosts(self) -> int:
-        """How many hosts there are."""
-        return len(self.host_names)
-
-    def port_row(self, node: int | str, number: int) -> int:
-        """Row of a switch's port, by the switch's node id or name; FabricError says what there is."""
-        for index, switch in enumerate(self.switches):
-            if node in (switch.name, switch.node_id, str(switch.node_id)):
-                row = self._number.get((index, number))
-                if row is not None:
-                    return row
-                count = sum(1 for key in self._number if key[0] == index)
-                raise FabricError(f"{switch.name} has no port {number}: its ports are 1 to {count}")
-        few = ", ".join(s.name for s in self.switches[:3])
-        raise FabricError(
-            f"{self.name} has no switch {node!r}: its switches are {few} … {self.switches[-1].name}"
-        )
-
-    def port_name(self, row: int) -> str:
-        """What a port leads to, as in `to core-3` or `to host-0-1-0`."""
-        port = self.ports[row]
-        if port["peer_switch"] >= 0:
-            return f"to {self.switches[int(port['peer_switch'])].name}"
-        return f"to {self.host_names[int(port['peer_host'])]}"
-
-    def switch_name(self, node_id: int) -> str:
-        """Name of a switch by its node id, as in `agg-1-0`."""
-        return self.switches[node_id - 1].name
-
-    def link_between(self, node_id: int, next_id: int) -> int:
-        """Row of the port of switch `node_id` that sends to switch `next_id`; -1: they are no neighbours."""
-        return self._towards.get((node_id - 1, next_id - 1), NO_PORT)
-
-    def names_toml(self) -> str:
-        """Names of switches and ports as a names file: `[nodes]`, then `[ports."<node id>"]`."""
-        lines = ["[nodes]", *(f'"{s.node_id}" = "{s.name}"' for s in self.switches)]
-        for index, switch in enumerate(self.switches):
-            lines += ["", f'[ports."{switch.node_id}"]']
-            rows = sorted((number, row) for (i, number), row in self._number.items() if i == index)
-            lines += [f'"{number}" = "{self.port_name(row)}"' for number, row in rows]
-        return "\n".join(lines) + "\n"
-
-    def hosts_below(self, switch: int) -> list[int]:
-        """Hosts that a switch (row) reaches on its ports away from the spine."""
-        found: list[int] = []
-        for port in self.ports[(self.ports["switch"] == switch) & (self.ports["buffer_id"] == 1)]:
-            below, host = int(port["peer_switch"]), int(port["peer_host"])
-            found += [host] if below < 0 else self.hosts_below(below)
-        return sorted(set(found))
-
-    # --------------------------------------------------------------------------------------------- routing
-
-    def _way(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
-        """Ports of stages 1 to 4 [flows, 4] between edge switches, for a choice at every level going up."""
-        raise NotImplementedError
-
-    def paths(
-        self,
-        src: npt.ArrayLike,
-        dst: npt.ArrayLike,
-        hashes: npt.NDArray[np.uint64],
-        down: npt.ArrayLike | None = None,
-    ) -> npt.NDArray[np.int32]:
-        """ECMP paths of flows between hosts, int32 [flows, STAGES]: port rows, NO_PORT where unused.
-
-        `hashes` is `flow_hash`; `down` is bool [ports], true where a port's link has failed.  Flows whose
-        way has failed take another by hash; all others stay.  FabricError: no way is left.
-        """
-        source, target = np.asarray(src, np.int64), np.asarray(dst, np.int64)
-        path = np.full((len(source), STAGES), NO_PORT, np.int32)
-        path[:, 0] = source
-        path[:, -1] = self.host_port[target]
-        failed = np.zeros(len(self.ports), bool) if down is None else np.asarray(down, bool)
-        todo = np.arange(len(source))
-        for attempt in product(*(range(n) for n in self.choices)):
-            choice = [self._choose(hashes[todo], level, attempt[level]) for level in range(len(self.choices))]
-            way = self._way(self.host_switch[source[todo]], self.host_switch[target[todo]], choice)
-            path[todo, 1:-1] = way
-            todo = todo[(failed[way] & (way != NO_PORT)).any(axis=1)]
-            if not len(todo):
-                return path
-        raise FabricError(f"{self.name}: too many links have failed, no way is left between some hosts")
-
-    def check_ways(self, down: npt.NDArray[np.bool_]) -> None:
-        """Raise FabricError where failed links, bool [ports], leave no way between some hosts."""
-        one_each = np.unique(self.host_switch, return_index=True)[1]
-        src, dst = (grid.ravel() for grid in np.meshgrid(one_each, one_each))
-        self.paths(src, dst, np.zeros(len(src), np.uint64), down)
-
-    def _choose(self, hashes: npt.NDArray[np.uint64], level: int, attempt: int) -> Ints:
-        """Each flow's way at one level: by hash; where that has failed, by another hash among the others."""
-        count = np.uint64(self.choices[level])
-        first = mix64(hashes ^ np.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF))
-        if not attempt:
-            return (first % count).astype(np.int64)
-        other = mix64(first + np.uint64(1)) + np.uint64(attempt - 1)
-        return ((first % count + np.uint64(1) + other % (count - np.uint64(1))) % count).astype(np.int64)
-
-    def links(self) -> Iterator[int]:
-        """Rows of the ports between switches that lead to the spine: one for each link that may fail."""
-        for row, port in enumerate(self.ports):
-            if port["peer_switch"] >= 0 and port["switch"] >= 0 and port["buffer_id"] == 0:
-                yield row
 
 
 class FatTree(Topology):

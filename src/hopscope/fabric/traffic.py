@@ -16,11 +16,9 @@ import numpy.typing as npt
 
 from ..wire.records import Records
 from .queueing import flow_table
-from .records import FLOW, PS
+from .records import FLOW, PS, WIRE_OVERHEAD
 from .topology import FabricError, Topology, flow_hash
 
-WIRE_OVERHEAD = 38
-"""Bytes on the wire besides the IP packet, as in the kernel."""
 TCP_PAYLOAD, TCP_HEADERS, UDP_HEADERS = 1460, 40, 28
 UDP_PAYLOADS = (128, 512, 1024, 1400)
 """Payload sizes that UDP flows choose from, bytes."""

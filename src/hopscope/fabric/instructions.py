@@ -1,0 +1,62 @@
+"""Instruction bitmaps: which fields the switches of a fabric write, in each version of INT."""
+
+from __future__ import annotations
+
+from ..wire.records import Have, Records
+from .ports import FabricError
+
+VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
+"""Report versions as text, and in records; INT's version goes with them (2.0: INT 2.1)."""
+INSTRUCTIONS = {5: 0xFF00, 10: 0xFF00, 20: 0xFF80}
+"""All fields that a version of INT defines."""
+
+_FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
+    version: (
+        (Have.NODE_ID, 1),
+        (Have.PORTS, 1),
+        (Have.HOP_LATENCY, 1),
+        (Have.QUEUE_OCCUPANCY, 1),
+        (Have.INGRESS_TIME, 2 if version == 20 else 1),
+        (Have.EGRESS_TIME, 2 if version == 20 else 1),
+        (Have.QUEUE_CONGESTION, 1) if version == 5 else (Have.L2_PORTS, 2),
+        (Have.TX_UTILIZATION, 1),
+        *(((Have.BUFFER_OCCUPANCY, 1),) if version == 20 else ()),
+    )
+    for version in VERSIONS.values()
+}
+"""What instruction bits 0, 1, … of each version stand for, and their words."""
+
+_PARTS = {
+    Have.NODE_ID: ("node_id",),
+    Have.PORTS: ("ingress_port", "egress_port"),
+    Have.HOP_LATENCY: ("hop_latency",),
+    Have.QUEUE_OCCUPANCY: ("queue_id", "queue_occupancy"),
+    Have.INGRESS_TIME: ("ingress_time",),
+    Have.EGRESS_TIME: ("egress_time",),
+    Have.L2_PORTS: ("l2_ingress_port", "l2_egress_port"),
+    Have.TX_UTILIZATION: ("tx_utilization",),
+    Have.BUFFER_OCCUPANCY: ("buffer_id", "buffer_occupancy"),
+    Have.QUEUE_CONGESTION: ("congestion_queue_id", "queue_congestion"),
+}
+
+
+def fields_of(version: int, instructions: int) -> tuple[int, int]:
+    """(`present` bits, hop size in words) of an instruction bitmap; FabricError: it has unknown bits."""
+    present = words = 0
+    for bit, (have, size) in enumerate(_FIELDS[version]):
+        if instructions >> (15 - bit) & 1:
+            present |= have
+            words += size
+    if not instructions or instructions & ~INSTRUCTIONS[version] & 0xFFFF:
+        raise FabricError(
+            f"instructions 0x{instructions:04x}: known are 0x{INSTRUCTIONS[version]:04x} in this version"
+        )
+    return present, words
+
+
+def clear_absent(hops: Records, present: int) -> None:
+    """Set the fields of HOP rows that `present` does not name to 0."""
+    for have, names in _PARTS.items():
+        if not present & have:
+            for name in names:
+                hops[name] = 0
