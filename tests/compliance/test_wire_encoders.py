@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -155,3 +159,20 @@ def test_a_long_report_must_be_the_last_of_its_group() -> None:
     frames: FrameBatch = encode_reports(batch)
     decoded = decode_scalar(frames)
     assert decoded.reports["hop_count"].tolist() == [22, 22]
+
+
+def test_tshark_agrees(tmp_path: Path, tool: Callable[..., str]) -> None:
+    """tshark finds every outer checksum good, over IPv4 and IPv6, and no malformed packet."""
+    batch = _three_hops(4, 20)
+    batch.reports["source_hi"][2:], batch.reports["source_lo"][2:] = 0x20010DB8 << 32, 5
+    frames = frames_of(encode_reports(batch, udp_checksum=True))
+    capture = tmp_path / "reports.pcap"
+    raw = struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    capture.write_bytes(raw + b"".join(struct.pack("<IIII", 0, 0, len(f), len(f)) + f for f in frames))
+    fields = ["ip.checksum.status", "udp.checksum.status", "udp.length", "_ws.malformed"]
+    command = [tool("tshark"), "-r", str(capture), "-T", "fields", "-E", "separator=,"]
+    command += ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]
+    command += [part for name in fields for part in ("-e", name)]
+    seen = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+    length = len(frames[0]) - 34
+    assert seen == [f"1,1,{length},"] * 2 + [f",1,{length},"] * 2

@@ -26,7 +26,7 @@ from .packet_kernel import (
 from .reasons import Place, Reason
 from .records import Carried, Flag, Kind
 
-# Parts of Dialect.table(); dialect.py is no kernel's import, decode.py checks that they are the same.
+# Parts of Dialect.table(); kernels may not import dialect.py, so a test checks that they are the same.
 FIRST_BYTE, INT_DSCP, PORT_TABLE = U64(0), U64(256), U64(320)
 INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_IP), U64(Place.INNER_L4)
 CUT_HEADER, CUT_METADATA = (
