@@ -8,6 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
+settings.load_profile("hopscope")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 STRICT = os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1"
