@@ -137,13 +137,13 @@ reports["carried"], reports["ip_version"], reports["int_version"], reports["vers
 reports["hop_count"], reports["first_hop"] = 3, np.arange(4096) * 3
 hops["node_id"], hops["present"] = np.arange(4096 * 3) % 3 + 1, 0x18F
 value = 0
-(folder / "ready").touch()
 while not (folder / "stop").exists():
     value += 1
     hops["hop_latency"] = value % 1000
     reports["time_ns"] += 1
     for _ in detector.update(ReportBatch(reports, hops)):
         pass
+    (folder / "ready").touch()
 """
 
 
@@ -152,7 +152,7 @@ def test_reader_beside_a_busy_worker(tmp_path: Path) -> None:
     """While a worker takes millions of reports and evicts flows, every flow that is read is whole."""
     process = subprocess.Popen([sys.executable, "-c", HAMMER, tmp_path])
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not (tmp_path / "ready").exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         reader = StateReader.attach(tmp_path)

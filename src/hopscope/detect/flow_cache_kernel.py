@@ -255,6 +255,7 @@ def add_flow(
     flow.hop_count = U8(0)
     flow.alarm = U8(0)
     flow.state = U8(0)
+    flow.pool_block = U32(0)  # of a flow that was dropped with a torn row
     flow.packets = U64(0)
     flow.latency_latest = U64(0)
     flow.latency_stored = U64(0)
