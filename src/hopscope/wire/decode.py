@@ -22,43 +22,30 @@ class Decoder:
     """
 
     def __init__(self, dialect: Dialect = DEFAULT, frames: int = 4096) -> None:
+        from ..jit import readonly
         from . import decode_kernel, metadata_kernel
 
         self.dialect = dialect
         self._kernel = decode_kernel.decode_frames
+        self._readonly = readonly
         self._table = dialect.table()
         self._plans = np.zeros(metadata_kernel.PLANS, np.uint64)
         self._counts = np.zeros(3, np.uint64)
         self._reports = _block(frames + _MARGIN, REPORT)
+        self._words = self._reports.view(np.uint64)
         self._hops = _block(frames * HOPS_PER_FRAME + _MARGIN, HOP)
 
     def decode(self, batch: FrameBatch) -> ReportBatch:
         """Reports of all frames. Frames that are no reports are counted in `other`."""
-        from ..jit import U64, readonly
-
-        arena, frames = readonly(batch.arena), readonly(batch.frames)
+        arena, frames = self._readonly(batch.arena), self._readonly(batch.frames)
         counts = self._counts
         counts[:] = 0
-        start = 0
-        while True:
-            words = self._reports.view(np.uint64)
-            start = int(
-                self._kernel(
-                    arena,
-                    frames,
-                    U64(start),
-                    self._table,
-                    self._plans,
-                    self._reports,
-                    words,
-                    self._hops,
-                    counts,
-                )
-            )
-            if start == len(frames):
-                break
-            self._grow(int(batch.frames[start]["length"]) // 4 + 2)
-        reports, hops, other = (int(count) for count in counts)
+        at = np.uint64(0)
+        while (at := self._kernel(
+            arena, frames, np.uint64(at), self._table, self._plans, self._reports, self._words, self._hops, counts
+        )) != len(frames):  # fmt: skip
+            self._grow(int(batch.frames[int(at)]["length"]) // 4 + 2)
+        reports, hops, other = counts.tolist()
         return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, other)
 
     def _grow(self, room: int) -> None:
@@ -66,6 +53,7 @@ class Decoder:
         reports, hops = int(self._counts[0]), int(self._counts[1])
         if reports + room > len(self._reports):
             self._reports = _larger(self._reports, reports, room)
+            self._words = self._reports.view(np.uint64)
         if hops + room > len(self._hops):
             self._hops = _larger(self._hops, hops, room)
 
