@@ -77,7 +77,7 @@ class Collector:
         }
 
     def report(self, flows: int = 3, occupancy: int = 7, latency: int = 1000, skip: int = 0) -> None:
-        """A report of each flow now, over three switches; `skip` sequence numbers are left out before them."""
+        """A report of each flow now, over three switches; `skip` sequence numbers are left out before."""
         self.sequence += skip
         reports = new_reports(flows)
         reports["time_ns"] = time.time_ns()
@@ -155,7 +155,7 @@ run(settings, Path(settings.data), stop, listener)
 
 @pytest.fixture
 def server(collector: Collector, tmp_path: Path) -> Iterator[str]:
-    """Address of a real serve process over the collector's folder; it must end by itself when it is told to."""
+    """Address of a real serve process over the collector's folder; it must end when it is told to."""
     names = tmp_path / "names.toml"
     names.write_text(
         '[nodes]\n11 = "leaf-1"\n12 = "spine-1"\n13 = "<b>leaf-2"\n[ports.13]\n3 = "to host-9"\n'
@@ -220,8 +220,9 @@ def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
 
     profile = tmp_path / "chromium"
     options = (
-        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-dev-shm-usage "
-        "--disable-component-update --disable-sync --window-size=1440,900 --remote-debugging-port=0 about:blank"
+        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
+        "--disable-dev-shm-usage --disable-component-update --disable-sync --window-size=1440,900 "
+        "--remote-debugging-port=0 about:blank"
     )
     command = [
         tool("chromium", "chromium-browser", "google-chrome"),

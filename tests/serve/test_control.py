@@ -22,7 +22,7 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_request_is_answered(tmp_path: Path, deep: bool) -> None:
-    """Also in a folder whose path is longer than a socket's name may be; a refusal is the supervisor's line."""
+    """Also where the path is longer than a socket's name may be; a refusal is the supervisor's line."""
     folder = tmp_path / ("x" * 120 if deep else "x")
     folder.mkdir()
     server = ControlServer(folder, answer)
@@ -38,7 +38,7 @@ def test_a_request_is_answered(tmp_path: Path, deep: bool) -> None:
 
 def test_nobody_answers(tmp_path: Path) -> None:
     """No socket: one line with its path."""
-    with pytest.raises(ControlError, match="no collector answers on .*control.sock"):
+    with pytest.raises(ControlError, match=r"no collector answers on .*control\.sock"):
         request(tmp_path, {"ping": {}})
 
 

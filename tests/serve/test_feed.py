@@ -28,7 +28,8 @@ def ring(folder: Path, shard: int = 0, capacity: int = 64) -> RingWriter:
 def test_a_listener_reads_each_event_once(tmp_path: Path) -> None:
     """Two rings are merged by time; each read goes on where the last ended."""
     one, two = ring(tmp_path), ring(tmp_path, 1)
-    feed, cursor = Feed(tmp_path), {}
+    feed = Feed(tmp_path)
+    cursor: dict[int, int] = {}
     one.write(events(0, 5))
     two.write(events(0, 3, 1))
     feed.poll()

@@ -121,7 +121,7 @@ def test_a_large_body_is_refused(api: Any, tmp_path: Path) -> None:
 
 
 def test_the_network_needs_a_token() -> None:
-    """Beyond loopback without a token there is one line at the start; a port that is taken is one line too."""
+    """Beyond loopback without a token there is one line at the start, and for a port that is taken too."""
     with pytest.raises(ServeError, match="needs a token") as refused:
         bind(ServeSettings.model_construct(host="0.0.0.0", port=0, token=None))
     assert "\n" not in str(refused.value)

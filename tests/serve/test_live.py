@@ -25,7 +25,7 @@ def frames(lines: Iterator[str]) -> Iterator[dict[str, str]]:
 
 
 def test_the_live_feed_goes_on_where_a_client_was(server: str, collector: Any) -> None:
-    """Events come as they happen, filtered; one who comes back gets what it missed, once, and what is lost is told."""
+    """Events come as they happen, filtered; one who comes back gets what it missed, once."""
     url = f"{server}api/v0/events/live?kind=raised,cleared"
     with httpx.Client(timeout=20, trust_env=False) as client:
         with client.stream("GET", url) as stream:
@@ -68,7 +68,7 @@ def test_a_client_that_was_away_too_long_is_told_what_it_lost(collector: Any, re
 
 
 def test_the_page_shows_a_microburst_while_it_happens(server: str, collector: Any, browser: Any) -> None:
-    """A queue that fills for a moment is the hottest row, an alarm and an event, without a reload; names are text."""
+    """A queue that fills for a moment is the hottest row and an event, without a reload; names are text."""
     browser.call("Page.navigate", url=server)
     browser.wait("!!document.querySelector('.strip .row') && !!document.querySelector('[data-flow]')")
     assert browser.run("document.querySelector('.strip .row').dataset.peak") == "7"
@@ -83,7 +83,7 @@ def test_the_page_shows_a_microburst_while_it_happens(server: str, collector: An
 
 
 def test_a_click_on_a_flow_shows_its_path(server: str, collector: Any, browser: Any) -> None:
-    """The path is drawn hop by hop with names and latencies, and follows the slowest flow again when released."""
+    """The path is drawn hop by hop with names and latencies, and follows the slowest flow when released."""
     browser.call("Page.navigate", url=server)
     browser.wait("document.querySelectorAll('tr[data-flow]').length === 3")
     browser.run("document.querySelectorAll('tr[data-flow]')[2].querySelector('td').click()")

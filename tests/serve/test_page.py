@@ -24,9 +24,17 @@ def test_counts_are_short(value: float, text: str) -> None:
     assert si(value) == text
 
 
-@pytest.mark.parametrize(
-    ("ns", "text"), [(0, "0 ns"), (999, "999 ns"), (1000, "1.00 µs"), (48_210, "48.2 µs"), (2.5e6, "2.50 ms"), (3e9, "3.00 s")]
-)  # fmt: skip
+TIMES = [
+    (0, "0 ns"),
+    (999, "999 ns"),
+    (1000, "1.00 µs"),
+    (48_210, "48.2 µs"),
+    (2.5e6, "2.50 ms"),
+    (3e9, "3.00 s"),
+]
+
+
+@pytest.mark.parametrize(("ns", "text"), TIMES)
 def test_times_have_units(ns: float, text: str) -> None:
     """The unit that makes the number short."""
     assert duration(ns) == text
@@ -60,8 +68,8 @@ def event(**more: object) -> dict[str, object]:
     flow = {"id": "0" * 16, "src": "10.0.0.1", "dst": "10.0.0.2", "proto": 6, "sport": 1, "dport": 2}
     return {
         "time": "2026-01-01T00:00:00.123456789Z", "kind": "raised", "metric": "hop_latency", "value": 2000,
-        "previous": 1000, "unit": "ns", "flow": flow, "node": {"id": 1, "name": None}, "port": {"id": 2, "name": None},
-        "queue": None, "hop": 1, "path": None, "source": None, **more,
+        "previous": 1000, "unit": "ns", "flow": flow, "node": {"id": 1, "name": None},
+        "port": {"id": 2, "name": None}, "queue": None, "hop": 1, "path": None, "source": None, **more,
     }  # fmt: skip
 
 

@@ -75,6 +75,29 @@ class StateReader:
                 newest, best = found
         return best
 
+    def through(self, node_id: int) -> npt.NDArray[np.uint64]:
+        """Ids of the flows that have a switch on their path, uint64 [flows]."""
+        found = [_through(shard["flows"], node_id) for shard in self._shards]
+        return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+
+
+def _through(region: Region, node_id: int) -> npt.NDArray[np.uint64]:
+    rows, flows, hops = region["rows"], region["flows"].reshape(-1, WAYS), region["hops"]
+    nodes = hops["node_id"]
+    inline = nodes[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS)
+    pool = nodes[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS)
+    used = np.flatnonzero(rows["tag"].any(axis=1))
+    columns = [rows["tag"], flows["flow_id"], flows["hop_count"], flows["pool_block"], inline]
+    _, (tags, ids, counts, blocks, near) = consistent(
+        rows["version"], lambda at: tuple(column[at] for column in columns), used
+    )
+    known = np.where(blocks > 0, counts, np.minimum(counts, INLINE_HOPS))
+    place = np.arange(INLINE_HOPS)
+    passes = ((near == node_id) & (place < known[..., None])).any(axis=-1)
+    for at in zip(*np.nonzero((blocks > 0) & (blocks <= len(pool)) & (counts > INLINE_HOPS)), strict=True):
+        passes[at] |= node_id in pool[blocks[at] - 1, : counts[at] - INLINE_HOPS]
+    return np.asarray(ids[passes & (tags != 0)])
+
 
 def _rows(rows: Records, numbers: npt.NDArray[Any]) -> tuple[Records]:
     """Consistent copies of rows that carry their own version."""

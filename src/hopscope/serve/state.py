@@ -32,6 +32,9 @@ FRESH_SECONDS = 0.2
 RATE_SECONDS = 2.0
 """Span over which rates are taken, where samples reach back so far."""
 _KEEP_SECONDS = 15.0
+_SHARE = 10
+"""A copy is used at least so many times as long as it took: a large table costs a tenth of a core at most."""
+_STALE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,10 @@ class Limits:
 
 
 class CollectorState:
-    """Reads the regions of the collector that owns `folder`; safe to use from several threads."""
+    """Reads the regions of the collector that owns `folder`; safe to use from several threads.
+
+    A copy is used again for `fresh_seconds` (0: never), or longer where it took long to make.
+    """
 
     def __init__(self, folder: Path, fresh_seconds: float = FRESH_SECONDS) -> None:
         self.folder = folder
@@ -130,7 +136,10 @@ class CollectorState:
     def passes(self, flows: Records, node_id: int) -> npt.NDArray[np.bool_]:
         """Which of these FLOW records have a switch on their path, bool [flows]."""
         with self._lock:
-            return np.array([node_id in self.hops_of(flow)["node_id"] for flow in flows], np.bool_)
+            self._attach()
+            if self._reader is None:
+                return np.zeros(len(flows), np.bool_)
+            return np.isin(flows["flow_id"], self._reader.through(node_id))
 
     def thresholds(self) -> dict[str, Limits]:
         """Limits by metric, as the workers use them now; empty where there is no collector."""
@@ -154,11 +163,14 @@ class CollectorState:
         with self._lock:
             now = time.monotonic()
             kept = self._cached.get(what)
-            if kept is not None and now - kept[0] < self._fresh:
+            if kept is not None and now < kept[0]:
                 return kept[1]  # type: ignore[no-any-return]
             self._attach()
             value = read()
-            self._cached[what] = (time.monotonic(), value)
+            done = time.monotonic()
+            if self._fresh:
+                keep = min(_STALE_SECONDS, max(self._fresh, _SHARE * (done - now)))
+                self._cached[what] = (done + keep, value)
             return value
 
     def _attach(self) -> None:

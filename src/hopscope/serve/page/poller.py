@@ -28,7 +28,7 @@ POINTS = 180
 """Points of a line chart, one a second: three minutes."""
 HOT_ROWS = 64
 """Rows of one table that are kept of each look: the highest."""
-SLOW_FLOWS = 200
+SLOW_FLOWS = 100
 """Slowest flows whose hops are looked at for the slowest hops."""
 SHOWN_EVENTS = 200
 SLOW_ROWS = 12
