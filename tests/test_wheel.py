@@ -31,7 +31,7 @@ def test_wheel_decodes_a_capture(tmp_path: Path) -> None:
     run(tmp_path / "clean/bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
     hopscope = tmp_path / "clean/bin/hopscope"
     capture = tmp_path / "reports.pcap"
-    run(hopscope, "simulate", "--duration", "0.01", "--output", capture, cwd=tmp_path)
+    run(hopscope, "simulate", "--duration", "0.1", "--output", capture, cwd=tmp_path)
     lines = run(hopscope, "decode", capture, "--format", "json", cwd=tmp_path).splitlines()
     reports = [json.loads(line) for line in lines]
     assert reports, "the simulated capture holds no reports"
