@@ -28,8 +28,7 @@ class Decoder:
         self.dialect = dialect
         self._kernel = decode_kernel.decode_frames
         self._readonly = readonly
-        self._table = dialect.table()
-        self._plans = np.zeros(metadata_kernel.PLANS, np.uint64)
+        self._fixed = (dialect.table(), np.zeros(metadata_kernel.PLANS, np.uint64))
         self._counts = np.zeros(3, np.uint64)
         self._reports = _block(frames + _MARGIN, REPORT)
         self._words = self._reports.view(np.uint64)
@@ -41,9 +40,12 @@ class Decoder:
         counts = self._counts
         counts[:] = 0
         at = np.uint64(0)
-        while (at := self._kernel(
-            arena, frames, np.uint64(at), self._table, self._plans, self._reports, self._words, self._hops, counts
-        )) != len(frames):  # fmt: skip
+        while True:
+            at = np.uint64(
+                self._kernel(arena, frames, at, *self._fixed, self._reports, self._words, self._hops, counts)
+            )
+            if at == len(frames):
+                break
             self._grow(int(batch.frames[int(at)]["length"]) // 4 + 2)
         reports, hops, other = counts.tolist()
         return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, other)
