@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from common import Bench, median
+from _common import Bench, median
 from hopscope.config import DetectSettings, MetricLimits, Settings, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import Kind, Metric

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from collector import running, settle
-from common import Bench, median
+from _collector import running, settle
+from _common import Bench, median
 from hopscope.capture.udp import UdpSender
 from hopscope.supervisor import Supervisor
 from udp_end_to_end import Stream
