@@ -126,9 +126,9 @@ def reduction(bench: Bench, changes: list[int], seconds: float) -> None:
         now = int(batch.reports["time_ns"][-1])
         for change, detector in detectors.items():
             for blocks in (detector.update(batch), detector.tick(now)):
-                for events in blocks:
-                    kinds[change].update(events["kind"].tolist())
-                    hop = (events["metric"] == Metric.HOP_LATENCY) & (events["kind"] == Kind.CHANGE)
+                for block in blocks:
+                    kinds[change].update(block["kind"].tolist())
+                    hop = (block["metric"] == Metric.HOP_LATENCY) & (block["kind"] == Kind.CHANGE)
                     latency_events[change] += int(hop.sum())
     assert watched is not None
     series = watched.series()
