@@ -9,6 +9,7 @@ from wire_cases import frame_batch
 
 from hopscope.wire.as_json import address_text, report_objects
 from hopscope.wire.decode import decode_scalar
+from hopscope.wire.dialect import Dialect
 from hopscope.wire.encode import new_hops, new_reports
 from hopscope.wire.encode_scalar import encode_scalar
 from hopscope.wire.records import HOP, Carried, Flag, Have, Kind, Link, ReportBatch
@@ -171,3 +172,15 @@ def test_addresses() -> None:
     """IPv4 is kept as ::ffff:a.b.c.d and printed as IPv4."""
     assert address_text(0, 0xFFFF_C000_0201) == "192.0.2.1"
     assert address_text(0x20010DB8 << 32, 1) == "2001:db8::1"
+
+
+def test_the_detail_of_a_report_on_another_port() -> None:
+    """A capture may be read on ports that the dialect at hand does not name: the detail is told all the
+    same.
+    """
+    rows = new_reports(1, 5)
+    rows["proto"] = 6
+    batch = encode_scalar(ReportBatch(rows, np.zeros(0, HOP)), port=9999)
+    batch.frames["length"] -= 18
+    (one,) = report_objects(decode_scalar(batch, Dialect("mine", ports=(9999,))), batch)
+    assert one["error"]["detail"] == "ports needs 4 bytes, 2 are left (byte 88)"

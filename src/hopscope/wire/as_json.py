@@ -32,6 +32,7 @@ _HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (Have.CHECKSUM_COMPLEMENT, ("checksum_complement",)),
 )
 _ONES = 0xFFFFFFFF
+_ANY_PORT = Dialect("any port", ports=tuple(range(65536)))
 _REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
 _HOP_NAMES: tuple[str, ...] = HOP.names or ()
 
@@ -81,9 +82,10 @@ def _detail(row: dict[str, int], frames: FrameBatch, dialect: Dialect) -> str:
     frame = frames.frames[row["packet"]]
     start = int(frame["offset"])
     raw = frames.arena[start : start + int(frame["length"])].tobytes()
-    for one in read_frame(raw, frame, row["packet"], dialect.table()):
-        if one.fields.get("index", 0) == row["index"] and one.error is not None:
-            return f"{one.error.detail} (byte {one.error.at})"
+    for reading in (dialect, _ANY_PORT):  # the caller may have decoded with ports of its own
+        for one in read_frame(raw, frame, row["packet"], reading.table()):
+            if one.fields.get("index", 0) == row["index"] and one.error is not None:
+                return f"{one.error.detail} (byte {one.error.at})"
     return f"byte {row['reason_at']}"
 
 

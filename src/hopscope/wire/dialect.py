@@ -68,12 +68,9 @@ def version_of(first: int, rule: ReportVersion) -> int:
 def _table(dialect: Dialect) -> npt.NDArray[np.uint8]:
     table = np.zeros(TABLE, np.uint8)
     table[FIRST_BYTE : FIRST_BYTE + 256] = [version_of(first, dialect.report_version) for first in range(256)]
-    for dscp in dialect.int_dscp:
-        table[INT_DSCP + dscp] = 1
-    for port in dialect.ports:
-        table[PORTS + port] |= 1
-    for port in dialect.int_ports:
-        table[PORTS + port] |= 2
+    table[INT_DSCP + np.array(dialect.int_dscp, np.int64)] = 1
+    table[PORTS + np.array(dialect.ports, np.int64)] |= np.uint8(1)
+    table[PORTS + np.array(dialect.int_ports, np.int64)] |= np.uint8(2)
     table.flags.writeable = False
     return table
 
