@@ -154,13 +154,17 @@ run(settings, Path(settings.data), stop, listener)
 
 
 @pytest.fixture
-def server(collector: Collector, tmp_path: Path) -> Iterator[str]:
-    """Address of a real serve process over the collector's folder; it must end when it is told to."""
+def server(collector: Collector, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Address of a real serve process over the collector's folder; it must end when it is told to.
+
+    Its parameter, where it has one, is the token."""
     names = tmp_path / "names.toml"
     names.write_text(
         '[nodes]\n11 = "leaf-1"\n12 = "spine-1"\n13 = "<b>leaf-2"\n[ports.13]\n3 = "to host-9"\n'
     )
-    settings = collector.settings.model_copy(update={"names": names, "serve": ServeSettings(port=0)})
+    settings = collector.settings.model_copy(
+        update={"names": names, "serve": ServeSettings(port=0, token=getattr(request, "param", None))}
+    )
     command = [sys.executable, "-c", SERVE, settings.model_dump_json()]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None

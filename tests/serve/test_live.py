@@ -75,7 +75,7 @@ def test_the_page_shows_a_microburst_while_it_happens(server: str, collector: An
     collector.report(occupancy=8500)
     collector.report(occupancy=3)  # it is over before the next look
     browser.wait("document.querySelector('.strip .row').dataset.peak === '8500'")
-    assert "<b>leaf-2 → to host-9 q2" in browser.run("document.querySelector('.strip .row .name').innerText")
+    assert "<b>leaf-2 · to host-9 q2" in browser.run("document.querySelector('.strip .row .name').innerText")
     assert browser.run("!!document.querySelector('.strip .row path.h8')")
     feed = browser.wait("[...document.querySelectorAll('.event.bad')].map(e => e.innerText).join()")
     assert "queue occupancy 8.50k > 500" in feed
@@ -94,3 +94,15 @@ def test_a_click_on_a_flow_shows_its_path(server: str, collector: Any, browser: 
     browser.run("document.querySelector('.path button').click()")
     browser.wait("document.querySelector('.path').innerText.includes('of the slowest flow')")
     assert not browser.problems
+
+
+@pytest.mark.parametrize("server", ["correct horse battery"], indirect=True)
+def test_a_browser_signs_in_with_the_token(server: str, browser: Any) -> None:
+    """The form takes the token, and the page lives behind it, its WebSocket too."""
+    browser.call("Page.navigate", url=server)
+    browser.wait("!!document.querySelector('input[type=password]')")
+    browser.run("document.querySelector('input').value = 'correct horse battery'")
+    browser.run("document.querySelector('form').submit()")
+    browser.wait("!!document.querySelector('.figure')")
+    clock = browser.wait("document.querySelector('.clock').innerText")
+    browser.wait(f"document.querySelector('.clock').innerText !== {clock!r}")

@@ -16,7 +16,7 @@ from ..state import Limits
 from .feed import feed
 from .poller import COLUMNS, HotRow, Look, SlowHop
 from .strips import CALM, LEVELS, cells
-from .units import duration, endpoints, measured, place, si
+from .units import duration, endpoints, measured, place, port_text, si
 
 
 class Fragments:
@@ -112,7 +112,7 @@ class Fragments:
 
     def _hops(self) -> str:
         worst = max((hop.worst_ns for hop in self.look.slow_hops), default=1)
-        head = '<tr><th>Switch → port<th class="n">Worst<th class="n">Mean<th class="n">Flows</tr>'
+        head = '<tr><th>Switch, port<th class="n">Worst<th class="n">Mean<th class="n">Flows</tr>'
         return _table(head, [self._hop_row(hop, worst) for hop in self.look.slow_hops], "No hop latencies.")
 
     def _hop_row(self, hop: SlowHop, worst: int) -> str:
@@ -207,7 +207,7 @@ class Fragments:
         for name, value in (("queue", int(hop["queue_latest"])), ("link", int(hop["utilization_latest"]))):
             if 0 < value < 0xFFFFFFFF:
                 seen.append(f"{name} {si(value)}")
-        via = "" if port == NO_PORT else f"→ {escape(self.names.port_label(node, port))}"
+        via = "" if port == NO_PORT else port_text(self.names, node, port)
         shown = duration(latency) if hop["state"] & 1 else "–"
         return (
             f'<span class="hop {mood}"><b>{escape(self.names.node_label(node))}</b><small>{via}</small>'

@@ -63,4 +63,9 @@ def _end(host: str, port: int) -> str:
 def place(names: Names, node: int, port: int) -> str:
     """A switch and its port, by name, as HTML."""
     label = f'<span class="node">{escape(names.node_label(node))}</span>'
-    return label if port == NO_PORT else f"{label} → {escape(names.port_label(node, port))}"
+    return label if port == NO_PORT else f"{label} · {port_text(names, node, port)}"
+
+
+def port_text(names: Names, node: int, port: int) -> str:
+    """A port's name, or its number, as HTML."""
+    return escape(names.port(node, port) or f"port {port}")
