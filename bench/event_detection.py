@@ -141,6 +141,7 @@ def reduction(bench: Bench, changes: list[int], seconds: float) -> None:
         stored = sum(kinds[change][kind] for kind in STORED)
         case: dict[str, object] = {"T_ns": change}
         parts = ", ".join(f"{kinds[change][kind]:,} {kind.label}" for kind in STORED)
+        parts += f" ({latency_events[change]:,} changes of hop latency)"
         bench.row(
             {**case, "what": "reduction"},
             raw / stored,

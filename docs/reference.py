@@ -192,9 +192,9 @@ def commands() -> str:
     import click
     import typer
 
-    from hopscope.cli import app
+    from hopscope.cli import build
 
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(build())
     parts = ["# Commands\n\nEvery command says what it can do with `--help`; this is that text.\n"]
 
     def walk(command: typing.Any, path: str) -> None:

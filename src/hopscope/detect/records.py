@@ -11,6 +11,7 @@ class Kind(IntEnum):
     """What an event says."""
 
     NEW_KEY = 1
+    """The first value of a key: a flow, a flow at a switch, a queue, a buffer or an egress port."""
     CHANGE = 2
     """|value - stored| > T; `previous` is the stored value, which `value` replaces."""
     THRESHOLD = 3
@@ -30,6 +31,7 @@ class Kind(IntEnum):
     SILENT = 10
     """A source that had sent reports sends none; `previous` is the ns since its last."""
     RETURNED = 11
+    """A silent source sends again; `previous` is the ns since its last report."""
     PUSH = 12
     """The live value of a key, periodically; it renews the stored value."""
     VALUE = 13
@@ -51,6 +53,7 @@ class Metric(IntEnum):
     """What is measured (INTCollector Table I, and the buffer occupancy of INT 2.x)."""
 
     NONE = 0
+    """Of events that measure nothing: drops, silent sources, gaps."""
     FLOW_PATH = 1
     """By flow."""
     FLOW_LATENCY = 2
@@ -83,26 +86,26 @@ EVENT = np.dtype(
         ("sequence", "<u8"),  # within its shard, from 0, without gaps
         ("time_ns", "<i8"),  # when the collector received the report
         ("flow_id", "<u8"),  # hash of the 5-tuple; 0 without a flow
-        ("value", "<u8"),
-        ("previous", "<u8"),
+        ("value", "<u8"),  # by kind: the metric's value, or a count
+        ("previous", "<u8"),  # by kind: what `value` is compared with
         ("src_hi", "<u8"),  # the flow; for SILENT, RETURNED and GAP the source's address in src
-        ("src_lo", "<u8"),
-        ("dst_hi", "<u8"),
-        ("dst_lo", "<u8"),
+        ("src_lo", "<u8"),  # its low half
+        ("dst_hi", "<u8"),  # the flow's destination
+        ("dst_lo", "<u8"),  # its low half
         ("node_id", "<u4"),  # NO_NODE where none is known
         ("ident", "<u4"),  # queue, buffer or port id by metric; hw id for SILENT, RETURNED and GAP
         ("path", "<u4", (PATH_PART,)),  # node ids in path order, for events of flow_path and LOOP
-        ("sport", "<u2"),
-        ("dport", "<u2"),
+        ("sport", "<u2"),  # the flow's ports; 0 where it has none
+        ("dport", "<u2"),  # see sport
         ("port", "<u2"),  # egress port of the hop that caused it; NO_PORT where unknown
-        ("shard", "<u2"),
-        ("kind", "u1"),
-        ("metric", "u1"),
+        ("shard", "<u2"),  # number of the worker that found it
+        ("kind", "u1"),  # Kind
+        ("metric", "u1"),  # Metric
         ("hop", "u1"),  # index in the path
-        ("hop_count", "u1"),
-        ("proto", "u1"),
-        ("ip_version", "u1"),
-        ("reserved", "<u2"),
+        ("hop_count", "u1"),  # hops of the path
+        ("proto", "u1"),  # the flow's IP protocol
+        ("ip_version", "u1"),  # 4, 6; 0 without a flow
+        ("reserved", "<u2"),  # 0
     ]
 )
 """One event, 128 bytes: the record of rings, journals and segments. Its layout is EVENT_VERSION."""

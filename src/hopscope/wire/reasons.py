@@ -9,6 +9,7 @@ class Reason(IntEnum):
     """Why a frame on a report port, or a report within it, was refused. 0 is no refusal."""
 
     NONE = 0
+    """No refusal."""
     TRUNCATED = 1
     """The bytes end before a header, or before a length that a header announces."""
     FRAGMENT = 2
@@ -36,18 +37,31 @@ class Place(IntEnum):
     """Which header was being read when a report was refused."""
 
     NONE = 0
+    """No refusal."""
     OUTER_ETHERNET = 1
+    """Ethernet, VLAN tags, or another link header, of the packet that carries the report."""
     OUTER_IP = 2
+    """IPv4 with options, or IPv6 with extension headers, of that packet."""
     OUTER_UDP = 3
+    """UDP of that packet."""
     REPORT_HEADER = 4
+    """Fixed header of the report, or of a group and its individual reports (2.0)."""
     REPORT_METADATA = 5
+    """Drop and switch-local headers (0.5), optional and variable metadata (1.0, 2.0)."""
     INNER_ETHERNET = 6
+    """Ethernet and VLAN tags of the packet that the report is about."""
     INNER_IP = 7
+    """IP of that packet."""
     INNER_L4 = 8
+    """TCP or UDP of that packet."""
     INT_SHIM = 9
+    """The shim that says that INT follows."""
     INT_HEADER = 10
+    """The INT-MD header."""
     INT_STACK = 11
+    """The hops."""
     INT_TAIL = 12
+    """What follows the stack in INT 0.5."""
 
     @property
     def label(self) -> str:
