@@ -26,6 +26,8 @@ from .filters import FlowParts, node_ids, prefix_mask
 
 RECENT = 4096
 """Events of each worker that are looked at for the newest that match."""
+WORDS = ("path", "where", "flow", "switch", "port", "metric")
+"""Columns of text; the others are numbers."""
 ALARMING = {Kind.RAISED, Kind.THRESHOLD, Kind.LOOP, Kind.DROP, Kind.SILENT, Kind.GAP}
 
 
@@ -163,11 +165,17 @@ class TopView:
             where = "" if node == NO_NODE else self._names.node_label(node)
             if where and port != NO_PORT:
                 where += f" port {self._names.port_label(node, port)}"
+            metric = Metric(int(row["metric"]))
+            values = ("", "")
+            if metric is Metric.FLOW_PATH:  # its value is a hash of the path
+                nodes = row["path"][: max(0, int(row["hop_count"]) - int(row["hop"]))]
+                where = self._names.path_label(nodes.tolist())
+            else:
+                values = (f"{int(row['value']):,}", f"{int(row['previous']):,}")
             table.add_row(
                 kind.label,
-                Metric(int(row["metric"])).label,
-                f"{int(row['value']):,}",
-                f"{int(row['previous']):,}",
+                metric.label,
+                *values,
                 where,
                 _flow(row) if row["flow_id"] else address(int(row["src_hi"]), int(row["src_lo"])),
                 style="red" if kind in ALARMING else "",
@@ -208,10 +216,17 @@ class RecentReader(RingReader):
 
 def _table(first: str, *columns: str) -> Table:
     table = Table(box=None, pad_edge=False, expand=True, header_style="bold cyan")
-    table.add_column(first, no_wrap=True, ratio=3)
+    table.add_column(first, no_wrap=True, min_width=14, ratio=None if columns[0] == "metric" else 1)
     for column in columns:
-        words = column in ("path", "where", "flow", "switch", "port", "metric")
-        table.add_column(column, justify="left" if words else "right", no_wrap=True, ratio=3 if words else 2)
+        words = column in WORDS
+        wide = column in ("path", "where", "flow")
+        table.add_column(
+            column,
+            justify="left" if words else "right",
+            no_wrap=True,
+            min_width=16 if words else 12,
+            ratio=1 if wide else None,
+        )
     return table
 
 
