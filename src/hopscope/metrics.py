@@ -56,6 +56,10 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("nameless_hops_total", "Hops without a node id, which belong to no switch."),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Failed writes of the journal (a full disk), tried again."),
+    Counter(
+        "ticks_total",
+        "Looks at the clock, ten a second: a worker that hangs, or waits for a full disk, has none.",
+    ),
     Counter("busy_ns_total", "Time that the worker spent on reports, ns; the rest it slept."),
     Counter("busy_capture_ns_total", "Of this, receiving frames, ns."),
     Counter("busy_decode_ns_total", "Of this, decoding, ns."),

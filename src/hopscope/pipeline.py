@@ -100,6 +100,7 @@ class Pipeline:
 
     def tick(self, now_ns: int) -> None:
         """Pushes, expiry, silent sources and the journal's age at `now_ns` (ns since the epoch)."""
+        self.count("ticks_total", 1)
         detect_ns, journal_ns = self._keep(self.detector.tick(now_ns))
         if self._journal is not None:
             self._journal.tick()
