@@ -28,7 +28,7 @@ def kinds(events: list[Any]) -> list[str]:
 
 
 def test_first_report_of_a_flow(make: Any) -> None:
-    """A new flow is told by its path, its hops' latencies in path order, its switches' values, and its latency."""
+    """A new flow is told by its path, its hops' values in path order, and its latency."""
     events = make.run(detector(), [make.Report(make.path(7, 8, latency=30, occupancy=5, queue=2, port=9))])
     assert make.brief(events)[1:] == [
         ("new_key", "queue_occupancy", 5),
@@ -120,7 +120,7 @@ def test_loop_is_told_once_per_path(make: Any) -> None:
 
 @pytest.mark.parametrize("odd", [{"int_flags": 1}, {"int_flags": 2}, {"flags": 12}])
 def test_incomplete_path_is_no_change(make: Any, odd: dict[str, int]) -> None:
-    """Hops exceeded, MTU exceeded, or an intermediate report: the flow is marked, its path and latency stay."""
+    """Hops exceeded, MTU exceeded, an intermediate report: neither path nor latency changes."""
     one = detector()
     make.run(one, [make.Report(make.path(1, 2, 3, latency=50, have=5))])
     part = make.path(1, 3, latency=50, have=5)

@@ -1,4 +1,4 @@
-"""State in regions: read consistently from elsewhere, continued by a restarted worker, refused when foreign."""
+"""State in regions: read whole from elsewhere, continued by a restarted worker, refused when foreign."""
 
 from __future__ import annotations
 

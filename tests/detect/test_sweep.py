@@ -105,7 +105,7 @@ def test_no_push_without_detection(make: Any) -> None:
 
 
 def test_slices_cover_every_row_once() -> None:
-    """Over a sweep period every row is due once, whatever the pace of the ticks; never twice after a long pause."""
+    """Over a sweep period every row is due once, whatever the pace of the ticks or the pause before."""
     sweep = Sweep(DetectSettings(push_seconds=8, idle_seconds=100), 64, 1000)
     rows: Counter[int] = Counter()
     for step in range(0, 101, 7):

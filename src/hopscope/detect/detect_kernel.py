@@ -1,66 +1,52 @@
 """Kernel of detection: reports in, state updated, events out.
 
-Reports are taken in blocks of 32: hash all and ask for their rows of tags, find all tags and ask for the flows
-and hops, then the work.  So the cache misses of a block overlap.
+Reports are taken in blocks of 32: hash all and ask for their rows of tags, find all tags and ask for the
+flows and hops, then the work.  So the cache misses of a block overlap.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U8, U32, U64, inlined, kernel, order, prefetch
+from ..jit import U32, U64, inlined, kernel, order, prefetch
 from ..wire.reasons import Place
-from ..wire.records import Carried, Flag, Have, IntFlag
 from .event_kernel import (
     ENABLED,
     FLOW_CARRIED,
-    NAMELESS,
     NOBODY,
     VALUES,
-    at_hop,
-    emit,
     hash_flow,
-    judged,
-    of_report,
     pack_l4,
 )
 from .flow_cache_kernel import (
-    FLOW_LATENCY,
-    HAS_LATENCY,
     INLINE,
     NONE,
     ROW_WORDS,
     VERSION,
     WAY,
-    add_flow,
-    find_flow,
-    hop_at,
     is_flow,
     match,
     tag_of,
     use_way,
 )
-from .hop_kernel import OCCUPANCY, PORTS, QUEUE_OCCUPANCY, UNKNOWN, queue_ident, take_hop
-from .path_kernel import HAS_PATH, gather, hash_path, new_path, node_of, same_path, tell_value_path, thread
+from .path_kernel import HAS_PATH, node_of
 from .quick_kernel import commit, is_quiet
-from .records import FlowState, Kind
+from .records import HOP_STATE
+from .report_kernel import (
+    CONGESTED,
+    CUT_SHORT,
+    DROPPED,
+    INCOMPLETE,
+    INTERMEDIATE,
+    OWN_HOP,
+    own_node,
+    take_report,
+)
 from .source_table_kernel import follow
 
 BLOCK = 32
-DROP = U64(Kind.DROP)
-QUEUE_REPORT = U64(Kind.QUEUE_REPORT)
-DROPPED = U64(Flag.DROPPED)
-CONGESTED = U64(Flag.CONGESTED)
-INTERMEDIATE = U64(Flag.INTERMEDIATE)
-CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
-OWN_HOP = U64(Carried.OWN_HOP)
-NODE_CARRIED = U64(Carried.NODE_ID)
-QUEUE_CARRIED = U64(Carried.QUEUE_ID)
-HAVE_NODE = U64(Have.NODE_ID)
-INCOMPLETE = U64(FlowState.INCOMPLETE)
+HOP_BYTES = U64(HOP_STATE.itemsize)
 HEADER = U64(Place.REPORT_HEADER)
-ALARM = U64(1) << FLOW_LATENCY
-MOST_HOPS = U64(64)
 UNUSUAL = DROPPED | CONGESTED | INTERMEDIATE
 
 
@@ -71,213 +57,14 @@ def room_for(report: Any) -> Any:
 
 
 @inlined
-def own_node(reports: Any, i: Any, hops: Any) -> Any:
-    """Node of the report itself, or NOBODY."""
-    r = reports[i]
-    fallback = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NOBODY
-    if U64(r.carried) & OWN_HOP:
-        return node_of(hops, U64(r.first_hop) + U64(r.hop_count), fallback)
-    return fallback
-
-
-@kernel
-def mark(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
-    """DROP and QUEUE_REPORT events of report i. Returns events so far."""
-    r = reports[i]
-    node = own_node(reports, i, hops)
-    port, queue, occupancy, metric = UNKNOWN, U64(0), U64(0), U64(0)
-    if U64(r.carried) & OWN_HOP:
-        own = hops[U64(r.first_hop) + U64(r.hop_count)]
-        have = U64(own.present & ~own.null)
-        if have & PORTS:
-            port = U64(own.egress_port)
-        if have & OCCUPANCY:
-            queue, occupancy, metric = U64(own.queue_id), U64(own.queue_occupancy), QUEUE_OCCUPANCY
-    if U64(r.carried) & QUEUE_CARRIED:
-        queue = U64(r.queue_id)
-    ident = queue_ident(knobs, port, queue)
-    if U64(r.flags) & DROPPED:
-        emit(events, n, tally, knobs, DROP, U64(0), r.time_ns, U64(r.drop_reason), U64(0))
-        of_report(events, n, reports, i)
-        at_hop(events, n, node, ident, port, U64(0), U64(r.hop_count))
-        n += U64(1)
-    if U64(r.flags) & CONGESTED:
-        emit(events, n, tally, knobs, QUEUE_REPORT, metric, r.time_ns, occupancy, U64(0))
-        of_report(events, n, reports, i)
-        at_hop(events, n, node, ident, port, U64(0), U64(r.hop_count))
-        n += U64(1)
-    return n
-
-
-@kernel
-def settle_path(
-    flows: Any, f: Any, states: Any, pool: Any, hops: Any, first: Any, count: Any, last: Any, own: Any, whole: Any,
-    path: Any, where: Any, spare: Any, events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any,
-) -> Any:  # fmt: skip
-    """A report's path that is not simply the stored one: change it, or find its hops in it (`where`).
-
-    Returns (events so far, whether hop h is state h of the flow rather than `where[h]`).
-    """
-    flow = flows[f]
-    nameless = gather(hops, first, count, last, own, path)
-    had = U64(flow.state) & HAS_PATH
-    if whole and nameless == U64(0):
-        if not had or U64(flow.hop_count) != count or hash_path(path, count) != flow.path_hash:
-            n = new_path(
-                flows, f, states, pool, path, count, spare, events, n, tally, knobs, reports, i, U64(2)
-            )
-        flow.state &= U8(~INCOMPLETE)
-        return n, True
-    flow.state |= U8(INCOMPLETE)
-    if thread(flows, f, states, path, count, where) < count and not had:
-        told = U64(flow.packets == U64(0) and nameless == U64(0))
-        n = new_path(flows, f, states, pool, path, count, spare, events, n, tally, knobs, reports, i, told)
-        return n, True
-    return n, False
-
-
-@kernel
-def node_in_flow(flows: Any, f: Any, states: Any, node: Any) -> Any:
-    """State of the hop of flow f that is at a node, or NONE."""
-    pool_base = U64(len(flows)) * INLINE
-    for k in range(flows[f].hop_count):
-        at = hop_at(f, U64(k), U64(flows[f].pool_block), pool_base)
-        if at != NONE and U64(states[at].node_id) == node and node != NOBODY:
-            return at
-    return NONE
-
-
-@inlined
-def take_flow_latency(
-    flows: Any, f: Any, value: Any, m: Any,
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
-) -> Any:  # fmt: skip
-    """The sum of the hop latencies of flow f. Returns events so far."""
-    flow = flows[f]
-    limit = limits[FLOW_LATENCY]
-    stored = flow.latency_stored
-    gap = value - stored if value > stored else stored - value
-    flow.latency_latest = value
-    flow.latency_sum += value
-    flow.latency_samples += U64(1)
-    has = U64(flow.state) & HAS_LATENCY
-    alarm = U64(flow.alarm) & ALARM
-    if (gap >= limit.change) | (value > limit.raise_above) | (has == U64(0)) | (alarm != U64(0)):
-        n, stored, alarm = judged(
-            events, n, tally, knobs, reports, i, limits, FLOW_LATENCY, value, stored, has, alarm,
-            NOBODY, U64(0), UNKNOWN, U64(0), m,
-        )  # fmt: skip
-        flow.latency_stored = stored
-        flow.state |= U8(HAS_LATENCY)
-        flow.alarm = U8((U64(flow.alarm) & ~ALARM) | (ALARM if alarm else U64(0)))
-    return n
-
-
-@kernel
-def take_report(
-    reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
-    tags: Any, flows: Any, states: Any, pool: Any, ports: Any,
-    limits: Any, knobs: Any, events: Any, n: Any, tally: Any, path: Any, where: Any, spare: Any,
-) -> Any:  # fmt: skip
-    """Everything of report i but its sequence number. Returns (events so far, values in it)."""
-    r = reports[i]
-    first = U64(r.first_hop)
-    count = U64(r.hop_count)
-    carried = U64(r.carried)
-    last = first + U64(r.hop_count)  # the report's own hop
-    own = own_node(reports, i, hops)
-    stacked = r.int_version != 0 and count != U64(0)
-    if stacked:
-        if carried & OWN_HOP and own != NOBODY and count < MOST_HOPS:
-            count += U64(node_of(hops, first + count - U64(1), NOBODY) != own)
-    elif carried & OWN_HOP:
-        first = last
-        count = U64(1)
-    else:
-        count = U64(0)
-    marked = U64(r.flags) & (DROPPED | CONGESTED)
-    dropped = U64(r.flags) & DROPPED
-
-    f = NONE
-    row = U64(0)
-    version = U32(0)
-    if carried & FLOW_CARRIED:
-        row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
-        way = guess
-        if way != NONE and not is_flow(flows, row * WAY + way, reports, i):
-            way = NONE
-        if way == NONE:
-            way = find_flow(tags, flows, row, tag_of(hashed), reports, i)
-        if way != NONE or (stacked and not dropped):
-            version = tags[row * ROW_WORDS + VERSION]
-            tags[row * ROW_WORDS + VERSION] = version | U32(1)
-            order()
-            if way == NONE:
-                n, way = add_flow(
-                    tags, flows, states, pool, row, hashed, reports, i, events, n, tally, knobs, path
-                )
-            use_way(tags, row, way)
-            f = row * WAY + way
-
-    values = U64(0)
-    straight = f != NONE and stacked
-    whole = stacked and not (U64(r.int_flags) & CUT_SHORT) and not (U64(r.flags) & (INTERMEDIATE | DROPPED))
-    pool_base = U64(len(flows)) * INLINE
-    if straight:
-        flow = flows[f]
-        quick = U64(whole) & U64((U64(flow.state) & (HAS_PATH | INCOMPLETE)) == HAS_PATH)
-        if not (quick and same_path(flows, f, states, hops, first, count, last, own, pool_base)):
-            n, straight = settle_path(
-                flows, f, states, pool, hops, first, count, last, own, whole,
-                path, where, spare, events, n, tally, knobs, reports, i,
-            )  # fmt: skip
-        if U64(flow.state) & HAS_PATH and whole and not U64(flow.state) & INCOMPLETE:
-            values += U64(1)
-            if knobs[ENABLED] == U64(0):
-                gather(hops, first, count, last, own, path)
-                n = tell_value_path(events, n, tally, knobs, reports, i, path, count)
-    elif f != NONE and count:
-        where[U64(0)] = node_in_flow(flows, f, states, own)
-
-    sum_latency = U64(0)
-    with_latency = U64(0)
-    block = U64(flows[f].pool_block) if f != NONE else U64(0)
-    for h in range(count):
-        s = NONE
-        if straight:
-            s = hop_at(f, h, block, pool_base)
-        elif f != NONE:
-            s = where[h]
-        named = own if first + h == last else NOBODY
-        n, more, latency, has, nameless = take_hop(
-            ports, states, s, hops, first + h, named, h, count, events, n, tally, knobs, reports, i, limits
-        )
-        values += more
-        sum_latency += latency
-        with_latency += has
-        if nameless:
-            tally[NAMELESS] += U64(1)
-
-    if f != NONE:
-        flow = flows[f]
-        flow.packets += U64(1)
-        flow.last_ns = r.time_ns
-        if whole and with_latency == count:
-            n = take_flow_latency(flows, f, sum_latency, count, events, n, tally, knobs, reports, i, limits)
-            values += U64(1)
-        order()
-        tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
-    if marked:
-        n = mark(reports, i, hops, events, n, tally, knobs)
-    return n, values
-
-
-@inlined
 def take_quietly(
     reports: Any, i: Any, hops: Any, row: Any, way: Any,
     tags: Any, flows: Any, states: Any, ports: Any, quiet: Any, knobs: Any,
 ) -> Any:  # fmt: skip
-    """Take report i if there is nothing to tell of it. Returns the values in it, or 0 if it must be looked into."""
+    """Take report i if there is nothing to tell of it.
+
+    Returns the values in it, or 0 if it must be looked into.
+    """
     r = reports[i]
     count = U64(r.hop_count)
     carried = U64(r.carried)
@@ -302,7 +89,7 @@ def take_quietly(
         not is_flow(flows, f, reports, i)
         or (U64(flow.hop_count) != count)
         | (count > INLINE)
-        | (U64(flow.state) & (HAS_PATH | HAS_LATENCY | INCOMPLETE) != HAS_PATH | HAS_LATENCY)
+        | (U64(flow.state) & (HAS_PATH | INCOMPLETE) != HAS_PATH)
         | (flow.alarm != 0)
         or not is_quiet(flows, f, states, ports, hops, first, count, last, own, quiet, knobs)
     ):
@@ -321,13 +108,14 @@ def take_quietly(
 def update_kernel(
     reports: Any, start: Any, hops: Any,
     tags: Any, flows: Any, states: Any, pool: Any, ports: Any, sources: Any,
-    limits: Any, quiet: Any, knobs: Any, events: Any, tally: Any, hashes: Any, path: Any, where: Any, spare: Any,
+    limits: Any, quiet: Any, knobs: Any, events: Any, tally: Any,
+    hashes: Any, path: Any, where: Any, spare: Any,
 ) -> Any:  # fmt: skip
     """Take reports from `start` on. Returns (first report not taken, events written).
 
-    Stops before a report whose events might not fit.  `limits` are the thresholds, with T + 1 as `change` (a gap
-    of at least so much is a change), and 0 where detection is off, so that every value is looked at; `quiet` is
-    uint64 [metric][T, 2T, above] of the same limits, as `quick_kernel` reads them.
+    Stops before a report whose events might not fit.  `limits` are the thresholds, with T + 1 as `change`
+    (a gap of at least so much is a change), and 0 where detection is off, so that every value is looked at;
+    `quiet` is uint64 [metric][T, 2T, above] of the same limits, as `quick_kernel` reads them.
     """
     n = U64(0)
     values = U64(0)
@@ -355,8 +143,10 @@ def update_kernel(
                 f = row * WAY + way
                 prefetch(flows, f, U64(0))
                 prefetch(flows, f, U64(64))
-                for line in range(min(U64(reports[U64(k)].hop_count), INLINE)):
-                    prefetch(states, f * INLINE, U64(line) * U64(48))
+                for line in range(
+                    (min(U64(reports[U64(k)].hop_count), INLINE) * HOP_BYTES + U64(63)) >> U64(6)
+                ):
+                    prefetch(states, f * INLINE, U64(line) << U64(6))
         for k in range(base, end):
             i = U64(k)
             r = reports[i]

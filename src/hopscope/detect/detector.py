@@ -46,9 +46,10 @@ _SLOTS = np.array([INDEX[f"events_total.{kind.label}"] for kind in Kind] + [INDE
 class Detector:
     """State of one shard, and the events that reports cause in it.
 
-    `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; existing ones of
-    the same settings are continued.  None: private memory.  `counters` is a block in the order of
-    `metrics.COUNTERS`, which is added to.  Set `next_sequence` before the first update to continue a journal.
+    `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; existing
+    ones of the same settings are continued.  None: private memory.  `counters` is a block in the order of
+    `metrics.COUNTERS`, which is added to.  Set `next_sequence` before the first update to continue a
+    journal.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class Detector:
 
     @property
     def thresholds(self) -> Table:
-        """THRESHOLD[METRICS] in force, read at every update; read-only where the supervisor owns the region."""
+        """THRESHOLD[METRICS] in force, read at every update; read-only where the supervisor owns it."""
         table: Table = self.control["thresholds"]
         return table
 
@@ -128,7 +129,7 @@ class Detector:
             yield from self._block(count)
 
     def tick(self, now_ns: int) -> Iterator[Records]:
-        """Push live values, expire idle keys, tell silent sources: a slice of the tables, by the time since last.
+        """Push live values, expire idle keys, tell silent sources: slices of the tables, by the time passed.
 
         Call it about every 100 ms, or after every batch; `now_ns` is on the clock of the reports' `time_ns`.
         """
@@ -197,7 +198,7 @@ class Sweep:
         self._done = 0.0
 
     def advance(self, now_ns: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]], bool]:
-        """Slices of the flow rows and of the port rows since the last call, and whether sources are looked at."""
+        """Slices of the flow rows and of the port rows since the last call, and whether sources are due."""
         last = now_ns if self._last_ns is None else self._last_ns
         self._last_ns = now_ns
         share = min(max(now_ns - last, 0) / self.period_ns, 1.0)

@@ -182,8 +182,8 @@ def judged(
 ) -> Any:
     """Events of a value that is new, off its stored value, or at odds with its limits.
 
-    Returns (events so far, stored value, whether the alarm is raised).  Not inlined: the steady state does not
-    come here.  `limits` are as `update_kernel` describes them.
+    Returns (events so far, stored value, whether the alarm is raised).  Not inlined: the steady state does
+    not come here.  `limits` are as `update_kernel` describes them.
     """
     limit = limits[metric]
     time_ns = reports[i].time_ns

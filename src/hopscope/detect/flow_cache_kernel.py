@@ -1,7 +1,7 @@
 """Kernels of the flow table: set-associative rows of 12 ways, least recently used evicted.
 
-A row's tags, LRU ranks and version are one cache line, passed as 16 words of 32 bits: 12 tags, 3 words of four
-ranks each (0: most recently used), the version.  An empty tag is 0.
+A row's tags, LRU ranks and version are one cache line, passed as 16 words of 32 bits: 12 tags, 3 words of
+four ranks each (0: most recently used), the version.  An empty tag is 0.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def use_way(tags: Any, row: Any, way: Any) -> Any:
 def free_way(tags: Any, row: Any, start: Any) -> Any:
     """An empty way of a row, or else the least recently used one; orders the ranks of an untouched row.
 
-    The search begins at way `start`, which differs from row to row: were it always 0, a few flows would meet in
-    an eighth of the sets of the first-level cache.
+    The search begins at way `start`, which differs from row to row: were it always 0, a few flows would
+    meet in an eighth of the sets of the first-level cache.
     """
     base = row * ROW_WORDS
     if tags[base + RANKS] == U32(0):  # no order of 12 ranks has four zeros
@@ -146,7 +146,7 @@ def tell_flow(
     kind: Any,
     now: Any,
 ) -> Any:
-    """Events for all that is known of flow f: FLOW_RECORD as it leaves, PUSH (which renews what is stored)."""
+    """Events for all that is known of flow f: FLOW_RECORD as it leaves, PUSH (renews what is stored)."""
     flow = flows[f]
     count = nodes_of(flows, f, states, path)
     leaving = kind == FLOW_RECORD
@@ -235,7 +235,10 @@ def add_flow(
     knobs: Any,
     path: Any,
 ) -> Any:
-    """Make room for the flow of report i in its row; the caller holds the row's version odd. (events so far, way)."""
+    """Make room for the flow of report i in its row; the caller holds the row's version odd.
+
+    (events so far, way).
+    """
     way = free_way(tags, row, (hashed >> U64(40)) % WAY)
     f = row * WAY + way
     if tags[row * ROW_WORDS + way]:

@@ -48,7 +48,10 @@ def take_ports(
     ports: Any, hops: Any, at: Any, have: Any, node: Any, port: Any, slots: Any, h: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
-    """Everything of a named hop that belongs to its switch; `slots` are hints. (events, values, three rows)."""
+    """Everything of a named hop that belongs to its switch; `slots` are hints.
+
+    (events, values, three rows).
+    """
     hop = hops[at]
     now = reports[i].time_ns
     link, queue, buffer = slots
@@ -128,7 +131,10 @@ def take_hop(
     ports: Any, states: Any, s: Any, hops: Any, at: Any, own: Any, h: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
-    """One hop of report i. Returns (events so far, values in it, latency, 1 if it has a latency, 1 if nameless)."""
+    """One hop of report i.
+
+    Returns (events so far, values in it, latency, 1 if it has a latency, 1 if nameless).
+    """
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
     node = U64(hop.node_id) if have & U64(1) else own

@@ -136,10 +136,10 @@ def new_path(
     i: Any,
     told: Any,
 ) -> Any:
-    """Store a path that differs from flow f's, and tell of it; `told` is 0 for one that is not worth an event.
+    """Store a path that differs from flow f's, and tell of it; `told` is 0 for one not worth an event.
 
-    A path that is not whole, of a flow that has none, is told once, as new, and stays provisional (`told` 1); the
-    first whole one (`told` 2) is told as new again, and any later one as a change.
+    A path that is not whole, of a flow that has none, is told once, as new, and stays provisional (`told`
+    1); the first whole one (`told` 2) is told as new again, and any later one as a change.
     """
     flow = flows[f]
     before = flow.path_hash
@@ -209,7 +209,7 @@ def same_path(
 
 @kernel
 def gather(hops: Any, first: Any, count: Any, last: Any, own: Any, path: Any) -> Any:
-    """Write the nodes of a report's hops to `path`, `own` for hop `last`; returns how many have no node id."""
+    """Write the nodes of a report's hops to `path`, `own` for hop `last`; returns how many lack an id."""
     nameless = U64(0)
     for h in range(count):
         node = node_of(hops, first + h, own if first + h == last else NOBODY)

@@ -218,7 +218,7 @@ PORT = np.dtype(
         ("stored", "<u4", (2,)),
         ("highest", "<u4", (2,)),  # since the last push
         ("pushed_ns", "<i8"),
-        ("version", "<u4"),  # odd while the row is being written
+        ("version", "<u4"),  # odd while more of the row is written than latest, highest, samples and last_ns
         ("port", "<u2"),  # egress port of the last hop that reported it; NO_PORT where unknown
         ("state", "u1"),  # bit per metric slot: has a value
         ("alarm", "u1"),  # bit per metric slot

@@ -1,11 +1,12 @@
 """Kernels of the source table: what was lost, came twice or came late, by sequence number.
 
-Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32.  Against the highest
-number seen so far, a report is
+Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32.  Against the
+highest number seen so far, a report is
 
 * the next, or up to 2^20 (2^24) ahead: the numbers between are lost for now, and a GAP event tells how many;
 * less than 64 behind: seen already (duplicate), or late (reordered), and then one less is lost;
-* elsewhere: a suspect.  If one of the next reports follows it closely, the source has begun its numbering anew
+* elsewhere: a suspect.  If one of the next reports follows it closely, the source has begun its numbering
+anew
   (a restart), and nothing is lost; if not, it was a stray and counts as reordered.
 """
 

@@ -1,7 +1,7 @@
 """Kernels of the periodic work: live values are pushed, idle keys expire, silent sources are told.
 
-Each call takes a slice of a table and returns (row to go on with, events written); it stops before a row whose
-events might not fit.
+Each call takes a slice of a table and returns (row to go on with, events written); it stops before a row
+whose events might not fit.
 """
 
 from __future__ import annotations

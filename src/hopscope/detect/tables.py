@@ -65,8 +65,8 @@ def region_path(folder: Path, shard: int, kind: str) -> Path:
 def open_tables(settings: DetectSettings, folder: Path | None, shard: int) -> dict[str, Region]:
     """Regions by kind, made or continued, and safe to write: what a killed writer left torn is dropped.
 
-    State is a cache of what the journal tells, so a region of another schema or size (the settings were changed)
-    is made anew; a file that is no region at all is a RegionError.
+    State is a cache of what the journal tells, so a region of another schema or size (the settings were
+    changed) is made anew; a file that is no region at all is a RegionError.
     """
     tables = {kind: _open(arrays, folder, shard, kind) for kind, arrays in arrays_of(settings).items()}
     _mend_flows(tables["flows"])

@@ -57,7 +57,7 @@ def open_control(folder: Path | None, settings: ThresholdSettings) -> Region:
 
 
 def set_limits(region: Region, limits: Mapping[str, Any]) -> None:
-    """Put other limits of some metrics in force: {metric: {change, raise_above, clear_below}}, null for never.
+    """Put other limits in force: {metric: {change, raise_above, clear_below}}, null for never.
 
     Detection follows with its next batch.  ValueError for limits that make no sense, and nothing is changed.
     """
