@@ -140,6 +140,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.kernel
+def test_too_little_shared_memory(small_disk: Path, tmp_path: Path) -> None:
+    """State that does not fit is refused at the start, with the bytes that it needs: no bus error later."""
+    said = refusal(*collect(tmp_path / "data", "--regions", small_disk))
+    assert "cannot make a region of" in said
+    assert "No space left on device" in said
+
+
+@pytest.mark.kernel
 def test_a_full_disk(small_disk: Path, collector: Callable[..., Any], load: Callable[..., Any]) -> None:
     """Workers wait and count; when there is room again they go on, and nothing that was accepted is lost."""
     filler = small_disk / "filler"

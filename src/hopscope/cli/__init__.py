@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ..errors import HopscopeError
@@ -54,8 +53,6 @@ def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
         pass
 
     for name in names:
-        if find_spec(f"{__name__}.{name}") is None:
-            continue
         module = import_module(f"{__name__}.{name}")
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)

@@ -37,6 +37,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import HopscopeError
+
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, tuple[Any, int]]
 """Name of an array to its dtype and its length."""
@@ -51,7 +53,7 @@ _HEADER = struct.Struct("<8sIIIIQ32s")
 _LOCK = threading.Lock()
 
 
-class RegionError(Exception):
+class RegionError(HopscopeError):
     """A region cannot be made, or is not what was expected; the message says what was found."""
 
 
