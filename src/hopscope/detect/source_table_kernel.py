@@ -5,9 +5,8 @@ highest number seen so far, a report is
 
 * the next, or up to 2^20 (2^24) ahead: the numbers between are lost for now, and a GAP event tells how many;
 * less than 64 behind: seen already (duplicate), or late (reordered), and then one less is lost;
-* elsewhere: a suspect.  If one of the next reports follows it closely, the source has begun its numbering
-anew
-  (a restart), and nothing is lost; if not, it was a stray and counts as reordered.
+* elsewhere: a suspect, counted as reordered.  If a later one follows it by less than 64, the source has begun
+  its numbering anew (a restart), and the jump lost nothing; if not, it was a stray.
 """
 
 from __future__ import annotations
