@@ -21,6 +21,8 @@ class Counter:
     help: str
     label: tuple[str, str] | None = None
     """Name and value of the one label, where the counter is one of a family."""
+    falls: bool = False
+    """It can become less, so Prometheus gets it as a gauge."""
 
     @property
     def key(self) -> str:
@@ -43,7 +45,7 @@ COUNTERS: tuple[Counter, ...] = (
         for reason in Reason
         if reason
     ),
-    Counter("lost_reports_total", "Reports missing by sequence number."),
+    Counter("lost_reports", "Reports missing by sequence number, less those that came late.", falls=True),
     Counter("duplicate_reports_total", "Reports whose sequence number had been seen."),
     Counter("reordered_reports_total", "Reports that came after one with a higher sequence number."),
     *(Counter("events_total", "Events, by kind.", ("kind", kind.label)) for kind in Kind),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 LOST = {
-    "lost_reports_total": "missing by sequence number",
+    "lost_reports": "missing by sequence number",
     "kernel_drops_total": "dropped by the kernel, whose socket buffer was full",
     "denied_frames_total": "of sources that are not allowed",
     "rate_limited_frames_total": "above the rate limit",

@@ -369,7 +369,8 @@ class Reference:
     # ---------------------------------------------------------------------------------------------- sources
 
     def _sequence(self, r: dict[str, int]) -> None:
-        node = r["node_id"] if r["carried"] & Carried.NODE_ID else 0
+        named = r["carried"] & Carried.NODE_ID and r["version"] != 5
+        node = r["node_id"] if named else 0
         bits = 22 if r["version"] == 20 else 32
         key = (r["source_lo"], node, r["hw_id"], bits)
         number = r["sequence"] % (1 << bits)

@@ -115,7 +115,7 @@ def compare(make: Any, reference: Any, config: DetectSettings, stream: list[Any]
         "values_total": twin.values,
         "flow_evictions_total": twin.evictions,
         "nameless_hops_total": twin.nameless,
-        "lost_reports_total": twin.lost,
+        "lost_reports": twin.lost,
         "duplicate_reports_total": twin.duplicate,
         "reordered_reports_total": twin.reordered,
     }

@@ -28,8 +28,12 @@ def follow(make: Any, numbers: list[int], version: int = 20) -> tuple[Any, list[
     events = make.run(detector, reports)
     rows = detector.tables["sources"]["sources"]
     (row,) = rows[rows["bits"] != 0]
-    for name in ("lost", "duplicate", "reordered"):
-        assert detector.counters[INDEX[f"{name}_reports_total"]] == row[name]
+    for name, key in (
+        ("lost", "lost_reports"),
+        ("duplicate", "duplicate_reports_total"),
+        ("reordered", "reordered_reports_total"),
+    ):
+        assert detector.counters[INDEX[key]] == row[name]
     assert row["received"] == len(numbers)
     return row, events
 
@@ -43,6 +47,18 @@ def test_gap(make: Any) -> None:
     row, (event,) = follow(make, [5, 6, 10])
     assert told(row) == (3, 0, 0)
     assert (event.kind, event.value, event.node, event.ident, event.flow[1]) == ("gap", 3, 3, 2, 1)
+
+
+def test_0_5_numbers_by_hardware(make: Any) -> None:
+    """In Report 0.5 reports with and without a node id (drops, others) share one sequence: no false gaps."""
+    detector = Detector(DetectSettings(**SMALL))
+    reports = [
+        make.Report(flow=None, sequence=n, version=5, int_version=0, node=3 if n % 2 else None, hw=2)
+        for n in range(6)
+    ]
+    make.run(detector, reports)
+    assert detector.counters[INDEX["lost_reports"]] == 0
+    assert (detector.tables["sources"]["sources"]["bits"] != 0).sum() == 1
 
 
 def test_late_report_is_not_lost(make: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import subprocess
 import sys
 import time
@@ -175,74 +173,3 @@ def server(collector: Collector, tmp_path: Path, request: pytest.FixtureRequest)
             assert process.wait(20) == 0
         finally:
             process.kill()
-
-
-class Browser:
-    """One page of a headless Chromium, driven over its debugging protocol."""
-
-    def __init__(self, socket: Any) -> None:
-        self._socket = socket
-        self._numbers = itertools.count(1)
-        self.problems: list[str] = []
-        for domain in ("Runtime", "Log", "Page"):
-            self.call(f"{domain}.enable")
-
-    def call(self, method: str, **parameters: Any) -> Any:
-        """One command and its result; what the page complains of meanwhile is kept in `problems`."""
-        number = next(self._numbers)
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
-        while True:
-            message = json.loads(self._socket.recv(timeout=30))
-            if message.get("id") == number:
-                return message.get("result", message)
-            if message.get("method") == "Runtime.exceptionThrown":
-                self.problems.append(json.dumps(message["params"])[:300])
-            entry = message.get("params", {}).get("entry", {})
-            if message.get("method") == "Log.entryAdded" and entry.get("level") == "error":
-                self.problems.append(f"{entry.get('text')} {entry.get('url')}")
-
-    def run(self, script: str) -> Any:
-        """Value of a JavaScript expression in the page."""
-        return self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
-
-    def wait(self, script: str, seconds: float = 30) -> Any:
-        """The expression's first true value; fails with the page's text where it does not come."""
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if value := self.run(script):
-                return value
-            time.sleep(0.1)
-        pytest.fail(
-            f"{script} never was true; the page: {self.run('document.body.innerText')}; {self.problems}"
-        )
-
-
-@pytest.fixture
-def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
-    """A browser without a network beyond this machine."""
-    from websockets.sync.client import connect
-
-    profile = tmp_path / "chromium"
-    options = (
-        "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-        "--disable-dev-shm-usage --disable-component-update --disable-sync --window-size=1440,900 "
-        "--remote-debugging-port=0 about:blank"
-    )
-    command = [
-        tool("chromium", "chromium-browser", "google-chrome"),
-        f"--user-data-dir={profile}",
-        *options.split(),
-    ]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-        try:
-            said, until = profile / "DevToolsActivePort", time.monotonic() + 40
-            while not (said.exists() and "\n" in said.read_text()) and time.monotonic() < until:
-                time.sleep(0.1)
-            port = said.read_text().split()[0]
-            pages = httpx.get(f"http://127.0.0.1:{port}/json", trust_env=False).json()
-            address = next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page")
-            with connect(address, max_size=None) as socket:
-                yield Browser(socket)
-        finally:
-            process.terminate()
-            process.wait(20)

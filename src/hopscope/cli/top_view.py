@@ -111,7 +111,7 @@ class TopView:
             rate = sum(rates[key] for key in INDEX if key.startswith(family))
             table.add_row(name, f"{rate:,.0f}", f"{total:,}", style=_red(name == "refused" and total > 0))
         for key, meaning in LOST.items():
-            if now[key] or key in ("lost_reports_total", "kernel_drops_total"):
+            if now[key] or key in ("lost_reports", "kernel_drops_total"):
                 text = f"lost: {meaning.partition(',')[0]}"
                 table.add_row(text, f"{rates[key]:,.0f}", f"{now[key]:,}", style=_red(now[key] > 0))
         busy = rates["busy_ns_total"] / 1e9 / max(len(now.workers), 1)

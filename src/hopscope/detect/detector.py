@@ -36,7 +36,7 @@ _TALLIED = (
     "source_table_full_total",
     "hop_pool_full_total",
     "nameless_hops_total",
-    "lost_reports_total",
+    "lost_reports",
     "duplicate_reports_total",
     "reordered_reports_total",
 )

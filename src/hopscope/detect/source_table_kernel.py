@@ -1,6 +1,7 @@
 """Kernels of the source table: what was lost, came twice or came late, by sequence number.
 
-Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32.  Against the
+Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32; in Report 0.5
+each (source address, hw id).  Against the
 highest number seen so far, a report is
 
 * the next, or up to 2^20 (2^24) ahead: the numbers between are lost for now, and a GAP event tells how many;
@@ -147,7 +148,9 @@ def tell(
 def follow(sources: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
     """Check the sequence number of report i; `last` is a row to try first. Returns (events so far, row)."""
     r = reports[i]
-    node = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else U64(0)
+    # 0.5 numbers by (source, hw id), and only its drop and switch-local forms carry a node id
+    named = U64(r.carried) & NODE_CARRIED and r.version != 5
+    node = U64(r.node_id) if named else U64(0)
     bits = U64(22) if r.version == 20 else U64(32)
     s = sources[last]
     at = last

@@ -72,7 +72,8 @@ class _Scrape(Collector):
         for counter in COUNTERS:
             name = f"hopscope_{counter.name}"
             labels = ["worker", *([counter.label[0]] if counter.label else [])]
-            family = families.setdefault(name, CounterMetricFamily(name, counter.help, labels=labels))
+            form = GaugeMetricFamily if counter.falls else CounterMetricFamily
+            family = families.setdefault(name, form(name, counter.help, labels=labels))
             for worker, block in sorted(counts.workers.items()):
                 values = [str(worker), *([counter.label[1]] if counter.label else [])]
                 family.add_metric(values, int(block[INDEX[counter.key]]))
@@ -116,15 +117,19 @@ class _Scrape(Collector):
 
     def _sources(self, rows: Records) -> Iterable[Family]:
         labels = ["source", "node", "hw_id"]
-        families = {
+        families: dict[str, Family] = {
             field: CounterMetricFamily(f"hopscope_source_{field}_reports_total", text, labels=labels)
             for field, text in (
                 ("received", "Reports of a source."),
-                ("lost", "Reports of a source missing by sequence number."),
                 ("duplicate", "Reports of a source whose sequence number had been seen."),
                 ("reordered", "Reports of a source that came after one with a higher sequence number."),
             )
         }
+        families["lost"] = GaugeMetricFamily(
+            "hopscope_source_lost_reports",
+            "Reports of a source missing by sequence number, less those that came late.",
+            labels=labels,
+        )
         silent = GaugeMetricFamily(
             "hopscope_source_silent", "1 where a source has gone silent.", labels=labels
         )
