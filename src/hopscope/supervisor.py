@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import selectors
 import signal
-import socket
 import sys
 import threading
 import time
-from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
-from subprocess import Popen, TimeoutExpired
+from subprocess import TimeoutExpired
 from typing import Any
 
 import numpy as np
@@ -22,17 +19,13 @@ from .control_server import ControlServer, changed_limits
 from .data_folder import DataFolder
 from .detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
 from .errors import HopscopeError
+from .member import DEATHS, Member
 from .memory.region import Region
 from .metrics import COUNTERS, INDEX
 from .names import Names
 from .pipeline import attach_counters
 from .summary import summary_lines
 
-DEATHS = 5
-"""Deaths of one process within DEATHS_SECONDS that end the program."""
-DEATHS_SECONDS = 60.0
-LONGEST_PAUSE = 5.0
-"""Longest pause before a restart, seconds; the first is a tenth of a second, each one doubles."""
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
 TURN_SECONDS = 0.1
@@ -40,26 +33,6 @@ TURN_SECONDS = 0.1
 
 class CollectorError(HopscopeError):
     """The collector could not start, or one of its processes died again and again."""
-
-
-@dataclass
-class Member:
-    """One process of the collector, over all its lives."""
-
-    name: str
-    role: str
-    index: int = 0
-    sockets: list[socket.socket] = field(default_factory=list)
-    """What it listens on; they outlive it, so what arrives while it is restarted is not lost."""
-    process: Popen[bytes] | None = None
-    channel: Any = None
-    ready: bool = False
-    warm: bool = False
-    restarts: int = 0
-    last_error: str | None = None
-    due: float = 0.0
-    """When it is started again (monotonic)."""
-    deaths: deque[float] = field(default_factory=deque)
 
 
 class Supervisor:
@@ -142,7 +115,7 @@ class Supervisor:
         now = time.monotonic()
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
-                self._bury(member, now)
+                self._bury(member)
             elif member.process is None and member.due and now >= member.due:
                 member.restarts += 1
                 self._launch(member)
@@ -177,14 +150,13 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- processes
 
     def _launch(self, member: Member) -> None:
-        member.due, member.ready, member.warm = 0.0, False, False
         message = {
             "index": member.index,
             "settings": self.settings.model_dump(mode="json"),
             "data": str(self.folder.path),
             "regions": str(self.folder.regions),
         }
-        member.process, member.channel = process.start(member.role, message, [self.folder.lock])
+        member.born(*process.start(member.role, message, [self.folder.lock]))
         self._selector.register(member.channel, selectors.EVENT_READ, member)
         if member.sockets:
             self._hand_over(member)
@@ -204,7 +176,7 @@ class Supervisor:
             return False
         member.ready |= bool(message.get("ready"))
         member.warm |= bool(message.get("warm"))
-        member.last_error = message.get("error", member.last_error)
+        member.said = message.get("error", member.said)
         if "message" in message:
             self._log.info(message["message"])
         return True
@@ -215,30 +187,15 @@ class Supervisor:
             self.turn()
             for member in members:
                 if member.deaths:
-                    raise CollectorError(self._reason(member))
+                    raise CollectorError(member.reason)
 
-    def _bury(self, member: Member, now: float) -> None:
-        assert member.process is not None
+    def _bury(self, member: Member) -> None:
         while member.channel is not None and self._hear(member):
             pass
-        status = member.process.returncode
-        member.process = None
-        member.deaths.append(now)
-        while now - member.deaths[0] > DEATHS_SECONDS:
-            member.deaths.popleft()
-        if member.last_error is None or status < 0:
-            member.last_error = (
-                f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
-            )
-        if len(member.deaths) >= DEATHS:
-            raise CollectorError(f"{self._reason(member)} ({DEATHS} times in a minute)")
-        pause = min(LONGEST_PAUSE, 0.1 * 2 ** (len(member.deaths) - 1))
-        member.due = now + pause
+        pause = member.died(time.monotonic())
+        if pause is None:
+            raise CollectorError(f"{member.reason} ({DEATHS} times in a minute)")
         self._log.warning("restarting", process=member.name, reason=member.last_error, after_seconds=pause)
-
-    def _reason(self, member: Member) -> str:
-        text = member.last_error or "it ended"
-        return text if text.startswith(("data folder", "serve.", "listen")) else f"{member.name}: {text}"
 
     # ---------------------------------------------------------------------------------- listeners
 
@@ -269,7 +226,7 @@ class Supervisor:
         if "ping" in request:
             return {}
         if "status" in request:
-            return {"processes": [self._status(member) for member in self.members]}
+            return {"processes": [member.status() for member in self.members]}
         if "set_thresholds" in request:
             assert self._thresholds is not None
             limits = changed_limits(to_settings(read_limits(self._thresholds)), request["set_thresholds"])
@@ -277,16 +234,6 @@ class Supervisor:
             self._log.info("thresholds changed", **request["set_thresholds"])
             return {"thresholds": limits.model_dump()}
         raise ValueError(f"unknown request {next(iter(request))!r}")
-
-    def _status(self, member: Member) -> dict[str, Any]:
-        running = member.process
-        return {
-            "name": member.name,
-            "pid": running.pid if running else None,
-            "alive": running is not None and running.poll() is None,
-            "restarts": member.restarts,
-            "last_error": member.last_error,
-        }
 
     def counters(self) -> dict[str, int]:
         """Counters of all workers, by key."""
