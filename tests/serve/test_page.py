@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
+from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.names import Names
-from hopscope.serve.page.feed import feed
+from hopscope.serve.page.feed import SHOWN, Joined, feed
 from hopscope.serve.page.strips import CALM, LEVELS, cells
 from hopscope.serve.page.units import duration, measured, place, si
 
@@ -75,17 +77,37 @@ def event(**more: object) -> dict[str, object]:
 
 def test_alike_events_of_a_second_are_one() -> None:
     """A burst of the same is one row with its number; another switch or another second is another row."""
-    same = [event()] * 5
-    other = event(node={"id": 9, "name": None})
-    later = event(time="2026-01-01T00:00:01.000000000Z")
-    rows = feed([later, *same, other, *same], Names())
+    events = np.zeros(8, EVENT)
+    events["kind"], events["metric"], events["node_id"] = Kind.RAISED, Metric.HOP_LATENCY, 1
+    events["flow_id"] = 1 + np.arange(8)
+    events["time_ns"] = 10**9 + np.arange(8)
+    events["node_id"][2] = 9
+    events["time_ns"][6:] += 10**9
+    joined = Joined()
+    joined.add(events[:4], Names())
+    joined.add(events[4:4], Names())
+    joined.add(events[4:], Names())
+    shown = [(event["node"]["id"], event["time"][17:19], count) for event, count in joined.shown()]
+    assert shown == [(1, "02", 2), (1, "01", 5), (9, "01", 1)]
+    rows = feed(joined.shown(), Names())
     assert rows.count('<div class="event') == 3
-    assert "×10" in rows
+    assert "×5" in rows
+
+
+def test_a_flood_of_events_pushes_out_the_oldest() -> None:
+    """The feed keeps the newest rows, and a second's burst is one of them, however many its events are."""
+    joined = Joined()
+    for second in range(SHOWN + 5):
+        events = np.zeros(3000, EVENT)
+        events["kind"], events["time_ns"] = Kind.DROP, second * 10**9
+        joined.add(events, Names())
+    assert [(event["time"][17:19], count) for event, count in joined.shown()][-1] == ("05", 3000)
+    assert len(joined.shown()) == SHOWN
 
 
 def test_names_never_become_html() -> None:
     """Names and kinds from files and events are text."""
     names = Names({1: SCRIPT}, {(1, 2): SCRIPT})
-    drawn = feed([event(kind=SCRIPT), event(kind="loop", path=[{"id": 1, "name": SCRIPT}])], names)
+    drawn = feed(((event(kind=SCRIPT), 1), (event(kind="loop", path=[{"id": 1, "name": SCRIPT}]), 1)), names)
     assert "<script" not in drawn + place(names, 1, 2)
     assert "&lt;script" in drawn

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from ...detect.records import NO_PORT
+import numpy as np
+import numpy.typing as npt
+
+from ...detect.as_json import event_object
+from ...detect.records import NO_PORT, Kind
 from ...names import Names
+from ...wire.records import Records
 from .units import flow_text, measured, place
 
 SHOWN = 40
@@ -16,9 +20,52 @@ _BAD = {"raised", "threshold", "loop", "drop", "silent", "gap"}
 _GOOD = {"cleared", "returned"}
 
 
-def feed(events: Iterable[dict[str, Any]], names: Names) -> str:
-    """Events, newest first, as rows; one that is about a flow shows its path when it is clicked."""
-    rows = [_event(event, count, names) for event, count in _joined(events)[:SHOWN]]
+Shown = tuple[tuple[dict[str, Any], int], ...]
+"""Events as the API shows them, each with how many of its second are alike; newest first."""
+
+
+class Joined:
+    """The newest events; those of one second that are alike but for their flow are one, with their number."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, tuple[dict[str, Any], int]] = {}
+
+    def add(self, events: Records, names: Names) -> None:
+        """Take in EVENT records, oldest first. Only those that can be shown become objects."""
+        keys, last, counts = np.unique(_likeness(events)[::-1], return_index=True, return_counts=True)
+        order = np.argsort(last)[:SHOWN][::-1]
+        for key, at, count in zip(
+            keys[order].tolist(), last[order].tolist(), counts[order].tolist(), strict=True
+        ):
+            _, before = self._rows.pop(key, ({}, 0))
+            self._rows[key] = event_object(events[len(events) - 1 - at], names), before + count
+        for key in list(self._rows)[:-SHOWN]:
+            del self._rows[key]
+
+    def shown(self) -> Shown:
+        """What there is, newest first."""
+        return tuple(reversed(self._rows.values()))
+
+
+def _likeness(events: Records) -> npt.NDArray[np.uint64]:
+    """A number per event, the same for events that one row can stand for."""
+    mixed = (events["time_ns"] // 10**9).astype(np.uint64)
+    source = np.isin(events["kind"], [Kind.SILENT, Kind.RETURNED, Kind.GAP])
+    for column in (
+        events["kind"],
+        events["metric"],
+        events["node_id"],
+        events["port"],
+        events["ident"],
+        np.where(source, events["src_lo"] ^ events["src_hi"], 0),
+    ):
+        mixed = (mixed ^ (mixed >> np.uint64(29)) ^ column.astype(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed
+
+
+def feed(shown: Shown, names: Names) -> str:
+    """Events as rows; one that is about a flow shows its path when it is clicked."""
+    rows = [_event(event, count, names) for event, count in shown]
     return "".join(rows) or '<p class="empty">Nothing has happened yet.</p>'
 
 
@@ -60,26 +107,3 @@ def _told(event: dict[str, Any], names: Names) -> str:
     if kind == "change":
         return f"{metric} {previous} → <b>{value}</b>{where}{whose}"
     return f"{metric} <b>{value}</b>{where}{whose}"
-
-
-def _joined(events: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
-    """Events, newest first; those of the same second that are alike are one, with their number."""
-    joined: list[tuple[dict[str, Any], int]] = []
-    last: dict[object, tuple[int, str]] = {}
-    for event in events:
-        node, port, source = event["node"] or {}, event["port"] or {}, event["source"] or {}
-        key = (
-            event["kind"],
-            event["metric"],
-            node.get("id"),
-            port.get("id"),
-            event["queue"],
-            source.get("address"),
-        )
-        at, second = last.get(key, (-1, ""))
-        if at >= 0 and second == str(event["time"])[:19]:
-            joined[at] = (joined[at][0], joined[at][1] + 1)
-        else:
-            last[key] = (len(joined), str(event["time"])[:19])
-            joined.append((event, 1))
-    return joined

@@ -192,10 +192,11 @@ class Fragments:
         loop = ' · <b class="bad">loop</b>' if flow["state"] & 4 else ""
         partial = " · path incomplete" if flow["state"] & 8 else ""
         age = max(0, self.look.time_ns - int(flow["last_ns"]))
+        packets = int(flow["packets"])
         last = f"last {duration(age)} ago" if age > 10**9 else "live"
         return (
             f'<div class="whose"><b>{endpoints(flow)}</b><span>{latency} over {len(hops)} hops{loop}{partial}'
-            f" · {si(int(flow['packets']))} reports · {last}</span></div>"
+            f" · {si(packets)} report{'s' * (packets != 1)} · {last}</span></div>"
             f'<div class="ribbon">{ribbon}</div>'
             f'<div class="chain"><span class="host">{src}</span>{cards}<span class="host">{dst}</span></div>'
         )

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...detect.as_json import event_object
 from ...detect.records import Kind, Metric, PortKind
 from ...log import logger
 from ...wire.records import Records
@@ -20,6 +19,7 @@ from ..routes import collector_models as c
 from ..routes.state import summarise
 from ..select import ordered
 from ..state import Limits
+from .feed import Joined, Shown
 
 PERIOD_SECONDS = 0.5
 COLUMNS = 120
@@ -30,7 +30,6 @@ HOT_ROWS = 64
 """Rows of one table that are kept of each look: the highest."""
 SLOW_FLOWS = 100
 """Slowest flows whose hops are looked at for the slowest hops."""
-SHOWN_EVENTS = 200
 SLOW_ROWS = 12
 _RECENT_NS = 3 * 10**9
 _LIVELY_NS = 10 * 10**9
@@ -92,9 +91,8 @@ class Look:
     strips: Mapping[str, list[HotRow]]
     slow_flows: Records
     slow_hops: list[SlowHop]
-    notable: tuple[dict[str, object], ...]
-    """Newest first, as the API shows events."""
-    latest: tuple[dict[str, object], ...]
+    notable: Shown
+    latest: Shown
     limits: Mapping[str, Limits]
     alarms: int
     missed: int
@@ -161,8 +159,7 @@ class Poller:
         self._cursor: Cursor | None = None
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._strips = {name: _Strip() for name in _STRIPS}
-        self._notable: deque[dict[str, object]] = deque(maxlen=SHOWN_EVENTS)
-        self._latest: deque[dict[str, object]] = deque(maxlen=SHOWN_EVENTS)
+        self._notable, self._latest = Joined(), Joined()
         self._missed = 0
         self._number = 0
         self.look: Look | None = None
@@ -205,8 +202,8 @@ class Poller:
             slow_hops=self._slow_hops(slowest)
             if self._number % 2 or self.look is None
             else self.look.slow_hops,
-            notable=tuple(self._notable),
-            latest=tuple(self._latest),
+            notable=self._notable.shown(),
+            latest=self._latest.shown(),
             limits=state.thresholds(),
             alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
             missed=self._missed,
@@ -220,10 +217,8 @@ class Poller:
         events, lost = feed.read(self._cursor, 1 << 16)
         self._missed += lost
         names = self._context.names
-        notable = events[~np.isin(events["kind"], _ROUTINE)]
-        for shown, rows in ((self._notable, notable), (self._latest, events)):
-            for row in rows[-SHOWN_EVENTS:]:
-                shown.appendleft(event_object(row, names))
+        self._notable.add(events[~np.isin(events["kind"], _ROUTINE)], names)
+        self._latest.add(events, names)
         return events
 
     def _slow_hops(self, flows: Records) -> list[SlowHop]:
