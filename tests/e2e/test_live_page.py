@@ -101,7 +101,7 @@ def test_the_page_shows_a_microburst_while_it_happens(
     names.write_text(topology.names_toml())
     config = tmp_path / "hopscope.toml"
     config.write_text(
-        f"[detect.thresholds]\nqueue_occupancy = {{ change = 250, raise_above = {LIMIT}, clear_below = 200 }}\n"
+        f"[detect.thresholds.queue_occupancy]\nchange = 250\nraise_above = {LIMIT}\nclear_below = 200\n"
     )
     one = collector("--names", str(names), "--config", str(config))
     one.start()
