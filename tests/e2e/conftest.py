@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +120,13 @@ def collector(tmp_path: Path) -> Iterator[Callable[..., Collector]]:
 
     yield make
     for one in made:
-        if one.process is not None:
-            try:
-                os.killpg(one.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-            one.process.wait(10)
+        if one.process is None:
+            continue
+        with suppress(ProcessLookupError):
+            os.killpg(one.process.pid, signal.SIGKILL)
+        one.process.wait(10)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(one.owner["regions"], ignore_errors=True)
 
 
 class Load:
