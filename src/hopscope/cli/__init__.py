@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
 
 from ..errors import HopscopeError
-
-if TYPE_CHECKING:
-    import typer
 
 COMMANDS = (
     "collect",
@@ -38,18 +38,30 @@ COMMANDS = (
 
 def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
     """The application with these commands; the fewer, the quicker it starts."""
-    import typer
+
+    class InOrder(TyperGroup):
+        """Commands and groups of commands in one list, in our order."""
+
+        def list_commands(self, ctx: Any) -> list[str]:
+            return list(names)
 
     app = typer.Typer(
         name="hopscope",
+        cls=InOrder,
         help="In-band Network Telemetry: reports in, events, history and answers out.",
         no_args_is_help=True,
+        rich_markup_mode=None,  # brackets in a help text are brackets
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     @app.callback()
-    def root() -> None:
+    def root(
+        version: Annotated[
+            bool,
+            typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_version),
+        ] = False,
+    ) -> None:
         pass
 
     for name in names:
@@ -59,6 +71,14 @@ def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
         else:
             app.command(name)(getattr(module, name))
     return app
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from .version import version
+
+        version()
+        sys.exit(0)
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ def decode(
         typer.Option(
             "--port",
             "-p",
+            metavar="PORT",
             min=0,
             max=65535,
             help="UDP port that reports are sent to. Repeatable; default: every port that is known.",
@@ -53,18 +54,24 @@ def decode(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            "--kind", "-k", help="Only int, drop, queue, inner or error. Repeatable.", show_default=False
+            "--kind",
+            "-k",
+            metavar="KIND",
+            help="Only int, drop, queue, inner or error. Repeatable.",
+            show_default=False,
         ),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, help="Stop after so many reports.", show_default=False),
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, help="Stop after so many reports.", show_default=False
+        ),
     ] = None,
     names: NamesOption = None,
 ) -> None:
-    """Print the telemetry reports in a capture file, one object a report; a summary goes to stderr.
+    """Print the reports in a capture file, one object each.
 
-    Packets that are no reports print nothing; a damaged report prints why.
+    A summary goes to stderr. Packets that are no reports print nothing; a damaged report prints why.
     Exit status: 1 where the file is damaged or cut, and was read up to there;
     2 where it cannot be read.
     """
@@ -85,7 +92,7 @@ def decode(
             if left is not None:
                 wanted = replace(wanted, reports=wanted.reports[:left])
                 left -= len(wanted)
-            printer.put(rows(form, wanted, frames, known))
+            printer.put(rows(form, wanted, frames, known, chosen))
             printer.flush()
             progress.show(summary.packets)
             if left == 0:

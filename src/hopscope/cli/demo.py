@@ -66,10 +66,14 @@ def demo(
         str,
         typer.Option("--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K or leaf-spine:LxS[xHOSTS]."),
     ] = "fat-tree:4",
-    rate: Annotated[float, typer.Option(min=100, help="INT reports a second.")] = 20_000,
-    load: Annotated[float, typer.Option(help="Share of the hosts' link rate that they send.")] = 0.3,
+    rate: Annotated[float, typer.Option(min=100, metavar="N", help="INT reports a second.")] = 20_000,
+    load: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the hosts' link rate that they send.")
+    ] = 0.3,
     report_version: Annotated[str, typer.Option(metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0",
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the traffic and the faults' places.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Chooses the traffic and the faults' places.")
+    ] = 1,
     data: Annotated[
         Path | None,
         typer.Option("--data", "-d", metavar="FOLDER", help="Keep the data here.", show_default=False),
@@ -80,9 +84,10 @@ def demo(
     ] = 8080,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as an object.")] = False,
 ) -> None:
-    """Watch a simulated network: real reports over loopback to a real collector, with faults on schedule.
+    """Watch a simulated network, with faults on schedule.
 
-    It prints the address of the live page, and ends with what was found of every fault, where, and how fast.
+    Real reports go over loopback to a real collector. It prints the address of the live page, and ends
+    with what was found of every fault, where, and how fast.
 
     Exit status 1: a fault was missed or a report was lost. 2: it could not start.
     """

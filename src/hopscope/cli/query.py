@@ -63,7 +63,7 @@ FlowIdOption = Annotated[
         "--flow-id", metavar="ID", help="Only the flow of this id (hexadecimal).", show_default=False
     ),
 ]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows.")]
+LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
 
 
 @app.command()
@@ -121,7 +121,10 @@ def flows(
     names: NamesOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Print flows that have events, the most recent first; latencies in ns."""
+    """Print flows that have events, the most recent first.
+
+    Latencies are in ns.
+    """
     history, known = _open(data, names, config)
     chosen = _filters(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
     with history:
@@ -215,13 +218,16 @@ def sql(
         str, typer.Argument(metavar="SELECT", help="One SELECT over the view events; - is standard input.")
     ],
     limit: LimitOption = 10_000,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.1, help="Longest time.")] = 30.0,
+    seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.1, help="Longest time.")] = 30.0,
     memory: Annotated[int, typer.Option("--memory", min=64, metavar="MIB", help="Most memory, MiB.")] = 1024,
     form: FormatOption = Format.TABLE,
     data: DataOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Answer one read-only SELECT over history (DuckDB's SQL; `DESCRIBE events` tells the columns)."""
+    """Answer one read-only SELECT over history.
+
+    It is DuckDB's SQL; `DESCRIBE events` tells the columns.
+    """
     history, _ = _open(data, None, config)
     with history:
         question = sys.stdin.read() if text == "-" else text

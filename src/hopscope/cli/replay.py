@@ -31,12 +31,21 @@ def replay(
         typer.Option("--data", "-d", metavar="FOLDER", help="Keep the events in this data folder."),
     ] = None,
     speed: Annotated[
-        float, typer.Option(min=0, help="Times as fast as it was captured; 0: as fast as possible.")
+        float,
+        typer.Option(
+            min=0, metavar="FACTOR", help="Times as fast as it was captured; 0: as fast as possible."
+        ),
     ] = 0,
     port: Annotated[
         list[int] | None,
         typer.Option(
-            "--port", "-p", min=0, max=65535, help="UDP port of reports. Repeatable.", show_default=False
+            "--port",
+            "-p",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="UDP port of reports. Repeatable.",
+            show_default=False,
         ),
     ] = None,
     dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")] = "spec",

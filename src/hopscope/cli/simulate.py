@@ -54,18 +54,27 @@ def simulate(
             "--duration", metavar="S", help="Simulated seconds [10; with --to: for ever].", show_default=False
         ),
     ] = None,
-    flows: Annotated[int, typer.Option(min=1, help="Flows that are active at once, on average.")] = 1000,
-    load: Annotated[float, typer.Option(help="Share of the hosts' link rate that they send.")] = 0.35,
-    sizes: Annotated[str, typer.Option(help="Flow sizes: web-search or data-mining.")] = "web-search",
+    flows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Flows that are active at once, on average.")
+    ] = 1000,
+    load: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the hosts' link rate that they send.")
+    ] = 0.35,
+    sizes: Annotated[
+        str, typer.Option(metavar="NAME", help="Flow sizes: web-search or data-mining.")
+    ] = "web-search",
     link_rate: Annotated[
         str, typer.Option(metavar="RATE", help="Rate of a host's link, bit/s: 1G, 10G, 100M.")
     ] = "1G",
     rate: Annotated[
-        float, typer.Option(min=0, help="INT reports a second: so many packets carry INT; 0: all.")
+        float,
+        typer.Option(min=0, metavar="N", help="INT reports a second: so many packets carry INT; 0: all."),
     ] = 20_000,
     report_version: Annotated[str, typer.Option(metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0",
-    group: Annotated[int, typer.Option(min=1, max=8, help="Reports in one datagram, at most (2.0).")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same bytes.")] = 1,
+    group: Annotated[
+        int, typer.Option(min=1, max=8, metavar="N", help="Reports in one datagram, at most (2.0).")
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bytes.")] = 1,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,9 +96,10 @@ def simulate(
         bool, typer.Option("--json", help="Say what happens on stdout, one object a line.")
     ] = False,
 ) -> None:
-    """Simulate a fabric whose switches write INT and whose sinks send Telemetry Reports.
+    """Simulate a fabric whose switches write INT.
 
-    Latency and occupancy come from exact FIFO queues. A summary goes to stderr.
+    Its sinks send Telemetry Reports into a capture or to a collector. Latency and occupancy come from
+    exact FIFO queues. A summary goes to stderr.
 
     Exit status 2: it could not start.
     """

@@ -19,19 +19,24 @@ def top(
     node: NodeOption = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", "-k", help="Only events of this kind. Repeatable.", show_default=False),
+        typer.Option(
+            "--kind", "-k", metavar="KIND", help="Only events of this kind. Repeatable.", show_default=False
+        ),
     ] = None,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.1, help="Seconds between two frames.")
+        float, typer.Option("--interval", "-i", metavar="S", min=0.1, help="Seconds between two frames.")
     ] = 1.0,
-    rows: Annotated[int | None, typer.Option(min=1, help="Rows of each table.", show_default=False)] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Rows of each table.", show_default=False)
+    ] = None,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end; needs no terminal.")] = False,
     names: NamesOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Watch a collector: rates, losses, slowest flows, fullest queues, recent events. Ctrl-C ends it.
+    """Watch a collector: rates, losses, flows, queues, events.
 
-    It reads the shared memory of the collector that owns the data folder, and cannot slow it down.
+    Ctrl-C ends it. It reads the shared memory of the collector that owns the data folder, and cannot
+    slow it down.
     """
     from rich.console import Console
     from rich.live import Live
