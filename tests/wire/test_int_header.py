@@ -194,9 +194,11 @@ def test_64_hops() -> None:
 
 
 def test_domain_specific_metadata_is_skipped() -> None:
-    """It lies between the baseline and the checksum complement, and what the source alone adds at the end."""
+    """It lies between the baseline and the checksum complement, also what the source alone adds."""
     md = Md(20, 4, 0, 0x8001, ds_instruction=0x8000)
-    hop = bytes.fromhex("00000007 aaaaaaaa bbbbbbbb 00000009")
-    (one,) = pull_stack(Buffer(hop + bytes(8)), Shim(False, length=3 + 4 + 2), md)
+    far = bytes.fromhex("00000008 aaaaaaaa bbbbbbbb 0000000a")
+    hop = bytes.fromhex("00000007 aaaaaaaa bbbbbbbb cccccccc dddddddd 00000009")
+    one, other = pull_stack(Buffer(far + hop), Shim(False, length=3 + 8 + 2), md)
     assert (one.node_id, one.checksum_complement) == (7, 9)
+    assert (other.node_id, other.checksum_complement) == (8, 10)
     assert one.present == Have.NODE_ID | Have.CHECKSUM_COMPLEMENT

@@ -46,8 +46,9 @@ def report_objects(
     `frames` and `dialect` are what `batch` was decoded from: what was found where it was refused is read
     again.
     """
+    details = _Details(frames, dialect)
     for record in batch.reports[first:]:
-        yield _object(dict(zip(_REPORT_NAMES, record.item(), strict=True)), batch, frames, dialect)
+        yield _object(dict(zip(_REPORT_NAMES, record.item(), strict=True)), batch, details)
 
 
 def report_object(
@@ -57,11 +58,11 @@ def report_object(
     return next(report_objects(batch, frames, dialect, first=row))
 
 
-def _object(row: dict[str, int], batch: ReportBatch, frames: FrameBatch, dialect: Dialect) -> dict[str, Any]:
+def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[str, Any]:
     place: dict[str, Any] = {"packet": batch.first_packet + row["packet"], "index": row["index"]}
     if row["reason"]:
         error = {"reason": Reason(row["reason"]).label, "at": Place(row["place"]).label}
-        return {**place, "error": {**error, "detail": _detail(row, frames, dialect)}}
+        return {**place, "error": {**error, "detail": details.of(row)}}
     out = {
         **place,
         "time_ns": row["time_ns"],
@@ -77,16 +78,33 @@ def _object(row: dict[str, int], batch: ReportBatch, frames: FrameBatch, dialect
     return out
 
 
-def _detail(row: dict[str, int], frames: FrameBatch, dialect: Dialect) -> str:
-    """What the scalar codec says of a refused report: its row holds numbers only."""
-    frame = frames.frames[row["packet"]]
-    start = int(frame["offset"])
-    raw = frames.arena[start : start + int(frame["length"])].tobytes()
-    for reading in (dialect, _ANY_PORT):  # the caller may have decoded with ports of its own
-        for one in read_frame(raw, frame, row["packet"], reading.table()):
-            if one.fields.get("index", 0) == row["index"] and one.error is not None:
-                return f"{one.error.detail} (byte {one.error.at})"
-    return f"byte {row['reason_at']}"
+class _Details:
+    """What the scalar codec says of refused reports: their rows hold numbers only.
+
+    A frame is read once for all that it holds: a datagram has room for thousands of damaged reports.
+    """
+
+    def __init__(self, frames: FrameBatch, dialect: Dialect) -> None:
+        self._frames, self._dialect = frames, dialect
+        self._packet = -1
+        self._texts: dict[int, str] = {}
+
+    def of(self, row: dict[str, int]) -> str:
+        """Why the report of this row was refused."""
+        if row["packet"] != self._packet:
+            self._packet = row["packet"]
+            self._texts = self._read(self._dialect) or self._read(_ANY_PORT)  # decoded with ports of its own
+        return self._texts.get(row["index"], f"byte {row['reason_at']}")
+
+    def _read(self, dialect: Dialect) -> dict[int, str]:
+        frame = self._frames.frames[self._packet]
+        start = int(frame["offset"])
+        raw = self._frames.arena[start : start + int(frame["length"])].tobytes()
+        return {
+            one.fields.get("index", 0): f"{one.error.detail} (byte {one.error.at})"
+            for one in read_frame(raw, frame, self._packet, dialect.table())
+            if one.error is not None
+        }
 
 
 def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
@@ -153,7 +171,7 @@ def _hop(record: tuple[int, ...]) -> dict[str, int | None]:
     out: dict[str, int | None] = {}
     for have, names in _HOP_KEYS:
         if present & have:
-            if have == Have.QUEUE_CONGESTION and "queue_id" not in out:
+            if have == Have.QUEUE_CONGESTION and out.get("queue_id") is None:
                 out["queue_id"] = None if null & have else hop["congestion_queue_id"]
             for name in names:
                 out[name] = None if null & have else hop[name]

@@ -249,14 +249,14 @@ def _int(buf: Buffer, ip: Ip, row: Row) -> None:
             ethernet.pull_udp(buf, Place.INNER_L4)
         shim_at = buf.at
         shim = int_header.pull_shim(buf)
-    except WireError:
-        if tracked:
+        if shim.type != int_header.MODE_MD:
+            mode = {2: "destination-type INT", 3: "INT-MX"}[shim.type]
+            raise WireError(Reason.UNSUPPORTED, Place.INT_SHIM, shim_at, f"{mode} is not decoded")
+        md = int_header.pull_md(buf, shim)
+    except WireError as error:
+        if tracked or (error.place == Place.INT_HEADER and error.reason == Reason.TRUNCATED):
             raise
         return  # ordinary traffic that has this DSCP
-    if shim.type != int_header.MODE_MD:
-        mode = {2: "destination-type INT", 3: "INT-MX"}[shim.type]
-        raise WireError(Reason.UNSUPPORTED, Place.INT_SHIM, shim_at, f"{mode} is not decoded")
-    md = int_header.pull_md(buf, shim)
     row.set(int_version=md.version, int_mode=shim.type, instructions=md.instructions, hop_words=md.hop_words,
             remaining_hops=md.remaining_hops, int_flags=_int_flags(md), domain_id=md.domain_id,
             ds_instruction=md.ds_instruction, ds_flags=md.ds_flags)  # fmt: skip

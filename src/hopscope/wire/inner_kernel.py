@@ -34,6 +34,7 @@ CUT_HEADER, CUT_METADATA = (
     code(Reason.TRUNCATED, Place.REPORT_METADATA),
 )
 CUT_ETHERNET, CUT_UDP = code(Reason.TRUNCATED, Place.INNER_ETHERNET), code(Reason.TRUNCATED, Place.OUTER_UDP)
+CUT_INT = code(Reason.TRUNCATED, Place.INT_HEADER)
 OUTER_FRAGMENT, INNER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP), code(Reason.FRAGMENT, Place.INNER_IP)
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in Flag)
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
@@ -107,14 +108,12 @@ def inner(
     row.carried = U64(row.carried) | HAS_PORTS
     if not table[INT_DSCP + dscp] and not (protocol == UDP and table[PORT_TABLE + dport] & 2):
         return NONE
+    count = NONE
     why, at = find_shim(buf, at, end, limit, protocol)
-    if why:
-        if U64(row.flags) & TRACKED:  # otherwise ordinary traffic that has this DSCP
-            refuse(row, why, at, origin)
-        return NONE
-    why, at, count = read_int(buf, at, end, limit, protocol, row, plans, hops, first)
-    if why:
-        refuse(row, why, at, origin)
+    if why == NONE:
+        why, at, count = read_int(buf, at, end, limit, protocol, row, plans, hops, first)
+    if why and (U64(row.flags) & TRACKED or row.int_version or why == CUT_INT):
+        refuse(row, why, at, origin)  # otherwise it is ordinary traffic that has this DSCP
     return count
 
 

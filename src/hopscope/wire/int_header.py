@@ -206,7 +206,8 @@ def stack_size(shim: Shim, md: Md) -> int:
 def pull_stack(buf: Buffer, shim: Shim, md: Md) -> list[Hop]:
     """The hops in path order, and move behind the stack.
 
-    Domain-specific metadata is skipped, in each hop and (what the source alone adds) at the stack's end.
+    Domain-specific metadata is skipped, in each hop and (what the source alone adds) in the last record of
+    the stack, the source's.
     Raises WireError: `bad_length` where the stack is no whole number of hops, truncated, `too_many_hops`.
     """
     start, place = buf.at, Place.INT_STACK
@@ -227,8 +228,9 @@ def pull_stack(buf: Buffer, shim: Shim, md: Md) -> list[Hop]:
     if hops > MAX_HOPS:
         raise WireError(Reason.TOO_MANY_HOPS, place, start, f"{hops} hops, at most {MAX_HOPS} are read")
     items = HOP_ITEMS[md.version]
+    sizes = [hop_size] * (hops - 1) + [hop_size + rest]
     path = [
-        pull_metadata(buf.raw, start + i * hop_size, items, md.instructions, hop_size) for i in range(hops)
+        pull_metadata(buf.raw, start + i * hop_size, items, md.instructions, sizes[i]) for i in range(hops)
     ]
     buf.at = start + size
     return path[::-1]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, be16, inlined, kernel
+from ..jit import U64, be16, be32, inlined, kernel
 from . import layout
-from .metadata_kernel import INT_0_5, INT_1_0, INT_2_0, WORDS, plan, read_hop
+from .metadata_kernel import CHECKSUM, INT_0_5, INT_1_0, INT_2_0, ONES_32, PRESENT, WORDS, plan, read_hop
 from .packet_kernel import NONE, code, get, lacks, word
 from .reasons import Place, Reason
 from .records import MAX_HOPS, Carried, IntFlag
@@ -137,6 +137,8 @@ def read_int(
     if problem:
         return problem, where, NONE
     read_stack(buf, stack, hop_words << U64(2), count, plans, base, nibble == U64(2), hops, first)
+    if rest and count and plans[base + U64(PRESENT)] & CHECKSUM:
+        read_last_word(buf, behind - U64(4), hops[first])
     return NONE, at, count
 
 
@@ -148,6 +150,15 @@ def read_stack(
     last = first + count - U64(1)
     for i in range(count):
         read_hop(buf, at + U64(i) * size, size, plans, base, wide, hops[last - U64(i)])
+
+
+@kernel
+def read_last_word(buf: Any, at: Any, hop: Any) -> None:
+    """The source's checksum complement, where metadata of the source alone lies in front of it."""
+    checksum = be32(buf, at)
+    hop.checksum_complement = checksum
+    others = U64(hop.null) & ~CHECKSUM
+    hop.null = others | (CHECKSUM if checksum == ONES_32 else NONE)
 
 
 @inlined
