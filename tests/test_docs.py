@@ -28,7 +28,7 @@ def reference() -> ModuleType:
     "page", ["settings.md", "counters.md", "refusals.md", "events.md", "records.md", "commands.md"]
 )
 def test_reference_is_current(reference: ModuleType, page: str) -> None:
-    """Every setting, counter, reason, event kind, record field and command is in docs/, as the code has it."""
+    """Every setting, counter, reason, event kind, record field and command is in docs/ as the code has it."""
     written = (ROOT / "docs" / "reference" / page).read_text()
     assert written == reference.PAGES[page](), "run: python docs/reference.py"
 
