@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..names import Names
+from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch, ReportBatch
 from .output import Format, Row, utc
 
@@ -43,12 +44,16 @@ _FLAGS = {"dropped": "D", "congested": "Q", "tracked": "F", "intermediate": "I"}
 _PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 
 
-def rows(form: Format, batch: ReportBatch, frames: FrameBatch, names: Names) -> Iterator[Row]:
-    """One row a report, in the columns of its format."""
+def rows(
+    form: Format, batch: ReportBatch, frames: FrameBatch, names: Names, dialect: Dialect
+) -> Iterator[Row]:
+    """One row a report, in the columns of its format; `frames` and `dialect` are what `batch` was decoded
+    from.
+    """
     from ..wire.as_json import report_objects
 
     shape = {Format.JSON: lambda report: report, Format.CSV: _flat, Format.TABLE: lambda r: _short(r, names)}
-    return map(shape[form], report_objects(batch, frames))
+    return map(shape[form], report_objects(batch, frames, dialect))
 
 
 def _flat(report: dict[str, Any]) -> Row:
