@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from hopscope.config import Settings
 from hopscope.config_file import ConfigError, load, parse_set, walk
@@ -136,3 +139,28 @@ def test_what_config_init_writes_can_be_read() -> None:
     for thresholds in tree["detect"]["thresholds"].values():
         thresholds.update({key: None for key, value in thresholds.items() if value == "never"})
     assert Settings.model_validate(tree) == Settings()
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"detect": {"thresholds": {"hop_latency": {"change": 2**64}}}},
+        {"detect": {"thresholds": {"hop_latency": {"raise_above": -1}}}},
+        {"detect": {"push_seconds": math.inf}},
+        {"detect": {"idle_seconds": 1e300}},
+        {"detect": {"flow_rows": 2**62}},
+        {"history": {"ring_events": 2**62}},
+        {"history": {"keep_days": math.nan}},
+    ],
+)
+def test_numbers_without_measure_are_refused(override: dict[str, Any]) -> None:
+    """A number that no table or 64-bit word could hold is wrong at the start, not a crash later."""
+    with pytest.raises(ValidationError):
+        Settings.model_validate(override)
+
+
+def test_limits_may_be_never() -> None:
+    """`never` and null both switch a limit off."""
+    for never in ("never", None):
+        limits = Settings.model_validate({"detect": {"thresholds": {"hop_latency": {"change": never}}}})
+        assert limits.detect.thresholds.hop_latency.change is None

@@ -22,7 +22,10 @@ def _never(value: object) -> object:
 
 
 PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
-Limit = Annotated[int | None, BeforeValidator(_never)]
+Limit = Annotated[Annotated[int, Field(ge=0, le=2**63 - 1)] | None, BeforeValidator(_never)]
+"""Limit of a metric; None: never."""
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+"""A time of at most thirty years, so that it fits ns in 64 bits."""
 
 
 def is_loopback(host: str) -> bool:
@@ -36,7 +39,7 @@ def is_loopback(host: str) -> bool:
 class Section(BaseModel):
     """A table of the configuration file: unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
 
 class ListenSettings(Section):
@@ -65,11 +68,11 @@ class ListenSettings(Section):
 class MetricLimits(Section):
     """Limits of one metric; times in ns, occupancies and utilisation in the unit that the source sends."""
 
-    change: Limit = Field(default=None, ge=0)
+    change: Limit = None
     """T: a value is stored when it differs by more than this from the stored one; `never`: not at all."""
-    raise_above: Limit = Field(default=None, ge=0)
+    raise_above: Limit = None
     """Above it there is an event; `never`: not at all."""
-    clear_below: Limit = Field(default=None, ge=0)
+    clear_below: Limit = None
     """With it, an alarm is raised once above `raise_above`, cleared below this; else every report counts."""
 
     @model_validator(mode="after")
@@ -104,19 +107,19 @@ class DetectSettings(Section):
 
     enabled: bool = True
     """Off: every value of every report becomes an event."""
-    flow_rows: PowerOfTwo = Field(default=8192, ge=1)
+    flow_rows: PowerOfTwo = Field(default=8192, ge=1, le=2**30)
     """Rows of the flow table, a power of two; each holds 12 flows."""
-    hop_pool: int = Field(default=1024, ge=0)
+    hop_pool: int = Field(default=1024, ge=0, le=2**30)
     """Flows with more than 8 hops whose state can be kept."""
-    ports: PowerOfTwo = Field(default=65_536, ge=16)
+    ports: PowerOfTwo = Field(default=65_536, ge=16, le=2**30)
     """Queues, buffers and egress ports that can be kept, a power of two."""
-    sources: PowerOfTwo = Field(default=4096, ge=16)
+    sources: PowerOfTwo = Field(default=4096, ge=16, le=2**30)
     """Sequence spaces (source, node, hw id) that can be kept, a power of two."""
-    push_seconds: float = Field(default=10.0, ge=0)
+    push_seconds: Seconds = 10.0
     """Period in which live values are stored again; 0: never."""
-    idle_seconds: float = Field(default=60.0, gt=0)
+    idle_seconds: Seconds = Field(default=60.0, gt=0)
     """A flow, queue or port without reports for so long is expired."""
-    silent_seconds: float = Field(default=5.0, ge=0)
+    silent_seconds: Seconds = 5.0
     """A source without reports for so long is silent; 0: never."""
     queue_key: Literal["switch-queue", "switch-port-queue"] = "switch-queue"
     """Whether queue ids are unique in a switch, or in a port of a switch."""
@@ -129,15 +132,15 @@ class HistorySettings(Section):
 
     journal_file_bytes: int = Field(default=64 * 1024 * 1024, ge=4096)
     """A journal file is closed at this size and becomes a segment."""
-    journal_file_seconds: float = Field(default=30.0, gt=0)
+    journal_file_seconds: Seconds = Field(default=30.0, gt=0)
     """… or at this age."""
-    fsync_seconds: float = Field(default=1.0, ge=0)
+    fsync_seconds: Seconds = 1.0
     """How often the journal is forced to disk; 0: never (a killed process loses nothing either way)."""
-    keep_days: float = Field(default=7.0, gt=0)
+    keep_days: float = Field(default=7.0, gt=0, le=10_000)
     """Segments older than this are deleted."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
     """Segments are deleted, oldest first, above this size."""
-    ring_events: PowerOfTwo = Field(default=65_536, ge=1024)
+    ring_events: PowerOfTwo = Field(default=65_536, ge=1024, le=2**30)
     """Events of one worker that live readers find in memory, a power of two."""
 
 
@@ -152,7 +155,7 @@ class ServeSettings(Section):
     """TCP port; 0 lets the kernel choose one."""
     token: str | None = Field(default=None, min_length=16)
     """Bearer token that requests must carry."""
-    sql_seconds: float = Field(default=10.0, gt=0)
+    sql_seconds: Seconds = Field(default=10.0, gt=0)
     """Longest time of one SQL query."""
     sql_memory_bytes: int = Field(default=512 * 1024**2, ge=64 * 1024**2)
     """Most memory of one SQL query."""
@@ -182,7 +185,7 @@ class AlertSettings(Section):
     """Posts a minute and kind; what is above is counted, and told in the next post."""
     retries: int = Field(default=5, ge=0)
     """Tries after a failure, with doubling pauses."""
-    timeout_seconds: float = Field(default=5.0, gt=0)
+    timeout_seconds: Seconds = Field(default=5.0, gt=0)
     """Longest time of one post."""
 
 

@@ -94,5 +94,7 @@ class ControlServer:
                 raise ValueError("expected an object with one key: ping, status or set_thresholds")
             with self._lock:
                 return {"ok": True, **self._answer(request)}
+        except RecursionError:
+            return {"error": "too many brackets within each other"}
         except ValueError as error:
             return {"error": str(error)}

@@ -84,6 +84,7 @@ def test_limits_change_while_it_runs(collector: Callable[..., Any], load: Callab
         {"set_thresholds": {"hop_latency": {"chnge": 1}}},
         {"set_thresholds": {"jitter": {"change": 1}}},
         {"set_thresholds": {"hop_latency": {"change": -1}}},
+        {"set_thresholds": {"hop_latency": {"change": 2**64}}},
         {"set_thresholds": {"hop_latency": 1}},
         {"set_thresholds": [1]},
         {"fly": {}},
