@@ -43,7 +43,7 @@ def limits(change: int) -> ThresholdSettings:
 
 
 def fabric(seconds_of_load: float = REPORTS) -> Simulation:
-    """Fat tree of 20 switches, 5,000 flows, every packet reported, all nine fields of INT 0.5, as in the paper."""
+    """Fat tree of 20 switches, 5,000 flows, every packet reported, all nine fields of INT 0.5."""
     topology = FatTree(4, RATE)
     load = 0.05
     for _ in range(8):  # the load at which hosts send a million packets a second
