@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import log, process
+from .capture.sockets import require_linux
 from .config import Settings
 from .control_server import ControlServer, changed_limits
 from .data_folder import DataFolder
@@ -245,6 +246,7 @@ class Supervisor:
 
 def run(settings: Settings) -> int:
     """Collect until SIGINT or SIGTERM; returns the exit status. News are logged, the summary is printed."""
+    require_linux()
     supervisor = Supervisor(settings)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: supervisor.ending.set())
