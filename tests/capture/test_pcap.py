@@ -333,3 +333,10 @@ def test_counts_and_times_as_tshark_reads_them(shared: Path, tool: Callable[...,
         # whole seconds are written as an epoch or as a date, by version; the fraction is the same
         ours = [(f"{t % 10**9:09d}", str(len(body))) for body, t, _, _ in frames_of(path)[0]]
         assert [(moment.rstrip("Z").rpartition(".")[2], n) for moment, n in theirs] == ours
+
+
+def test_closed_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed standard input is one line."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(PcapError, match="standard input: cannot be read \\(is closed\\)"):
+        Reader("-")

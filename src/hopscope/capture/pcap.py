@@ -85,6 +85,8 @@ class Reader:
         self._closes: list[io.IOBase | BinaryIO] = []
         try:
             if source == "-":
+                if sys.stdin is None:  # closed
+                    raise PcapError(self.name, Damage.UNREADABLE, detail="is closed")
                 self._file: BinaryIO = sys.stdin.buffer
             elif isinstance(source, str | Path):
                 self._file = Path(source).open("rb", buffering=0)  # noqa: SIM115
