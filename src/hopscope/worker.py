@@ -68,7 +68,7 @@ class _Loop:
         self._pipeline = pipeline
         self._listeners = listeners
         self._counted: dict[str, int] = {}
-        self._due = time.time_ns() + TICK_NS
+        self._due = time.monotonic_ns() + TICK_NS
 
     def turn(self) -> int:
         """Receive once from every listener; returns the frames that there were."""
@@ -84,9 +84,9 @@ class _Loop:
                 frames += len(batch)
             self._pipeline.count("busy_capture_ns_total", spent)
             self._pipeline.count("busy_ns_total", spent)
-        now = time.time_ns()
+        now = time.monotonic_ns()
         if now >= self._due:
-            self._pipeline.tick(now)
+            self._pipeline.tick(time.time_ns())
             self._count()
             self._due = now + TICK_NS
         return frames

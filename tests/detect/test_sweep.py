@@ -104,6 +104,27 @@ def test_no_push_without_detection(make: Any) -> None:
     assert run(make, detector, 4, 2, 2) == []
 
 
+def test_clock_put_back(make: Any) -> None:
+    """Put back by an hour: live keys are still pushed, idle ones leave in time, silence is told."""
+    settings = SMALL | {"silent_seconds": 5}
+    detector = Detector(DetectSettings(push_seconds=10, idle_seconds=60, **settings))
+    run(make, detector, 3, 2, 2)
+    events = []
+    for second in range(-3600, -3500):
+        if second < -3570:
+            report = make.Report(make.path(1, 2), 0, second * SECOND, sequence=3630 + second)
+            events += make.run(detector, [report])
+        for tenth in range(0, 10, 5):
+            events += make.events_of(detector.tick(make.T0 + second * SECOND + tenth * SECOND // 10))
+    pushed = [e.time // SECOND for e in events if e.kind == "push" and e.metric == "flow_path"]
+    assert len(pushed) in (2, 3)
+    assert max(pushed) < -3560
+    left = {e.flow: e.time // SECOND for e in events if e.kind == "flow_record"}
+    assert left[make.flow_key(0)] == -3571
+    assert left[make.flow_key(1)] < -3590, "a flow that ended before has no time yet to come"
+    assert [e.time // SECOND for e in events if e.kind == "silent"] == [-3566]
+
+
 def test_slices_cover_every_row_once() -> None:
     """Over a sweep period every row is due once, whatever the pace of the ticks or the pause before."""
     sweep = Sweep(DetectSettings(push_seconds=8, idle_seconds=100), 64, 1000)

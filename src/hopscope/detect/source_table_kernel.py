@@ -179,7 +179,8 @@ def follow(sources: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, t
         missing = settle(sources, at, number, (U64(1) << bits) - U64(1), tally)
     if s.silent != U32(0):
         s.silent = U32(0)
-        n = tell(events, n, tally, knobs, reports, i, RETURNED, U64(0), U64(r.time_ns - s.last_ns))
+        gone = U64(max(r.time_ns - s.last_ns, 0))  # the clock may have been put back
+        n = tell(events, n, tally, knobs, reports, i, RETURNED, U64(0), gone)
     s.last_ns = r.time_ns
     order()
     s.version = (version | U32(1)) + U32(1)

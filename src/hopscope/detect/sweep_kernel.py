@@ -1,7 +1,8 @@
 """Kernels of the periodic work: live values are pushed, idle keys expire, silent sources are told.
 
 Each call takes a slice of a table and returns (row to go on with, events written); it stops before a row
-whose events might not fit.
+whose events might not fit.  A time of a row that is yet to come, since the clock was put back, becomes now:
+else nothing of the row would be due until then.
 """
 
 from __future__ import annotations
@@ -46,12 +47,16 @@ def sweep_flows(
             flow = flows[f]
             idle = now - flow.last_ns >= idle_ns
             due = is_due(now, flow.last_ns, flow.pushed_ns, push_ns) and knobs[ENABLED] != U64(0)
-            if not (idle or due):
+            put_back = max(flow.last_ns, flow.pushed_ns) > now
+            if not (idle or due or put_back):
                 continue
             version = tags[row * ROW_WORDS + VERSION]
             tags[row * ROW_WORDS + VERSION] = version | U32(1)
             order()
-            if idle:
+            if put_back:
+                flow.last_ns = min(flow.last_ns, now)
+                flow.pushed_ns = min(flow.pushed_ns, now)
+            elif idle:
                 n = tell_flow(events, n, tally, knobs, flows, f, states, path, FLOW_RECORD, flow.last_ns)
                 forget_flow(tags, flows, f, pool)
                 tally[EXPIRIES] += U64(1)
@@ -116,7 +121,10 @@ def sweep_ports(
             continue
         if U64(len(events)) - n < U64(2):
             return at, n
-        if now - row.last_ns >= idle_ns:
+        if max(row.last_ns, row.pushed_ns) > now:
+            row.last_ns = min(row.last_ns, now)
+            row.pushed_ns = min(row.pushed_ns, now)
+        elif now - row.last_ns >= idle_ns:
             forget_port(ports, at)
         elif knobs[ENABLED] and is_due(now, row.last_ns, row.pushed_ns, push_ns):
             n = push_port(ports, at, now, events, n, tally, knobs)
@@ -132,6 +140,8 @@ def sweep_sources(
     for k in range(U64(start), U64(len(sources))):
         at = U64(k)
         s = sources[at]
+        if s.last_ns > now:
+            s.last_ns = now
         if s.bits == U32(0) or s.silent != U32(0) or now - s.last_ns < silent_ns:
             continue
         if n == U64(len(events)):
