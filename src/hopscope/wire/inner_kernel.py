@@ -50,6 +50,13 @@ def refuse(row: Any, why: Any, at: Any, origin: Any) -> None:
     row.reason_at = at - origin
 
 
+@kernel
+def refuse_int(row: Any, why: Any, at: Any, origin: Any) -> None:
+    """Write a refusal, unless what was taken for INT may be ordinary traffic that has this DSCP."""
+    if U64(row.flags) & TRACKED or row.int_version or why == CUT_INT:
+        refuse(row, why, at, origin)
+
+
 @inlined
 def inner(
     buf: Any,
@@ -108,12 +115,13 @@ def inner(
     row.carried = U64(row.carried) | HAS_PORTS
     if not table[INT_DSCP + dscp] and not (protocol == UDP and table[PORT_TABLE + dport] & 2):
         return NONE
-    count = NONE
     why, at = find_shim(buf, at, end, limit, protocol)
-    if why == NONE:
-        why, at, count = read_int(buf, at, end, limit, protocol, row, plans, hops, first)
-    if why and (U64(row.flags) & TRACKED or row.int_version or why == CUT_INT):
-        refuse(row, why, at, origin)  # otherwise it is ordinary traffic that has this DSCP
+    if why:
+        refuse_int(row, why, at, origin)
+        return NONE
+    why, at, count = read_int(buf, at, end, limit, protocol, row, plans, hops, first)
+    if why:
+        refuse_int(row, why, at, origin)
     return count
 
 

@@ -137,8 +137,8 @@ def read_int(
     if problem:
         return problem, where, NONE
     read_stack(buf, stack, hop_words << U64(2), count, plans, base, nibble == U64(2), hops, first)
-    if rest and count and plans[base + U64(PRESENT)] & CHECKSUM:
-        read_last_word(buf, behind - U64(4), hops[first])
+    if rest:
+        read_last_word(buf, behind - U64(4), plans, base, count, hops, first)
     return NONE, at, count
 
 
@@ -153,8 +153,11 @@ def read_stack(
 
 
 @kernel
-def read_last_word(buf: Any, at: Any, hop: Any) -> None:
+def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: Any, first: Any) -> None:
     """The source's checksum complement, where metadata of the source alone lies in front of it."""
+    if count == NONE or plans[base + U64(PRESENT)] & CHECKSUM == NONE:
+        return
+    hop = hops[first]
     checksum = be32(buf, at)
     hop.checksum_complement = checksum
     others = U64(hop.null) & ~CHECKSUM
