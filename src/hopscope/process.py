@@ -15,7 +15,8 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def start(
 ) -> tuple[subprocess.Popen[bytes], Any]:
     """Start a child; returns it and our end of the channel. `inherit` are open files that it only holds."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    with theirs, _without_interrupt():
         child = subprocess.Popen(
             [sys.executable, "-m", "hopscope.process", role, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
@@ -55,6 +56,16 @@ def start(
         )
     send(ours, message)
     return child, ours
+
+
+@contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Block SIGINT in what is started: Ctrl-C is for the supervisor, also while a child still imports."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class Child:

@@ -178,3 +178,14 @@ def test_the_ports_are_taken_once(collector: Callable[..., Any]) -> None:
 def _runs(pid: int) -> bool:
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return state.stdout.strip()[:1] not in ("", "Z")
+
+
+def test_an_interrupt_while_it_starts_is_quiet(collector: Callable[..., Any]) -> None:
+    """Ctrl-C reaches every process of a terminal, also those that still import: none complains."""
+    one = collector()
+    one.launch()
+    until(lambda: (one.data / "owner.json").exists())
+    time.sleep(0.1)
+    os.killpg(one.process.pid, signal.SIGINT)
+    assert one.process.wait(60) in (0, 130)
+    assert "Traceback" not in one.said()
