@@ -177,7 +177,7 @@ def test_top_shows_the_state(run: Run, tmp_path: Path) -> None:
         pipeline.step(frames())
         status, out, _ = run("top", "--once", "--names", names)
         assert status == 0
-        for part in ("10.0.0.1:0 → 0.0.0.0:0/17", "900,000", "leaf-7", "queue 0", "change", "new_key"):
+        for part in ("10.0.0.1:0 → 0.0.0.0:0 udp", "900,000 ns", "leaf-7", "queue 0", "change", "new_key"):
             assert part in out, out
         _, out, _ = run("top", "--once", "--node", "8", "--kind", "change")
         assert "900,000" not in out

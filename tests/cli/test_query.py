@@ -114,7 +114,7 @@ def test_table_and_csv_are_for_people_and_spreadsheets(data: Path) -> None:
     assert table[0].split()[:3] == ["time", "kind", "metric"]
     assert "spine-7" in table[2]
     assert "to leaf-6" in table[2]
-    assert "10.0.0.1:4000 > 10.0.1.2:53/17" in table[2]
+    assert "10.0.0.1:4000 → 10.0.1.2:53 udp" in table[2]
     assert "4 → spine-7 → 6" in table[3]
     assert "source 192.0.2.1" in table[1]
     listed = list(csv.DictReader(io.StringIO(run(*words, "--format", "csv").stdout)))

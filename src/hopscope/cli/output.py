@@ -18,6 +18,7 @@ import typer
 
 Row = Mapping[str, Any]
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
+_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 47: "gre", 58: "icmpv6", 132: "sctp"}
 MEASURED = 64
 """Rows of which a table takes the widths of its columns."""
 
@@ -119,6 +120,16 @@ def cell(value: Any) -> str:
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").replace(".", "", 1).isdecimal()
+
+
+def flow_text(flow: Mapping[str, Any]) -> str:
+    """A flow object as one line: `10.0.0.1:4000 → 10.0.1.2:53 udp`."""
+    ends = []
+    for address, port in ((flow["src"], flow.get("sport")), (flow["dst"], flow.get("dport"))):
+        host = f"[{address}]" if port is not None and ":" in str(address) else address
+        ends.append(host if port is None else f"{host}:{port}")
+    proto = flow.get("proto")
+    return f"{ends[0]} → {ends[1]} {_PROTOCOLS.get(proto or 0, proto)}"
 
 
 def utc(time_ns: int) -> str:

@@ -6,11 +6,12 @@ from typing import Any
 
 from ..detect.as_json import node_object
 from ..names import Names
+from .output import flow_text
 
-EVENT_COLUMNS = ("time", "kind", "metric", "value", "previous", "node", "port", "flow", "path", "id")
-FLOW_COLUMNS = ("flow", "id", "first", "last", "events", "path_changes", "drops", "highest_latency")
+EVENT_COLUMNS = ("time", "kind", "metric", "value", "previous", "unit", "node", "port", "flow", "path", "id")
+FLOW_COLUMNS = ("flow", "id", "first", "last", "events", "path_changes", "drops", "highest_latency_ns")
 PATH_COLUMNS = ("time", "kind", "flow", "path", "id")
-HOP_COLUMNS = ("node", "port", "events", "highest", "mean", "time")
+HOP_COLUMNS = ("node", "port", "events", "highest_ns", "mean_ns", "time")
 
 
 def flow_object(row: dict[str, Any]) -> dict[str, Any]:
@@ -18,16 +19,6 @@ def flow_object(row: dict[str, Any]) -> dict[str, Any]:
     flow = {"id": f"{row.pop('flow_id'):016x}"} if row["flow_id"] is not None else row.pop("flow_id")
     parts = {key: row.pop(key) for key in ("src", "dst", "proto", "sport", "dport")}
     return {"flow": None if flow is None else flow | parts, **row}
-
-
-def _flow_text(flow: dict[str, Any] | None) -> str | None:
-    if flow is None:
-        return None
-    ends = (
-        f"[{a}]:{p}" if ":" in a else f"{a}:{p}"
-        for a, p in ((flow["src"], flow["sport"]), (flow["dst"], flow["dport"]))
-    )
-    return f"{' > '.join(ends)}/{flow['proto']}"
 
 
 def _label(named: dict[str, Any] | None) -> str | None:
@@ -39,7 +30,7 @@ def flat_event(row: dict[str, Any]) -> dict[str, Any]:
     source = row.get("source")
     path = row.get("path")
     return row | {
-        "flow": f"source {source['address']}" if source else _flow_text(row["flow"]),
+        "flow": f"source {source['address']}" if source else row["flow"] and flow_text(row["flow"]),
         "node": _label(source["node"] if source else row.get("node")),
         "port": _label(row.get("port")),
         "path": None if path is None else " → ".join(str(_label(each)) for each in path),
@@ -49,7 +40,8 @@ def flat_event(row: dict[str, Any]) -> dict[str, Any]:
 
 def flat_flow(row: dict[str, Any]) -> dict[str, Any]:
     """A flow as texts."""
-    return row | {"flow": _flow_text(row["flow"]), "id": row["flow"]["id"]}
+    text = flow_text(row["flow"])
+    return row | {"flow": text, "id": row["flow"]["id"], "highest_latency_ns": row["highest_latency"]}
 
 
 def path_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
@@ -65,5 +57,6 @@ def flat_hop(row: dict[str, Any], names: Names) -> dict[str, Any]:
     return row | {
         "node": None if node is None else names.node_label(node),
         "port": None if node is None or port is None else names.port_label(node, port),
-        "mean": round(row["mean"]),
+        "highest_ns": row["highest"],
+        "mean_ns": round(row["mean"]),
     }

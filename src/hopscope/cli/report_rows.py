@@ -8,7 +8,7 @@ from typing import Any
 from ..names import Names
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch, ReportBatch
-from .output import Format, Row, utc
+from .output import Format, Row, flow_text, utc
 
 _FLOW = ("src", "dst", "proto", "sport", "dport")
 _INT = (
@@ -41,7 +41,6 @@ COLUMNS: Mapping[Format, tuple[str, ...]] = {
 }
 """Columns by format; JSON prints each report's own keys."""
 _FLAGS = {"dropped": "D", "congested": "Q", "tracked": "F", "intermediate": "I"}
-_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 
 
 def rows(
@@ -88,20 +87,11 @@ def _short(report: dict[str, Any], names: Names) -> Row:
     row["sequence"] = str(head.get("sequence", ""))
     row["flags"] = "".join(letter for name, letter in _FLAGS.items() if head.get(name))
     if flow := report.get("flow"):
-        row["flow"] = _flow(flow)
+        row["flow"] = flow_text(flow)
     hops = report.get("hops", ())
     row["path"] = " → ".join(_node(hop.get("node_id"), names) for hop in hops)
     row["latency"] = " ".join(_word(hop.get("hop_latency", "-")) for hop in hops)
     return row
-
-
-def _flow(flow: Mapping[str, Any]) -> str:
-    ends = []
-    for address, port in ((flow["src"], flow.get("sport")), (flow["dst"], flow.get("dport"))):
-        host = f"[{address}]" if port is not None and ":" in str(address) else address
-        ends.append(host if port is None else f"{host}:{port}")
-    proto = flow.get("proto")
-    return f"{ends[0]} → {ends[1]} {_PROTOCOLS.get(proto or 0, proto)}"
 
 
 def _node(node_id: int | None, names: Names) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..data_folder import read_owner
-from ..detect.as_json import address
+from ..detect.as_json import address, unit
 from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, Kind, Metric, PortKind
 from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
@@ -23,6 +23,7 @@ from ..serve.state import CollectorState
 from ..summary import LOST
 from ..wire.records import Records
 from .filters import FlowParts, node_ids, prefix_mask
+from .output import flow_text
 
 RECENT = 4096
 """Events of each worker that are looked at for the newest that match."""
@@ -164,14 +165,15 @@ class TopView:
             kind, node, port = Kind(int(row["kind"])), int(row["node_id"]), int(row["port"])
             where = "" if node == NO_NODE else self._names.node_label(node)
             if where and port != NO_PORT:
-                where += f" port {self._names.port_label(node, port)}"
+                where += f" · {self._names.port(node, port) or f'port {port}'}"
             metric = Metric(int(row["metric"]))
             values = ("", "")
             if metric is Metric.FLOW_PATH:  # its value is a hash of the path
                 nodes = row["path"][: max(0, int(row["hop_count"]) - int(row["hop"]))]
                 where = self._names.path_label(nodes.tolist())
             else:
-                values = (f"{int(row['value']):,}", f"{int(row['previous']):,}")
+                of = f" {unit(metric)}" if unit(metric) else ""
+                values = (f"{int(row['value']):,}{of}", f"{int(row['previous']):,}{of}")
             table.add_row(
                 kind.label,
                 metric.label,
@@ -232,7 +234,8 @@ def _table(first: str, *columns: str) -> Table:
 
 def _flow(row: np.void) -> str:
     src, dst = (address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst"))
-    return f"{src}:{int(row['sport'])} → {dst}:{int(row['dport'])}/{int(row['proto'])}"
+    ports = {name: int(row[name]) for name in ("sport", "dport", "proto")}
+    return flow_text({"src": src, "dst": dst, **ports})
 
 
 def _red(alarming: bool) -> str:
