@@ -212,3 +212,12 @@ def test_group_with_a_damaged_report_in_the_middle() -> None:
     ]  # fmt: skip
     assert [f["hops"] for f in found if "hops" in f] == [PATH_2] * 3
     assert error_of(found[1]) == ("bad_hop_size", "int header")
+
+
+@pytest.mark.parametrize("spare", [1, 2, 3])
+def test_padding_behind_a_group(spare: int) -> None:
+    """Less than a header behind the last report is padding, whether Report Length was rounded down or up."""
+    inner = ethernet(inner_udp(int_2(0xA000, STACK_2, 2)) + bytes(spare))
+    assert one(outer(group(single(inner, length=(8 + len(inner)) // 4))))["hops"] == PATH_2
+    assert one(outer(group(single(inner))))["hops"] == PATH_2
+    assert one(outer(group(single(ipv4(udp(b"abcd")), kind=4)) + bytes(spare)))["flow"] == FLOW

@@ -168,7 +168,7 @@ def _report_1_0(buf: Buffer, row: Row, table: Table) -> None:
 
 def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], table: Table) -> Iterator[Row]:
     index = 0
-    while index == 0 or buf.at < announced:
+    while index == 0 or buf.at + layout.REPORT_2_0.size <= announced:  # less is padding
         row = Row(group)
         row.set(index=index)
         start = buf.at
