@@ -202,18 +202,26 @@ def detect_events(
     Time is that of the reports.  With `end`, it goes on after the last one until all flows are idle, which
     leave flow records, and all sources silent.
     """
+    from .detect.clock import CaptureClock
     from .detect.detector import Detector
 
     detector = Detector(settings or DetectSettings(), None)
+    clock = CaptureClock(detector.settings)
     blocks: list[Records] = []
-    last_ns = 0
+
+    def keep(found: Iterable[Records]) -> None:
+        blocks.extend(block.copy() for block in found)
+
     for batch in reports:
-        blocks.extend(block.copy() for block in detector.update(batch.batch))
-        last_ns = max(last_ns, int(batch.batch.reports["time_ns"].max(initial=0)))
-        blocks.extend(block.copy() for block in detector.tick(last_ns))
+        rows, hops = batch.batch.reports, batch.batch.hops
+        for ticks, start, stop in clock.cut(rows["time_ns"]):
+            for now_ns in ticks:
+                keep(detector.tick(now_ns))
+            keep(detector.update(ReportBatch(rows[start:stop], hops)))
+    keep(detector.tick(clock.newest_ns))
     if end:
-        last_ns += int(detector.settings.idle_seconds * 1e9) + 1
-        blocks.extend(block.copy() for block in detector.tick(last_ns))
+        longest = max(detector.settings.idle_seconds, detector.settings.silent_seconds)
+        keep(detector.tick(min(clock.newest_ns + int(longest * 1e9) + 1, 2**63 - 1)))
     return Events(np.concatenate(blocks) if blocks else np.empty(0, EVENT))
 
 

@@ -16,10 +16,9 @@ from .options import ConfigOption, SetOption, load
 
 if TYPE_CHECKING:
     from ..capture.pcap import Reader
-    from ..config import Settings
+    from ..config import DetectSettings, Settings
     from ..pipeline import Pipeline
     from ..wire.dialect import Dialect
-    from ..wire.records import FrameBatch
 
 
 def replay(
@@ -73,7 +72,7 @@ def replay(
     reader = Reader(file)
     begin = time.monotonic()
     with _pipeline(settings, data, names if events else None) as pipeline:
-        _feed(reader, pipeline, chosen, speed)
+        _feed(reader, pipeline, chosen, speed, settings.detect)
         counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
     seconds = time.monotonic() - begin
     if as_json:
@@ -113,25 +112,22 @@ def _pipeline(settings: Settings, data: Path | None, names: object) -> Iterator[
         archive_once(folder.path, settings.history)
 
 
-def _feed(reader: Reader, pipeline: Pipeline, dialect: Dialect, speed: float) -> None:
-    first_ns, begin = 0, time.monotonic()
-    for frames in reader:
-        for part in _paced(frames) if speed else (frames,):
-            last_ns = int(part.frames["time_ns"][-1])
-            if speed:
-                first_ns = first_ns or last_ns
-                time.sleep(max(0.0, begin + (last_ns - first_ns) / 1e9 / speed - time.monotonic()))
-            pipeline.step(part, dialect)
-            pipeline.tick(last_ns)
-
-
-def _paced(frames: FrameBatch) -> Iterator[FrameBatch]:
-    """Parts of a batch that span a twentieth of a second each."""
-    import numpy as np
-
+def _feed(
+    reader: Reader, pipeline: Pipeline, dialect: Dialect, speed: float, settings: DetectSettings
+) -> None:
+    from ..detect.clock import CaptureClock
     from ..wire.records import FrameBatch
 
-    slots = frames.frames["time_ns"] // 50_000_000
-    bounds = np.flatnonzero(np.diff(slots)) + 1
-    for start, end in zip([0, *bounds], [*bounds, len(frames)], strict=True):
-        yield FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + int(start))
+    clock = CaptureClock(settings)
+    first_ns, begin = 0, time.monotonic()
+    for frames in reader:
+        for ticks, start, end in clock.cut(frames.frames["time_ns"]):
+            for now_ns in ticks:
+                if speed:
+                    first_ns = first_ns or now_ns
+                    time.sleep(max(0.0, begin + (now_ns - first_ns) / 1e9 / speed - time.monotonic()))
+                pipeline.tick(now_ns)
+            pipeline.step(
+                FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + start), dialect
+            )
+    pipeline.tick(clock.newest_ns)
