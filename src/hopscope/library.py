@@ -15,7 +15,7 @@ from . import tables
 from .config import DetectSettings, Settings
 from .detect.records import EVENT, Kind, Metric
 from .errors import HopscopeError
-from .wire.dialect import DIALECTS, Dialect
+from .wire.dialect import DEFAULT, DIALECTS, Dialect
 from .wire.records import FrameBatch, Records, ReportBatch
 from .wire.records import Kind as ReportKind
 
@@ -72,9 +72,10 @@ class Hops(_Table):
 class Reports(_Table):
     """A batch of decoded reports, and the frames that they came in. Damaged ones are rows with a `reason`."""
 
-    def __init__(self, batch: ReportBatch, frames: FrameBatch) -> None:
+    def __init__(self, batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT) -> None:
         self.batch = batch
         self.frames = frames
+        self._dialect = dialect
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -83,7 +84,7 @@ class Reports(_Table):
         """The objects that `hopscope decode --format json` prints."""
         from .wire.as_json import report_objects
 
-        return iter(report_objects(self.batch, self.frames))
+        return iter(report_objects(self.batch, self.frames, self._dialect))
 
     def columns(self) -> tables.Columns:
         """Columns [reports] of REPORT: views, raw numbers."""
@@ -119,7 +120,7 @@ class Capture:
         for frames in self._reader:
             batch = decode(frames)
             if len(batch):
-                yield Reports(batch, frames)
+                yield Reports(batch, frames, self._dialect)
         if self._reader.damage:
             raise self._reader.damage
 
