@@ -120,6 +120,16 @@ def test_counters_of_a_restarted_worker_go_on(tmp_path: Path) -> None:
     assert int(attach_counters(tmp_path / "worker-0.counters")[INDEX["frames_total"]]) == 10
 
 
+def test_failed_syncs_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes writes, but cannot be forced, shows in the counters."""
+    pipeline = Pipeline(SETTINGS, data=tmp_path)
+    monkeypatch.setattr(JournalWriter, "failed_syncs", 3)
+    for _ in range(2):
+        pipeline.tick(int(1e18))
+    assert pipeline.counters[INDEX["journal_sync_failures_total"]] == 3
+    pipeline.close()
+
+
 def test_seen_gets_every_event() -> None:
     """A callback gets what a journal would."""
     kinds: list[int] = []

@@ -58,6 +58,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("nameless_hops_total", "Hops without a node id, which belong to no switch."),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Failed writes of the journal (a full disk), tried again."),
+    Counter("journal_sync_failures_total", "Times that the journal could not be forced to disk (fsync)."),
     Counter(
         "ticks_total",
         "Looks at the clock, ten a second: a worker that hangs, or waits for a full disk, has none.",

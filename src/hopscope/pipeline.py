@@ -62,6 +62,7 @@ class Pipeline:
         self._journal: JournalWriter | None = None
         self._decoders: dict[Dialect, Decoder] = {}
         self._seen = seen
+        self._failed_syncs = 0
         history = settings.history
         if regions is not None:
             self.counters = _counters(regions / f"worker-{shard}.counters")
@@ -104,6 +105,8 @@ class Pipeline:
         detect_ns, journal_ns = self._keep(self.detector.tick(now_ns))
         if self._journal is not None:
             self._journal.tick()
+            self.count("journal_sync_failures_total", self._journal.failed_syncs - self._failed_syncs)
+            self._failed_syncs = self._journal.failed_syncs
         self._spent(0, detect_ns, journal_ns)
 
     def count(self, key: str, more: int) -> None:

@@ -17,7 +17,8 @@ class Kind(IntEnum):
     THRESHOLD = 3
     """A value above its limit, on every report (no hysteresis); `previous` is the limit."""
     RAISED = 4
-    """A value rose above `raise`; no second one before CLEARED. `previous` is the limit."""
+    """A value rose above `raise`; no second one before CLEARED, or before its key left and came again.
+    `previous` is the limit."""
     CLEARED = 5
     """A value fell below `clear`. `previous` is the limit."""
     PATH_CHANGE = 6

@@ -218,6 +218,8 @@ def _closed_events(journal: JournalFile) -> Records | None:
 def _merge(folder: Path, result: ArchiveResult) -> None:
     while run := _mergeable(list_segments(folder)):
         merged = merge_segments(folder, run)
+        for segment in run:
+            _sound.pop(segment.path, None)
         _sound[merged.path] = _state(merged.path)
         result.merged += len(run)
 
