@@ -142,6 +142,12 @@ def test_endless_and_huge_queries_end(history: History, text: str) -> None:
         history.sql(text, seconds=1.0, memory_bytes=256 * 1024**2)
 
 
+def test_a_query_of_some_seconds_draws_nothing(history: History) -> None:
+    """DuckDB's progress bar, which comes after two seconds, is not in the answer."""
+    table = history.sql("SELECT count(*) AS n FROM range(4000000000) a WHERE hash(a.range) = 1", seconds=60.0)
+    assert table["n"].tolist() == [0]
+
+
 def test_secrets_of_the_environment(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process has no setting of ours in its environment, where the API's token may be."""
     monkeypatch.setenv("HOPSCOPE_SERVE__TOKEN", "0123456789abcdef")

@@ -102,6 +102,7 @@ def _close(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Leave DuckDB nothing but the segments. In this order: no folder can be allowed once access is off."""
     connection.execute(f"SET allowed_directories = [{quoted((folder / 'segments').absolute())}]")
     connection.execute("SET enable_external_access = false")
+    connection.execute("SET enable_progress_bar = false")  # it would be drawn into the answer
     connection.execute("SET lock_configuration = true")
 
 

@@ -20,6 +20,10 @@ class ControlError(Exception):
     """The supervisor cannot be reached, or refuses; the message is one line for the user."""
 
 
+class RefusedError(ControlError):
+    """The supervisor refuses what was asked for."""
+
+
 @contextmanager
 def socket_path(folder: Path) -> Iterator[str]:
     """A path of the socket in `folder` that fits a socket's name, however long the folder's is."""
@@ -55,7 +59,7 @@ def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict
     if not isinstance(answer, dict):
         raise ControlError("the collector's answer is not an object")
     if not answer.get("ok"):
-        raise ControlError(str(answer.get("error", "refused without a reason")))
+        raise RefusedError(str(answer.get("error", "refused without a reason")))
     return answer
 
 
