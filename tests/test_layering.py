@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": set(),
     "capture": {"wire"},
     "detect": {"wire", "memory", "metrics"},
-    "history": {"detect.as_json", "detect.records", "memory", "names", "wire.records"},
+    "history": {"detect.records", "memory", "names", "wire.address", "wire.records"},
     "export": {
         "detect.as_json",
         "detect.records",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import HopscopeError
+from .wire.address import address
 from .wire.records import Records
 
 if TYPE_CHECKING:
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 Columns = dict[str, npt.NDArray[Any]]
-_MAPPED = 0xFFFF << 32
-
-
-def address_text(high: int, low: int) -> str:
-    """An address as text; ::ffff:a.b.c.d is written as IPv4."""
-    if high == 0 and low >> 32 == 0xFFFF:
-        return str(ipaddress.IPv4Address(low & 0xFFFF_FFFF))
-    return str(ipaddress.IPv6Address(high << 64 | low))
 
 
 def columns(records: Records) -> Columns:
@@ -80,7 +72,7 @@ def _addresses(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> lis
     pairs = np.empty(len(high), [("high", "<u8"), ("low", "<u8")])
     pairs["high"], pairs["low"] = high, low
     distinct, inverse = np.unique(pairs, return_inverse=True)
-    texts = [address_text(int(pair["high"]), int(pair["low"])) for pair in distinct]
+    texts = [address(int(pair["high"]), int(pair["low"])) for pair in distinct]
     return [texts[i] for i in inverse]
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopscope.detect.as_json import address, when, wide
+from hopscope.detect.as_json import when, wide
 from hopscope.detect.records import FLOW
 from hopscope.serve.select import FlowFilter, ordered, protocol
 from hopscope.serve.text import UnreadableError, network, parse_when
+from hopscope.wire.address import address
 
 NOW = 1_700_000_000_123_456_789
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from wire_cases import frame_batch
 
-from hopscope.wire.as_json import address_text, report_objects
+from hopscope.wire.address import address
+from hopscope.wire.as_json import report_objects
 from hopscope.wire.decode import decode_scalar
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.encode import new_hops, new_reports
@@ -170,8 +171,8 @@ def test_an_error_says_what_was_found() -> None:
 
 def test_addresses() -> None:
     """IPv4 is kept as ::ffff:a.b.c.d and printed as IPv4."""
-    assert address_text(0, 0xFFFF_C000_0201) == "192.0.2.1"
-    assert address_text(0x20010DB8 << 32, 1) == "2001:db8::1"
+    assert address(0, 0xFFFF_C000_0201) == "192.0.2.1"
+    assert address(0x20010DB8 << 32, 1) == "2001:db8::1"
 
 
 def test_the_detail_of_a_report_on_another_port() -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..data_folder import read_owner
-from ..detect.as_json import address, unit
+from ..detect.as_json import unit
 from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, Kind, Metric, PortKind
 from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
@@ -21,6 +21,7 @@ from ..names import Names
 from ..serve.select import Mask
 from ..serve.state import CollectorState
 from ..summary import LOST
+from ..wire.address import address
 from ..wire.records import Records
 from .filters import FlowParts, node_ids, prefix_mask
 from .output import flow_text

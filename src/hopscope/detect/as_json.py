@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
+from ..wire.address import address
 from .records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
 
 SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact (RFC 8259 §6)."""
-_MAPPED = 0xFFFF
 _KINDS = {kind.value: kind.label for kind in Kind}
 _METRICS = {metric.value: metric.label for metric in Metric}
 _OF_SOURCE = {Kind.SILENT, Kind.RETURNED, Kind.GAP}
@@ -31,14 +29,6 @@ class Naming(Protocol):
     def port(self, node_id: int, port: int) -> str | None:
         """Name of a port, or None."""
         ...
-
-
-@lru_cache(maxsize=65_536)
-def address(high: int, low: int) -> str:
-    """Text of an address held as two words; ::ffff:a.b.c.d is written as IPv4."""
-    if high == 0 and low >> 32 == _MAPPED:
-        return str(ipaddress.IPv4Address(low & 0xFFFFFFFF))
-    return str(ipaddress.IPv6Address(high << 64 | low))
 
 
 def when(time_ns: int) -> str:

@@ -27,8 +27,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.as_json import address
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
+from ..wire.address import address
 from ..wire.records import Records
 
 COLUMNS = (

@@ -11,9 +11,9 @@ from typing import Any, Literal, Unpack
 import duckdb
 import numpy as np
 
-from ..detect.as_json import address
 from ..detect.records import PATH_PART
 from ..names import Names
+from ..wire.address import address
 from . import sandbox
 from .columns import COLUMNS, NAMES, connect
 from .files import HistoryError

@@ -15,11 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from .. import __version__
-from ..detect.as_json import address
 from ..detect.records import NO_NODE, PortKind
 from ..export.counters import COUNTED, read_counters
 from ..metrics import COUNTERS, INDEX
 from ..names import Names
+from ..wire.address import address
 from ..wire.records import Records
 from .state import CollectorState
 

@@ -5,11 +5,10 @@ A key is present exactly when the report carries the field; a value that is all 
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
+from .address import address
 from .decode_scalar import read_frame
 from .dialect import DEFAULT, Dialect
 from .reasons import Place, Reason
@@ -66,7 +65,7 @@ def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[
     out = {
         **place,
         "time_ns": row["time_ns"],
-        "source": address_text(row["source_hi"], row["source_lo"]),
+        "source": address(row["source_hi"], row["source_lo"]),
         "report": _report(row, batch),
     }
     if row["carried"] & Carried.FLOW:
@@ -142,8 +141,8 @@ def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
 
 def _flow(row: dict[str, int]) -> dict[str, Any]:
     flow: dict[str, Any] = {
-        "src": address_text(row["src_hi"], row["src_lo"]),
-        "dst": address_text(row["dst_hi"], row["dst_lo"]),
+        "src": address(row["src_hi"], row["src_lo"]),
+        "dst": address(row["dst_hi"], row["dst_lo"]),
         "proto": row["proto"],
     }
     if row["carried"] & Carried.PORTS:
@@ -180,11 +179,3 @@ def _hop(record: tuple[int, ...]) -> dict[str, int | None]:
 
 def _known(value: int, unavailable: int) -> int | None:
     return None if value == unavailable else value
-
-
-@lru_cache(maxsize=65536)
-def address_text(high: int, low: int) -> str:
-    """An address as text; IPv4 is kept as ::ffff:a.b.c.d."""
-    if high == 0 and low >> 32 == 0xFFFF:
-        return str(ipaddress.IPv4Address(low & _ONES))
-    return str(ipaddress.IPv6Address(high << 64 | low))

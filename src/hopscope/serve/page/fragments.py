@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...detect.as_json import address
 from ...detect.records import NO_PORT
 from ...names import Names
+from ...wire.address import address
 from ...wire.records import Records
 from ..state import Limits
 from .feed import feed

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...detect.as_json import address
 from ...detect.records import NO_PORT
 from ...names import Names
+from ...wire.address import address
 
 PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...detect.as_json import address, flow_object, when, wide
+from ...detect.as_json import flow_object, when, wide
 from ...detect.records import NO_PORT, Metric, PortKind
 from ...names import Names
+from ...wire.address import address
 from ...wire.records import Records
 from . import models as m
 
