@@ -164,7 +164,7 @@ def error_line(item: Any, origins: Mapping[str, str] | None = None) -> str:
     for part in item["loc"]:
         path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
     origin = _origin(path, origins or {})
-    where = f"{origin}: {path}" if origin else path
+    where = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
     if item["type"] == "extra_forbidden":
         return f"{where}: no such setting"
     expected = item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")

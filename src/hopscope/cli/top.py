@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..errors import HopscopeError
 from .filters import FlowOption, NodeOption, PrefixOption
 from .options import ConfigOption, DataOption, NamesOption, load
 
@@ -36,7 +37,7 @@ def top(
     """Watch a collector: rates, losses, flows, queues, events.
 
     Ctrl-C ends it. It reads the shared memory of the collector that owns the data folder, and cannot
-    slow it down.
+    slow it down. Exit status 2: there is none for --once.
     """
     from rich.console import Console
     from rich.live import Live
@@ -55,6 +56,8 @@ def top(
     view = TopView(settings.data, known, wanted)
     console = Console()
     if once or not sys.stdout.isatty():
+        if not view.running:
+            raise HopscopeError(f"no collector runs on {settings.data}")
         view.draw(0)
         time.sleep(min(interval, 1.0))  # rates need two readings
         console.print(view.draw(rows or 10))

@@ -85,9 +85,14 @@ class TopView:
         self._rings: dict[str, RecentReader] = {}
         self._events: Records = np.empty(0, EVENT)
 
+    @property
+    def running(self) -> bool:
+        """Whether a collector has workers on this folder."""
+        return bool(self._state.workers())
+
     def draw(self, rows: int) -> RenderableType:
         """One frame; each table has at most `rows` rows."""
-        if not self._state.workers():
+        if not self.running:
             return Text(f"no collector runs on {self._folder}", style="yellow")
         return Group(self._head(), self._counts(), self._flows(rows), self._queues(rows), self._feed(rows))
 

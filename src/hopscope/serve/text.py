@@ -23,7 +23,7 @@ _UNITS = {
     "h": 3600 * 10**9,
     "d": 86400 * 10**9,
 }
-_AGO = re.compile(r"-(\d{1,9})(ns|us|ms|s|m|h|d)")
+_AGO = re.compile(r"-?(\d{1,9})(ns|us|ms|s|m|h|d)")
 
 
 def network(text: str) -> tuple[int, int, int, int]:
@@ -43,7 +43,7 @@ def network(text: str) -> tuple[int, int, int, int]:
 
 
 def parse_when(text: str, now_ns: int) -> int:
-    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`-5m`); or UnreadableError."""
+    """ns since the epoch of an RFC 3339 time, a number of ns, or a time ago (`5m`); or UnreadableError."""
     text = text.strip()
     if match := _AGO.fullmatch(text):
         return max(0, now_ns - int(match[1]) * _UNITS[match[2]])
@@ -59,4 +59,4 @@ def parse_when(text: str, now_ns: int) -> int:
             moment = moment.replace(tzinfo=UTC)
         return max(0, int(moment.timestamp()) * 10**9 + fraction)
     except (ValueError, OverflowError):
-        raise UnreadableError("expected a time such as 2026-01-31T12:00:00Z, ns since 1970, or -5m") from None
+        raise UnreadableError("expected a time such as 2026-01-31T12:00:00Z, ns since 1970, or 5m") from None
