@@ -94,12 +94,6 @@ def be16(buf: Any, at: Any) -> Any:
 
 
 @kernel
-def be24(buf: Any, at: Any) -> Any:
-    """Big-endian 24 bits at index `at` (uint64), as uint64."""
-    return (U64(buf[at]) << U64(16)) | (U64(buf[at + U64(1)]) << U64(8)) | U64(buf[at + U64(2)])
-
-
-@kernel
 def be32(buf: Any, at: Any) -> Any:
     """Big-endian 32 bits at index `at` (uint64), as uint64; one load and a swap after LLVM's idiom match."""
     return (

@@ -16,7 +16,6 @@ CLEARED = U64(Kind.CLEARED)
 VALUE = U64(Kind.VALUE)
 NOBODY = U64(NO_NODE)
 OFF = U64(NEVER)
-PART = U64(PATH_PART)
 FLOW_CARRIED = U64(Carried.FLOW)
 
 # Slots of `tally`, counted per call: events by kind first, then these.

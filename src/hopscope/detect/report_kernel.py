@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U8, U32, U64, inlined, kernel, order
-from ..wire.records import Carried, Flag, Have, IntFlag
+from ..wire.records import Carried, Flag, IntFlag
 from .event_kernel import (
     ENABLED,
     FLOW_CARRIED,
@@ -44,7 +44,6 @@ CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
 OWN_HOP = U64(Carried.OWN_HOP)
 NODE_CARRIED = U64(Carried.NODE_ID)
 QUEUE_CARRIED = U64(Carried.QUEUE_ID)
-HAVE_NODE = U64(Have.NODE_ID)
 INCOMPLETE = U64(FlowState.INCOMPLETE)
 ALARM = U64(1) << FLOW_LATENCY
 MOST_HOPS = U64(64)

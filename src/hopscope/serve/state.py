@@ -151,12 +151,6 @@ class CollectorState:
             self._attach()
             return sorted(self._counters)
 
-    def names_of_regions(self) -> list[str]:
-        """File names in the regions' folder."""
-        with self._lock:
-            self._attach()
-            return [name for name, _ in self._files or ()]
-
     # ------------------------------------------------------------------------------------------------ how
 
     def _once(self, what: str, read: Callable[[], T]) -> T:
