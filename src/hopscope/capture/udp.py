@@ -199,11 +199,17 @@ class UdpListener:
                 self._state[Unpack.DROPS_SEEN] = drops
         return {key: int(self._state[slot]) for key, slot in _COUNTERS.items()}
 
+    @property
+    def buffer_bytes(self) -> int:
+        """Receive buffer that the kernel granted, bytes; once open."""
+        assert self._socket is not None
+        return granted_buffer(self._socket)
+
     def notes(self) -> list[str]:
         """What the user should know at the start: granted less than asked, or an option that is missing."""
         assert self._socket is not None
         lines = []
-        asked, granted = self.settings.receive_buffer_bytes, granted_buffer(self._socket)
+        asked, granted = self.settings.receive_buffer_bytes, self.buffer_bytes
         if granted < asked:
             lines.append(
                 f"{url(self.settings)}: receive buffer of {granted:,} bytes granted, {asked:,} asked;"
