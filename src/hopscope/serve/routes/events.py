@@ -31,9 +31,7 @@ Metrics = Annotated[list[str] | None, Query(max_length=32, description="Repeat i
 Node = Annotated[str | None, Query(max_length=200, description="Node id or name")]
 FlowId = Annotated[str | None, Query(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")]
 Prefix = Annotated[str | None, Query(max_length=100, description="Source or destination is in it")]
-Moment = Annotated[
-    str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")
-]
+Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
 After = Annotated[str | None, Query(pattern=r"^\d{1,19}-\d{1,5}-\d{1,20}$", description="`next` of a page")]
 MetricName = Annotated[str, Path(max_length=60, description="A metric, such as hop_latency")]
 DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `lost` with how many were missed."
