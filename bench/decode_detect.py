@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
-from _common import Bench, median
-from _reports import payloads
 from hopscope.config import DetectSettings
 from hopscope.detect.detector import Detector, memory_bytes
 from hopscope.detect.records import EVENT
 from hopscope.wire.decode import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FrameBatch
+from support.common import Bench, median
+from support.reports import payloads
 
 BATCH = 4096
 ROWS = 32_768

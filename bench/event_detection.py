@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from _common import Bench, median
 from hopscope.config import DetectSettings, MetricLimits, Settings, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import Kind, Metric
@@ -22,6 +21,7 @@ from hopscope.fabric.traffic import TrafficModel
 from hopscope.metrics import INDEX
 from hopscope.pipeline import Pipeline
 from hopscope.wire.records import Link, ReportBatch
+from support.common import Bench, median
 
 FLOWS = 5000
 REPORTS = 1_000_000

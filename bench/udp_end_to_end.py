@@ -7,12 +7,12 @@ import time
 
 import numpy as np
 
-from _collector import running, settle
-from _common import Bench
-from _reports import payloads
 from hopscope.capture.udp import UdpSender
 from hopscope.supervisor import Supervisor
 from hopscope.wire.records import FrameBatch
+from support.collector import running, settle
+from support.common import Bench
+from support.reports import payloads
 
 LOSS = 0.001
 BATCH = 65_536

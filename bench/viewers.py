@@ -12,10 +12,10 @@ from pathlib import Path
 
 import httpx
 
-from _collector import running, settle
-from _common import Bench, median
 from hopscope.capture.udp import UdpSender
 from hopscope.supervisor import Supervisor
+from support.collector import running, settle
+from support.common import Bench, median
 from udp_end_to_end import Stream
 
 RATE = 300_000
