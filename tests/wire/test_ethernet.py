@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hopscope.wire.address import MAPPED
 from hopscope.wire.buffer import Buffer, push
 from hopscope.wire.errors import WireError
 from hopscope.wire.ethernet import (
-    MAPPED,
     Ethernet,
     Ip,
     Tcp,

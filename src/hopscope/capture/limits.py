@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
+from ..wire import address
 from ..wire.records import Records
 from .errors import CaptureError
 from .layout import BUCKET, BUCKET_WAYS
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 SOURCES = 4096
 """Sources whose rate is known at the same time; one more takes the place of one that has been quiet."""
 _LOW = (1 << 64) - 1
 
 
-def network(text: str) -> Network:
-    """`192.0.2.0/24`, `2001:db8::/32` or one address. Raises CaptureError."""
+def network(text: str) -> tuple[int, int]:
+    """First and last address of `192.0.2.0/24`, `2001:db8::/32` or one address. Raises CaptureError."""
     try:
-        return ipaddress.ip_network(text.strip(), strict=False)
+        return address.network(text.strip())
     except ValueError as error:
         raise CaptureError(
             f"{text!r} is no network; expected one as in 192.0.2.0/24 or 2001:db8::/32"
@@ -33,13 +32,8 @@ def source_ranges(networks: Iterable[str]) -> npt.NDArray[np.uint64]:
 
     IPv4 addresses are as in FRAME, ::ffff:a.b.c.d.
     """
-    ends: list[tuple[int, int]] = []
-    for text in networks:
-        found = network(text)
-        base = 0xFFFF << 32 if found.version == 4 else 0
-        ends.append((base + int(found.network_address), base + int(found.broadcast_address)))
     merged: list[tuple[int, int]] = []
-    for first, last in sorted(ends):
+    for first, last in sorted(map(network, networks)):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(merged[-1][1], last))
         else:

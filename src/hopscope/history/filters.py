@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from ipaddress import IPv4Network, ip_network
 from typing import TypedDict
 
 from ..detect.records import Kind, Metric
+from ..wire.address import network
 from .columns import quoted
 from .files import HistoryError
 
-_V4 = 0xFFFF << 32
 _LOW = 0xFFFFFFFFFFFFFFFF
 
 
@@ -102,12 +101,9 @@ def _flow_terms(flow: Flow) -> list[str]:
 
 def _prefix_sql(side: str, prefix: str) -> str:
     try:
-        network = ip_network(prefix, strict=False)
+        first, last = network(prefix)
     except ValueError as error:
         raise HistoryError(f"{prefix!r} is no address or network, as 10.1.0.0/16") from error
-    first, last = int(network.network_address), int(network.broadcast_address)
-    if isinstance(network, IPv4Network):
-        first, last = _V4 | first, _V4 | last
     hi, last_hi = first >> 64, last >> 64
     if hi != last_hi:
         return f"({side}_hi BETWEEN {hi} AND {last_hi} AND ip_version != 0)"

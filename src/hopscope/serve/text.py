@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from datetime import UTC, datetime
 
-_MAPPED = 0xFFFF
+from ..wire import address
+
+_LOW = (1 << 64) - 1
 
 
 class UnreadableError(ValueError):
@@ -29,17 +30,13 @@ _AGO = re.compile(r"-?(\d{1,9})(ns|us|ms|s|m|h|d)")
 def network(text: str) -> tuple[int, int, int, int]:
     """(address high, low, mask high, low) of an address or prefix. Raises UnreadableError."""
     try:
-        net = ipaddress.ip_network(text.strip(), strict=False)
+        first, last = address.network(text.strip())
     except ValueError:
         raise UnreadableError(
             f"expected an address or a prefix such as 192.0.2.0/24, found {text[:60]!r}"
         ) from None
-    base, mask = int(net.network_address), int(net.netmask)
-    if net.version == 4:
-        base |= _MAPPED << 32
-        mask |= ((1 << 96) - 1) << 32
-    low = (1 << 64) - 1
-    return base >> 64, base & low, mask >> 64, mask & low
+    mask = ~(first ^ last)
+    return first >> 64, first & _LOW, mask >> 64 & _LOW, mask & _LOW
 
 
 def parse_when(text: str, now_ns: int) -> int:

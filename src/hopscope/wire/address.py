@@ -1,16 +1,24 @@
-"""Addresses as text. Records hold them as two words, IPv4 as ::ffff:a.b.c.d (RFC 4291 §2.5.5.2)."""
+"""Addresses and networks as text. Records hold two words, IPv4 as ::ffff:a.b.c.d (RFC 4291 §2.5.5.2)."""
 
 from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
 
-_MAPPED = 0xFFFF
+MAPPED = 0xFFFF << 32
+"""What an IPv4 address is added to."""
 
 
 @lru_cache(maxsize=65_536)
 def address(high: int, low: int) -> str:
     """Text of an address held as two words; ::ffff:a.b.c.d is written as IPv4."""
-    if high == 0 and low >> 32 == _MAPPED:
+    if high == 0 and low >> 32 == MAPPED >> 32:
         return str(ipaddress.IPv4Address(low & 0xFFFFFFFF))
     return str(ipaddress.IPv6Address(high << 64 | low))
+
+
+def network(text: str) -> tuple[int, int]:
+    """First and last address, 128 bits, of a network or an address. Raises ValueError."""
+    found = ipaddress.ip_network(text, strict=False)
+    base = MAPPED if found.version == 4 else 0
+    return base | int(found.network_address), base | int(found.broadcast_address)

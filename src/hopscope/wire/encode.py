@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import layout
-from .ethernet import MAPPED
+from .address import MAPPED
 from .records import FRAME, HOP, MAX_HOPS, REPORT, Carried, FrameBatch, Have, Link, Records, ReportBatch
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import layout
+from .address import MAPPED
 from .buffer import Buffer, push
 from .errors import WireError
 from .reasons import Place, Reason
 from .records import Link
-
-MAPPED = 0xFFFF << 32
-"""IPv4 addresses are kept as IPv6 addresses, ::ffff:a.b.c.d."""
 
 
 @dataclass(slots=True)
