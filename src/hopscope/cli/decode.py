@@ -14,7 +14,7 @@ import numpy as np
 import typer
 
 from .filters import FilterError, FlowOption, NodeOption, PrefixOption, ReportFilter
-from .options import NamesOption
+from .options import CaptureArgument, DialectOption, NamesOption, PortOption
 from .output import Format, FormatOption, Printer, until_reader_leaves
 from .report_rows import COLUMNS, rows
 
@@ -31,22 +31,9 @@ _PROGRESS_SECONDS = 0.5
 
 
 def decode(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="pcap or pcapng, may be gzipped; - is standard input.")
-    ],
-    port: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--port",
-            "-p",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="UDP port that reports are sent to. Repeatable; default: every port that is known.",
-            show_default=False,
-        ),
-    ] = None,
-    dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")] = "spec",
+    file: CaptureArgument,
+    port: PortOption = None,
+    dialect: DialectOption = "spec",
     form: FormatOption = Format.JSON,
     flow: FlowOption = None,
     prefix: PrefixOption = None,

@@ -24,6 +24,22 @@ NamesOption = Annotated[
         "--names", metavar="FILE", help="Names of nodes and ports, TOML or CSV.", show_default=False
     ),
 ]
+CaptureArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="pcap or pcapng, may be gzipped; - is standard input.")
+]
+PortOption = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--port",
+        "-p",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="UDP port that reports are sent to. Repeatable; default: every port that is known.",
+        show_default=False,
+    ),
+]
+DialectOption = Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(

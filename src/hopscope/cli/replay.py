@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import ConfigOption, SetOption, load
+from .options import CaptureArgument, ConfigOption, DialectOption, PortOption, SetOption, load
 
 if TYPE_CHECKING:
     from ..capture.pcap import Reader
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def replay(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="pcap or pcapng, may be gzipped; - is standard input.")
-    ],
+    file: CaptureArgument,
     data: Annotated[
         Path | None,
         typer.Option("--data", "-d", metavar="FOLDER", help="Keep the events in this data folder."),
@@ -35,19 +33,8 @@ def replay(
             min=0, metavar="FACTOR", help="Times as fast as it was captured; 0: as fast as possible."
         ),
     ] = 0,
-    port: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--port",
-            "-p",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="UDP port of reports. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    dialect: Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")] = "spec",
+    port: PortOption = None,
+    dialect: DialectOption = "spec",
     events: Annotated[
         bool, typer.Option("--events", help="Print every event, a JSON object a line.")
     ] = False,
