@@ -1,7 +1,8 @@
 """Write the tables of docs/measurements.md from what benchmarks print with `--json`.
 
-    python bench/decode_detect.py --json > decode_detect.jsonl
-    python docs/measurements.py decode_detect.jsonl …
+    cd bench
+    python decode_detect.py --json > decode_detect.jsonl
+    python -m support.page decode_detect.jsonl …
 
 A table stands between `<!-- bench: NAME -->` and `<!-- end -->`; tables of other benchmarks stay as they are.
 """
@@ -14,12 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parent / "measurements.md"
+from .common import number
 
-
-def number(value: float) -> str:
-    """Four significant digits, thousands separated."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements.md"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -44,12 +42,11 @@ def main() -> int:
             found.setdefault(row["bench"], []).append(row)
     page = PAGE.read_text()
     for bench, rows in found.items():
-        pattern = re.compile(rf"(<!-- bench: {bench} -->\n).*?(<!-- end -->)", re.S)
-        if not pattern.search(page):
+        place = re.search(rf"(?<=<!-- bench: {bench} -->\n).*?(?=<!-- end -->)", page, re.S)
+        if place is None:
             print(f"docs/measurements.md has no place for {bench}", file=sys.stderr)
             return 1
-        new = table(rows)
-        page = pattern.sub(lambda match, new=new: f"{match[1]}\n{new}\n\n{match[2]}", page)
+        page = f"{page[: place.start()]}\n{table(rows)}\n\n{page[place.end() :]}"
     PAGE.write_text(page)
     return 0
 
