@@ -37,7 +37,7 @@ class CollectorError(HopscopeError):
 
 
 class Supervisor:
-    """A collector: `start` it, `turn` it until it is to end, `stop` it. Also a context manager with a thread.
+    """A collector: `start` it, `turn` it until it is to end, `stop` it.
 
     Raises HopscopeError (one line) where it cannot start, or where a process died DEATHS times in a minute.
     """
