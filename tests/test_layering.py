@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "fabric": {"wire", "capture"},
 }
 """Room to what else it may import: rooms, or single modules of them. `serve` and `cli` may import all."""
-KERNEL_MAY_IMPORT = ("jit", "layout", "records", "reasons")
+KERNEL_MAY_IMPORT = ("jit", "layout", "rules", "records", "reasons")
 
 
 def imported(path: Path, everything: bool = True) -> Iterator[str]:

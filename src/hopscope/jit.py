@@ -1,8 +1,9 @@
 """The only importer of Numba: the kernel decorator, integer helpers, intrinsics and the cache policy.
 
 Numba's on-disk cache does not see a change in another file, and freezes globals.  So the cache folder is
-named by a hash of everything that a kernel may import (`*_kernel.py`, `layout.py`, `records.py`, `reasons.py`
-and this file), Numba's version and the flags.  A kernel module imports nothing else of the package.
+named by a hash of everything that a kernel may import (`*_kernel.py`, `layout.py`, `rules.py`,
+`records.py`, `reasons.py` and this file), Numba's version and the flags.  A kernel module imports
+nothing else of the package.
 
 Integers: Numba turns ``int64 + uint64`` into ``float64``.  Indices and constants are therefore ``uint64``;
 write ``U64(3)`` for a literal that meets an unsigned value.
@@ -22,7 +23,7 @@ import platformdirs
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).parent
-_KERNEL_SOURCES = ("*_kernel.py", "layout.py", "records.py", "reasons.py", "jit.py")
+_KERNEL_SOURCES = ("*_kernel.py", "layout.py", "rules.py", "records.py", "reasons.py", "jit.py")
 
 
 def _fingerprint() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopscope.wire.dialect import DEFAULT, DIALECTS, FIRST_BYTE, INT_DSCP, PORTS, TABLE, Dialect, version_of
+from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, version_of
+from hopscope.wire.rules import FIRST_BYTE, INT_DSCP, TABLE, UDP_ROLE
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_table() -> None:
     table = Dialect("one", ports=(7,), int_dscp=(3,), int_ports=(8, 7)).table()
     assert table.shape == (TABLE,)
     assert [table[FIRST_BYTE + 0x20], table[INT_DSCP + 3], table[INT_DSCP + 4]] == [20, 1, 0]
-    assert [table[PORTS + 7], table[PORTS + 8], table[PORTS + 9]] == [3, 2, 0]
+    assert [table[UDP_ROLE + 7], table[UDP_ROLE + 8], table[UDP_ROLE + 9]] == [3, 2, 0]
     with pytest.raises(ValueError, match="read-only"):
         table[0] = 1
 
@@ -49,15 +50,3 @@ def test_names() -> None:
     assert all(name == dialect.name for name, dialect in DIALECTS.items())
     assert DEFAULT.name == "spec"
     assert DEFAULT.ports == (32766, 54321, 8090, 8086, 5900, 1234, 556)
-
-
-@pytest.mark.kernel
-def test_kernels_read_the_same_table() -> None:
-    """Kernels may not import dialect.py, so their offsets are declared twice."""
-    from hopscope.wire import decode_kernel, dialect, inner_kernel
-
-    for module in (decode_kernel, inner_kernel):
-        for name, value in vars(module).items():
-            if name in ("FIRST_BYTE", "INT_DSCP", "PORT_TABLE"):
-                assert value == getattr(dialect, name.replace("PORT_TABLE", "PORTS"))
-    assert {"FIRST_BYTE", "INT_DSCP", "PORT_TABLE"} <= set(vars(decode_kernel)) | set(vars(inner_kernel))

@@ -101,7 +101,7 @@ class _Details:
         raw = self._frames.arena[start : start + int(frame["length"])].tobytes()
         return {
             one.fields.get("index", 0): f"{one.error.detail} (byte {one.error.at})"
-            for one in read_frame(raw, frame, self._packet, dialect.table())
+            for one in read_frame(raw, frame, self._packet, dialect)
             if one.error is not None
         }
 

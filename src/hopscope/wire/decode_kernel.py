@@ -6,7 +6,7 @@ from typing import Any
 
 from ..jit import U64, be16, inlined, kernel
 from .group_kernel import group_2_0, new_row
-from .inner_kernel import CUT_HEADER, FIRST_BYTE, OUTER_FRAGMENT, PORT_TABLE, refuse
+from .inner_kernel import CUT_HEADER, FIRST_BYTE, OUTER_FRAGMENT, UDP_ROLE, refuse
 from .int_kernel import UDP
 from .packet_kernel import (
     ETHERNET,
@@ -87,7 +87,7 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     behind = start + length
     if why or protocol != UDP or part == U64(1) or at + U64(4) > min(end, behind):
         return NONE, at, end, end, NONE, NONE
-    if not table[PORT_TABLE + be16(buf, at + U64(2))] & 1:
+    if not table[UDP_ROLE + be16(buf, at + U64(2))] & 1:
         return NONE, at, end, end, NONE, NONE
     high, low = address(buf, start, version, IPV4_SOURCE, IPV6_SOURCE)
     if part != NONE:

@@ -1,5 +1,5 @@
-"""How to read what a listener receives: data, not code. The seam for implementations that differ from the
-spec.
+"""How to read what a listener receives: data, not code. One profile per implementation that differs from the
+spec, and the one table of lookups that codecs and kernels read (`rules` says where each rule is in it).
 """
 
 from __future__ import annotations
@@ -11,39 +11,136 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from . import layout, rules
+from .layout import Item
+from .records import HOP
+
 ReportVersion = Literal["auto", "0.5", "1.0", "2.0"]
 REPORT_PORTS = (32766, 54321, 8090, 8086, 5900, 1234, 556)
 """Destination ports on which reports were seen; IANA assigned none."""
+_HOP_FIELDS = {name: code for code, name in enumerate(HOP.names or ())}
+_REPORT_INDEX = {5: 1, 10: 2, 20: 3}
 
-# What Dialect.table() holds, in uint64: a row of the first byte's meaning, of DSCP values and of ports.
-FIRST_BYTE = 0
-"""256 entries: the report version (5, 10, 20; 0 unknown) by the first byte of the datagram's payload."""
-INT_DSCP = FIRST_BYTE + 256
-"""64 entries: 1 where this DSCP says that INT follows the inner TCP or UDP header."""
-PORTS = INT_DSCP + 64
-"""65536 entries: bit 0 reports arrive on this UDP port, bit 1 INT follows an inner UDP header with this
-port.
-"""
-TABLE = PORTS + 65536
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What the times of a source mean; INT carries numbers without units."""
+
+    unit_ns: int = 1
+    """Nanoseconds that one unit of a timestamp and of a latency stands for."""
+    bits: int = 0
+    """Bits after which timestamps wrap; 0: the width of their field."""
+    epoch: Literal["none", "unix"] = "none"
+    """What timestamps count from: the node's start, or 1970."""
+    latency: Literal["reported", "timestamps"] = "reported"
+    """Whether hop latency is a field, or must be computed as egress minus ingress time."""
+    comparable: bool = False
+    """Whether the clocks of different nodes are synchronous."""
+    ioam: Literal["ptp", "ntp", "posix"] = "posix"
+    """Format of IOAM timestamps: fraction in ns, in 2^-32 s, in us (RFC 9197 5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Domain-specific metadata of INT 2.x: what the bits of DS Instruction (and DSMdBits) stand for."""
+
+    domain_id: int
+    fields: tuple[tuple[int, str, int], ...]
+    """(bit, 0 the most significant; name; bytes in a hop), in bit order."""
+    source_only: tuple[tuple[int, str, int], ...] = ()
+    """The same for DS Flags: metadata that the source alone adds, once, at the bottom of the stack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of reading reports."""
+    """One way of reading reports and packets. The defaults are what the specifications say."""
 
     name: str
+    about: str = ""
+    """Who sends it, and what differs, in one line."""
+
+    # -- reports
     ports: tuple[int, ...] = REPORT_PORTS
     """UDP ports that reports are sent to (captures only: a listener has its own)."""
     report_version: ReportVersion = "auto"
     """Layout of the report header; auto decides by the first byte."""
+    first_bytes: tuple[tuple[int, int], ...] = ()
+    """(first byte, layout 5, 10, 20) that differ from that."""
+    any_report_length: bool = False
+    """Length of Report 1.0 is not compared with what the metadata bits imply."""
+    next_protocols: tuple[tuple[int, int, int], ...] = ()
+    """Report 0.5: (NProto, bytes of a header that is skipped, InType of what follows)."""
+    inner_types: tuple[tuple[int, int], ...] = ()
+    """Report 2.0: (InType, what it stands for)."""
+
+    # -- where INT is
+    packets: bool = False
+    """Frames that are no reports are searched for INT."""
+    assume_int: bool = False
+    """Every TCP and UDP packet in a report carries INT, though nothing says so."""
     int_dscp: tuple[int, ...] = (0x17, 0x20, 0x01)
-    """DSCP values of inner packets that carry INT."""
+    """DSCP values of packets that carry INT behind TCP or UDP."""
+    int_dscp_bit: int = 0
+    """… or a bit (1 to 32) that is set in the DSCP of all of them."""
     int_ports: tuple[int, ...] = ()
-    """UDP destination ports of inner packets that carry INT."""
+    """UDP destination ports of packets that carry INT."""
+    tcp_ports: bool = False
+    """These are TCP ports too."""
+    marker: bytes = b""
+    """Probe marker (1 to 8 bytes) between the TCP or UDP header and the shim."""
+    inserted_udp_ports: tuple[int, ...] = (0x1000,)
+    """UDP ports behind which INT and then the packet's own TCP header follow."""
+    gre_protocol: int = 0x88B6
+    """GRE protocol type of INT; the specification's number was never assigned."""
+    vxlan_ports: tuple[int, ...] = (4789,)
+    """UDP ports of VXLAN."""
+    gpe_ports: tuple[int, ...] = (4790,)
+    """UDP ports of VXLAN-GPE."""
+    gpe_protocols: tuple[int, ...] = (0x05, 0x08, 0x80, 0x82)
+    """Next protocols of VXLAN-GPE that are INT (0.5, 1.0, 2.0, 2.1)."""
+    geneve_ports: tuple[int, ...] = (6081,)
+    """UDP ports of Geneve."""
+    geneve_classes: tuple[int, ...] = (0x0103, 0x00AB)
+    """Geneve option classes of INT, at most four."""
+    gtpu_ports: tuple[int, ...] = (2152,)
+    """UDP ports of GTP-U."""
+
+    # -- INT
+    shims: tuple[tuple[int, int, bool, bool], ...] = ()
+    """(first byte, mode, whether the shim is that of 0.5 and 1.0, whether 4 bytes follow it) that differ."""
+    int_layouts: tuple[tuple[int, int, int], ...] = ()
+    """(report version 0, 5, 10, 20; version nibble of the INT header; INT version 1, 4, 5, 10, 20) that
+    differ.
+    """
+    any_shim_length: bool = False
+    """A shim's Length of 0 means that the header's hop counts tell the size of the stack."""
+    swapped: bool = False
+    """The two bytes of the instruction bitmap are swapped."""
+    mx_record: bool = False
+    """The node's metadata follow the MX header."""
+    npt_shifts: tuple[int, int, int] = (2, 0, 0)
+    """Where the shim's 16 bits hold the original DSCP (NPT 0), port (1) and protocol (2): right shifts."""
+    md_shifts: tuple[int, int, int] = (27, 26, 25)
+    """Where the first word of INT-MD 2.x holds D, E and M: right shifts."""
+    ds_offsets: tuple[int, int, int] = (6, 8, 10)
+    """Where INT-MD 2.x holds domain id, DS instruction and DS flags: byte offsets."""
+    items: tuple[tuple[int, tuple[Item, ...]], ...] = ()
+    """(kind of metadata as in `layout`, items by bit) that differ: the first of a kind replaces the
+    specification's, a second is the alternative where the hop size says so.
+    """
+    domains: tuple[Domain, ...] = ()
+    """Domain-specific metadata whose sizes are known."""
+    clock: Clock = Clock()
+    """What times mean."""
 
     def table(self) -> npt.NDArray[np.uint8]:
-        """What the decoders look up, uint8 [TABLE]; read-only."""
+        """What the decoders look up, uint8 [rules.TABLE]; read-only."""
         return _table(self)
+
+    def alternatives(self, kind: int) -> tuple[tuple[Item, ...], ...]:
+        """Items by bit of a kind of metadata: the usual ones, and others by hop size; at most two."""
+        own = tuple(items for one, items in self.items if one == kind)
+        return own or (layout.KIND_ITEMS[kind],)
 
 
 def version_of(first: int, rule: ReportVersion) -> int:
@@ -66,24 +163,139 @@ def version_of(first: int, rule: ReportVersion) -> int:
 
 @lru_cache(maxsize=64)
 def _table(dialect: Dialect) -> npt.NDArray[np.uint8]:
-    table = np.zeros(TABLE, np.uint8)
-    table[FIRST_BYTE : FIRST_BYTE + 256] = [version_of(first, dialect.report_version) for first in range(256)]
-    table[INT_DSCP + np.array(dialect.int_dscp, np.int64)] = 1
-    table[PORTS + np.array(dialect.ports, np.int64)] |= np.uint8(1)
-    table[PORTS + np.array(dialect.int_ports, np.int64)] |= np.uint8(2)
+    table = np.zeros(rules.TABLE, np.uint8)
+    _write_reports(table, dialect)
+    _write_places(table, dialect)
+    _write_int(table, dialect)
+    _write_items(table, dialect)
     table.flags.writeable = False
     return table
 
 
+def _write_reports(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
+    first = rules.FIRST_BYTE
+    table[first : first + 256] = [version_of(byte, dialect.report_version) for byte in range(256)]
+    for byte, version in dialect.first_bytes:
+        table[first + byte] = version
+    forms = [(0, 0, 3), (1, layout.DROP_0_5.size, 3), (2, layout.SWITCH_LOCAL_0_5.size, 3)]
+    forms += [(255, 0, 0)] * 13
+    for protocol, size, inner in dialect.next_protocols:
+        forms[protocol] = (3, size, inner)
+    _put(table, rules.FORM_0_5, [number for form in forms for number in form])
+    _put(table, rules.INNER_1_0, [3, 4, 5, *[255] * 5])
+    types = [*range(6), *[255] * 10]
+    for one, meaning in dialect.inner_types:
+        types[one] = meaning
+    _put(table, rules.INNER_2_0, types)
+    table[rules.ANY_REPORT_LENGTH] = dialect.any_report_length
+
+
+def _write_places(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
+    bit = dialect.int_dscp_bit
+    _put(table, rules.INT_DSCP, [dscp in dialect.int_dscp or bool(dscp & bit) for dscp in range(64)])
+    roles = (
+        (dialect.ports, rules.ROLE_REPORT), (dialect.int_ports, rules.ROLE_INT),
+        (dialect.vxlan_ports, rules.ROLE_VXLAN), (dialect.gpe_ports, rules.ROLE_GPE),
+        (dialect.geneve_ports, rules.ROLE_GENEVE), (dialect.gtpu_ports, rules.ROLE_GTPU),
+        (dialect.inserted_udp_ports, rules.ROLE_INSERTED),
+    )  # fmt: skip
+    for ports, role in roles:
+        table[rules.UDP_ROLE + np.array(ports, np.int64)] |= np.uint8(role)
+    for next_protocol, inner in ((1, 4), (2, 5), (3, 3), *((one, 9) for one in dialect.gpe_protocols)):
+        table[rules.GPE_NEXT + next_protocol] = inner
+    table[rules.ASSUME_INT] = dialect.assume_int
+    table[rules.TCP_PORTS] = dialect.tcp_ports
+    table[rules.PACKETS] = dialect.packets
+    _put(table, rules.GRE_PROTOCOL, dialect.gre_protocol.to_bytes(2, "big"))
+    classes = b"".join(one.to_bytes(2, "big") for one in dialect.geneve_classes)
+    _put(table, rules.GENEVE_CLASSES, classes)
+    _put(table, rules.MARKER, [len(dialect.marker), *dialect.marker])
+
+
+def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
+    for byte in range(16, 256):
+        if 1 <= byte >> 4 <= 3 and byte & 12 != 12:
+            table[rules.SHIM + byte] = byte >> 4
+    for byte, mode, old, longer in ((1, 1, True, False), (2, 2, True, False), *dialect.shims):
+        table[rules.SHIM + byte] = mode | 16 * old | 32 * longer
+    for report in range(4):
+        for new, nibble, version in ((0, 0, 5), (0, 1, 10), (0, 4, 4), (1, 2, 20)):
+            table[rules.INT_LAYOUT + (new * 4 + report) * 16 + nibble] = version
+    for report_version, nibble, version in dialect.int_layouts:
+        at = ((version == 20) * 4 + _REPORT_INDEX.get(report_version, 0)) * 16 + nibble
+        table[rules.INT_LAYOUT + at] = version
+    table[rules.ANY_SHIM_LENGTH] = dialect.any_shim_length
+    table[rules.SWAPPED] = dialect.swapped
+    table[rules.MX_RECORD] = dialect.mx_record
+    _put(table, rules.NPT_SHIFTS, dialect.npt_shifts)
+    _put(table, rules.MD_SHIFTS, dialect.md_shifts)
+    _put(table, rules.DS_OFFSETS, dialect.ds_offsets)
+
+
+def _write_items(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
+    for kind in range(layout.KINDS):
+        tables = dialect.alternatives(kind)
+        for alternative in range(rules.ALTERNATIVES):
+            items = tables[min(alternative, len(tables) - 1)]
+            plain = layout.KIND_ITEMS[kind]
+            for bit, item in enumerate(items):
+                at = ((kind * rules.ALTERNATIVES + alternative) * 16 + bit) * rules.ITEM
+                _put(table, rules.ITEMS + at, _item(item, item is plain[bit]))
+
+
+def _item(item: Item, plain: bool) -> list[int]:
+    """A row of `rules.ITEMS`."""
+    parts = [
+        (_HOP_FIELDS[name], shift, mask.bit_length())
+        for name, shift, mask in item.fields.shifts
+        if item.have and name in _HOP_FIELDS
+    ]
+    row = [item.size, item.have.bit_length() - 1 if item.have else 255, plain, len(parts)]
+    return row + [number for part in parts for number in part]
+
+
+def _put(table: npt.NDArray[np.uint8], at: int, values: object) -> None:
+    numbers = np.array(list(values), np.uint8)  # type: ignore[call-overload]
+    table[at : at + len(numbers)] = numbers
+
+
+_SWITCHED_QUEUE = (
+    (layout.INT_0_5, (*layout.HOP_0_5[:3], layout.QUEUE_16_16, *layout.HOP_0_5[4:6], layout.CONGESTION_16_16,
+                      *layout.HOP_0_5[7:])),
+    (layout.INT_1_0, (*layout.HOP_1_0[:3], layout.QUEUE_16_16, *layout.HOP_1_0[4:6], layout.CONGESTION_16_16,
+                      *layout.HOP_1_0[7:])),
+)  # fmt: skip
+_GEANT_32 = (*layout.HOP_1_0[:6], layout.CONGESTION_16_16, *layout.HOP_1_0[7:])
+_GEANT_64 = (
+    *layout.HOP_1_0[:4], layout.INGRESS_64, layout.EGRESS_64, layout.CONGESTION_16_16, *layout.HOP_1_0[7:]
+)  # fmt: skip
+_GEANT = ((layout.INT_1_0, _GEANT_32), (layout.INT_1_0, _GEANT_64))
+_US = Clock(unit_ns=1000)
+
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        Dialect("spec"),
-        Dialect("report-0.5", report_version="0.5"),
-        Dialect("report-1.0", report_version="1.0"),
-        Dialect("report-2.0", report_version="2.0"),
+        Dialect("spec", "What the specifications say; the report's version by its first byte."),
+        Dialect("report-0.5", "As spec, but every report is a 0.5.", report_version="0.5"),
+        Dialect("report-1.0", "As spec, but every report is a 1.0.", report_version="1.0"),
+        Dialect("report-2.0", "As spec, but every report is a 2.0.", report_version="2.0"),
+        Dialect(
+            "intcollector", "INTCollector's generators: queue words 16+16, Length 1, no DSCP.",
+            first_bytes=((0x10, 5), (0x11, 10)), any_report_length=True, assume_int=True,
+            int_layouts=((5, 0, 5), (10, 0, 10)), any_shim_length=True, items=_SWITCHED_QUEUE,
+        ),
+        Dialect(
+            "geant", "GEANT int-platforms: INT 1.0 with 32- or 64-bit timestamps, bit 6 16+16, DSCP 0x20.",
+            first_bytes=((0x11, 10),), any_report_length=True, assume_int=True,
+            int_layouts=((10, 0, 10),), items=_GEANT, clock=Clock(epoch="unix", comparable=True),
+        ),
+        Dialect(
+            "amlight", "AmLight: hop latency is never filled in; F=0.",
+            clock=Clock(latency="timestamps", bits=32),
+        ),
+        Dialect("bmv2", "Programs for bmv2 (ruimmpires, davidcc73): times in us.", clock=_US),
     )
-}
+}  # fmt: skip
 """The dialects by name."""
 DEFAULT = DIALECTS["spec"]
 """What the specifications say."""

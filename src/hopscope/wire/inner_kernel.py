@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U64, be16, inlined, kernel
-from . import layout
+from . import layout, rules
 from .int_kernel import TCP, UDP, find_shim, read_int
 from .metadata_kernel import NODE, ONES_32, OWN_2_0, read_hop
 from .packet_kernel import (
@@ -26,8 +26,7 @@ from .packet_kernel import (
 from .reasons import Place, Reason
 from .records import Carried, Flag, Kind
 
-# Parts of Dialect.table(); kernels may not import dialect.py, so a test checks that they are the same.
-FIRST_BYTE, INT_DSCP, PORT_TABLE = U64(0), U64(256), U64(320)
+FIRST_BYTE, INT_DSCP, UDP_ROLE = U64(rules.FIRST_BYTE), U64(rules.INT_DSCP), U64(rules.UDP_ROLE)
 INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_IP), U64(Place.INNER_L4)
 CUT_HEADER, CUT_METADATA = (
     code(Reason.TRUNCATED, Place.REPORT_HEADER),
@@ -36,7 +35,7 @@ CUT_HEADER, CUT_METADATA = (
 CUT_ETHERNET, CUT_UDP = code(Reason.TRUNCATED, Place.INNER_ETHERNET), code(Reason.TRUNCATED, Place.OUTER_UDP)
 CUT_INT = code(Reason.TRUNCATED, Place.INT_HEADER)
 OUTER_FRAGMENT, INNER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP), code(Reason.FRAGMENT, Place.INNER_IP)
-DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in Flag)
+DROPPED, CONGESTED, TRACKED, INTERMEDIATE, JOINED, INCOMPLETE = (U64(flag) for flag in Flag)
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
 TLV_TYPE, TLV_LENGTH = word(layout.TLV_2_0, "type"), word(layout.TLV_2_0, "length")
@@ -113,7 +112,7 @@ def inner(
     row.sport = be16(buf, at)
     row.dport = dport
     row.carried = U64(row.carried) | HAS_PORTS
-    if not table[INT_DSCP + dscp] and not (protocol == UDP and table[PORT_TABLE + dport] & 2):
+    if not table[INT_DSCP + dscp] and not (protocol == UDP and table[UDP_ROLE + dport] & 2):
         return NONE
     why, at = find_shim(buf, at, end, limit, protocol)
     if why:

@@ -136,14 +136,68 @@ TCP = header(
     ("flags", 8), ("window", 16), ("checksum", 16), ("urgent", 16),
 )  # fmt: skip
 PORTS = header("ports", "RFC 768, RFC 9293", ("sport", 16), ("dport", 16))
+MPLS = header(
+    "MPLS label", "RFC 3032 2.1",
+    ("label", 20), ("traffic_class", 3), ("bottom", 1), ("ttl", 8),
+)  # fmt: skip
+GRE = header(
+    "GRE", "RFC 2784 2.1, RFC 2890 2",
+    ("checksum_present", 1), ("routing_present", 1), ("key_present", 1), ("sequence_present", 1),
+    ("reserved", 9), ("version", 3), ("type", 16, "", "EtherType of what follows"),
+)  # fmt: skip
+ERSPAN_2 = header(
+    "ERSPAN type II", "draft-foschiano-erspan-03, 4.2",
+    ("version", 4), ("vlan", 12), ("class", 3), ("encapsulation", 2), ("truncated", 1), ("session", 10),
+    ("reserved", 12), ("index", 20),
+)  # fmt: skip
+ERSPAN_3 = header(
+    "ERSPAN type III", "draft-foschiano-erspan-03, 4.3",
+    ("version", 4), ("vlan", 12), ("class", 3), ("bad", 2), ("truncated", 1), ("session", 10),
+    ("timestamp", 32), ("group_tag", 16), ("frame", 1), ("frame_type", 5), ("hardware_id", 6),
+    ("direction", 1), ("granularity", 2), ("optional", 1, "", "8 more bytes follow"),
+)  # fmt: skip
+VXLAN = header("VXLAN", "RFC 7348 5", ("flags", 8), ("reserved", 24), ("vni", 24), ("reserved", 8))
+VXLAN_GPE = header(
+    "VXLAN-GPE", "draft-ietf-nvo3-vxlan-gpe-12, 3",
+    ("flags", 8), ("reserved", 16), ("next_protocol", 8), ("vni", 24), ("reserved", 8),
+)  # fmt: skip
+GENEVE = header(
+    "Geneve", "RFC 8926 3.4",
+    ("version", 2), ("option_words", 6, "words"), ("control", 1), ("critical", 1), ("reserved", 6),
+    ("type", 16, "", "EtherType of what follows"), ("vni", 24), ("reserved", 8),
+)  # fmt: skip
+GENEVE_OPTION = header(
+    "Geneve option", "RFC 8926 3.5",
+    ("class", 16), ("type", 8), ("reserved", 3), ("words", 5, "words", "without this word"),
+)  # fmt: skip
+GTP_U = header(
+    "GTP-U", "3GPP TS 29.281 5.1",
+    ("version", 3), ("protocol", 1), ("reserved", 1), ("extension", 1), ("sequence_present", 1),
+    ("npdu_present", 1), ("message", 8, "", "255: a user's packet"),
+    ("length", 16, "bytes", "without these 8"), ("teid", 32),
+)  # fmt: skip
+GTP_U_OPTIONAL = header(
+    "GTP-U optional fields", "3GPP TS 29.281 5.1", ("sequence", 16), ("npdu", 8), ("next_extension", 8),
+)  # fmt: skip
 
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
 ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
 MAX_TAGS = 4
 """VLAN tags that are followed; what has more is no IP packet to us."""
+ETHERTYPE_MPLS = (0x8847, 0x8848)
+ETHERTYPE_TEB = 0x6558
+ETHERTYPE_ERSPAN_2, ETHERTYPE_ERSPAN_3 = 0x88BE, 0x22EB
+MAX_LABELS = 8
+"""MPLS labels that are followed."""
+MAX_LAYERS = 6
+"""IP headers, one inside the other, that are followed; one more is refused as `too_many_layers`."""
+PROTOCOL_IPV4 = 4
 PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
+PROTOCOL_IPV6 = 41
+PROTOCOL_GRE = 47
+GTP_U_USER_PACKET = 255
 NEXT_FRAGMENT = 44
 NEXT_AUTHENTICATION = 51
 NEXT_EXTENSIONS = (0, 43, 60, 135, 139, 140)
@@ -216,6 +270,28 @@ SHIM_2_0 = header(
     ("original", 16, "", "NPT 0: reserved 8, DSCP 6; 1: UDP destination port; 2: reserved 8, IP protocol 8"),
 )  # fmt: skip
 TAIL_0_5 = header("INT tail 0.5", "INT 0.5, 4.5.1", ("protocol", 8), ("dport", 16), ("dscp", 8))
+SHIM_GRE_2_0 = header(
+    "INT shim 2.x over GRE", "INT 2.1, 5.6.2",
+    ("type", 4, "", "1 MD, 2 destination, 3 MX"), ("gre_added", 1, "", "G: the INT source added GRE"),
+    ("reserved", 3), ("length", 8, "words", "without this word"), ("next_protocol", 16, "", "EtherType"),
+)  # fmt: skip
+SHIM_GPE_2_0 = header(
+    "INT shim 2.x over VXLAN-GPE", "INT 2.1, 5.6.3",
+    ("type", 4, "", "1 MD, 2 destination, 3 MX"), ("reserved", 4),
+    ("length", 8, "words", "without this word"), ("gpe_added", 1, "", "G: the packet was plain VXLAN"),
+    ("reserved", 7), ("next_protocol", 8),
+)  # fmt: skip
+SHIM_GPE_OLD = header(
+    "INT shim 0.5 and 1.0 over VXLAN-GPE", "INT 0.5, 4.5.2; INT 1.0, 4.6.2",
+    ("type", 8, "", "1 hop-by-hop, 2 destination"), ("reserved", 8), ("length", 8, "words", "with this word"),
+    ("next_protocol", 8),
+)  # fmt: skip
+MD_0_4 = header(
+    "INT-MD 0.4", "INT 0.4; also the form of 2015 with a bottom-of-stack bit",
+    ("version", 2), ("replication", 2), ("copy", 1), ("hops_exceeded", 1), ("reserved", 5),
+    ("hop_words", 5, "words", "instruction count"), ("max_hops", 8), ("total_hops", 8),
+    ("instructions", 16), ("reserved", 16),
+)  # fmt: skip
 MD_0_5 = header(
     "INT-MD 0.5", "INT 0.5, 4.6",
     ("version", 4), ("replication", 2), ("copy", 1), ("hops_exceeded", 1), ("reserved", 3),
@@ -234,6 +310,67 @@ MD_2_0 = header(
     ("hop_words", 5, "words"), ("remaining_hops", 8), ("instructions", 16), ("domain_id", 16),
     ("ds_instruction", 16), ("ds_flags", 16),
 )  # fmt: skip
+
+MX_2_1 = header(
+    "INT-MX 2.1", "INT 2.1, 5.8",
+    ("version", 4), ("discard", 1), ("reserved", 27), ("instructions", 16), ("domain_id", 16),
+    ("ds_instruction", 16), ("ds_flags", 16),
+)  # fmt: skip
+
+# ------------------------------------------------------------------------------------------------------ IOAM
+
+IPV6_OPTION = header("IPv6 option", "RFC 8200 4.2", ("type", 8), ("length", 8, "bytes", "without these 2"))
+IOAM_OPTION = header(
+    "IOAM option", "RFC 9486 3",
+    ("type", 8), ("length", 8, "bytes", "without these 2"), ("reserved", 8),
+    ("ioam_type", 8, "", "0 pre-allocated trace, 1 incremental, 2 proof of transit, 3 edge to edge, 4 DEX"),
+)  # fmt: skip
+IOAM_TRACE = header(
+    "IOAM trace", "RFC 9197 4.4.1",
+    ("namespace", 16), ("node_words", 5, "words", "without opaque data"), ("overflow", 1), ("loopback", 1),
+    ("active", 1), ("reserved", 1), ("remaining_words", 7, "words"), ("trace_type", 24), ("reserved", 8),
+)  # fmt: skip
+IOAM_DEX = header(
+    "IOAM direct export", "RFC 9326 3.2",
+    ("namespace", 16), ("flags", 8), ("extension_flags", 8, "", "0x80 flow id follows, 0x40 sequence number"),
+    ("trace_type", 24), ("reserved", 8),
+)  # fmt: skip
+IOAM_OPTION_TYPES = (0x31, 0x11)
+
+# ------------------------------------------------------------------------------------------------------- DTA
+
+DTA_2 = header("DTA", "DTA, 2 bytes", ("opcode", 8), ("immediate", 1), ("reserved", 7))
+DTA_3 = header(
+    "DTA with tracking", "DTA, 3 bytes",
+    ("opcode", 8), ("sequence", 8), ("immediate", 1), ("retransmit", 1), ("reserved", 6),
+)  # fmt: skip
+DTA_KEY_WRITE = header("DTA Key-Write", "DTA 3.1", ("redundancy", 8), ("key", 32), ("data", 32))
+DTA_APPEND = header("DTA Append", "DTA 3.3", ("list", 32), ("data", 32))
+DTA_KEY_INCREMENT = header("DTA Key-Increment", "DTA 3.4", ("redundancy", 8), ("key", 32), ("counter", 64))
+DTA_POSTCARD = header("DTA Postcarding", "DTA 3.2", ("key", 32), ("hop", 8), ("data", 32))
+DTA_ACK = header("DTA acknowledgment", "DTA 4", ("sequence", 8), ("nack", 1), ("reserved", 7))
+DTA_PORT, DTA_ACK_PORT = 40040, 40044
+
+# ------------------------------------------------------------------------------------------------- INT-label
+
+LABEL_OPTION = header(
+    "INT-label option", "INT-label 3.1", ("next_header", 8, "", "the packet's own protocol"), ("count", 8),
+)  # fmt: skip
+LABEL_ITEM = header(
+    "INT-label item", "INT-label, published code",
+    ("device_id", 8), ("ingress_port", 8), ("egress_port", 8), ("reserved", 8), ("ingress_time", 48, "us"),
+    ("egress_time", 48, "us"), ("enqueue_time", 32, "us"), ("reserved", 8), ("enqueue_depth", 24, "packets"),
+    ("dequeue_latency", 32, "us"), ("reserved", 8), ("dequeue_depth", 24, "packets"),
+)  # fmt: skip
+LABEL_ROUTE = header("INT-label source route", "INT-label, published code",
+    ("next_header", 1), ("reserved", 7), ("length", 8),
+)  # fmt: skip
+LABEL_ROUTE_ENTRY = header("INT-label source route entry", "INT-label, published code",
+    ("last", 1), ("reserved", 7), ("port", 8),
+)  # fmt: skip
+ETHERTYPE_LABEL_ROUTE, ETHERTYPE_LABEL = 0x0700, 0x0701
+PROTOCOL_LABEL = 253
+"""RFC 3692 experimental; the paper gives no number."""
 
 # -------------------------------------------------------------------------------------------------- metadata
 
@@ -275,6 +412,13 @@ DROP = _item(0, ("queue_id", 8), ("drop_reason", 8), ("reserved", 16))
 FILLER = _item(0, ("reserved", 32))
 """A reserved bit: 4 bytes that are skipped."""
 
+INGRESS_PORT_31 = _item(1 << 1, ("reserved", 17), ("ingress_port", 15))
+EGRESS_PORT_31 = _item(1 << 1, ("reserved", 17), ("egress_port", 15))
+QUEUE_16_16 = _item(1 << 3, ("queue_id", 16), ("queue_occupancy", 16))
+QUEUE_8_16 = _item(1 << 3, ("queue_id", 8), ("reserved", 8), ("queue_occupancy", 16))
+QUEUE_8_19 = _item(1 << 3, ("queue_id", 8), ("reserved", 5), ("queue_occupancy", 19))
+CONGESTION_16_16 = _item(1 << 9, ("congestion_queue_id", 16), ("queue_congestion", 16))
+
 _COMMON = (NODE, PORT_PAIR, LATENCY, QUEUE)
 HOP_0_5 = (*_COMMON, INGRESS_32, EGRESS_32, CONGESTION, UTILIZATION, *[FILLER] * 8)
 """By bit of the instruction bitmap (bit 0 is the most significant)."""
@@ -284,6 +428,27 @@ OWN_1_0 = (PORT_PAIR, LATENCY, QUEUE, EGRESS_32, DROP, UTILIZATION, *[FILLER] * 
 """By bit of a Report 1.0's RepMdBits, shifted left by 10 to fill 16 bits."""
 OWN_2_0 = (FILLER, *_COMMON[1:], INGRESS_64, EGRESS_64, L2_PORTS, UTILIZATION, BUFFER, *[FILLER] * 6, DROP)
 """By bit of a Report 2.0's RepMdBits."""
+
+HOP_2015 = (
+    _item(1 << 0, ("bottom", 1), ("node_id", 31)), INGRESS_PORT_31,
+    _item(1 << 2, ("bottom", 1), ("hop_latency", 31, "the source's")),
+    _item(1 << 3, ("bottom", 1), ("queue_occupancy", 31)),
+    _item(1 << 4, ("bottom", 1), ("ingress_time", 31, "the source's")), EGRESS_PORT_31,
+    _item(1 << 9, ("bottom", 1), ("queue_congestion", 31)),
+    _item(1 << 7, ("bottom", 1), ("tx_utilization", 31)), *[FILLER] * 8,
+)  # fmt: skip
+"""The form of 2015: the most significant bit of each word says whether it is the last of the stack."""
+
+DROP_FORM = (FILLER, PORT_PAIR, DROP, *[FILLER] * 13)
+LOCAL_FORM = (FILLER, PORT_PAIR, QUEUE, EGRESS_32, *[FILLER] * 12)
+"""What follows a Report 0.5 as drop header and as switch-local header."""
+INT_0_5, INT_1_0, INT_2_0, OWN_OF_1_0, OWN_OF_2_0, DROP_OF_0_5, LOCAL_OF_0_5, INT_0_4, INT_2015 = range(9)
+"""Kinds of metadata: which table of items the bits of a bitmap are looked up in."""
+KIND_ITEMS: tuple[tuple[Item, ...], ...] = (
+    HOP_0_5, HOP_1_0, HOP_2_0, OWN_1_0, OWN_2_0, DROP_FORM, LOCAL_FORM, HOP_0_5, HOP_2015,
+)  # fmt: skip
+"""What the specifications say, by kind."""
+KINDS = len(KIND_ITEMS)
 
 
 def metadata_size(items: tuple[Item, ...], bitmap: int) -> int:

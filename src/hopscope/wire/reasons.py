@@ -25,7 +25,11 @@ class Reason(IntEnum):
     TOO_MANY_HOPS = 7
     """More than 64 hops in one report."""
     UNSUPPORTED = 8
-    """A defined form that this version does not decode (IOAM, destination-type INT)."""
+    """A type whose contents are not defined: IOAM in a report, destination-type INT."""
+    BAD_BOTTOM = 9
+    """INT of 2015: the bottom-of-stack bit is not where the header's counts imply the last word."""
+    TOO_MANY_LAYERS = 10
+    """More than 6 IP headers, one inside the other."""
 
     @property
     def label(self) -> str:
@@ -62,6 +66,12 @@ class Place(IntEnum):
     """The hops."""
     INT_TAIL = 12
     """What follows the stack in INT 0.5."""
+    TUNNEL = 13
+    """MPLS, GRE, ERSPAN, VXLAN, VXLAN-GPE, Geneve or GTP-U of the packet that the report is about."""
+    IOAM_OPTION = 14
+    """The IPv6 option with IOAM, and its trace or direct-export header."""
+    IOAM_DATA = 15
+    """The data that nodes wrote into an IOAM trace."""
 
     @property
     def label(self) -> str:

@@ -120,6 +120,10 @@ class Flag(IntEnum):
     CONGESTED = 2
     TRACKED = 4
     INTERMEDIATE = 8
+    JOINED = 16
+    """Its path was joined from the postcards of one packet."""
+    INCOMPLETE = 32
+    """… of which some are missing."""
 
 
 class IntFlag(IntEnum):
@@ -129,6 +133,48 @@ class IntFlag(IntEnum):
     MTU_EXCEEDED = 2
     DISCARD = 4
     COPY = 8
+
+
+class Mode(IntEnum):
+    """How a packet carries telemetry: `int_mode` in REPORT, and the type of a shim (1 to 3)."""
+
+    NONE = 0
+    MD = 1
+    DESTINATION = 2
+    MX = 3
+    IOAM_PREALLOCATED = 4
+    IOAM_INCREMENTAL = 5
+    IOAM_DEX = 6
+
+
+class Carrier(IntEnum):
+    """What carries the telemetry in the packet: `carrier` in REPORT."""
+
+    NONE = 0
+    TCP = 1
+    UDP = 2
+    GRE = 3
+    VXLAN_GPE = 4
+    GENEVE = 5
+    IPV6_OPTION = 6
+    UDP_INSERTED = 7
+    """TCP behind a UDP header that the source inserted (port 0x1000)."""
+
+
+class Layer(IntEnum):
+    """Bits of `layers` in REPORT: what lies around the packet's innermost IP header."""
+
+    VLAN = 1
+    QINQ = 2
+    """Two VLAN tags or more."""
+    MPLS = 4
+    GRE = 8
+    VXLAN = 16
+    VXLAN_GPE = 32
+    GENEVE = 64
+    GTP_U = 128
+    IP_IN_IP = 256
+    ERSPAN = 512
 
 
 class Carried(IntEnum):
@@ -168,7 +214,7 @@ REPORT = np.dtype(
         ("domain_id", "<u2"),
         ("ds_instruction", "<u2"),
         ("ds_flags", "<u2"),
-        ("version", "u1"),  # 5, 10, 20
+        ("version", "u1"),  # 5, 10, 20; 0 where a packet was read that no report brought
         ("kind", "u1"),
         ("hw_id", "u1"),
         ("flags", "u1"),
@@ -177,16 +223,29 @@ REPORT = np.dtype(
         ("carried", "u1"),
         ("proto", "u1"),
         ("ip_version", "u1"),  # 0, 4, 6
-        ("int_version", "u1"),  # 0 where the packet carries no INT; 5, 10, 20
-        ("int_mode", "u1"),  # shim type: 1 MD, 2 destination, 3 MX
+        ("int_version", "u1"),  # 0 where the packet carries none; 1 (2015), 4, 5, 10, 20; 91 IOAM
+        ("int_mode", "u1"),  # Mode
         ("hop_words", "u1"),
         ("remaining_hops", "u1"),
         ("int_flags", "u1"),
         ("reason", "u1"),  # Reason; anything but 0 is a refused report
         ("place", "u1"),  # Place
+        (
+            "packet_id",
+            "<u4",
+        ),  # tells a packet from others of its flow, for postcards; 0 none
+        ("int_at", "<u4"),  # byte offset in the frame of the INT or IOAM header (behind the shim); 0 none
+        ("own_at", "<u4"),  # byte offset in the frame of the report's own metadata; 0 none
+        ("tunnel_id", "<u4"),  # VNI, GRE key or TEID of the innermost tunnel
+        ("vlan", "<u2"),  # VLAN id of the innermost tag
+        ("layers", "<u2"),  # bits of Layer
+        ("carrier", "u1"),  # Carrier
+        ("npt", "u1"),  # 2.x over TCP and UDP: 0 DSCP, 1 port, 2 protocol is in the shim
+        ("ttl", "u1"),  # of the innermost IP header
+        ("spare", "u1"),
     ]
 )
-"""One report, 120 bytes. A refused report is a row too, with `reason` and what had been read before it."""
+"""One report, 144 bytes. A refused report is a row too, with `reason` and what had been read before it."""
 
 
 @dataclass(slots=True)

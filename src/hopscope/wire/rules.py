@@ -1,0 +1,75 @@
+"""A dialect as the decoders look it up: one uint8 table, and where each rule is in it.
+
+`Dialect.table()` writes it; the scalar codecs and the kernels read it by these offsets. Nothing else about a
+dialect reaches a kernel, so that a dialect is data.
+"""
+
+from __future__ import annotations
+
+from .layout import KINDS
+
+FIRST_BYTE = 0
+"""256: the report's layout (5, 10, 20; 0 unknown) by the first byte of the datagram's payload."""
+INT_DSCP = FIRST_BYTE + 256
+"""64: 1 where this DSCP says that INT follows TCP or UDP."""
+UDP_ROLE = INT_DSCP + 64
+"""65536: what a UDP destination port says, bits of `Role`."""
+SHIM = UDP_ROLE + 65536
+"""256: by a shim's first byte: 0 unknown, else mode (1 MD, 2 destination, 3 MX), + 16 for the shim of 0.5 and
+1.0, + 32 where 4 more bytes follow it.
+"""
+INT_LAYOUT = SHIM + 256
+"""[shim: 1 old, 0 new][report: 0 none, 1 0.5, 2 1.0, 3 2.0][version nibble of the INT header]: `int_version`
+(1, 4, 5, 10, 20), 0 unknown.
+"""
+FORM_0_5 = INT_LAYOUT + 2 * 4 * 16
+"""[NProto of 0.5]: (form, bytes of the form's header, InType of what follows); form 0 none, 1 drop, 2
+switch-local, 3 other: its bytes are skipped, 255 unknown.
+"""
+INNER_1_0 = FORM_0_5 + 16 * 3
+"""[NProt of 1.0]: InType, 255 unknown."""
+INNER_2_0 = INNER_1_0 + 8
+"""[InType of 2.0]: InType, 255 unknown."""
+GPE_NEXT = INNER_2_0 + 16
+"""[next protocol of VXLAN-GPE]: 0 unknown, 3 Ethernet, 4 IPv4, 5 IPv6 as in InType, 9 INT."""
+ASSUME_INT = GPE_NEXT + 256
+"""1: every TCP and UDP packet of a report carries INT, whatever its DSCP and port."""
+TCP_PORTS = ASSUME_INT + 1
+"""1: ROLE_INT holds for TCP ports too."""
+PACKETS = TCP_PORTS + 1
+"""1: frames that are no reports are searched for INT."""
+ANY_REPORT_LENGTH = PACKETS + 1
+"""1: Length of Report 1.0 is not compared with what the metadata bits imply."""
+ANY_SHIM_LENGTH = ANY_REPORT_LENGTH + 1
+"""1: a shim's Length of 0 means that the header's hop counts tell the size of the stack."""
+SWAPPED = ANY_SHIM_LENGTH + 1
+"""1: the two bytes of the instruction bitmap are swapped."""
+MX_RECORD = SWAPPED + 1
+"""1: the node's metadata, by the bitmap, follow the MX header."""
+NPT_SHIFTS = MX_RECORD + 1
+"""[NPT]: right shift of the shim's 16 bits to the original DSCP (0), port (1), protocol (2)."""
+MD_SHIFTS = NPT_SHIFTS + 3
+"""Right shifts in the first word of INT-MD 2.x to D, E and M."""
+DS_OFFSETS = MD_SHIFTS + 3
+"""Byte offsets in INT-MD 2.x of domain id, DS instruction and DS flags."""
+GRE_PROTOCOL = DS_OFFSETS + 3
+"""2: the GRE protocol type of INT, big-endian; 0 none."""
+GENEVE_CLASSES = GRE_PROTOCOL + 2
+"""4 × 2: Geneve option classes of INT, big-endian; 0 none."""
+MARKER = GENEVE_CLASSES + 8
+"""1 + 8: bytes of the probe marker behind TCP or UDP (0 none), then the marker."""
+ITEMS = MARKER + 9
+"""[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and own metadata are read."""
+ALTERNATIVES = 2
+ITEM = 12
+"""Bytes of an item: size, `have` bit (255: none), 1 where it is the specification's, parts, then of each of
+two parts: field of HOP, right shift of the item as one number, width in bits; then 2 of padding.
+"""
+TABLE = ITEMS + KINDS * ALTERNATIVES * 16 * ITEM
+
+ROLE_REPORT, ROLE_INT, ROLE_VXLAN, ROLE_GPE, ROLE_GENEVE, ROLE_GTPU, ROLE_INSERTED = (
+    1, 2, 4, 8, 16, 32, 64,
+)  # fmt: skip
+"""Bits of UDP_ROLE: reports arrive here; INT follows UDP; VXLAN; VXLAN-GPE; Geneve; GTP-U; a UDP header that
+was inserted with INT in front of TCP.
+"""
