@@ -111,66 +111,94 @@ def _payload(buf: Buffer, announced: int, base: dict[str, int], dialect: Dialect
 
 
 def _report_0_5(buf: Buffer, row: Row, dialect: Dialect) -> None:
-    head = report.pull_report_0_5(buf)
+    head = report.pull_report_0_5(buf, dialect)
+    form = report.form_0_5(head.next_protocol, dialect)
     row.set(
         flags=head.flags,
         hw_id=head.hw_id,
         sequence=head.sequence,
         ingress_time=head.ingress_time,
-        kind=head.kind,
+        kind=form.kind(head.flags),
     )
     row.carry(Carried.INGRESS_TIME)
-    if head.next_protocol:
-        own = own_metadata.pull_own_0_5(buf, head.next_protocol)
+    if form.form == 3:
+        row.set(own_at=buf.skip(form.size, Place.REPORT_METADATA, "the form's header"))
+    elif form.form:
+        own = own_metadata.pull_own_0_5(buf, form.form, dialect)
         row.set(node_id=own.hop.node_id)
         row.carry(Carried.NODE_ID)
         _keep(row, own)
-    read_inner(buf, report.INNER_ETHERNET, row, dialect)
+    read_inner(buf, form.inner_type, row, dialect)
 
 
 def _report_1_0(buf: Buffer, row: Row, dialect: Dialect) -> None:
-    head = report.pull_report_1_0(buf)
+    head = report.pull_report_1_0(buf, dialect)
     row.set(flags=head.flags, hw_id=head.hw_id, node_id=head.node_id, sequence=head.sequence,
             ingress_time=head.ingress_time, kind=report.kind_of(head.flags))  # fmt: skip
     row.carry(Carried.INGRESS_TIME | Carried.NODE_ID)
     if head.metadata_bits:
-        _keep(row, own_metadata.pull_own(buf, layout.OWN_1_0, head.metadata_bits << 10, head.node_id))
-    read_inner(buf, report.INNER_ETHERNET + head.next_protocol, row, dialect)
+        items = dialect.alternatives(layout.OWN_OF_1_0)[0]
+        _keep(row, own_metadata.pull_own(buf, items, head.metadata_bits << 10, head.node_id))
+    read_inner(buf, report.inner_type_1_0(head.next_protocol, dialect), row, dialect)
 
 
 def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Dialect) -> Iterator[Row]:
+    if bare := report.bare_report(dialect, announced):
+        yield _bare_2_0(buf, bare, group, dialect)
+        return
     index = 0
     while index == 0 or buf.at + layout.REPORT_2_0.size <= announced:  # less is padding
         row = Row(group)
         row.set(index=index)
         start = buf.at
         try:
-            head = report.pull_report_2_0(buf, announced)
+            head = report.pull_report_2_0(buf, announced, dialect)
         except WireError as error:  # where the next report begins is unknown
             row.refuse(error)
             yield row
             return
         part = Buffer(buf.raw, buf.at, head.end)
         buf.at = head.end
-        row.set(flags=head.flags, kind=report.kind_of(head.flags) if head.report_type else Kind.INNER)
+        form, size = report.main_form(head.report_type, dialect)
+        row.set(flags=head.flags, kind=report.kind_of(head.flags) if form else Kind.INNER)
         try:
-            report.check_types(head, start)
-            if head.report_type == 1:
-                main, own = report.pull_main(part, head, row.fields["node_id"])
-                if main.metadata_bits:
-                    _keep(row, own)
-                if own.hop.present & Have.INGRESS_TIME:
-                    row.set(ingress_time=own.hop.ingress_time)
-                    row.carry(Carried.INGRESS_TIME)
-            read_inner(part, head.inner_type, row, dialect)
+            form, inner_type = report.check_types(head, start, dialect)
+            if form == 1:
+                _main_2_0(part, head, row, dialect)
+            elif form == 3:
+                row.set(own_at=part.skip(size, Place.REPORT_METADATA, "main contents"))
+            read_inner(part, inner_type, row, dialect)
         except WireError as error:
             row.refuse(error)
         yield row
         index += 1
 
 
+def _bare_2_0(buf: Buffer, head: report.Report20, group: dict[str, int], dialect: Dialect) -> Row:
+    row = Row(group)
+    try:
+        report.check_end(head, buf, buf.at)
+        read_inner(Buffer(buf.raw, buf.at, head.end), head.inner_type, row, dialect)
+    except WireError as error:
+        row.refuse(error)
+    return row
+
+
+def _main_2_0(part: Buffer, head: report.Report20, row: Row, dialect: Dialect) -> None:
+    items = dialect.alternatives(layout.OWN_OF_2_0)[0]
+    main, own = report.pull_main(part, head, row.fields["node_id"], items)
+    if own.size:
+        row.set(own_at=own.at)
+    if main.metadata_bits:
+        _keep(row, own)
+    if own.hop.present & Have.INGRESS_TIME:
+        row.set(ingress_time=own.hop.ingress_time)
+        row.carry(Carried.INGRESS_TIME)
+
+
 def _keep(row: Row, own: Own) -> None:
     row.own = own.hop
+    row.set(own_at=own.at)
     row.carry(Carried.OWN_HOP)
     if own.queue_id is not None:
         row.set(queue_id=own.queue_id)

@@ -67,11 +67,17 @@ class Dialect:
     first_bytes: tuple[tuple[int, int], ...] = ()
     """(first byte, layout 5, 10, 20) that differ from that."""
     any_report_length: bool = False
-    """Length of Report 1.0 is not compared with what the metadata bits imply."""
+    """Length of Report 1.0 is not compared with what the metadata bits imply, and a Report 2.0 reaches to
+    the end of the datagram, whatever its Report Length.
+    """
     next_protocols: tuple[tuple[int, int, int], ...] = ()
     """Report 0.5: (NProto, bytes of a header that is skipped, InType of what follows)."""
     inner_types: tuple[tuple[int, int], ...] = ()
     """Report 2.0: (InType, what it stands for)."""
+    report_types: tuple[tuple[int, int], ...] = ()
+    """Report 2.0: (RepType whose main contents have a form of their own, their bytes, which are skipped)."""
+    bare_group: int = 0
+    """Report 2.0: InType of what follows the group header at once; 0: individual reports do."""
 
     # -- where INT is
     packets: bool = False
@@ -187,6 +193,11 @@ def _write_reports(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
     for one, meaning in dialect.inner_types:
         types[one] = meaning
     _put(table, rules.INNER_2_0, types)
+    mains = [(0, 0), (1, 0), (2, 0), *[(255, 0)] * 13]
+    for report_type, size in dialect.report_types:
+        mains[report_type] = (3, size)
+    _put(table, rules.MAIN_2_0, [number for main in mains for number in main])
+    table[rules.BARE_2_0] = dialect.bare_group
     table[rules.ANY_REPORT_LENGTH] = dialect.any_report_length
 
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from . import layout
 from .buffer import Buffer, push
+from .dialect import DEFAULT, Dialect
 from .int_header import Hop, pull_metadata, push_metadata
 from .reasons import Place
 from .records import Have
 
 _FORMS = {1: layout.DROP_0_5, 2: layout.SWITCH_LOCAL_0_5}
-_FORM_ITEMS = {
-    1: (layout.NODE, layout.PORT_PAIR),
-    2: (layout.NODE, layout.PORT_PAIR, layout.QUEUE, layout.EGRESS_32),
-}
+_FORM_KINDS = {1: layout.DROP_OF_0_5, 2: layout.LOCAL_OF_0_5}
+_FORM_BITS = {1: 0x4000, 2: 0x7000}
+"""Bitmaps of what follows the node id, and the drop header's last word, which is no hop value."""
 
 
 @dataclass(slots=True)
@@ -24,16 +24,28 @@ class Own:
     hop: Hop = field(default_factory=Hop)
     queue_id: int | None = None
     drop_reason: int | None = None
+    at: int = 0
+    """Offset of its first byte."""
+    size: int = 0
+    """Bytes, with domain-specific metadata."""
 
 
-def pull_own_0_5(buf: Buffer, form: int) -> Own:
+def pull_own_0_5(buf: Buffer, form: int, dialect: Dialect = DEFAULT) -> Own:
     """The drop header (form 1) or the switch-local header (form 2). Raises WireError where it is cut."""
-    header, items = _FORMS[form], _FORM_ITEMS[form]
-    head = buf.peek(header, Place.REPORT_METADATA)
-    bitmap = (0xFFFF << (16 - len(items))) & 0xFFFF
-    hop = pull_metadata(buf.raw, buf.at, items, bitmap, layout.metadata_size(items, bitmap))
-    buf.at += header.size
-    return Own(hop, head["queue_id"], head.get("drop_reason"))
+    header, items = _FORMS[form], dialect.alternatives(_FORM_KINDS[form])[0]
+    start = buf.at
+    head = buf.pull(header, Place.REPORT_METADATA)
+    hop = pull_metadata(buf.raw, start + 4, items, _FORM_BITS[form], header.size - 4)
+    _set_node(hop, head["node_id"])
+    queue_id = hop.queue_id if form == 2 else head["queue_id"]
+    return Own(hop, queue_id, head.get("drop_reason"), start, header.size)
+
+
+def _set_node(hop: Hop, node_id: int) -> None:
+    hop.node_id = node_id
+    hop.present |= Have.NODE_ID
+    if node_id == 0xFFFFFFFF:
+        hop.null |= Have.NODE_ID
 
 
 def push_own_0_5(out: bytearray, form: int, own: Own) -> None:
@@ -45,18 +57,16 @@ def push_own_0_5(out: bytearray, form: int, own: Own) -> None:
 
 
 def pull_own(buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: int) -> Own:
-    """A report's own metadata, by `layout.OWN_1_0` or `OWN_2_0`, with the node id of its header.
+    """A report's own metadata, by a dialect's items of `OWN_OF_1_0` or `OWN_OF_2_0`, with the node id of its
+    header.
 
     Raises WireError where it is cut.
     """
     size = layout.metadata_size(items, bitmap)
     at = buf.skip(size, Place.REPORT_METADATA, "optional metadata")
     hop = pull_metadata(buf.raw, at, items, bitmap, size)
-    hop.node_id = node_id
-    hop.present |= Have.NODE_ID
-    if node_id == 0xFFFFFFFF:
-        hop.null |= Have.NODE_ID
-    own = Own(hop, hop.queue_id if hop.present & Have.QUEUE_OCCUPANCY else None)
+    _set_node(hop, node_id)
+    own = Own(hop, hop.queue_id if hop.present & Have.QUEUE_OCCUPANCY else None, at=at, size=size)
     for bit, item in enumerate(items):
         if bitmap >> (15 - bit) & 1:
             if item is layout.DROP:

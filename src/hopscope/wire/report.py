@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import layout
+from . import layout, rules
 from .buffer import Buffer, push
+from .dialect import DEFAULT, Dialect
 from .errors import WireError
 from .own_metadata import Own, pull_own, push_own
 from .reasons import Place, Reason
@@ -34,16 +35,11 @@ class Report05:
     version: int = 0
     """As on the wire: 0, or 1 (the text states no number)."""
     next_protocol: int = 0
-    """0 Ethernet, 1 drop header, 2 switch-local header."""
+    """0 Ethernet, 1 drop header, 2 switch-local header; a dialect may know more."""
     flags: int = 0
     hw_id: int = 0
     sequence: int = 0
     ingress_time: int = 0
-
-    @property
-    def kind(self) -> Kind:
-        """By the form."""
-        return (Kind.INT, Kind.DROP, Kind.QUEUE)[self.next_protocol]
 
 
 @dataclass(slots=True)
@@ -94,6 +90,28 @@ class Main20:
     ds_metadata_status: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Form05:
+    """What a next protocol of Report 0.5 stands for."""
+
+    form: int
+    """0 nothing, 1 drop header, 2 switch-local header, 3 a header that is skipped, 255 unknown."""
+    size: int
+    """Bytes of that header."""
+    inner_type: int
+    """InType of what follows it."""
+
+    def kind(self, flags: int) -> Kind:
+        """By the form; flags tell it where only a dialect knows the form."""
+        return kind_of(flags) if self.form == 3 else (Kind.INT, Kind.DROP, Kind.QUEUE)[self.form]
+
+
+def form_0_5(next_protocol: int, dialect: Dialect = DEFAULT) -> Form05:
+    """The form that a next protocol of Report 0.5 stands for."""
+    at = rules.FORM_0_5 + 3 * next_protocol
+    return Form05(*dialect.table()[at : at + 3].tolist())
+
+
 def kind_of(flags: int) -> Kind:
     """Kind of a Report 1.0 or 2.0: a drop, else a congested queue, else INT."""
     if flags & Flag.DROPPED:
@@ -109,11 +127,11 @@ def _bits(flags: int) -> dict[str, int]:
     return {name: int(bool(flags & flag)) for name, flag in _FLAGS}
 
 
-def pull_report_0_5(buf: Buffer) -> Report05:
+def pull_report_0_5(buf: Buffer, dialect: Dialect = DEFAULT) -> Report05:
     """The fixed header. Raises WireError: truncated, or `unknown_type` for a reserved NProto."""
     start = buf.at
     head = buf.pull(layout.REPORT_0_5, Place.REPORT_HEADER)
-    if head["next_protocol"] > 2:
+    if form_0_5(head["next_protocol"], dialect).form == 255:
         raise WireError(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER, start, f"NProto {head['next_protocol']}")
     flags = _flags(head)
     return Report05(flags=flags, **head)
@@ -128,15 +146,20 @@ def push_report_0_5(out: bytearray, report: Report05) -> None:
     })  # fmt: skip
 
 
-def pull_report_1_0(buf: Buffer) -> Report10:
+def inner_type_1_0(next_protocol: int, dialect: Dialect = DEFAULT) -> int:
+    """InType that a next protocol of Report 1.0 stands for; 255 unknown."""
+    return int(dialect.table()[rules.INNER_1_0 + next_protocol])
+
+
+def pull_report_1_0(buf: Buffer, dialect: Dialect = DEFAULT) -> Report10:
     """The fixed header. Raises WireError: truncated, `unknown_type` (NProt), `bad_length`."""
-    start, place = buf.at, Place.REPORT_HEADER
+    start, place, table = buf.at, Place.REPORT_HEADER, dialect.table()
     head = buf.pull(layout.REPORT_1_0, place)
     head.pop("version")
-    if head["next_protocol"] > 2:
+    if inner_type_1_0(head["next_protocol"], dialect) == 255:
         raise WireError(Reason.UNKNOWN_TYPE, place, start, f"NProt {head['next_protocol']}")
-    words = layout.metadata_size(layout.OWN_1_0, head["metadata_bits"] << 10) // 4
-    if head["length"] != 4 + words:
+    words = layout.metadata_size(dialect.alternatives(layout.OWN_OF_1_0)[0], head["metadata_bits"] << 10) // 4
+    if head["length"] != 4 + words and not table[rules.ANY_REPORT_LENGTH]:
         raise WireError(
             Reason.BAD_LENGTH,
             place,
@@ -170,7 +193,13 @@ def push_group(out: bytearray, group: Group20) -> None:
     })  # fmt: skip
 
 
-def pull_report_2_0(buf: Buffer, announced: int) -> Report20:
+def bare_report(dialect: Dialect, announced: int) -> Report20 | None:
+    """The report that follows a group header without a header of its own, where the dialect has such."""
+    inner_type = int(dialect.table()[rules.BARE_2_0])
+    return Report20(inner_type=inner_type, end=announced) if inner_type else None
+
+
+def pull_report_2_0(buf: Buffer, announced: int, dialect: Dialect = DEFAULT) -> Report20:
     """The first word of an individual report; `announced` is where the datagram's payload ends by its UDP
     length.
 
@@ -183,18 +212,24 @@ def pull_report_2_0(buf: Buffer, announced: int) -> Report20:
     flags = _flags(head)
     report = Report20(flags=flags, **head)
     empty = report.report_type == 0 and report.inner_type == INNER_NONE
-    if report.report_length == 0xFF or (report.report_length == 0 and not empty):
+    unstated = report.report_length == 0xFF or (report.report_length == 0 and not empty)
+    if unstated or dialect.table()[rules.ANY_REPORT_LENGTH]:
         report.end = announced
     else:
         report.end = buf.at + 4 * report.report_length
         if announced < report.end < announced + 4:
             report.end = announced
+    check_end(report, buf, start)
+    return report
+
+
+def check_end(report: Report20, buf: Buffer, start: int) -> None:
+    """Raise WireError where a report that begins at `start` ends behind the bytes that are there."""
     if report.end > buf.end:
         raise WireError(
             Reason.TRUNCATED, Place.REPORT_HEADER, start,
             f"the report takes {report.end - start} bytes, {buf.end - start} are left",
         )  # fmt: skip
-    return report
 
 
 def push_report_2_0(out: bytearray, report: Report20) -> None:
@@ -206,19 +241,36 @@ def push_report_2_0(out: bytearray, report: Report20) -> None:
     })  # fmt: skip
 
 
-def check_types(report: Report20, start: int) -> None:
-    """Raise WireError for types that are reserved, or that have no defined contents (IOAM)."""
-    if report.report_type == 2:
+def main_form(report_type: int, dialect: Dialect = DEFAULT) -> tuple[int, int]:
+    """(form of a Report 2.0's main contents: 0 none, 1 INT, 2 not defined, 3 skipped, 255 unknown; bytes that
+    are skipped).
+    """
+    at = rules.MAIN_2_0 + 2 * report_type
+    form, size = dialect.table()[at : at + 2].tolist()
+    return form, size
+
+
+def check_types(report: Report20, start: int, dialect: Dialect = DEFAULT) -> tuple[int, int]:
+    """(form of the main contents, InType by the dialect).
+
+    Raises WireError for types that are reserved, or that have no defined contents (IOAM).
+    """
+    form, _ = main_form(report.report_type, dialect)
+    if form == 2:
         raise WireError(
             Reason.UNSUPPORTED, Place.REPORT_HEADER, start, "IOAM report: its contents are not defined"
         )
-    if report.report_type > 2:
+    if form == 255:
         raise WireError(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER, start, f"RepType {report.report_type}")
-    if report.inner_type > INNER_IPV6:
+    inner_type = int(dialect.table()[rules.INNER_2_0 + report.inner_type])
+    if inner_type == 255:
         raise WireError(Reason.UNKNOWN_TYPE, Place.REPORT_HEADER, start, f"InType {report.inner_type}")
+    return form, inner_type
 
 
-def pull_main(buf: Buffer, report: Report20, node_id: int) -> tuple[Main20, Own]:
+def pull_main(
+    buf: Buffer, report: Report20, node_id: int, items: tuple[layout.Item, ...] = layout.OWN_2_0
+) -> tuple[Main20, Own]:
     """INT main contents with their metadata; domain-specific metadata behind it is skipped.
 
     Raises WireError: truncated, or `bad_length` where MD Length is below what the bitmap implies, or above
@@ -226,7 +278,7 @@ def pull_main(buf: Buffer, report: Report20, node_id: int) -> tuple[Main20, Own]
     """
     start, place = buf.at, Place.REPORT_METADATA
     main = Main20(**buf.pull(layout.MAIN_2_0, place))
-    size = layout.metadata_size(layout.OWN_2_0, main.metadata_bits)
+    size = layout.metadata_size(items, main.metadata_bits)
     stated = 4 * report.metadata_length
     if report.report_length == 0 and stated == 0:
         stated = size  # bmv2 programs leave both lengths 0
@@ -244,7 +296,8 @@ def pull_main(buf: Buffer, report: Report20, node_id: int) -> tuple[Main20, Own]
             Reason.BAD_LENGTH if known else Reason.TRUNCATED, place, start,
             f"MD Length {stated} bytes, {buf.end - buf.at} are left",
         )  # fmt: skip
-    own = pull_own(buf, layout.OWN_2_0, main.metadata_bits, node_id)
+    own = pull_own(buf, items, main.metadata_bits, node_id)
+    own.size = stated
     buf.at = end
     return main, own
 

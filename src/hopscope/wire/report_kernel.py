@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U64, be32, inlined, kernel
-from . import layout
+from . import layout, rules
 from .inner_kernel import (
     CONGESTED,
     CUT_HEADER,
@@ -18,7 +18,7 @@ from .inner_kernel import (
     finish,
     refuse,
 )
-from .metadata_kernel import AT_DROP, AT_QUEUE, DROP_0_5, LOCAL_0_5, OWN_1_0, PRESENT, QUEUE, WORDS, plan
+from .metadata_kernel import AT_DROP, DROP_0_5, LOCAL_0_5, OWN_1_0, PRESENT, QUEUE, WORDS, plan
 from .packet_kernel import NONE, code, get, word
 from .reasons import Place, Reason
 from .records import Carried
@@ -28,6 +28,9 @@ BAD_HEADER, BAD_METADATA = (
     code(Reason.BAD_LENGTH, Place.REPORT_HEADER),
     code(Reason.BAD_LENGTH, Place.REPORT_METADATA),
 )
+FORM_0_5, INNER_1_0 = U64(rules.FORM_0_5), U64(rules.INNER_1_0)
+ANY_REPORT_LENGTH = U64(rules.ANY_REPORT_LENGTH)
+UNKNOWN = U64(255)
 HAS_NODE, HAS_REASON, HAS_QUEUE = U64(Carried.NODE_ID), U64(Carried.DROP_REASON), U64(Carried.QUEUE_ID)
 HAS_INGRESS, HAS_OWN = U64(Carried.INGRESS_TIME), U64(Carried.OWN_HOP)
 NPROTO_0 = word(layout.REPORT_0_5, "next_protocol")
@@ -69,46 +72,58 @@ def report_0_5(
     if at + U64(12) > end:
         refuse(row, CUT_HEADER, at, origin)
         return first
-    form = get(buf, at, NPROTO_0)
-    if form > U64(2):
+    rule = FORM_0_5 + U64(3) * get(buf, at, NPROTO_0)
+    form = U64(table[rule])
+    if form == UNKNOWN:
         refuse(row, UNKNOWN_TYPE, at, origin)
         return first
-    row.flags = flags_of(buf, at, FLAGS_0)
+    flags = flags_of(buf, at, FLAGS_0)
+    row.flags = flags
     row.hw_id = get(buf, at, HW_0)
     row.sequence = get(buf, at, SEQUENCE_0)
     row.ingress_time = get(buf, at, INGRESS_0)
-    row.kind = KIND_DROP if form == U64(1) else (KIND_QUEUE if form == U64(2) else KIND_INT)
+    if form == U64(3):
+        row.kind = kind_of(flags)
+    else:
+        row.kind = KIND_DROP if form == U64(1) else (KIND_QUEUE if form == U64(2) else KIND_INT)
     carried = HAS_INGRESS
     at += U64(12)
     own, kind = NONE, U64(DROP_0_5)
     if form != NONE:
-        size = U64(12) if form == U64(1) else U64(16)
+        size = U64(table[rule + U64(1)])
         if at + size > end:
             row.carried = carried
             refuse(row, CUT_METADATA, at, origin)
             return first
-        own = at
-        row.node_id = be32(buf, at)
-        row.queue_id = buf[at + U64(8)]
-        carried |= HAS_NODE | HAS_QUEUE | HAS_OWN
+        row.own_at = at - origin
+        if form != U64(3):
+            own = at
+            row.node_id = be32(buf, at)
+            carried |= HAS_NODE | HAS_QUEUE | HAS_OWN
         if form == U64(1):
+            row.queue_id = buf[at + U64(8)]
             row.drop_reason = buf[at + U64(9)]
             carried |= HAS_REASON
             plan(plans, U64(DROP_0_5), U64(0xC000))
-        else:
+        elif form == U64(2):
             kind = U64(LOCAL_0_5)
             plan(plans, kind, U64(0xF000))
         at += size
     row.carried = carried
-    return finish(buf, origin, at, end, U64(3), own, kind, row, table, plans, hops, first)
+    type_ = U64(table[rule + U64(2)])
+    done = finish(buf, origin, at, end, type_, own, kind, row, table, plans, hops, first)
+    if form == U64(2):
+        row.queue_id = hops[done - U64(1)].queue_id
+    return done
 
 
 @inlined
-def own_values(buf: Any, at: Any, plans: Any, base: Any, bitmap: Any, has_drop: Any, row: Any) -> None:
-    """Queue id and drop reason of a report's own metadata."""
+def own_values(buf: Any, at: Any, plans: Any, base: Any, has_drop: Any, row: Any) -> None:
+    """What is told of a report's own metadata; its queue id, if any, is to be taken from the hop that it is
+    read into.
+    """
     carried = U64(row.carried) | HAS_OWN
     if plans[base + U64(PRESENT)] & QUEUE:
-        row.queue_id = buf[at + plans[base + AT_QUEUE]]
         carried |= HAS_QUEUE
     if has_drop:
         row.queue_id = buf[at + plans[base + AT_DROP]]
@@ -126,14 +141,14 @@ def report_1_0(
     if at + U64(16) > end:
         refuse(row, CUT_HEADER, at, origin)
         return first
-    type_ = get(buf, at, NPROTO_1)
-    if type_ > U64(2):
+    type_ = U64(table[INNER_1_0 + get(buf, at, NPROTO_1)])
+    if type_ == UNKNOWN:
         refuse(row, UNKNOWN_TYPE, at, origin)
         return first
     bitmap = get(buf, at, BITS_1) << U64(10)
     base = plan(plans, U64(OWN_1_0), bitmap)
     size = plans[base + U64(WORDS)] << U64(2)
-    if get(buf, at, LENGTH_1) << U64(2) != size + U64(16):
+    if get(buf, at, LENGTH_1) << U64(2) != size + U64(16) and not table[ANY_REPORT_LENGTH]:
         refuse(row, BAD_HEADER, at, origin)
         return first
     flags = flags_of(buf, at, FLAGS_1)
@@ -151,6 +166,17 @@ def report_1_0(
             refuse(row, CUT_METADATA, at, origin)
             return first
         own = at
-        own_values(buf, at, plans, base, bitmap, bitmap & U64(0x0800), row)
+        row.own_at = at - origin
+        own_values(buf, at, plans, base, bitmap & U64(0x0800), row)
         at += size
-    return finish(buf, origin, at, end, type_ + U64(3), own, U64(OWN_1_0), row, table, plans, hops, first)
+    done = finish(buf, origin, at, end, type_, own, U64(OWN_1_0), row, table, plans, hops, first)
+    if own != NONE:
+        queue_of(hops[done - U64(1)], bitmap & U64(0x0800), row)
+    return done
+
+
+@kernel
+def queue_of(hop: Any, has_drop: Any, row: Any) -> None:
+    """Queue id of a report's own metadata: that of its occupancy, unless its drop word told one."""
+    if U64(hop.present) & QUEUE and not has_drop:
+        row.queue_id = hop.queue_id

@@ -30,7 +30,13 @@ INNER_1_0 = FORM_0_5 + 16 * 3
 """[NProt of 1.0]: InType, 255 unknown."""
 INNER_2_0 = INNER_1_0 + 8
 """[InType of 2.0]: InType, 255 unknown."""
-GPE_NEXT = INNER_2_0 + 16
+MAIN_2_0 = INNER_2_0 + 16
+"""[RepType of 2.0]: (form of the main contents, bytes that are skipped); form 0 none, 1 INT, 2 not defined,
+3 other: its bytes are skipped, 255 unknown.
+"""
+BARE_2_0 = MAIN_2_0 + 16 * 2
+"""InType of what follows the group header of 2.0 at once, without an individual header; 0: there is one."""
+GPE_NEXT = BARE_2_0 + 1
 """[next protocol of VXLAN-GPE]: 0 unknown, 3 Ethernet, 4 IPv4, 5 IPv6 as in InType, 9 INT."""
 ASSUME_INT = GPE_NEXT + 256
 """1: every TCP and UDP packet of a report carries INT, whatever its DSCP and port."""
@@ -39,7 +45,9 @@ TCP_PORTS = ASSUME_INT + 1
 PACKETS = TCP_PORTS + 1
 """1: frames that are no reports are searched for INT."""
 ANY_REPORT_LENGTH = PACKETS + 1
-"""1: Length of Report 1.0 is not compared with what the metadata bits imply."""
+"""1: Length of Report 1.0 is not compared with what the metadata bits imply, Report Length of 2.0 is not
+read.
+"""
 ANY_SHIM_LENGTH = ANY_REPORT_LENGTH + 1
 """1: a shim's Length of 0 means that the header's hop counts tell the size of the stack."""
 SWAPPED = ANY_SHIM_LENGTH + 1
