@@ -92,6 +92,10 @@ class Dialect:
     """UDP destination ports of packets that carry INT."""
     tcp_ports: bool = False
     """These are TCP ports too."""
+    fixed_tcp: bool = False
+    """INT follows the first 20 bytes of a TCP header, in front of its options."""
+    any_ip_length: bool = False
+    """A total length of 0 in the inner IPv4 header says nothing: the packet reaches to the end."""
     marker: bytes = b""
     """Probe marker (1 to 8 bytes) between the TCP or UDP header and the shim."""
     inserted_udp_ports: tuple[int, ...] = (0x1000,)
@@ -122,6 +126,10 @@ class Dialect:
     """A shim's Length of 0 means that the header's hop counts tell the size of the stack."""
     swapped: bool = False
     """The two bytes of the instruction bitmap are swapped."""
+    source_words: int = 0
+    """Words that the source alone adds at the bottom of a stack of 2.x where DS Flags is not 0, and that no
+    remainder of the stack tells, since a hop takes one word.
+    """
     mx_record: bool = False
     """The node's metadata follow the MX header."""
     npt_shifts: tuple[int, int, int] = (2, 0, 0)
@@ -216,6 +224,8 @@ def _write_places(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
         table[rules.GPE_NEXT + next_protocol] = inner
     table[rules.ASSUME_INT] = dialect.assume_int
     table[rules.TCP_PORTS] = dialect.tcp_ports
+    table[rules.FIXED_TCP] = dialect.fixed_tcp
+    table[rules.ANY_IP_LENGTH] = dialect.any_ip_length
     table[rules.PACKETS] = dialect.packets
     _put(table, rules.GRE_PROTOCOL, dialect.gre_protocol.to_bytes(2, "big"))
     classes = b"".join(one.to_bytes(2, "big") for one in dialect.geneve_classes)
@@ -237,6 +247,7 @@ def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
         table[rules.INT_LAYOUT + at] = version
     table[rules.ANY_SHIM_LENGTH] = dialect.any_shim_length
     table[rules.SWAPPED] = dialect.swapped
+    table[rules.SOURCE_WORDS] = dialect.source_words
     table[rules.MX_RECORD] = dialect.mx_record
     _put(table, rules.NPT_SHIFTS, dialect.npt_shifts)
     _put(table, rules.MD_SHIFTS, dialect.md_shifts)
@@ -270,18 +281,27 @@ def _put(table: npt.NDArray[np.uint8], at: int, values: object) -> None:
     table[at : at + len(numbers)] = numbers
 
 
-_SWITCHED_QUEUE = (
-    (layout.INT_0_5, (*layout.HOP_0_5[:3], layout.QUEUE_16_16, *layout.HOP_0_5[4:6], layout.CONGESTION_16_16,
-                      *layout.HOP_0_5[7:])),
-    (layout.INT_1_0, (*layout.HOP_1_0[:3], layout.QUEUE_16_16, *layout.HOP_1_0[4:6], layout.CONGESTION_16_16,
-                      *layout.HOP_1_0[7:])),
-)  # fmt: skip
-_GEANT_32 = (*layout.HOP_1_0[:6], layout.CONGESTION_16_16, *layout.HOP_1_0[7:])
-_GEANT_64 = (
-    *layout.HOP_1_0[:4], layout.INGRESS_64, layout.EGRESS_64, layout.CONGESTION_16_16, *layout.HOP_1_0[7:]
-)  # fmt: skip
-_GEANT = ((layout.INT_1_0, _GEANT_32), (layout.INT_1_0, _GEANT_64))
+def _with(items: tuple[Item, ...], changes: dict[int, Item]) -> tuple[Item, ...]:
+    """Items by bit with some replaced."""
+    return tuple(changes.get(bit, item) for bit, item in enumerate(items))
+
+
+_WIDE_TIMES = {4: layout.INGRESS_64, 5: layout.EGRESS_64}
+_INTCOLLECTOR = (
+    (layout.INT_0_5, _with(layout.HOP_0_5, {3: layout.QUEUE_16_16, 6: layout.CONGESTION_16_16})),
+    (layout.INT_1_0, _with(layout.HOP_1_0, {3: layout.QUEUE_16_16, 6: layout.L2_PORTS_16})),
+)
+_GEANT_32 = _with(layout.HOP_1_0, {6: layout.L2_PORTS_16})
+_GEANT = ((layout.INT_1_0, _GEANT_32), (layout.INT_1_0, _with(_GEANT_32, _WIDE_TIMES)))
+_SYNCHRONOUS = Clock(epoch="unix", comparable=True)
 _US = Clock(unit_ns=1000)
+_LOW_32 = Clock(bits=32)
+"""The low 32 bits of a Tofino's ns."""
+_FIRST_SIX = (10, 0, 0)
+"""The original DSCP is in the first 6 of the shim's 16 bits."""
+_VER_1_IS_2_0 = tuple((byte, 20) for byte in range(0x10, 0x20))
+_ETHERNET = ((4, 3), (5, 3))
+"""InType IPv4 and IPv6, and yet Ethernet follows."""
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
@@ -291,20 +311,120 @@ DIALECTS: dict[str, Dialect] = {
         Dialect("report-1.0", "As spec, but every report is a 1.0.", report_version="1.0"),
         Dialect("report-2.0", "As spec, but every report is a 2.0.", report_version="2.0"),
         Dialect(
-            "intcollector", "INTCollector's generators: queue words 16+16, Length 1, no DSCP.",
-            first_bytes=((0x10, 5), (0x11, 10)), any_report_length=True, assume_int=True,
-            int_layouts=((5, 0, 5), (10, 0, 10)), any_shim_length=True, items=_SWITCHED_QUEUE,
+            "intcollector",
+            "INTCollector's generators: queue words 16+16, INT 1.0 as version 0 with bit 6 in 4 bytes, "
+            "Length 1, no DSCP.",
+            first_bytes=((0x10, 5), (0x11, 10)), any_report_length=True, assume_int=True, fixed_tcp=True,
+            int_layouts=((5, 0, 5), (10, 0, 10)), any_shim_length=True, items=_INTCOLLECTOR,
         ),
         Dialect(
-            "geant", "GEANT int-platforms: INT 1.0 with 32- or 64-bit timestamps, bit 6 16+16, DSCP 0x20.",
-            first_bytes=((0x11, 10),), any_report_length=True, assume_int=True,
-            int_layouts=((10, 0, 10),), items=_GEANT, clock=Clock(epoch="unix", comparable=True),
+            "geant",
+            "GEANT int-platforms and its collector's generator: INT 1.0 with timestamps of 32 or 64 bits, "
+            "bit 6 in 4 bytes.",
+            first_bytes=((0x11, 10),), any_report_length=True, assume_int=True, fixed_tcp=True,
+            int_layouts=((10, 0, 10),), items=_GEANT, clock=_SYNCHRONOUS,
         ),
         Dialect(
-            "amlight", "AmLight: hop latency is never filled in; F=0.",
-            clock=Clock(latency="timestamps", bits=32),
+            "geant-0.4",
+            "GEANT int-platforms, INT 0.4: Report 1.0, 64-bit timestamps, a hop count of instructions, DSCP "
+            "0x20.",
+            int_dscp=(0x20,), fixed_tcp=True, int_layouts=tuple((report, 0, 4) for report in (0, 5, 10, 20)),
+            items=((layout.INT_0_4, _with(layout.HOP_0_5, _WIDE_TIMES)),),
+            clock=_SYNCHRONOUS,
         ),
-        Dialect("bmv2", "Programs for bmv2 (ruimmpires, davidcc73): times in us.", clock=_US),
+        Dialect(
+            "geant-dpdk",
+            "GEANT int-platform-dpdk: packets with INT 1.0, instruction bitmap with its bytes swapped, "
+            "64-bit timestamps.",
+            packets=True, int_dscp=(0x20,), fixed_tcp=True, swapped=True, items=_GEANT, clock=_SYNCHRONOUS,
+        ),
+        Dialect(
+            "geant-collector",
+            "As GEANT's collector reads it: of the queue word 8 bits of id and the low 16 of occupancy.",
+            first_bytes=((0x11, 10),), any_report_length=True, assume_int=True, fixed_tcp=True,
+            int_layouts=((10, 0, 10),),
+            items=((layout.INT_1_0, _with(_GEANT_32, {3: layout.QUEUE_8_16})),), clock=_SYNCHRONOUS,
+        ),
+        Dialect(
+            "amlight",
+            "AmLight (Tofino): INT 1.0 though F=0, a VLAN tag, INT in front of TCP options; hop latency is "
+            "never filled in.",
+            int_dscp=(0x17,), fixed_tcp=True, clock=Clock(latency="timestamps", bits=32),
+        ),
+        Dialect(
+            "bmv2", "Programs for bmv2 (ruimmpires, davidcc73): Report 2.0 with lengths 0, times in us.",
+            int_dscp=(0x17,), fixed_tcp=True, npt_shifts=_FIRST_SIX, clock=_US,
+        ),
+        Dialect(
+            "laofan13",
+            "laofan13 (bmv2), INT-MX: Report 2.0 with version 1, Ethernet under InType 4, metadata behind "
+            "the MX header.",
+            first_bytes=_VER_1_IS_2_0, inner_types=_ETHERNET, int_dscp=(0x17,), fixed_tcp=True,
+            mx_record=True, npt_shifts=_FIRST_SIX, clock=_US,
+        ),
+        Dialect(
+            "mandaryoshi",
+            "mandaryoshi (Tofino), INT-MD 1.0 and 2.1: of Report 2.0 only the group header, shim type 3 "
+            "on MD.",
+            bare_group=3, int_dscp=(0x17,), fixed_tcp=True,
+            shims=tuple((0x30 | npt << 2, 1, False, False) for npt in range(3)), npt_shifts=_FIRST_SIX,
+            clock=_LOW_32,
+        ),
+        Dialect(
+            "mandaryoshi-mx",
+            "mandaryoshi (Tofino), INT-MX and INT-XD: Report 2.0 with version 1 and sequence 0, metadata "
+            "behind the MX header.",
+            first_bytes=_VER_1_IS_2_0, inner_types=_ETHERNET, int_dscp=(0x17,), fixed_tcp=True,
+            mx_record=True, npt_shifts=_FIRST_SIX, clock=_LOW_32,
+        ),
+        Dialect(
+            "elavinal",
+            "elavinal (bmv2): packets only; bits of the instruction bitmap reversed, DS fields in the order "
+            "flags, instruction, id.",
+            packets=True, int_dscp=(0x17,), npt_shifts=(0, 0, 0), ds_offsets=(10, 8, 6),
+            clock=_US,
+        ),
+        Dialect(
+            "scapy",
+            "Scapy's INT layers: packets on port 0x4568 of UDP and TCP, NPT 2 with the protocol in the first "
+            "byte.",
+            packets=True, int_ports=(0x4568,), tcp_ports=True, gre_protocol=0x4569, npt_shifts=(2, 0, 8),
+            int_layouts=((0, 0, 20),),
+        ),
+        Dialect(
+            "cablelabs",
+            "cablelabs transparent-security (Tofino): INT on UDP port 555, reports on 556 with 24 bytes of "
+            "header, the source's MAC address at the bottom.",
+            ports=(556,), report_types=((0, 12),), inner_types=_ETHERNET, any_report_length=True, int_dscp=(),
+            int_ports=(555,), md_shifts=(25, 24, 23), source_words=2,
+            domains=(Domain(0x5453, (), ((1, "source_mac", 6), (1, "padding", 2))),),
+        ),
+        Dialect(
+            "host-int",
+            "Intel Host-INT: Report 0.5 with NProto 3 (drop summary) and 4 (latency), INT 0.5 with shim "
+            "type 3 and a sequence number.",
+            next_protocols=((3, 24, 4), (4, 4, 4)), assume_int=True, int_ports=(33122,), fixed_tcp=True,
+            any_ip_length=True, shims=((3, 1, True, True),), clock=Clock(bits=32),
+        ),
+        Dialect(
+            "fabric-tna",
+            "Stratum fabric-tna: Report 0.5 without INT in the packet, queue occupancy of 19 bits.",
+            int_dscp=(), items=((layout.LOCAL_OF_0_5, _with(layout.LOCAL_FORM, {2: layout.QUEUE_8_19})),),
+            clock=_LOW_32,
+        ),
+        Dialect(
+            "h3c", "H3C switches: INT behind a probe marker of 8 bytes.",
+            packets=True, marker=bytes.fromhex("aaaaaaaabbbbbbbb"),
+        ),
+        Dialect(
+            "int-0.4", "INT 0.4: the version has 2 bits.", packets=True,
+            int_layouts=tuple((report, 0, 4) for report in (0, 5, 10, 20)),
+        ),
+        Dialect(
+            "int-2015",
+            "INT of 2015 over VXLAN-GPE (Netronome): a bottom-of-stack bit in each word, values of 31 bits.",
+            packets=True, int_layouts=tuple((report, 0, 1) for report in (0, 5, 10, 20)),
+        ),
     )
 }  # fmt: skip
 """The dialects by name."""

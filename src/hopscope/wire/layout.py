@@ -417,6 +417,7 @@ EGRESS_PORT_31 = _item(1 << 1, ("reserved", 17), ("egress_port", 15))
 QUEUE_16_16 = _item(1 << 3, ("queue_id", 16), ("queue_occupancy", 16))
 QUEUE_8_16 = _item(1 << 3, ("queue_id", 8), ("reserved", 8), ("queue_occupancy", 16))
 QUEUE_8_19 = _item(1 << 3, ("queue_id", 8), ("reserved", 5), ("queue_occupancy", 19))
+L2_PORTS_16 = _item(1 << 6, ("l2_ingress_port", 16), ("l2_egress_port", 16))
 CONGESTION_16_16 = _item(1 << 9, ("congestion_queue_id", 16), ("queue_congestion", 16))
 
 _COMMON = (NODE, PORT_PAIR, LATENCY, QUEUE)

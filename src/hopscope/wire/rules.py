@@ -52,7 +52,15 @@ ANY_SHIM_LENGTH = ANY_REPORT_LENGTH + 1
 """1: a shim's Length of 0 means that the header's hop counts tell the size of the stack."""
 SWAPPED = ANY_SHIM_LENGTH + 1
 """1: the two bytes of the instruction bitmap are swapped."""
-MX_RECORD = SWAPPED + 1
+SOURCE_WORDS = SWAPPED + 1
+"""Words that the source alone adds at the bottom of a stack of 2.x where DS Flags is not 0 and the hop size
+does not tell them.
+"""
+FIXED_TCP = SOURCE_WORDS + 1
+"""1: INT follows the first 20 bytes of a TCP header, in front of its options."""
+ANY_IP_LENGTH = FIXED_TCP + 1
+"""1: a total length of 0 in the inner IPv4 header says nothing: the packet reaches to the end."""
+MX_RECORD = ANY_IP_LENGTH + 1
 """1: the node's metadata, by the bitmap, follow the MX header."""
 NPT_SHIFTS = MX_RECORD + 1
 """[NPT]: right shift of the shim's 16 bits to the original DSCP (0), port (1), protocol (2)."""
