@@ -24,6 +24,7 @@ COMMANDS = (
     "collect",
     "replay",
     "decode",
+    "craft",
     "query",
     "top",
     "simulate",

@@ -252,10 +252,15 @@ def checksum(data: bytes) -> int:
 
 def udp_checksum(ip: Ip, segment: bytes) -> int:
     """Checksum of a UDP header with 0 in its checksum field, and of the bytes behind it (RFC 768)."""
+    return segment_checksum(ip, layout.PROTOCOL_UDP, segment) or 0xFFFF
+
+
+def segment_checksum(ip: Ip, protocol: int, segment: bytes) -> int:
+    """Checksum of a TCP or UDP header with 0 in its checksum field, and of the bytes behind it."""
     width = 4 if ip.version == 4 else 16
     addresses = (ip.source & ((1 << width * 8) - 1)).to_bytes(width, "big")
     addresses += (ip.destination & ((1 << width * 8) - 1)).to_bytes(width, "big")
-    return checksum(addresses + len(segment).to_bytes(4, "big") + bytes([0, 0, 0, 17]) + segment) or 0xFFFF
+    return checksum(addresses + len(segment).to_bytes(4, "big") + bytes([0, 0, 0, protocol]) + segment)
 
 
 def pull_udp(buf: Buffer, place: Place) -> Udp:

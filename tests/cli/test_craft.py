@@ -1,0 +1,122 @@
+"""`hopscope craft`: captures from JSON lines, what is wrong with a line, and what other tools say of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hopscope.capture.pcap import read
+from hopscope.cli import build
+from hopscope.errors import HopscopeError
+
+
+def craft(tmp_path: Path, *lines: str, words: tuple[str, ...] = ()) -> Path:
+    """The capture that these lines become."""
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.pcap"
+    source.write_text("\n".join(lines) + "\n")
+    with redirect_stderr(io.StringIO()):
+        status = build(("craft",))(
+            ["craft", str(source), "--output", str(output), *words], standalone_mode=False
+        )
+    assert not status
+    return output
+
+
+def decode(path: Path, *words: str) -> list[dict[str, Any]]:
+    """What decode prints of a capture."""
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(io.StringIO()):
+        build(("decode",))(["decode", str(path), *words], standalone_mode=False)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_decode_of_craft(tmp_path: Path) -> None:
+    """Lines become a capture that decodes to them, on the port and from the address that were asked for."""
+    line = {"time_ns": 5, "source": "10.0.0.1", "hops": [{"node_id": 7}, {"node_id": 8}]}
+    path = craft(tmp_path, json.dumps(line), words=("--port", "9999", "--collector", "10.9.9.9"))
+    assert decode(path) == []
+    (found,) = decode(path, "--port", "9999")
+    assert (found["time_ns"], found["source"], found["hops"]) == (5, "10.0.0.1", line["hops"])
+    (batch,) = read(path)
+    at = int(batch.frames["offset"][0])
+    assert batch.arena[at + 30 : at + 34].tolist() == [10, 9, 9, 9]
+    again = craft(tmp_path, json.dumps(found), words=("--port", "9999"))
+    assert decode(again, "--port", "9999") == [found]
+
+
+def test_lines_of_many_packets(tmp_path: Path) -> None:
+    """More packets than are written at once, with empty lines between."""
+    path = craft(tmp_path, *['{"hops": [{"node_id": 1}]}', ""] * 1500)
+    assert [item["report"]["sequence"] for item in decode(path)] == list(range(1500))
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["", '{"hops": [{"nod_id": 1, "node_id": 2}]}'], "in.jsonl:2: hops[0].nod_id: "),
+        (['{"hops": [{"node_id": 1}]}', "", '{"source": 1}'], "in.jsonl:3: source: found 1, expected an IPv"),
+        (['{"hops": }'], "in.jsonl:1: no JSON: "),
+        (["[1]"], "in.jsonl:1: it: found [1], expected an object"),
+        (["[" * 100_000], "in.jsonl:1: "),
+    ],
+)
+def test_mistakes_are_told_with_their_line(tmp_path: Path, lines: list[str], said: str) -> None:
+    """A mistake ends the command with its line and its key."""
+    with pytest.raises(HopscopeError) as caught:
+        craft(tmp_path, *lines)
+    assert said in str(caught.value)
+    assert caught.value.status == 2
+
+
+@pytest.mark.parametrize("words", [("--dialect", "none"), ("--collector", "none")])
+def test_wrong_options(tmp_path: Path, words: tuple[str, str]) -> None:
+    """A dialect or an address that there is not is told."""
+    with pytest.raises(HopscopeError, match=f"{words[0]} none: expected"):
+        craft(tmp_path, "{}", words=words)
+
+
+CHECKED = ("ip.check_checksum", "udp.check_checksum", "tcp.check_checksum")
+
+
+def experts(tool: Callable[..., str], path: Path) -> list[str]:
+    """What tshark finds wrong in a capture."""
+    command = [
+        tool("tshark"),
+        "-r",
+        str(path),
+        "-T",
+        "fields",
+        "-e",
+        "_ws.expert.message",
+        "-e",
+        "frame.number",
+    ]
+    for option in CHECKED:
+        command += ["-o", f"{option}:TRUE"]
+    command += ["-o", "tcp.analyze_sequence_numbers:FALSE"]  # the packets are no connection
+    command += ["-Y", "_ws.malformed or ip.checksum.status == 0 or udp.checksum.status == 0 "
+                "or tcp.checksum.status == 0 or _ws.expert.severity >= 6291456"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout.splitlines()
+
+
+def test_nothing_is_wrong_to_tshark(tmp_path: Path, tool: Callable[..., str]) -> None:
+    """Reports over IPv4 and IPv6, and packets with INT over UDP and TCP: lengths and checksums are right."""
+    hops = [{"node_id": 1, "ingress_time": 5}, {"node_id": 2, "ingress_time": None}]
+    flows: list[dict[str, Any]] = [
+        {"proto": proto, "src": src} for proto in (6, 17) for src in ("10.0.0.1", "2001:db8::5")
+    ]
+    flows[1]["dst"] = flows[3]["dst"] = "2001:db8::6"
+    lines: list[dict[str, Any]] = [{"source": source, "hops": hops} for source in ("10.0.0.1", "2001:db8::7")]
+    for flow in flows:
+        versions = ("0.5", "1.0", "2")
+        lines += [{"flow": flow, "int": {"version": version}, "hops": hops} for version in versions]
+    path = craft(tmp_path, *map(json.dumps, lines))
+    assert experts(tool, path) == []

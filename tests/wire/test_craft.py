@@ -1,0 +1,231 @@
+"""Objects to frames: what is decoded and crafted again decodes alike; the rest is filled in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from wire_cases import frame_batch, frames_of, read_capture, report_batches
+
+from hopscope.wire.as_json import report_objects
+from hopscope.wire.craft import craft
+from hopscope.wire.craft_keys import CraftError
+from hopscope.wire.decode_scalar import decode_scalar
+from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
+from hopscope.wire.encode_scalar import encode_scalar
+from hopscope.wire.records import FrameBatch, ReportBatch
+
+SLOW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+
+
+def decoded(frames: FrameBatch, dialect: Dialect = DEFAULT) -> list[dict[str, Any]]:
+    """What `hopscope decode` prints of these frames."""
+    objects = report_objects(decode_scalar(frames, dialect), frames, dialect)
+    return [json.loads(json.dumps(one)) for one in objects]
+
+
+def again(objects: list[dict[str, Any]], dialect: Dialect = DEFAULT) -> list[dict[str, Any]]:
+    """What the crafted frames of these objects decode to."""
+    return decoded(craft(objects, dialect), dialect)
+
+
+def one(**keys: Any) -> dict[str, Any]:
+    """What one object becomes."""
+    found = again([keys])
+    assert len(found) == 1
+    return found[0]
+
+
+def without_refused(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Objects of packets in which nothing was refused."""
+    damaged = {item["packet"] for item in objects if "error" in item}
+    return [item for item in objects if item["packet"] not in damaged]
+
+
+@SLOW
+@given(report_batches())
+def test_identity(reports: ReportBatch) -> None:
+    """Every report that the encoder makes decodes alike after it was decoded and crafted."""
+    expected = decoded(encode_scalar(reports))
+    assert again(expected) == expected
+
+
+@pytest.mark.parametrize("name", set(DIALECTS) - {"mandaryoshi", "h3c", "int-0.4", "int-2015"})
+def test_identity_of_captures(name: str, shared: Path) -> None:
+    """Every capture, decoded in every dialect and crafted in it, decodes alike in it."""
+    dialect = DIALECTS[name]
+    for path in sorted(shared.glob("*/*.pcap*")):
+        expected = without_refused(decoded(frame_batch(read_capture(path)), dialect))
+        assert again(expected, dialect) == expected, path.name
+
+
+def test_only_hops() -> None:
+    """Hops alone make a Report 2.0 about a UDP packet with INT-MD 2 whose instructions are the hops' keys."""
+    found = one(hops=[{"node_id": 1, "hop_latency": 10}, {"node_id": 2, "queue_id": 3, "queue_occupancy": 4}])
+    assert found["report"]["version"] == "2.0"
+    assert found["report"]["node_id"] == 2
+    assert found["report"]["tracked"]
+    assert found["flow"]["src"] == "192.0.2.1"
+    assert found["flow"]["dst"] == "192.0.2.2"
+    assert found["flow"]["proto"] == 17
+    assert found["int"]["version"] == "2"
+    assert found["int"]["mode"] == "md"
+    assert found["int"]["instructions"] == "0xb000"
+    assert found["hops"] == [
+        {"node_id": 1, "hop_latency": 10, "queue_id": None, "queue_occupancy": None},
+        {"node_id": 2, "hop_latency": None, "queue_id": 3, "queue_occupancy": 4},
+    ]
+
+
+def test_sequence_numbers_follow() -> None:
+    """Reports that give no sequence number count up, each source for itself."""
+    found = again([{"hops": [{"node_id": node}]} for node in (1, 1, 2, 1)])
+    assert [item["report"]["sequence"] for item in found] == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(("version", "usual"), [("0.5", "0.5"), ("1.0", "1.0"), ("2.0", "2")])
+def test_int_of_the_reports_time(version: str, usual: str) -> None:
+    """A report carries the INT of its time where none is named."""
+    found = one(report={"version": version}, hops=[{"node_id": 1}])
+    assert found["report"]["version"] == version
+    assert found["int"]["version"] == usual
+
+
+def test_null_is_all_ones() -> None:
+    """A value that is null, in a hop and in the report's own metadata, is null again."""
+    names = ("node_id", "ingress_port", "egress_port", "ingress_time", "l2_ingress_port", "l2_egress_port")
+    hop = dict.fromkeys((*names, "queue_id", "queue_occupancy"))
+    own = {name: None for name in hop if name != "node_id"}
+    found = one(hops=[hop], report={"metadata": own, "node_id": None})
+    assert found["hops"] == [hop]
+    assert found["report"]["metadata"] == own
+    assert found["report"]["node_id"] is None
+
+
+def test_numbers_are_kept() -> None:
+    """A packet that is missing becomes a frame that is no report; --renumber leaves it out."""
+    objects = [{"packet": 2, "hops": [{"node_id": 1}]}, {"packet": 5, "hops": [{"node_id": 1}]}]
+    frames = craft(objects)
+    assert [len(frame) for frame in frames_of(frames)[:2]] == [14, 14]
+    assert len(frames) == 6
+    assert [item["packet"] for item in decoded(frames)] == [2, 5]
+    assert len(craft(objects, renumber=True)) == 2
+
+
+def test_groups() -> None:
+    """Objects with one packet number share a datagram, with one sequence number."""
+    objects = [{"packet": 0, "hops": [{"node_id": 1}]}, {"packet": 0, "index": 1, "hops": [{"node_id": 1}]}]
+    found = again(objects)
+    assert [(item["packet"], item["index"], item["report"]["sequence"]) for item in found] == [
+        (0, 0, 0),
+        (0, 1, 0),
+    ]
+
+
+def test_refused_packets_are_their_bytes() -> None:
+    """A packet in which a report was refused is written from its bytes as a whole."""
+    raw = frames_of(craft([{"hops": [{"node_id": 1}]}]))[0][:70]
+    objects = [
+        {"packet": 0, "index": 0, "error": {"reason": "truncated"}, "frame": raw.hex(), "link": "ethernet"}
+    ]
+    assert frames_of(craft(objects)) == [raw]
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "problem"),
+    [
+        ({"hopz": []}, "hopz", "no such key"),
+        ({"hops": {}}, "hops", "list"),
+        ({"hops": [7]}, "hops[0]", "expected an object"),
+        ({"hops": [{"node": 1}]}, "hops", "no key of a hop"),
+        ({"hops": [{"node_id": 1, "node": 1}]}, "hops[0].node", "no such key"),
+        ({"hops": [{"node_id": -1}]}, "hops[0].node_id", "0 to 4294967295"),
+        ({"hops": [{"node_id": True}]}, "hops[0].node_id", "0 to 4294967295"),
+        ({"hops": [{"node_id": 1, "queue_occupancy": 1 << 24}]}, "hops[0].queue_occupancy", "0 to 16777215"),
+        ({"hops": [{"node_id": 1}] * 65}, "hops", "64"),
+        ({"report": {"version": "3"}}, "report.version", "0.5, 1.0, 2.0"),
+        ({"report": {"dropped": 1}}, "report.dropped", "true or false"),
+        ({"report": {"kind": "queue", "tracked": True}}, "report.kind", "as its flags say"),
+        ({"report": {"version": "0.5", "kind": "inner"}}, "report.kind", "no inner-only form"),
+        ({"report": {"version": "0.5", "intermediate": False}}, "report.intermediate", "no such key"),
+        ({"report": {"metadata": {"node_id": 4}}}, "report.metadata.node_id", "no such key"),
+        ({"source": "here"}, "source", "address"),
+        ({"flow": {"src": 4}}, "flow.src", "address"),
+        ({"flow": {"proto": 1, "sport": 4}}, "flow.sport", "no such key"),
+        ({"flow": {"proto": 1}, "hops": [{"node_id": 1}]}, "int.carrier", "protocol 1"),
+        (
+            {"int": {"version": "1.0", "hop_words": 9}, "hops": [{"node_id": 1}]},
+            "int.hop_words",
+            "expected 1",
+        ),
+        ({"int": {"version": "3"}}, "int.version", "2015"),
+        ({"packet": 10**9}, "packet", "--renumber"),
+        ({"index": 3}, "index", "--renumber"),
+        ({"frame": "0g"}, "frame", "hexadecimal"),
+        ({"error": {}}, "frame", "missing"),
+    ],
+)
+def test_mistakes(keys: dict[str, Any], key: str, problem: str) -> None:
+    """A wrong key, type or value is an error that names the object and the key."""
+    with pytest.raises(CraftError) as caught:
+        craft([{"hops": [{"node_id": 1}]}, keys])
+    assert (caught.value.number, caught.value.key) == (2, key)
+    assert problem in caught.value.problem
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 2**70)
+    | st.sampled_from(["", "0x17", "2.0", "md", "1.2.3.4"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *("packet", "index", "report", "version", "kind", "flow", "src", "proto", "dport"),
+                    *("layers", "vlan", "tunnel_id", "int", "carrier", "mode", "npt", "instructions"),
+                    *("hop_words", "hops", "node_id", "queue_id", "hop_latency", "metadata", "frame"),
+                    *("link", "error"),
+                ]
+            ),
+            inner,
+            max_size=6,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@SLOW
+@given(st.lists(JSON, max_size=4))
+def test_any_objects(objects: list[Any]) -> None:
+    """Whatever JSON comes is crafted or refused with its object and key; nothing else happens."""
+    try:
+        craft(objects)
+    except CraftError as error:
+        caught = error
+    else:
+        return
+    assert 1 <= caught.number <= len(objects)
+    assert caught.key
+
+
+@SLOW
+@given(report_batches(3), st.integers(0, 2**32 - 1))
+def test_identity_of_damaged_frames(reports: ReportBatch, seed: int) -> None:
+    """What is accepted of damaged frames decodes alike after it was crafted."""
+    rng = np.random.default_rng(seed)
+    frames: list[bytes] = []
+    for frame in frames_of(encode_scalar(reports)) * 12:
+        changed = bytearray(frame)
+        for _ in range(rng.integers(1, 4)):
+            changed[int(rng.integers(0, min(len(changed), 160)))] = int(rng.choice([0, 1, 2, 255, 16]))
+        frames.append(bytes(changed))
+    expected = without_refused(decoded(frame_batch(frames)))
+    assert again(expected) == expected
