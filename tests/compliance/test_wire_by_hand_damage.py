@@ -72,7 +72,6 @@ def test_more_than_64_hops(count: int) -> None:
         (int_2(0xA000, STACK_2, 2)[:1] + b"\xff" + int_2(0xA000, STACK_2, 2)[2:], ("truncated", "int stack")),
         (int_2(0xA000, STACK_2, 2, flags=0x1000), ("unknown_version", "int header")),
         (b"\x00" + int_2(0xA000, STACK_2, 2)[1:], ("unknown_type", "int shim")),
-        (b"\x30" + int_2(0xA000, STACK_2, 2)[1:], ("unsupported", "int shim")),
         (b"\x20" + int_2(0xA000, STACK_2, 2)[1:], ("unsupported", "int shim")),
     ],
 )

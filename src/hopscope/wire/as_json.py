@@ -15,7 +15,7 @@ from .reasons import Place, Reason
 from .records import HOP, REPORT, Carried, Flag, FrameBatch, Have, IntFlag, Kind, ReportBatch
 
 _REPORT_VERSION = {5: "0.5", 10: "1.0", 20: "2.0"}
-_INT_VERSION = {5: "0.5", 10: "1.0", 20: "2"}
+_INT_VERSION = {1: "2015", 4: "0.4", 5: "0.5", 10: "1.0", 20: "2"}
 _MODE = {1: "md", 2: "destination", 3: "mx"}
 _HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (Have.NODE_ID, ("node_id",)),
@@ -159,7 +159,7 @@ def _int(row: dict[str, int]) -> dict[str, Any]:
         "remaining_hops": row["remaining_hops"],
         "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
     }
-    if row["int_version"] != 5:  # 0.5 has no M bit
+    if row["int_version"] > 5:  # 0.5 has no M bit
         out["mtu_exceeded"] = bool(row["int_flags"] & IntFlag.MTU_EXCEEDED)
     return out
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U64, be16, inlined, kernel
+from .form_kernel import UDP
 from .group_kernel import group_2_0, new_row
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, OUTER_FRAGMENT, UDP_ROLE, refuse
-from .int_kernel import UDP
 from .packet_kernel import (
     ETHERNET,
     IPV4_SOURCE,

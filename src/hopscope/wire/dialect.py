@@ -20,6 +20,11 @@ REPORT_PORTS = (32766, 54321, 8090, 8086, 5900, 1234, 556)
 """Destination ports on which reports were seen; IANA assigned none."""
 _HOP_FIELDS = {name: code for code, name in enumerate(HOP.names or ())}
 _REPORT_INDEX = {5: 1, 10: 2, 20: 3}
+_QUICK = (
+    "any_shim_length", "length_with_shim", "swapped", "reversed", "source_words", "npt_shifts", "md_shifts",
+    "ds_offsets",
+)  # fmt: skip
+"""What keeps INT-MD 2.x off the decoder's quick lane where a dialect has it differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +122,25 @@ class Dialect:
 
     # -- INT
     shims: tuple[tuple[int, int, bool, bool], ...] = ()
-    """(first byte, mode, whether the shim is that of 0.5 and 1.0, whether 4 bytes follow it) that differ."""
+    """(first byte, mode, whether the shim is that of 0.5 and 1.0, whether 4 bytes of sequence number follow
+    the stack) that differ.
+    """
     int_layouts: tuple[tuple[int, int, int], ...] = ()
     """(report version 0, 5, 10, 20; version nibble of the INT header; INT version 1, 4, 5, 10, 20) that
     differ.
     """
     any_shim_length: bool = False
     """A shim's Length of 0 means that the header's hop counts tell the size of the stack."""
+    length_with_shim: bool = False
+    """Length of a 2.x shim counts the shim itself."""
     swapped: bool = False
     """The two bytes of the instruction bitmap are swapped."""
     source_words: int = 0
     """Words that the source alone adds at the bottom of a stack of 2.x where DS Flags is not 0, and that no
     remainder of the stack tells, since a hop takes one word.
     """
+    reversed: bool = False
+    """Bit 0 of the instruction bitmap is the least significant one."""
     mx_record: bool = False
     """The node's metadata follow the MX header."""
     npt_shifts: tuple[int, int, int] = (2, 0, 0)
@@ -239,6 +250,10 @@ def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
             table[rules.SHIM + byte] = byte >> 4
     for byte, mode, old, longer in ((1, 1, True, False), (2, 2, True, False), *dialect.shims):
         table[rules.SHIM + byte] = mode | 16 * old | 32 * longer
+    usual = Dialect("")
+    if all(getattr(dialect, name) == getattr(usual, name) for name in _QUICK):
+        shims = table[rules.SHIM : rules.SHIM + 256]
+        shims[shims == 1] = 1 | 64
     for report in range(4):
         for new, nibble, version in ((0, 0, 5), (0, 1, 10), (0, 4, 4), (1, 2, 20)):
             table[rules.INT_LAYOUT + (new * 4 + report) * 16 + nibble] = version
@@ -246,7 +261,8 @@ def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
         at = ((version == 20) * 4 + _REPORT_INDEX.get(report_version, 0)) * 16 + nibble
         table[rules.INT_LAYOUT + at] = version
     table[rules.ANY_SHIM_LENGTH] = dialect.any_shim_length
-    table[rules.SWAPPED] = dialect.swapped
+    table[rules.SWAPPED] = 2 if dialect.reversed else dialect.swapped
+    table[rules.LENGTH_WITH_SHIM] = dialect.length_with_shim
     table[rules.SOURCE_WORDS] = dialect.source_words
     table[rules.MX_RECORD] = dialect.mx_record
     _put(table, rules.NPT_SHIFTS, dialect.npt_shifts)
@@ -262,17 +278,18 @@ def _write_items(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
             plain = layout.KIND_ITEMS[kind]
             for bit, item in enumerate(items):
                 at = ((kind * rules.ALTERNATIVES + alternative) * 16 + bit) * rules.ITEM
-                _put(table, rules.ITEMS + at, _item(item, item is plain[bit]))
+                usual = item is plain[bit] and kind != layout.INT_2015
+                _put(table, rules.ITEMS + at, _item(item, usual | 2 * (item is layout.DROP)))
 
 
-def _item(item: Item, plain: bool) -> list[int]:
+def _item(item: Item, flags: int) -> list[int]:
     """A row of `rules.ITEMS`."""
     parts = [
         (_HOP_FIELDS[name], shift, mask.bit_length())
         for name, shift, mask in item.fields.shifts
         if item.have and name in _HOP_FIELDS
     ]
-    row = [item.size, item.have.bit_length() - 1 if item.have else 255, plain, len(parts)]
+    row = [item.size, item.have.bit_length() - 1 if item.have else 255, flags, len(parts)]
     return row + [number for part in parts for number in part]
 
 
@@ -381,7 +398,7 @@ DIALECTS: dict[str, Dialect] = {
             "elavinal",
             "elavinal (bmv2): packets only; bits of the instruction bitmap reversed, DS fields in the order "
             "flags, instruction, id.",
-            packets=True, int_dscp=(0x17,), npt_shifts=(0, 0, 0), ds_offsets=(10, 8, 6),
+            packets=True, int_dscp=(0x17,), reversed=True, npt_shifts=(0, 0, 0), ds_offsets=(10, 8, 6),
             clock=_US,
         ),
         Dialect(
@@ -396,7 +413,7 @@ DIALECTS: dict[str, Dialect] = {
             "cablelabs transparent-security (Tofino): INT on UDP port 555, reports on 556 with 24 bytes of "
             "header, the source's MAC address at the bottom.",
             ports=(556,), report_types=((0, 12),), inner_types=_ETHERNET, any_report_length=True, int_dscp=(),
-            int_ports=(555,), md_shifts=(25, 24, 23), source_words=2,
+            int_ports=(555,), length_with_shim=True, md_shifts=(25, 24, 23), source_words=2,
             domains=(Domain(0x5453, (), ((1, "source_mac", 6), (1, "padding", 2))),),
         ),
         Dialect(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from . import layout
 from .address import MAPPED
+from .dialect import DEFAULT
 from .records import FRAME, HOP, MAX_HOPS, REPORT, Carried, FrameBatch, Have, Link, Records, ReportBatch
 
 
@@ -89,8 +90,9 @@ def encode_reports(
     arena = np.empty(len(rows) * _HEADERS + int(stack.sum()), np.uint8)
     frames = np.zeros(len(rows), FRAME)
     counts = np.zeros(4, np.uint64)
+    plans = np.zeros(PLANS, np.uint64)
     kernel.encode_frames(
-        readonly(rows), readonly(batch.hops), options, np.zeros(PLANS, np.uint64), arena, frames, counts
+        readonly(rows), readonly(batch.hops), options, DEFAULT.table(), plans, arena, frames, counts
     )
     done, used, long_report, long_frame = (int(count) for count in counts)
     if long_report:

@@ -19,7 +19,16 @@ MAPPED = U64(0xFFFF)
 
 @kernel
 def put_payload(
-    out: Any, at: Any, reports: Any, first: Any, last: Any, hops: Any, plans: Any, inner_ip: Any, dscp: Any
+    out: Any,
+    at: Any,
+    reports: Any,
+    first: Any,
+    last: Any,
+    hops: Any,
+    table: Any,
+    plans: Any,
+    inner_ip: Any,
+    dscp: Any,
 ) -> Any:
     """Write the payload of one datagram: rows first to last - 1. Returns (offset behind, row that is too
     long + 1).
@@ -34,19 +43,19 @@ def put_payload(
         at += U64(8)
         long = U64(0)
         for i in range(first, last):
-            at, words = put_2_0(out, at, reports[i], hops, plans, inner_ip, dscp)
+            at, words = put_2_0(out, at, reports[i], hops, table, plans, inner_ip, dscp)
             if words >= U64(0xFF) and U64(i) + U64(1) != last:
                 long = U64(i) + U64(1)
         return at, long
     if version == U64(5):
         at = put_0_5(out, at, row, hops)
-        return put_inner(out, at, row, hops, plans, False, dscp), U64(0)
+        return put_inner(out, at, row, hops, table, plans, False, dscp), U64(0)
     bare = inner_ip and U64(row.carried) & HAS_FLOW != U64(0)
     type_ = U64(0)
     if bare:
         type_ = U64(1) if U64(row.ip_version) == U64(4) else U64(2)
-    at = put_1_0(out, at, row, hops, plans, type_)
-    return put_inner(out, at, row, hops, plans, bare, dscp), U64(0)
+    at = put_1_0(out, at, row, hops, table, plans, type_)
+    return put_inner(out, at, row, hops, table, plans, bare, dscp), U64(0)
 
 
 @inlined
@@ -76,7 +85,7 @@ def put_outer(
 
 @kernel
 def encode_frames(
-    reports: Any, hops: Any, options: Any, plans: Any, out: Any, frames: Any, counts: Any
+    reports: Any, hops: Any, options: Any, table: Any, plans: Any, out: Any, frames: Any, counts: Any
 ) -> None:
     """Write all reports. `counts` becomes [frames, bytes, row that is too long + 1, frame that is too long
     + 1].
@@ -95,7 +104,9 @@ def encode_frames(
         head = U64(0)
         if options[LINK] != UDP_PAYLOAD:
             head = U64(62) if six else U64(42)
-        at, long = put_payload(out, at + head, reports, first, last, hops, plans, inner_ip, options[DSCP])
+        at, long = put_payload(
+            out, at + head, reports, first, last, hops, table, plans, inner_ip, options[DSCP]
+        )
         if long:
             counts[2] = long
         if at - start > U64(65535) and counts[3] == U64(0):

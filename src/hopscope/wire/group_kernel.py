@@ -7,7 +7,7 @@ from typing import Any
 from ..jit import U64, inlined, kernel
 from . import layout, rules
 from .inner_kernel import CUT_HEADER, CUT_METADATA, INTERMEDIATE, KIND_INNER, find_tlv, finish, refuse
-from .metadata_kernel import INGRESS, OWN_2_0, WORDS, plan
+from .metadata_kernel import ANY_SIZE, INGRESS, OWN_2_0, WORDS, plan
 from .packet_kernel import NONE, code, get, word
 from .reasons import Place, Reason
 from .records import REPORT
@@ -52,13 +52,13 @@ def new_row(reports: Any, words: Any, index: Any) -> Any:
 
 @inlined
 def main_2_0(
-    buf: Any, origin: Any, at: Any, end: Any, length: Any, md_length: Any, plans: Any, row: Any
+    buf: Any, origin: Any, at: Any, end: Any, length: Any, md_length: Any, table: Any, plans: Any, row: Any
 ) -> Any:
     """(code, own metadata or 0, offset behind) of the INT main contents at `at`."""
     if at + U64(8) > end:
         return CUT_METADATA, NONE, at
     bitmap = get(buf, at, BITS_2)
-    base = plan(plans, U64(OWN_2_0), bitmap)
+    base = plan(plans, table, U64(OWN_2_0), bitmap, ANY_SIZE)
     size = plans[base + U64(WORDS)]
     if length == NONE and md_length == NONE:
         md_length = size
@@ -112,7 +112,7 @@ def part_2_0(
         length, md_length = get(buf, at, REPORT_LENGTH), get(buf, at, MD_LENGTH)
         at += U64(4)
         if form == U64(1):
-            why, own, at = main_2_0(buf, origin, at, end, length, md_length, plans, row)
+            why, own, at = main_2_0(buf, origin, at, end, length, md_length, table, plans, row)
             if why:
                 refuse(row, why, at, origin)
                 return first

@@ -7,9 +7,8 @@ from .buffer import Buffer
 from .dialect import Dialect
 from .errors import WireError
 from .ethernet import Ip
-from .int_header import Md
 from .reasons import Place, Reason
-from .records import Carried, Flag, IntFlag
+from .records import Carried, Carrier, Flag
 from .row import Row
 
 LOW = (1 << 64) - 1
@@ -44,38 +43,33 @@ def read_inner(buf: Buffer, inner_type: int, row: Row, dialect: Dialect) -> None
     row.carry(Carried.PORTS)
     by_port = ip.protocol == layout.PROTOCOL_UDP and dialect.table()[rules.UDP_ROLE + ports["dport"]] & 2
     if by_port or dialect.table()[rules.INT_DSCP + ip.dscp]:
-        _int(buf, ip, row)
+        _int(buf, ip, row, dialect)
 
 
-def _int(buf: Buffer, ip: Ip, row: Row) -> None:
+def _int(buf: Buffer, ip: Ip, row: Row, dialect: Dialect) -> None:
     tracked = row.fields.get("flags", 0) & Flag.TRACKED
     try:
         if ip.protocol == layout.PROTOCOL_TCP:
             ethernet.pull_tcp(buf, Place.INNER_L4)
         else:
             ethernet.pull_udp(buf, Place.INNER_L4)
-        shim_at = buf.at
-        shim = int_header.pull_shim(buf)
-        if shim.type != int_header.MODE_MD:
-            mode = {2: "destination-type INT", 3: "INT-MX"}[shim.type]
-            raise WireError(Reason.UNSUPPORTED, Place.INT_SHIM, shim_at, f"{mode} is not decoded")
-        md = int_header.pull_md(buf, shim)
+        carrier = Carrier.TCP if ip.protocol == layout.PROTOCOL_TCP else Carrier.UDP
+        shim = int_header.pull_shim(buf, carrier, dialect)
+        md_at = buf.at
+        md = int_header.pull_md(buf, shim, dialect, row.fields.get("version", 0))
     except WireError as error:
         if tracked or (error.place == Place.INT_HEADER and error.reason == Reason.TRUNCATED):
             raise
         return  # ordinary traffic that has this DSCP
-    row.set(int_version=md.version, int_mode=shim.type, instructions=md.instructions, hop_words=md.hop_words,
-            remaining_hops=md.remaining_hops, int_flags=_int_flags(md), domain_id=md.domain_id,
-            ds_instruction=md.ds_instruction, ds_flags=md.ds_flags)  # fmt: skip
-    hops = int_header.pull_stack(buf, shim, md)
-    if md.version == 5:
-        tail = int_header.pull_tail(buf)
+    row.set(**int_header.row_fields(shim, md, md_at))
+    hops, tail = int_header.pull_stack(buf, shim, md, dialect)
+    if tail is not None:
         if tail.protocol == ip.protocol:  # programs that do not fill it leave 0
             row.set(dport=tail.dport)
     elif shim.npt == 1:
         row.set(dport=shim.original)
     elif shim.npt == 2:
-        _original_l4(buf, shim.original & 0xFF, row)
+        _original_l4(buf, shim.original, row)
     row.hops = hops
 
 
@@ -86,12 +80,3 @@ def _original_l4(buf: Buffer, protocol: int, row: Row) -> None:
         return
     row.set(proto=protocol, sport=0, dport=0)
     row.fields["carried"] &= ~Carried.PORTS
-
-
-def _int_flags(md: Md) -> int:
-    return (
-        IntFlag.HOPS_EXCEEDED * md.hops_exceeded
-        | IntFlag.MTU_EXCEEDED * md.mtu_exceeded
-        | IntFlag.DISCARD * md.discard
-        | IntFlag.COPY * md.copy
-    )

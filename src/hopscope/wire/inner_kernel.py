@@ -6,8 +6,9 @@ from typing import Any
 
 from ..jit import U64, be16, inlined, kernel
 from . import layout, rules
-from .int_kernel import TCP, UDP, find_shim, read_int
-from .metadata_kernel import NODE, ONES_32, OWN_2_0, read_hop
+from .form_kernel import OVER_TCP, OVER_UDP, TCP, UDP, read_own
+from .int_kernel import find_shim, read_int
+from .metadata_kernel import NODE, ONES_32, OWN_2_0
 from .packet_kernel import (
     IPV4_DESTINATION,
     IPV4_SOURCE,
@@ -118,7 +119,8 @@ def inner(
     if why:
         refuse_int(row, why, at, origin)
         return NONE
-    why, at, count = read_int(buf, at, end, limit, protocol, row, plans, hops, first)
+    carrier = OVER_TCP if protocol == TCP else OVER_UDP
+    why, at, count = read_int(buf, origin, at, end, limit, protocol, carrier, row, table, plans, hops, first)
     if why:
         refuse_int(row, why, at, origin)
     return count
@@ -166,7 +168,7 @@ def finish(
     if own == NONE:
         return first + count
     hop = hops[first + count]
-    read_hop(buf, own, NONE, plans, kind * U64(16), kind == U64(OWN_2_0), hop)
+    read_own(buf, own, plans, kind, table, kind == U64(OWN_2_0), hop)
     node = U64(row.node_id)
     hop.node_id = node
     hop.present = U64(hop.present) | NODE

@@ -1,25 +1,45 @@
-"""INT between the inner packet's TCP or UDP header and its payload: shim, INT-MD header, stack of hops, tail.
+"""INT in a packet: shim, INT-MD or INT-MX header, stack of hops, and the tail of 0.4 and 0.5.
 
-A stack has the newest hop first; `pull_stack` returns path order, the source's side first.
+Five versions of the header, five carriers of the shim, and what a `Dialect` says is different.  A stack has
+the newest hop first; `pull_stack` returns path order, the source's side first.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import layout
+import numpy as np
+
+from . import layout, rules
 from .buffer import Buffer, push
+from .dialect import DEFAULT, Dialect
 from .errors import WireError
-from .layout import Item
+from .layout import Header, Item
 from .reasons import Place, Reason
-from .records import MAX_HOPS
+from .records import HOP, MAX_HOPS, Carrier, IntFlag
 
 MODE_MD = 1
 MODE_DESTINATION = 2
 MODE_MX = 3
 
-HOP_ITEMS: dict[int, tuple[Item, ...]] = {5: layout.HOP_0_5, 10: layout.HOP_1_0, 20: layout.HOP_2_0}
-"""What the bits of the instruction bitmap mean, by INT version."""
+KIND_OF: dict[int, int] = {
+    1: layout.INT_2015, 4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.INT_2_0,
+}  # fmt: skip
+"""Kind of metadata of an INT version."""
+HOP_ITEMS: dict[int, tuple[Item, ...]] = {
+    version: layout.KIND_ITEMS[kind] for version, kind in KIND_OF.items()
+}
+"""What the bits of the instruction bitmap mean by the specifications, by INT version."""
+MOST: dict[str, int] = {
+    name: int(np.iinfo(HOP.fields[name][0]).max) for name in HOP.names or () if HOP.fields is not None
+}
+"""The highest value that a column of HOP holds; what is wider in a dialect saturates."""
+_IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
+_COUNTED = (1, 4, 5)
+"""Versions whose header counts the hops."""
+_BOTTOM = 1 << 31
+_REPORT_INDEX = {0: 0, 5: 1, 10: 2, 20: 3}
+_NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
 
 
 @dataclass(slots=True)
@@ -51,33 +71,45 @@ class Hop:
 
 @dataclass(slots=True)
 class Shim:
-    """The shim of any version."""
+    """The shim of any version and carrier."""
 
     old: bool
-    """INT 0.5 or 1.0; otherwise 2.x."""
+    """The shim of INT 0.5 and 1.0; otherwise 2.x. Over Geneve the header behind it tells: False."""
     type: int = MODE_MD
     length: int = 0
-    """Words: with the shim (0.5 with the tail too), in 2.x without."""
+    """Words: with the shim (0.4 and 0.5 with the tail too), in 2.x without; Geneve: of the option's body."""
     npt: int = 0
-    """2.x: what `original` is: 0 DSCP, 1 UDP destination port, 2 IP protocol."""
+    """2.x over TCP and UDP: what `original` is: 0 DSCP, 1 UDP destination port, 2 IP protocol."""
     original: int = 0
-    """2.x: 16 bits; older: DSCP."""
+    """DSCP, port or protocol of the packet before INT was added; over TCP and UDP only."""
+    next_protocol: int = 0
+    """GRE: EtherType of what follows INT; VXLAN-GPE: its next protocol."""
+    added: bool = False
+    """GRE and VXLAN-GPE of 2.x: the G bit, the INT source added the tunnel."""
+    carrier: int = Carrier.UDP
+    """`records.Carrier`."""
+    numbered: bool = False
+    """The flow's sequence number, 4 bytes that Length counts, follows the stack (Host INT)."""
 
 
 @dataclass(slots=True)
 class Md:
-    """The INT-MD header of any version (5, 10, 20)."""
+    """The INT-MD header of any version (1, 4, 5, 10, 20), and INT-MX (20)."""
 
     version: int
     hop_words: int = 0
+    """Words of a hop. Up to 0.5 the header counts instructions, which is the same unless a dialect has wider
+    items. 0 in INT-MX without a record.
+    """
     remaining_hops: int = 0
     instructions: int = 0
+    """What the bitmap means: swapped back where a dialect has it swapped."""
     hops_exceeded: bool = False
     mtu_exceeded: bool = False
     copy: bool = False
     discard: bool = False
     total_hops: int = 0
-    """0.5 only."""
+    """Up to 0.5 only."""
     domain_id: int = 0
     ds_instruction: int = 0
     ds_flags: int = 0
@@ -85,77 +117,124 @@ class Md:
 
 @dataclass(slots=True)
 class Tail:
-    """What 0.5 keeps behind the stack: the packet's own protocol, port and DSCP."""
+    """What 0.4 and 0.5 keep behind the stack: the packet's own protocol, port and DSCP."""
 
     protocol: int = 0
     dport: int = 0
     dscp: int = 0
 
 
-def pull_shim(buf: Buffer) -> Shim:
-    """The shim; its first byte tells 0.5 and 1.0 (1, 2) from 2.x (type in the high nibble).
+# ------------------------------------------------------------------------------------------------------ shim
 
-    Raises WireError: truncated, or `unknown_type` for what no specification defines.
+
+def pull_shim(buf: Buffer, carrier: int = Carrier.UDP, dialect: Dialect = DEFAULT) -> Shim:
+    """The shim; its first byte (Geneve: the option's type) tells the mode, and 0.5 and 1.0 from 2.x.
+
+    Raises WireError: truncated, or `unknown_type` for what neither specification nor dialect defines.
     """
-    place = Place.INT_SHIM
-    old = buf.peek(layout.SHIM_OLD, place)
-    if old["type"] in (MODE_MD, MODE_DESTINATION):
-        buf.at += layout.SHIM_OLD.size
-        return Shim(True, old["type"], old["length"], original=old["dscp"])
-    shim = buf.peek(layout.SHIM_2_0, place)
-    if shim["type"] not in (MODE_MD, MODE_DESTINATION, MODE_MX) or shim["next_protocol_type"] > 2:
-        raise WireError(Reason.UNKNOWN_TYPE, place, buf.at, f"shim begins with 0x{old['type']:02x}")
-    buf.at += layout.SHIM_2_0.size
-    return Shim(False, shim["type"], shim["length"], shim["next_protocol_type"], shim["original"])
+    place, start = Place.INT_SHIM, buf.at
+    header, rule, kind = _shim_header(buf, carrier, dialect)
+    if rule & 15 == 0:
+        raise WireError(Reason.UNKNOWN_TYPE, place, start, f"{header.name} of type 0x{kind:02x}")
+    head = buf.pull(header, place)
+    length = head["words"] if carrier == Carrier.GENEVE else head["length"]
+    shim = Shim(bool(rule & 16), rule & 15, length, carrier=carrier, numbered=bool(rule & 32))
+    shim.next_protocol = head.get("next_protocol", 0)
+    shim.added = bool(head.get("gre_added", 0) or head.get("gpe_added", 0))
+    if header is layout.SHIM_OLD:
+        shim.original = head["dscp"]
+    elif header is layout.SHIM_2_0:
+        shim.npt = head["next_protocol_type"]
+        if shim.npt < len(_NPT_MASKS):
+            shim.original = head["original"] >> dialect.npt_shifts[shim.npt] & _NPT_MASKS[shim.npt]
+    return shim
 
 
-def push_shim(out: bytearray, shim: Shim) -> None:
-    """Append the shim."""
-    if shim.old:
-        push(out, layout.SHIM_OLD, {"type": shim.type, "length": shim.length, "dscp": shim.original})
+def _shim_header(buf: Buffer, carrier: int, dialect: Dialect) -> tuple[Header, int, int]:
+    """(its layout, row of `rules.SHIM`, the byte that tells the type) of the shim at this position."""
+    buf.need(4, Place.INT_SHIM, "INT shim")
+    table = dialect.table()
+    if carrier == Carrier.GENEVE:
+        kind = buf.raw[buf.at + 2]
+        return layout.GENEVE_OPTION, kind if kind in (MODE_MD, MODE_DESTINATION, MODE_MX) else 0, kind
+    kind = buf.raw[buf.at]
+    if carrier == Carrier.GRE or (carrier == Carrier.VXLAN_GPE and kind >= 16):
+        # where TCP and UDP have the next protocol type, these have G and reserved bits
+        rule = int(table[rules.SHIM + (kind & 0xF0)])
+        header = layout.SHIM_GRE_2_0 if carrier == Carrier.GRE else layout.SHIM_GPE_2_0
+        return header, 0 if rule & 16 else rule, kind
+    rule = int(table[rules.SHIM + kind])
+    if carrier == Carrier.VXLAN_GPE:
+        return layout.SHIM_GPE_OLD, rule if rule & 16 else 0, kind
+    return layout.SHIM_OLD if rule & 16 else layout.SHIM_2_0, rule, kind
+
+
+def push_shim(out: bytearray, shim: Shim, dialect: Dialect = DEFAULT, first: int | None = None) -> None:
+    """Append the shim; `first` is its first byte where a dialect has another than the specifications."""
+    start = len(out)
+    values = {"type": shim.type, "length": shim.length, "next_protocol": shim.next_protocol}
+    if shim.carrier == Carrier.GENEVE:
+        class_ = dialect.geneve_classes[0]
+        push(out, layout.GENEVE_OPTION, {"class": class_, "type": shim.type, "words": shim.length})
+        return
+    if shim.carrier == Carrier.GRE:
+        push(out, layout.SHIM_GRE_2_0, {**values, "gre_added": shim.added})
+    elif shim.carrier == Carrier.VXLAN_GPE:
+        if shim.old:
+            push(out, layout.SHIM_GPE_OLD, values)
+        else:
+            push(out, layout.SHIM_GPE_2_0, {**values, "gpe_added": shim.added})
+    elif shim.old:
+        push(out, layout.SHIM_OLD, {**values, "dscp": shim.original})
     else:
-        push(out, layout.SHIM_2_0, {
-            "type": shim.type, "next_protocol_type": shim.npt, "length": shim.length,
-            "original": shim.original,
-        })  # fmt: skip
+        original = shim.original << dialect.npt_shifts[shim.npt]
+        push(out, layout.SHIM_2_0, {**values, "next_protocol_type": shim.npt, "original": original})
+    if first is not None:
+        out[start] = first
 
 
-def pull_md(buf: Buffer, shim: Shim) -> Md:
-    """The INT-MD header behind `shim`.
+# ---------------------------------------------------------------------------------------------------- header
 
-    Raises WireError: truncated, `unknown_version`, `bad_length` where the shim leaves no room for it, and
-    `bad_hop_size` where the hop size is zero or is not what the instruction bitmap implies.
+
+def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version: int = 0) -> Md:
+    """The INT-MD or INT-MX header behind `shim`, in a packet that a report of `report_version` brought (5,
+    10, 20; 0 none).
+
+    Raises WireError: truncated, `unsupported` for destination-type INT, `unknown_version`, `bad_length`
+    where the shim leaves no room for it, and `bad_hop_size` where the hop size is zero or is not what the
+    instruction bitmap implies.
     """
     start, place = buf.at, Place.INT_HEADER
-    if shim.old:
-        buf.need(layout.MD_0_5.size, place, "INT-MD header")
-        nibble = buf.raw[start] >> 4
-        if nibble > 1:
-            raise WireError(
-                Reason.UNKNOWN_VERSION, place, start, f"INT version {nibble} behind a shim of 0.5 or 1.0"
-            )
-        md = _md_1_0(buf) if nibble else _md_0_5(buf)
-        least = 3 if nibble else 4
-    else:
-        head = buf.pull(layout.MD_2_0, place)
-        nibble = head.pop("version")
-        if nibble != 2:
-            raise WireError(
-                Reason.UNKNOWN_VERSION, place, start, f"INT version {nibble} behind a shim of 2.x"
-            )
-        md = Md(20, head["hop_words"], head["remaining_hops"], head["instructions"],
-        bool(head["hops_exceeded"]),
-                bool(head["mtu_exceeded"]), discard=bool(head["discard"]), domain_id=head["domain_id"],
-                ds_instruction=head["ds_instruction"], ds_flags=head["ds_flags"])  # fmt: skip
-        least = 3
-    if shim.length < least:
+    if shim.type == MODE_DESTINATION:
+        raise WireError(Reason.UNSUPPORTED, Place.INT_SHIM, start - 4, "destination-type INT is not decoded")
+    geneve = shim.carrier == Carrier.GENEVE
+    buf.need(8 if shim.old or geneve else 12, place, "INT header")
+    nibble = buf.raw[start] >> 4
+    version = 0 if shim.old else _layout(dialect, True, report_version, nibble)
+    if version == 0 and (shim.old or geneve):
+        version = _layout(dialect, False, report_version, nibble)
+    if version == 0 or (shim.type == MODE_MX and version != 20):
+        behind = "0.5 or 1.0" if shim.old else "2.x"
+        raise WireError(
+            Reason.UNKNOWN_VERSION, place, start, f"INT version {nibble} behind a shim of {behind}"
+        )
+    if version == 20:
+        buf.need(12, place, "INT header")
+    least = _overhead(shim, version, dialect) + (has_tail(shim, version) and not shim.numbered)
+    if shim.length < least and not _is_open(shim, dialect):
         raise WireError(
             Reason.BAD_LENGTH,
             Place.INT_SHIM,
             start - 4,
             f"shim length {shim.length}, at least {least} words are needed",
         )
-    words = layout.metadata_size(HOP_ITEMS[md.version], md.instructions) // 4
+    if shim.type == MODE_MX:
+        return _mx(buf, shim, dialect)
+    md = _md_2_0(buf, dialect) if version == 20 else _md_old(buf, version)
+    md.instructions = _meaning(md.instructions, dialect)
+    words = layout.metadata_size(*form_of(md, dialect)) // 4
+    if version in _COUNTED and md.hop_words == md.instructions.bit_count():
+        md.hop_words = words  # the header counts instructions: some of this dialect are wider
     domain = md.ds_instruction != 0 and md.hop_words > words
     if md.hop_words == 0 or (md.hop_words != words and not domain):
         raise WireError(
@@ -167,85 +246,239 @@ def pull_md(buf: Buffer, shim: Shim) -> Md:
     return md
 
 
-def _md_0_5(buf: Buffer) -> Md:
-    head = buf.pull(layout.MD_0_5, Place.INT_HEADER)
-    remaining = max(head["max_hops"] - head["total_hops"], 0)
-    return Md(5, head["hop_words"], remaining, head["instructions"], bool(head["hops_exceeded"]),
-              copy=bool(head["copy"]), total_hops=head["total_hops"])  # fmt: skip
+def _layout(dialect: Dialect, new: bool, report_version: int, nibble: int) -> int:
+    at = (new * 4 + _REPORT_INDEX[report_version]) * 16 + nibble
+    return int(dialect.table()[rules.INT_LAYOUT + at])
 
 
-def _md_1_0(buf: Buffer) -> Md:
-    head = buf.pull(layout.MD_1_0, Place.INT_HEADER)
-    return Md(10, head["hop_words"], head["remaining_hops"], head["instructions"],
-    bool(head["hops_exceeded"]),
-              bool(head["mtu_exceeded"]), copy=bool(head["copy"]))  # fmt: skip
+def _meaning(bitmap: int, dialect: Dialect) -> int:
+    """An instruction bitmap of the wire as the specifications have it; also the other way round."""
+    if dialect.reversed:
+        return int(f"{bitmap:016b}"[::-1], 2)
+    return (bitmap << 8 | bitmap >> 8) & 0xFFFF if dialect.swapped else bitmap
 
 
-def push_md(out: bytearray, md: Md) -> None:
+def _md_old(buf: Buffer, version: int) -> Md:
+    header = layout.MD_1_0 if version == 10 else layout.MD_0_5 if version == 5 else layout.MD_0_4
+    head = buf.pull(header, Place.INT_HEADER)
+    md = Md(version, head["hop_words"], 0, head["instructions"], bool(head["hops_exceeded"]),
+            copy=bool(head["copy"]))  # fmt: skip
+    if version == 10:
+        md.remaining_hops, md.mtu_exceeded = head["remaining_hops"], bool(head["mtu_exceeded"])
+    else:
+        md.remaining_hops = max(head["max_hops"] - head["total_hops"], 0)
+        md.total_hops = head["total_hops"]
+    return md
+
+
+def _md_2_0(buf: Buffer, dialect: Dialect) -> Md:
+    start = buf.at
+    head = buf.pull(layout.MD_2_0, Place.INT_HEADER)
+    word = int.from_bytes(buf.raw[start : start + 4], "big")
+    discard, exceeded, mtu = (bool(word >> shift & 1) for shift in dialect.md_shifts)
+    domain = (int.from_bytes(buf.raw[start + at : start + at + 2], "big") for at in dialect.ds_offsets)
+    return Md(20, head["hop_words"], head["remaining_hops"], head["instructions"], exceeded, mtu, False,
+              discard, 0, *domain)  # fmt: skip
+
+
+def _mx(buf: Buffer, shim: Shim, dialect: Dialect) -> Md:
+    md = _md_2_0(buf, dialect)
+    md.instructions = _meaning(md.instructions, dialect)
+    md.remaining_hops, md.hops_exceeded, md.mtu_exceeded, md.hop_words = 0, False, False, 0
+    if dialect.mx_record and md.instructions:
+        md.hop_words = max(shim.length - _overhead(shim, 20, dialect), 0)  # what its form is chosen by
+        md.hop_words = layout.metadata_size(*form_of(md, dialect)) // 4
+    return md
+
+
+def push_md(out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE_MD) -> None:
     """Append the header."""
-    common = {"hop_words": md.hop_words, "instructions": md.instructions, "hops_exceeded": md.hops_exceeded}
-    if md.version == 5:
+    words, bitmap = md.hop_words, _meaning(md.instructions, dialect)
+    if md.version in _COUNTED and layout.metadata_size(*form_of(md, dialect)) != 4 * bitmap.bit_count():
+        words = bitmap.bit_count()
+    common = {"hop_words": words, "instructions": bitmap, "hops_exceeded": md.hops_exceeded}
+    if md.version in _COUNTED:
         most = min(md.remaining_hops + md.total_hops, 255)
-        push(out, layout.MD_0_5, {**common, "copy": md.copy, "max_hops": most, "total_hops": md.total_hops})
+        push(out, layout.MD_0_5 if md.version == 5 else layout.MD_0_4, {
+            **common, "copy": md.copy, "max_hops": most, "total_hops": md.total_hops,
+        })  # fmt: skip
         return
     common |= {"remaining_hops": md.remaining_hops, "mtu_exceeded": md.mtu_exceeded}
     if md.version == 10:
         push(out, layout.MD_1_0, {**common, "version": 1, "copy": md.copy})
+        return
+    start = len(out)
+    if mode == MODE_MX:
+        push(out, layout.MX_2_1, {"version": 2, "instructions": bitmap})
     else:
         push(out, layout.MD_2_0, {
-            **common, "version": 2, "discard": md.discard, "domain_id": md.domain_id,
-            "ds_instruction": md.ds_instruction, "ds_flags": md.ds_flags,
+            "version": 2, "hop_words": words, "remaining_hops": md.remaining_hops, "instructions": bitmap,
         })  # fmt: skip
+    flags = (md.discard, md.hops_exceeded, md.mtu_exceeded)
+    word = sum(flag << shift for flag, shift in zip(flags, dialect.md_shifts, strict=True))
+    word |= int.from_bytes(out[start : start + 4], "big")
+    out[start : start + 4] = word.to_bytes(4, "big")
+    values = (md.domain_id, md.ds_instruction, md.ds_flags)
+    for at, value in zip(dialect.ds_offsets, values, strict=True):
+        out[start + at : start + at + 2] = value.to_bytes(2, "big")
 
 
-def stack_size(shim: Shim, md: Md) -> int:
-    """Bytes of the stack, from the shim's length."""
-    return 4 * shim.length - {5: 16, 10: 12, 20: 12}[md.version]
+def row_fields(shim: Shim, md: Md, at: int) -> dict[str, int]:
+    """Columns of REPORT that the shim, and the header at byte `at` of the frame, fill."""
+    flags = (
+        IntFlag.HOPS_EXCEEDED * md.hops_exceeded
+        | IntFlag.MTU_EXCEEDED * md.mtu_exceeded
+        | IntFlag.DISCARD * md.discard
+        | IntFlag.COPY * md.copy
+    )
+    return {
+        "int_version": md.version, "int_mode": shim.type, "instructions": md.instructions,
+        "hop_words": md.hop_words, "remaining_hops": md.remaining_hops, "int_flags": flags,
+        "domain_id": md.domain_id, "ds_instruction": md.ds_instruction, "ds_flags": md.ds_flags,
+        "int_at": at, "carrier": shim.carrier, "npt": shim.npt,
+    }  # fmt: skip
 
 
-def pull_stack(buf: Buffer, shim: Shim, md: Md) -> list[Hop]:
-    """The hops in path order, and move behind the stack.
+# ----------------------------------------------------------------------------------------------------- stack
+
+
+def form_of(md: Md, dialect: Dialect = DEFAULT) -> tuple[tuple[Item, ...], int]:
+    """(items by bit, bits of the bitmap that take room): what hops of this header look like.
+
+    Of the alternatives of a dialect, and of these without the reserved bits (INT 1.0, 4.7: a node that does
+    not know a bit adds 4 bytes of ones, or nothing at all), the first whose size is the hop size; the usual
+    one where none is.
+    """
+    alternatives = dialect.alternatives(KIND_OF[md.version])
+    forms = [(items, md.instructions) for items in alternatives]
+    forms += [(items, md.instructions & ~_reserved(items)) for items in alternatives]
+    for form in forms:
+        if md.hop_words and layout.metadata_size(*form) == 4 * md.hop_words:
+            return form
+    return forms[0]
+
+
+def _reserved(items: tuple[Item, ...]) -> int:
+    return sum(0x8000 >> bit for bit, item in enumerate(items) if not item.have)
+
+
+def _overhead(shim: Shim, version: int, dialect: Dialect) -> int:
+    """Words of the shim's length that are neither stack nor tail."""
+    if shim.carrier == Carrier.GENEVE:
+        words = 3 if version == 20 else 2
+    else:
+        words = 3 + (version == 20 and dialect.length_with_shim)
+    return words + shim.numbered
+
+
+def has_tail(shim: Shim, version: int) -> bool:
+    """Whether INT of this version has a tail behind this shim (what Host INT reports may lack it)."""
+    return version in (4, 5) and shim.carrier in _IN_L4
+
+
+def _is_open(shim: Shim, dialect: Dialect) -> bool:
+    """Whether Length says nothing: 0, in a dialect that knows it so."""
+    return dialect.any_shim_length and shim.length == 0 and shim.carrier != Carrier.GENEVE
+
+
+def _stack_words(buf: Buffer, shim: Shim, md: Md, dialect: Dialect) -> int:
+    """Words of the stack."""
+    counted = md.total_hops * md.hop_words
+    if _is_open(shim, dialect):
+        if md.version in _COUNTED:
+            return counted
+        if shim.type == MODE_MX:
+            return md.hop_words
+        return buf.left // (4 * md.hop_words) * md.hop_words if md.hop_words else 0
+    words = shim.length - _overhead(shim, md.version, dialect)
+    if has_tail(shim, md.version) and not (shim.numbered and words == counted):
+        words -= 1
+    return words
+
+
+def pull_stack(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[list[Hop], Tail | None]:
+    """(hops in path order, tail), and move behind all that the shim's length counts.
 
     Domain-specific metadata is skipped, in each hop and (what the source alone adds) in the last record of
-    the stack, the source's.
-    Raises WireError: `bad_length` where the stack is no whole number of hops, truncated, `too_many_hops`.
+    the stack, the source's.  INT-MX has no hops, unless the dialect has the node's record behind its header.
+    Raises WireError: `bad_length` where the stack is no whole number of hops, truncated, `too_many_hops`,
+    and `bad_bottom` where the bottom-of-stack bit of 2015 is not on the last word alone.
     """
     start, place = buf.at, Place.INT_STACK
-    size, hop_size = stack_size(shim, md), 4 * md.hop_words
-    hops, rest = divmod(size, hop_size)
-    if md.version == 5 and size != hop_size * md.total_hops:
-        raise WireError(
-            Reason.BAD_LENGTH,
-            place,
-            start,
-            f"{md.total_hops} hops of {hop_size} bytes, the shim's length leaves {size}",
-        )
-    if rest and md.ds_instruction == 0:
-        raise WireError(
-            Reason.BAD_LENGTH, place, start, f"{size} bytes are no whole number of {hop_size}-byte hops"
-        )
-    buf.need(size, place, "INT stack")
+    words = _stack_words(buf, shim, md, dialect)
+    size, hop_size = 4 * words, 4 * md.hop_words
+    if shim.type == MODE_MX:
+        hops, rest = int(bool(hop_size)), size - hop_size
+        if rest < 0:
+            raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes for a record of {hop_size}")
+    else:
+        source = 4 * dialect.source_words if md.ds_flags else 0
+        if source > size:
+            raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes, the source alone adds {source}")
+        hops = (size - source) // hop_size
+        rest = size - hops * hop_size
+        if md.version in _COUNTED and size != hop_size * md.total_hops:
+            raise WireError(
+                Reason.BAD_LENGTH,
+                place,
+                start,
+                f"{md.total_hops} hops of {hop_size} bytes, the shim's length leaves {size}",
+            )
+        if rest and md.ds_instruction == 0 and md.ds_flags == 0:
+            raise WireError(
+                Reason.BAD_LENGTH, place, start, f"{size} bytes are no whole number of {hop_size}-byte hops"
+            )
+    buf.need(size + 4 * shim.numbered, place, "INT stack")
     if hops > MAX_HOPS:
         raise WireError(Reason.TOO_MANY_HOPS, place, start, f"{hops} hops, at most {MAX_HOPS} are read")
-    items = HOP_ITEMS[md.version]
+    if md.version == 1:
+        _check_bottom(buf, size)
+    items, bitmap = form_of(md, dialect)
     sizes = [hop_size] * (hops - 1) + [hop_size + rest]
     path = [
-        pull_metadata(buf.raw, start + i * hop_size, items, md.instructions, sizes[i]) for i in range(hops)
+        pull_metadata(buf.raw, start + i * hop_size, items, bitmap, sizes[i], bottom=md.version == 1)
+        for i in range(hops)
     ]
-    buf.at = start + size
-    return path[::-1]
+    buf.at = start + size + 4 * shim.numbered
+    counted = _overhead(shim, md.version, dialect) + words
+    tail = None
+    if has_tail(shim, md.version) and (_is_open(shim, dialect) or shim.length > counted):
+        tail = pull_tail(buf)
+    return path[::-1], tail
 
 
-def push_stack(out: bytearray, md: Md, hops: list[Hop]) -> None:
+def _check_bottom(buf: Buffer, size: int) -> None:
+    for at in range(buf.at, buf.at + size, 4):
+        last = at + 4 == buf.at + size
+        if bool(buf.raw[at] & 0x80) != last:
+            what = (
+                "the last word lacks the bottom-of-stack bit"
+                if last
+                else "the stack ends before its last word"
+            )
+            raise WireError(Reason.BAD_BOTTOM, Place.INT_STACK, at, what)
+
+
+def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAULT) -> None:
     """Append hops that are given in path order."""
+    items, bitmap = form_of(md, dialect)
     for hop in reversed(hops):
-        push_metadata(out, HOP_ITEMS[md.version], md.instructions, hop, 4 * md.hop_words)
+        push_metadata(out, items, bitmap, hop, 4 * md.hop_words)
+    if md.version == 1 and hops:
+        out[-4] |= 0x80
 
 
-def pull_metadata(raw: bytes, at: int, items: tuple[Item, ...], bitmap: int, size: int) -> Hop:
-    """The values that `bitmap` names, from `size` bytes at `at` that are known to be there."""
+def pull_metadata(
+    raw: bytes, at: int, items: tuple[Item, ...], bitmap: int, size: int, *, bottom: bool = False
+) -> Hop:
+    """The values that `bitmap` names, from `size` bytes at `at` that are known to be there.
+
+    `bottom`: the most significant bit of each word is no part of its value (2015).  A value that is wider
+    than its column in HOP saturates.
+    """
     hop = Hop()
     end = at + size
+    known = 0
     for bit, item in enumerate(items):
         if not bitmap >> (15 - bit) & 1:
             continue
@@ -255,33 +488,39 @@ def pull_metadata(raw: bytes, at: int, items: tuple[Item, ...], bitmap: int, siz
         at += item.size
         if item.have:
             hop.present |= item.have
-            if number == (1 << 8 * item.size) - 1:
-                hop.null |= item.have
+            if (number | _BOTTOM if bottom else number) != (1 << 8 * item.size) - 1:
+                known |= item.have
             for name, shift, mask in item.fields.shifts:
-                setattr(hop, name, number >> shift & mask)
+                if name in MOST:
+                    setattr(hop, name, min(number >> shift & mask, MOST[name]))
+    hop.null = hop.present & ~known
     return hop
 
 
 def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: object, size: int) -> None:
-    """Append `size` bytes with the values that `bitmap` names; fillers are all ones, other room is 0."""
+    """Append `size` bytes with the values that `bitmap` names; reserved bits are all ones, other room 0."""
     end = len(out) + size
-    checksum = bitmap & 1 and items[15].have == layout.CHECKSUM.have
+    last: Item | None = None
     for bit, item in enumerate(items):
-        if bitmap >> (15 - bit) & 1 and not (bit == 15 and checksum):
-            if item is layout.FILLER:
-                out += b"\xff" * 4
-            else:
-                push(out, item.fields, {name: int(getattr(hop, name)) for name, _, _ in item.fields.shifts})
-    out += bytes(end - len(out) - (4 if checksum else 0))
-    if checksum:
-        push(out, layout.CHECKSUM.fields, {"checksum_complement": int(getattr(hop, "checksum_complement"))})  # noqa: B009
+        if not bitmap >> (15 - bit) & 1:
+            continue
+        if item.have == layout.CHECKSUM.have:
+            last = item
+        elif item.have:
+            names = [name for name, _, _ in item.fields.shifts if name in MOST]
+            push(out, item.fields, {name: int(getattr(hop, name)) for name in names})
+        else:
+            out += b"\xff" * item.size
+    out += bytes(end - len(out) - (last.size if last else 0))
+    if last:
+        push(out, last.fields, {"checksum_complement": int(getattr(hop, "checksum_complement"))})  # noqa: B009
 
 
 def pull_tail(buf: Buffer) -> Tail:
-    """The tail of 0.5. Raises WireError where it is cut."""
+    """The tail of 0.4 and 0.5. Raises WireError where it is cut."""
     return Tail(**buf.pull(layout.TAIL_0_5, Place.INT_TAIL))
 
 
 def push_tail(out: bytearray, tail: Tail) -> None:
-    """Append the tail of 0.5."""
+    """Append the tail of 0.4 and 0.5."""
     push(out, layout.TAIL_0_5, {"protocol": tail.protocol, "dport": tail.dport, "dscp": tail.dscp})

@@ -1,48 +1,33 @@
-"""Hop metadata for the batch decoder: where each value is, found once per instruction bitmap, and read per
-hop.
+"""Hop metadata for the batch decoder: where each value is, found once per instruction bitmap and hop size,
+and read per hop.
 
-A plan is 16 uint64: bitmap + 1 (0: none yet), words, `present`, then the byte offset of each slot.
+A plan is 20 uint64: its key (0: none yet), words of a hop, `present`, the byte offset of each slot, the bits
+that take room, the row of their items in the dialect's table, and whether all of them are the
+specification's: what is not is read by `form_kernel`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..jit import U64, be32, be64, inlined, kernel
-from . import layout
+from . import layout, rules
 from .records import Have
 
-INT_0_5, INT_1_0, INT_2_0, OWN_1_0, OWN_2_0, DROP_0_5, LOCAL_0_5 = range(7)
+INT_0_5, INT_1_0, INT_2_0 = layout.INT_0_5, layout.INT_1_0, layout.INT_2_0
+OWN_1_0, OWN_2_0 = layout.OWN_OF_1_0, layout.OWN_OF_2_0
+DROP_0_5, LOCAL_0_5 = layout.DROP_OF_0_5, layout.LOCAL_OF_0_5
 """Kinds of metadata; each has a plan of its own, since a stream's reports tend to have one bitmap of each."""
-PLAN = 16
-PLANS = 7 * PLAN
-WORDS, PRESENT, SLOTS = 1, 2, 3
-
-_ITEMS = (
-    layout.HOP_0_5,
-    layout.HOP_1_0,
-    layout.HOP_2_0,
-    layout.OWN_1_0,
-    layout.OWN_2_0,
-    (layout.FILLER, layout.PORT_PAIR, layout.DROP, *[layout.FILLER] * 13),
-    (layout.FILLER, layout.PORT_PAIR, layout.QUEUE, layout.EGRESS_32, *[layout.FILLER] * 12),
-)
+PLAN = 20
+PLANS = layout.KINDS * PLAN
+WORDS, PRESENT, SLOTS, BITS, ROWS, ODD = 1, 2, 3, 16, 17, 18
 _DROP_SLOT, _FILLER_SLOT, _CHECKSUM_SLOT = 10, 11, 12
-
-
-def _slot(item: layout.Item) -> int:
-    if item is layout.DROP:
-        return _DROP_SLOT
-    if not item.have:
-        return _FILLER_SLOT
-    return _CHECKSUM_SLOT if item is layout.CHECKSUM else item.have.bit_length() - 1
-
-
-SLOT = np.array([_slot(item) for items in _ITEMS for item in items], np.uint64)
-SIZE = np.array([item.size for items in _ITEMS for item in items], np.uint64)
-HAVE = np.array([item.have for items in _ITEMS for item in items], np.uint64)
+NO_BIT, USUAL, IS_DROP = U64(255), U64(1), U64(2)
+ITEMS, ITEM, KIND_ROWS = U64(rules.ITEMS), U64(rules.ITEM), U64(rules.ALTERNATIVES * 16 * rules.ITEM)
+ALTERNATIVE_ROWS = U64(16 * rules.ITEM)
+ANY_SIZE = U64(0)
+"""The hop size to give for metadata whose size nothing states: the usual items of its kind."""
+assert rules.ALTERNATIVES == 2  # `fill` tries two
 
 NODE, PORTS, LATENCY, QUEUE = (
     U64(Have.NODE_ID),
@@ -61,27 +46,76 @@ AT_QUEUE, AT_INGRESS, AT_DROP = U64(SLOTS + 3), U64(SLOTS + 4), U64(SLOTS + _DRO
 
 
 @kernel
-def fill(plans: Any, base: Any, kind: Any, bitmap: Any) -> None:
-    """Find the plan of a bitmap."""
+def words_of(table: Any, rows: Any, bits: Any) -> Any:
+    """Words that the items of these bits take."""
+    size = U64(0)
+    for bit in range(16):
+        if (bits >> U64(15 - bit)) & U64(1):
+            size += U64(table[rows + U64(bit) * ITEM])
+    return size >> U64(2)
+
+
+@kernel
+def defined(table: Any, rows: Any, bits: Any) -> Any:
+    """These bits without the reserved ones."""
+    for bit in range(16):
+        if U64(table[rows + U64(bit) * ITEM + U64(1)]) == NO_BIT:
+            bits &= ~(U64(0x8000) >> U64(bit))
+    return bits
+
+
+@kernel
+def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> None:
+    """Find the plan of a bitmap: the first of the dialect's alternatives that has the hop size, then of these
+    without the reserved bits (for which a node may add nothing); where none has it, the usual one.
+    """
+    usual = ITEMS + kind * KIND_ROWS
+    rows, bits, found = usual, bitmap, hop_words == ANY_SIZE
+    for attempt in range(4):
+        these = usual + U64(attempt & 1) * ALTERNATIVE_ROWS
+        taking = bitmap if attempt < 2 else defined(table, these, bitmap)
+        if not found and words_of(table, these, taking) == hop_words:
+            rows, bits, found = these, taking, True
     at = U64(0)
     present = U64(0)
+    odd = U64(0)
     for bit in range(16):
-        if (bitmap >> U64(15 - bit)) & U64(1):
-            entry = kind * U64(16) + U64(bit)
-            plans[base + U64(SLOTS) + SLOT[entry]] = at
-            present |= HAVE[entry]
-            at += SIZE[entry]
-    plans[base] = bitmap + U64(1)
+        if (bits >> U64(15 - bit)) & U64(1):
+            row = rows + U64(bit) * ITEM
+            have, flags = U64(table[row + U64(1)]), U64(table[row + U64(2)])
+            slot = have
+            if have == NO_BIT:
+                slot = U64(_DROP_SLOT) if flags & IS_DROP else U64(_FILLER_SLOT)
+            else:
+                present |= U64(1) << have
+                if have == U64(15):
+                    slot = U64(_CHECKSUM_SLOT)
+            plans[base + U64(SLOTS) + slot] = at
+            at += U64(table[row])
+            if not flags & USUAL:
+                odd = U64(1)
+    plans[base] = key(bitmap, hop_words)
     plans[base + U64(WORDS)] = at >> U64(2)
     plans[base + U64(PRESENT)] = present
+    plans[base + U64(BITS)] = bits
+    plans[base + U64(ROWS)] = rows
+    plans[base + U64(ODD)] = odd
 
 
 @inlined
-def plan(plans: Any, kind: Any, bitmap: Any) -> Any:
-    """Index of the plan of a bitmap, made now unless the last one of this kind was the same."""
+def key(bitmap: Any, hop_words: Any) -> Any:
+    """What a plan was made for, and never 0."""
+    return ((bitmap << U64(8)) | hop_words) + U64(1)
+
+
+@inlined
+def plan(plans: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> Any:
+    """Index of the plan of a bitmap and hop size (words), made now unless the last one of this kind was the
+    same.
+    """
     base = U64(kind) * U64(PLAN)
-    if plans[base] != bitmap + U64(1):
-        fill(plans, base, U64(kind), bitmap)
+    if plans[base] != key(bitmap, hop_words):
+        fill(plans, base, table, U64(kind), bitmap, hop_words)
     return base
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..jit import U64, inlined, kernel
 from . import layout
-from .metadata_kernel import INT_2_0, PRESENT, SLOTS, WORDS, plan
+from .metadata_kernel import BITS, INT_2_0, PRESENT, SLOTS, WORDS, plan
 from .put_kernel import IPV4, IPV6, put16, put32, put64, put_ethernet, put_ip
 from .records import Carried, Have
 
@@ -31,7 +31,7 @@ def put_hop(out: Any, at: Any, size: Any, plans: Any, base: Any, reserved: Any, 
     """
     present = plans[base + U64(PRESENT)]
     slot = base + U64(SLOTS)
-    if size != plans[base + U64(WORDS)] << U64(2) or (plans[base] - U64(1)) & reserved:
+    if size != plans[base + U64(WORDS)] << U64(2) or plans[base + U64(BITS)] & reserved:
         fill_room(out, at, size, plans, base, present)
     if present & NODE:
         put32(out, at + plans[slot], hop.node_id)
@@ -83,13 +83,13 @@ def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any)
 
 
 @kernel
-def put_int(out: Any, at: Any, row: Any, hops: Any, plans: Any) -> Any:
+def put_int(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any) -> Any:
     """Write shim, INT-MD header, stack and tail of a report; returns the offset behind."""
     version = U64(row.int_version)
     kind = U64(2) if version == U64(20) else (U64(1) if version == U64(10) else U64(0))
     bitmap = U64(row.instructions)
-    base = plan(plans, kind, bitmap)
     words = U64(row.hop_words)
+    base = plan(plans, table, kind, bitmap, words)
     if words == U64(0):
         words = plans[base + U64(WORDS)]
     count = U64(row.hop_count)
@@ -157,7 +157,7 @@ def put_int(out: Any, at: Any, row: Any, hops: Any, plans: Any) -> Any:
 
 
 @kernel
-def put_inner(out: Any, at: Any, row: Any, hops: Any, plans: Any, bare: Any, dscp: Any) -> Any:
+def put_inner(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, bare: Any, dscp: Any) -> Any:
     """Write the inner packet, without Ethernet where `bare`; returns the offset behind."""
     if not U64(row.carried) & HAS_FLOW:
         return put_ethernet(out, at, ETHERTYPE_LOCAL)
@@ -171,7 +171,7 @@ def put_inner(out: Any, at: Any, row: Any, hops: Any, plans: Any, bare: Any, dsc
     end = start + head + l4
     marked = U64(0)
     if row.int_version:
-        end = put_int(out, end, row, hops, plans)
+        end = put_int(out, end, row, hops, table, plans)
         marked = dscp
     length = max(U64(row.inner_length), end - start)
     at = put_ip(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U64, inlined, kernel
-from .metadata_kernel import OWN_1_0, OWN_2_0, SLOTS, WORDS, plan
+from .metadata_kernel import ANY_SIZE, OWN_1_0, OWN_2_0, SLOTS, WORDS, plan
 from .put_int_kernel import (
     EGRESS,
     HAS_FLOW,
@@ -41,9 +41,9 @@ def own_bits(row: Any, hops: Any, shift_queue: Any) -> Any:
 
 
 @inlined
-def put_own(out: Any, at: Any, row: Any, hops: Any, plans: Any, kind: Any, bitmap: Any) -> Any:
+def put_own(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, kind: Any, bitmap: Any) -> Any:
     """Write a report's own metadata; returns the offset behind."""
-    base = plan(plans, kind, bitmap)
+    base = plan(plans, table, kind, bitmap, ANY_SIZE)
     size = plans[base + U64(WORDS)] << U64(2)
     if U64(row.carried) & HAS_OWN:
         put_hop(
@@ -95,7 +95,7 @@ def put_0_5(out: Any, at: Any, row: Any, hops: Any) -> Any:
 
 
 @kernel
-def put_1_0(out: Any, at: Any, row: Any, hops: Any, plans: Any, type_: Any) -> Any:
+def put_1_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, type_: Any) -> Any:
     """Write the headers of a Report 1.0; returns the offset behind."""
     have = own_bits(row, hops, U64(0))
     bits = (U64(1) if have & PORTS else U64(0)) << U64(5)
@@ -104,7 +104,7 @@ def put_1_0(out: Any, at: Any, row: Any, hops: Any, plans: Any, type_: Any) -> A
     bits |= (U64(1) if have & EGRESS else U64(0)) << U64(2)
     bits |= (U64(1) if U64(row.carried) & HAS_REASON else U64(0)) << U64(1)
     bits |= U64(1) if have & UTILIZATION else U64(0)
-    behind = put_own(out, at + U64(16), row, hops, plans, U64(OWN_1_0), bits << U64(10))
+    behind = put_own(out, at + U64(16), row, hops, table, plans, U64(OWN_1_0), bits << U64(10))
     length = (behind - at) >> U64(2)
     put32(
         out, at,
@@ -122,7 +122,7 @@ def put_1_0(out: Any, at: Any, row: Any, hops: Any, plans: Any, type_: Any) -> A
 
 
 @kernel
-def put_2_0(out: Any, at: Any, row: Any, hops: Any, plans: Any, inner_ip: Any, dscp: Any) -> Any:
+def put_2_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, inner_ip: Any, dscp: Any) -> Any:
     """Write an individual Report 2.0; returns (offset behind, words behind its first word)."""
     start = at
     at += U64(4)
@@ -136,7 +136,7 @@ def put_2_0(out: Any, at: Any, row: Any, hops: Any, plans: Any, inner_ip: Any, d
                 bits |= U64(0x8000) >> U64(bit)
         put32(out, at, bits << U64(16))
         put32(out, at + U64(4), U64(0))
-        behind = put_own(out, at + U64(8), row, hops, plans, U64(OWN_2_0), bits)
+        behind = put_own(out, at + U64(8), row, hops, table, plans, U64(OWN_2_0), bits)
         size = (behind - at - U64(8)) >> U64(2)
         at = behind
     type_ = U64(0)
@@ -144,7 +144,7 @@ def put_2_0(out: Any, at: Any, row: Any, hops: Any, plans: Any, inner_ip: Any, d
         type_ = U64(3)
         if inner_ip:
             type_ = U64(4) if U64(row.ip_version) == U64(4) else U64(5)
-        at = put_inner(out, at, row, hops, plans, inner_ip, dscp)
+        at = put_inner(out, at, row, hops, table, plans, inner_ip, dscp)
     while (at - start) & U64(3):
         put8(out, at, U64(0))
         at += U64(1)

@@ -18,7 +18,7 @@ from .inner_kernel import (
     finish,
     refuse,
 )
-from .metadata_kernel import AT_DROP, DROP_0_5, LOCAL_0_5, OWN_1_0, PRESENT, QUEUE, WORDS, plan
+from .metadata_kernel import ANY_SIZE, AT_DROP, DROP_0_5, LOCAL_0_5, OWN_1_0, PRESENT, QUEUE, WORDS, plan
 from .packet_kernel import NONE, code, get, word
 from .reasons import Place, Reason
 from .records import Carried
@@ -104,10 +104,10 @@ def report_0_5(
             row.queue_id = buf[at + U64(8)]
             row.drop_reason = buf[at + U64(9)]
             carried |= HAS_REASON
-            plan(plans, U64(DROP_0_5), U64(0xC000))
+            plan(plans, table, U64(DROP_0_5), U64(0xC000), ANY_SIZE)
         elif form == U64(2):
             kind = U64(LOCAL_0_5)
-            plan(plans, kind, U64(0xF000))
+            plan(plans, table, kind, U64(0xF000), ANY_SIZE)
         at += size
     row.carried = carried
     type_ = U64(table[rule + U64(2)])
@@ -146,7 +146,7 @@ def report_1_0(
         refuse(row, UNKNOWN_TYPE, at, origin)
         return first
     bitmap = get(buf, at, BITS_1) << U64(10)
-    base = plan(plans, U64(OWN_1_0), bitmap)
+    base = plan(plans, table, U64(OWN_1_0), bitmap, ANY_SIZE)
     size = plans[base + U64(WORDS)] << U64(2)
     if get(buf, at, LENGTH_1) << U64(2) != size + U64(16) and not table[ANY_REPORT_LENGTH]:
         refuse(row, BAD_HEADER, at, origin)

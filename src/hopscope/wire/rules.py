@@ -16,10 +16,11 @@ UDP_ROLE = INT_DSCP + 64
 """65536: what a UDP destination port says, bits of `Role`."""
 SHIM = UDP_ROLE + 65536
 """256: by a shim's first byte: 0 unknown, else mode (1 MD, 2 destination, 3 MX), + 16 for the shim of 0.5 and
-1.0, + 32 where 4 more bytes follow it.
+1.0, + 32 where a sequence number of 4 bytes follows the stack, + 64 where it is INT-MD 2.x over TCP or UDP as
+the specification has it, for which the batch decoder has a quick lane.
 """
 INT_LAYOUT = SHIM + 256
-"""[shim: 1 old, 0 new][report: 0 none, 1 0.5, 2 1.0, 3 2.0][version nibble of the INT header]: `int_version`
+"""[shim: 0 old, 1 new][report: 0 none, 1 0.5, 2 1.0, 3 2.0][version nibble of the INT header]: `int_version`
 (1, 4, 5, 10, 20), 0 unknown.
 """
 FORM_0_5 = INT_LAYOUT + 2 * 4 * 16
@@ -51,7 +52,7 @@ read.
 ANY_SHIM_LENGTH = ANY_REPORT_LENGTH + 1
 """1: a shim's Length of 0 means that the header's hop counts tell the size of the stack."""
 SWAPPED = ANY_SHIM_LENGTH + 1
-"""1: the two bytes of the instruction bitmap are swapped."""
+"""1: the two bytes of the instruction bitmap are swapped; 2: its 16 bits are reversed."""
 SOURCE_WORDS = SWAPPED + 1
 """Words that the source alone adds at the bottom of a stack of 2.x where DS Flags is not 0 and the hop size
 does not tell them.
@@ -62,7 +63,9 @@ ANY_IP_LENGTH = FIXED_TCP + 1
 """1: a total length of 0 in the inner IPv4 header says nothing: the packet reaches to the end."""
 MX_RECORD = ANY_IP_LENGTH + 1
 """1: the node's metadata, by the bitmap, follow the MX header."""
-NPT_SHIFTS = MX_RECORD + 1
+LENGTH_WITH_SHIM = MX_RECORD + 1
+"""1: Length of a 2.x shim counts the shim itself."""
+NPT_SHIFTS = LENGTH_WITH_SHIM + 1
 """[NPT]: right shift of the shim's 16 bits to the original DSCP (0), port (1), protocol (2)."""
 MD_SHIFTS = NPT_SHIFTS + 3
 """Right shifts in the first word of INT-MD 2.x to D, E and M."""
@@ -78,8 +81,9 @@ ITEMS = MARKER + 9
 """[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and own metadata are read."""
 ALTERNATIVES = 2
 ITEM = 12
-"""Bytes of an item: size, `have` bit (255: none), 1 where it is the specification's, parts, then of each of
-two parts: field of HOP, right shift of the item as one number, width in bits; then 2 of padding.
+"""Bytes of an item: size, `have` bit (255: none), flags (1: the specification's, 2: the drop word), parts,
+then of each of two parts: field of HOP, right shift of the item as one number, width in bits; then 2 of
+padding.
 """
 TABLE = ITEMS + KINDS * ALTERNATIVES * 16 * ITEM
 
