@@ -119,16 +119,16 @@ def test_scapy_int_2_1(shared: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize("number", [5, 6, 7, 8])
-def test_mx_is_refused_as_unsupported(shared: Path, number: int) -> None:
-    """INT-MX is defined, but not decoded yet: a reason, never a wrong value."""
+def test_mx_has_no_hops(shared: Path, number: int) -> None:
+    """INT-MX: the header, and no hops."""
     inner = _scapy_vector(shared, number)
     inner += bytes(-len(inner) % 4)
     batch = frame_batch(
         [bytes.fromhex("2040000100000007") + bytes([0x03, len(inner) // 4, 0, 0x20]) + inner], 255
     )
     (one,) = report_objects(decode_scalar(batch), batch)
-    assert one["error"]["reason"] == "unsupported"
-    assert one["error"]["at"] == "int shim"
+    assert (one["int"]["mode"], one["int"]["instructions"]) == ("mx", "0xfe00")
+    assert one["hops"] == []
 
 
 def _java(shared: Path) -> list[bytes]:

@@ -105,7 +105,6 @@ def _inner(proto: int = 17) -> tuple[bytearray, int]:
         (7, 0x10, Reason.FRAGMENT, Place.INNER_IP),
         (28, 0x40, Reason.UNKNOWN_TYPE, Place.INT_SHIM),
         (28, 0x20, Reason.UNSUPPORTED, Place.INT_SHIM),
-        (28, 0x30, Reason.UNSUPPORTED, Place.INT_SHIM),
         (29, 2, Reason.BAD_LENGTH, Place.INT_SHIM),
         (29, 11, Reason.BAD_LENGTH, Place.INT_STACK),
         (29, 15, Reason.TRUNCATED, Place.INT_STACK),
