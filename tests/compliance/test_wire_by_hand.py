@@ -41,8 +41,8 @@ def test_report_0_5_with_int_over_udp() -> None:
         },
         "flow": FLOW,
         "int": {
-            "version": "0.5", "mode": "md", "instructions": "0xc000", "hop_words": 2, "remaining_hops": 29,
-            "hops_exceeded": False,
+            "version": "0.5", "mode": "md", "carrier": "udp", "instructions": "0xc000", "hop_words": 2,
+            "remaining_hops": 29, "hops_exceeded": False,
         },
         "hops": [
             {"node_id": None, "ingress_port": 0xFFFF, "egress_port": 1},
@@ -158,8 +158,8 @@ def test_int_1_0_with_l2_ports_and_checksum_complement() -> None:
     found = one(outer(report_1_0(inner, nprot=2)))
     assert found["flow"] == FLOW_6
     assert found["int"] == {
-        "version": "1.0", "mode": "md", "instructions": "0xff01", "hop_words": 10, "remaining_hops": 5,
-        "hops_exceeded": True, "mtu_exceeded": True,
+        "version": "1.0", "mode": "md", "carrier": "udp", "instructions": "0xff01", "hop_words": 10,
+        "remaining_hops": 5, "hops_exceeded": True, "mtu_exceeded": True,
     }  # fmt: skip
     assert found["hops"][1] == {
         "node_id": 4, "ingress_port": 1, "egress_port": 2, "hop_latency": 250, "queue_id": 5,

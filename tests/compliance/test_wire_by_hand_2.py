@@ -17,6 +17,7 @@ from by_hand import (
     error_of,
     ethernet,
     group,
+    hop_2,
     inner_udp,
     int_2,
     ipv4,
@@ -115,16 +116,29 @@ def test_kinds(flags: str, kind: str) -> None:
 
 
 def test_int_2_with_the_original_dscp() -> None:
-    """NPT 0: the flow is as in the inner headers; flags of the header; the report's own hop is apart."""
+    """NPT 0: the flow is as in the inner headers; flags of the header; the report's own hop is the last."""
     telemetry = int_2(0xA000, STACK_2, 2, original=0x2E << 2, flags=0x0E00)
     found = one(outer(group(single(ethernet(inner_udp(telemetry)), bits=0x2000, own=u32(12)))))
     assert found["report"] == HEAD_2 | {"metadata": {"hop_latency": 12}}
     assert found["flow"] == FLOW
     assert found["int"] == {
-        "version": "2", "mode": "md", "instructions": "0xa000", "hop_words": 2, "remaining_hops": 5,
-        "hops_exceeded": True, "mtu_exceeded": True,
+        "version": "2", "mode": "md", "carrier": "udp", "npt": 0, "instructions": "0xa000", "hop_words": 2,
+        "remaining_hops": 5, "hops_exceeded": True, "mtu_exceeded": True,
     }  # fmt: skip
-    assert found["hops"] == PATH_2
+    assert found["hops"] == [*PATH_2, {"node_id": 7, "hop_latency": 12, "in_report": True}]
+
+
+def test_the_sink_in_stack_and_report() -> None:
+    """Metadata of the report are no further hop where they are of the stack's last node, or where there is
+    no stack.
+    """
+    stack = [hop_2(7, 30), hop_2(1, 10)]
+    same = ethernet(inner_udp(int_2(0xA000, stack, 2)))
+    none = ethernet(inner_udp(b"", dscp=0))
+    for inner, hops in ((same, [PATH_2[0], {"node_id": 7, "hop_latency": 30}]), (none, [])):
+        found = one(outer(group(single(inner, bits=0x2000, own=u32(12)))))
+        assert found["report"]["metadata"] == {"hop_latency": 12}
+        assert found.get("hops", []) == hops
 
 
 def test_int_2_with_the_original_port() -> None:
@@ -198,7 +212,7 @@ def test_report_length_to_the_end(length: int) -> None:
     inner = ethernet(inner_udp(int_2(0xA000, STACK_2, 2) + bytes(1200)))
     frame = outer(group(single(inner, bits=0x2000, own=u32(12), length=length)))
     found = one(frame + bytes(9))
-    assert found["hops"] == PATH_2
+    assert found["hops"][:-1] == PATH_2
     assert found["report"]["metadata"] == {"hop_latency": 12}
 
 

@@ -44,10 +44,13 @@ def test_the_example_of_the_format() -> None:
         },
         "flow": {"src": "198.51.100.1", "dst": "203.0.113.9", "proto": 17, "sport": 4000, "dport": 53},
         "int": {
-            "version": "2", "mode": "md", "instructions": "0xe000", "hop_words": 3, "remaining_hops": 5,
-            "hops_exceeded": False, "mtu_exceeded": False,
+            "version": "2", "mode": "md", "carrier": "udp", "npt": 0, "instructions": "0xe000",
+            "hop_words": 3, "remaining_hops": 5, "hops_exceeded": False, "mtu_exceeded": False,
         },
-        "hops": [{"node_id": 4, "ingress_port": 1, "egress_port": 2, "hop_latency": 250}],
+        "hops": [
+            {"node_id": 4, "ingress_port": 1, "egress_port": 2, "hop_latency": 250},
+            {"node_id": 7, "hop_latency": 12, "in_report": True},
+        ],
     }  # fmt: skip
 
 
@@ -166,6 +169,7 @@ def test_an_error_says_what_was_found() -> None:
             "reason": "truncated", "at": "report header",
             "detail": "the report takes 40 bytes, 4 are left (byte 12)",
         },
+        "link": "udp_payload", "frame": "20000001000000070000000013090000",
     }  # fmt: skip
 
 

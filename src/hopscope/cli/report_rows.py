@@ -8,18 +8,19 @@ from typing import Any
 from ..names import Names
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch, ReportBatch
-from .output import Format, Row, flow_text, utc
+from .output import Format, Row, cell, flow_text, utc
 
-_FLOW = ("src", "dst", "proto", "sport", "dport")
+_FLOW = ("src", "dst", "proto", "sport", "dport", "vlan", "layers", "tunnel_id")
 _INT = (
-    *("version", "mode", "instructions", "hop_words", "remaining_hops"),
-    *("hops_exceeded", "mtu_exceeded"),
+    *("version", "mode", "carrier", "npt", "instructions", "hop_words", "remaining_hops"),
+    *("hops_exceeded", "mtu_exceeded", "domain_id", "ds_instruction", "ds_flags"),
 )
 _HOP = (
     *("node_id", "ingress_port", "egress_port", "hop_latency", "queue_id", "queue_occupancy"),
     *("queue_congestion", "ingress_time", "egress_time", "l2_ingress_port", "l2_egress_port"),
     *("tx_utilization", "buffer_id", "buffer_occupancy", "checksum_complement"),
 )
+_OF_HOPS = (*_HOP, "in_report")
 _REPORT = (
     *("version", "kind", "node_id", "hw_id", "sequence", "dropped", "congested", "tracked"),
     *("intermediate", "drop_reason", "queue_id", "ingress_time"),
@@ -35,7 +36,7 @@ COLUMNS: Mapping[Format, tuple[str, ...]] = {
         *(f"report.metadata.{name}" for name in _HOP),
         *(f"flow.{name}" for name in _FLOW),
         *(f"int.{name}" for name in _INT),
-        *(f"hops.{name}" for name in _HOP),
+        *(f"hops.{name}" for name in _OF_HOPS),
         *("error.reason", "error.at", "error.detail"),
     ),
 }
@@ -70,7 +71,8 @@ def _leaves(tree: Mapping[str, Any], above: str) -> dict[str, Any]:
         if isinstance(value, Mapping):
             found.update(_leaves(value, f"{above}{key}."))
         elif key != "hops":
-            found[f"{above}{key}"] = "null" if value is None else value
+            text = " ".join(value) if isinstance(value, list) else value
+            found[f"{above}{key}"] = "null" if text is None else text
     return found
 
 
@@ -81,8 +83,12 @@ def _short(report: dict[str, Any], names: Names) -> Row:
     row["source"] = report.get("source", "")
     if error := report.get("error"):
         return row | {"report": f"{error['reason']} at {error['at']}: {error['detail']}"}
-    head = report["report"]
-    row["report"] = f"{head['version']} {head['kind']}"
+    head = report.get("report")
+    if head is None:
+        row["report"] = f"packet {report['int']['mode']}"
+        head = {}
+    else:
+        row["report"] = f"{head['version']} {head['kind']}"
     row["node"] = "" if head.get("node_id") is None else names.node_label(head["node_id"])
     row["sequence"] = str(head.get("sequence", ""))
     row["flags"] = "".join(letter for name, letter in _FLAGS.items() if head.get(name))
@@ -99,4 +105,4 @@ def _node(node_id: int | None, names: Names) -> str:
 
 
 def _word(value: Any) -> str:
-    return "null" if value is None else str(value)
+    return "null" if value is None else cell(value)

@@ -8,15 +8,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from .address import address
 from .decode_scalar import read_frame
 from .dialect import DEFAULT, Dialect
 from .reasons import Place, Reason
-from .records import HOP, REPORT, Carried, Flag, FrameBatch, Have, IntFlag, Kind, ReportBatch
+from .records import (
+    HOP,
+    MAX_HOPS,
+    REPORT,
+    Carried,
+    Carrier,
+    Flag,
+    FrameBatch,
+    Have,
+    IntFlag,
+    Kind,
+    Layer,
+    Link,
+    Mode,
+    Records,
+    ReportBatch,
+)
 
 _REPORT_VERSION = {5: "0.5", 10: "1.0", 20: "2.0"}
-_INT_VERSION = {1: "2015", 4: "0.4", 5: "0.5", 10: "1.0", 20: "2"}
-_MODE = {1: "md", 2: "destination", 3: "mx"}
+_INT_VERSION = {1: "2015", 4: "0.4", 5: "0.5", 10: "1.0", 20: "2", 91: "ioam"}
+_MODE = {mode.value: mode.name.lower().removeprefix("ioam_") for mode in Mode}
+_LAYERS = tuple((layer.value, layer.name.lower()) for layer in Layer)
+_CARRIERS = {carrier.value: carrier.name.lower() for carrier in Carrier}
+_OVER_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
+_WITHOUT_M = (1, 4, 5)
 _HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (Have.NODE_ID, ("node_id",)),
     (Have.PORTS, ("ingress_port", "egress_port")),
@@ -39,8 +61,8 @@ _HOP_NAMES: tuple[str, ...] = HOP.names or ()
 def report_objects(
     batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT, *, first: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """The objects of all reports from row `first` on, in order; a refused one has `error` and nothing
-    behind it.
+    """The objects of all reports from row `first` on, in order; a refused one has `error` and the bytes of
+    its frame, and nothing else.
 
     `frames` and `dialect` are what `batch` was decoded from: what was found where it was refused is read
     again.
@@ -61,20 +83,34 @@ def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[
     place: dict[str, Any] = {"packet": batch.first_packet + row["packet"], "index": row["index"]}
     if row["reason"]:
         error = {"reason": Reason(row["reason"]).label, "at": Place(row["place"]).label}
-        return {**place, "error": {**error, "detail": details.of(row)}}
-    out = {
-        **place,
-        "time_ns": row["time_ns"],
-        "source": address(row["source_hi"], row["source_lo"]),
-        "report": _report(row, batch),
-    }
+        return {**place, "error": {**error, "detail": details.of(row)}, **details.frame(row["packet"])}
+    out: dict[str, Any] = {**place, "time_ns": row["time_ns"]}
+    if row["version"]:
+        out["source"] = address(row["source_hi"], row["source_lo"])
+        out["report"] = _report(row, batch)
     if row["carried"] & Carried.FLOW:
         out["flow"] = _flow(row)
     if row["int_version"]:
         out["int"] = _int(row)
         start = row["first_hop"]
         out["hops"] = [_hop(hop.item()) for hop in batch.hops[start : start + row["hop_count"]]]
+        if _in_report(row, batch.hops):
+            own = _hop(batch.hops[start + row["hop_count"]].item())
+            out["hops"].append({**own, "in_report": True})
     return out
+
+
+def _in_report(row: dict[str, int], hops: Records) -> bool:
+    """Whether the report's own metadata are one more hop of the path, as detection takes it."""
+    count = row["hop_count"]
+    if not row["carried"] & Carried.OWN_HOP or not 0 < count < MAX_HOPS:
+        return False
+    last, own = (_node(hops[row["first_hop"] + at]) for at in (count - 1, count))
+    return own is not None and own != last
+
+
+def _node(hop: np.void) -> int | None:
+    return int(hop["node_id"]) if hop["present"] & ~hop["null"] & Have.NODE_ID else None
 
 
 class _Details:
@@ -95,13 +131,23 @@ class _Details:
             self._texts = self._read(self._dialect) or self._read(_ANY_PORT)  # decoded with ports of its own
         return self._texts.get(row["index"], f"byte {row['reason_at']}")
 
+    def frame(self, packet: int) -> dict[str, str]:
+        """The bytes of a frame, so that it can be made again."""
+        return {
+            "link": Link(int(self._frames.frames[packet]["link"])).name.lower(),
+            "frame": self._raw(packet).hex(),
+        }
+
+    def _raw(self, packet: int) -> bytes:
+        frame = self._frames.frames[packet]
+        start = int(frame["offset"])
+        return self._frames.arena[start : start + int(frame["length"])].tobytes()
+
     def _read(self, dialect: Dialect) -> dict[int, str]:
         frame = self._frames.frames[self._packet]
-        start = int(frame["offset"])
-        raw = self._frames.arena[start : start + int(frame["length"])].tobytes()
         return {
             one.fields.get("index", 0): f"{one.error.detail} (byte {one.error.at})"
-            for one in read_frame(raw, frame, self._packet, dialect)
+            for one in read_frame(self._raw(self._packet), frame, self._packet, dialect)
             if one.error is not None
         }
 
@@ -147,20 +193,39 @@ def _flow(row: dict[str, int]) -> dict[str, Any]:
     }
     if row["carried"] & Carried.PORTS:
         flow |= {"sport": row["sport"], "dport": row["dport"]}
+    if row["vlan"]:
+        flow["vlan"] = row["vlan"]
+    if row["layers"]:
+        flow["layers"] = [name for bit, name in _LAYERS if row["layers"] & bit]
+    if row["tunnel_id"]:
+        flow["tunnel_id"] = row["tunnel_id"]
     return flow
 
 
 def _int(row: dict[str, int]) -> dict[str, Any]:
+    carrier = row["carrier"]
     out: dict[str, Any] = {
         "version": _INT_VERSION[row["int_version"]],
         "mode": _MODE[row["int_mode"]],
-        "instructions": f"0x{row['instructions']:04x}",
-        "hop_words": row["hop_words"],
-        "remaining_hops": row["remaining_hops"],
-        "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
+        "carrier": _CARRIERS[carrier],
     }
-    if row["int_version"] > 5:  # 0.5 has no M bit
-        out["mtu_exceeded"] = bool(row["int_flags"] & IntFlag.MTU_EXCEEDED)
+    if row["int_version"] == 20 and carrier in _OVER_L4:
+        out["npt"] = row["npt"]
+    out["instructions"] = f"0x{row['instructions']:04x}"
+    if row["int_mode"] != Mode.MX:
+        out |= {
+            "hop_words": row["hop_words"],
+            "remaining_hops": row["remaining_hops"],
+            "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
+        }
+        if row["int_version"] not in _WITHOUT_M:
+            out["mtu_exceeded"] = bool(row["int_flags"] & IntFlag.MTU_EXCEEDED)
+    if row["domain_id"] or row["ds_instruction"] or row["ds_flags"]:
+        out |= {
+            "domain_id": row["domain_id"],
+            "ds_instruction": f"0x{row['ds_instruction']:04x}",
+            "ds_flags": f"0x{row['ds_flags']:04x}",
+        }
     return out
 
 
