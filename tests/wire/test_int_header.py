@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.errors import WireError
 from hopscope.wire.int_header import (
     HOP_ITEMS,
@@ -18,6 +19,7 @@ from hopscope.wire.int_header import (
     Md,
     Shim,
     Tail,
+    has_tail,
     pull_md,
     pull_shim,
     pull_stack,
@@ -28,7 +30,7 @@ from hopscope.wire.int_header import (
     push_tail,
 )
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import Have
+from hopscope.wire.records import Carrier, Have
 
 U8, U16, U32, U64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
 OLD = st.builds(
@@ -51,6 +53,21 @@ NEW = st.sampled_from([0, 1, 2]).flatmap(
 )
 
 
+OVER = st.builds(
+    Shim,
+    old=st.just(False),
+    type=st.sampled_from([1, 2, 3]),
+    length=st.integers(0, 31),
+    next_protocol=U8,
+    added=st.booleans(),
+    carrier=st.sampled_from([Carrier.GRE, Carrier.VXLAN_GPE]),
+) | st.builds(Shim, old=st.just(True), type=st.sampled_from([1, 2]), length=U8, next_protocol=U8,
+              carrier=st.just(Carrier.VXLAN_GPE)) | st.builds(
+    Shim, old=st.just(False), type=st.sampled_from([1, 2, 3]), length=st.integers(0, 31),
+    carrier=st.just(Carrier.GENEVE))  # fmt: skip
+"""Shims in tunnels."""
+
+
 def _all_cuts_are_truncated(raw: bytes, pull: Callable[[Buffer], Any]) -> None:
     for cut in range(len(raw)):
         with pytest.raises(WireError) as caught:
@@ -58,13 +75,13 @@ def _all_cuts_are_truncated(raw: bytes, pull: Callable[[Buffer], Any]) -> None:
         assert caught.value.reason == Reason.TRUNCATED
 
 
-@given(st.one_of(OLD, NEW))
+@given(st.one_of(OLD, NEW, OVER))
 def test_shim(shim: Shim) -> None:
-    """Shims of all versions survive, and every cut is told."""
+    """Shims of all versions and carriers survive, and every cut is told."""
     out = bytearray()
     push_shim(out, shim)
-    assert pull_shim(Buffer(bytes(out))) == shim
-    _all_cuts_are_truncated(bytes(out), pull_shim)
+    assert pull_shim(Buffer(bytes(out)), shim.carrier) == shim
+    _all_cuts_are_truncated(bytes(out), lambda buf: pull_shim(buf, shim.carrier))
 
 
 @pytest.mark.parametrize("first", [0x00, 0x03, 0x0F, 0x1C, 0x40, 0x2C, 0xF0])
@@ -78,14 +95,14 @@ def test_unknown_shims(first: int) -> None:
 @st.composite
 def stacks(draw: st.DrawFn) -> tuple[Shim, Md, list[Hop]]:
     """A shim, a header and hops that belong together."""
-    version = draw(st.sampled_from([5, 10, 20]))
-    bitmap = draw(U16.filter(bool))
+    version = draw(st.sampled_from([1, 4, 5, 10, 20]))
+    bitmap = draw(U16.filter(bool) if version != 1 else st.integers(1, 255).map(lambda bits: bits << 8))
     items = HOP_ITEMS[version]
     words = layout.metadata_size(items, bitmap) // 4
     domain = draw(st.integers(0, 3)) if version == 20 else 0
     count = draw(st.integers(0, min(64, 250 // (words + domain))))
     md = Md(version, words + domain, draw(st.integers(0, 100)), bitmap, draw(st.booleans()))
-    if version == 5:
+    if version <= 5:
         md.total_hops = count
         md.copy = draw(st.booleans())
     else:
@@ -93,21 +110,25 @@ def stacks(draw: st.DrawFn) -> tuple[Shim, Md, list[Hop]]:
     if version == 20:
         md.ds_instruction = draw(st.integers(1, 65535)) if domain else 0
         md.domain_id, md.ds_flags, md.discard = draw(U16), draw(U16), draw(st.booleans())
-    length = md.hop_words * count + {5: 4, 10: 3, 20: 3}[version]
+    length = md.hop_words * count + {1: 3, 4: 4, 5: 4, 10: 3, 20: 3}[version]
     hops = []
     for _ in range(count):
-        hop = Hop()
+        hop, known = Hop(), 0
         for bit, item in enumerate(items):
             if bitmap >> (15 - bit) & 1 and item.have:
                 hop.present |= item.have
                 values = {
                     name: draw(st.sampled_from([0, 1, mask, mask // 3]))
                     for name, _, mask in item.fields.shifts
+                    if name != "bottom"
                 }
                 for name, value in values.items():
                     setattr(hop, name, value)
-                if all(values[name] == mask for name, _, mask in item.fields.shifts):
-                    hop.null |= item.have
+                whole = all(one.name != layout.RESERVED for one in item.fields.fields)
+                masks = {name: mask for name, _, mask in item.fields.shifts}
+                if not whole or any(value != masks[name] for name, value in values.items()):
+                    known |= item.have
+        hop.null = hop.present & ~known
         hops.append(hop)
     return Shim(version != 20, length=length), md, hops
 
@@ -119,18 +140,19 @@ def test_stack(case: tuple[Shim, Md, list[Hop]]) -> None:
     """
     shim, md, hops = case
     out = bytearray()
-    push_md(out, md)
+    dialect = DIALECTS["int-2015" if md.version == 1 else "spec"]
+    push_md(out, md, dialect)
     push_stack(out, md, hops)
-    if md.version == 5:
+    if has_tail(shim, md.version):
         push_tail(out, Tail(6, 7, 8))
     buf = Buffer(bytes(out))
-    assert pull_md(buf, shim) == md
+    assert pull_md(buf, shim, dialect) == md
     assert pull_stack(buf, shim, md)[0] == hops
     assert buf.left == 0
     for cut in {0, 1, 7, len(out) // 2, len(out) - 1} & set(range(len(out))):
         short = Buffer(bytes(out[:cut]))
         with pytest.raises(WireError) as caught:
-            pull_stack(short, shim, pull_md(short, shim))
+            pull_stack(short, shim, pull_md(short, shim, dialect))
         assert caught.value.reason == Reason.TRUNCATED
 
 

@@ -39,6 +39,8 @@ _COUNTED = (1, 4, 5)
 """Versions whose header counts the hops."""
 _BOTTOM = 1 << 31
 _REPORT_INDEX = {0: 0, 5: 1, 10: 2, 20: 3}
+_NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
+"""The version nibble of each version, where a dialect does not differ."""
 _NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
 
 
@@ -291,8 +293,20 @@ def _mx(buf: Buffer, shim: Shim, dialect: Dialect) -> Md:
     return md
 
 
-def push_md(out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE_MD) -> None:
-    """Append the header."""
+def push_md(
+    out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE_MD, report_version: int = 0
+) -> None:
+    """Append the header, with the version nibble that `dialect` reads as its version."""
+    start = len(out)
+    _push_md(out, md, dialect, mode)
+    known = [nibble for nibble in (0, 1, 2, 4, *range(16))
+             if _layout(dialect, md.version == 20, report_version, nibble) == md.version]  # fmt: skip
+    usual = _NIBBLES[md.version]
+    nibble = usual if usual in known or not known else known[0]
+    out[start] = out[start] & 0x0F | nibble << 4
+
+
+def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
     words, bitmap = md.hop_words, _meaning(md.instructions, dialect)
     if md.version in _COUNTED and layout.metadata_size(*form_of(md, dialect)) != 4 * bitmap.bit_count():
         words = bitmap.bit_count()
@@ -305,14 +319,14 @@ def push_md(out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE
         return
     common |= {"remaining_hops": md.remaining_hops, "mtu_exceeded": md.mtu_exceeded}
     if md.version == 10:
-        push(out, layout.MD_1_0, {**common, "version": 1, "copy": md.copy})
+        push(out, layout.MD_1_0, {**common, "copy": md.copy})
         return
     start = len(out)
     if mode == MODE_MX:
-        push(out, layout.MX_2_1, {"version": 2, "instructions": bitmap})
+        push(out, layout.MX_2_1, {"instructions": bitmap})
     else:
         push(out, layout.MD_2_0, {
-            "version": 2, "hop_words": words, "remaining_hops": md.remaining_hops, "instructions": bitmap,
+            "hop_words": words, "remaining_hops": md.remaining_hops, "instructions": bitmap,
         })  # fmt: skip
     flags = (md.discard, md.hops_exceeded, md.mtu_exceeded)
     word = sum(flag << shift for flag, shift in zip(flags, dialect.md_shifts, strict=True))
