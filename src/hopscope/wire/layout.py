@@ -440,6 +440,32 @@ HOP_2015 = (
 )  # fmt: skip
 """The form of 2015: the most significant bit of each word says whether it is the last of the stack."""
 
+
+def _node(have: int, *rows: Row) -> Item:
+    return Item(header(" + ".join(row[0] for row in rows), "RFC 9197 4.4.2", *rows), have)
+
+
+IOAM_NODE = (
+    _node(NODE.have, ("hop_limit", 8), ("node_id", 24)), PORT_PAIR,
+    _node(INGRESS_64.have, ("seconds", 32, "s")),
+    _node(INGRESS_64.have, ("fraction", 32, "the namespace's")),
+    _node(LATENCY.have, ("latency_overflow", 1), ("hop_latency", 31, "ns")),
+    _node(0, ("namespace_data", 32)), _node(QUEUE.have, ("queue_occupancy", 32)), CHECKSUM,
+    _node(NODE.have, ("wide_hop_limit", 8), ("wide_node_id", 56)), L2_PORTS,
+    _node(0, ("wide_namespace_data", 64)), _node(BUFFER.have, ("buffer_occupancy", 32)),
+    *(_node(0, (f"bit_{bit}", 32)) for bit in range(12, 22)),
+)  # fmt: skip
+"""What a node writes into an IOAM trace, by bit of the trace type (bit 0 is the most significant of 24).
+
+Bits 12 to 21 are undefined, but each takes 4 bytes. Bit 22 adds a snapshot, bit 23 nothing.
+"""
+IOAM_SNAPSHOT = header(
+    "IOAM opaque state snapshot", "RFC 9197 4.4.2.13",
+    ("words", 8, "words", "without these 4 bytes"), ("schema", 24),
+)  # fmt: skip
+IOAM_SNAPSHOT_BIT = 2
+"""Bit 22 of the trace type, as a mask."""
+
 DROP_FORM = (FILLER, PORT_PAIR, DROP, *[FILLER] * 13)
 LOCAL_FORM = (FILLER, PORT_PAIR, QUEUE, EGRESS_32, *[FILLER] * 12)
 """What follows a Report 0.5 as drop header and as switch-local header."""

@@ -1,0 +1,255 @@
+"""IOAM options by the scalar codec: columns, extras, refusals and the inverse."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from ioam_cases import ALL_BITS, NEW, OLD, OPTIONS, SNAPSHOT, dex, extension, hostile, option, trace
+
+from hopscope.wire import ioam, layout
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import DEFAULT
+from hopscope.wire.errors import WireError
+from hopscope.wire.reasons import Place, Reason
+from hopscope.wire.records import Carrier, Have, IntFlag, Mode
+from hopscope.wire.row import Row
+
+
+def read(raw: bytes, at: int = 0) -> Row:
+    """The row of an option that begins at `at`."""
+    row = Row({})
+    ioam.read_ioam(Buffer(raw, at), row, DEFAULT)
+    return row
+
+
+def refusal(raw: bytes) -> tuple[Reason, Place, int]:
+    """Why an option is refused."""
+    with pytest.raises(WireError) as caught:
+        read(raw)
+    return caught.value.reason, caught.value.place, caught.value.at
+
+
+def test_columns_of_a_preallocated_trace() -> None:
+    """Header and hops, in path order: the free room in front of the nodes is skipped."""
+    row = read(b"\0" * 7 + OPTIONS["pre-allocated with room"], 7)
+    assert row.fields == {
+        "int_version": 91, "int_mode": Mode.IOAM_PREALLOCATED, "carrier": Carrier.IPV6_OPTION,
+        "domain_id": 123, "instructions": 0xF000, "ds_instruction": 0, "hop_words": 4, "remaining_hops": 1,
+        "int_flags": 0, "int_at": 11,
+    }  # fmt: skip
+    assert [(hop.node_id, hop.ingress_port, hop.egress_port) for hop in row.hops] == [
+        (1, 11, 12),
+        (2, 21, 22),
+    ]
+    assert [hop.ingress_time for hop in row.hops] == [0x66000000_00000064, 0x66000000_000000FA]
+    assert row.hops[0].present == Have.NODE_ID | Have.PORTS | Have.INGRESS_TIME
+    assert row.hops[0].null == 0
+
+
+def test_overflow_is_a_path_cut_short() -> None:
+    """The Overflow flag sets HOPS_EXCEEDED."""
+    row = read(OPTIONS["pre-allocated and full"])
+    assert row.fields["int_flags"] == IntFlag.HOPS_EXCEEDED
+    assert len(row.hops) == 2
+
+
+@pytest.mark.parametrize("name", ["incremental", "incremental with a budget"])
+def test_incremental_data_begin_behind_the_header(name: str) -> None:
+    """RemainingLen of an incremental trace is a budget, no room in front of the nodes."""
+    row = read(OPTIONS[name])
+    assert row.fields["int_mode"] == Mode.IOAM_INCREMENTAL
+    assert [hop.node_id for hop in row.hops] == [1, 2]
+
+
+def test_every_bit() -> None:
+    """Each field has its column or is an extra; a transit delay that does not fit saturates."""
+    raw = OPTIONS["every bit"]
+    row = read(raw)
+    assert (row.fields["instructions"], row.fields["ds_instruction"]) == (0xFFF0, 2)
+    old, new = row.hops
+    assert (old.node_id, new.node_id) == (1, 2)
+    assert (new.hop_latency, new.queue_occupancy, new.buffer_occupancy) == (0x7FFFFFFF, 77, 99)
+    assert (new.l2_ingress_port, new.l2_egress_port, new.queue_id) == (1, 2, 0)
+    assert new.null == Have.CHECKSUM_COMPLEMENT
+    found = ioam.reread(raw, row.fields["int_at"])
+    assert isinstance(found, tuple)
+    assert ioam.extras_of(found[1][1]) == {
+        "hop_limit": 63, "namespace_data": 0xDEAD0001, "wide_hop_limit": 63, "wide_node_id": 2,
+        "wide_namespace_data": 0x1122334455667788, "latency_overflow": 1, "schema": 7,
+        "snapshot": b"SNAPSHOT".hex(),
+    }  # fmt: skip
+    assert ioam.extras_of(found[1][0])["schema"] is None
+
+
+def test_what_nobody_knows_is_null() -> None:
+    """All ones are null in every column and None in every extra, and a hop limit of 255 is none."""
+    raw = OPTIONS["nothing available"]
+    (hop,) = read(raw).hops
+    assert hop.null == hop.present != 0
+    found = ioam.reread(raw, 4)
+    assert isinstance(found, tuple)
+    assert set(ioam.extras_of(found[1][0]).values()) == {None, ""}
+
+
+def test_wide_ids() -> None:
+    """Of a wide node id the low 32 bits are the node, and the whole is an extra."""
+    raw = OPTIONS["wide ids"]
+    (hop,) = read(raw).hops
+    assert (hop.node_id, hop.l2_ingress_port, hop.l2_egress_port) == (0x12345678, 7, 8)
+    found = ioam.reread(raw, 4)
+    assert isinstance(found, tuple)
+    assert ioam.extras_of(found[1][0]) == {"wide_hop_limit": 61, "wide_node_id": 0xAB12345678}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fraction", "null"),
+    [(0xFFFFFFFF, 5, True), (5, 0xFFFFFFFF, False), (0xFFFFFFFF, 0xFFFFFFFF, True)],
+)
+def test_a_time_without_seconds_is_null(seconds: int, fraction: int, null: bool) -> None:
+    """All ones are a legal fraction in NTP's format, so the seconds alone decide."""
+    (hop,) = read(trace([struct.pack("!II", seconds, fraction)], 0x300000, 2)).hops
+    assert bool(hop.null & Have.INGRESS_TIME) == null
+    assert hop.ingress_time == seconds << 32 | fraction
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "null"),
+    [
+        (0xFFFFFFFF, 0xFFFFFFFF, True),
+        (0x80000000, 0x7FFFFFFF, False),
+        (0xFFFFFFFE, 0x7FFFFFFF, False),
+        (0x7FFFFFFF, 0x7FFFFFFF, False),
+        (9, 9, False),
+    ],
+)
+def test_transit_delay(word: int, value: int, null: bool) -> None:
+    """31 bits of ns: with the overflow bit they saturate, and all ones are null, whatever comes first."""
+    (hop,) = read(trace([struct.pack("!I", word)], 0x080000, 1)).hops
+    assert (hop.hop_latency, bool(hop.null)) == (value, null)
+
+
+def test_direct_export() -> None:
+    """It has no hops; its sequence number tells packets apart, wherever the flags put it."""
+    for name, sequence, flow in (
+        ("direct export", 42, 0xCAFE0001),
+        ("direct export with a flow alone", 0, 0xCAFE0001),
+        ("direct export with a sequence alone", 42, None),
+        ("direct export with an unknown extension", 42, 0xCAFE0001),
+    ):
+        row = read(OPTIONS[name])
+        assert row.fields["int_mode"] == Mode.IOAM_DEX
+        assert row.fields["packet_id"] == sequence
+        assert (row.hops, row.fields["int_at"], row.fields["instructions"]) == ([], 4, 0xF000)
+        found = ioam.reread(OPTIONS[name], 4)
+        assert isinstance(found, ioam.Dex)
+        assert (found.flow_id, found.sequence or 0) == (flow, sequence)
+
+
+def test_the_first_trace_counts() -> None:
+    """What follows a packet's first trace is left alone, even if it could not be read."""
+    row = read(OPTIONS["incremental"])
+    before = dict(row.fields)
+    ioam.read_ioam(Buffer(option(2, bytes(8))), row, DEFAULT)
+    ioam.read_ioam(Buffer(OPTIONS["wide ids"]), row, DEFAULT)
+    assert (row.fields, len(row.hops)) == (before, 2)
+
+
+OPTION, DATA = Place.IOAM_OPTION, Place.IOAM_DATA
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"", (Reason.TRUNCATED, OPTION, 0)),
+        (b"\x31\x0a\0\0", (Reason.TRUNCATED, OPTION, 0)),
+        (b"\x31\x01\0\0", (Reason.BAD_LENGTH, OPTION, 0)),
+        (option(0, bytes(7)), (Reason.BAD_LENGTH, OPTION, 0)),
+        (option(2, bytes(20)), (Reason.UNSUPPORTED, OPTION, 0)),
+        (option(3, bytes(4)), (Reason.UNSUPPORTED, OPTION, 0)),
+        (option(64, bytes(20)), (Reason.UNKNOWN_TYPE, OPTION, 0)),
+        (trace([NEW], 0xF00000, 3), (Reason.BAD_HOP_SIZE, OPTION, 4)),
+        (trace([NEW], 0xF00000, 0), (Reason.BAD_HOP_SIZE, OPTION, 4)),
+        (trace([], 0x000001, 0), (Reason.BAD_HOP_SIZE, OPTION, 4)),
+        (option(0, struct.pack("!HHI", 1, 4 << 11 | 5, 0xF00000 << 8) + NEW), (Reason.BAD_LENGTH, OPTION, 4)),
+        (trace([NEW, OLD[:-4]], 0xF00000, 4), (Reason.BAD_LENGTH, DATA, 12)),
+        (trace([NEW, OLD[:-1]], 0xF00000, 4, free=1), (Reason.BAD_LENGTH, DATA, 16)),
+        (trace([SNAPSHOT, SNAPSHOT[:-4]], 2, 0), (Reason.BAD_LENGTH, DATA, 24)),
+        (trace([SNAPSHOT, b"\0\0\0"], 2, 0), (Reason.BAD_LENGTH, DATA, 24)),
+        (trace([NEW, SNAPSHOT, OLD], 0xF00002, 4), (Reason.BAD_LENGTH, DATA, 40)),
+        (dex(0xC0, 1), (Reason.BAD_LENGTH, OPTION, 4)),
+        (dex(0x01), (Reason.BAD_LENGTH, OPTION, 4)),
+    ],
+)
+def test_refusals(raw: bytes, expected: tuple[Reason, Place, int]) -> None:
+    """One option per way to be damaged, with the place and the byte."""
+    assert refusal(raw) == expected
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_prefix_is_truncated(name: str) -> None:
+    """A cut option is refused at its first byte."""
+    for cut in range(len(OPTIONS[name])):
+        assert refusal(OPTIONS[name][:cut]) == (Reason.TRUNCATED, OPTION, 0)
+
+
+def test_the_most_nodes_fit() -> None:
+    """An option has room for 61 nodes: fewer than are read at most."""
+    assert len(read(trace([bytes(4)] * 61, 0x800000, 1)).hops) == 61
+
+
+@given(hostile())
+def test_hostile_options(raw: bytes) -> None:
+    """Whatever the bytes are, they are read or refused with a reason, within the option."""
+    row = Row({})
+    try:
+        ioam.read_ioam(Buffer(raw), row, DEFAULT)
+    except WireError as error:
+        row.refuse(error)
+    if row.error is not None:
+        assert row.error.place in (OPTION, DATA)
+        assert 0 <= row.error.at <= len(raw)
+        assert not row.hops
+        return
+    if row.fields["int_mode"] != Mode.IOAM_DEX:
+        found = ioam.reread(raw, row.fields["int_at"])
+        assert isinstance(found, tuple)
+        assert len(found[1]) == len(row.hops)
+
+
+@pytest.mark.parametrize("name", [one for one in OPTIONS if "unknown" not in one])
+def test_push_is_the_inverse(name: str) -> None:
+    """What was read is written as the same bytes."""
+    raw, out = OPTIONS[name], bytearray()
+    found = ioam.reread(raw, 4)
+    if isinstance(found, tuple):
+        ioam.push_trace(out, *found, option_type=raw[0])
+    else:
+        ioam.push_dex(out, found, option_type=raw[0])
+    assert out.hex() == raw.hex()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_push_extension(name: str) -> None:
+    """The header around an option is aligned and padded as Linux does it."""
+    out = bytearray()
+    ioam.push_extension(out, OPTIONS[name], 17)
+    assert out.hex() == extension(OPTIONS[name]).hex()
+
+
+def test_worked_examples() -> None:
+    """The cases of these tests are the bytes that other implementations were shown."""
+    assert extension(OPTIONS["pre-allocated and full"]).hex() == (
+        "11050100312a0000007b2400f00000003f0000020015001666000000000000fa40000001000b000c6600000000000064"
+    )
+    assert extension(OPTIONS["direct export with a flow alone"]).hex() == (
+        "11020100110e0004007b0080f0000000cafe000101020000"
+    )
+
+
+def test_node_words() -> None:
+    """NodeLen counts bits 0 to 21: two words for bits 8 to 10, none for the snapshot."""
+    assert ioam.node_words(ALL_BITS) == 15
+    assert ioam.node_words(0xFFFFFF) == 25
+    assert len(layout.IOAM_NODE) == 22
