@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import strategies as st
 
-from hopscope.wire.records import FRAME, HOP, REPORT, Carried, FrameBatch, Kind, Link, ReportBatch
+from hopscope.wire.records import FRAME, HOP, REPORT, Carried, FrameBatch, Kind, Link, Mode, ReportBatch
 
 
 def frame_batch(frames: list[bytes], link: int = Link.ETHERNET, gap: int = 0, filler: int = 0) -> FrameBatch:
@@ -100,11 +100,12 @@ def report_batches(draw: st.DrawFn, most: int = 6) -> ReportBatch:
     rows["int_version"] = np.where(rows["proto"] == 50, 0, rng.choice([0, 5, 10, 20], count))
     rows["instructions"] = rng.choice([0x8000, 0xFF00, 0xFF80, 0x2001, 0xFFFF, 0x1111], count)
     rows["int_flags"] %= 16
-    rows["int_mode"] = 1
+    rows["int_mode"] = np.where(rng.random(count) < 0.2, Mode.MX, Mode.MD)
+    rows["int_mode"][rows["int_version"] != 20] = Mode.MD
     rows["remaining_hops"] %= 128
     rows["ds_instruction"] = rng.choice([0, 0x8000], count)
     rows["hop_words"] = np.where((rows["ds_instruction"] > 0) & (rows["int_version"] == 20), 25, 0)
-    rows["hop_count"] = rng.integers(0, 9, count)
+    rows["hop_count"] = np.where(rows["int_mode"] == Mode.MX, 0, rng.integers(0, 9, count))
     rows["first_hop"] = np.concatenate([[0], np.cumsum(rows["hop_count"].astype(int) + 1)[:-1]])
     for row in range(1, count):
         if rows["version"][row - 1] == rows["version"][row] == 20 and rng.random() < 0.5:
@@ -112,4 +113,5 @@ def report_batches(draw: st.DrawFn, most: int = 6) -> ReportBatch:
     hops = np.frombuffer(rng.bytes(int((rows["hop_count"].astype(int) + 1).sum()) * HOP.itemsize), HOP).copy()
     for name in ("queue_occupancy", "buffer_occupancy", "queue_congestion"):
         hops[name] &= 0xFFFFFF
+    hops["null"][rng.random(len(hops)) < 0.6] = 0
     return ReportBatch(rows, hops)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from . import craft_int, craft_packet, craft_report, ethernet, layout
+from . import craft_int, craft_packet, craft_report, craft_tunnel, layout
 from .address import MAPPED
 from .craft_keys import CraftError, Keys, about
 from .craft_report import Sequences
 from .dialect import DEFAULT, Dialect
-from .ethernet import Ethernet, Ip
+from .ethernet import Ip
 from .records import FRAME, FrameBatch, Link
 
 COLLECTOR = "192.0.2.254"
@@ -198,11 +198,6 @@ class _Work:
         payload = bytearray()
         craft_report.push_reports(payload, group, source, self.sequences, self.dialect)
         version = 4 if source >> 32 == self.collector >> 32 == _MAPPED_PREFIX else 6
-        segment = bytearray()
         ip = Ip(version, source, self.collector, layout.PROTOCOL_UDP, dont_fragment=True)
-        craft_packet.push_segment(segment, ip, (SPORT, self.port), bytes(payload))
-        ip.length = (20 if version == 4 else 40) + len(segment)
-        type_ = layout.ETHERTYPE_IPV4 if version == 4 else layout.ETHERTYPE_IPV6
-        ethernet.push_ethernet(out, Ethernet(craft_packet.MAC_B, craft_packet.MAC_A, type_))
-        ethernet.push_ip(out, ip)
-        out += segment
+        datagram = craft_tunnel.segment(ip, (SPORT, self.port), bytes(payload))
+        out += craft_tunnel.frame(craft_tunnel.packet(ip, datagram))

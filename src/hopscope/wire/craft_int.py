@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import int_header, layout, rules
-from .buffer import push
 from .craft_keys import CraftError, Keys
 from .craft_metadata import bitmap_of, hop_of
+from .craft_tunnel import Shimmed, next_protocol
 from .dialect import Dialect
-from .int_header import Md
-from .layout import Item
-from .records import MAX_HOPS
+from .int_header import Md, Shim
+from .records import MAX_HOPS, Carrier
 
 VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20}
-MODES = {"md": 1, "destination": 2, "mx": 3}
-CARRIERS = ("tcp", "udp", "gre", "vxlan_gpe", "geneve", "udp_inserted")
-_KINDS = {
-    1: layout.INT_2015, 4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.INT_2_0,
-}  # fmt: skip
+MODES = {"md": int_header.MODE_MD, "mx": int_header.MODE_MX}
+CARRIERS = tuple(
+    carrier.name.lower() for carrier in Carrier if carrier not in (Carrier.NONE, Carrier.IPV6_OPTION)
+)
 _REPORTS = {0: 0, 5: 1, 10: 2, 20: 3}
 _NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
 _USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
+_COUNTED = (1, 4, 5)
+_GPE_PROTOCOLS = {1: 0x05, 4: 0x05, 5: 0x05, 10: 0x08, 20: 0x82}
 _HOPS = 8
+"""Hops that a packet may take, where nothing is said."""
 _UNSAID = 0x8000
 """DS instruction of hops that are longer than their instructions imply, where none is given."""
 
@@ -31,121 +32,169 @@ _UNSAID = 0x8000
 class Telemetry:
     """INT of one packet, ready to be carried."""
 
-    version: int
-    mode: int
     carrier: str
     """A word of CARRIERS; empty: the packet's own L4 protocol."""
-    npt: int
+    shim: Shim
+    version: int
     body: bytes
     """The header and the stack."""
-    report: int
-    """Version of the report that brings the packet; 0 for none."""
-
-    @property
-    def old(self) -> bool:
-        """Whether the shim is that of 0.5 and 1.0."""
-        return self.version < 20
 
 
 def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
-    """The INT that an object describes by `int` and `hops`; None where it has neither."""
+    """The INT that an object describes by `int` and `hops`, in a packet that a report of this version brings
+    (0: none); None where it has neither.
+    """
     if not keys.has("int") and not keys.raw("hops"):
         return None
     head, hops = keys.part("int"), [one for one in keys.parts("hops") if not one.flag("in_report")]
-    version = VERSIONS[head.word("version", VERSIONS, _USUAL[report])]
+    usual = _USUAL[report]
+    version = VERSIONS[head.word("version", VERSIONS, usual)]
     mode = MODES[head.word("mode", MODES, "md")]
+    carrier = head.word("carrier", CARRIERS, "")
+    shim = Shim(version < 20 and carrier != "geneve", mode, carrier=_carrier(carrier))
+    if version == 20 and carrier in ("", "tcp", "udp", "udp_inserted"):
+        shim.npt = head.number("npt", 2, 0)
+    if mode == int_header.MODE_MX and version != 20:
+        raise head.wrong("mode", f"md: there is no MX of version {head.raw('version') or usual}")
+    if mode == int_header.MODE_MX and hops and not dialect.mx_record:
+        raise CraftError("hops", "a packet of INT-MX holds none; a node's record is its report's metadata")
     if len(hops) > MAX_HOPS:
         raise CraftError("hops", f"found {len(hops)}, expected {MAX_HOPS} at most")
-    names = {name for hop in hops for name in hop.names()}
-    items, bitmap, words, implied = _size(head, version, mode, names, dialect)
-    md = Md(
-        version, words, instructions=bitmap, total_hops=len(hops),
-        remaining_hops=head.number("remaining_hops", 255, max(_HOPS - len(hops), 0)),
-        hops_exceeded=head.flag("hops_exceeded"),
-    )  # fmt: skip
-    if version not in (1, 4, 5):
-        md.mtu_exceeded = head.flag("mtu_exceeded")
-    if version == 20:
-        md.domain_id = head.number("domain_id", 0xFFFF, 0)
-        md.ds_instruction = head.number("ds_instruction", 0xFFFF, _UNSAID * (mode != 3 and words > implied))
-        md.ds_flags = head.number("ds_flags", 0xFFFF, 0)
-    npt = head.number("npt", 2, 0) if version == 20 else 0
-    carrier = head.word("carrier", CARRIERS, "")
-    head.close(f"INT {head.raw('version') or _USUAL[report]}")
+    md = _header(head, version, mode, hops, dialect)
+    head.close(f"INT {head.raw('version') or usual}")
+    items, bitmap = int_header.form_of(md, dialect)
     path = [hop_of(hop, items, bitmap) for hop in hops]
     for hop in hops:
-        hop.close(f"a hop of instructions 0x{bitmap:04x}")
+        hop.close(f"a hop of instructions 0x{md.instructions:04x}")
     body = bytearray()
-    _push_header(body, md, mode, report, dialect)
-    for one in reversed(path):
-        int_header.push_metadata(body, items, bitmap, one, 4 * words)
-    return Telemetry(version, mode, carrier, npt, bytes(body), report)
+    int_header.push_md(body, md, dialect, mode)
+    body[0] = body[0] & 15 | _nibble(shim, version, report, dialect) << 4
+    int_header.push_stack(body, md, path, dialect)
+    if md.ds_flags and path:
+        body += bytes(4 * dialect.source_words)
+    return Telemetry(carrier, shim, version, bytes(body))
 
 
-def _size(
-    head: Keys, version: int, mode: int, names: set[str], dialect: Dialect
-) -> tuple[tuple[Item, ...], int, int, int]:
-    """What the bits stand for, the bitmap, the words of a hop, and those that the bitmap implies."""
-    choices = dialect.alternatives(_KINDS[version])
-    bitmap = head.number("instructions", 0xFFFF, max(bitmap_of(items, names) for items in choices))
-    sizes = [layout.metadata_size(items, bitmap) // 4 for items in choices]
-    words = head.number("hop_words", 31, sizes[0])
-    if mode == 3:
-        return choices[0], bitmap, words, sizes[0]
-    at = sizes.index(words) if words in sizes else 0
-    if words < sizes[at] or (words > sizes[at] and version != 20):
-        raise head.wrong("hop_words", f"{sizes[at]}, as the instructions 0x{bitmap:04x} imply")
-    if words == 0:
+def _carrier(name: str) -> int:
+    return Carrier[name.upper()] if name else Carrier.UDP
+
+
+def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dialect) -> Md:
+    names = {name for hop in hops for name in hop.names()}
+    choices = dialect.alternatives(int_header.KIND_OF[version])
+    bitmap = head.number(
+        "instructions", 0xFFFF, max((bitmap_of(items, names) for items in choices), key=int.bit_count)
+    )
+    usual = layout.metadata_size(choices[0], bitmap) // 4
+    md = Md(version, instructions=bitmap, total_hops=len(hops))
+    if mode == int_header.MODE_MX:
+        md.hop_words = usual if dialect.mx_record else 0
+        _take_domain(head, md, 0)
+        return md
+    md.hop_words = head.number("hop_words", 31, usual)
+    md.remaining_hops = head.number(
+        "remaining_hops", 255 - (len(hops) if version in _COUNTED else 0), max(_HOPS - len(hops), 0)
+    )
+    md.hops_exceeded = head.flag("hops_exceeded")
+    if version not in _COUNTED:
+        md.mtu_exceeded = head.flag("mtu_exceeded")
+    implied = layout.metadata_size(*int_header.form_of(md, dialect)) // 4
+    if version == 20:
+        _take_domain(head, md, _UNSAID * (md.hop_words > implied))
+    if md.hop_words == 0:
         raise CraftError("hops", "no key of a hop is given, and no instructions")
-    return choices[at], bitmap, words, sizes[at]
+    if md.hop_words < implied or (md.hop_words > implied and version != 20):
+        raise head.wrong("hop_words", f"{implied}, as the instructions 0x{bitmap:04x} imply")
+    return md
 
 
-def _push_header(out: bytearray, md: Md, mode: int, report: int, dialect: Dialect) -> None:
-    start = len(out)
-    int_header.push_md(out, md)
+def _take_domain(head: Keys, md: Md, usual: int) -> None:
+    md.domain_id = head.number("domain_id", 0xFFFF, 0)
+    md.ds_instruction = head.number("ds_instruction", 0xFFFF, usual)
+    md.ds_flags = head.number("ds_flags", 0xFFFF, 0)
+
+
+def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
+    """The version nibble of the INT header."""
     table = dialect.table()
-    row = rules.INT_LAYOUT + ((md.version == 20) * 4 + _REPORTS[report]) * 16
-    wanted = [_NIBBLES[md.version], *range(16)]
-    for nibble in wanted:
-        if table[row + nibble] == md.version:
-            out[start] = out[start] & 15 | nibble << 4
-            break
-    else:
-        raise CraftError("int.version", f"dialect {dialect.name} has no such INT here")
+    old, new = (rules.INT_LAYOUT + (new * 4 + _REPORTS[report]) * 16 for new in (0, 1))
+    for nibble in (_NIBBLES[version], *range(16)):
+        if version == 20 and not shim.old:
+            found = table[new + nibble]
+        elif shim.old:
+            found = table[old + nibble]
+        else:  # over Geneve the header alone tells
+            found = table[new + nibble] or table[old + nibble]
+        if found == version:
+            return int(nibble)
+    raise CraftError("int.version", f"dialect {dialect.name} has no such INT here")
 
 
 def push_l4(out: bytearray, one: Telemetry, original: int, tail: tuple[int, int], dialect: Dialect) -> None:
     """Append the INT behind a TCP or UDP header: marker, shim, header, stack, tail.
 
     `original` is what the shim says of the packet as it was before (by NPT: DSCP, port, protocol); `tail`
-    the protocol and port that 0.5 repeats.
+    the protocol and port that 0.4 and 0.5 repeat.
     """
     out += dialect.marker
-    words = len(one.body) // 4
-    if one.old:
-        words += 2 if one.version in (4, 5) else 1
-        head, shift = layout.SHIM_OLD, 0
+    shim = one.shim
+    shim.original = original
+    first = _first_byte(one, dialect)
+    numbered = bool(dialect.table()[rules.SHIM + first] & 32)
+    behind = bytearray(4 * numbered)
+    if int_header.has_tail(shim, one.version):
+        int_header.push_tail(behind, int_header.Tail(*tail))
+    shim.length = _length(one, len(behind) // 4, dialect)
+    int_header.push_shim(out, shim, dialect, first)
+    out += one.body + behind
+
+
+def in_tunnel(one: Telemetry, inside: int, dialect: Dialect) -> Shimmed:
+    """The INT as a GRE, VXLAN-GPE or Geneve tunnel carries it, in front of a packet of EtherType `inside`."""
+    out = bytearray()
+    shim, first = one.shim, None
+    if one.carrier == "geneve":
+        shim.length = len(one.body) // 4
+        if shim.length > 31:
+            raise CraftError("hops", f"INT of {shim.length} words, a Geneve option has 31 at most")
+        if not dialect.geneve_classes:
+            raise CraftError("int.carrier", f"dialect {dialect.name} has no Geneve class for INT")
+        protocol = 0
     else:
-        head, shift = layout.SHIM_2_0, int(dialect.npt_shifts[one.npt])
+        first = _first_byte(one, dialect)
+        shim.length = _length(one, 0, dialect)
+        shim.next_protocol = inside if one.carrier == "gre" else next_protocol(inside)
+        protocol = dialect.gre_protocol if one.carrier == "gre" else _gpe_protocol(one.version, dialect)
+    int_header.push_shim(out, shim, dialect, first)
+    return Shimmed(protocol, bytes(out) + one.body)
+
+
+def _gpe_protocol(version: int, dialect: Dialect) -> int:
+    known = dialect.gpe_protocols
+    if not known:
+        raise CraftError("int.carrier", f"dialect {dialect.name} has no next protocol of VXLAN-GPE for INT")
+    return _GPE_PROTOCOLS[version] if _GPE_PROTOCOLS[version] in known else known[0]
+
+
+def _length(one: Telemetry, behind: int, dialect: Dialect) -> int:
+    """What the shim says of the length: words."""
+    words = len(one.body) // 4 + behind + (one.shim.old or dialect.length_with_shim)
     if words > 255:
         raise CraftError("hops", f"the stack takes {words} words, a shim can say 255 at most")
-    byte = _first_of_shim(one, dialect)
-    push(out, head, {"length": words})
-    out[-4] = byte
-    if not one.old:
-        out[-2:] = (original << shift & 0xFFFF).to_bytes(2, "big")
-    if dialect.table()[rules.SHIM + byte] & 32:
-        out += bytes(4)
-    out += one.body
-    if one.version in (4, 5):
-        int_header.push_tail(out, int_header.Tail(*tail))
+    return words
 
 
-def _first_of_shim(one: Telemetry, dialect: Dialect) -> int:
+def _first_byte(one: Telemetry, dialect: Dialect) -> int:
+    """The first byte of the shim."""
     shims = dialect.table()[rules.SHIM : rules.SHIM + 256]
-    usual = one.mode if one.old else one.mode << 4 | one.npt << 2
-    wanted = one.mode | 16 * one.old
-    for byte in (usual, *range(256)):
-        if shims[byte] & 31 == wanted and (one.old or byte >> 2 & 3 == one.npt):
+    shim = one.shim
+    in_l4 = one.carrier not in ("gre", "vxlan_gpe")
+    if shim.old:
+        usual, choices = shim.type, range(256 if in_l4 else 16)
+    else:
+        usual, choices = shim.type << 4 | shim.npt << 2, range(0, 256, 1 if in_l4 else 16)
+    for byte in (usual, *choices):
+        rule = int(shims[byte])
+        if rule & 15 == shim.type and bool(rule & 16) == shim.old and (shim.old or byte >> 2 & 3 == shim.npt):
             return int(byte)
     raise CraftError("int.mode", f"dialect {dialect.name} has no shim for it")

@@ -6,10 +6,14 @@ from collections.abc import Iterable
 
 from .craft_keys import Keys
 from .int_header import Hop
-from .layout import CHECKSUM, Item
+from .layout import KIND_ITEMS, Item
 from .records import Have
 
 _QUEUES = ("queue_id", "congestion_queue_id")
+_KEYS: dict[int, set[str]] = {}
+for _items in KIND_ITEMS:
+    for _item in _items:
+        _KEYS.setdefault(_item.have, set()).update(name for name, _, _ in _item.fields.shifts)
 
 
 def bitmap_of(items: tuple[Item, ...], names: Iterable[str]) -> int:
@@ -31,6 +35,8 @@ def hop_of(keys: Keys, items: tuple[Item, ...], bitmap: int) -> Hop:
     hop = Hop()
     for bit, item in enumerate(items):
         if item.have and bitmap >> (15 - bit) & 1:
+            for name in _KEYS[item.have]:
+                keys.has(name)
             _take(keys, item, hop)
     return hop
 
@@ -60,16 +66,4 @@ def _only_queue(keys: Keys, item: Item) -> bool:
         item.have == Have.QUEUE_OCCUPANCY
         and keys.raw("queue_id") is not None
         and others.isdisjoint(keys.names())
-    )
-
-
-def values_of(item: Item) -> tuple[str, ...]:
-    """The keys that an item stands for."""
-    return tuple("queue_id" if name in _QUEUES else name for name, _, _ in item.fields.shifts)
-
-
-def size_without_checksum(items: tuple[Item, ...], bitmap: int) -> int:
-    """Bytes that `bitmap` stands for in front of domain-specific metadata."""
-    return sum(
-        item.size for bit, item in enumerate(items) if bitmap >> (15 - bit) & 1 and item.have != CHECKSUM.have
     )

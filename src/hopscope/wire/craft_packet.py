@@ -2,40 +2,50 @@
 
 from __future__ import annotations
 
-from . import craft_int, ethernet, layout, rules
+from . import craft_int, craft_tunnel, ethernet, layout, rules
 from .craft_int import Telemetry
 from .craft_keys import CraftError, Keys
+from .craft_tunnel import MAC_A, MAC_B, Inside, segment
 from .dialect import Dialect
-from .ethernet import Ethernet, Ip, Tcp, Udp
+from .ethernet import Ethernet, Ip
+from .records import Layer
 
-MAC_A, MAC_B = 0x020000000001, 0x020000000002
 ETHERTYPE_LOCAL = 0x88B5
 """IEEE 802 local experimental: a packet of which nothing is said."""
+_LAYERS = tuple(layer.name.lower() for layer in Layer)
 _SPORT, _DPORT = 40_000, 50_000
 _V4, _V6 = ("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")
-_ACK = 0x10
 _MAPPED_PREFIX = 0xFFFF
+_WITH_PORTS = (layout.PROTOCOL_TCP, layout.PROTOCOL_UDP)
+_IN_TUNNEL = ("gre", "vxlan_gpe", "geneve")
+_SERVICE_TAG, _TAG = 0x88A8, 0x8100
 
 
 def push_packet(out: bytearray, keys: Keys, telemetry: Telemetry | None, dialect: Dialect) -> None:
     """Append the Ethernet frame that `flow` describes, with the INT in it."""
     flow = keys.part("flow")
-    ip, l4 = _headers(flow)
+    ip, ports = _headers(flow)
+    layers = flow.words("layers", _LAYERS)
+    vlan = flow.number("vlan", 0xFFF, 0)
+    tunnel_id = flow.number("tunnel_id", 0xFFFFFFFF, 0)
     flow.close("a flow")
-    segment = bytearray()
-    if telemetry is not None:
-        if telemetry.carrier not in ("", "tcp", "udp"):
-            raise CraftError("int.carrier", f"{telemetry.carrier} is not crafted")
+    carrier = telemetry.carrier if telemetry else ""
+    if telemetry is not None and carrier not in _IN_TUNNEL:
         ip.dscp = _dscp(dialect)
-        _push_int(segment, ip, l4, telemetry, dialect)
-    elif l4 is not None:
-        push_segment(segment, ip, l4, b"")
-    size = 20 if ip.version == 4 else 40
-    ip.length = size + len(segment)
-    type_ = layout.ETHERTYPE_IPV4 if ip.version == 4 else layout.ETHERTYPE_IPV6
-    ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, type_))
-    ethernet.push_ip(out, ip)
-    out += segment
+        inside = _with_int(ip, ports, telemetry, dialect)
+    else:
+        inside = craft_tunnel.packet(ip, segment(ip, ports, b"") if ports else b"")
+    names = [name for name in craft_tunnel.ORDER if name in layers or name == carrier]
+    if tunnel_id and set(names) <= {"ip_in_ip"}:
+        names.insert(0, "gre")
+    for name in names:
+        carried = None
+        if telemetry is not None and name == carrier:
+            carried = craft_int.in_tunnel(telemetry, inside.type, dialect)
+        number = tunnel_id if name != "ip_in_ip" else 0
+        inside = craft_tunnel.wrap(name, inside, number, carried, dialect)
+        tunnel_id -= number
+    out += craft_tunnel.frame(inside, _tags(layers, vlan), int("mpls" in layers))
 
 
 def push_nothing(out: bytearray) -> None:
@@ -50,63 +60,52 @@ def _headers(flow: Keys) -> tuple[Ip, tuple[int, int] | None]:
     version = 4 if source >> 32 == destination >> 32 == _MAPPED_PREFIX else 6
     protocol = flow.number("proto", 255, layout.PROTOCOL_UDP)
     ports = None
-    if protocol in (layout.PROTOCOL_TCP, layout.PROTOCOL_UDP):
+    if protocol in _WITH_PORTS:
         ports = flow.number("sport", 65535, _SPORT), flow.number("dport", 65535, _DPORT)
     return Ip(version, source, destination, protocol), ports
 
 
+def _tags(layers: frozenset[str], vlan: int) -> tuple[tuple[int, int], ...]:
+    """VLAN tags: (EtherType, control)."""
+    if "qinq" in layers:
+        return (_SERVICE_TAG, 1), (_TAG, vlan)
+    return ((_TAG, vlan),) if vlan or "vlan" in layers else ()
+
+
 def _dscp(dialect: Dialect) -> int:
-    """A DSCP that says that INT follows."""
+    """A DSCP that says that INT follows; 0 where the dialect has none."""
     said = dialect.table()[rules.INT_DSCP : rules.INT_DSCP + 64]
     wanted = (*dialect.int_dscp, *range(63, -1, -1))
     return next((dscp for dscp in wanted if said[dscp]), 0)
 
 
-def _push_int(
-    out: bytearray, ip: Ip, ports: tuple[int, int] | None, telemetry: Telemetry, dialect: Dialect
-) -> None:
-    """Append the L4 header, the INT, and what belongs behind it."""
+def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Dialect) -> Inside:
+    """The packet with its INT behind the L4 header, and what belongs behind that."""
     name = {layout.PROTOCOL_TCP: "tcp", layout.PROTOCOL_UDP: "udp"}.get(ip.protocol, "")
-    behind = bytearray()
-    original = 0
-    outer = ports
+    npt, behind, original, outer = one.shim.npt, b"", 0, ports
     protocol, tail = ip.protocol, (ip.protocol, ports[1] if ports else 0)
-    if telemetry.npt == 1:
-        if name != "udp" or ports is None:
-            raise CraftError("int.npt", "1 is for UDP alone")
-        original = ports[1]
-        outer = ports[0], _int_port(dialect, ports[1])
-    elif telemetry.npt == 2:
+    if one.carrier == "udp_inserted":
+        if not dialect.inserted_udp_ports:
+            raise CraftError("int.carrier", f"dialect {dialect.name} has no port for an inserted UDP header")
+        protocol, outer = layout.PROTOCOL_UDP, (_SPORT, dialect.inserted_udp_ports[0])
+        original = {1: outer[1], 2: ip.protocol}.get(npt, 0)
+        behind = segment(ip, ports, b"") if ports else b""
+    elif npt == 1 and name == "udp" and ports:
+        original, outer = ports[1], (ports[0], _int_port(dialect, ports[1]))
+    elif npt == 2:
         original, protocol = ip.protocol, layout.PROTOCOL_UDP
-        if ports is not None:
-            push_segment(behind, ip, ports, b"")
+        behind = segment(ip, ports, b"") if ports else b""
         outer = _SPORT, _int_port(dialect, _DPORT)
-    elif ports is None or (telemetry.carrier and telemetry.carrier != name):
-        carrier = telemetry.carrier or "tcp or udp"
-        raise CraftError("int.carrier", f"{carrier} does not carry a packet of protocol {ip.protocol}")
+    elif ports is None or npt or (one.carrier and one.carrier != name):
+        carrier = one.carrier or "tcp or udp"
+        why = f" with npt {npt}" if npt else ""
+        raise CraftError("int.carrier", f"{carrier}{why} does not carry a packet of protocol {ip.protocol}")
     assert outer is not None
     stack = bytearray()
-    craft_int.push_l4(stack, telemetry, original, tail, dialect)
+    craft_int.push_l4(stack, one, original, tail, dialect)
     ip.protocol = protocol
-    push_segment(out, ip, outer, bytes(stack + behind))
+    return craft_tunnel.packet(ip, segment(ip, outer, bytes(stack) + behind))
 
 
 def _int_port(dialect: Dialect, usual: int) -> int:
     return dialect.int_ports[0] if dialect.int_ports else usual
-
-
-def push_segment(out: bytearray, ip: Ip, ports: tuple[int, int], payload: bytes) -> None:
-    """Append TCP or UDP, by the protocol of `ip`, with its checksum, and the payload."""
-    segment = bytearray()
-    if ip.protocol == layout.PROTOCOL_TCP:
-        ethernet.push_tcp(segment, Tcp(*ports, flags=_ACK, window=0xFFFF))
-        at = 16
-    else:
-        ethernet.push_udp(segment, Udp(*ports, 8 + len(payload)))
-        at = 6
-    segment += payload
-    check = ethernet.segment_checksum(ip, ip.protocol, bytes(segment))
-    if ip.protocol == layout.PROTOCOL_UDP:
-        check = check or 0xFFFF
-    segment[at : at + 2] = check.to_bytes(2, "big")
-    out += segment

@@ -18,7 +18,6 @@ _KINDS = tuple(kind.name.lower() for kind in Kind)
 _ONES = 0xFFFFFFFF
 _NODE = 1
 """Node id of a report that names none."""
-_FORMS = {0: (), 1: layout.DROP_FORM, 2: layout.LOCAL_FORM}
 _FILLER = 0x8000
 """Of a Report 2.0 whose own metadata hold nothing."""
 
@@ -70,6 +69,9 @@ def push_reports(
     if first.version == 20:
         report.push_group(out, report.Group20(first.hw_id, sequence, first.node_id))
         _begin(out, start, 20, first.hw_id >> 2, dialect)
+        if dialect.bare_group:
+            _push_bare(out, group, first, dialect)
+            return
         for one, head in zip(group, heads, strict=True):
             with about(one):
                 _push_2_0(out, one, head, dialect, final=one is group[-1])
@@ -108,7 +110,7 @@ def _head(one: Keys, dialect: Dialect) -> Head:
     version = VERSIONS[name]
     kind = _kind(keys)
     hw_id = keys.number("hw_id", 63, 0)
-    flags = _flags(keys, version, kind)
+    flags = _flags(keys, version, kind, kind == Kind.INT and not dialect.bare_group)
     if version != 5:
         kind = Kind.INNER if kind == Kind.INNER else report.kind_of(flags)
         if kind != Kind.INNER and keys.has("kind") and kind != _kind(keys):
@@ -134,10 +136,10 @@ def _kind(keys: Keys) -> Kind:
     return Kind.QUEUE if keys.raw("congested") is True and keys.raw("tracked") is not True else Kind.INT
 
 
-def _flags(keys: Keys, version: int, kind: Kind) -> int:
+def _flags(keys: Keys, version: int, kind: Kind, tracked: bool) -> int:
     flags = Flag.DROPPED * keys.flag("dropped", kind == Kind.DROP)
     flags |= Flag.CONGESTED * keys.flag("congested", kind == Kind.QUEUE)
-    flags |= Flag.TRACKED * keys.flag("tracked", kind == Kind.INT)
+    flags |= Flag.TRACKED * keys.flag("tracked", tracked)
     if version == 20:
         flags |= Flag.INTERMEDIATE * keys.flag("intermediate")
     return flags
@@ -158,7 +160,7 @@ def _own(one: Keys, keys: Keys, version: int, kind: Kind, dialect: Dialect) -> t
     """The report's own metadata, and their bits."""
     metadata = keys.part("metadata")
     if version == 5:
-        return _own_0_5(keys, metadata, kind)
+        return _own_0_5(keys, metadata, kind, dialect)
     if kind == Kind.INNER:
         metadata.close("an inner-only report")
         return Own(), 0
@@ -192,10 +194,11 @@ def _drop(keys: Keys) -> tuple[int, int]:
     return (0xFF, 0xFF) if reason is None else (queue or 0, reason)
 
 
-def _own_0_5(keys: Keys, metadata: Keys, kind: Kind) -> tuple[Own, int]:
+def _own_0_5(keys: Keys, metadata: Keys, kind: Kind, dialect: Dialect) -> tuple[Own, int]:
     if kind == Kind.INNER:
         raise keys.wrong("kind", "int, drop or queue: a Report 0.5 has no inner-only form")
-    items = _FORMS[kind.value]
+    form = {Kind.DROP: layout.DROP_OF_0_5, Kind.QUEUE: layout.LOCAL_OF_0_5}.get(kind)
+    items = dialect.alternatives(form)[0] if form is not None else ()
     bits = _bit(items, Have.PORTS) | _bit(items, Have.QUEUE_OCCUPANCY) | _bit(items, Have.EGRESS_TIME)
     own = Own(hop_of(metadata, items, bits))
     if kind == Kind.DROP:
@@ -221,7 +224,7 @@ def _push_0_5(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dia
     ))  # fmt: skip
     _begin(out, start, 5, numbers[0], dialect)
     if form:
-        own_metadata.push_own_0_5(out, form, head.own)
+        own_metadata.push_own_0_5(out, form, head.own, dialect)
     _push_inner(out, one, head, dialect)
 
 
@@ -261,6 +264,17 @@ def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final:
         min(words, 0xFF), size // 4, head.flags,
     ))  # fmt: skip
     out += body
+
+
+def _push_bare(out: bytearray, group: list[Keys], head: Head, dialect: Dialect) -> None:
+    """Append the packet that follows a group header at once, where a dialect has no individual reports."""
+    if len(group) > 1:
+        raise CraftError("index", f"a packet of dialect {dialect.name} holds one report")
+    if head.flags or head.bits:
+        raise CraftError("report", f"dialect {dialect.name} has neither flags nor metadata of its own")
+    frame = bytearray()
+    _push_inner(frame, group[0], head, dialect)
+    out += frame if dialect.bare_group == report.INNER_ETHERNET else frame[layout.ETHERNET.size :]
 
 
 def _push_inner(out: bytearray, one: Keys, head: Head, dialect: Dialect) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from . import layout
 from .address import MAPPED
 from .dialect import DEFAULT
-from .records import FRAME, HOP, MAX_HOPS, REPORT, Carried, FrameBatch, Have, Link, Records, ReportBatch
+from .records import FRAME, HOP, MAX_HOPS, REPORT, Carried, FrameBatch, Have, Link, Mode, Records, ReportBatch
 
 
 def new_reports(count: int, version: int = 20) -> Records:
@@ -64,9 +64,10 @@ def encode_reports(
     ip_version, src, dst, proto, sport, dport; inner_length is what its IP header states when it is more
     than what is there (the packet was cut). int_version (0 none, 5, 10, 20), instructions, hop_words (0:
     what instructions imply), remaining_hops, int_flags, domain_id, ds_*, and `hops[first_hop : first_hop +
-    hop_count]` in path order make INT.  With `carried` OWN_HOP, `hops[first_hop + hop_count]` is the
-    report's own metadata, by its `present` bits; with DROP_REASON, queue_id and drop_reason go with it.  A
-    row with `index` > 0 (2.0) joins the frame of the row before it.
+    hop_count]` in path order make INT; int_mode MX (2.x) writes the header alone.  `null` bits of hops write
+    all ones; packet_id is the inner IPv4 packet's identification.  With `carried` OWN_HOP,
+    `hops[first_hop + hop_count]` is the report's own metadata, by its `present` bits; with DROP_REASON,
+    queue_id and drop_reason go with it.  A row with `index` > 0 (2.0) joins the frame of the row before it.
 
     `link` is ETHERNET (complete frames, right lengths and IPv4 checksums) or UDP_PAYLOAD.  `dscp` marks inner
     packets that carry INT.  `inner_ip` sends inner packets without Ethernet where the version can.
@@ -131,7 +132,10 @@ def _check(batch: ReportBatch) -> None:
     implied = _words()[int_version // 10, rows["instructions"]].astype(np.int64)
     words = np.where(rows["hop_words"] > 0, rows["hop_words"], implied)
     has = int_version > 0
-    _refuse(has & (words < implied), "hop_words is below what the instructions imply")
+    mx = rows["int_mode"] == Mode.MX
+    _refuse(mx & (int_version == 20) & (rows["hop_count"] > 0), "INT-MX has no hops")
+    _refuse(mx & has & (int_version != 20), "only INT 2.x has the mode MX")
+    _refuse(has & ~mx & (words < implied), "hop_words is below what the instructions imply")
     _refuse(has & (words * rows["hop_count"] + 4 > 255), "its stack is longer than the shim can say")
 
 

@@ -72,7 +72,7 @@ def put_outer(
     version = U64(6) if six else U64(4)
     at = put_ethernet(out, start, IPV6 if six else IPV4)
     target_hi, target_lo = options[COLLECTOR_HI], options[COLLECTOR_LO]
-    at = put_ip(out, at, version, UDP, end - at, U64(0), U64(1), high, low, target_hi, target_lo)
+    at = put_ip(out, at, version, UDP, end - at, U64(0), U64(1), U64(0), high, low, target_hi, target_lo)
     put16(out, at, options[SPORT])
     put16(out, at + U64(2), options[PORT])
     put16(out, at + U64(4), end - at)

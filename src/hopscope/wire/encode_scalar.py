@@ -10,7 +10,7 @@ from . import ethernet, int_header, layout, own_metadata, report
 from .ethernet import Ethernet, Ip, Tcp, Udp
 from .int_header import Hop, Md, Shim, Tail
 from .own_metadata import Own
-from .records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, ReportBatch
+from .records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, Mode, ReportBatch
 from .report import Group20, Main20, Report05, Report10, Report20
 
 MAC_A, MAC_B = 0x020000000001, 0x020000000002
@@ -185,7 +185,7 @@ def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: boo
         ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, type_))
     ethernet.push_ip(out, Ip(
         version, int(row["src_hi"]) << 64 | int(row["src_lo"]), int(row["dst_hi"]) << 64 | int(row["dst_lo"]),
-        proto, length, dscp=dscp if stack else 0,
+        proto, length, dscp=dscp if stack else 0, identification=int(row["packet_id"]) & 0xFFFF,
     ))  # fmt: skip
     if proto == layout.PROTOCOL_TCP:
         ethernet.push_tcp(out, Tcp(int(row["sport"]), int(row["dport"])))
@@ -196,6 +196,7 @@ def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: boo
 
 def _int(batch: ReportBatch, row: Any) -> bytes:
     version, bitmap, count = int(row["int_version"]), int(row["instructions"]), int(row["hop_count"])
+    mode = Mode.MX if row["int_mode"] == Mode.MX else Mode.MD
     words = int(row["hop_words"]) or layout.metadata_size(int_header.HOP_ITEMS[version], bitmap) // 4
     md = Md(version, words, int(row["remaining_hops"]), bitmap,
     bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
@@ -207,8 +208,10 @@ def _int(batch: ReportBatch, row: Any) -> bytes:
     if length > 0xFF:
         raise ValueError(f"{count} hops of {words} words do not fit the shim's length (255 words)")
     out = bytearray()
-    int_header.push_shim(out, Shim(version != 20, length=length))
-    int_header.push_md(out, md)
+    int_header.push_shim(out, Shim(version != 20, mode, length))
+    int_header.push_md(out, md, mode=mode)
+    if mode == Mode.MX:
+        return bytes(out)
     first = int(row["first_hop"])
     hops = [_hop(record) for record in batch.hops[first : first + count]]
     if version != 20:

@@ -308,7 +308,7 @@ def push_md(
 
 def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
     words, bitmap = md.hop_words, _meaning(md.instructions, dialect)
-    if md.version in _COUNTED and layout.metadata_size(*form_of(md, dialect)) != 4 * bitmap.bit_count():
+    if md.version in _COUNTED and layout.metadata_size(*form_of(md, dialect)) > 4 * bitmap.bit_count():
         words = bitmap.bit_count()
     common = {"hop_words": words, "instructions": bitmap, "hops_exceeded": md.hops_exceeded}
     if md.version in _COUNTED:
@@ -476,9 +476,12 @@ def _check_bottom(buf: Buffer, size: int) -> None:
 def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAULT) -> None:
     """Append hops that are given in path order."""
     items, bitmap = form_of(md, dialect)
+    start = len(out)
     for hop in reversed(hops):
         push_metadata(out, items, bitmap, hop, 4 * md.hop_words)
     if md.version == 1 and hops:
+        for at in range(start, len(out), 4):
+            out[at] &= 0x7F
         out[-4] |= 0x80
 
 
@@ -512,21 +515,26 @@ def pull_metadata(
 
 
 def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: object, size: int) -> None:
-    """Append `size` bytes with the values that `bitmap` names; reserved bits are all ones, other room 0."""
+    """Append `size` bytes with the values that `bitmap` names; reserved bits, and what the hop's `null`
+    names, are all ones, other room 0.
+    """
     end = len(out) + size
+    null = int(getattr(hop, "null"))  # noqa: B009
     last: Item | None = None
     for bit, item in enumerate(items):
         if not bitmap >> (15 - bit) & 1:
             continue
         if item.have == layout.CHECKSUM.have:
             last = item
-        elif item.have:
+        elif item.have & ~null:
             names = [name for name, _, _ in item.fields.shifts if name in MOST]
             push(out, item.fields, {name: int(getattr(hop, name)) for name in names})
         else:
             out += b"\xff" * item.size
     out += bytes(end - len(out) - (last.size if last else 0))
-    if last:
+    if last and null & last.have:
+        out += b"\xff" * last.size
+    elif last:
         push(out, last.fields, {"checksum_complement": int(getattr(hop, "checksum_complement"))})  # noqa: B009
 
 

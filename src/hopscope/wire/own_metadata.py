@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import layout
 from .buffer import Buffer, push
@@ -48,12 +48,14 @@ def _set_node(hop: Hop, node_id: int) -> None:
         hop.null |= Have.NODE_ID
 
 
-def push_own_0_5(out: bytearray, form: int, own: Own) -> None:
+def push_own_0_5(out: bytearray, form: int, own: Own, dialect: Dialect = DEFAULT) -> None:
     """Append the drop header (form 1) or the switch-local header (form 2)."""
-    names = [name for name, _, _ in _FORMS[form].shifts]
-    values = {name: getattr(own.hop, name) for name in names if hasattr(own.hop, name)}
-    values["queue_id"] = own.queue_id or 0
-    push(out, _FORMS[form], values if form == 2 else {**values, "drop_reason": own.drop_reason or 0})
+    items, bits = dialect.alternatives(_FORM_KINDS[form])[0], _FORM_BITS[form]
+    hop = replace(own.hop, queue_id=own.queue_id or 0)
+    out += hop.node_id.to_bytes(4, "big")
+    push_metadata(out, items, bits, hop, layout.metadata_size(items, bits))
+    if form == 1:
+        push(out, layout.DROP.fields, {"queue_id": hop.queue_id, "drop_reason": own.drop_reason or 0})
 
 
 def pull_own(buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: int) -> Own:

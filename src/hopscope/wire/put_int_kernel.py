@@ -8,7 +8,7 @@ from ..jit import U64, inlined, kernel
 from . import layout
 from .metadata_kernel import BITS, INT_2_0, PRESENT, SLOTS, WORDS, plan
 from .put_kernel import IPV4, IPV6, put16, put32, put64, put_ethernet, put_ip
-from .records import Carried, Have
+from .records import Carried, Have, Mode
 
 NODE, PORTS, LATENCY, QUEUE = (
     U64(Have.NODE_ID),
@@ -22,6 +22,10 @@ CONGESTION, CHECKSUM = U64(Have.QUEUE_CONGESTION), U64(Have.CHECKSUM_COMPLEMENT)
 HAS_REASON, HAS_OWN, HAS_FLOW = U64(Carried.DROP_REASON), U64(Carried.OWN_HOP), U64(Carried.FLOW)
 TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
 ETHERTYPE_LOCAL = U64(0x88B5)
+ONES = U64(0xFFFFFFFF)
+MX = U64(Mode.MX)
+CONGESTION_BIT = 9
+assert 1 << CONGESTION_BIT == Have.QUEUE_CONGESTION  # the last that has a slot of its own number
 
 
 @inlined
@@ -61,6 +65,21 @@ def put_hop(out: Any, at: Any, size: Any, plans: Any, base: Any, reserved: Any, 
         )
     if present & CHECKSUM:
         put32(out, at + size - U64(4), hop.checksum_complement)
+    if present & U64(hop.null):
+        put_nulls(out, at, size, plans, slot, wide, present & U64(hop.null))
+
+
+@kernel
+def put_nulls(out: Any, at: Any, size: Any, plans: Any, slot: Any, wide: Any, null: Any) -> None:
+    """All ones where these values are."""
+    for bit in range(CONGESTION_BIT + 1):
+        have = U64(1) << U64(bit)
+        if null & have:
+            put32(out, at + plans[slot + U64(bit)], ONES)
+            if have == L2 or (wide and (have == INGRESS or have == EGRESS)):
+                put32(out, at + plans[slot + U64(bit)] + U64(4), ONES)
+    if null & CHECKSUM:
+        put32(out, at + size - U64(4), ONES)
 
 
 @inlined
@@ -83,6 +102,18 @@ def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any)
 
 
 @kernel
+def put_mx(out: Any, at: Any, row: Any, discard: Any) -> Any:
+    """Write shim and INT-MX header; returns the offset behind."""
+    put32(out, at, (MX << U64(28)) | (U64(3) << U64(16)))
+    put32(out, at + U64(4), (U64(2) << U64(28)) | (discard << U64(27)))
+    put16(out, at + U64(8), row.instructions)
+    put16(out, at + U64(10), row.domain_id)
+    put16(out, at + U64(12), row.ds_instruction)
+    put16(out, at + U64(14), row.ds_flags)
+    return at + U64(16)
+
+
+@kernel
 def put_int(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any) -> Any:
     """Write shim, INT-MD header, stack and tail of a report; returns the offset behind."""
     version = U64(row.int_version)
@@ -101,6 +132,8 @@ def put_int(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any) -> A
         flags >> U64(3) & U64(1),
     )
     remaining = U64(row.remaining_hops)
+    if U64(row.int_mode) == MX and kind == U64(2):
+        return put_mx(out, at, row, discard)
     length = words * count + (U64(4) if kind == U64(0) else U64(3))
     put32(
         out,
@@ -174,9 +207,11 @@ def put_inner(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, ba
         end = put_int(out, end, row, hops, table, plans)
         marked = dscp
     length = max(U64(row.inner_length), end - start)
+    identification = U64(row.packet_id) & U64(0xFFFF)
     at = put_ip(
-        out, start, version, proto, length, marked, U64(0), row.src_hi, row.src_lo, row.dst_hi, row.dst_lo
-    )
+        out, start, version, proto, length, marked, U64(0), identification,
+        row.src_hi, row.src_lo, row.dst_hi, row.dst_lo
+    )  # fmt: skip
     if l4:
         put16(out, at, row.sport)
         put16(out, at + U64(2), row.dport)

@@ -57,11 +57,11 @@ def put_ethernet(out: Any, at: Any, type_: Any) -> Any:
 
 @kernel
 def put_ip(
-    out: Any, at: Any, version: Any, protocol: Any, length: Any, dscp: Any, whole: Any,
+    out: Any, at: Any, version: Any, protocol: Any, length: Any, dscp: Any, whole: Any, identification: Any,
     src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any
 ) -> Any:  # fmt: skip
-    """Write an IPv4 or IPv6 header of a packet of `length` bytes; `whole`: don't fragment. Returns the
-    offset behind.
+    """Write an IPv4 or IPv6 header of a packet of `length` bytes; `whole`: don't fragment;
+    `identification`: 16 bits, IPv4 only. Returns the offset behind.
     """
     if version == U64(6):
         put32(out, at, (U64(6) << U64(28)) | (dscp << U64(22)))
@@ -77,11 +77,11 @@ def put_ip(
     first = U64(0x4500) | (dscp << U64(2))
     flags = whole << U64(14)
     rest = (U64(64) << U64(8)) | protocol
-    total = first + length + flags + rest
+    total = first + length + identification + flags + rest
     total += (source >> U64(16)) + (source & LOW_16) + (target >> U64(16)) + (target & LOW_16)
     put16(out, at, first)
     put16(out, at + U64(2), length)
-    put32(out, at + U64(4), flags)
+    put32(out, at + U64(4), (identification << U64(16)) | flags)
     put16(out, at + U64(8), rest)
     put16(out, at + U64(10), fold(total) ^ LOW_16)
     put32(out, at + U64(12), source)

@@ -12,6 +12,7 @@ from .put_int_kernel import (
     HAS_OWN,
     HAS_REASON,
     LATENCY,
+    ONES,
     PORTS,
     QUEUE,
     UTILIZATION,
@@ -83,11 +84,14 @@ def put_0_5(out: Any, at: Any, row: Any, hops: Any) -> Any:
         last |= U64(row.drop_reason) << U64(16)
     if U64(row.carried) & HAS_OWN:
         hop = hops[U64(row.first_hop) + U64(row.hop_count)]
+        null = U64(hop.null)
         put16(out, at + U64(4), hop.ingress_port)
         put16(out, at + U64(6), hop.egress_port)
+        if null & PORTS:
+            put32(out, at + U64(4), ONES)
         if form == U64(2):
-            last |= U64(hop.queue_occupancy)
-            put32(out, at + U64(12), hop.egress_time)
+            last |= ONES if null & QUEUE else U64(hop.queue_occupancy)
+            put32(out, at + U64(12), ONES if null & EGRESS else U64(hop.egress_time))
     elif form == U64(2):
         put32(out, at + U64(12), U64(0))
     put32(out, at + U64(8), last)

@@ -1,0 +1,164 @@
+"""Tunnels around a packet that is crafted: each puts one IP header more around what it carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import ethernet, layout
+from .buffer import push
+from .craft_keys import CraftError
+from .dialect import Dialect
+from .ethernet import Ethernet, Ip, Tcp, Udp
+
+MAC_A, MAC_B = 0x020000000001, 0x020000000002
+OUTSIDE, INSIDE = 0xFFFF_C633_6401, 0xFFFF_C633_6402
+"""198.51.100.1 and 198.51.100.2: the ends of every tunnel."""
+ENTROPY = 49_152
+"""Source port of tunnels over UDP."""
+ORDER = ("gre", "gtp_u", "geneve", "vxlan_gpe", "vxlan", "erspan", "ip_in_ip")
+"""From the inside out: ids of 32 bits are inmost, since the inmost id is the one that is told."""
+_ACK = 0x10
+_NEXT = {layout.ETHERTYPE_IPV4: 1, layout.ETHERTYPE_IPV6: 2, layout.ETHERTYPE_TEB: 3}
+_VALID_VNI, _NEXT_PRESENT = 0x08, 0x04
+
+
+@dataclass(slots=True)
+class Inside:
+    """What a tunnel carries: an IP packet, or an Ethernet frame."""
+
+    type: int
+    """EtherType."""
+    raw: bytes
+
+
+@dataclass(slots=True)
+class Shimmed:
+    """INT that a tunnel carries in front of the packet."""
+
+    protocol: int
+    """What the tunnel's header names it by."""
+    raw: bytes
+    """Shim, header and stack."""
+
+
+def packet(ip: Ip, segment: bytes) -> Inside:
+    """An IP packet with this behind its header; its length is set."""
+    ip.length = (20 if ip.version == 4 else 40) + len(ip.options) * (ip.version == 6) + len(segment)
+    out = bytearray()
+    ethernet.push_ip(out, ip)
+    return Inside(layout.ETHERTYPE_IPV4 if ip.version == 4 else layout.ETHERTYPE_IPV6, bytes(out + segment))
+
+
+def segment(ip: Ip, ports: tuple[int, int], payload: bytes) -> bytes:
+    """TCP or UDP, by the protocol of `ip`, with its checksum, and the payload."""
+    out = bytearray()
+    if ip.protocol == layout.PROTOCOL_TCP:
+        ethernet.push_tcp(out, Tcp(*ports, flags=_ACK, window=0xFFFF))
+        at = 16
+    else:
+        ethernet.push_udp(out, Udp(*ports, 8 + len(payload)))
+        at = 6
+    out += payload
+    check = ethernet.segment_checksum(ip, ip.protocol, bytes(out))
+    if ip.protocol == layout.PROTOCOL_UDP:
+        check = check or 0xFFFF
+    out[at : at + 2] = check.to_bytes(2, "big")
+    return bytes(out)
+
+
+def frame(inside: Inside, tags: tuple[tuple[int, int], ...] = (), labels: int = 0) -> bytes:
+    """An Ethernet frame with VLAN tags and so many MPLS labels."""
+    out = bytearray()
+    type_ = layout.ETHERTYPE_MPLS[0] if labels else inside.type
+    ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, type_, tags))
+    for label in range(labels):
+        push(out, layout.MPLS, {"label": 16 + label, "bottom": label == labels - 1, "ttl": 64})
+    return bytes(out) + inside.raw
+
+
+def wrap(name: str, inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    """The packet of a tunnel around `inside`, with this tunnel id."""
+    most = 0xFFFFFFFF if name in ("gre", "gtp_u") else 0xFFFFFF if name != "ip_in_ip" else 0
+    if number > most:
+        raise CraftError("flow.tunnel_id", f"{number} does not fit a tunnel of {name} ({most} at most)")
+    return _WRAP[name](inside, number, telemetry, dialect)
+
+
+def _over_ip(protocol: int, payload: bytes) -> Inside:
+    return packet(Ip(4, OUTSIDE, INSIDE, protocol), payload)
+
+
+def _over_udp(port: int, payload: bytes) -> Inside:
+    ip = Ip(4, OUTSIDE, INSIDE, layout.PROTOCOL_UDP)
+    return packet(ip, segment(ip, (ENTROPY, port), payload))
+
+
+def _gre(inside: Inside, key: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    out = bytearray()
+    type_ = telemetry.protocol if telemetry else inside.type
+    push(out, layout.GRE, {"key_present": key > 0, "type": type_})
+    if key:
+        out += key.to_bytes(4, "big")
+    return _over_ip(layout.PROTOCOL_GRE, bytes(out) + (telemetry.raw if telemetry else b"") + inside.raw)
+
+
+def _vxlan(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    out = bytearray()
+    push(out, layout.VXLAN, {"flags": _VALID_VNI, "vni": vni})
+    return _over_udp(_port(dialect.vxlan_ports, "vxlan"), bytes(out) + frame(inside))
+
+
+def _vxlan_gpe(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    out = bytearray()
+    next_ = telemetry.protocol if telemetry else next_protocol(inside.type)
+    push(out, layout.VXLAN_GPE, {"flags": _VALID_VNI | _NEXT_PRESENT, "next_protocol": next_, "vni": vni})
+    raw = bytes(out) + (telemetry.raw if telemetry else b"") + inside.raw
+    return _over_udp(_port(dialect.gpe_ports, "vxlan_gpe"), raw)
+
+
+def _geneve(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    options = telemetry.raw if telemetry else b""
+    if len(options) > 4 * 63:
+        raise CraftError("hops", f"Geneve options of {len(options)} bytes, 252 at most")
+    out = bytearray()
+    push(out, layout.GENEVE, {"option_words": len(options) // 4, "type": inside.type, "vni": vni})
+    return _over_udp(_port(dialect.geneve_ports, "geneve"), bytes(out) + options + inside.raw)
+
+
+def _gtp_u(inside: Inside, teid: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    out = bytearray()
+    push(out, layout.GTP_U, {
+        "version": 1, "protocol": 1, "message": layout.GTP_U_USER_PACKET, "length": len(inside.raw),
+        "teid": teid,
+    })  # fmt: skip
+    return _over_udp(_port(dialect.gtpu_ports, "gtp_u"), bytes(out) + inside.raw)
+
+
+def _ip_in_ip(inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    four = inside.type == layout.ETHERTYPE_IPV4
+    return _over_ip(layout.PROTOCOL_IPV4 if four else layout.PROTOCOL_IPV6, inside.raw)
+
+
+def _erspan(inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+    out = bytearray()
+    push(out, layout.GRE, {"sequence_present": 1, "type": layout.ETHERTYPE_ERSPAN_2})
+    out += bytes(4)
+    push(out, layout.ERSPAN_2, {"version": 1})
+    return _over_ip(layout.PROTOCOL_GRE, bytes(out) + frame(inside))
+
+
+_WRAP = {
+    "gre": _gre, "vxlan": _vxlan, "vxlan_gpe": _vxlan_gpe, "geneve": _geneve, "gtp_u": _gtp_u,
+    "ip_in_ip": _ip_in_ip, "erspan": _erspan,
+}  # fmt: skip
+
+
+def next_protocol(type_: int) -> int:
+    """The next protocol of VXLAN-GPE that stands for an EtherType."""
+    return _NEXT[type_]
+
+
+def _port(ports: tuple[int, ...], name: str) -> int:
+    if not ports:
+        raise CraftError("flow.layers", f"the dialect has no port for {name}")
+    return ports[0]
