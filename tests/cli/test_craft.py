@@ -120,3 +120,44 @@ def test_nothing_is_wrong_to_tshark(tmp_path: Path, tool: Callable[..., str]) ->
         lines += [{"flow": flow, "int": {"version": version}, "hops": hops} for version in versions]
     path = craft(tmp_path, *map(json.dumps, lines))
     assert experts(tool, path) == []
+
+
+LAYERS = {
+    "vlan": "vlan", "qinq": "vlan", "mpls": "mpls", "gre": "gre", "vxlan": "vxlan", "vxlan_gpe": "udp:ip",
+    "geneve": "geneve", "gtp_u": "gtp", "ip_in_ip": "ip:ip", "erspan": "erspan",
+}  # fmt: skip
+"""Layers of a flow, and what tshark calls them."""
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("source", ["10.0.0.1", "2001:db8::5"])
+def test_tunnels_are_right_to_tshark(
+    tmp_path: Path, tool: Callable[..., str], layer: str, source: str
+) -> None:
+    """tshark finds the tunnel, the packet in it with INT over TCP and UDP, and nothing wrong."""
+    flow: dict[str, Any] = {"src": source, "layers": [layer]}
+    if layer in ("gre", "vxlan", "vxlan_gpe", "geneve", "gtp_u"):
+        flow["tunnel_id"] = 77
+    hops = [{"node_id": 1}, {"node_id": 2}]
+    lines = [{"flow": {**flow, "proto": proto}, "int": {}, "hops": hops} for proto in (6, 17)]
+    path = craft(tmp_path, *map(json.dumps, lines))
+    assert experts(tool, path) == []
+    command = [tool("tshark"), "-r", str(path), "-T", "fields"]
+    seen = subprocess.run(
+        [*command, "-e", "frame.protocols"], capture_output=True, text=True, timeout=120, check=True
+    ).stdout.splitlines()
+    wanted = LAYERS[layer] if source[2] != "0" or layer != "ip_in_ip" else "ip:ipv6"
+    for protocols, last in zip(seen, ("tcp", "udp"), strict=True):
+        assert wanted in protocols
+        assert last in protocols.split(":")
+
+
+@pytest.mark.parametrize("carrier", ["gre", "vxlan_gpe", "geneve", "udp_inserted"])
+def test_carriers_are_right_to_tshark(tmp_path: Path, tool: Callable[..., str], carrier: str) -> None:
+    """INT in a tunnel's header, and under an inserted UDP header, of every version that can be."""
+    versions = ("2",) if carrier == "gre" else ("2015", "0.5", "1.0", "2")
+    dialects = {"2015": "int-2015"}
+    for version in versions:
+        line = {"int": {"version": version, "carrier": carrier}, "hops": [{"node_id": 1}, {"node_id": 2}]}
+        words = ("--dialect", dialects.get(version, "spec"))
+        assert experts(tool, craft(tmp_path, json.dumps(line), words=words)) == []

@@ -328,7 +328,8 @@ def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
         push(out, layout.MD_2_0, {
             "hop_words": words, "remaining_hops": md.remaining_hops, "instructions": bitmap,
         })  # fmt: skip
-    flags = (md.discard, md.hops_exceeded, md.mtu_exceeded)
+    path = mode != MODE_MX  # without a path there are no hops to exceed
+    flags = (md.discard, path and md.hops_exceeded, path and md.mtu_exceeded)
     word = sum(flag << shift for flag, shift in zip(flags, dialect.md_shifts, strict=True))
     word |= int.from_bytes(out[start : start + 4], "big")
     out[start : start + 4] = word.to_bytes(4, "big")
