@@ -10,7 +10,7 @@ import numpy as np
 from hopscope.detect.event_kernel import hash_flow, pack_l4
 from hopscope.detect.path_kernel import hash_path
 from hopscope.jit import U64
-from hopscope.wire.records import Carried, Have
+from hopscope.wire.records import Carried, Flag, Have
 
 NOBODY = 0xFFFFFFFF
 UNKNOWN = 0xFFFF
@@ -157,7 +157,8 @@ class Reference:
 
     def _report(self, r: dict[str, int], hops: list[dict[str, Any]], own: dict[str, Any] | None) -> None:
         self.now = r["time_ns"] - 1_700_000_000_000_000_000
-        if r["index"] == 0 and (r["reason"] == 0 or r["place"] > 4):
+        joined = bool(r["flags"] & Flag.JOINED)
+        if r["index"] == 0 and r["version"] and not joined and (r["reason"] == 0 or r["place"] > 4):
             self._sequence(r)
         if r["reason"]:
             return
@@ -166,7 +167,11 @@ class Reference:
             own["node"] = node
         elif own is not None:
             node = own["node"]
-        dropped, stacked = bool(r["flags"] & 1), bool(r["int_version"] and hops)
+        self.where = {"flow": key} if (key := self._key(r)) else {}
+        if r["flags"] & Flag.HELD:
+            self._flags(r, node, own, 0)
+            return
+        dropped, stacked = bool(r["flags"] & 1), bool((r["int_version"] or joined) and hops)
         if stacked:
             if (
                 own is not None
@@ -177,15 +182,8 @@ class Reference:
                 hops = [*hops, own]
         else:
             hops = [own] if own is not None else []
-        key = None
-        if r["carried"] & Carried.FLOW:
-            key = tuple(
-                r[n]
-                for n in ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
-            )
         flow = self._flow(key, r, stacked and not dropped) if key else None
-        self.where = {"flow": key} if key else {}
-        whole = stacked and not r["int_flags"] & 3 and not r["flags"] & 9
+        whole = stacked and not r["int_flags"] & 3 and not r["flags"] & (9 | Flag.INCOMPLETE)
         states: list[Hop | None] = [None] * len(hops)
         if flow and stacked:
             states = self._path(flow, [hop["node"] for hop in hops], whole)
@@ -200,6 +198,11 @@ class Reference:
                 total = sum(hop["latency"] for hop in hops)
                 self._judge(flow.latency, "flow_latency", total, hop_count=len(hops), **self.where)
         self._flags(r, node, own, len(hops) if not stacked else r["hop_count"])
+
+    @staticmethod
+    def _key(r: dict[str, int]) -> tuple[int, ...] | None:
+        names = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
+        return tuple(r[n] for n in names) if r["carried"] & Carried.FLOW else None
 
     def _flags(self, r: dict[str, int], node: int | None, own: dict[str, Any] | None, _: int) -> None:
         more: dict[str, Any] = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.metrics import INDEX
-from hopscope.wire.records import Have
+from hopscope.wire.records import Flag, Have
 
 pytestmark = pytest.mark.kernel
 
@@ -89,9 +89,9 @@ def any_reports(make: Any, seed: int, count: int, flows: int, longest: int) -> l
                 flow=None if odd and chance.random() < 0.2 else flow,
                 time=time,
                 sequence=sequence % (1 << 32),
-                version=chance.choice([20, 20, 10]),
+                version=chance.choice([20, 20, 10, 0] if odd else [20, 20, 10]),
                 node=None if odd and chance.random() < 0.3 else chance.randrange(1, 3),
-                flags=chance.randrange(16) if odd else 4,
+                flags=chance.randrange(128) if odd else chance.choice([4, 4, 4, Flag.JOINED]),
                 int_flags=chance.randrange(4) if odd else 0,
                 int_version=0 if odd and chance.random() < 0.2 else 20,
                 own=any_hop(make, chance, odd) if chance.random() < 0.3 else None,

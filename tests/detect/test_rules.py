@@ -11,7 +11,7 @@ from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import NO_NODE, Metric
 from hopscope.metrics import INDEX
-from hopscope.wire.records import Have
+from hopscope.wire.records import Flag, Have
 
 pytestmark = pytest.mark.kernel
 
@@ -150,6 +150,46 @@ def test_own_metadata_is_the_last_hop(make: Any) -> None:
     assert events[0].path[:4] == (1, 2, 5, 0)
     assert [(e.node, e.value) for e in events if e.metric == "hop_latency"] == [(1, 10), (2, 10), (5, 7)]
     assert make.run(one, [make.Report(make.path(1, 2, 5, have=5), node=5, own=own, sequence=1)]) == []
+
+
+def test_joined_path_is_a_stack(make: Any) -> None:
+    """A path joined from postcards gives the events of the same path out of an INT-MD stack."""
+    stack = [make.Report(make.path(*nodes, latency=9)) for nodes in ((1, 2, 3), (1, 2, 3), (1, 4, 3))]
+    cards = [
+        make.Report(make.path(*nodes, latency=9), flags=int(Flag.JOINED), int_version=0)
+        for nodes in ((1, 2, 3), (1, 2, 3), (1, 4, 3))
+    ]
+    found = make.run(detector(), cards)
+    assert found == make.run(detector(), stack)
+    assert ("path_change", "flow_path") in [(event.kind, event.metric) for event in found]
+
+
+def test_joined_path_with_a_gap_is_no_change(make: Any) -> None:
+    """Where postcards are missing, the path of the flow stays, and there is no flow latency of it."""
+    one = detector()
+    make.run(one, [make.Report(make.path(1, 2, 3))])
+    report = make.Report(make.path(1, 3), flags=int(Flag.JOINED | Flag.INCOMPLETE), int_version=0)
+    assert make.run(one, [report]) == []
+
+
+def test_held_postcard_has_only_its_sequence_number(make: Any) -> None:
+    """Its hop is told with the path, but what is missing before it, and its queue's mark, at once."""
+    one = detector()
+    held = int(Flag.HELD | Flag.CONGESTED)
+    reports = [make.Report(own=make.Hop(5), flags=held, sequence=number, time=number) for number in (7, 9)]
+    assert kinds(make.run(one, reports)) == ["queue_report", "gap", "queue_report"]
+    assert one.counters[INDEX["lost_reports"]] == 1
+    assert one.counters[INDEX["values_total"]] == 0
+
+
+@pytest.mark.parametrize("row", [{"version": 0}, {"flags": int(Flag.JOINED)}])
+def test_what_no_report_brought_has_no_sequence(make: Any, row: dict[str, int]) -> None:
+    """A packet that carried INT itself, and a joined path, are no source: nothing is lost, none is silent."""
+    one = detector()
+    make.run(one, [make.Report(make.path(1, 2), sequence=number, **row) for number in (0, 500, 3)])
+    assert one.counters[INDEX["lost_reports"]] == 0
+    assert not one.tables["sources"]["sources"]["bits"].any()
+    assert "silent" not in kinds(make.events_of(one.tick(make.T0 + 30_000_000_000)))
 
 
 def test_local_report_updates_ports_and_known_flows(make: Any) -> None:

@@ -36,9 +36,13 @@ from .report_kernel import (
     CONGESTED,
     CUT_SHORT,
     DROPPED,
+    HELD,
     INCOMPLETE,
     INTERMEDIATE,
+    JOINED,
     OWN_HOP,
+    PARTIAL,
+    mark,
     own_node,
     take_report,
 )
@@ -47,7 +51,8 @@ from .source_table_kernel import follow
 BLOCK = 32
 HOP_BYTES = U64(HOP_STATE.itemsize)
 HEADER = U64(Place.REPORT_HEADER)
-UNUSUAL = DROPPED | CONGESTED | INTERMEDIATE
+UNUSUAL = DROPPED | CONGESTED | INTERMEDIATE | PARTIAL
+MARKED = DROPPED | CONGESTED
 
 
 @inlined
@@ -70,7 +75,7 @@ def take_quietly(
     carried = U64(r.carried)
     if (
         (carried & FLOW_CARRIED == U64(0))
-        | (r.int_version == 0)
+        | (U64(r.int_version) | U64(r.flags) & JOINED == U64(0))
         | (count == U64(0))
         | (U64(r.int_flags) & CUT_SHORT != U64(0))
         | (U64(r.flags) & UNUSUAL != U64(0))
@@ -154,9 +159,17 @@ def update_kernel(
                 tally[VALUES] += values
                 return i, n
             refused = r.reason != 0
-            if r.index == 0 and (not refused or U64(r.place) > HEADER):
+            if (
+                r.index == 0
+                and (not refused or U64(r.place) > HEADER)
+                and r.version != 0  # a packet that no report brought
+                and U64(r.flags) & JOINED == U64(0)  # its postcards came by themselves
+            ):
                 n, source = follow(sources, reports, i, source, events, n, tally, knobs)
-            if not refused:
+            if not refused and U64(r.flags) & HELD:
+                if U64(r.flags) & MARKED:
+                    n = mark(reports, i, hops, events, n, tally, knobs)
+            elif not refused:
                 j = i - base
                 way = hashes[j + U64(BLOCK)]
                 more = U64(0)

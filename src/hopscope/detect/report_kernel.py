@@ -40,6 +40,9 @@ QUEUE_REPORT = U64(Kind.QUEUE_REPORT)
 DROPPED = U64(Flag.DROPPED)
 CONGESTED = U64(Flag.CONGESTED)
 INTERMEDIATE = U64(Flag.INTERMEDIATE)
+JOINED = U64(Flag.JOINED)
+PARTIAL = U64(Flag.INCOMPLETE)
+HELD = U64(Flag.HELD)
 CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
 OWN_HOP = U64(Carried.OWN_HOP)
 NODE_CARRIED = U64(Carried.NODE_ID)
@@ -166,7 +169,7 @@ def take_report(
     carried = U64(r.carried)
     last = first + U64(r.hop_count)  # the report's own hop
     own = own_node(reports, i, hops)
-    stacked = r.int_version != 0 and count != U64(0)
+    stacked = (r.int_version != 0 or U64(r.flags) & JOINED != U64(0)) and count != U64(0)
     if stacked:
         if carried & OWN_HOP and own != NOBODY and count < MOST_HOPS:
             count += U64(node_of(hops, first + count - U64(1), NOBODY) != own)
@@ -201,7 +204,8 @@ def take_report(
 
     values = U64(0)
     straight = f != NONE and stacked
-    whole = stacked and not (U64(r.int_flags) & CUT_SHORT) and not (U64(r.flags) & (INTERMEDIATE | DROPPED))
+    cut = U64(r.int_flags) & CUT_SHORT | U64(r.flags) & (INTERMEDIATE | DROPPED | PARTIAL)
+    whole = stacked and not cut
     pool_base = U64(len(flows)) * INLINE
     if straight:
         flow = flows[f]

@@ -123,7 +123,9 @@ class Flag(IntEnum):
     JOINED = 16
     """Its path was joined from the postcards of one packet."""
     INCOMPLETE = 32
-    """… of which some are missing."""
+    """Postcards of its path are missing."""
+    HELD = 64
+    """A postcard whose hop is told with its packet's path; detection takes only its sequence number and marks."""
 
 
 class IntFlag(IntEnum):
