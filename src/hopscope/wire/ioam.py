@@ -138,6 +138,11 @@ def node_words(trace_type: int) -> int:
     return sum(item.size for item in _items(trace_type)) // 4
 
 
+def fields_of(trace_type: int) -> dict[str, int]:
+    """Names of what a node writes, without a snapshot, and the most that each can hold: all ones."""
+    return {name: mask for item in _items(trace_type) for name, _, mask in item.fields.shifts}
+
+
 def _items(trace_type: int) -> list[layout.Item]:
     return [item for bit, item in enumerate(layout.IOAM_NODE) if trace_type >> (23 - bit) & 1]
 
@@ -261,7 +266,7 @@ def _take(hop: Hop, have: Have, values: Mapping[str, int], names: tuple[str, ...
 def extras_of(node: Node) -> dict[str, int | str | None]:
     """What a hop's columns do not hold; None is unavailable, a snapshot's bytes are hexadecimal."""
     out: dict[str, int | str | None] = {}
-    for name, bits in _EXTRA_BITS.items():
+    for name, bits in EXTRA_BITS.items():
         if name in node.values:
             value = node.values[name]
             out[name] = None if value == (1 << bits) - 1 else value
@@ -273,12 +278,13 @@ def extras_of(node: Node) -> dict[str, int | str | None]:
     return out
 
 
-_EXTRA_BITS = {
+EXTRA_BITS = {
     one.name: one.bits
     for item in layout.IOAM_NODE
     for one in item.fields.fields
     if item.have == 0 or one.name in ("hop_limit", "wide_hop_limit", "wide_node_id")
 }
+"""Fields of a node that are no column, and their widths."""
 
 
 def pull_dex(buf: Buffer) -> Dex:

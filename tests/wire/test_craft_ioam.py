@@ -1,0 +1,113 @@
+"""IOAM options from the keys of objects: the inverse of what is decoded."""
+
+from __future__ import annotations
+
+import pytest
+from ioam_cases import OPTIONS
+
+from hopscope.wire import craft_ioam, ioam
+from hopscope.wire.as_json import _HOP_KEYS
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.craft_ioam import option_of
+from hopscope.wire.craft_keys import CraftError, Keys
+from hopscope.wire.dialect import DEFAULT
+from hopscope.wire.records import Mode
+from hopscope.wire.row import Row
+
+
+def hops(*values: dict[str, object]) -> list[Keys]:
+    """Hops of an object."""
+    return [Keys(value, f"hops[{at}]") for at, value in enumerate(values)]
+
+
+def read(option: bytes) -> Row:
+    """The row of an option."""
+    row = Row({})
+    ioam.read_ioam(Buffer(option), row, DEFAULT)
+    return row
+
+
+def test_a_trace_from_a_few_keys() -> None:
+    """The trace type follows from the keys of the hops, and what is not said is not available."""
+    option = option_of(
+        Keys({"namespace": 5, "remaining_hops": 2}),
+        hops({"node_id": 1, "ingress_port": 7}, {"node_id": 2, "ingress_time": 9 << 32 | 4}),
+    )
+    row = read(option)
+    assert (row.fields["instructions"], row.fields["domain_id"], row.fields["remaining_hops"]) == (
+        0xF000,
+        5,
+        2,
+    )
+    assert [(one.node_id, one.ingress_port, one.egress_port) for one in row.hops] == [
+        (1, 7, 0xFFFF),
+        (2, 0xFFFF, 0xFFFF),
+    ]
+    assert row.hops[1].ingress_time == 9 << 32 | 4
+    assert row.hops[0].null & 16
+
+
+def test_direct_export_from_a_few_keys() -> None:
+    """Flow id and sequence number are there where they are given."""
+    found = ioam.reread(option_of(Keys({"mode": "dex", "sequence": 3}), []), 4)
+    assert found == ioam.Dex(0, 0, 0xF00000, None, 3)
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if "unknown" not in name])
+def test_what_is_read_is_written(name: str) -> None:
+    """All that is told of an option gives the same option: except its type byte, and what is in its room."""
+    row = read(OPTIONS[name])
+    found = ioam.reread(OPTIONS[name], 4)
+    trace_type = row.fields["instructions"] << 8 | row.fields["ds_instruction"]
+    head: dict[str, object] = {"namespace": 123, "trace_type": f"0x{trace_type:06x}"}
+    path: list[dict[str, object]] = []
+    if isinstance(found, ioam.Dex):
+        head |= {"mode": "dex"}
+        head |= {key: value for key in ("flow_id", "sequence") if (value := getattr(found, key)) is not None}
+    else:
+        head |= {
+            "mode": "incremental" if found[0].mode == Mode.IOAM_INCREMENTAL else "preallocated",
+            "hop_words": row.fields["hop_words"], "remaining_hops": row.fields["remaining_hops"],
+            "hops_exceeded": bool(row.fields["int_flags"]),
+        }  # fmt: skip
+        path = [told(hop, node) for hop, node in zip(row.hops, found[1], strict=True)]
+    option = option_of(Keys(head), hops(*path))
+    assert option[1:].hex() == OPTIONS[name][1:].hex()
+
+
+def told(hop: ioam.Hop, node: ioam.Node) -> dict[str, object]:
+    """A hop as it is printed."""
+    out: dict[str, object] = {"extras": ioam.extras_of(node)}
+    for have, names in _HOP_KEYS:
+        if hop.present & have:
+            out |= {name: None if hop.null & have else getattr(hop, name) for name in names}
+    return out
+
+
+@pytest.mark.parametrize(
+    ("head", "path", "key"),
+    [
+        ({"mode": "dex"}, [{"node_id": 1}], "hops"),
+        ({"mode": "md"}, [], "mode"),
+        ({"trace_type": "0xf00000", "hop_words": 3}, [], "hop_words"),
+        ({"sequence": 1}, [], "sequence"),
+        ({"mode": "dex", "hop_words": 1}, [], "hop_words"),
+        ({"trace_type": "0x800000"}, [{"node_id": 1 << 24}], "hops[0].node_id"),
+        ({"trace_type": "0x800000"}, [{"node_id": 1, "egress_port": 4}], "hops[0].egress_port"),
+        ({"trace_type": "0x800000"}, [{"node_id": 1, "extras": {"schema": 4}}], "hops[0].extras.schema"),
+        ({}, [{"extras": {"snapshot": "0102"}}], "hops[0].extras.snapshot"),
+    ],
+)
+def test_what_is_wrong_is_named(head: dict[str, object], path: list[dict[str, object]], key: str) -> None:
+    """One key per way to be wrong."""
+    with pytest.raises(CraftError) as caught:
+        option_of(Keys(head), hops(*path))
+    assert caught.value.key == key
+
+
+def test_a_trace_that_is_too_long() -> None:
+    """What does not fit into an option is an error."""
+    path = hops(*({"node_id": 1} for _ in range(62)))
+    assert craft_ioam.trace_type_of(path) == 0x800000
+    with pytest.raises(ValueError, match="length"):
+        option_of(Keys({}), path)
