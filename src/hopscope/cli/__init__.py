@@ -25,6 +25,7 @@ COMMANDS = (
     "replay",
     "decode",
     "craft",
+    "dissector",
     "query",
     "top",
     "simulate",
