@@ -60,6 +60,7 @@ for _, item in ipairs(ITEMS) do
 end
 for _, dialect in ipairs(DIALECTS) do
   for _, row in ipairs(dialect.md) do declare_row("int", row) end
+  for _, row in ipairs(dialect.mx) do declare_row("int", row) end
   for _, row in ipairs(dialect.original) do declare_row("int.shim", row) end
 end
 
@@ -469,7 +470,7 @@ local function pull_md(c, w, shim)
   end
   local md, one
   if shim.type == MX then
-    md, one = noted(w.int, "int.header", c, H.MX_2_1, "int", place)
+    md, one = noted(w.int, "int.header", c, dialect.mx, "int", place)
     md.hop_words = 0
   elseif version == 20 then
     md, one = noted(w.int, "int.header", c, dialect.md, "int", place)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.resources import files
 
 from . import layout, rules
@@ -21,7 +22,7 @@ SHOWN = {
     "GROUP_2_0": "report", "REPORT_2_0": "report", "MAIN_2_0": "report", "TLV_2_0": "report.tlv",
     "SHIM_OLD": "int.shim", "SHIM_2_0": "int.shim", "SHIM_GRE_2_0": "int.shim", "SHIM_GPE_2_0": "int.shim",
     "SHIM_GPE_OLD": "int.shim", "GENEVE_OPTION": "int.shim", "TAIL_0_5": "int.tail",
-    "MD_0_4": "int", "MD_0_5": "int", "MD_1_0": "int", "MX_2_1": "int",
+    "MD_0_4": "int", "MD_0_5": "int", "MD_1_0": "int",
     "DTA_2": "dta", "DTA_3": "dta", "DTA_KEY_WRITE": "dta", "DTA_APPEND": "dta", "DTA_KEY_INCREMENT": "dta",
     "DTA_POSTCARD": "dta", "DTA_ACK": "dta",
     "LABEL_OPTION": "label", "LABEL_ITEM": "label.item", "LABEL_ROUTE": "label.route",
@@ -148,21 +149,19 @@ def _dialect(dialect: Dialect, items: _Items) -> str:
     return (
         f"  {{ name = {_quoted(dialect.name)}, -- {dialect.about}\n"
         f"    rules = {_rules(dialect, DEFAULT)},\n"
-        f"    md = {_header(_md(dialect))},\n"
+        f"    md = {_header(_moved(layout.MD_2_0, dialect))},\n"
+        f"    mx = {_header(_moved(layout.MX_2_1, dialect))},\n"
         f"    original = {{ {', '.join(_row(field) for field in _original(dialect))} }},\n"
         f"    items = {{\n{item_rows}    }},\n  }},\n"
     )
 
 
-def _md(dialect: Dialect) -> Header:
-    """The INT-MD 2.x header as this dialect has it."""
+def _moved(header: Header, dialect: Dialect) -> Header:
+    """The header of INT-MD 2.x or INT-MX as this dialect has it."""
     places = {name: 31 - shift for name, shift in zip(_MD_FLAGS, dialect.md_shifts, strict=True)}
     places |= {name: 8 * at for name, at in zip(_DS_FIELDS, dialect.ds_offsets, strict=True)}
-    fields = tuple(
-        Field(field.name, places.get(field.name, field.at), field.bits, field.unit, field.doc)
-        for field in layout.MD_2_0.fields
-    )
-    return Header(layout.MD_2_0.name, layout.MD_2_0.spec, fields, layout.MD_2_0.size, ())
+    fields = tuple(replace(field, at=places.get(field.name, field.at)) for field in header.fields)
+    return replace(header, fields=fields)
 
 
 def _original(dialect: Dialect) -> Iterator[Field]:
