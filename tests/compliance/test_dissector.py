@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 from tshark import Tshark, assert_agrees, assert_capture_agrees, decoded, reports
 from wire_cases import frame_batch, frames_of, read_capture, report_batches
@@ -55,7 +55,7 @@ def test_every_prefix(tshark: Tshark, shared: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=3, phases=[Phase.generate], database=None)
+@settings(max_examples=3, phases=[Phase.generate], database=None, verbosity=Verbosity.quiet)
 def test_reports_of_our_encoder(tshark: Tshark, data: st.DataObject) -> None:
     """Reports of every version, form and bitmap, several in a datagram, are shown as they are decoded."""
     frames = [frame for _ in range(30) for frame in frames_of(encode_reports(data.draw(report_batches())))]

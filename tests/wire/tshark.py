@@ -201,9 +201,16 @@ def _hop(shown: dict[str, Any]) -> dict[str, Any]:
     """Fields of a hop under the names of JSON."""
     hop = {key: value for key, value in shown.items() if key not in ("bottom", "domain_specific")}
     congestion = hop.pop("congestion_queue_id", None)
-    if congestion is not None:
+    if congestion is not None and _ones(hop.get("queue_id", 0)) and _ones(hop.get("queue_occupancy", 0)):
+        hop["queue_id"] = congestion
+    elif congestion is not None:
         hop.setdefault("queue_id", congestion)
     return hop
+
+
+def _ones(value: int) -> bool:
+    """Whether all bits of a field are ones: a value that is unavailable."""
+    return value > 0 and (value + 1).bit_count() == 1
 
 
 def _assert_values(ours: dict[str, Any], shown: dict[str, Any]) -> None:
@@ -211,7 +218,7 @@ def _assert_values(ours: dict[str, Any], shown: dict[str, Any]) -> None:
     assert ours.keys() == shown.keys(), (ours, shown)
     for key, value in ours.items():
         if value is None:
-            assert (shown[key] + 1).bit_count() == 1, (key, ours, shown)
+            assert _ones(shown[key]), (key, ours, shown)
         else:
             assert shown[key] == _value(value), (key, ours, shown)
 

@@ -216,11 +216,14 @@ local function noted(list, node, c, header, prefix, place)
   return values, one
 end
 
-local function show_rows(tree, tvb, at, rows, prefix)
+local function show_rows(tree, tvb, at, rows, prefix, unavailable)
   for _, row in ipairs(rows) do
-    tree:add(FIELD[prefix .. "." .. row.name .. ":" .. row.key], tvb(at + row.first, row.size))
+    local item = tree:add(FIELD[prefix .. "." .. row.name .. ":" .. row.key], tvb(at + row.first, row.size))
+    if unavailable then item:append_text(" (unavailable)") end
   end
 end
+
+local function all_ones(tvb, at, size) return tvb(at, size):bytes():tohex() == ("FF"):rep(size) end
 
 local function show_part(tree, tvb, one)
   local sub = tree
@@ -230,7 +233,7 @@ local function show_part(tree, tvb, one)
   end
   for _, piece in ipairs(one) do
     if type(piece[1]) == "table" then
-      show_rows(sub, tvb, piece[2], piece[1], piece[3])
+      show_rows(sub, tvb, piece[2], piece[1], piece[3], piece[4])
     elseif piece[4] then
       sub:add(FIELD[piece[1]], tvb(piece[2], piece[3]), piece[4]):set_generated()
     else
@@ -249,8 +252,11 @@ local function note_items(one, c, at, items, bitmap, size, prefix)
       local start = place
       -- INT 2.1 5.7: the checksum complement is the last word, behind domain-specific metadata
       if item.last then start = stop - item.size else place = place + item.size end
-      one[#one + 1] = { item, start, prefix }
-      for name, value in pairs(values_of(c.tvb, start, item)) do values[name] = value end
+      local unavailable = item.have ~= 0 and all_ones(c.tvb, start, item.size)
+      one[#one + 1] = { item, start, prefix, unavailable }
+      if not unavailable then
+        for name, value in pairs(values_of(c.tvb, start, item)) do values[name] = value end
+      end
       if item.last then stop = start end
     end
   end
