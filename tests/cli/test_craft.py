@@ -139,7 +139,9 @@ def test_tunnels_are_right_to_tshark(
     if layer in ("gre", "vxlan", "vxlan_gpe", "geneve", "gtp_u"):
         flow["tunnel_id"] = 77
     hops = [{"node_id": 1}, {"node_id": 2}]
-    lines = [{"flow": {**flow, "proto": proto}, "int": {}, "hops": hops} for proto in (6, 17)]
+    lines: list[dict[str, Any]] = [
+        {"flow": {**flow, "proto": proto}, "int": {}, "hops": hops} for proto in (6, 17)
+    ]
     path = craft(tmp_path, *map(json.dumps, lines))
     assert experts(tool, path) == []
     command = [tool("tshark"), "-r", str(path), "-T", "fields"]
