@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import int_header, layout, rules
+from . import craft_ioam, int_header, ioam, layout, rules
 from .craft_keys import CraftError, Keys
 from .craft_metadata import bitmap_of, hop_of
 from .craft_tunnel import Shimmed, next_protocol
@@ -12,11 +12,10 @@ from .dialect import Dialect
 from .int_header import Md, Shim
 from .records import MAX_HOPS, Carrier
 
-VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20}
+VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": ioam.VERSION}
 MODES = {"md": int_header.MODE_MD, "mx": int_header.MODE_MX}
-CARRIERS = tuple(
-    carrier.name.lower() for carrier in Carrier if carrier not in (Carrier.NONE, Carrier.IPV6_OPTION)
-)
+IN_OPTION = Carrier.IPV6_OPTION.name.lower()
+CARRIERS = tuple(carrier.name.lower() for carrier in Carrier if carrier != Carrier.NONE)
 _REPORTS = {0: 0, 5: 1, 10: 2, 20: 3}
 _NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
 _USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
@@ -37,7 +36,7 @@ class Telemetry:
     shim: Shim
     version: int
     body: bytes
-    """The header and the stack."""
+    """The header and the stack; of IOAM the whole option."""
 
 
 def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
@@ -49,8 +48,12 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
     head, hops = keys.part("int"), [one for one in keys.parts("hops") if not one.flag("in_report")]
     usual = _USUAL[report]
     version = VERSIONS[head.word("version", VERSIONS, usual)]
-    mode = MODES[head.word("mode", MODES, "md")]
     carrier = head.word("carrier", CARRIERS, "")
+    if (version == ioam.VERSION) != (carrier == IN_OPTION) and (carrier or version != ioam.VERSION):
+        raise head.wrong("carrier", f"{IN_OPTION} with IOAM, and with nothing else")
+    if version == ioam.VERSION:
+        return Telemetry(IN_OPTION, Shim(False), version, craft_ioam.option_of(head, hops))
+    mode = MODES[head.word("mode", MODES, "md")]
     shim = Shim(version < 20 and carrier != "geneve", mode, carrier=_carrier(carrier))
     if version == 20 and carrier in ("", "tcp", "udp", "udp_inserted"):
         shim.npt = head.number("npt", 2, 0)

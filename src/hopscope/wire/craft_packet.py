@@ -24,18 +24,23 @@ _SERVICE_TAG, _TAG = 0x88A8, 0x8100
 def push_packet(out: bytearray, keys: Keys, telemetry: Telemetry | None, dialect: Dialect) -> None:
     """Append the Ethernet frame that `flow` describes, with the INT in it."""
     flow = keys.part("flow")
-    ip, ports = _headers(flow)
+    ip, ports = _headers(flow, telemetry)
     layers = flow.words("layers", _LAYERS)
     vlan = flow.number("vlan", 0xFFF, 0)
     tunnel_id = flow.number("tunnel_id", 0xFFFFFFFF, 0)
     flow.close("a flow")
     carrier = telemetry.carrier if telemetry else ""
-    if telemetry is not None and carrier not in _IN_TUNNEL:
+    option = telemetry.body if telemetry and carrier == craft_int.IN_OPTION else b""
+    names = [name for name in craft_tunnel.ORDER if name in layers or name == carrier]
+    if telemetry is not None and carrier not in (*_IN_TUNNEL, craft_int.IN_OPTION):
         ip.dscp = _dscp(dialect)
         inside = _with_int(ip, ports, telemetry, dialect)
     else:
-        inside = craft_tunnel.packet(ip, segment(ip, ports, b"") if ports else b"")
-    names = [name for name in craft_tunnel.ORDER if name in layers or name == carrier]
+        here = option if ip.version == 6 else b""
+        if option and not here and not names:
+            raise CraftError("flow.src", "IOAM is carried in IPv6: no tunnel is named that could be IPv6")
+        inside = craft_tunnel.packet(ip, segment(ip, ports, b"") if ports else b"", here)
+        option = b"" if here else option
     if tunnel_id and set(names) <= {"ip_in_ip"}:
         names.insert(0, "gre")
     for name in names:
@@ -43,7 +48,8 @@ def push_packet(out: bytearray, keys: Keys, telemetry: Telemetry | None, dialect
         if telemetry is not None and name == carrier:
             carried = craft_int.in_tunnel(telemetry, inside.type, dialect)
         number = tunnel_id if name != "ip_in_ip" else 0
-        inside = craft_tunnel.wrap(name, inside, number, carried, dialect)
+        outmost = option if name == names[-1] else b""
+        inside = craft_tunnel.wrap(name, inside, number, carried, dialect, outmost)
         tunnel_id -= number
     out += craft_tunnel.frame(inside, _tags(layers, vlan), int("mpls" in layers))
 
@@ -53,9 +59,10 @@ def push_nothing(out: bytearray) -> None:
     ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, ETHERTYPE_LOCAL))
 
 
-def _headers(flow: Keys) -> tuple[Ip, tuple[int, int] | None]:
+def _headers(flow: Keys, telemetry: Telemetry | None) -> tuple[Ip, tuple[int, int] | None]:
     six = any(isinstance(flow.raw(name), str) and ":" in flow.raw(name) for name in ("src", "dst"))
-    usual = _V6 if six else _V4
+    unsaid = not flow.has("src") and not flow.has("dst")
+    usual = _V6 if six or (unsaid and telemetry and telemetry.carrier == craft_int.IN_OPTION) else _V4
     source, destination = flow.address("src", usual[0]), flow.address("dst", usual[1])
     version = 4 if source >> 32 == destination >> 32 == _MAPPED_PREFIX else 6
     protocol = flow.number("proto", 255, layout.PROTOCOL_UDP)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import ethernet, layout
+from . import ethernet, ioam, layout
 from .buffer import push
 from .craft_keys import CraftError
 from .dialect import Dialect
 from .ethernet import Ethernet, Ip, Tcp, Udp
 
 MAC_A, MAC_B = 0x020000000001, 0x020000000002
-OUTSIDE, INSIDE = 0xFFFF_C633_6401, 0xFFFF_C633_6402
-"""198.51.100.1 and 198.51.100.2: the ends of every tunnel."""
+_ENDS_4 = (0xFFFF_C633_6401, 0xFFFF_C633_6402)
+_ENDS_6 = (0x20010DB8_00000000_00000001_00000001, 0x20010DB8_00000000_00000001_00000002)
+"""198.51.100.1 and .2, 2001:db8::1:0:1 and :2: the ends of every tunnel."""
 ENTROPY = 49_152
 """Source port of tunnels over UDP."""
 ORDER = ("gre", "gtp_u", "geneve", "vxlan_gpe", "vxlan", "erspan", "ip_in_ip")
 """From the inside out: ids of 32 bits are inmost, since the inmost id is the one that is told."""
 _ACK = 0x10
 _NEXT = {layout.ETHERTYPE_IPV4: 1, layout.ETHERTYPE_IPV6: 2, layout.ETHERTYPE_TEB: 3}
+_HOP_BY_HOP = 0
+_Payload = tuple[int, int, bytes]
+"""IP protocol, UDP port (0: no UDP), and what is behind these headers."""
 _VALID_VNI, _NEXT_PRESENT = 0x08, 0x04
 
 
@@ -41,9 +45,13 @@ class Shimmed:
     """Shim, header and stack."""
 
 
-def packet(ip: Ip, segment: bytes) -> Inside:
-    """An IP packet with this behind its header; its length is set."""
-    ip.length = (20 if ip.version == 4 else 40) + len(ip.options) * (ip.version == 6) + len(segment)
+def packet(ip: Ip, segment: bytes, option: bytes = b"") -> Inside:
+    """An IP packet with this behind its header, and in IPv6 perhaps an option; its length is set."""
+    if option:
+        extension = bytearray()
+        ioam.push_extension(extension, option, ip.protocol)
+        ip.options, ip.protocol = bytes(extension), _HOP_BY_HOP
+    ip.length = (20 if ip.version == 4 else 40) + len(ip.options) + len(segment)
     out = bytearray()
     ethernet.push_ip(out, ip)
     return Inside(layout.ETHERTYPE_IPV4 if ip.version == 4 else layout.ETHERTYPE_IPV6, bytes(out + segment))
@@ -76,75 +84,70 @@ def frame(inside: Inside, tags: tuple[tuple[int, int], ...] = (), labels: int = 
     return bytes(out) + inside.raw
 
 
-def wrap(name: str, inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
-    """The packet of a tunnel around `inside`, with this tunnel id."""
+def wrap(
+    name: str, inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect, option: bytes = b""
+) -> Inside:
+    """The packet of a tunnel around `inside`, with this tunnel id; it is IPv6 where it has an option."""
     most = 0xFFFFFFFF if name in ("gre", "gtp_u") else 0xFFFFFF if name != "ip_in_ip" else 0
     if number > most:
         raise CraftError("flow.tunnel_id", f"{number} does not fit a tunnel of {name} ({most} at most)")
-    return _WRAP[name](inside, number, telemetry, dialect)
+    protocol, port, payload = _WRAP[name](inside, number, telemetry, dialect)
+    ip = Ip(6, *_ENDS_6, protocol) if option else Ip(4, *_ENDS_4, protocol)
+    return packet(ip, segment(ip, (ENTROPY, port), payload) if port else payload, option)
 
 
-def _over_ip(protocol: int, payload: bytes) -> Inside:
-    return packet(Ip(4, OUTSIDE, INSIDE, protocol), payload)
-
-
-def _over_udp(port: int, payload: bytes) -> Inside:
-    ip = Ip(4, OUTSIDE, INSIDE, layout.PROTOCOL_UDP)
-    return packet(ip, segment(ip, (ENTROPY, port), payload))
-
-
-def _gre(inside: Inside, key: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+def _gre(inside: Inside, key: int, telemetry: Shimmed | None, dialect: Dialect) -> _Payload:
     out = bytearray()
     type_ = telemetry.protocol if telemetry else inside.type
     push(out, layout.GRE, {"key_present": key > 0, "type": type_})
     if key:
         out += key.to_bytes(4, "big")
-    return _over_ip(layout.PROTOCOL_GRE, bytes(out) + (telemetry.raw if telemetry else b"") + inside.raw)
+    return layout.PROTOCOL_GRE, 0, bytes(out) + (telemetry.raw if telemetry else b"") + inside.raw
 
 
-def _vxlan(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+def _vxlan(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> _Payload:
     out = bytearray()
     push(out, layout.VXLAN, {"flags": _VALID_VNI, "vni": vni})
-    return _over_udp(_port(dialect.vxlan_ports, "vxlan"), bytes(out) + frame(inside))
+    return layout.PROTOCOL_UDP, _port(dialect.vxlan_ports, "vxlan"), bytes(out) + frame(inside)
 
 
-def _vxlan_gpe(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+def _vxlan_gpe(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> _Payload:
     out = bytearray()
     next_ = telemetry.protocol if telemetry else next_protocol(inside.type)
     push(out, layout.VXLAN_GPE, {"flags": _VALID_VNI | _NEXT_PRESENT, "next_protocol": next_, "vni": vni})
     raw = bytes(out) + (telemetry.raw if telemetry else b"") + inside.raw
-    return _over_udp(_port(dialect.gpe_ports, "vxlan_gpe"), raw)
+    return layout.PROTOCOL_UDP, _port(dialect.gpe_ports, "vxlan_gpe"), raw
 
 
-def _geneve(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+def _geneve(inside: Inside, vni: int, telemetry: Shimmed | None, dialect: Dialect) -> _Payload:
     options = telemetry.raw if telemetry else b""
     if len(options) > 4 * 63:
         raise CraftError("hops", f"Geneve options of {len(options)} bytes, 252 at most")
     out = bytearray()
     push(out, layout.GENEVE, {"option_words": len(options) // 4, "type": inside.type, "vni": vni})
-    return _over_udp(_port(dialect.geneve_ports, "geneve"), bytes(out) + options + inside.raw)
+    return layout.PROTOCOL_UDP, _port(dialect.geneve_ports, "geneve"), bytes(out) + options + inside.raw
 
 
-def _gtp_u(inside: Inside, teid: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+def _gtp_u(inside: Inside, teid: int, telemetry: Shimmed | None, dialect: Dialect) -> _Payload:
     out = bytearray()
     push(out, layout.GTP_U, {
         "version": 1, "protocol": 1, "message": layout.GTP_U_USER_PACKET, "length": len(inside.raw),
         "teid": teid,
     })  # fmt: skip
-    return _over_udp(_port(dialect.gtpu_ports, "gtp_u"), bytes(out) + inside.raw)
+    return layout.PROTOCOL_UDP, _port(dialect.gtpu_ports, "gtp_u"), bytes(out) + inside.raw
 
 
-def _ip_in_ip(inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+def _ip_in_ip(inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> _Payload:
     four = inside.type == layout.ETHERTYPE_IPV4
-    return _over_ip(layout.PROTOCOL_IPV4 if four else layout.PROTOCOL_IPV6, inside.raw)
+    return layout.PROTOCOL_IPV4 if four else layout.PROTOCOL_IPV6, 0, inside.raw
 
 
-def _erspan(inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> Inside:
+def _erspan(inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect) -> _Payload:
     out = bytearray()
     push(out, layout.GRE, {"sequence_present": 1, "type": layout.ETHERTYPE_ERSPAN_2})
     out += bytes(4)
     push(out, layout.ERSPAN_2, {"version": 1})
-    return _over_ip(layout.PROTOCOL_GRE, bytes(out) + frame(inside))
+    return layout.PROTOCOL_GRE, 0, bytes(out) + frame(inside)
 
 
 _WRAP = {
