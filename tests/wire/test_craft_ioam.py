@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import ioam_cases
 import pytest
 from ioam_cases import OPTIONS
 
 from hopscope.wire import craft_ioam, ioam
 from hopscope.wire.as_json import _HOP_KEYS
 from hopscope.wire.buffer import Buffer
+from hopscope.wire.craft import craft
 from hopscope.wire.craft_ioam import option_of
 from hopscope.wire.craft_keys import CraftError, Keys
 from hopscope.wire.dialect import DEFAULT
+from hopscope.wire.int_header import Hop
 from hopscope.wire.records import Mode
 from hopscope.wire.row import Row
 
 
-def hops(*values: dict[str, object]) -> list[Keys]:
+def hops(*values: Mapping[str, object]) -> list[Keys]:
     """Hops of an object."""
     return [Keys(value, f"hops[{at}]") for at, value in enumerate(values)]
 
@@ -75,7 +80,7 @@ def test_what_is_read_is_written(name: str) -> None:
     assert option[1:].hex() == OPTIONS[name][1:].hex()
 
 
-def told(hop: ioam.Hop, node: ioam.Node) -> dict[str, object]:
+def told(hop: Hop, node: ioam.Node) -> dict[str, object]:
     """A hop as it is printed."""
     out: dict[str, object] = {"extras": ioam.extras_of(node)}
     for have, names in _HOP_KEYS:
@@ -103,6 +108,26 @@ def test_what_is_wrong_is_named(head: dict[str, object], path: list[dict[str, ob
     with pytest.raises(CraftError) as caught:
         option_of(Keys(head), hops(*path))
     assert caught.value.key == key
+
+
+def test_a_packet_with_a_trace() -> None:
+    """An object whose version is `ioam` is a packet of IPv6 with the option in a hop-by-hop header."""
+    plain = {"int": {"version": "ioam", "namespace": 9}, "hops": [{"node_id": 1}]}
+    for one in (plain, {**plain, "report": {}}):
+        frames = craft([one])
+        raw = frames.arena.tobytes()
+        option = ioam_cases.trace([b"\xff\0\0\x01"], 0x800000, 1).replace(b"\0\x7b", b"\0\x09")
+        at = raw.index(ioam_cases.extension(option))
+        ip = raw[at - 40 : at]
+        assert (ip[0] >> 4, ip[6]) == (6, 0)
+        assert int.from_bytes(ip[4:6], "big") == len(ioam_cases.extension(option)) + 8  # and UDP
+
+
+def test_ioam_needs_ipv6() -> None:
+    """A flow between IPv4 addresses has no options of IPv6."""
+    with pytest.raises(CraftError) as caught:
+        craft([{"int": {"version": "ioam"}, "flow": {"src": "10.0.0.1", "dst": "10.0.0.2"}}])
+    assert caught.value.key == "flow.src"
 
 
 def test_a_trace_that_is_too_long() -> None:
