@@ -75,18 +75,25 @@ def test_what_is_read_is_written(name: str) -> None:
             "hop_words": row.fields["hop_words"], "remaining_hops": row.fields["remaining_hops"],
             "hops_exceeded": bool(row.fields["int_flags"]),
         }  # fmt: skip
-        path = [told(hop, node) for hop, node in zip(row.hops, found[1], strict=True)]
+        path = [told(OPTIONS[name], at, hop) for at, hop in enumerate(row.hops)]
     option = option_of(Keys(head), hops(*path))
     assert option[1:].hex() == OPTIONS[name][1:].hex()
 
 
-def told(hop: Hop, node: ioam.Node) -> dict[str, object]:
+def told(raw: bytes, number: int, hop: Hop) -> dict[str, object]:
     """A hop as it is printed."""
-    out: dict[str, object] = {"extras": ioam.extras_of(node)}
+    out: dict[str, object] = {}
     for have, names in _HOP_KEYS:
         if hop.present & have:
             out |= {name: None if hop.null & have else getattr(hop, name) for name in names}
-    return out
+    extras: dict[str, object] = {}
+    for place, name, at, size in ioam.extras_of(raw, 4):
+        value = int.from_bytes(raw[at : at + size], "big")
+        if place == number and name == ioam.SNAPSHOT:
+            extras[name] = raw[at : at + size].hex()
+        elif place == number:
+            extras[name] = None if value == (1 << 8 * size) - 1 else value
+    return {**out, "extras": extras}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +135,12 @@ def test_ioam_needs_ipv6() -> None:
     with pytest.raises(CraftError) as caught:
         craft([{"int": {"version": "ioam"}, "flow": {"src": "10.0.0.1", "dst": "10.0.0.2"}}])
     assert caught.value.key == "flow.src"
+
+
+def test_an_id_of_all_ones_is_there() -> None:
+    """A flow id that is printed as null is written, unlike one that is left out."""
+    found = ioam.reread(option_of(Keys({"mode": "dex", "flow_id": None}), []), 4)
+    assert found == ioam.Dex(0, 0, 0xF00000, 0xFFFFFFFF, None)
 
 
 def test_a_trace_that_is_too_long() -> None:

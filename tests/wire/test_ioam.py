@@ -24,6 +24,17 @@ def read(raw: bytes, at: int = 0) -> Row:
     return row
 
 
+def extras(raw: bytes, hop: int | None) -> dict[str, str]:
+    """The bytes of a hop's extras, in hexadecimal digits; None: those of the packet."""
+    before = b"\x31" * 3
+    frame = before + raw
+    return {
+        name: frame[at : at + size].hex()
+        for place, name, at, size in ioam.extras_of(frame, len(before) + 4)
+        if place == hop
+    }
+
+
 def refusal(raw: bytes) -> tuple[Reason, Place, int]:
     """Why an option is refused."""
     with pytest.raises(WireError) as caught:
@@ -73,24 +84,20 @@ def test_every_bit() -> None:
     assert (new.hop_latency, new.queue_occupancy, new.buffer_occupancy) == (0x7FFFFFFF, 77, 99)
     assert (new.l2_ingress_port, new.l2_egress_port, new.queue_id) == (1, 2, 0)
     assert new.null == Have.CHECKSUM_COMPLEMENT
-    found = ioam.reread(raw, row.fields["int_at"])
-    assert isinstance(found, tuple)
-    assert ioam.extras_of(found[1][1]) == {
-        "hop_limit": 63, "namespace_data": 0xDEAD0001, "wide_hop_limit": 63, "wide_node_id": 2,
-        "wide_namespace_data": 0x1122334455667788, "latency_overflow": 1, "schema": 7,
+    assert extras(raw, 1) == {
+        "hop_limit": "3f", "namespace_data": "dead0001", "wide_hop_limit": "3f",
+        "wide_node_id": "00000000000002", "wide_namespace_data": "1122334455667788", "schema": "000007",
         "snapshot": b"SNAPSHOT".hex(),
     }  # fmt: skip
-    assert ioam.extras_of(found[1][0])["schema"] is None
+    assert (extras(raw, 0)["schema"], extras(raw, 0)["snapshot"]) == ("ffffff", "")
 
 
 def test_what_nobody_knows_is_null() -> None:
-    """All ones are null in every column and None in every extra, and a hop limit of 255 is none."""
+    """All ones are null in every column."""
     raw = OPTIONS["nothing available"]
     (hop,) = read(raw).hops
     assert hop.null == hop.present != 0
-    found = ioam.reread(raw, 4)
-    assert isinstance(found, tuple)
-    assert set(ioam.extras_of(found[1][0]).values()) == {None, ""}
+    assert set("".join(extras(raw, 0).values())) == {"f"}
 
 
 def test_wide_ids() -> None:
@@ -98,9 +105,12 @@ def test_wide_ids() -> None:
     raw = OPTIONS["wide ids"]
     (hop,) = read(raw).hops
     assert (hop.node_id, hop.l2_ingress_port, hop.l2_egress_port) == (0x12345678, 7, 8)
-    found = ioam.reread(raw, 4)
-    assert isinstance(found, tuple)
-    assert ioam.extras_of(found[1][0]) == {"wide_hop_limit": 61, "wide_node_id": 0xAB12345678}
+    assert extras(raw, 0) == {"wide_hop_limit": "3d", "wide_node_id": "0000ab12345678"}
+
+
+def test_undefined_bits() -> None:
+    """They take their place, and are extras by the number of the bit."""
+    assert extras(OPTIONS["an undefined bit"], 0) == {"hop_limit": "40", "bit_12": "ffffffff"}
 
 
 @pytest.mark.parametrize(
@@ -142,6 +152,9 @@ def test_direct_export() -> None:
         assert row.fields["int_mode"] == Mode.IOAM_DEX
         assert row.fields["packet_id"] == sequence
         assert (row.hops, row.fields["int_at"], row.fields["instructions"]) == ([], 4, 0xF000)
+        told = {"flow_id": "cafe0001"} if flow else {}
+        told |= {"sequence": "0000002a"} if sequence else {}
+        assert extras(OPTIONS[name], None) == told
         found = ioam.reread(OPTIONS[name], 4)
         assert isinstance(found, ioam.Dex)
         assert (found.flow_id, found.sequence or 0) == (flow, sequence)

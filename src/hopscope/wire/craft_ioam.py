@@ -8,10 +8,8 @@ from .ioam import Dex, Node, Trace
 from .records import Mode
 
 MODES = {"preallocated": Mode.IOAM_PREALLOCATED, "incremental": Mode.IOAM_INCREMENTAL, "dex": Mode.IOAM_DEX}
-_SATURATED = (1 << 31) - 1
 _UNNEEDED = ("queue_id", "buffer_id")
 """Keys of a hop that IOAM's queue and buffer have not."""
-_EXTRAS = frozenset(ioam.EXTRA_BITS)
 _USUAL = 0xF00000
 
 
@@ -29,8 +27,7 @@ def option_of(head: Keys, hops: list[Keys]) -> bytes:
         if hops:
             raise CraftError("hops", "a packet of direct export holds none")
         dex = Dex(namespace, 0, trace_type)
-        dex.flow_id = head.value("flow_id", 0xFFFFFFFF)
-        dex.sequence = head.value("sequence", 0xFFFFFFFF)
+        dex.flow_id, dex.sequence = _optional(head, "flow_id"), _optional(head, "sequence")
         head.close("IOAM's direct export")
         ioam.push_dex(out, dex)
         return bytes(out)
@@ -42,6 +39,14 @@ def option_of(head: Keys, hops: list[Keys]) -> bytes:
     head.close("an IOAM trace")
     ioam.push_trace(out, trace, [node_of(hop, trace_type) for hop in hops])
     return bytes(out)
+
+
+def _optional(head: Keys, name: str) -> int | None:
+    """A number that may be left out; one that is null is there, all ones."""
+    if not head.has(name):
+        return None
+    value = head.value(name, 0xFFFFFFFF)
+    return 0xFFFFFFFF if value is None else value
 
 
 def trace_type_of(hops: list[Keys]) -> int:
@@ -66,11 +71,10 @@ def node_of(hop: Keys, trace_type: int) -> Node:
         value = _value(hop, extras, name, most)
         node.values[name] = most if value is None else value
     if "hop_latency" in node.values:
-        missing = node.values["hop_latency"] == _SATURATED and hop.raw("hop_latency") is None
-        beyond = extras.number("latency_overflow", 1, 0)
+        missing = hop.raw("hop_latency") is None
+        beyond = node.values["hop_latency"] == ioam.SATURATED and not missing  # RFC 9197 4.4.2.4: 0x80000000
         node.values["latency_overflow"] = int(missing or beyond)
-        if beyond and not missing:
-            node.values["hop_latency"] = 0
+        node.values["hop_latency"] *= not beyond
     if trace_type & layout.IOAM_SNAPSHOT_BIT:
         node.schema = extras.value("schema", (1 << 24) - 1)
         node.snapshot = extras.hexadecimal("snapshot")
@@ -92,4 +96,4 @@ def _value(hop: Keys, extras: Keys, name: str, most: int) -> int | None:
     if name == "wide_node_id":
         node = hop.value("node_id", (1 << 32) - 1)
         return extras.value(name, most, node)
-    return extras.value(name, most) if name in _EXTRAS else hop.value(name, most)
+    return extras.value(name, most) if name in ioam.EXTRAS else hop.value(name, most)

@@ -5,7 +5,7 @@ A trace has the newest node first; `pull_data` returns path order, the encapsula
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from . import layout
@@ -29,7 +29,8 @@ FLOW_ID, SEQUENCE = 0x80, 0x40
 _PLACE, _DATA = Place.IOAM_OPTION, Place.IOAM_DATA
 _HEAD = layout.IOAM_OPTION.size
 _ONES_24, _ONES_32 = (1 << 24) - 1, (1 << 32) - 1
-_SATURATED = (1 << 31) - 1
+SATURATED = (1 << 31) - 1
+"""What a transit delay is told as that does not fit."""
 assert (255 + 2 - _HEAD - layout.IOAM_TRACE.size) // 4 <= MAX_HOPS  # an option has no room for too many nodes
 
 
@@ -65,6 +66,9 @@ class Dex:
 @dataclass(slots=True)
 class Node:
     """What one node wrote: the fields of `layout.IOAM_NODE` as they are on the wire."""
+
+    at: int = field(default=0, compare=False)
+    """Byte offset in the frame."""
 
     values: dict[str, int] = field(default_factory=dict)
     schema: int | None = None
@@ -198,7 +202,7 @@ def _pull_node(buf: Buffer, trace_type: int, size: int) -> Node:
     start = buf.at
     if size > buf.left:
         raise WireError(Reason.BAD_LENGTH, _DATA, start, f"a node needs {size} bytes, {buf.left} are left")
-    node = Node()
+    node = Node(start)
     for item in _items(trace_type):
         node.values |= buf.pull(item.fields, _DATA)
     if trace_type & layout.IOAM_SNAPSHOT_BIT:
@@ -232,9 +236,9 @@ def hop_of(values: Mapping[str, int]) -> Hop:
         hop.present |= Have.HOP_LATENCY
         hop.hop_latency = values["hop_latency"]
         if values["latency_overflow"]:
-            missing = hop.hop_latency == _SATURATED
+            missing = hop.hop_latency == SATURATED
             hop.null |= Have.HOP_LATENCY * missing
-            hop.hop_latency = _ONES_32 if missing else _SATURATED
+            hop.hop_latency = _ONES_32 if missing else SATURATED
     _take(hop, Have.QUEUE_OCCUPANCY, values, ("queue_occupancy",), _ONES_32)
     _take(hop, Have.CHECKSUM_COMPLEMENT, values, ("checksum_complement",), _ONES_32)
     _take(hop, Have.L2_PORTS, values, ("l2_ingress_port", "l2_egress_port"), _ONES_32)
@@ -263,28 +267,42 @@ def _take(hop: Hop, have: Have, values: Mapping[str, int], names: tuple[str, ...
         setattr(hop, name, values[name])
 
 
-def extras_of(node: Node) -> dict[str, int | str | None]:
-    """What a hop's columns do not hold; None is unavailable, a snapshot's bytes are hexadecimal."""
-    out: dict[str, int | str | None] = {}
-    for name, bits in EXTRA_BITS.items():
-        if name in node.values:
-            value = node.values[name]
-            out[name] = None if value == (1 << bits) - 1 else value
-    if node.values.get("latency_overflow") and node.values["hop_latency"] != _SATURATED:
-        out["latency_overflow"] = 1
-    if node.schema is not None:
-        out["schema"] = None if node.schema == _ONES_24 else node.schema
-        out["snapshot"] = node.snapshot.hex()
-    return out
+def extras_of(raw: bytes, int_at: int) -> Iterator[tuple[int | None, str, int, int]]:
+    """(hop in path order, name, byte offset in the frame, bytes) of each value that has no column.
+
+    None in place of a hop: it is the packet's. `int_at` is where the header of a trace or of direct export
+    is, which was read without error.
+    """
+    found = reread(raw, int_at)
+    if isinstance(found, Dex):
+        at = int_at + layout.IOAM_DEX.size
+        for name in ("flow_id", "sequence"):
+            if getattr(found, name) is not None:
+                yield None, name, at, 4
+                at += 4
+        return
+    trace, nodes = found
+    for hop, node in enumerate(nodes):
+        at = node.at
+        for item in _items(trace.trace_type):
+            for one in item.fields.fields:
+                if one.name in EXTRAS:
+                    yield hop, one.name, at + one.at // 8, one.bits // 8
+            at += item.size
+        if node.schema is not None:
+            yield hop, "schema", at + 1, 3
+            yield hop, SNAPSHOT, at + layout.IOAM_SNAPSHOT.size, len(node.snapshot)
 
 
-EXTRA_BITS = {
-    one.name: one.bits
+EXTRAS = frozenset(
+    one.name
     for item in layout.IOAM_NODE
     for one in item.fields.fields
     if item.have == 0 or one.name in ("hop_limit", "wide_hop_limit", "wide_node_id")
-}
-"""Fields of a node that are no column, and their widths."""
+)
+"""Fields of a node that are no column."""
+SNAPSHOT = "snapshot"
+"""Name of a snapshot's bytes."""
 
 
 def pull_dex(buf: Buffer) -> Dex:
