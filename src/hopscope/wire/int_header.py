@@ -411,6 +411,41 @@ def _stack_words(buf: Buffer, shim: Shim, md: Md, dialect: Dialect) -> int:
     return words
 
 
+def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[int, list[int]]:
+    """(hops, bytes of each record) of the stack at this position, in wire order.
+
+    What the source alone adds counts to the last record, or is one that is no hop where there are none; what
+    follows an INT-MX header is one, or none.
+
+    Raises WireError: `bad_length` where the stack is no whole number of hops.
+    """
+    start, place = buf.at, Place.INT_STACK
+    size, hop_size = 4 * _stack_words(buf, shim, md, dialect), 4 * md.hop_words
+    if shim.type == MODE_MX:
+        if size < hop_size:
+            raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes for a record of {hop_size}")
+        return int(hop_size > 0), [size] if size else []
+    source = 4 * dialect.source_words if md.ds_flags else 0
+    if source > size:
+        raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes, the source alone adds {source}")
+    hops = (size - source) // hop_size
+    rest = size - hops * hop_size
+    if md.version in _COUNTED and size != hop_size * md.total_hops:
+        raise WireError(
+            Reason.BAD_LENGTH,
+            place,
+            start,
+            f"{md.total_hops} hops of {hop_size} bytes, the shim's length leaves {size}",
+        )
+    if rest and md.ds_instruction == 0 and md.ds_flags == 0:
+        raise WireError(
+            Reason.BAD_LENGTH, place, start, f"{size} bytes are no whole number of {hop_size}-byte hops"
+        )
+    if hops == 0:
+        return 0, [rest] if rest else []
+    return hops, [hop_size] * (hops - 1) + [hop_size + rest]
+
+
 def pull_stack(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[list[Hop], Tail | None]:
     """(hops in path order, tail), and move behind all that the shim's length counts.
 
@@ -420,42 +455,20 @@ def pull_stack(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> t
     and `bad_bottom` where the bottom-of-stack bit of 2015 is not on the last word alone.
     """
     start, place = buf.at, Place.INT_STACK
-    words = _stack_words(buf, shim, md, dialect)
-    size, hop_size = 4 * words, 4 * md.hop_words
-    if shim.type == MODE_MX:
-        hops, rest = int(bool(hop_size)), size - hop_size
-        if rest < 0:
-            raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes for a record of {hop_size}")
-    else:
-        source = 4 * dialect.source_words if md.ds_flags else 0
-        if source > size:
-            raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes, the source alone adds {source}")
-        hops = (size - source) // hop_size
-        rest = size - hops * hop_size
-        if md.version in _COUNTED and size != hop_size * md.total_hops:
-            raise WireError(
-                Reason.BAD_LENGTH,
-                place,
-                start,
-                f"{md.total_hops} hops of {hop_size} bytes, the shim's length leaves {size}",
-            )
-        if rest and md.ds_instruction == 0 and md.ds_flags == 0:
-            raise WireError(
-                Reason.BAD_LENGTH, place, start, f"{size} bytes are no whole number of {hop_size}-byte hops"
-            )
+    hops, sizes = records_of(buf, shim, md, dialect)
+    size = sum(sizes)
     buf.need(size + 4 * shim.numbered, place, "INT stack")
     if hops > MAX_HOPS:
         raise WireError(Reason.TOO_MANY_HOPS, place, start, f"{hops} hops, at most {MAX_HOPS} are read")
     if md.version == 1:
         _check_bottom(buf, size)
     items, bitmap = form_of(md, dialect)
-    sizes = [hop_size] * (hops - 1) + [hop_size + rest]
     path = [
-        pull_metadata(buf.raw, start + i * hop_size, items, bitmap, sizes[i], bottom=md.version == 1)
+        pull_metadata(buf.raw, start + i * 4 * md.hop_words, items, bitmap, sizes[i], bottom=md.version == 1)
         for i in range(hops)
     ]
     buf.at = start + size + 4 * shim.numbered
-    counted = _overhead(shim, md.version, dialect) + words
+    counted = _overhead(shim, md.version, dialect) + size // 4
     tail = None
     if has_tail(shim, md.version) and (_is_open(shim, dialect) or shim.length > counted):
         tail = pull_tail(buf)
