@@ -125,7 +125,9 @@ class Flag(IntEnum):
     INCOMPLETE = 32
     """Postcards of its path are missing."""
     HELD = 64
-    """A postcard whose hop is told with its packet's path; detection takes only its sequence number and marks."""
+    """A postcard whose hop is told with its packet's path; detection takes only its sequence number and
+    marks.
+    """
 
 
 class IntFlag(IntEnum):
