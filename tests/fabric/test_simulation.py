@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +14,11 @@ from hopscope.fabric.faults import make_fault
 from hopscope.fabric.instructions import INSTRUCTIONS, VERSIONS, fields_of
 from hopscope.fabric.queueing import Departures
 from hopscope.fabric.simulation import Simulation, SimulationModel
-from hopscope.fabric.switch import ReportModel, Switches
+from hopscope.fabric.switch import MODES, ReportModel, Switches
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.decode_scalar import decode_scalar
-from hopscope.wire.records import Flag, Kind, Link, ReportBatch
+from hopscope.wire.records import Carried, Flag, Kind, Link, ReportBatch
 
 TREE = FatTree(4)
 FAULT = make_fault(TREE, "lossy-port", 0.01, "agg-1-0", 1, 0.1, loss=0.05)
@@ -25,7 +26,11 @@ MODEL = SimulationModel(traffic=TrafficModel(flows=200), faults=(FAULT,), report
 pytestmark = pytest.mark.kernel
 
 
-def model_of(version: str, **more: int) -> SimulationModel:
+POSITIONS = ("packet", "time_ns", "int_at", "own_at", "carrier", "npt", "ttl", "packet_id")
+"""Columns of REPORT that say where something is in a file or a frame, and what the encoder chose."""
+
+
+def model_of(version: str, **more: Any) -> SimulationModel:
     return replace(MODEL, report=ReportModel(version=version, **more))
 
 
@@ -33,17 +38,27 @@ def assert_same(decoded: ReportBatch, truth: ReportBatch) -> None:
     """All that a report says is what happened; `packet` counts from each file's start."""
     assert len(decoded) == len(truth)
     for name in decoded.reports.dtype.names or ():
-        if name not in ("packet", "time_ns"):
+        if name not in POSITIONS:
             assert np.array_equal(decoded.reports[name], truth.reports[name]), name
     for name in decoded.hops.dtype.names or ():
         assert np.array_equal(decoded.hops[name], truth.hops[name]), name
 
 
 @pytest.mark.parametrize("link", [Link.UDP_PAYLOAD, Link.ETHERNET])
-@pytest.mark.parametrize(("version", "group"), [("0.5", 1), ("1.0", 1), ("2.0", 1), ("2.0", 4)])
-def test_frames_decode_to_the_truth(version: str, group: int, link: Link) -> None:
-    """Frames of every version, read by the scalar codecs, give what the queues had: INT and drops."""
-    simulation = Simulation(TREE, model_of(version, group=group))
+@pytest.mark.parametrize(
+    ("version", "group", "mode"),
+    [
+        ("0.5", 1, "md"),
+        ("1.0", 1, "md"),
+        ("2.0", 1, "md"),
+        ("2.0", 4, "md"),
+        ("2.0", 1, "mx"),
+        ("2.0", 4, "xd"),
+    ],
+)
+def test_frames_decode_to_the_truth(version: str, group: int, mode: str, link: Link) -> None:
+    """Frames of every version and mode, read by the scalar codecs, give what the queues had, and drops."""
+    simulation = Simulation(TREE, model_of(version, group=group, mode=mode))
     truth = simulation.step(0.08)
     decoded = decode_scalar(simulation.frames(truth, link))
     assert not decoded.reports["reason"].any()
@@ -81,11 +96,12 @@ def test_a_capture_decodes_to_the_truth(tmp_path: Path) -> None:
     )
 
 
-def test_same_seed_same_bytes() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_same_seed_same_bytes(mode: str) -> None:
     """Two runs give equal bytes; another seed gives others."""
     runs = []
     for seed in (1, 1, 2):
-        simulation = Simulation(TREE, replace(MODEL, seed=seed))
+        simulation = Simulation(TREE, replace(model_of("2.0", mode=mode), seed=seed))
         runs.append(b"".join(simulation.frames(r).arena.tobytes() for r in simulation.run(0.05)))
     assert runs[0] == runs[1] != runs[2]
     assert len(runs[0]) > 10_000
@@ -104,9 +120,35 @@ def test_sequence_numbers_are_gapless(version: str, group: int) -> None:
         assert len(np.unique(rows[["source_lo", "node_id"]])) == len(np.unique(rows["source_lo"]))
 
 
-def test_reports_come_in_order_of_time() -> None:
+@pytest.mark.parametrize("mode", MODES)
+def test_postcards_are_the_path(mode: str) -> None:
+    """The postcards of a packet, in order of time, are the hops that INT-MD has of it; packets are told apart
+    by their IP identification.
+    """
+    model = replace(model_of("2.0", mode=mode), faults=())
+    (path,) = Simulation(TREE, replace(model, report=ReportModel())).run(0.05, 0.05)
+    (cards,) = Simulation(TREE, model).run(0.05, 0.05)
+    assert len(cards.hops) == len(path.hops) > len(path) > 100
+    assert len(cards) == (len(path) if mode == "md" else len(path.hops))
+    for name in ("node_id", "ingress_time", "egress_time", "queue_occupancy", "egress_port"):
+        assert np.array_equal(np.sort(cards.hops[name]), np.sort(path.hops[name])), name
+    if mode == "md":
+        return
+    rows = cards.reports
+    assert (rows["hop_count"] == 0).all()
+    assert (rows["carried"] & Carried.OWN_HOP > 0).all()
+    keys = ["src_lo", "dst_lo", "sport", "dport", "proto", "packet_id"]
+    nodes = [path.hops["node_id"][r["first_hop"] : r["first_hop"] + r["hop_count"]] for r in path.reports]
+    packets: dict[Any, list[int]] = {}
+    for row in rows:
+        packets.setdefault(row[keys].item(), []).append(int(cards.hops["node_id"][row["first_hop"]]))
+    assert sorted(packets.values()) == sorted(map(list, nodes))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_reports_come_in_order_of_time(mode: str) -> None:
     """Also over windows: what leaves a sink later is reported later."""
-    simulation = Simulation(TREE, MODEL)
+    simulation = Simulation(TREE, model_of("2.0", mode=mode))
     times = np.concatenate([batch.reports["time_ns"] for batch in simulation.run(0.1, 0.005)])
     assert np.all(np.diff(times) >= 0)
 
@@ -198,6 +240,10 @@ def test_impossible_reports() -> None:
     """Unknown versions, and groups where a version has none, are refused."""
     with pytest.raises(FabricError, match="report version"):
         Simulation(TREE, model_of("3.0"))
+    with pytest.raises(FabricError, match="mode 'ioam'"):
+        Simulation(TREE, model_of("2.0", mode="ioam"))
+    with pytest.raises(FabricError, match=r"takes Report 2\.0"):
+        Simulation(TREE, model_of("1.0", mode="mx"))
     with pytest.raises(FabricError, match=r"only Report 2\.0"):
         Simulation(TREE, model_of("1.0", group=2))
 

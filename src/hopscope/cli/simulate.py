@@ -71,6 +71,12 @@ def simulate(
         typer.Option(min=0, metavar="N", help="INT reports a second: so many packets carry INT; 0: all."),
     ] = 20_000,
     report_version: Annotated[str, typer.Option(metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0",
+    mode: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE", help="md: the sink reports the path; mx, xd: every switch sends a postcard (2.0)."
+        ),
+    ] = "md",
     group: Annotated[
         int, typer.Option(min=1, max=8, metavar="N", help="Reports in one datagram, at most (2.0).")
     ] = 1,
@@ -119,7 +125,8 @@ def simulate(
     listener = _listener(to) if to is not None else None
     simulation = _build(
         fabric, flows=flows, load=load, sizes=sizes, rate=rate, version=report_version, group=group,
-        seed=seed, faults=fault or [], source=LOOPBACK if listener else MANAGEMENT, live=listener is not None,
+        mode=mode, seed=seed, faults=fault or [], source=LOOPBACK if listener else MANAGEMENT,
+        live=listener is not None,
     )  # fmt: skip
     say = _Teller(as_json)
     simulation.on_change = say.fault
@@ -150,7 +157,7 @@ def _listener(to: str) -> ListenSettings:
 
 def _build(
     fabric: Topology, *, flows: int, load: float, sizes: str, rate: float, version: str, group: int,
-    seed: int, faults: list[str], source: int, live: bool,
+    mode: str, seed: int, faults: list[str], source: int, live: bool,
 ) -> Simulation:  # fmt: skip
     from ..fabric.faults import parse_fault
     from ..fabric.simulation import Simulation, SimulationModel
@@ -162,7 +169,7 @@ def _build(
     epoch = {"epoch_ns": time.time_ns()} if live else {}
     model = SimulationModel(
         traffic=TrafficModel(flows=flows, load=load, sizes=SIZES[sizes]),
-        report=ReportModel(version=version, group=group, source_address=source, **epoch),
+        report=ReportModel(version=version, mode=mode, group=group, source_address=source, **epoch),
         faults=tuple(parse_fault(fabric, text) for text in faults),
         seed=seed,
         reports_per_second=rate,

@@ -1,8 +1,9 @@
 """What switches write into packets, and the reports that sinks and dropping switches send.
 
-Every switch of a packet's path is an INT-MD hop; the last one is the sink, which sends a Telemetry Report
-when the packet's first bit leaves it.  A switch that drops a packet sends a drop report with port, queue and
-reason.
+In mode md every switch of a packet's path is an INT-MD hop; the last one is the sink, which sends a Telemetry
+Report when the packet's first bit leaves it.  In modes mx (INT-MX: the packet carries instructions alone) and
+xd (INT-XD: it carries nothing) every switch of the path sends a postcard, a report with its own metadata.  A
+switch that drops a packet sends a drop report with port, queue and reason.
 
 Units: times in ns (hop latency: from arrival in the switch to the first bit on the egress link), queue and
 buffer occupancy in cells of 80 bytes, queue congestion (INT 0.5) in percent of the queue's buffer, tx
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.encode import mapped_v4
-from ..wire.records import HOP, REPORT, Carried, Flag, Have, Kind, Records, ReportBatch
+from ..wire.records import HOP, REPORT, Carried, Flag, Have, Kind, Mode, Records, ReportBatch
 from .instructions import INSTRUCTIONS, VERSIONS, clear_absent, fields_of
 from .queueing import Departures
 from .records import PORT_STATE, PS, PS_NS, STAGES
@@ -27,6 +28,8 @@ from .topology import FabricError, Topology
 
 CELL_BYTES = 80
 """Unit of queue and buffer occupancy."""
+MODES = ("md", "mx", "xd")
+"""Ways of telemetry: the path in the packet, instructions in it, nothing in it."""
 MAX_INT_HOPS = 8
 """Remaining hop count that INT sources write."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -40,6 +43,8 @@ class ReportModel:
     """How sinks report."""
 
     version: str = "2.0"
+    mode: str = "md"
+    """md, mx or xd; postcards are Reports 2.0."""
     instructions: int | None = None
     """Instruction bitmap of INT; none: every field of the version."""
     group: int = 1
@@ -64,6 +69,10 @@ class Switches:
             raise FabricError(f"report version {model.version!r}: expected {', '.join(VERSIONS)}")
         if model.group > 1 and model.version != "2.0":
             raise FabricError("only Report 2.0 puts several reports into one datagram")
+        if model.mode not in MODES:
+            raise FabricError(f"mode {model.mode!r}: expected {', '.join(MODES)}")
+        if model.mode != "md" and model.version != "2.0":
+            raise FabricError(f"mode {model.mode} takes Report 2.0")
         if ports.dtype != PORT_STATE:
             raise TypeError("ports are PORT_STATE records")
         self.topology, self.model, self.ports = topology, model, ports
@@ -73,6 +82,7 @@ class Switches:
         self._sequence = np.zeros(len(topology.switches) * model.pipes, np.int64)
         self._tokens = np.zeros((2, len(topology.switches)))
         self._datagrams = 0
+        self._begin = 0  # of the next window, ps
         self.suppressed = 0
         """Reports that a limit held back."""
 
@@ -82,17 +92,25 @@ class Switches:
         `flows` is the flow table.  Grouped reports follow each other: they share `packet` and `sequence`, and
         `index` counts in the group.
         """
-        packets, traces, port = _at_port(departures)
+        packets, traces, stage = self._reporting(departures)
+        self._begin += window_ps
+        port = packets["path"][np.arange(len(packets)), stage]
         rows = np.nonzero(self._within_limits(port, packets["drop_reason"] > 0, window_ps))[0]
         identity = self._identify(port[rows])
         order = np.lexsort((identity["index"], identity["packet"]))
         identity, rows = identity[order], rows[order]
-        packets, traces, port = packets[rows], traces[rows], port[rows]
+        packets, traces, port, stage = packets[rows], traces[rows], port[rows], stage[rows]
         dropped = packets["drop_reason"] > 0
         reports = np.zeros(len(packets), REPORT)
         for name in _IDENTITY.names or ():
             reports[name] = identity[name]
-        hops, reports["first_hop"], reports["hop_count"] = self._hops(packets, traces, port, dropped)
+        if self.model.mode == "md":
+            hops, reports["first_hop"], reports["hop_count"] = self._hops(packets, traces, port, dropped)
+        else:
+            hops = self._postcards(packets, traces, stage, dropped)
+            reports["first_hop"] = np.arange(len(packets))
+            reports["ingress_time"] = hops["ingress_time"]
+            reports["packet_id"] = packets["number"] % 0xFFFF + 1
         reports["time_ns"] = self.model.epoch_ns + packets["time"] // PS_NS
         reports["version"] = self.version
         reports["kind"] = np.where(dropped, Kind.DROP, Kind.INT)
@@ -103,12 +121,49 @@ class Switches:
             )
         reports["carried"] = np.where(dropped, *self._carried())
         reports["drop_reason"] = packets["drop_reason"]
-        reports["queue_id"] = np.where(dropped, self.topology.ports["number"][port], 0)
+        named = dropped | bool(self._carried()[1] & Carried.QUEUE_ID)
+        reports["queue_id"] = np.where(named, self.topology.ports["number"][port], 0)
         if self.version == 5:
             reports["node_id"][~dropped] = 0  # Report 0.5 names the switch in drop and queue headers only
         self._fill_flow(reports, packets, flows[packets["flow"]])
         self._fill_int(reports, ~dropped)
         return ReportBatch(reports, hops, int(reports["packet"][0]) if len(reports) else self._datagrams)
+
+    def _reporting(self, departures: Departures) -> tuple[Records, Records, npt.NDArray[np.int64]]:
+        """What is reported: packets with the time of the report, their traces, and the stage of the switch
+        that reports; in order of time.
+        """
+        packets, traces = departures.packets, departures.traces
+        dropped = packets["drop_reason"] > 0
+        at_end = np.where(dropped, packets["drop_stage"], STAGES - 1).astype(np.int64)
+        if self.model.mode == "md":
+            return packets, traces, at_end
+        stages = np.arange(STAGES)
+        passed = (packets["path"] >= 0) & (stages > 0) & ~dropped[:, None]
+        passed |= dropped[:, None] & (stages == at_end[:, None])
+        which, stage = np.nonzero(passed)
+        packets, traces = packets[which].copy(), traces[which]
+        left = traces["egress"][np.arange(len(which)), stage]
+        # what left a switch in the window before is known when the packet has arrived: late, but in order
+        packets["time"] = np.where(dropped[which], packets["time"], np.maximum(left, self._begin))
+        order = np.lexsort((stage, packets["number"], packets["time"]))
+        return packets[order], traces[order], stage[order]
+
+    def _postcards(
+        self,
+        packets: Records,
+        traces: Records,
+        stage: npt.NDArray[np.int64],
+        dropped: npt.NDArray[np.bool_],
+    ) -> Records:
+        """HOP [reports]: what each switch reports of itself."""
+        rows = np.arange(len(packets))
+        egress, previous = packets["path"][rows, stage], _previous(packets["path"])[rows, stage - 1]
+        hops = self._written(egress, previous, traces[rows, stage])
+        hops["present"] |= np.uint16(Have.NODE_ID)
+        hops["node_id"] = self.topology.ports["node_id"][egress]
+        hops[dropped] = self._own(egress[dropped], previous[dropped])
+        return hops
 
     def _fill_flow(self, reports: Records, packets: Records, flows: Records) -> None:
         for side in ("src", "dst"):
@@ -120,15 +175,18 @@ class Switches:
 
     def _fill_int(self, reports: Records, carrying: npt.NDArray[np.bool_]) -> None:
         """INT's headers in the reports that carry it; their packets are so much longer."""
+        if self.model.mode == "xd":
+            return
         hops = reports["hop_count"].astype(np.int64)
         size = 4 * self.hop_words * hops + (12 if self.version == 10 else 16)
+        path = self.model.mode == "md"
         reports["inner_length"] += np.where(carrying, size, 0).astype(np.uint32)
         for name, value in (
             ("int_version", self.version),
-            ("int_mode", 1),
+            ("int_mode", Mode.MD if path else Mode.MX),
             ("instructions", self.instructions),
-            ("hop_words", self.hop_words),
-            ("remaining_hops", np.maximum(0, MAX_INT_HOPS - hops)),
+            ("hop_words", self.hop_words * path),
+            ("remaining_hops", np.maximum(0, MAX_INT_HOPS - hops) * path),
         ):
             reports[name] = np.where(carrying, value, 0)
 
@@ -137,6 +195,10 @@ class Switches:
         both = Carried.FLOW | Carried.PORTS
         time = Carried.INGRESS_TIME if self.version != 20 else 0
         own = Carried.NODE_ID | Carried.OWN_HOP | Carried.QUEUE_ID | Carried.DROP_REASON
+        if self.model.mode != "md":
+            queue = Carried.QUEUE_ID if self.present & Have.QUEUE_OCCUPANCY else 0
+            clock = Carried.INGRESS_TIME if self.present & Have.INGRESS_TIME else 0
+            return both | own, both | Carried.NODE_ID | Carried.OWN_HOP | queue | clock
         return both | time | own, both | time | (Carried.NODE_ID if self.version != 5 else 0)
 
     def _within_limits(
@@ -237,13 +299,6 @@ class Switches:
         """Switch time, ns, at the width of the version's timestamps."""
         ns = (self.model.epoch_ns + ps // PS_NS).astype(np.uint64)
         return ns if self.version == 20 else ns & _LOW_32
-
-
-def _at_port(departures: Departures) -> tuple[Records, Records, npt.NDArray[np.int32]]:
-    """Packets, traces and the port that reports each: the sink's to the host, or where it was dropped."""
-    packets = departures.packets
-    stage = np.where(packets["drop_reason"] > 0, packets["drop_stage"], STAGES - 1)
-    return packets, departures.traces, packets["path"][np.arange(len(packets)), stage]
 
 
 def _rank(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
