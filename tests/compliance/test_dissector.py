@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from by_hand import ethernet, ipv4, udp
 from hypothesis import Phase, Verbosity, given, settings
 from hypothesis import strategies as st
-from tshark import Tshark, assert_agrees, assert_capture_agrees, decoded, reports
+from tshark import (
+    Tshark,
+    assert_agrees,
+    assert_capture_agrees,
+    decoded,
+    fields,
+    reports,
+    value_of,
+    values_of,
+)
 from wire_cases import frame_batch, frames_of, read_capture, report_batches
 
+from hopscope.wire import layout
+from hopscope.wire.buffer import push
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode import encode_reports
+from hopscope.wire.layout import Header
 
 SPEC = DIALECTS["spec"]
 
@@ -65,3 +80,124 @@ def test_reports_of_our_encoder(tshark: Tshark, data: st.DataObject) -> None:
     assert len(ours) == len(shown)
     for one, said in zip(ours, shown, strict=True):
         assert_agrees(one, said)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("dialect", ["spec", "bmv2", "mandaryoshi", "cablelabs"])
+def test_damaged_packets(tshark: Tshark, shared: Path, dialect: str) -> None:
+    """Captured packets with bytes changed: never a Lua error, the same values or the same refusal in both."""
+    rng = random.Random(2026)
+    paths = [shared / "report_0_5", shared / "report_1_0", shared / "report_2_0"]
+    whole = [frame for path in paths for file in sorted(path.glob("*.pcap*")) for frame in read_capture(file)]
+    frames = []
+    for _ in range(1000):
+        frame = bytearray(rng.choice(whole))
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            frame[rng.randrange(12, len(frame))] = rng.choice((0, 1, 255, rng.randrange(256)))
+        frames.append(bytes(frame[: rng.choice((len(frame), len(frame), rng.randrange(len(frame))))]))
+    capture = tshark.write("damaged.pcap", frame_batch(frames))
+    assert_capture_agrees(tshark, capture, DIALECTS[dialect], packets="FALSE")
+
+
+# ------------------------------------------------------------------------------------------- DTA, INT-label
+
+DTA_NAMES = {
+    "redundancy": "redundancy", "key": "key", "data": "data", "counter": "counter", "listID": "list",
+    "seqnum": "sequence", "immediate": "immediate", "retransmitable": "retransmit",
+}  # fmt: skip
+OPCODES = {"keywrite": 1, "append": 2, "keyincrement": 3}
+
+
+@pytest.mark.shared
+def test_dta_of_its_generators(tshark: Tshark, shared: Path) -> None:
+    """DTA packets of the published generators, which have the base header of 3 bytes."""
+    expected = json.loads((shared / "dta/dta_generators.json").read_text())["packets"]
+    for preferences in ({}, {"dta_form": "3 bytes"}):
+        shown = tshark.frames(shared / "dta/dta_generators.pcap", **preferences)
+        for layers, packet in zip(shown, expected, strict=True):
+            want = packet["expect"]
+            tree = value_of(layers, "hopscope.dta")
+            if want["op"] not in OPCODES:
+                assert tree is None
+                continue
+            got = fields(tree, "hopscope.dta.")
+            assert (got["form"], got["opcode"]) == (3, OPCODES[want["op"]])
+            assert {key: got[name] for key, name in DTA_NAMES.items() if key in want} == {
+                key: want[key] for key in DTA_NAMES if key in want
+            }
+
+
+def _header(header: Header, **values: int) -> bytes:
+    out = bytearray()
+    push(out, header, values)
+    return bytes(out)
+
+
+DTA = (
+    (1, layout.DTA_KEY_WRITE, {"redundancy": 2, "key": 0x01020304, "data": 0xDEADBEEF}),
+    (2, layout.DTA_APPEND, {"list": 3, "data": 77}),
+    (3, layout.DTA_KEY_INCREMENT, {"redundancy": 1, "key": 7, "counter": 1 << 40 | 7}),
+    (4, layout.DTA_POSTCARD, {"key": 9, "hop": 5, "data": 0xFFFFFFFF}),
+)
+
+
+def _udp(payload: bytes, port: int) -> bytes:
+    return ethernet(ipv4(udp(payload, port, sport=40041), outer=True))
+
+
+def test_dta_in_both_forms(tshark: Tshark) -> None:
+    """Every primitive with both base headers, told by their length or by preference; acknowledgments."""
+    want, frames = [], []
+    for opcode, header, values in DTA:
+        for form, base in ((2, layout.DTA_2), (3, layout.DTA_3)):
+            frames.append(_udp(_header(base, opcode=opcode, immediate=1) + _header(header, **values), 40040))
+            want.append({"form": form, "opcode": opcode, "immediate": 1, **values})
+            if form == 3:
+                want[-1] |= {"sequence": 0, "retransmit": 0}
+    frames.append(_udp(_header(layout.DTA_ACK, sequence=200, nack=1), 40044))
+    want.append({"sequence": 200, "nack": 1})
+    shown = tshark.frames(tshark.write("dta.pcap", frame_batch(frames)))
+    assert [fields(value_of(one, "hopscope.dta"), "hopscope.dta.") for one in shown] == want
+    cut = [frame[:size] for frame in frames for size in range(42, len(frame))]
+    cut.append(_udp(b"\x09rest", 40040))
+    text = tshark.run(
+        tshark.write("cut.pcap", frame_batch(cut)), "-T", "fields", "-e", "hopscope.error.reason"
+    )
+    assert set(text.split()) == {"truncated", "unknown_type"}
+
+
+ITEMS = [
+    {
+        "device_id": 200 + number, "ingress_port": 1, "egress_port": 2, "ingress_time": (1 << 47) + number,
+        "egress_time": (1 << 48) - 1, "enqueue_time": 1 << 31, "enqueue_depth": (1 << 24) - 1,
+        "dequeue_latency": 5, "dequeue_depth": number,
+    }
+    for number in range(3)
+]  # fmt: skip
+
+
+def _labels(next_header: int) -> bytes:
+    items = b"".join(_header(layout.LABEL_ITEM, **item) for item in ITEMS)
+    return _header(layout.LABEL_OPTION, next_header=next_header, count=len(ITEMS)) + items
+
+
+def test_int_label(tshark: Tshark) -> None:
+    """INT-label as in the paper, behind IPv4, with the packet's own UDP behind it; and as the code has it."""
+    route = _header(layout.LABEL_ROUTE, next_header=1, length=2)
+    route += _header(layout.LABEL_ROUTE_ENTRY, port=4) + _header(layout.LABEL_ROUTE_ENTRY, last=1, port=5)
+    frames = [
+        ethernet(ipv4(_labels(17) + udp(b"payload", 9), layout.PROTOCOL_LABEL, outer=True)),
+        ethernet(_labels(0) + b"\x77" * 20, layout.ETHERTYPE_LABEL),
+        ethernet(route + b"\x07\x01" + _labels(0) + b"\x77" * 20, layout.ETHERTYPE_LABEL_ROUTE),
+    ]
+    shown = tshark.frames(tshark.write("label.pcap", frame_batch(frames)))
+    for layers in shown:
+        tree = value_of(layers, "hopscope.label")
+        assert fields(tree, "hopscope.label.")["count"] == 3
+        items = [fields(item, "hopscope.label.item.") for item in values_of(tree, "hopscope.label.item")]
+        assert items == ITEMS
+    assert value_of(value_of(shown[0], "udp"), "udp.dstport") == "9"
+    assert values_of(value_of(shown[2], "hopscope.label"), "hopscope.label.route.port") == ["4", "5"]
+    cut = [frame[:size] for frame in frames for size in range(34, len(frame) - 20)]
+    capture = tshark.write("cut.pcap", frame_batch(cut))
+    assert "truncated" in tshark.run(capture, "-T", "fields", "-e", "hopscope.error.reason")

@@ -111,7 +111,8 @@ local choices = {}
 for number, one in ipairs(DIALECTS) do choices[number] = { number, one.name, number } end
 PROTO.prefs.dialect = Pref.enum("Dialect", 1, "How reports and INT are read, as in hopscope decode --dialect",
                                 choices, false)
-PROTO.prefs.report_ports = Pref.range("Report UDP ports", REPORT_PORTS, "Ports that reports are sent to", 65535)
+PROTO.prefs.report_ports = Pref.range("Report UDP ports", "", "Ports that reports are sent to; empty: the dialect's",
+                                      65535)
 PROTO.prefs.int_dscp = Pref.range("INT DSCP values", "", "DSCP values of packets with INT; empty: the dialect's",
                                   63)
 PROTO.prefs.int_ports = Pref.range("INT UDP ports", "",
@@ -195,6 +196,12 @@ local function pull(c, header, place)
   local values = peek(c, header, place)
   c.at = c.at + header.size
   return values
+end
+
+local function byte_of(header, name) -- byte of a field in its header
+  for _, row in ipairs(header) do
+    if row.name == name then return floor(row.at / 8) end
+  end
 end
 
 local function has_bit(bitmap, bit) return floor(bitmap / 2 ^ (15 - bit)) % 2 == 1 end
@@ -296,6 +303,10 @@ local function version_of(ethertype)
   return ethertype == L.ETHERTYPE_IPV4 and 4 or ethertype == L.ETHERTYPE_IPV6 and 6 or 0
 end
 
+local IPV4_LENGTH, IPV4_PROTOCOL = byte_of(H.IPV4, "total_length"), byte_of(H.IPV4, "protocol")
+local IPV4_SOURCE, IPV4_DESTINATION = byte_of(H.IPV4, "source"), byte_of(H.IPV4, "destination")
+local IPV6_LENGTH = byte_of(H.IPV6, "payload_length")
+
 local function pull_ipv4(c, place, inner)
   local start, head = c.at, peek(c, H.IPV4, place)
   if head.version ~= 4 then
@@ -313,8 +324,9 @@ local function pull_ipv4(c, place, inner)
   end
   c.at = start + size
   return { version = 4, at = start, protocol = head.protocol, dscp = head.dscp, length = length,
-           more = head.more_fragments == 1, offset = head.fragment_offset, length_at = start + 2,
-           protocol_at = start + 9, source = start + 12, destination = start + 16 }
+           more = head.more_fragments == 1, offset = head.fragment_offset, length_at = start + IPV4_LENGTH,
+           protocol_at = start + IPV4_PROTOCOL, source = start + IPV4_SOURCE,
+           destination = start + IPV4_DESTINATION }
 end
 
 local function pull_ipv6(c, place)
@@ -324,8 +336,9 @@ local function pull_ipv6(c, place)
   end
   c.at = start + H.IPV6.size
   local ip = { version = 6, at = start, protocol = head.next_header, dscp = head.dscp, more = false, offset = 0,
-               length = head.payload_length + H.IPV6.size, length_at = start + 4, protocol_at = start + 6,
-               source = start + 8, destination = start + 24 }
+               length = head.payload_length + H.IPV6.size, length_at = start + IPV6_LENGTH,
+               protocol_at = start + byte_of(H.IPV6, "next_header"), source = start + byte_of(H.IPV6, "source"),
+               destination = start + byte_of(H.IPV6, "destination") }
   while ip.offset == 0 do -- behind a later fragment's header there are no headers
     if ip.protocol == L.NEXT_FRAGMENT then
       local fragment = pull(c, H.IPV6_FRAGMENT, place)
@@ -369,7 +382,7 @@ local function pull_shim(c, w, carrier)
   need(c, 4, place, "INT shim")
   local first, header, how = byte(c, start), nil, nil
   if carrier == "geneve" then
-    first = byte(c, start + 2)
+    first = byte(c, start + byte_of(H.GENEVE_OPTION, "type"))
     header, how = H.GENEVE_OPTION, first >= MD and first <= MX and first or 0
   elseif carrier == "gre" or (carrier == "vxlan_gpe" and first >= 16) then
     -- where TCP and UDP have the next protocol type, these have G and reserved bits
@@ -620,11 +633,11 @@ local function behind_l4(c, w, ip, l4_at)
   if w.tail then
     if w.tail.protocol == ip.protocol then
       w.flow.dport = w.tail.dport
-      set_bytes(w, l4_at + 2, 2, w.tail.dport)
+      set_bytes(w, l4_at + byte_of(H.PORTS, "dport"), 2, w.tail.dport)
     end
   elseif w.shim.npt == 1 then
     w.flow.dport = w.shim.original
-    set_bytes(w, l4_at + 2, 2, w.shim.original)
+    set_bytes(w, l4_at + byte_of(H.PORTS, "dport"), 2, w.shim.original)
   elseif w.shim.npt == 2 then
     w.int_at = l4_at -- the UDP header was added with INT
     set_bytes(w, ip.protocol_at, 1, w.shim.original)
@@ -674,7 +687,7 @@ local function read_udp(c, w, ip)
   for _, tunnel in ipairs(TUNNELS) do
     if role(ports.dport, tunnel[1]) then
       pull(c, H.UDP, "inner l4")
-      w.lengths[#w.lengths + 1] = l4_at + 4
+      w.lengths[#w.lengths + 1] = l4_at + byte_of(H.UDP, "length")
       return tunnel[2](c, w, ip, l4_at)
     end
   end
@@ -689,7 +702,7 @@ local function read_udp(c, w, ip)
     if type(damage) ~= "table" or (strict and likely) then error(damage, 0) end
     return
   end
-  w.lengths[#w.lengths + 1] = l4_at + 4
+  w.lengths[#w.lengths + 1] = l4_at + byte_of(H.UDP, "length")
   local marker = is_marker(c)
   if marker == 0 and not likely then return end
   c.at = c.at + marker
@@ -723,7 +736,7 @@ local function read_gre(c, w, ip)
   local int_type = rule(R.GRE_PROTOCOL) * 256 + rule(R.GRE_PROTOCOL + 1)
   if int_type ~= 0 and head.type == int_type then
     if read_int(c, w, "gre", w.tracked) then
-      set_bytes(w, start + 2, 2, w.shim.next_protocol)
+      set_bytes(w, start + byte_of(H.GRE, "type"), 2, w.shim.next_protocol)
       w.quiet = true
       read_type(c, w, w.shim.next_protocol, "tunnel")
     end
@@ -758,7 +771,7 @@ local function read_gpe(c, w)
   local start, head = c.at, pull(c, H.VXLAN_GPE, "tunnel")
   if rule(R.GPE_NEXT + head.next_protocol) == 9 then
     if read_int(c, w, "vxlan_gpe", w.tracked) then
-      set_bytes(w, start + 3, 1, w.shim.next_protocol)
+      set_bytes(w, start + byte_of(H.VXLAN_GPE, "next_protocol"), 1, w.shim.next_protocol)
       w.quiet = true
       read_next(c, w, w.shim.next_protocol)
     end
@@ -1185,12 +1198,32 @@ end
 -- --------------------------------------------------------------------------------------------- protocols
 
 local handled = 0 -- the last frame in which a report was read
-local udp_length, encapsulation = Field.new("udp.length"), Field.new("frame.encap_type")
+local encapsulation = Field.new("frame.encap_type")
+local UDP_LENGTH, IPV4_TOTAL, IPV6_PAYLOAD = Field.new("udp.length"), Field.new("ip.len"), Field.new("ipv6.plen")
 
-local function announced_bytes(tvb) -- payload bytes by the UDP header's length
-  local last = { udp_length() }
-  local length = #last > 0 and last[#last].value - H.UDP.size or tvb:reported_len()
-  return math.max(length, 0)
+local MORE, MORE_6 = Field.new("ip.flags.mf"), Field.new("ipv6.fraghdr.more")
+
+local function last_of(field) -- (value as it is in the packet, its offset in the frame)
+  local all = { field() }
+  local last = all[#all]
+  if last then return last.range:uint(), last.offset end
+end
+
+-- Payload bytes by the UDP header's length, and whether that contradicts the IP header around it.
+local function announced_bytes(tvb)
+  local length, udp_at = last_of(UDP_LENGTH)
+  local four, four_at = last_of(IPV4_TOTAL)
+  local six, six_at = last_of(IPV6_PAYLOAD)
+  if not length then return tvb:reported_len(), false end
+  local udp_end, ip_end = udp_at - byte_of(H.UDP, "length") + length, math.huge
+  if four and (not six or four_at > six_at) then
+    ip_end = four_at - IPV4_LENGTH + four
+  elseif six then
+    ip_end = six_at - IPV6_LENGTH + H.IPV6.size + six
+  end
+  local more, more_6 = { MORE() }, { MORE_6() }
+  local fragment = (#more > 0 and more[#more].value) or (#more_6 > 0 and more_6[#more_6].value)
+  return length - H.UDP.size, length < H.UDP.size or udp_end > ip_end or fragment
 end
 
 local function show_datagram(tvb, pinfo, root, announced)
@@ -1217,7 +1250,9 @@ end
 
 function PROTO.dissector(tvb, pinfo, root)
   if inside or not (report_ports[pinfo.dst_port] or pinfo.match == pinfo.dst_port) then return 0 end
-  show_datagram(tvb, pinfo, root, announced_bytes(tvb))
+  local announced, contradicted = announced_bytes(tvb)
+  if contradicted then return 0 end -- told behind all other dissectors, from the frame's bytes
+  show_datagram(tvb, pinfo, root, announced)
   return tvb:len()
 end
 
@@ -1401,6 +1436,11 @@ local function register()
   dialect = DIALECTS[PROTO.prefs.dialect]
   report_ports, int_dscp, int_ports = numbers(PROTO.prefs.report_ports), numbers(PROTO.prefs.int_dscp),
     numbers(PROTO.prefs.int_ports)
+  if not next(report_ports) then
+    for port = 0, 65535 do
+      if role(port, R.ROLE_REPORT) then report_ports[port] = true end
+    end
+  end
   for _, entry in ipairs(now) do entry[1]:remove(entry[2], entry[3]) end
   now = {}
   local function add(where, key, protocol)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from importlib.resources import files
 
 from . import layout, rules
-from .dialect import DEFAULT, DIALECTS, REPORT_PORTS, Dialect
+from .dialect import DEFAULT, DIALECTS, Dialect
 from .layout import Field, Header, Item
 from .reasons import Reason
 from .records import MAX_HOPS
@@ -62,7 +62,6 @@ def tables(dialects: Mapping[str, Dialect]) -> str:
         ("Dialects: what differs from them", "DIALECTS", _block(chosen)),
         ("Why something is refused, wire/reasons.py", "REASONS", _table(reasons)),
         ("Hops of one report that are read", "MAX_HOPS", str(MAX_HOPS)),
-        ("Ports that reports were seen on", "REPORT_PORTS", _quoted(",".join(map(str, REPORT_PORTS)))),
     )
     return "\n".join(f"-- {title}.\nlocal {name} = {text}\n" for title, name, text in parts)
 
