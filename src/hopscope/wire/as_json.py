@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import ioam
 from .address import address
 from .decode_scalar import read_frame
 from .dialect import DEFAULT, Dialect
@@ -209,6 +210,8 @@ def _int(row: dict[str, int]) -> dict[str, Any]:
         "mode": _MODE[row["int_mode"]],
         "carrier": _CARRIERS[carrier],
     }
+    if row["int_version"] == ioam.VERSION:
+        return {**out, **_ioam(row)}
     if row["int_version"] == 20 and carrier in _OVER_L4:
         out["npt"] = row["npt"]
     out["instructions"] = f"0x{row['instructions']:04x}"
@@ -225,6 +228,18 @@ def _int(row: dict[str, int]) -> dict[str, Any]:
             "domain_id": row["domain_id"],
             "ds_instruction": f"0x{row['ds_instruction']:04x}",
             "ds_flags": f"0x{row['ds_flags']:04x}",
+        }
+    return out
+
+
+def _ioam(row: dict[str, int]) -> dict[str, Any]:
+    trace_type = row["instructions"] << 8 | row["ds_instruction"]
+    out: dict[str, Any] = {"namespace": row["domain_id"], "trace_type": f"0x{trace_type:06x}"}
+    if row["int_mode"] != Mode.IOAM_DEX:
+        out |= {
+            "hop_words": row["hop_words"],
+            "remaining_hops": row["remaining_hops"],
+            "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
         }
     return out
 

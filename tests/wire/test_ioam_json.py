@@ -1,0 +1,58 @@
+"""What `decode` prints of IOAM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from ioam_cases import OPTIONS, extension, packet
+from wire_cases import frame_batch
+
+from hopscope.wire import ioam
+from hopscope.wire.as_json import report_object
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import DEFAULT
+from hopscope.wire.records import HOP, REPORT, ReportBatch
+from hopscope.wire.row import Row
+
+
+def told(name: str) -> dict[str, Any]:
+    """The object of a packet with this option."""
+    raw = packet(extension(OPTIONS[name]))
+    row = Row({})
+    ioam.read_ioam(Buffer(raw, 14 + 40 + 4), row, DEFAULT)
+    row.set(hop_count=len(row.hops))
+    report = np.array([tuple(row.fields.get(key, 0) for key in REPORT.names or ())], REPORT)
+    hops = np.array([tuple(getattr(hop, key) for key in HOP.names or ()) for hop in row.hops], HOP)
+    return report_object(ReportBatch(report, hops), 0, frame_batch([raw]))
+
+
+def test_a_trace() -> None:
+    """Namespace and trace type stand where INT has its instructions; hops have the keys of INT's."""
+    one = told("pre-allocated with room")
+    assert one["int"] == {
+        "version": "ioam", "mode": "preallocated", "carrier": "ipv6_option", "namespace": 123,
+        "trace_type": "0xf00000", "hop_words": 4, "remaining_hops": 1, "hops_exceeded": False,
+    }  # fmt: skip
+    assert [hop["node_id"] for hop in one["hops"]] == [1, 2]
+    assert one["hops"][0]["ingress_port"] == 11
+    assert one["hops"][0]["ingress_time"] == 0x66000000_00000064
+
+
+def test_direct_export() -> None:
+    """It has no hops, and says nothing of their size."""
+    one = told("direct export")
+    assert one["int"].items() >= {"mode": "dex", "namespace": 123, "trace_type": "0xf00000"}.items()
+    assert "hop_words" not in one["int"]
+    assert one["hops"] == []
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option(name: str) -> None:
+    """All of them can be told; a value that is not available is null."""
+    one = told(name)
+    if name == "nothing available":
+        kept = {key: value for key, value in one["hops"][0].items() if key != "extras"}
+        assert set(kept.values()) == {None}
+    assert one["int"]["version"] == "ioam"
