@@ -44,8 +44,20 @@ def test_direct_export() -> None:
     """It has no hops, and says nothing of their size."""
     one = told("direct export")
     assert one["int"].items() >= {"mode": "dex", "namespace": 123, "trace_type": "0xf00000"}.items()
+    assert (one["int"]["flow_id"], one["int"]["sequence"]) == (0xCAFE0001, 42)
     assert "hop_words" not in one["int"]
     assert one["hops"] == []
+
+
+def test_extras() -> None:
+    """What INT has no key for is named in `extras` of its hop; a snapshot is hexadecimal digits."""
+    old, new = told("every bit")["hops"]
+    assert new["extras"] == {
+        "hop_limit": 63, "namespace_data": 0xDEAD0001, "wide_hop_limit": 63, "wide_node_id": 2,
+        "wide_namespace_data": 0x1122334455667788, "schema": 7, "snapshot": b"SNAPSHOT".hex(),
+    }  # fmt: skip
+    assert (old["extras"]["schema"], old["extras"]["snapshot"]) == (None, "")
+    assert told("pre-allocated with room")["hops"][0]["extras"] == {"hop_limit": 64}
 
 
 @pytest.mark.parametrize("name", OPTIONS)

@@ -14,6 +14,7 @@ from . import ioam
 from .address import address
 from .decode_scalar import read_frame
 from .dialect import DEFAULT, Dialect
+from .extras import Extras, extras
 from .reasons import Place, Reason
 from .records import (
     HOP,
@@ -69,8 +70,12 @@ def report_objects(
     again.
     """
     details = _Details(frames, dialect)
-    for record in batch.reports[first:]:
-        yield _object(dict(zip(_REPORT_NAMES, record.item(), strict=True)), batch, details)
+    for at, record in enumerate(batch.reports[first:], first):
+        row = dict(zip(_REPORT_NAMES, record.item(), strict=True))
+        one = _object(row, batch, details)
+        if row["int_version"] == ioam.VERSION and not row["reason"]:
+            _add_extras(one, row, at, extras(batch, frames, dialect, at))
+        yield one
 
 
 def report_object(
@@ -99,6 +104,14 @@ def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[
             own = _hop(batch.hops[start + row["hop_count"]].item())
             out["hops"].append({**own, "in_report": True})
     return out
+
+
+def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Extras) -> None:
+    """Add what the columns do not hold, to hops that have such values, and to the packet's own."""
+    for at in range(row["hop_count"]):
+        if values := found.of_hop(row["first_hop"] + at):
+            one["hops"][at]["extras"] = values
+    one["int"] |= found.of_report(report)
 
 
 def _in_report(row: dict[str, int], hops: Records) -> bool:

@@ -1,5 +1,5 @@
 """What packets and reports carry beyond the columns of HOP, by name: domain-specific metadata of INT 2.x, in
-hops, from the source alone, and in a report's own metadata.
+hops, from the source alone, and in a report's own metadata; and the fields of IOAM that INT has not.
 
 It is read when somebody asks, from the frames, and by the scalar codecs: the decoders only skip it. Sizes are
 the dialect's knowledge (`Dialect.domains`); what no domain of it explains is one raw value.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import int_header, layout, rules
+from . import int_header, ioam, layout, rules
 from .buffer import Buffer
 from .dialect import Dialect
 from .errors import WireError
@@ -73,7 +73,7 @@ class Extras:
     def _value(self, at: int) -> tuple[str, int | str | None]:
         record = self.records[at]
         name, size, value = self.names[int(record["name"])], int(record["size"]), int(record["value"])
-        if size > 8 or name in (RAW, RAW_SOURCE):
+        if size > 8 or name in (RAW, RAW_SOURCE, ioam.SNAPSHOT):
             frame = self.frames.frames[int(self.packets[int(record["report"])])]
             start = int(frame["offset"]) + int(record["at"])
             return name, self.frames.arena[start : start + size].tobytes().hex()
@@ -186,5 +186,14 @@ def _named(hop: int, begin: int, end: int, known: _Fields, bits: int, raw_name: 
         begin += size
 
 
-_READERS: dict[int, Callable[[bytes, np.void, Dialect], Iterator[_Found]]] = {20: _of_int_2_0}
-"""By INT version; IOAM (91) belongs here too: (frame, row of REPORT, dialect) -> values of its hops."""
+def _of_ioam(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
+    """What nodes of a trace wrote beyond the columns, and what direct export says of the packet."""
+    for hop, name, at, size in ioam.extras_of(raw, int(row["int_at"])):
+        yield NO_HOP if hop is None else int(row["first_hop"]) + hop, name, at, size
+
+
+_READERS: dict[int, Callable[[bytes, np.void, Dialect], Iterator[_Found]]] = {
+    20: _of_int_2_0,
+    ioam.VERSION: _of_ioam,
+}
+"""By INT version."""
