@@ -40,16 +40,24 @@ def _type_name(annotation: object) -> str:
         return " or ".join(_type_name(a) for a in typing.get_args(annotation))
     if origin is tuple:
         return f"list of {_type_name(typing.get_args(annotation)[0])}"
+    if origin is dict:
+        return "tables"
     if annotation is type(None):
         return "none"
     return getattr(annotation, "__name__", str(annotation)).lower()
 
 
 def _nested(annotation: object) -> tuple[type[BaseModel], str] | None:
-    """Give the settings model inside an annotation, and `[]` where it is a list of them."""
+    """Give the settings model inside an annotation, and `[]` where it is a list of them, `.NAME` where names
+    lead to them.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation, ""
     arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is dict:
+        return arguments[1], ".NAME"
+    if typing.get_origin(annotation) is types.UnionType:
+        return _nested(arguments[0])
     if arguments and isinstance(arguments[0], type) and issubclass(arguments[0], BaseModel):
         return arguments[0], "[]"
     return None
@@ -77,7 +85,8 @@ def settings() -> str:
         "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an "
         "environment variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. "
         "Flags win over the environment, the "
-        "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`). "
+        "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`), "
+        "`NAME` a name of your own (`[dialects.mine]`). "
         "An unknown key stops the start.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
     )

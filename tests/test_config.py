@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import tomllib
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from hopscope.config import Settings
+from hopscope.config import DialectSettings, Settings
 from hopscope.config_file import ConfigError, load, parse_set, walk
+from hopscope.dialects import known
+from hopscope.wire.dialect import DIALECTS, Dialect, Domain
 
 
 def test_defaults_need_nothing() -> None:
@@ -86,6 +89,39 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
             "expected clear_below to be at most raise_above",
         ),
         ("[serve", "hopscope.toml: "),
+        (
+            "listen = ['udp://127.0.0.1:1?dialect=klingon']",
+            "listen[0].dialect: no dialect 'klingon'; there are",
+        ),
+        ("[[listen]]\ndialect = 'geannt'", "listen[0].dialect: no dialect 'geannt'; did you mean geant?"),
+        ("[dialects.x]\nbase = 'klingon'", "dialects.x.base: no dialect 'klingon'"),
+        (
+            "[dialects.x]\nbase = 'y'\n[dialects.y]\nbase = 'x'",
+            "dialects.x.base: found 'y', which is based on 'x'",
+        ),
+        ("[dialects.spec]\nswapped = true", "dialects.spec: found the name 'spec', expected one of your own"),
+        ("[dialects.auto]", "dialects.auto: found the name 'auto', expected one of your own"),
+        ("[dialects.'my one']", "found the name 'my one', expected one of your own"),
+        ("[dialects.x]\nprots = [1]", "dialects.x.prots: no such setting"),
+        ("[dialects.x]\nports = [70000]", "dialects.x.ports[0]: found 70000, expected less than or equal"),
+        ("[dialects.x]\nint_dscp = ['zz']", "dialects.x.int_dscp[0]: found 'zz', expected a number, as 23"),
+        (
+            "[dialects.x]\nint_dscp = [64]",
+            "dialects.x.int_dscp[0]: found 64, expected less than or equal to 63",
+        ),
+        ("[dialects.x]\nint_dscp_bit = 3", "dialects.x: found int_dscp_bit = 3, expected a power of two"),
+        ("[dialects.x]\nmarker = 'xyz'", "dialects.x.marker: found 'xyz', expected 1 to 8 bytes"),
+        (
+            "[dialects.x]\ngeneve_classes = [1, 2, 3, 4, 5]",
+            "dialects.x.geneve_classes: found [1, 2, 3, 4, 5], ",
+        ),
+        ("[dialects.x.clock]\nunit = 1", "dialects.x.clock.unit: no such setting"),
+        ("[dialects.x]\nclock = 1", "dialects.x.clock: found 1, "),
+        ("[dialects]\nx = 1", "dialects.x: found 1, "),
+        (
+            "[[dialects.x.domains]]\nid = 1\nfields = [{bit = 16, name = 'a', bytes = 4}]",
+            "fields[0].bit: found 16",
+        ),
     ],
 )
 def test_a_wrong_setting_is_told_in_a_line(tmp_path: Path, text: str, said: str) -> None:
@@ -164,3 +200,54 @@ def test_limits_may_be_never() -> None:
     for never in ("never", None):
         limits = Settings.model_validate({"detect": {"thresholds": {"hop_latency": {"change": never}}}})
         assert limits.detect.thresholds.hop_latency.change is None
+
+
+OWN_DIALECTS = """
+[dialects.mine]
+base = "bmv2"
+ports = [1234, 0x1000]
+int_dscp = ["0x17"]
+marker = "0xaabb"
+
+[dialects.mine.clock]
+unit_ns = 8
+
+[[dialects.mine.domains]]
+id = 0x1234
+fields = [{ bit = 1, name = "fan", bytes = 4 }, { bit = 0, name = "temperature", bytes = 2 }]
+
+[dialects.other]
+base = "mine"
+about = "As mine, on port 7."
+
+[[listen]]
+dialect = "other"
+"""
+
+
+def test_dialects_of_ones_own(tmp_path: Path) -> None:
+    """A table of dialects changes what it names in its base, which may be one of one's own too."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(OWN_DIALECTS)
+    settings = load(file, [parse_set("dialects.other.int_ports=7, 0x10")], {}).settings
+    dialects = known(settings.dialects)
+    bmv2, other = DIALECTS["bmv2"], dialects["other"]
+    assert other == replace(
+        bmv2,
+        name="other",
+        about="As mine, on port 7.",
+        ports=(1234, 0x1000),
+        int_ports=(7, 16),
+        marker=b"\xaa\xbb",
+        clock=replace(bmv2.clock, unit_ns=8),
+        domains=(Domain(0x1234, ((0, "temperature", 2), (1, "fan", 4))),),
+    )
+    assert settings.listen[0].dialect == "other"
+    assert {name: dialects[name] for name in DIALECTS} == DIALECTS
+    assert Settings.model_validate(settings.model_dump(mode="json")) == settings
+
+
+def test_every_field_of_a_dialect_of_ones_own_exists() -> None:
+    """What the table of a dialect offers is a field of the decoder's dialect, under the same name."""
+    own = set(DialectSettings.model_fields) - {"base"}
+    assert own <= {field.name for field in fields(Dialect)}

@@ -28,6 +28,35 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """A time of at most thirty years, so that it fits ns in 64 bits."""
 
 
+def _number(value: object) -> object:
+    """A number may be written as a text with its base, as `0x17`."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return int(value, 0)
+    except ValueError:
+        raise ValueError(f"found {value!r}, expected a number, as 23 or 0x17") from None
+
+
+def _bytes(value: str) -> str:
+    """Hexadecimal digits, with or without 0x."""
+    digits = value.removeprefix("0x")
+    try:
+        size = len(bytes.fromhex(digits))
+    except ValueError:
+        size = 0
+    if not 1 <= size <= 8:
+        raise ValueError(f"found {value!r}, expected 1 to 8 bytes in hexadecimal, as aaaaaaaabbbbbbbb")
+    return digits
+
+
+Port = Annotated[Annotated[int, Field(ge=0, le=65535)], BeforeValidator(_number)]
+Number16 = Port
+"""16 bits: a port, a protocol type, a class, an id."""
+Number8 = Annotated[Annotated[int, Field(ge=0, le=255)], BeforeValidator(_number)]
+Dscp = Annotated[Annotated[int, Field(ge=0, le=63)], BeforeValidator(_number)]
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach what listens there."""
     try:
@@ -63,6 +92,113 @@ class ListenSettings(Section):
     """Datagrams a second and source that are taken; 0: no limit. What is held back is counted."""
     rate_burst: int = Field(default=0, ge=0)
     """Datagrams that a source may send at once above its rate; 0: a tenth of a second's worth."""
+
+
+class ClockSettings(Section):
+    """What the times of a source mean; what is not given is as in the dialect that it is based on."""
+
+    unit_ns: int | None = Field(default=None, ge=1, le=10**9)
+    """Nanoseconds that one unit of a timestamp and of a latency stands for."""
+    bits: int | None = Field(default=None, ge=0, le=64)
+    """Bits after which timestamps wrap; 0: the width of their field."""
+    epoch: Literal["none", "unix"] | None = None
+    """What timestamps count from: the node's start, or 1970."""
+    latency: Literal["reported", "timestamps"] | None = None
+    """Whether hop latency is a field, or egress minus ingress time."""
+    comparable: bool | None = None
+    """Whether the clocks of different nodes are synchronous."""
+    ioam: Literal["ptp", "ntp", "posix"] | None = None
+    """Format of IOAM timestamps."""
+
+
+class DomainField(Section):
+    """One bit of a domain-specific bitmap."""
+
+    bit: int = Field(ge=0, le=15)
+    """Bit of the bitmap, 0 the most significant."""
+    name: str = Field(min_length=1, max_length=64)
+    """Name under which `decode` prints the value."""
+    bytes: int = Field(ge=1, le=124)
+    """Bytes that it takes in a hop."""
+
+
+class DomainSettings(Section):
+    """Domain-specific metadata of INT 2.x whose sizes are known."""
+
+    id: Number16
+    """Domain id, as it is in the INT header."""
+    fields: tuple[DomainField, ...] = ()
+    """What the bits of DS Instruction stand for."""
+    source_only: tuple[DomainField, ...] = ()
+    """The same for DS Flags: what the source alone adds, at the bottom of the stack."""
+
+
+class DialectSettings(Section):
+    """A dialect of your own; what is not given is as in `base`."""
+
+    base: str = "spec"
+    """Dialect that it is based on: one that Hopscope has, or another of your own."""
+    about: str = ""
+    """One line for `hopscope config dialects`."""
+    report_version: Literal["auto", "0.5", "1.0", "2.0"] | None = None
+    """Layout of the report header; auto decides by the first byte."""
+    ports: tuple[Port, ...] | None = None
+    """UDP ports that reports are sent to (captures only: a listener has its own)."""
+    any_report_length: bool | None = None
+    """Lengths in the report headers of 1.0 and 2.0 are not believed."""
+    packets: bool | None = None
+    """Packets that are no reports are searched for INT."""
+    assume_int: bool | None = None
+    """Every TCP and UDP packet in a report carries INT, though nothing says so."""
+    int_dscp: tuple[Dscp, ...] | None = None
+    """DSCP values of packets that carry INT behind TCP or UDP."""
+    int_dscp_bit: Dscp | None = None
+    """… or a bit (1, 2, 4, 8, 16 or 32) that is set in the DSCP of all of them; 0: none."""
+    int_ports: tuple[Port, ...] | None = None
+    """UDP destination ports of packets that carry INT."""
+    tcp_ports: bool | None = None
+    """These are TCP ports too."""
+    fixed_tcp: bool | None = None
+    """INT follows the first 20 bytes of a TCP header, in front of its options."""
+    marker: Annotated[str, AfterValidator(_bytes)] | None = None
+    """Probe marker between the TCP or UDP header and INT: 1 to 8 bytes, hexadecimal."""
+    inserted_udp_ports: tuple[Port, ...] | None = None
+    """UDP ports behind which INT and then the packet's own TCP header follow."""
+    gre_protocol: Number16 | None = None
+    """GRE protocol type of INT; 0: none."""
+    vxlan_ports: tuple[Port, ...] | None = None
+    """UDP ports of VXLAN."""
+    gpe_ports: tuple[Port, ...] | None = None
+    """UDP ports of VXLAN-GPE."""
+    gpe_protocols: tuple[Number8, ...] | None = None
+    """Next protocols of VXLAN-GPE that are INT."""
+    geneve_ports: tuple[Port, ...] | None = None
+    """UDP ports of Geneve."""
+    geneve_classes: tuple[Number16, ...] | None = Field(default=None, max_length=4)
+    """Geneve option classes of INT."""
+    gtpu_ports: tuple[Port, ...] | None = None
+    """UDP ports of GTP-U."""
+    any_shim_length: bool | None = None
+    """A shim's Length of 0 means that the header's hop counts tell the size of the stack."""
+    length_with_shim: bool | None = None
+    """Length of a 2.x shim counts the shim itself."""
+    swapped: bool | None = None
+    """The two bytes of the instruction bitmap are swapped."""
+    reversed: bool | None = None
+    """Bit 0 of the instruction bitmap is the least significant one."""
+    mx_record: bool | None = None
+    """The node's metadata follow the INT-MX header."""
+    domains: tuple[DomainSettings, ...] | None = None
+    """Domain-specific metadata whose sizes are known."""
+    clock: ClockSettings = ClockSettings()
+    """What times mean."""
+
+    @model_validator(mode="after")
+    def _one_bit(self) -> DialectSettings:
+        bit = self.int_dscp_bit or 0
+        if bit & (bit - 1):
+            raise ValueError(f"found int_dscp_bit = {bit}, expected a power of two, 1 to 32, or 0")
+        return self
 
 
 class MetricLimits(Section):
@@ -208,3 +344,5 @@ class Settings(Section):
     """HTTP API and live page."""
     alerts: tuple[AlertSettings, ...] = ()
     """Webhooks."""
+    dialects: dict[str, DialectSettings] = {}
+    """Dialects of your own, by name: `[dialects.mine]`."""

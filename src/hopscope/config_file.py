@@ -13,15 +13,22 @@ from typing import Any
 import platformdirs
 from pydantic import BaseModel, ValidationError
 
-from .config import Section, Settings
+from .config import DialectSettings, Section, Settings
+from .dialects import AUTO, known, unknown
 from .errors import HopscopeError
-from .wire.dialect import DIALECTS
 
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
 """Variables with our prefix that are no settings."""
 LISTS = frozenset({"listen", "allow", "kinds"})
 """Settings that hold several words: separated by blanks or commas where they are given as a text."""
+
+DIALECT_LISTS = frozenset(
+    name for name, field in DialectSettings.model_fields.items() if "tuple" in str(field.annotation)
+)
+"""The same of a dialect."""
+OPEN = "dialects"
+"""The table whose keys are names of the user's own."""
 
 Tree = dict[str, Any]
 
@@ -76,11 +83,20 @@ def load(
         settings = Settings.model_validate(tree)
     except ValidationError as error:
         raise ConfigError("\n".join(error_line(item, origins) for item in error.errors())) from error
-    for at, listen in enumerate(settings.listen):
-        if listen.dialect not in DIALECTS:
-            where = f"{origins.get('listen', 'listen')}: listen[{at}].dialect"
-            raise ConfigError(f"{where}: found {listen.dialect!r}, expected one of {', '.join(DIALECTS)}")
+    _check_dialects(settings, origins)
     return Loaded(settings, file, origins)
+
+
+def _check_dialects(settings: Settings, origins: Mapping[str, str]) -> None:
+    try:
+        names = [*known(settings.dialects), AUTO]
+    except HopscopeError as error:
+        key = str(error).split(": ", 1)[0]
+        raise ConfigError(f"{_origin(key, origins) or OPEN}: {error}") from error
+    for at, listen in enumerate(settings.listen):
+        if listen.dialect not in names:
+            where = f"{origins.get('listen', 'listen')}: listen[{at}].dialect"
+            raise ConfigError(f"{where}: {unknown(listen.dialect, names)}")
 
 
 def parse_set(text: str) -> tuple[str, str, str]:
@@ -117,6 +133,9 @@ def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]
 def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
     """Set a dotted key; a key of no setting is an error that names the closest one."""
     *above, last = key.split(".")
+    if above[:1] == [OPEN]:
+        _put_open(tree, above, last, value, origin)
+        return
     for part in above:
         if not isinstance(tree.get(part), dict):
             raise ConfigError(_unknown(key, origin))
@@ -130,10 +149,20 @@ def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
     tree[last] = value
 
 
+def _put_open(tree: Tree, above: Sequence[str], last: str, value: Any, origin: str) -> None:
+    """Set a key of a table whose keys are the user's own; the models check what is below."""
+    for part in above:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{origin}: {'.'.join(above)}: found {tree!r}, expected a table")
+    tree[last] = value
+
+
 def _plain(key: str, value: Any, origin: str) -> Any:
     """A value as the models take it: lists from a text, listeners from an address."""
     last = key.rsplit(".", 1)[-1]
-    if last in LISTS and isinstance(value, str):
+    listed = DIALECT_LISTS if key.startswith(f"{OPEN}.") else LISTS
+    if last in listed and isinstance(value, str):
         value = value.replace(",", " ").split()
     if key == "listen" and isinstance(value, Sequence):
         return [_listener(item, origin) for item in value]
@@ -185,12 +214,17 @@ def _origin(path: str, origins: Mapping[str, str]) -> str | None:
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
     """Every setting of a model, then its sections (as TOML needs it), dotted, with its description."""
     sections: list[tuple[str, str, type[Section]]] = []
+    last: tuple[str, str] | None = None
     for name, field in model.model_fields.items():
         kind = field.annotation
         if isinstance(kind, type) and issubclass(kind, Section):
             sections.append((f"{above}{name}", field.description or "", kind))
+        elif f"{above}{name}" == OPEN:
+            last = (OPEN, field.description or "")
         else:
             yield f"{above}{name}", field.description or ""
     for name, description, section in sections:
         yield name, description
         yield from walk(section, f"{name}.")
+    if last:
+        yield last

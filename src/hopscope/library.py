@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from . import tables
-from .config import DetectSettings, Settings
+from .config import DetectSettings, DialectSettings, Settings
 from .detect.records import EVENT, Kind, Metric
+from .dialects import Changes, named
 from .errors import HopscopeError
-from .wire.dialect import DEFAULT, DIALECTS, Dialect
+from .wire.dialect import DEFAULT, Dialect
 from .wire.records import FrameBatch, Records, ReportBatch
 from .wire.records import Kind as ReportKind
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .history.query import History
     from .names import Names
     from .serve.state import CollectorState
+    from .wire.evidence import Proposal
 
 SMALL_BYTES = 4 * 1024 * 1024
 """Files below this are decoded by the scalar codec, which need not be compiled."""
@@ -107,22 +108,34 @@ class Reports(_Table):
 class Capture:
     """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`."""
 
-    def __init__(self, source: str | Path | BinaryIO, dialect: Dialect, frames_per_batch: int) -> None:
+    def __init__(
+        self, source: str | Path | BinaryIO, possible: tuple[Dialect, ...], frames_per_batch: int
+    ) -> None:
         from .capture.pcap import Reader
 
         self._reader = Reader(source, frames_per_batch=frames_per_batch)
-        self._dialect = dialect
+        self._possible = possible
+        self.proposal: Proposal | None = None
+        """With dialect `auto`: what was chosen and why, once iteration has begun."""
         self._small = isinstance(source, str | Path) and source != "-" and _size(source) < SMALL_BYTES
 
     def __iter__(self) -> Iterator[Reports]:
         """Batches that stay valid. A damaged file raises PcapError behind its last good frame."""
-        decode = _decoder(self._dialect, self._small)
-        for frames in self._reader:
+        dialect, frames_of = self._decide(iter(self._reader))
+        decode = _decoder(dialect, self._small)
+        for frames in frames_of:
             batch = decode(frames)
             if len(batch):
-                yield Reports(batch, frames, self._dialect)
+                yield Reports(batch, frames, dialect)
         if self._reader.damage:
             raise self._reader.damage
+
+    def _decide(self, batches: Iterator[FrameBatch]) -> tuple[Dialect, Iterator[FrameBatch]]:
+        if self.proposal is None and len(self._possible) > 1:
+            from .wire.evidence import decide
+
+            self.proposal, batches = decide(batches, self._possible)
+        return self.proposal.dialect if self.proposal else self._possible[0], batches
 
 
 class Events(_Table):
@@ -185,14 +198,20 @@ def read(
     *,
     dialect: str | Dialect = "spec",
     ports: Iterable[int] | None = None,
+    packets: bool = False,
+    dialects: Mapping[str, DialectSettings] | None = None,
     frames_per_batch: int = 4096,
 ) -> Capture:
     """Read the telemetry reports of a capture (pcap, pcapng, gzip; `-`: standard input).
 
-    `dialect` says how reports are read, `ports` on which UDP ports they are looked for.  Raises HopscopeError
-    for a missing or foreign file.
+    `dialect` says how reports are read, by its name, by one of `dialects` (`Settings.dialects`), or `auto`:
+    what the first reports tell, see `Capture.proposal`; `ports` on which UDP ports they are looked for.
+    `packets`: packets that carry INT or IOAM themselves are read too, as rows of version 0.  Raises
+    HopscopeError for a missing or foreign file.
     """
-    return Capture(source, named_dialect(dialect, ports), frames_per_batch)
+    possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
+    changes = Changes(None if ports is None else tuple(ports), packets)
+    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch)
 
 
 def detect_events(
@@ -234,15 +253,6 @@ def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Colle
     if not path.is_dir():
         raise HopscopeError(f"{path}: no such data folder")
     return Collection(path, Names.load(names))
-
-
-def named_dialect(dialect: str | Dialect, ports: Iterable[int] | None = None) -> Dialect:
-    """A dialect by its name, with other report ports where some are given; HopscopeError lists the names."""
-    if isinstance(dialect, str):
-        if dialect not in DIALECTS:
-            raise HopscopeError(f"no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
-        dialect = DIALECTS[dialect]
-    return dialect if ports is None else replace(dialect, ports=tuple(ports))
 
 
 def _size(path: str | Path) -> int:

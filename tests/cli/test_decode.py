@@ -240,6 +240,9 @@ def test_a_cut_file_is_read_to_the_cut(small: Path) -> None:
         ["--node", "leaf"],
         ["--kind", "x"],
         ["--dialect", "x"],
+        ["--int-dscp", "64"],
+        ["--int-port", "x"],
+        ["--marker", "112233445566778899"],
         ["--flow", "1.1.1.1,,,,99999"],
     ],
 )

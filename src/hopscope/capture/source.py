@@ -8,7 +8,6 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 from pydantic import ValidationError
 
 from ..config import ListenSettings
-from ..wire.dialect import DIALECTS
 from .errors import CaptureError
 from .limits import network
 
@@ -48,8 +47,6 @@ def parse(text: str) -> ListenSettings:
         expected = first["msg"].replace("Input should be", "expected").replace("Value error, ", "")
         where = ".".join(str(part) for part in first["loc"])
         raise CaptureError(f"{text}: {where}: found {first['input']!r}, {expected}") from error
-    if found.dialect not in DIALECTS:
-        raise CaptureError(f"{text}: dialect: no dialect {found.dialect!r}; there are {', '.join(DIALECTS)}")
     return found
 
 

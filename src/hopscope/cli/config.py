@@ -19,6 +19,8 @@ def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
     """Print the settings that a start would use, as TOML, and where each comes from."""
     loaded = load(config, overrides)
     tree = loaded.settings.model_dump(mode="json")
+    own = loaded.settings.dialects
+    tree["dialects"] = {name: one.model_dump(mode="json", exclude_none=True) for name, one in own.items()}
     if tree["serve"]["token"]:
         tree["serve"]["token"] = "(set)"
     print(f"# {loaded.file}" if loaded.file else "# no file")
@@ -60,15 +62,24 @@ def init(
 
 
 @app.command()
-def dialects() -> None:
-    """List the dialects: how the reports of a listener are read."""
-    from ..wire.dialect import DIALECTS
+def dialects(config: ConfigOption = None, overrides: SetOption = None) -> None:
+    """List the dialects, those of your configuration too: how reports and packets are read."""
+    import shutil
+    import textwrap
 
-    print(f"{'NAME':<16} {'REPORT':<8} {'INT DSCP':<16} INT PORTS")
-    for dialect in DIALECTS.values():
-        dscp = ",".join(f"{value:#x}" for value in dialect.int_dscp) or "-"
-        ports = ",".join(map(str, dialect.int_ports)) or "-"
-        print(f"{dialect.name:<16} {dialect.report_version:<8} {dscp:<16} {ports}")
+    from ..dialects import known
+
+    found = known(load(config, overrides).settings.dialects)
+    width = max(map(len, found)) + 2
+    for dialect in found.values():
+        room = max(40, shutil.get_terminal_size((100, 24)).columns - width)
+        print(
+            textwrap.fill(
+                dialect.about, room + width, initial_indent=f"{dialect.name:<{width}}",
+                subsequent_indent=" " * width,
+            )
+        )  # fmt: skip
+    print(f"{'auto':<{width}}What the first reports tell: one of these.")
 
 
 def _value(value: Any) -> str:

@@ -13,8 +13,20 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from .filters import FilterError, FlowOption, NodeOption, PrefixOption, ReportFilter
-from .options import CaptureArgument, DialectOption, NamesOption, PortOption
+from .filters import FlowOption, NodeOption, PrefixOption, ReportFilter
+from .options import (
+    AutoDialectOption,
+    CaptureArgument,
+    ConfigOption,
+    IntDscpOption,
+    IntPortOption,
+    MarkerOption,
+    NamesOption,
+    PacketsOption,
+    PortOption,
+    candidates,
+    changes,
+)
 from .output import Format, FormatOption, Printer, until_reader_leaves
 from .report_rows import COLUMNS, rows
 
@@ -33,7 +45,11 @@ _PROGRESS_SECONDS = 0.5
 def decode(
     file: CaptureArgument,
     port: PortOption = None,
-    dialect: DialectOption = "spec",
+    dialect: AutoDialectOption = "spec",
+    packets: PacketsOption = False,
+    int_dscp: IntDscpOption = None,
+    int_port: IntPortOption = None,
+    marker: MarkerOption = None,
     form: FormatOption = Format.JSON,
     flow: FlowOption = None,
     prefix: PrefixOption = None,
@@ -55,10 +71,12 @@ def decode(
         ),
     ] = None,
     names: NamesOption = None,
+    config: ConfigOption = None,
 ) -> None:
     """Print the reports in a capture file, one object each.
 
-    A summary goes to stderr. Packets that are no reports print nothing; a damaged report prints why.
+    A summary goes to stderr. Packets that are no reports print nothing, unless --packets finds telemetry in
+    them; a damaged report prints why.
     Exit status: 1 where the file is damaged or cut, and was read up to there;
     2 where it cannot be read.
     """
@@ -66,14 +84,16 @@ def decode(
     from ..names import Names
 
     known = Names.load(names)
-    chosen = _dialect(dialect, port)
+    changed = changes(port, packets, int_dscp, int_port, marker)
+    possible = tuple(map(changed.of, candidates(dialect, config)))
     kept = ReportFilter(flow, prefix or (), node or (), kind or (), known)
     reader = Reader(file)
     printer = Printer(form, COLUMNS[form])
     summary = Summary()
     left = limit
     with until_reader_leaves(), Progress(reader, file) as progress:
-        for frames, reports in _decoded(reader, chosen):
+        chosen, batches = decide(_batches(reader), possible)
+        for frames, reports in _decoded(reader, batches, chosen):
             summary.add(frames, reports)
             wanted = kept.select(reports)
             if left is not None:
@@ -91,23 +111,36 @@ def decode(
         raise typer.Exit(1)
 
 
-def _dialect(name: str, ports: list[int] | None) -> Dialect:
-    from ..wire.dialect import DIALECTS
+def decide(
+    batches: Iterator[FrameBatch], possible: tuple[Dialect, ...]
+) -> tuple[Dialect, Iterator[FrameBatch]]:
+    """The dialect, and all batches; of several, the first frames choose one, and stderr says why."""
+    if len(possible) == 1:
+        return possible[0], batches
+    from ..wire import evidence
 
-    if name not in DIALECTS:
-        raise FilterError(f"--dialect {name}: expected {', '.join(DIALECTS)}")
-    return replace(DIALECTS[name], ports=tuple(ports)) if ports else DIALECTS[name]
+    proposal, batches = evidence.decide(batches, possible)
+    for line in proposal.lines:
+        print(f"hopscope: {line}", file=sys.stderr)
+    return proposal.dialect, batches
 
 
-def _decoded(reader: Reader, dialect: Dialect) -> Iterator[tuple[FrameBatch, ReportBatch]]:
+def _batches(reader: Reader) -> Iterator[FrameBatch]:
+    reader.frames_per_batch = FIRST_BATCH
+    return iter(reader)
+
+
+def _decoded(
+    reader: Reader, batches: Iterator[FrameBatch], dialect: Dialect
+) -> Iterator[tuple[FrameBatch, ReportBatch]]:
     """Small inputs by the scalar decoder, which starts at once; what follows by the compiled one."""
     from ..wire.decode_scalar import decode_scalar
 
-    reader.frames_per_batch = FIRST_BATCH
-    batches = iter(reader)
+    seen = 0
     for frames in batches:
         yield frames, decode_scalar(frames, dialect)
-        if reader.packets >= SCALAR_FRAMES:
+        seen += len(frames)
+        if seen >= SCALAR_FRAMES:
             break
     else:
         return

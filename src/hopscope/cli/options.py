@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
+    from ..config import Settings
     from ..config_file import Loaded
+    from ..dialects import Changes
+    from ..wire.dialect import Dialect
 
 ConfigOption = Annotated[
     Path | None,
@@ -40,6 +43,45 @@ PortOption = Annotated[
     ),
 ]
 DialectOption = Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")]
+AutoDialectOption = Annotated[
+    str,
+    typer.Option(
+        "--dialect",
+        metavar="NAME",
+        help="How reports are read, as `hopscope config dialects` lists it, or one of your configuration; "
+        "auto: what the first reports tell.",
+    ),
+]
+PacketsOption = Annotated[
+    bool, typer.Option("--packets", help="Also read packets that carry INT or IOAM themselves.")
+]
+IntDscpOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--int-dscp",
+        metavar="DSCP",
+        help="DSCP of packets with INT behind TCP or UDP, as 0x17, instead of the dialect's. Repeatable.",
+        show_default=False,
+    ),
+]
+IntPortOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--int-port",
+        metavar="PORT",
+        help="UDP destination port of packets with INT, instead of the dialect's. Repeatable.",
+        show_default=False,
+    ),
+]
+MarkerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--marker",
+        metavar="HEX",
+        help="Probe marker in front of INT, 1 to 8 bytes, as aaaaaaaabbbbbbbb.",
+        show_default=False,
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,3 +101,75 @@ def load(
     from ..config_file import parse_set
 
     return load_settings(config, [*map(parse_set, overrides or ()), *(flags or ())])
+
+
+def changes(
+    ports: list[int] | None,
+    packets: bool,
+    int_dscp: list[str] | None,
+    int_port: list[str] | None,
+    marker: str | None,
+) -> Changes:
+    """What the flags change in a dialect. HopscopeError names the flag."""
+    from ..dialects import Changes
+
+    return Changes(
+        tuple(ports) if ports else None,
+        packets,
+        _numbers("--int-dscp", int_dscp, 63),
+        _numbers("--int-port", int_port, 65535),
+        _marker(marker),
+    )
+
+
+def candidates(name: str, config: Path | None) -> tuple[Dialect, ...]:
+    """The dialect of that name, or all of them for `auto`; the configuration is read where it may matter."""
+    from ..wire.dialect import DIALECTS
+
+    if config is None and name in DIALECTS:
+        return (DIALECTS[name],)
+    return find_dialects(name, load(config, None).settings)
+
+
+def find_dialects(name: str, settings: Settings) -> tuple[Dialect, ...]:
+    """The same with settings that are known. HopscopeError names the flag."""
+    from ..dialects import named
+    from ..errors import HopscopeError
+
+    try:
+        return named(name, settings.dialects, auto=True)
+    except HopscopeError as error:
+        raise HopscopeError(f"--dialect {name}: {error}") from error
+
+
+def _numbers(flag: str, texts: list[str] | None, most: int) -> tuple[int, ...] | None:
+    if not texts:
+        return None
+    found = []
+    for text in texts:
+        try:
+            number = int(text, 0)
+        except ValueError:
+            number = -1
+        if not 0 <= number <= most:
+            _wrong(flag, text, f"a number from 0 to {most}, as {most // 3} or {most // 3:#x}")
+        found.append(number)
+    return tuple(found)
+
+
+def _marker(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        marker = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        marker = b""
+    if not 1 <= len(marker) <= 8:
+        _wrong("--marker", text, "1 to 8 bytes in hexadecimal, as aaaaaaaabbbbbbbb")
+    return marker
+
+
+def _wrong(flag: str, found: str, expected: str) -> NoReturn:
+    from ..errors import HopscopeError
+
+    raise HopscopeError(f"{flag} {found}: expected {expected}")

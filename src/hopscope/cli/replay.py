@@ -12,13 +12,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import CaptureArgument, ConfigOption, DialectOption, PortOption, SetOption, load
+from .decode import decide
+from .options import (
+    AutoDialectOption,
+    CaptureArgument,
+    ConfigOption,
+    IntDscpOption,
+    IntPortOption,
+    MarkerOption,
+    PacketsOption,
+    PortOption,
+    SetOption,
+    changes,
+    find_dialects,
+    load,
+)
 
 if TYPE_CHECKING:
-    from ..capture.pcap import Reader
     from ..config import DetectSettings, Settings
     from ..pipeline import Pipeline
     from ..wire.dialect import Dialect
+    from ..wire.records import FrameBatch
 
 
 def replay(
@@ -34,7 +48,11 @@ def replay(
         ),
     ] = 0,
     port: PortOption = None,
-    dialect: DialectOption = "spec",
+    dialect: AutoDialectOption = "spec",
+    packets: PacketsOption = False,
+    int_dscp: IntDscpOption = None,
+    int_port: IntPortOption = None,
+    marker: MarkerOption = None,
     events: Annotated[
         bool, typer.Option("--events", help="Print every event, a JSON object a line.")
     ] = False,
@@ -48,18 +66,19 @@ def replay(
     Exit status: 0; 1 where the file is damaged or cut and was read up to there; 2 where it cannot be read.
     """
     from ..capture.pcap import Reader
-    from ..library import named_dialect
     from ..metrics import INDEX
     from ..names import Names
     from ..summary import summary_lines
 
     settings = load(config, overrides).settings
-    chosen = named_dialect(dialect, port or None)
+    changed = changes(port, packets, int_dscp, int_port, marker)
+    possible = tuple(map(changed.of, find_dialects(dialect, settings)))
     names = Names.load(settings.names)
     reader = Reader(file)
     begin = time.monotonic()
+    chosen, batches = decide(iter(reader), possible)
     with _pipeline(settings, data, names if events else None) as pipeline:
-        _feed(reader, pipeline, chosen, speed, settings.detect)
+        _feed(batches, pipeline, chosen, speed, settings.detect)
         counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
     seconds = time.monotonic() - begin
     if as_json:
@@ -100,14 +119,18 @@ def _pipeline(settings: Settings, data: Path | None, names: object) -> Iterator[
 
 
 def _feed(
-    reader: Reader, pipeline: Pipeline, dialect: Dialect, speed: float, settings: DetectSettings
+    batches: Iterator[FrameBatch],
+    pipeline: Pipeline,
+    dialect: Dialect,
+    speed: float,
+    settings: DetectSettings,
 ) -> None:
     from ..detect.clock import CaptureClock
     from ..wire.records import FrameBatch
 
     clock = CaptureClock(settings)
     first_ns, begin = 0, time.monotonic()
-    for frames in reader:
+    for frames in batches:
         for ticks, start, end in clock.cut(frames.frames["time_ns"]):
             for now_ns in ticks:
                 if speed:

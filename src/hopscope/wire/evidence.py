@@ -1,0 +1,322 @@
+"""Which dialect the first reports speak: all that are possible read them, and what they read is compared.
+
+What counts is what the bytes say: how many are refused, how many hops are found, whether the values of the
+hops agree with each other, and whether timestamps pass as fast as the capture's clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain, pairwise
+
+import numpy as np
+
+from .address import address
+from .decode_scalar import read_frame
+from .dialect import DEFAULT, Dialect
+from .int_header import Hop
+from .reasons import Reason
+from .records import Carried, FrameBatch, Have, Link
+from .row import Row
+
+REPORTS = 64
+"""Frames with reports that are looked at."""
+FRAMES = 256
+"""Frames that are looked at where packets are searched for INT."""
+MOST_FRAMES = 20_000
+"""Frames among which reports are looked for."""
+_CLEAR = 0.5
+"""A source speaks another dialect where that one is better by so much a frame."""
+_REFUSED, _EMPTY, _FLOW, _INT = -2.0, 0.0, 0.5, 2.0
+"""Worth of a report that is refused, tells nothing, tells a flow, brings hops."""
+_LONGEST = 16
+"""Hops of a plausible path."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one dialect makes of the frames."""
+
+    dialect: Dialect
+    differences: int
+    """Fields in which the dialect differs from the specifications."""
+    worth: list[float] = field(default_factory=list)
+    """Of each frame."""
+    reports: int = 0
+    packets: int = 0
+    """Packets with INT that no report brought."""
+    hops: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    odd: Counter[str] = field(default_factory=Counter)
+    """Values that contradict each other, in words."""
+    good: Counter[str] = field(default_factory=Counter)
+    """Values that confirm each other, in words."""
+    clock: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """Worth of all frames, and what the clock says."""
+        return round(sum(self.worth) + self.clock * len(self.worth), 3)
+
+    def facts(self) -> list[str]:
+        """What it read, in plain words, the most important first."""
+        facts = []
+        if self.reports:
+            facts.append(f"reads {self.reports} reports with {self.hops} hops")
+        if self.packets:
+            facts.append(f"finds {self.packets} packets that carry INT, with {self.hops} hops")
+        if self.refused:
+            most = ", ".join(f"{count} {reason}" for reason, count in self.refused.most_common(2))
+            facts.append(f"refuses {self.refused.total()} ({most})")
+        facts += [f"{what} ({count} times)" for what, count in self.odd.most_common(1)]
+        facts += [what for what, _ in self.good.most_common(2)]
+        return facts or ["reads nothing"]
+
+
+@dataclass(slots=True)
+class Proposal:
+    """The dialect that the evidence speaks for."""
+
+    dialect: Dialect
+    fits: bool
+    """Whether it reads most of what there is; otherwise `dialect` is what the specifications say."""
+    lines: list[str]
+    """Why, for the user."""
+
+
+class Evidence:
+    """The first frames, kept until there are enough of them to `propose` a dialect."""
+
+    def __init__(self, candidates: Sequence[Dialect]) -> None:
+        self.candidates = tuple(candidates)
+        packets = any(one.packets for one in candidates)
+        ports = {port for one in candidates for port in one.ports}
+        self._any = replace(DEFAULT, name="any", ports=tuple(sorted(ports)), first_bytes=_EVERY_FIRST_BYTE)
+        self._packets = packets
+        self._kept: list[tuple[bytes, np.void, bool]] = []
+        self._reports = self._seen = 0
+
+    def add(self, batch: FrameBatch) -> None:
+        """Keep a copy of what may be a report, or a packet with INT."""
+        for frame in batch.frames:
+            if self.enough:
+                return
+            self._seen += 1
+            start = int(frame["offset"])
+            raw = batch.arena[start : start + int(frame["length"])].tobytes()
+            is_report = int(frame["link"]) == Link.UDP_PAYLOAD or any(True for _ in self._first(raw, frame))
+            if is_report or len(self._kept) < FRAMES:
+                self._kept.append((raw, frame.copy(), is_report))
+                self._reports += is_report
+
+    def _first(self, raw: bytes, frame: np.void) -> Iterable[Row]:
+        for row in read_frame(raw, frame, 0, self._any):
+            yield row
+            return
+
+    @property
+    def enough(self) -> bool:
+        """Whether more frames would not be looked at."""
+        return self._reports >= REPORTS or self._seen >= MOST_FRAMES
+
+    @property
+    def reports(self) -> int:
+        """Frames on a report port."""
+        return self._reports
+
+    def propose(self) -> Proposal:
+        """The dialect that reads these frames best; of equals the one that differs least from the
+        specifications.
+        """
+        kept = [(raw, frame) for raw, frame, is_report in self._kept if is_report]
+        if self._packets or not kept:
+            kept = [(raw, frame) for raw, frame, _ in self._kept]
+        candidates = self.candidates
+        if not self._reports and not self._packets:
+            candidates = tuple(replace(one, packets=True) for one in candidates)
+        sources: list[str] = [""] * len(kept)
+        readings = [_read(one, kept, sources) for one in candidates]
+        order = sorted(range(len(readings)), key=lambda i: (-readings[i].score, readings[i].differences, i))
+        ranked = [readings[i] for i in order]
+        return _proposal(ranked, sources, self._seen)
+
+
+def decide(
+    batches: Iterator[FrameBatch], possible: Sequence[Dialect]
+) -> tuple[Proposal, Iterator[FrameBatch]]:
+    """What the first batches speak for, and all batches, these too; batches must stay valid."""
+    evidence = Evidence(possible)
+    held = []
+    for frames in batches:
+        held.append(frames)
+        evidence.add(frames)
+        if evidence.enough:
+            break
+    return evidence.propose(), chain(held, batches)
+
+
+def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
+    best = ranked[0]
+    accepted = best.reports + best.packets
+    refused = best.refused.total()
+    spec = next((one for one in ranked if one.dialect.name == DEFAULT.name), best)
+    if not accepted and not refused:
+        lines = [f"dialect auto: {spec.dialect.name}: no report and no INT in the first {seen:,} packets"]
+        return Proposal(spec.dialect, False, lines)
+    if best.score <= 0 or accepted <= refused:
+        facts = "; ".join(best.facts()[:2])
+        lines = [
+            f"dialect auto: nothing fits; best was {best.dialect.name}, which {facts}",
+            f"dialect auto: reading with {spec.dialect.name}",
+        ]
+        return Proposal(spec.dialect, False, lines)
+    lines = [f"dialect auto: {best.dialect.name}, which {'; '.join(best.facts()[:3])}"]
+    if len(ranked) > 1:
+        lines.append(_runner_up(best, ranked[1]))
+    lines.extend(_other_sources(best, ranked, sources))
+    return Proposal(best.dialect, True, lines)
+
+
+def _runner_up(best: Reading, other: Reading) -> str:
+    if other.score == best.score:
+        more = other.differences > best.differences
+        differs = ", but differs more from the specifications" if more else ""
+        return f"dialect auto: {other.dialect.name} would read them as well{differs}"
+    return f"dialect auto: next best {other.dialect.name}, which {'; '.join(other.facts()[:2])}"
+
+
+def _other_sources(best: Reading, ranked: list[Reading], sources: list[str]) -> Iterable[str]:
+    """Sources whose frames another dialect clearly reads better."""
+    frames: dict[str, list[int]] = defaultdict(list)
+    for at, source in enumerate(sources):
+        if source:
+            frames[source].append(at)
+    if len(frames) < 2:
+        return
+    for source, mine in frames.items():
+
+        def worth(one: Reading, mine: list[int] = mine) -> float:
+            return sum(one.worth[at] for at in mine) / len(mine)
+
+        better = max(ranked, key=lambda one: (worth(one), -one.differences))
+        if worth(better) - worth(best) >= _CLEAR:
+            yield (
+                f"dialect auto: {source} speaks {better.dialect.name}, and is read with {best.dialect.name} "
+                "all the same: read its packets apart, or give it a listener of its own"
+            )
+
+
+def _read(dialect: Dialect, kept: list[tuple[bytes, np.void]], sources: list[str]) -> Reading:
+    reading = Reading(dialect, _differences(dialect))
+    times: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for at, (raw, frame) in enumerate(kept):
+        worth = []
+        for row in read_frame(raw, frame, 0, dialect):
+            if row.fields.get("source_lo") or row.fields.get("source_hi"):
+                sources[at] = address(row.fields["source_hi"], row.fields["source_lo"])
+            worth.append(_row(row, frame, reading, times))
+        reading.worth.append(sum(worth) / len(worth) if worth else 0.0)
+    reading.clock = _clock(reading, times)
+    return reading
+
+
+def _row(row: Row, frame: np.void, reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
+    if row.error is not None:
+        if row.error.reason == Reason.TRUNCATED and frame["wire_length"] > frame["length"]:
+            return _EMPTY  # cut by the capture, whatever the dialect
+        reading.refused[Reason(row.error.reason).label] += 1
+        return _REFUSED
+    told = row.fields
+    if not told.get("int_version"):
+        if not told.get("version"):
+            return _EMPTY
+        reading.reports += 1
+        flow = told.get("carried", 0) & Carried.FLOW
+        return (_FLOW if flow else _EMPTY) + (0.25 if row.own else 0.0)
+    if told.get("version"):
+        reading.reports += 1
+    else:
+        reading.packets += 1
+    reading.hops += len(row.hops)
+    if not row.hops and row.own is None:
+        return _FLOW + 0.25
+    hops = [*row.hops, row.own] if row.own is not None else row.hops
+    seen = Counter[str]()
+    for hop in hops:
+        _hop(hop, reading, seen)
+        if hop.present & Have.INGRESS_TIME & ~hop.null and hop.node_id:
+            times[hop.node_id].append((int(frame["time_ns"]), hop.ingress_time))
+    nodes = [hop.node_id for hop in row.hops]
+    if len(set(nodes)) < len(nodes):
+        seen["a node twice in one path"] += 1
+    if len(nodes) > _LONGEST:
+        seen[f"a path of more than {_LONGEST} hops"] += 1
+    if told.get("ttl", 0) + len(nodes) > 256:
+        seen["more hops than the TTL has left"] += 1
+    reading.odd.update(seen)
+    return _INT - min(1.5, sum(seen.values()) / len(hops))
+
+
+def _hop(hop: Hop, reading: Reading, seen: Counter[str]) -> None:
+    """What the values of one hop say about each other."""
+    have = hop.present & ~hop.null
+    if have & Have.NODE_ID and not hop.node_id:
+        seen["node 0"] += 1
+    if have & Have.QUEUE_OCCUPANCY:
+        if hop.queue_id == 0xFF:
+            seen["queue ids of 255 or more"] += 1
+        if hop.queue_occupancy >= 1 << 16 and not hop.queue_id:
+            seen["queue 0 with an occupancy above 65,535"] += 1
+        if have & Have.QUEUE_CONGESTION:
+            if hop.queue_id == hop.congestion_queue_id:
+                reading.good["queue ids of both fields agree"] += 1
+            else:
+                seen["two queue ids in one hop"] += 1
+    if have & Have.INGRESS_TIME and have & Have.EGRESS_TIME:
+        spent = hop.egress_time - hop.ingress_time
+        if not spent & 0xFFFFFFFF or -(1 << 32) < spent < -(1 << 31):
+            pass  # unknown, or the clock's 32 bits wrapped
+        elif spent < 0 or spent >= 1 << 40:
+            seen["egress before ingress"] += 1
+        if have & Have.HOP_LATENCY and hop.hop_latency and hop.hop_latency == spent & 0xFFFFFFFF:
+            reading.good["hop latency is egress minus ingress time"] += 1
+        if hop.present & Have.HOP_LATENCY and hop.null & Have.HOP_LATENCY:
+            if reading.dialect.clock.latency == "timestamps":
+                reading.good["hop latency is never filled in"] += 1
+            else:
+                seen["no hop latency, though there are timestamps"] += 1
+
+
+def _clock(reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
+    """Whether timestamps of a node pass as fast as the capture's clock: 0.25, -0.25 where not, unknown 0."""
+    units = []
+    for pairs in times.values():
+        for (before, first), (after, second) in pairwise(pairs):
+            captured, passed = after - before, second - first
+            if 1_000_000 <= captured < 2_000_000_000 and passed > 0:
+                units.append(captured / passed)
+    if len(units) < 3:
+        return 0.0
+    unit = float(np.median(units))
+    ratio = unit / reading.dialect.clock.unit_ns
+    if 0.5 < ratio < 2:
+        reading.good[f"timestamps pass in units of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
+        return 0.25
+    if 0.1 < ratio < 10:
+        return 0.0
+    reading.odd[f"timestamps are no multiples of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
+    return -0.25
+
+
+def _differences(dialect: Dialect) -> int:
+    left_out = {"name", "about", "ports", "packets"}
+    return sum(
+        getattr(dialect, one.name) != getattr(DEFAULT, one.name)
+        for one in fields(dialect)
+        if one.name not in left_out
+    )
+
+
+_EVERY_FIRST_BYTE = tuple((byte, 5) for byte in range(256))
