@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from by_hand import ethernet, ipv4, udp
+from by_hand import STACK_2, ethernet, group, int_2, ipv4, ipv6, outer, single, udp
 from hypothesis import Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 from tshark import (
@@ -97,6 +98,105 @@ def test_damaged_packets(tshark: Tshark, shared: Path, dialect: str) -> None:
         frames.append(bytes(frame[: rng.choice((len(frame), len(frame), rng.randrange(len(frame))))]))
     capture = tshark.write("damaged.pcap", frame_batch(frames))
     assert_capture_agrees(tshark, capture, DIALECTS[dialect], packets="FALSE")
+
+
+# ------------------------------------------------------------------------------------- where INT is, by hand
+
+DNS = bytes.fromhex("12340100000100000000000003777777076578616d706c6503636f6d0000010001")
+INT = int_2(0xA000, STACK_2, 2)
+MD = INT[4:]
+WORDS = len(MD) // 4
+PLAIN = ipv4(udp(DNS))
+MARKED = ipv4(udp(INT + DNS), dscp=0x17)
+VNI = 77 << 8
+CARRIED = {
+    "udp": (MARKED, "udp"),
+    "ipv6": (ipv6(udp(INT + DNS), dscp=0x17), "udp"),
+    "ip in ip": (ipv4(MARKED, 4), "udp"),
+    "vxlan": (ipv4(udp(struct.pack("!II", 8 << 24, VNI) + ethernet(MARKED), 4789)), "udp"),
+    "gtp-u": (ipv4(udp(struct.pack("!BBHI", 0x30, 255, len(MARKED), 99) + MARKED, 2152)), "udp"),
+    "gre": (
+        ipv4(struct.pack("!HHBBH", 0, 0x88B6, 0x18, WORDS, 0x800) + MD + PLAIN, 47),
+        "gre",
+    ),
+    "gre with a key": (
+        ipv4(struct.pack("!HHIBBH", 0x2000, 0x88B6, 7, 0x10, WORDS, 0x800) + MD + PLAIN, 47),
+        "gre",
+    ),
+    "vxlan-gpe": (
+        ipv4(udp(struct.pack("!BHBIBBBB", 12, 0, 0x82, VNI, 16, WORDS, 0, 3) + MD + ethernet(PLAIN), 4790)),
+        "vxlan_gpe",
+    ),
+    "geneve": (
+        ipv4(udp(struct.pack("!BBHIHBB", WORDS + 1, 0, 0x6558, VNI, 0x103, 1, WORDS) + MD + ethernet(PLAIN),
+                 6081)),
+        "geneve",
+    ),
+    "npt 1": (ipv4(udp(int_2(0xA000, STACK_2, 2, npt=1, original=53) + DNS, 999), dscp=0x17), "udp"),
+    "npt 2": (ipv4(udp(int_2(0xA000, STACK_2, 2, npt=2, original=17) + udp(DNS), 999), dscp=0x17), "udp"),
+    "inserted": (
+        ipv4(udp(int_2(0xA000, STACK_2, 2, npt=2, original=17) + udp(DNS), 0x1000)),
+        "udp_inserted",
+    ),
+}  # fmt: skip
+"""A DNS question with INT, and what carries the INT."""
+
+
+def test_where_int_is(tshark: Tshark) -> None:
+    """INT is found behind every carrier and in every tunnel, in packets and in reports; a report's packet is
+    given to Wireshark's own dissectors as its source sent it, so that the DNS question is there.
+    """
+    types = [0x86DD if name == "ipv6" else 0x800 for name in CARRIED]
+    packets = [ethernet(packet, type_) for (packet, _), type_ in zip(CARRIED.values(), types, strict=True)]
+    brought = [outer(group(single(packet))) for packet in packets]
+    shown = tshark.frames(tshark.write("carried.pcap", frame_batch(packets + brought)))
+    for (name, (_, carrier)), packet, report in zip(
+        CARRIED.items(), shown[: len(packets)], shown[len(packets) :], strict=True
+    ):
+        for (found,) in (reports(packet), reports(report)):
+            assert "error" not in found, (name, found)
+            assert (found["int"]["path"], found["int"]["carrier"]) == ("1 → 2 → 3", carrier), name
+            assert (found["flow"]["proto"], found["flow"]["dport"]) == (17, 53), name
+        assert "www.example.com" in json.dumps(report), name
+
+
+def test_tags_and_labels(tshark: Tshark) -> None:
+    """Behind VLAN tags and MPLS labels INT is found too, and not where preferences say otherwise."""
+    label = (16 << 12 | 0x100 | 64).to_bytes(4, "big")
+    frames = [
+        ethernet(MARKED, tags=(0x8100,)), ethernet(MARKED, tags=(0x88A8, 0x8100)),
+        ethernet(label + MARKED, 0x8847), ethernet(ipv4(udp(INT + DNS), dscp=9)),
+        ethernet(ipv4(udp(INT + DNS, 777))),
+    ]  # fmt: skip
+    capture = tshark.write("tags.pcap", frame_batch(frames))
+    paths = ("-T", "fields", "-e", "hopscope.int.hop_count")
+    assert tshark.run(capture, *paths).split("\n")[:5] == ["3", "3", "3", "", ""]
+    assert tshark.run(capture, *paths, packets="FALSE").split() == []
+    assert tshark.run(capture, *paths, int_dscp="9-10").split("\n")[:5] == ["", "", "", "3", ""]
+    assert tshark.run(capture, *paths, int_ports="700-777").split("\n")[:5] == ["3", "3", "3", "", "3"]
+
+
+def test_ports_and_info_column(tshark: Tshark) -> None:
+    """The port preference decides what a report is; the Info column sums its reports up."""
+    with_int, dropped = single(ethernet(MARKED) + bytes(1)), single(ethernet(PLAIN) + bytes(1), flags="D")
+    payload = group(with_int, dropped, b"\x33" + bytes(3))
+    capture = tshark.write("ports.pcap", frame_batch([outer(payload), outer(payload, 41000)]))
+    columns = ("-T", "fields", "-e", "_ws.col.Protocol", "-e", "_ws.col.Info")
+    first, second = tshark.run(capture, *columns).splitlines()
+    assert first.split("\t") == [
+        "INT report",
+        "2.0 int, sequence 42, node 7, path 1 → 2 → 3; 2.0 drop, sequence 42, node 7; "
+        "refused: unknown type at report header",
+    ]
+    assert second.startswith("UDP\t")
+    assert tshark.run(capture, *columns, report_ports="41000").splitlines()[1] == first
+    filters = ("-T", "fields", "-e", "frame.number", "-Y")
+    for expression in (
+        "hopscope.int.hop.node_id == 2", "hopscope.report.sequence == 42 && hopscope.report.dropped",
+        'hopscope.damage.unknown_type && hopscope.error.place == "report header"',
+        "hopscope.int.hop.hop_latency > 29 && hopscope.int.hop.hop_latency < 31", "hopscope.int && dns",
+    ):  # fmt: skip
+        assert tshark.run(capture, *filters, expression).split() == ["1"], expression
 
 
 # ------------------------------------------------------------------------------------------- DTA, INT-label

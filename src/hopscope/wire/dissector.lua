@@ -1245,6 +1245,7 @@ local function show_datagram(tvb, pinfo, root, announced)
   end
   if #found > 4 then texts[#texts + 1] = ("… %d reports"):format(#found) end
   pinfo.cols.protocol = "INT report"
+  pinfo.cols.info:clear_fence() -- what the packets in the reports wrote
   pinfo.cols.info = table.concat(texts, "; ")
 end
 
