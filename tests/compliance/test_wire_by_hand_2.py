@@ -178,7 +178,7 @@ def test_int_2_all_instructions_and_domain_metadata() -> None:
             "node_id": 4, "ingress_port": 1, "egress_port": 2, "hop_latency": 250, "queue_id": 5,
             "queue_occupancy": 6, "ingress_time": 1000, "egress_time": None, "l2_ingress_port": 21,
             "l2_egress_port": 22, "tx_utilization": 80, "buffer_id": 7, "buffer_occupancy": 8,
-            "checksum_complement": 0xC0DE,
+            "checksum_complement": 0xC0DE, "extras": {"ds": "0000aaaa0000bbbb"},
         }
     ]  # fmt: skip
 
@@ -189,20 +189,27 @@ def test_int_2_source_only_metadata() -> None:
         hops = [u32(2, 0xAAAA, 22), u32(1, 0xAAAA, source_only, word)]
         found = one(outer(group(single(ethernet(inner_udp(int_2(0x8001, hops, 3, domain=(5, 1, 0))))))))
         assert found["hops"] == [
-            {"node_id": 1, "checksum_complement": value},
-            {"node_id": 2, "checksum_complement": 22},
+            {
+                "node_id": 1,
+                "checksum_complement": value,
+                "extras": {"ds": "0000aaaa", "ds_source": f"{source_only:08x}"},
+            },
+            {"node_id": 2, "checksum_complement": 22, "extras": {"ds": "0000aaaa"}},
         ]
     found = one(
         outer(group(single(ethernet(inner_udp(int_2(0xA000, [*STACK_2, u32(9)], 2, domain=(5, 1, 0)))))))
     )
-    assert found["hops"] == PATH_2
+    assert found["hops"] == [{**PATH_2[0], "extras": {"ds_source": "00000009"}}, *PATH_2[1:]]
 
 
 def test_domain_metadata_of_the_report() -> None:
-    """MD Length above what RepMdBits imply: the rest is skipped, the inner packet is found behind it."""
+    """MD Length above what RepMdBits imply: the rest is raw, the inner packet is found behind it."""
     frame = outer(group(single(ethernet(ipv4(udp(b"x"))), bits=0x2000, own=u32(12, 1, 2, 3))))
     found = one(frame)
-    assert found["report"] == HEAD_2 | {"metadata": {"hop_latency": 12}}
+    assert found["report"] == HEAD_2 | {
+        "metadata": {"hop_latency": 12},
+        "extras": {"ds": "000000010000000200000003"},
+    }
     assert found["flow"] == FLOW
 
 

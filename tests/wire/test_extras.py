@@ -9,6 +9,8 @@ import pytest
 from by_hand import ethernet, group, inner_udp, int_2, outer, single, u32
 from wire_cases import frame_batch
 
+from hopscope.wire.as_json import report_objects
+from hopscope.wire.craft import craft
 from hopscope.wire.decode_scalar import decode_scalar
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
 from hopscope.wire.extras import EXTRA, NO_HOP, Extras, extras
@@ -74,7 +76,8 @@ def test_mx_has_values_of_no_hop() -> None:
     """INT-MX: what the source adds belongs to the packet; behind a record, to its hop."""
     mx = bytes.fromhex("30040000 20000000 80000007 00004000 00000005")
     found = _extras(_in_report(mx))[2]
-    assert found.of_report(0) == {"flow": 5}
+    assert found.of_packet(0) == {"flow": 5}
+    assert found.of_report(0) == {}
     assert found.records["hop"].tolist() == [NO_HOP]
     mx = bytes.fromhex("30050000 20000000 80000007 00004000 00000001 00000005")
     found = _extras(_in_report(mx), replace(DIALECT, mx_record=True))[2]
@@ -120,3 +123,32 @@ def test_other_dialects_and_frames() -> None:
     assert len(_extras(_in_report(int_2(0x8000, [u32(1)], 1)))[2].records) == 0
     assert len(extras(ReportBatch(batch.reports[:0], batch.hops[:0]), frames, DIALECT).records) == 0
     assert np.isin(frames.arena, range(256)).all()
+
+
+@pytest.mark.parametrize(
+    "telemetry",
+    [
+        int_2(0x8001, [HOP_9, HOP_8], 5, domain=(7, 0xA000, 0x4000)),
+        int_2(0x8001, [HOP_9, HOP_8], 5, domain=(9, 0xA000, 0x4000)),
+        int_2(0x8001, [HOP_9, HOP_9], 5, domain=(7, 0xA000, 0)),
+        bytes.fromhex("30040000 20000000 80000007 00004000 00000005"),
+        bytes.fromhex("30050000 20000000 80000007 00004000 00000005 12345678"),
+        bytes.fromhex("10040000 20000205 a0000007 00004000 00000005"),
+    ],
+)
+def test_objects_and_back(telemetry: bytes) -> None:
+    """What `decode` prints of domain-specific metadata, `craft` writes again."""
+    inner = ethernet(inner_udp(telemetry))
+    named, raw = (
+        bytearray(single(inner, bits=0x4000, own=u32(0x00010002, 0x77))),
+        single(inner, own=u32(1, 2)),
+    )
+    named[6:10] = bytes.fromhex("00078000")
+    frames = frame_batch([outer(group(bytes(named))), outer(group(raw)), _in_report(telemetry)])
+    found = list(report_objects(decode_scalar(frames, DIALECT), frames, DIALECT))
+    assert [one["report"].get("extras") for one in found] == [
+        {"temperature": 0x77}, {"ds": u32(1, 2).hex()}, None,
+    ]  # fmt: skip
+    assert all("extras" in one["int"] or any("extras" in hop for hop in one["hops"]) for one in found)
+    again = craft(found, DIALECT)
+    assert list(report_objects(decode_scalar(again, DIALECT), again, DIALECT)) == found

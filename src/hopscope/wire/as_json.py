@@ -73,7 +73,7 @@ def report_objects(
     for at, record in enumerate(batch.reports[first:], first):
         row = dict(zip(_REPORT_NAMES, record.item(), strict=True))
         one = _object(row, batch, details)
-        if row["int_version"] == ioam.VERSION and not row["reason"]:
+        if _may_have_extras(row):
             _add_extras(one, row, at, extras(batch, frames, dialect, at))
         yield one
 
@@ -106,12 +106,25 @@ def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[
     return out
 
 
+def _may_have_extras(row: dict[str, int]) -> bool:
+    if row["reason"]:
+        return False
+    own = row["version"] == 20 and row["own_at"] > 0
+    return row["int_version"] == ioam.VERSION or row["ds_instruction"] + row["ds_flags"] > 0 or own
+
+
 def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Extras) -> None:
-    """Add what the columns do not hold, to hops that have such values, and to the packet's own."""
+    """Add what the columns do not hold, to hops with such values, and to what packet and report have."""
     for at in range(row["hop_count"]):
         if values := found.of_hop(row["first_hop"] + at):
             one["hops"][at]["extras"] = values
-    one["int"] |= found.of_report(report)
+    if values := found.of_packet(report):
+        one["int"] |= values if row["int_version"] == ioam.VERSION else {"extras": values}
+    values = found.of_report(report)
+    if row["carried"] & Carried.OWN_HOP:
+        values = found.of_hop(row["first_hop"] + row["hop_count"])
+    if values:
+        one["report"]["extras"] = values
 
 
 def _in_report(row: dict[str, int], hops: Records) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import craft_ioam, int_header, ioam, layout, rules
+from .craft_extras import domain_bytes, push_records
 from .craft_keys import CraftError, Keys
 from .craft_metadata import bitmap_of, hop_of
 from .craft_tunnel import Shimmed, next_protocol
@@ -64,17 +65,20 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
     if len(hops) > MAX_HOPS:
         raise CraftError("hops", f"found {len(hops)}, expected {MAX_HOPS} at most")
     md = _header(head, version, mode, hops, dialect)
+    source = domain_bytes(head, md, dialect)[1] if not hops else b""
     head.close(f"INT {head.raw('version') or usual}")
     items, bitmap = int_header.form_of(md, dialect)
     path = [hop_of(hop, items, bitmap) for hop in hops]
-    for hop in hops:
-        hop.close(f"a hop of instructions 0x{md.instructions:04x}")
     body = bytearray()
     int_header.push_md(body, md, dialect, mode)
     body[0] = body[0] & 15 | _nibble(shim, version, report, dialect) << 4
-    int_header.push_stack(body, md, path, dialect)
-    if md.ds_flags and path:
-        body += bytes(4 * dialect.source_words)
+    if version == 20:
+        push_records(body, md, path, hops, dialect)
+        body += source + bytes(-len(source) % 4)
+    else:
+        int_header.push_stack(body, md, path, dialect)
+    for hop in hops:
+        hop.close(f"a hop of instructions 0x{md.instructions:04x}")
     return Telemetry(carrier, shim, version, bytes(body))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from . import craft_int, craft_packet, layout, own_metadata, report, rules
+from .craft_extras import report_bytes
 from .craft_keys import CraftError, Keys, about
 from .craft_metadata import bitmap_of, hop_of
 from .dialect import Dialect
@@ -48,6 +49,8 @@ class Head:
     own: Own
     bits: int
     """Metadata bits, as 16 bits."""
+    domain: tuple[int, int, bytes] = 0, 0, b""
+    """Domain id, DSMdBits and domain-specific metadata of 2.0."""
 
 
 def push_reports(
@@ -123,8 +126,11 @@ def _head(one: Keys, dialect: Dialect) -> Head:
     if version != 20:
         given = keys.value("ingress_time", _ONES, 0)
         time = _ONES if given is None else given
+    domain = 0, 0, b""
+    if version == 20 and kind != Kind.INNER:
+        domain = report_bytes(keys, dialect)
     keys.close(f"a Report {name} ({kind.name.lower()})")
-    return Head(version, kind, flags, hw_id, node_id, time, own, bits)
+    return Head(version, kind, flags, hw_id, node_id, time, own, bits, domain)
 
 
 def _kind(keys: Keys) -> Kind:
@@ -247,7 +253,9 @@ def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final:
     if head.kind != Kind.INNER:
         items = dialect.alternatives(layout.OWN_OF_2_0)[0]
         size = layout.metadata_size(items, head.bits)
-        report.push_main(body, Main20(head.bits), head.own)
+        report.push_main(body, Main20(head.bits, *head.domain[:2]), head.own)
+        body += head.domain[2]
+        size += len(head.domain[2])
     kind = report.INNER_NONE
     if one.has("flow") or one.has("hops") or one.has("int"):
         kind = report.INNER_ETHERNET

@@ -23,20 +23,21 @@ EXTRA = np.dtype(
     [
         ("value", "<u8"),  # big-endian number, where size is 8 or less
         ("report", "<u4"),  # row in the report block
-        ("hop", "<u4"),  # row in the hop block; NO_HOP: of the packet, or of the report
+        ("hop", "<u4"),  # row in the hop block; NO_HOP: of the packet, OF_REPORT: of the report
         ("at", "<u4"),  # byte offset in the frame
         ("size", "<u2"),  # bytes
         ("name", "<u2"),  # index in the names
     ]
 )
 """One value, 24 bytes."""
-NO_HOP = 0xFFFFFFFF
+NO_HOP, OF_REPORT = 0xFFFFFFFF, 0xFFFFFFFE
 RAW, RAW_SOURCE = "ds", "ds_source"
 """Names of bytes that no domain of the dialect explains: in a hop or a report, and from the source alone."""
-_UNNAMED = ("padding", "reserved")
+UNNAMED = ("padding", "reserved")
+"""Names in a domain for bytes that are no value."""
 _Found = tuple[int, str, int, int]
 """(hop row, name, byte offset in the frame, bytes)."""
-_Fields = tuple[tuple[int, str, int], ...]
+Fields = tuple[tuple[int, str, int], ...]
 """(bit, name, bytes) as in `dialect.Domain`."""
 
 
@@ -51,11 +52,14 @@ class Extras:
     packets: Records
     """Row in the frame batch, by report."""
     _by_hop: dict[int, list[int]] = field(default_factory=dict)
+    _by_packet: dict[int, list[int]] = field(default_factory=dict)
     _by_report: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for at, record in enumerate(self.records):
             if record["hop"] == NO_HOP:
+                self._by_packet.setdefault(int(record["report"]), []).append(at)
+            elif record["hop"] == OF_REPORT:
                 self._by_report.setdefault(int(record["report"]), []).append(at)
             else:
                 self._by_hop.setdefault(int(record["hop"]), []).append(at)
@@ -66,8 +70,12 @@ class Extras:
         """
         return dict(map(self._value, self._by_hop.get(hop, ())))
 
+    def of_packet(self, report: int) -> dict[str, int | str | None]:
+        """The same of what the packet of a report carries, but no hop of it."""
+        return dict(map(self._value, self._by_packet.get(report, ())))
+
     def of_report(self, report: int) -> dict[str, int | str | None]:
-        """The same of what belongs to no hop of this report."""
+        """The same of a report's own metadata, where it has no row in the hop block."""
         return dict(map(self._value, self._by_report.get(report, ())))
 
     def _value(self, at: int) -> tuple[str, int | str | None]:
@@ -82,20 +90,20 @@ class Extras:
 
 def extras(batch: ReportBatch, frames: FrameBatch, dialect: Dialect, only: int | None = None) -> Extras:
     """The values of all reports of `batch`, or of one row; it was decoded from `frames` by `dialect`."""
-    rows = batch.reports
+    first, rows = (0, batch.reports) if only is None else (only, batch.reports[only : only + 1])
     wanted = rows["reason"] == 0
     wanted &= (rows["own_at"] > 0) | ((rows["int_at"] > 0) & np.isin(rows["int_version"], list(_READERS)))
     names: dict[str, int] = {}
     records: list[tuple[int, ...]] = []
-    for report in np.flatnonzero(wanted).tolist() if only is None else [only] * bool(wanted[only]):
-        row = rows[report]
+    for at_row in np.flatnonzero(wanted).tolist():
+        report, row = first + at_row, rows[at_row]
         frame = frames.frames[int(row["packet"])]
         start = int(frame["offset"])
         raw = frames.arena[start : start + int(frame["length"])].tobytes()
         for hop, name, at, size in _of_row(raw, row, dialect):
             value = int.from_bytes(raw[at : at + size], "big") if size <= 8 else 0
             records.append((value, report, hop, at, size, names.setdefault(name, len(names))))
-    return Extras(np.array(records, EXTRA), tuple(names), frames, rows["packet"])
+    return Extras(np.array(records, EXTRA), tuple(names), frames, batch.reports["packet"])
 
 
 def _of_row(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
@@ -126,7 +134,7 @@ def _of_int_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
     if count != row["hop_count"]:  # decoded by another dialect
         return
     mx = shim.type == int_header.MODE_MX
-    fields, source_only = _domain(dialect, md.domain_id)
+    fields, source_only = domain_of(dialect, md.domain_id)
     at = buf.at
     for i, size in enumerate(sizes):
         inside, hop = i < count, int(row["first_hop"]) + count - 1 - i
@@ -159,12 +167,12 @@ def _of_report_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Foun
     end = at + 4 * head["metadata_length"]
     if end > len(raw):
         return
-    hop = int(row["first_hop"]) + int(row["hop_count"]) if row["carried"] & Carried.OWN_HOP else NO_HOP
-    fields, _ = _domain(dialect, main["domain_id"])
+    hop = int(row["first_hop"]) + int(row["hop_count"]) if row["carried"] & Carried.OWN_HOP else OF_REPORT
+    fields, _ = domain_of(dialect, main["domain_id"])
     yield from _named(hop, begin, end, fields, main["ds_metadata_bits"], RAW)
 
 
-def _domain(dialect: Dialect, domain_id: int) -> tuple[_Fields, _Fields]:
+def domain_of(dialect: Dialect, domain_id: int) -> tuple[Fields, Fields]:
     """What bits stand for in hops, and from the source alone; nothing in a domain that is not known."""
     for one in dialect.domains:
         if one.domain_id == domain_id:
@@ -172,7 +180,7 @@ def _domain(dialect: Dialect, domain_id: int) -> tuple[_Fields, _Fields]:
     return (), ()
 
 
-def _named(hop: int, begin: int, end: int, known: _Fields, bits: int, raw_name: str) -> Iterator[_Found]:
+def _named(hop: int, begin: int, end: int, known: Fields, bits: int, raw_name: str) -> Iterator[_Found]:
     """The fields that `bits` names, where they fill the bytes from `begin` to `end` exactly, or these raw."""
     if end <= begin:
         return
@@ -181,7 +189,7 @@ def _named(hop: int, begin: int, end: int, known: _Fields, bits: int, raw_name: 
         yield hop, raw_name, begin, end - begin
         return
     for name, size in fields:
-        if name not in _UNNAMED:
+        if name not in UNNAMED:
             yield hop, name, begin, size
         begin += size
 
