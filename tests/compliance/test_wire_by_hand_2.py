@@ -199,7 +199,10 @@ def test_int_2_source_only_metadata() -> None:
     found = one(
         outer(group(single(ethernet(inner_udp(int_2(0xA000, [*STACK_2, u32(9)], 2, domain=(5, 1, 0)))))))
     )
-    assert found["hops"] == [{**PATH_2[0], "extras": {"ds_source": "00000009"}}, *PATH_2[1:]]
+    assert found["hops"] == [
+        {"node_id": 1, "hop_latency": 10, "extras": {"ds_source": "00000009"}},
+        *PATH_2[1:],
+    ]
 
 
 def test_domain_metadata_of_the_report() -> None:
