@@ -16,7 +16,7 @@ from hopscope.wire.as_json import report_objects
 from hopscope.wire.craft import craft
 from hopscope.wire.craft_keys import CraftError
 from hopscope.wire.decode_scalar import decode_scalar
-from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
+from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
 from hopscope.wire.encode_scalar import encode_scalar
 from hopscope.wire.records import FrameBatch, ReportBatch
 
@@ -130,6 +130,48 @@ def test_refused_packets_are_their_bytes() -> None:
     assert frames_of(craft(objects)) == [raw]
 
 
+DOMAIN = Dialect(
+    "domain",
+    domains=(
+        Domain(
+            7,
+            ((0, "jitter", 4), (1, "colour", 2), (1, "padding", 2)),
+            ((3, "source_mac", 6), (3, "reserved", 2)),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("instructions", ["0x8000", "0x8001", "0xff80"])
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("mode", ["md", "mx"])
+def test_domain_specific_metadata(instructions: str, known: bool, mode: str) -> None:
+    """Extras of hops, of the source and of the report itself come back, named where the dialect knows the
+    domain and as bytes where it does not.
+    """
+    hops: list[dict[str, Any]] = [
+        {"extras": {"jitter": 1, "colour": None, "source_mac": 0x020000000009}},
+        {"extras": {"jitter": 3, "colour": 4}},
+    ]
+    head: dict[str, Any] = {"mode": mode, "instructions": instructions}
+    if mode == "mx":
+        hops, head = [], {**head, "extras": {"source_mac": 5}}
+    report = {"metadata": {"hop_latency": 5}, "extras": {"jitter": 9}}
+    first = decoded(craft([{"report": report, "int": head, "hops": hops}], DOMAIN), DOMAIN)
+    if mode == "md":
+        assert [hop["extras"] for hop in first[0]["hops"][:2]] == [hop["extras"] for hop in hops]
+    else:
+        assert first[0]["int"]["extras"] == {"source_mac": 5}
+    assert first[0]["report"]["metadata"] == report["metadata"]
+    assert first[0]["report"]["extras"] == report["extras"]
+    dialect = DOMAIN if known else DEFAULT
+    expected = decoded(craft(first, DOMAIN), dialect)
+    assert again(expected, dialect) == expected
+    text = json.dumps(expected)
+    assert ("jitter" in text) == known
+    assert ('"ds": "' in text) != known
+
+
 @pytest.mark.parametrize(
     ("keys", "key", "problem"),
     [
@@ -160,6 +202,8 @@ def test_refused_packets_are_their_bytes() -> None:
         ({"int": {"version": "3"}}, "int.version", "2015"),
         ({"packet": 10**9}, "packet", "--renumber"),
         ({"index": 3}, "index", "--renumber"),
+        ({"hops": [{"node_id": 1, "extras": {"x": 1}}]}, "hops[0].extras.x", "no such key"),
+        ({"report": {"extras": {"x": 1}}}, "report.extras.x", "no such key"),
         ({"frame": "0g"}, "frame", "hexadecimal"),
         ({"error": {}}, "frame", "missing"),
     ],

@@ -8,6 +8,8 @@ from .dialect import Dialect
 from .extras import RAW, RAW_SOURCE, UNNAMED, Fields, domain_of
 from .int_header import Hop, Md, form_of, push_metadata
 
+_SOME = 0x8000
+
 
 def domain_bytes(keys: Keys, md: Md, dialect: Dialect) -> tuple[bytes, bytes]:
     """(what each hop adds, what the source alone adds) of the `extras` of a hop or of the packet."""
@@ -16,6 +18,26 @@ def domain_bytes(keys: Keys, md: Md, dialect: Dialect) -> tuple[bytes, bytes]:
     found = _named(part, RAW, fields, md.ds_instruction), _named(part, RAW_SOURCE, source_only, md.ds_flags)
     part.close(f"domain-specific metadata of domain {md.domain_id}")
     return found
+
+
+def wanted(parts: list[Keys], dialect: Dialect) -> tuple[int, int, int, int]:
+    """(domain id, DS Instruction, DS Flags, words of each hop) that these extras ask for: those of the first
+    domain of the dialect that has all their names; bytes without a name ask for a bit alone.
+    """
+    names = {name for part in parts for name in part.names()}
+    raw = max((len(part.hexadecimal(RAW)) for part in parts), default=0)
+    some = _SOME if raw else 0, _SOME if RAW_SOURCE in names else 0
+    names -= {RAW, RAW_SOURCE}
+    for domain in dialect.domains:
+        both = (domain.fields, domain.source_only)
+        if names and names <= {name for fields in both for _, name, _ in fields}:
+            bits, flags = (
+                sum({0x8000 >> bit for bit, name, _ in fields if name in names}) or usual
+                for fields, usual in zip(both, some, strict=True)
+            )
+            size = sum(size for bit, _, size in domain.fields if bits >> (15 - bit) & 1)
+            return domain.domain_id, bits, flags, -(-max(raw, size) // 4)
+    return 0, *some, -(-raw // 4)
 
 
 def report_bytes(keys: Keys, dialect: Dialect) -> tuple[int, int, bytes]:

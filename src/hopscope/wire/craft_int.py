@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from . import craft_ioam, int_header, ioam, layout, rules
-from .craft_extras import domain_bytes, push_records
+from .craft_extras import domain_bytes, push_records, wanted
 from .craft_keys import CraftError, Keys
 from .craft_metadata import bitmap_of, hop_of
 from .craft_tunnel import Shimmed, next_protocol
@@ -65,7 +65,11 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
     if len(hops) > MAX_HOPS:
         raise CraftError("hops", f"found {len(hops)}, expected {MAX_HOPS} at most")
     md = _header(head, version, mode, hops, dialect)
-    source = domain_bytes(head, md, dialect)[1] if not hops else b""
+    source = b""
+    if not hops and version == 20:
+        source = domain_bytes(head, md, dialect)[1]
+        if md.ds_flags and not source and mode != int_header.MODE_MX:
+            source = bytes(4 * dialect.source_words)
     head.close(f"INT {head.raw('version') or usual}")
     items, bitmap = int_header.form_of(md, dialect)
     path = [hop_of(hop, items, bitmap) for hop in hops]
@@ -94,11 +98,13 @@ def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dial
     )
     usual = layout.metadata_size(choices[0], bitmap) // 4
     md = Md(version, instructions=bitmap, total_hops=len(hops))
+    parts = [one.part("extras") for one in (*hops, head)] if version == 20 else []
+    domain_id, ds_instruction, ds_flags, more = wanted(parts, dialect)
     if mode == int_header.MODE_MX:
         md.hop_words = usual if dialect.mx_record else 0
-        _take_domain(head, md, 0)
+        _take_domain(head, md, domain_id, ds_instruction, ds_flags)
         return md
-    md.hop_words = head.number("hop_words", 31, usual)
+    md.hop_words = head.number("hop_words", 31, usual + more)
     md.remaining_hops = head.number(
         "remaining_hops", 255 - (len(hops) if version in _COUNTED else 0), max(_HOPS - len(hops), 0)
     )
@@ -107,7 +113,8 @@ def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dial
         md.mtu_exceeded = head.flag("mtu_exceeded")
     implied = layout.metadata_size(*int_header.form_of(md, dialect)) // 4
     if version == 20:
-        _take_domain(head, md, _UNSAID * (md.hop_words > implied))
+        unsaid = _UNSAID * (md.hop_words > implied)
+        _take_domain(head, md, domain_id, ds_instruction or unsaid, ds_flags)
     if md.hop_words == 0:
         raise CraftError("hops", "no key of a hop is given, and no instructions")
     if md.hop_words < implied or (md.hop_words > implied and version != 20):
@@ -115,10 +122,10 @@ def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dial
     return md
 
 
-def _take_domain(head: Keys, md: Md, usual: int) -> None:
-    md.domain_id = head.number("domain_id", 0xFFFF, 0)
-    md.ds_instruction = head.number("ds_instruction", 0xFFFF, usual)
-    md.ds_flags = head.number("ds_flags", 0xFFFF, 0)
+def _take_domain(head: Keys, md: Md, domain_id: int, ds_instruction: int, ds_flags: int) -> None:
+    md.domain_id = head.number("domain_id", 0xFFFF, domain_id)
+    md.ds_instruction = head.number("ds_instruction", 0xFFFF, ds_instruction)
+    md.ds_flags = head.number("ds_flags", 0xFFFF, ds_flags)
 
 
 def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:

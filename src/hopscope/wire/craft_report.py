@@ -267,11 +267,19 @@ def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final:
     types = [number for number in range(16) if dialect.table()[rules.INNER_2_0 + number] == kind]
     if not types:
         raise CraftError("report.version", f"dialect {dialect.name} has no type for an Ethernet packet")
-    report.push_report_2_0(out, Report20(
-        int(head.kind != Kind.INNER), types[-1 if kind == report.INNER_NONE and types[0] else 0],
-        min(words, 0xFF), size // 4, head.flags,
-    ))  # fmt: skip
+    report.push_report_2_0(
+        out, Report20(_report_type(head.kind, dialect), types[0], min(words, 0xFF), size // 4, head.flags)
+    )
     out += body
+
+
+def _report_type(kind: Kind, dialect: Dialect) -> int:
+    """The RepType of INT, or of an inner-only report."""
+    form = int(kind != Kind.INNER)
+    for number in (form, *range(16)):
+        if report.main_form(number, dialect)[0] == form:
+            return int(number)
+    raise CraftError("report.kind", f"dialect {dialect.name} has no such report")
 
 
 def _push_bare(out: bytearray, group: list[Keys], head: Head, dialect: Dialect) -> None:
