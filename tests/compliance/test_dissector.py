@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_every_prefix(tshark: Tshark, shared: Path) -> None:
 
 
 @given(st.data())
-@settings(max_examples=3, phases=[Phase.generate], database=None, verbosity=Verbosity.quiet)
+@settings(max_examples=3, phases=[Phase.generate], derandomize=True, verbosity=Verbosity.quiet)
 def test_reports_of_our_encoder(tshark: Tshark, data: st.DataObject) -> None:
     """Reports of every version, form and bitmap, several in a datagram, are shown as they are decoded."""
     frames = [frame for _ in range(30) for frame in frames_of(encode_reports(data.draw(report_batches())))]
@@ -301,3 +302,16 @@ def test_int_label(tshark: Tshark) -> None:
     cut = [frame[:size] for frame in frames for size in range(34, len(frame) - 20)]
     capture = tshark.write("cut.pcap", frame_batch(cut))
     assert "truncated" in tshark.run(capture, "-T", "fields", "-e", "hopscope.error.reason")
+
+
+def test_the_guide_names_what_there_is(tshark: Tshark) -> None:
+    """Every filter and preference in docs/guides/wireshark.md exists, and every preference is there."""
+    guide = (Path(__file__).parents[2] / "docs/guides/wireshark.md").read_text("utf-8")
+    named = set(re.findall(r"\bhopscope(?:\.[a-z_0-9]+)+", guide)) - {"hopscope.lua", "hopscope.toml"}
+    fields_of = {line.split("\t")[2] for line in tshark.about("fields") if "\thopscope" in line}
+    preferences = {
+        line[1:].split(":")[0] for line in tshark.about("currentprefs") if line[1:10] == "hopscope."
+    }
+    assert preferences
+    assert named <= fields_of | preferences
+    assert preferences <= named

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from hopscope.cli import build
 from hopscope.wire import layout, rules
-from hopscope.wire.dialect import DEFAULT, DIALECTS
+from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.dissector import SHOWN, dissector
 from hopscope.wire.layout import Header
 from hopscope.wire.reasons import Reason
@@ -31,7 +31,9 @@ def test_rules_of_every_dialect() -> None:
     text = dissector()
     spec = _rules(text[text.index("local SPEC = ") : text.index("local DIALECTS = ")])
     assert np.array_equal(spec, DEFAULT.table()[: rules.ITEMS])
-    parts = re.findall(r"\{ name = \"([^\"]*)\", --.*?\n    rules = (\{.*?\n?.*?\}),\n    md", text, re.S)
+    parts = re.findall(
+        r"\{ name = \"([^\"]*)\", about = .*?\n    rules = (\{.*?\n?.*?\}),\n    md", text, re.S
+    )
     assert [name for name, _ in parts] == list(DIALECTS)
     for name, part in parts:
         changed = [int(at) for at in re.findall(r"\[(\d+)\]", part)]
@@ -79,3 +81,14 @@ def test_command(tmp_path: Path, to_file: bool) -> None:
     done = CliRunner().invoke(build(), ["dissector", *options])
     assert done.exit_code == 0, done.output
     assert (path.read_text("utf-8") if to_file else done.stdout) == dissector()
+
+
+def test_own_dialects(tmp_path: Path) -> None:
+    """A dialect of the configuration is offered too; what its name has of Lua's marks is harmless."""
+    config = tmp_path / "hopscope.toml"
+    config.write_text('[dialects.mine]\nbase = "spec"\nint_dscp = [9]\n')
+    done = CliRunner().invoke(build(), ["dissector", "--config", str(config)])
+    assert done.exit_code == 0, done.output
+    assert f"[{rules.INT_DSCP + 9}] = 1" in done.stdout[done.stdout.index('{ name = "mine", ') :]
+    hostile = Dialect('a" }\n\\', "about\nmany lines")
+    assert r'{ name = "a\034 }\010\092", about = "about\010many lines",' in dissector({"x": hostile})

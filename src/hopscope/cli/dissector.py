@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from .options import ConfigOption, load
+
 
 def dissector(
     output: Annotated[
@@ -19,15 +21,18 @@ def dissector(
             show_default=False,
         ),
     ] = None,
+    config: ConfigOption = None,
 ) -> None:
     """Print a Wireshark dissector, in Lua, for reports, INT, DTA and INT-label.
 
+    It offers every dialect, those of your configuration too.
     Wireshark loads it from its folder of personal Lua plugins, which `tshark -G folders` names;
     `tshark -X lua_script:FILE` loads it once.
     """
+    from ..dialects import known
     from ..wire.dissector import dissector as generate
 
-    text = generate()
+    text = generate(known(load(config, None).settings.dialects))
     if output is None:
         typer.echo(text, nl=False)
     else:

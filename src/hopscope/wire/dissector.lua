@@ -16,8 +16,10 @@ local PROTO_LABEL = Proto("hopscope.label", "INT-label")
 local FIELD = {} -- "int.hop.node_id" and where it is in its bytes: the ProtoField
 local declared = {}
 
+local CAPITALS = { ds = "DS", dscp = "DSCP", hw = "HW", l2 = "L2", mtu = "MTU", nack = "NACK", tx = "TX" }
+
 local function title_of(name)
-  local words = name:gsub("_", " ")
+  local words = name:gsub("_", " "):gsub("%w+", CAPITALS)
   return words:sub(1, 1):upper() .. words:sub(2)
 end
 
@@ -52,16 +54,20 @@ end
 for header, prefix in pairs(SHOWN) do
   for _, row in ipairs(H[header]) do declare_row(prefix, row) end
 end
-for _, item in ipairs(ITEMS) do
-  for _, row in ipairs(item) do
-    declare_row("int.hop", row)
-    declare_row("report.metadata", row)
-  end
-end
+declare_row("report", H.DROP_0_5[1]) -- the node id; what follows it are items
+declare_row("report", H.SWITCH_LOCAL_0_5[1])
+local OWN = { [L.OWN_OF_1_0] = true, [L.OWN_OF_2_0] = true, [L.DROP_OF_0_5] = true, [L.LOCAL_OF_0_5] = true }
 for _, dialect in ipairs(DIALECTS) do
   for _, row in ipairs(dialect.md) do declare_row("int", row) end
   for _, row in ipairs(dialect.mx) do declare_row("int", row) end
   for _, row in ipairs(dialect.original) do declare_row("int.shim", row) end
+  for kind, alternatives in pairs(dialect.items) do
+    for _, items in ipairs(alternatives) do
+      for _, number in ipairs(items) do
+        for _, row in ipairs(ITEMS[number]) do declare_row(OWN[kind] and "report.metadata" or "int.hop", row) end
+      end
+    end
+  end
 end
 
 -- Subtrees, and values that are not in one place of the packet.
@@ -90,6 +96,7 @@ local DERIVED = {
 }
 for name, row in pairs(DERIVED) do declare(name, ProtoField[row[1]]("hopscope." .. name, row[2])) end
 declare("int.hop.domain_specific", ProtoField.bytes("hopscope.int.hop.domain_specific", "Domain-specific"))
+declare("int.domain_specific", ProtoField.bytes("hopscope.int.domain_specific", "Domain-specific, of no hop"))
 declare("report.metadata.domain_specific",
         ProtoField.bytes("hopscope.report.metadata.domain_specific", "Domain-specific"))
 declare("report.skipped", ProtoField.bytes("hopscope.report.skipped", "Header of this dialect"))
@@ -585,6 +592,7 @@ local function pull_stack(c, w, shim, md)
     w.path[index + 1] = values.node_id and ("%d"):format(values.node_id) or "?"
     one.title = ("Hop %d: node %s"):format(index, w.path[index + 1])
   end
+  if hops == 0 and size > 0 then part(w.int, nil, "", start, size)[1] = { "int.domain_specific", start, size } end
   c.at = start + size
   if shim.numbered == 1 then
     part(w.int, nil, "", c.at, 4)[1] = { "int.shim.numbered", c.at, 4 }
@@ -1421,7 +1429,8 @@ function PROTO_LABEL.dissector(tvb, pinfo, root)
     or ("INT-label, %d items, path %s"):format(#nodes, table.concat(nodes, " → "))
   tree:set_text(text)
   if not w.damage and not by_type and c.at < tvb:len() then
-    IP_PROTOCOLS:try(option.next_header, tvb(c.at):tvb(), pinfo, root)
+    -- a cut packet ends in an error
+    pcall(function() IP_PROTOCOLS:try(option.next_header, tvb(c.at):tvb(), pinfo, root) end)
   end
   pinfo.cols.protocol = "INT-label"
   pinfo.cols.info = text

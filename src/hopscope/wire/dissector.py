@@ -5,7 +5,6 @@ fields and rules but has no offset of its own.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -18,8 +17,8 @@ from .reasons import Reason
 from .records import MAX_HOPS
 
 SHOWN = {
-    "REPORT_0_5": "report", "DROP_0_5": "report", "SWITCH_LOCAL_0_5": "report", "REPORT_1_0": "report",
-    "GROUP_2_0": "report", "REPORT_2_0": "report", "MAIN_2_0": "report", "TLV_2_0": "report.tlv",
+    "REPORT_0_5": "report", "REPORT_1_0": "report", "GROUP_2_0": "report", "REPORT_2_0": "report",
+    "MAIN_2_0": "report", "TLV_2_0": "report.tlv",
     "SHIM_OLD": "int.shim", "SHIM_2_0": "int.shim", "SHIM_GRE_2_0": "int.shim", "SHIM_GPE_2_0": "int.shim",
     "SHIM_GPE_OLD": "int.shim", "GENEVE_OPTION": "int.shim", "TAIL_0_5": "int.tail",
     "MD_0_4": "int", "MD_0_5": "int", "MD_1_0": "int",
@@ -146,7 +145,7 @@ def _dialect(dialect: Dialect, items: _Items) -> str:
     ]
     item_rows = "".join(f"      [{kind}] = {text},\n" for kind, text in enumerate(kinds))
     return (
-        f"  {{ name = {_quoted(dialect.name)}, -- {dialect.about}\n"
+        f"  {{ name = {_quoted(dialect.name)}, about = {_quoted(dialect.about)},\n"
         f"    rules = {_rules(dialect, DEFAULT)},\n"
         f"    md = {_header(_moved(layout.MD_2_0, dialect))},\n"
         f"    mx = {_header(_moved(layout.MX_2_1, dialect))},\n"
@@ -198,5 +197,5 @@ def _table(values: Mapping[str, object] | Mapping[int, object] | Iterable[object
 
 
 def _quoted(text: str) -> str:
-    # JSON's escapes are Lua's, but for \u and \/, which ASCII without control characters does not need
-    return json.dumps(text, ensure_ascii=False)
+    escaped = re.sub(r'[\\"\x00-\x1f\x7f]', lambda found: f"\\{ord(found[0]):03d}", text)
+    return f'"{escaped}"'
