@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ioam_cases import OPTIONS, extension, hostile, packet
+from ioam_cases import OPTIONS, extension, hostile, ipv6, option_areas, packet
 from wire_cases import frame_batch
 
 from hopscope.capture import pcap
@@ -26,26 +26,30 @@ REPORT_NAMES, HOP_NAMES = REPORT.names or (), HOP.names or ()
 ROOM = 70
 
 
-def by_codec(raw: bytes, at: int, end: int) -> tuple[Records, Records]:
-    """The REPORT row and the hops of one option in `raw`."""
+def by_codec(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Records, Records]:
+    """The REPORT row and the hops of one option in `raw`, or of the extension headers of an IPv6 header."""
     row = Row({})
     try:
-        ioam.read_ioam(Buffer(raw, at, end), row, DEFAULT)
+        if headers:
+            ioam.read_extensions(raw, at, end, row, DEFAULT)
+        else:
+            ioam.read_ioam(Buffer(raw, at, end), row, DEFAULT)
     except WireError as error:
         row.refuse(error)
     hops = [tuple(getattr(hop, name) for name in HOP_NAMES) for hop in row.hops]
     return np.array([tuple(row.fields.get(name, 0) for name in REPORT_NAMES)], REPORT), np.array(hops, HOP)
 
 
-def by_kernel(raw: bytes, at: int, end: int) -> tuple[Records, Records]:
+def by_kernel(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Records, Records]:
     """The same, from an arena where the frame does not begin at 0 and whose hops hold old values."""
-    from hopscope.wire.ioam_kernel import read_ioam
+    from hopscope.wire.ioam_kernel import read_extensions, read_ioam
 
     arena = np.frombuffer(b"\x31" * 5 + raw + b"\xff" * 3, np.uint8)
     reports, hops = np.zeros(1, REPORT), np.frombuffer(b"\xa5" * ROOM * HOP.itemsize, HOP).copy()
     first = 3
     table = readonly(DEFAULT.table())
-    code, count = read_ioam(
+    read = read_extensions if headers else read_ioam
+    code, count = read(
         readonly(arena), U64(5), U64(5 + at), U64(5 + end), reports[0], table, hops, U64(first)
     )
     assert code == int(reports["reason"][0]) << 8 | int(reports["place"][0])
@@ -54,10 +58,11 @@ def by_kernel(raw: bytes, at: int, end: int) -> tuple[Records, Records]:
     return reports, hops[first : first + int(count)]
 
 
-def assert_alike(raw: bytes, at: int = 0, end: int | None = None) -> None:
+def assert_alike(raw: bytes, at: int = 0, end: int | None = None, headers: bool = False) -> None:
     """Fail with the first field in which codec and kernel differ."""
     stop = len(raw) if end is None else end
-    for one, other in zip(by_codec(raw, at, stop), by_kernel(raw, at, stop), strict=True):
+    both = zip(by_codec(raw, at, stop, headers), by_kernel(raw, at, stop, headers), strict=True)
+    for one, other in both:
         assert len(one) == len(other)
         for row, (left, right) in enumerate(zip(one, other, strict=True)):
             for name in one.dtype.names or ():
@@ -79,6 +84,15 @@ def test_every_option_and_all_its_prefixes(name: str) -> None:
 def test_hostile_options(raw: bytes, before: int, behind: int) -> None:
     """Options of any bytes, with other bytes around them."""
     assert_alike(b"\x31" * before + raw + b"\xff" * behind, before, before + len(raw))
+
+
+@pytest.mark.kernel
+@settings(max_examples=600)
+@given(st.lists(st.tuples(st.sampled_from([0, 60, 60, 43, 44, 51]), option_areas()), max_size=4))
+def test_hostile_extension_headers(headers: list[tuple[int, bytes]]) -> None:
+    """Headers of any kind, with options of any bytes among padding and others."""
+    raw = ipv6(headers)
+    assert_alike(raw, 0, len(raw), headers=True)
 
 
 @pytest.mark.kernel

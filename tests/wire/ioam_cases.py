@@ -98,3 +98,31 @@ def hostile(draw: st.DrawFn) -> bytes:
     head = struct.pack("!HHI", 1, words << 11 | draw(st.integers(0, 2047)) & 0x79F, type_ << 8)
     body = (head + data)[:253]
     return option(draw(st.integers(0, 5)), body, 0x31)
+
+
+PAD = (b"\0", b"\x01\0", b"\x01\x03\0\0\0", b"\x3e\x02ab", b"\x05\x02\0\0")
+"""Padding, and options of others."""
+
+
+@st.composite
+def option_areas(draw: st.DrawFn) -> bytes:
+    """What an extension header may hold."""
+    known = [*OPTIONS.values(), option(2, bytes(8)), option(64, bytes(4)), option(3, bytes(4), 0x11)]
+    pieces = st.one_of(st.sampled_from(PAD), st.sampled_from(known), hostile(), st.binary(max_size=9))
+    return b"".join(draw(st.lists(pieces, max_size=4)))
+
+
+def ipv6(headers: list[tuple[int, bytes]]) -> bytes:
+    """An IPv6 header and these extension headers: (own type, what is behind the length field); each is cut
+    or padded to what its length can say.
+    """
+    out = bytearray()
+    for at, (kind, body) in enumerate(headers):
+        following = headers[at + 1][0] if at + 1 < len(headers) else 17
+        unit, most = (4, 254) if kind == 51 else (8, 255)
+        size = 8 if kind == 44 else -(-max(len(body) + 2, 8) // unit) * unit
+        size = min(size, (most + 1) * unit)
+        length = size // 4 - 2 if kind == 51 else size // 8 - 1
+        out += (bytes([following, length]) + body).ljust(size, b"\0")[:size]
+    head = struct.pack("!IHBB", 6 << 28, len(out), headers[0][0] if headers else 17, 64)
+    return head + bytes(32) + out

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from hypothesis import given
-from ioam_cases import ALL_BITS, NEW, OLD, OPTIONS, SNAPSHOT, dex, extension, hostile, option, trace
+from ioam_cases import ALL_BITS, NEW, OLD, OPTIONS, SNAPSHOT, dex, extension, hostile, ipv6, option, trace
 
 from hopscope.wire import ioam, layout
 from hopscope.wire.buffer import Buffer
@@ -167,6 +167,61 @@ def test_the_first_trace_counts() -> None:
     ioam.read_ioam(Buffer(option(2, bytes(8))), row, DEFAULT)
     ioam.read_ioam(Buffer(OPTIONS["wide ids"]), row, DEFAULT)
     assert (row.fields, len(row.hops)) == (before, 2)
+
+
+def read_headers(*headers: tuple[int, bytes]) -> Row:
+    """The row of the extension headers of a packet; a refusal is in it."""
+    raw, row = b"\x60" + ipv6(list(headers)), Row({})
+    try:
+        ioam.read_extensions(raw, 1, len(raw), row, DEFAULT)
+    except WireError as error:
+        row.refuse(error)
+    return row
+
+
+OTHERS = b"\x01\0\x3e\x02ab\0"
+"""Padding, an unknown option, one more byte of padding."""
+
+
+@pytest.mark.parametrize("kind", [0, 60])
+def test_options_of_others_are_passed_by(kind: int) -> None:
+    """IOAM is found behind padding and unknown options, in both kinds of headers, and behind others."""
+    row = read_headers((43, bytes(6)), (51, bytes(10)), (kind, OTHERS + OPTIONS["incremental"] + OTHERS))
+    assert row.error is None
+    assert len(row.hops) == 2
+    assert row.fields["int_at"] == 1 + 40 + 8 + 12 + 2 + len(OTHERS) + 4
+
+
+def test_a_trace_beside_what_is_not_read() -> None:
+    """Proof of transit is refused only where no trace is with it, in the same header or in another."""
+    proof, trace = option(2, bytes(16)), OPTIONS["incremental"]
+    for headers in (
+        [(0, OTHERS + proof + trace)],
+        [(0, OTHERS + trace + proof)],
+        [(0, proof), (60, trace)],
+        [(0, trace), (60, proof)],
+    ):
+        row = read_headers(*headers)
+        assert (row.error, len(row.hops)) == (None, 2)
+    row = read_headers((0, proof), (60, option(64, bytes(4))))
+    assert row.error is not None
+    assert (row.error.reason, row.error.at) == (Reason.UNSUPPORTED, 1 + 40 + 2)
+
+
+def test_an_option_longer_than_its_header() -> None:
+    """IOAM that reaches beyond its header is refused; another option ends the search of its header."""
+    row = read_headers((0, OPTIONS["incremental"][:-12]), (60, bytes(6)))
+    assert row.error is not None
+    assert (row.error.reason, row.error.at) == (Reason.BAD_LENGTH, 43)
+    row = read_headers((0, b"\x3e\xffab"), (60, OPTIONS["incremental"]))
+    assert (row.error, len(row.hops)) == (None, 2)
+
+
+def test_no_options() -> None:
+    """A packet without extension headers, or with others alone, has no IOAM."""
+    for headers in ([], [(43, bytes(6))], [(0, b"")], [(44, bytes(6))]):
+        row = read_headers(*headers)
+        assert (row.fields, row.error) == ({}, None)
 
 
 OPTION, DATA = Place.IOAM_OPTION, Place.IOAM_DATA

@@ -26,6 +26,9 @@ MODES = {
 }  # fmt: skip
 FLOW_ID, SEQUENCE = 0x80, 0x40
 """Extension flags of direct export; each flag, also one that nobody defined, stands for 4 more bytes."""
+HOP_BY_HOP, DESTINATION = 0, 60
+"""IPv6 extension headers that hold options."""
+_NEXT_HEADER = layout.IPV6.field("next_header").at // 8
 _PLACE, _DATA = Place.IOAM_OPTION, Place.IOAM_DATA
 _HEAD = layout.IOAM_OPTION.size
 _ONES_24, _ONES_32 = (1 << 24) - 1, (1 << 32) - 1
@@ -98,6 +101,58 @@ def read_ioam(buf: Buffer, row: Row, dialect: Dialect) -> None:
             hop_words=trace.node_words, remaining_hops=remaining,
             int_flags=IntFlag.HOPS_EXCEEDED * trace.overflow)  # fmt: skip
     row.hops = [hop_of(node.values) for node in pull_data(part, trace)]
+
+
+def read_extensions(raw: bytes, start: int, behind: int, row: Row, dialect: Dialect) -> None:
+    """Read the IOAM in the options of the IPv6 header at `start`, whose extension headers end at `behind`.
+
+    An option type that is not read is refused only where no trace and no direct export is beside it. Padding
+    and options of others are passed by; so is what lies behind an option that is longer than its header.
+    Raises WireError as `read_ioam` does, and `bad_length` where IOAM is longer than its header.
+    """
+    if row.fields.get("int_version"):
+        return
+    number, at = raw[start + _NEXT_HEADER], start + layout.IPV6.size
+    other: WireError | None = None
+    while at < behind:
+        size = 8 * (raw[at + 1] + 1)
+        if number == layout.NEXT_FRAGMENT:
+            size = layout.IPV6_FRAGMENT.size
+        elif number == layout.NEXT_AUTHENTICATION:
+            size = 4 * (raw[at + 1] + 2)
+        elif number in (HOP_BY_HOP, DESTINATION):
+            for option, end in _options(raw, at + 2, at + size):
+                try:
+                    read_ioam(Buffer(raw, option, end), row, dialect)
+                except WireError as error:
+                    if error.reason not in (Reason.UNSUPPORTED, Reason.UNKNOWN_TYPE):
+                        raise
+                    other = other or error
+                if row.fields.get("int_version"):
+                    return
+        number = raw[at]
+        at += size
+    if other is not None:
+        raise other
+
+
+def _options(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """(offset, end) of each IOAM option among options (RFC 8200 4.2)."""
+    while at < end:
+        if raw[at] == 0:  # Pad1
+            at += 1
+            continue
+        stop = at + 2 + raw[at + 1] if at + 1 < end else end + 1
+        if raw[at] in layout.IOAM_OPTION_TYPES:
+            if stop > end:
+                raise WireError(
+                    Reason.BAD_LENGTH,
+                    _PLACE,
+                    at,
+                    f"the option is longer than the {end - at} bytes of its header",
+                )
+            yield at, stop
+        at = stop
 
 
 def _columns(mode: Mode, namespace: int, trace_type: int) -> dict[str, int]:

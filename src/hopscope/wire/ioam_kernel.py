@@ -20,7 +20,7 @@ from .metadata_kernel import (
     PORTS,
     QUEUE,
 )
-from .packet_kernel import NONE, code, get, word
+from .packet_kernel import AUTHENTICATION, FRAGMENT, IPV6_NEXT, NONE, SIZE_IPV6, code, get, word
 from .reasons import Place, Reason
 from .records import Carrier, IntFlag, Mode
 
@@ -54,17 +54,20 @@ BIT_0, BIT_1, BIT_2, BIT_3, BIT_4, BIT_5, BIT_6, BIT_7, BIT_8, BIT_9, BIT_10, BI
 )
 OPAQUE = U64(layout.IOAM_SNAPSHOT_BIT)
 LOW_16, LOW_24, SATURATED = U64(0xFFFF), U64(0xFFFFFF), U64(0x7FFFFFFF)
+OPTION_0, OPTION_1 = (U64(type_) for type_ in layout.IOAM_OPTION_TYPES)
+HOP_BY_HOP, DESTINATION = U64(0), U64(60)
 FLOW_ID, SEQUENCE = U64(0x80), U64(0x40)
 FOUR, EIGHT = U64(4), U64(8)
 
 
 @inlined
-def refused(row: Any, why: Any, at: Any, origin: Any) -> Any:
-    """Write a refusal into the row; (its code, no hops)."""
-    row.reason = why >> U64(8)
-    row.place = why & U64(0xFF)
-    row.reason_at = at - origin
-    return why, NONE
+def finish(why: Any, at: Any, count: Any, row: Any, origin: Any) -> Any:
+    """(code, hops), with a refusal written into the row."""
+    if why:
+        row.reason = why >> U64(8)
+        row.place = why & U64(0xFF)
+        row.reason_at = at - origin
+    return why, count
 
 
 @kernel
@@ -75,18 +78,80 @@ def read_ioam(buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, ho
     """
     if row.int_version:
         return NONE, NONE
+    why, where, count = read_option(buf, origin, at, end, row, hops, first)
+    return finish(why, where, count, row, origin)
+
+
+@kernel
+def read_extensions(
+    buf: Any, origin: Any, start: Any, behind: Any, row: Any, table: Any, hops: Any, first: Any
+) -> Any:
+    """(code, hops) of the IOAM in the options of the IPv6 header at `start`, whose extension headers end at
+    `behind`; a refusal is in the row when this returns.
+    """
+    if row.int_version:
+        return NONE, NONE
+    number, at = get(buf, start, IPV6_NEXT), start + SIZE_IPV6
+    other, other_at = NONE, NONE
+    while at < behind:
+        size = (U64(buf[at + U64(1)]) + U64(1)) << U64(3)
+        if number == FRAGMENT:
+            size = EIGHT
+        elif number == AUTHENTICATION:
+            size = (U64(buf[at + U64(1)]) + U64(2)) << U64(2)
+        elif number == HOP_BY_HOP or number == DESTINATION:
+            why, where, count = read_options(buf, origin, at + U64(2), at + size, row, hops, first)
+            if why == UNSUPPORTED_OPTION or why == UNKNOWN_OPTION:
+                if other == NONE:
+                    other, other_at = why, where
+            elif why or row.int_version:
+                return finish(why, where, count, row, origin)
+        number = U64(buf[at])
+        at += size
+    return finish(other, other_at, NONE, row, origin)
+
+
+@kernel
+def read_options(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, first: Any) -> Any:
+    """(code, offset, hops) of the first trace or direct export among options; without one, of the first
+    option of another type.
+    """
+    other, other_at = NONE, at
+    while at < end:
+        type_ = U64(buf[at])
+        if type_ == NONE:
+            at += U64(1)
+            continue
+        stop = end + U64(1)
+        if at + U64(1) < end:
+            stop = at + U64(2) + U64(buf[at + U64(1)])
+        if type_ == OPTION_0 or type_ == OPTION_1:
+            if stop > end:
+                return BAD_OPTION, at, NONE
+            why, where, count = read_option(buf, origin, at, stop, row, hops, first)
+            if why != UNSUPPORTED_OPTION and why != UNKNOWN_OPTION:
+                return why, where, count
+            if other == NONE:
+                other, other_at = why, where
+        at = stop
+    return other, other_at, NONE
+
+
+@kernel
+def read_option(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, first: Any) -> Any:
+    """(code, offset, hops) of one option."""
     if at + U64(2) > end or at + U64(2) + U64(buf[at + U64(1)]) > end:
-        return refused(row, CUT_OPTION, at, origin)
+        return CUT_OPTION, at, NONE
     stop = at + U64(2) + U64(buf[at + U64(1)])
     if at + HEAD > stop:
-        return refused(row, BAD_OPTION, at, origin)
+        return BAD_OPTION, at, NONE
     type_ = get(buf, at, IOAM_TYPE)
     if type_ == PROOF_OF_TRANSIT or type_ == EDGE_TO_EDGE:
-        return refused(row, UNSUPPORTED_OPTION, at, origin)
+        return UNSUPPORTED_OPTION, at, NONE
     if type_ > DIRECT_EXPORT:
-        return refused(row, UNKNOWN_OPTION, at, origin)
+        return UNKNOWN_OPTION, at, NONE
     if at + HEAD + TRACE > stop:
-        return refused(row, BAD_OPTION, at, origin)
+        return BAD_OPTION, at, NONE
     at += HEAD
     if type_ == DIRECT_EXPORT:
         return read_dex(buf, origin, at, stop, row)
@@ -114,11 +179,11 @@ def read_dex(buf: Any, origin: Any, at: Any, stop: Any, row: Any) -> Any:
     for bit in range(8):
         size += ((flags >> U64(bit)) & U64(1)) << U64(2)
     if at + TRACE + size > stop:
-        return refused(row, BAD_OPTION, at, origin)
+        return BAD_OPTION, at, NONE
     columns(buf, origin, at, DEX, row)
     if flags & SEQUENCE:
         row.packet_id = be32(buf, at + TRACE + (FOUR if flags & FLOW_ID else NONE))
-    return NONE, NONE
+    return NONE, at, NONE
 
 
 @inlined
@@ -131,13 +196,13 @@ def read_trace(buf: Any, origin: Any, at: Any, stop: Any, kind: Any, row: Any, h
         implied += ((type_ >> U64(23 - bit)) & U64(1)) * WORDS[bit]
     opaque = type_ & OPAQUE
     if words != implied or (words == NONE and opaque == NONE):
-        return refused(row, BAD_NODE, at, origin)
+        return BAD_NODE, at, NONE
     remaining = get(buf, at, REMAINING)
     data = at + TRACE
     if kind == PREALLOCATED:
         data += remaining << U64(2)
         if data > stop:
-            return refused(row, BAD_OPTION, at, origin)
+            return BAD_OPTION, at, NONE
     columns(buf, origin, at, FIRST_MODE + kind, row)
     row.hop_words = words
     row.remaining_hops = U64(remaining // words) if words else NONE
@@ -149,14 +214,14 @@ def read_trace(buf: Any, origin: Any, at: Any, stop: Any, kind: Any, row: Any, h
         count = U64((stop - data) // size)
         bad, where = data + count * size != stop, data
     if bad:
-        return refused(row, BAD_DATA, where, origin)
+        return BAD_DATA, where, NONE
     at = data
     for i in range(count):
         read_node(buf, at, type_, hops[first + count - U64(1) - U64(i)])
         at += size
         if opaque:
             at += SNAPSHOT + (get(buf, at, SNAPSHOT_WORDS) << U64(2))
-    return NONE, count
+    return NONE, at, count
 
 
 @kernel
