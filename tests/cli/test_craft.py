@@ -51,6 +51,16 @@ def test_decode_of_craft(tmp_path: Path) -> None:
     assert decode(again, "--port", "9999") == [found]
 
 
+def test_how_int_is_marked(tmp_path: Path) -> None:
+    """INT is marked as the options say: by another DSCP, or by a port."""
+    line = json.dumps({"flow": {"dport": 7777}, "hops": [{"node_id": 7}]})
+    for words in (("--int-dscp", "0x2a"), ("--int-port", "7777")):
+        (found,) = decode(craft(tmp_path, line, words=words), *words)
+        assert found["hops"] == [{"node_id": 7}]
+    (found,) = decode(craft(tmp_path, line, words=("--int-dscp", "0x2a")))
+    assert "hops" not in found
+
+
 def test_lines_of_many_packets(tmp_path: Path) -> None:
     """More packets than are written at once, with empty lines between."""
     path = craft(tmp_path, *['{"hops": [{"node_id": 1}]}', ""] * 1500)
@@ -75,10 +85,10 @@ def test_mistakes_are_told_with_their_line(tmp_path: Path, lines: list[str], sai
     assert caught.value.status == 2
 
 
-@pytest.mark.parametrize("words", [("--dialect", "none"), ("--collector", "none")])
+@pytest.mark.parametrize("words", [("--dialect", "none"), ("--dialect", "auto"), ("--collector", "none")])
 def test_wrong_options(tmp_path: Path, words: tuple[str, str]) -> None:
     """A dialect or an address that there is not is told."""
-    with pytest.raises(HopscopeError, match=f"{words[0]} none: expected"):
+    with pytest.raises(HopscopeError, match=f"{words[0]} {words[1]}: "):
         craft(tmp_path, "{}", words=words)
 
 

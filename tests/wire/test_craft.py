@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from hopscope.wire.craft_keys import CraftError
 from hopscope.wire.decode_scalar import decode_scalar
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
 from hopscope.wire.encode_scalar import encode_scalar
-from hopscope.wire.records import FrameBatch, ReportBatch
+from hopscope.wire.records import FrameBatch, Layer, ReportBatch
 
 SLOW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
@@ -128,6 +130,106 @@ def test_refused_packets_are_their_bytes() -> None:
         {"packet": 0, "index": 0, "error": {"reason": "truncated"}, "frame": raw.hex(), "link": "ethernet"}
     ]
     assert frames_of(craft(objects)) == [raw]
+
+
+WALK = pytest.mark.skipif(find_spec("hopscope.wire.tunnel") is None, reason="tunnels are not read yet")
+PACKETS = replace(DEFAULT, name="packets", packets=True)
+LAYERS = [layer.name.lower() for layer in Layer]
+HOPS = [{"node_id": 1, "ingress_time": 7}, {"node_id": 2, "ingress_time": None}]
+
+
+@WALK
+@pytest.mark.parametrize("report", [True, False])
+@pytest.mark.parametrize("src", ["10.0.0.1", "2001:db8::5"])
+@pytest.mark.parametrize("layer", LAYERS)
+def test_layers(layer: str, src: str, report: bool) -> None:
+    """Each layer around the packet of a report, or around the packet itself, is decoded as it was asked for;
+    so are a VLAN id and a tunnel id.
+    """
+    flow: dict[str, Any] = {"src": src, "layers": [layer]}
+    if layer in ("vlan", "qinq"):
+        flow["vlan"] = 5
+    if layer in ("gre", "vxlan", "vxlan_gpe", "geneve", "gtp_u"):
+        flow["tunnel_id"] = 77
+    objects: list[dict[str, Any]] = [{"flow": {**flow, "proto": proto}, "int": {}, "hops": HOPS} for proto in (6, 17)]
+    if report:
+        objects = [{**item, "report": {}} for item in objects]
+    expected = again(objects, PACKETS)
+    assert len(expected) == 2
+    for item in expected:
+        assert layer in item["flow"]["layers"]
+        assert {name: item["flow"][name] for name in flow if name != "layers"} | {"layers": [layer]} == flow
+        assert item["hops"] == HOPS
+        assert ("report" in item) == report
+    assert again(expected, PACKETS) == expected
+
+
+@WALK
+@settings(max_examples=60)
+@given(
+    st.sets(st.sampled_from(LAYERS)),
+    st.sampled_from([0, 5, 2**24 - 1]),
+    st.sampled_from([6, 17, 1]),
+    st.booleans(),
+)
+def test_several_layers(layers: set[str], tunnel_id: int, proto: int, report: bool) -> None:
+    """Any layers together decode alike after they were crafted; too many are refused, and kept."""
+    item: dict[str, Any] = {"flow": {"layers": sorted(layers), "tunnel_id": tunnel_id, "proto": proto}}
+    if proto != 1:
+        item |= {"int": {}, "hops": HOPS}
+    if report or proto == 1:
+        item["report"] = {}
+    expected = again([item], PACKETS)
+    assert len(expected) == 1
+    assert again(expected, PACKETS) == expected
+
+
+@WALK
+@pytest.mark.parametrize("report", [True, False])
+@pytest.mark.parametrize("mode", ["md", "mx"])
+@pytest.mark.parametrize(
+    ("carrier", "versions"),
+    [
+        ("tcp", ("0.5", "1.0", "2")),
+        ("udp", ("0.5", "1.0", "2")),
+        ("gre", ("2",)),
+        ("vxlan_gpe", ("0.5", "1.0", "2")),
+        ("geneve", ("0.5", "1.0", "2")),
+        ("udp_inserted", ("2",)),
+    ],
+)
+def test_carriers(carrier: str, versions: tuple[str, ...], mode: str, report: bool) -> None:
+    """INT behind every carrier is decoded as it was asked for, in a report and in a packet."""
+    for version in versions:
+        if mode == "mx" and version != "2":
+            continue
+        item: dict[str, Any] = {
+            "flow": {"proto": 17 if carrier == "udp" else 6},
+            "int": {"version": version, "carrier": carrier, "mode": mode, "instructions": "0x8800"},
+            "hops": HOPS if mode == "md" else [],
+        }
+        if report:
+            item["report"] = {}
+        (found,) = expected = again([item], PACKETS)
+        assert {name: found["int"][name] for name in item["int"]} == item["int"]
+        assert found["hops"] == item["hops"]
+        assert found["flow"]["proto"] == item["flow"]["proto"]
+        assert again(expected, PACKETS) == expected
+
+
+@WALK
+@pytest.mark.parametrize("npt", [0, 1, 2])
+def test_next_protocol_types(npt: int) -> None:
+    """The original DSCP, port or protocol in the shim is the packet's again."""
+    for proto in (6, 17, 1)[: 3 if npt == 2 else 2]:
+        if npt == 1 and proto == 6:
+            continue
+        flow = {"src": "192.0.2.1", "dst": "192.0.2.9", "proto": proto}
+        if proto != 1:
+            flow |= {"sport": 5, "dport": 6}
+        (found,) = expected = again([{"flow": flow, "int": {"npt": npt}, "hops": HOPS}], PACKETS)
+        assert found["flow"] == flow
+        assert again(expected, PACKETS) == expected
 
 
 DOMAIN = Dialect(

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..errors import HopscopeError
-from .options import DialectOption
+from .options import ConfigOption, IntDscpOption, IntPortOption, MarkerOption, candidates, changes
 
 BATCH = 1024
 """Frames that are written at once."""
@@ -26,7 +26,15 @@ def craft(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="pcap or pcapng; - for stdout.")
     ] = "-",
-    dialect: DialectOption = "spec",
+    dialect: Annotated[
+        str,
+        typer.Option(
+            "--dialect",
+            metavar="NAME",
+            help="How the packets will be read, as `hopscope config dialects` lists it, or one of your "
+            "configuration.",
+        ),
+    ] = "spec",
     port: Annotated[
         int | None,
         typer.Option(
@@ -39,12 +47,16 @@ def craft(
             show_default=False,
         ),
     ] = None,
+    int_dscp: IntDscpOption = None,
+    int_port: IntPortOption = None,
+    marker: MarkerOption = None,
     collector: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Address that reports are sent to.")
     ] = "192.0.2.254",
     renumber: Annotated[
         bool, typer.Option("--renumber", help="Write packets as they come, whatever their numbers.")
     ] = False,
+    config: ConfigOption = None,
 ) -> None:
     """Write packets from JSON lines: what decode printed, or what you write by hand.
 
@@ -55,10 +67,11 @@ def craft(
     from ..capture.pcap import Writer
     from ..wire.craft import craft_frames, frame_batch
     from ..wire.craft_keys import CraftError
-    from ..wire.dialect import DIALECTS
 
-    if dialect not in DIALECTS:
-        raise HopscopeError(f"--dialect {dialect}: expected {', '.join(DIALECTS)}")
+    possible = candidates(dialect, config)
+    if len(possible) > 1:
+        raise HopscopeError(f"--dialect {dialect}: is for reading; expected one of them")
+    chosen = changes(None, False, int_dscp, int_port, marker).of(possible[0])
     try:
         ipaddress.ip_address(collector)
     except ValueError:
@@ -70,7 +83,7 @@ def craft(
     with nullcontext(sys.stdin) if file == "-" else Path(file).open(encoding="utf-8") as stream:
         frames = craft_frames(
             _objects(stream, name, lines),
-            DIALECTS[dialect],
+            chosen,
             port=port,
             collector=collector,
             renumber=renumber,

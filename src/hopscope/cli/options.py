@@ -42,7 +42,6 @@ PortOption = Annotated[
         show_default=False,
     ),
 ]
-DialectOption = Annotated[str, typer.Option("--dialect", metavar="NAME", help="How reports are read.")]
 AutoDialectOption = Annotated[
     str,
     typer.Option(
