@@ -90,20 +90,24 @@ class Extras:
 
 def extras(batch: ReportBatch, frames: FrameBatch, dialect: Dialect, only: int | None = None) -> Extras:
     """The values of all reports of `batch`, or of one row; it was decoded from `frames` by `dialect`."""
-    first, rows = (0, batch.reports) if only is None else (only, batch.reports[only : only + 1])
-    wanted = rows["reason"] == 0
-    wanted &= (rows["own_at"] > 0) | ((rows["int_at"] > 0) & np.isin(rows["int_version"], list(_READERS)))
+    rows = batch.reports
+    if only is None:
+        wanted = rows["reason"] == 0
+        wanted &= (rows["own_at"] > 0) | (rows["int_at"] > 0) & np.isin(rows["int_version"], list(_READERS))
+        chosen = np.flatnonzero(wanted).tolist()
+    else:
+        chosen = [] if rows[only]["reason"] else [only]
     names: dict[str, int] = {}
     records: list[tuple[int, ...]] = []
-    for at_row in np.flatnonzero(wanted).tolist():
-        report, row = first + at_row, rows[at_row]
+    for report in chosen:
+        row = rows[report]
         frame = frames.frames[int(row["packet"])]
         start = int(frame["offset"])
         raw = frames.arena[start : start + int(frame["length"])].tobytes()
         for hop, name, at, size in _of_row(raw, row, dialect):
             value = int.from_bytes(raw[at : at + size], "big") if size <= 8 else 0
             records.append((value, report, hop, at, size, names.setdefault(name, len(names))))
-    return Extras(np.array(records, EXTRA), tuple(names), frames, batch.reports["packet"])
+    return Extras(np.array(records, EXTRA), tuple(names), frames, rows["packet"])
 
 
 def _of_row(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
