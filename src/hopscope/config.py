@@ -72,8 +72,17 @@ class Section(BaseModel):
 
 
 class ListenSettings(Section):
-    """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`)."""
+    """One listener: where reports arrive and how they are read (`udp://127.0.0.1:32766?workers=2`, or
+    `mirror://eth1`).
+    """
 
+    kind: Literal["udp", "mirror"] = "udp"
+    """`udp`: reports are sent to a port of this machine; `mirror`: all frames of an interface are read, as
+    from a switch's mirror port (Linux, CAP_NET_RAW)."""
+    interface: str = ""
+    """Mirror: name of the interface."""
+    promiscuous: bool = True
+    """Mirror: take frames to other machines too."""
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)
@@ -92,6 +101,18 @@ class ListenSettings(Section):
     """Datagrams a second and source that are taken; 0: no limit. What is held back is counted."""
     rate_burst: int = Field(default=0, ge=0)
     """Datagrams that a source may send at once above its rate; 0: a tenth of a second's worth."""
+
+    @model_validator(mode="after")
+    def _mirror(self) -> ListenSettings:
+        if self.kind == "udp":
+            if self.interface:
+                raise ValueError(f"found interface {self.interface!r} with kind udp, expected kind mirror")
+            return self
+        if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
+            raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
+        if self.workers > 1 or self.allow or self.rate_limit:
+            raise ValueError("found workers, allow or rate_limit with kind mirror, which has none of them")
+        return self
 
 
 class ClockSettings(Section):

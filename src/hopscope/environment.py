@@ -108,6 +108,9 @@ def _listener(listen: ListenSettings) -> Iterator[Finding]:
         yield Finding(what, "cannot listen", Verdict.BAD, str(error).removeprefix(f"{what}: "))
         return
     with handle:
+        if listen.kind == "mirror":
+            yield Finding(what, "can be read")
+            return
         yield Finding(what, "free")
         if listen.gro and not take_trains(handle):
             yield Finding(

@@ -201,16 +201,16 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- listeners
 
     def _open_listeners(self, workers: list[Member]) -> None:
-        from .capture.udp import bind_share
+        from .capture.sockets import bind_share, url
 
         self.listening = []
         for listen in self.settings.listen:
             for index in range(listen.workers):
                 share = bind_share(listen, index)
                 workers[index].sockets.append(share)
-                listen = listen.model_copy(update={"port": share.getsockname()[1]})
-            host = f"[{listen.host}]" if ":" in listen.host else listen.host
-            self.listening.append(f"udp://{host}:{listen.port}")
+                if listen.kind == "udp":
+                    listen = listen.model_copy(update={"port": share.getsockname()[1]})
+            self.listening.append(url(listen))
 
     def _close_listeners(self, members: list[Member]) -> None:
         for member in members:

@@ -33,6 +33,8 @@ def warm_worker(settings: Settings, say: Callable[..., None]) -> None:
         )
     for _, step in worker_steps():
         step()
+    if any(listen.kind == "mirror" for listen in settings.listen):
+        _mirror()
     if not is_warm():
         _marker().touch()
 
@@ -41,6 +43,7 @@ def steps() -> Iterator[Step]:
     """Everything that `hopscope warmup` compiles, part by part."""
     yield from worker_steps()
     yield "capture files", _files
+    yield "mirror port", _mirror
     yield "encoder", _encoder
     yield "simulated fabric", _fabric
     yield "done", lambda: _marker().touch()
@@ -103,6 +106,12 @@ def _listener() -> None:
         sender.sendto(b"\0" * 64, ("127.0.0.1", listener.port))
         listener.receive()
     listener.close()
+
+
+def _mirror() -> None:
+    from .capture.mirror import MirrorListener
+
+    MirrorListener(ListenSettings(kind="mirror", interface="lo")).prepare()
 
 
 def _files() -> None:

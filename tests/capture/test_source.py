@@ -15,6 +15,13 @@ from hopscope.config import ListenSettings
         ("udp://127.0.0.1:32766", ListenSettings()),
         ("udp://0.0.0.0:54321?workers=2&dialect=spec", ListenSettings(host="0.0.0.0", port=54321, workers=2)),
         ("udp://[::1]:0", ListenSettings(host="::1", port=0)),
+        ("mirror://Eth1.100", ListenSettings(kind="mirror", interface="Eth1.100")),
+        (
+            "mirror://lo?dialect=auto&promiscuous=no&receive_buffer_bytes=8192",
+            ListenSettings(
+                kind="mirror", interface="lo", dialect="auto", promiscuous=False, receive_buffer_bytes=8192
+            ),
+        ),
         ("udp://localhost", ListenSettings(host="localhost")),
         (
             "udp://127.0.0.1:1?allow=10.0.0.0/8,2001:db8::/32&allow=192.0.2.1&gro=false&rate_limit=100",
@@ -34,6 +41,12 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
     [
         ("127.0.0.1:32766", "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2"),
         ("tcp://127.0.0.1:32766", "expected udp://HOST:PORT"),
+        (
+            "mirror://",
+            "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE",
+        ),
+        ("mirror://eth0:1", "found interface 'eth0:1', expected a name as eth1"),
+        ("mirror://eth0?workers=2", "no option 'workers'; there are dialect, receive_buffer_bytes"),
         ("udp://", "expected udp://HOST:PORT"),
         ("udp://127.0.0.1:70000", "Port out of range"),
         ("udp://127.0.0.1:abc", "expected udp://HOST:PORT"),

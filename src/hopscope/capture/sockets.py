@@ -1,4 +1,6 @@
-"""Sockets for reports: addresses, buffers, and the filter that chooses a worker by the source address."""
+"""Sockets for reports: addresses, buffers, the filter that chooses a worker by the source address, and the
+socket that reads an interface.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,12 @@ UDP_SEGMENT, UDP_GRO = 103, 104
 SO_RXQ_OVFL = 40
 SO_MEMINFO = 55
 SO_ATTACH_REUSEPORT_CBPF = 51
+SOL_PACKET = 263
+PACKET_ADD_MEMBERSHIP, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 1, 8, 23
+_PROMISCUOUS = 1
+_ALL_PROTOCOLS = 3
+_ETHERNET_TYPES = (1, 772)
+"""ARPHRD_ETHER and loopback, whose frames have an Ethernet header too."""
 _SO_RCVBUFFORCE = 33
 _MEMINFO_DROPS = 8
 
@@ -33,6 +41,8 @@ def require_linux() -> None:
 
 def url(settings: ListenSettings) -> str:
     """How a listener is named in messages."""
+    if settings.kind == "mirror":
+        return f"mirror://{settings.interface}"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"udp://{host}:{settings.port}"
 
@@ -54,6 +64,8 @@ def bind_share(settings: ListenSettings, index: int = 0) -> socket.socket:
     the places of the others.)  Port 0: put the port of the first into the settings of the others.
     """
     require_linux()
+    if settings.kind == "mirror":
+        return _bind_interface(settings)
     if settings.workers > 1 and index == 0:
         # shares are not refused by another collector's shares of the same port, so look first without sharing
         _bind(settings, share=1).close()
@@ -79,6 +91,36 @@ def _bind(settings: ListenSettings, share: int) -> socket.socket:
     except OSError as error:
         handle.close()
         raise CaptureError(_refusal(named, error)) from error
+    return handle
+
+
+def _bind_interface(settings: ListenSettings) -> socket.socket:
+    """A packet socket that gets every frame of an interface (packet(7)). Raises CaptureError."""
+    named, interface = url(settings), settings.interface
+    try:
+        handle = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+    except PermissionError as error:
+        raise CaptureError(
+            f"{named}: reading an interface needs root or the capability CAP_NET_RAW"
+        ) from error
+    try:
+        handle.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        _try_option(handle, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)  # since 4.20; frames say it, too
+        _ask_buffer(handle, settings.receive_buffer_bytes)
+        handle.bind((interface, _ALL_PROTOCOLS))
+        if settings.promiscuous:
+            member = struct.pack("<iHH8x", socket.if_nametoindex(interface), _PROMISCUOUS, 0)
+            handle.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, member)
+        if handle.getsockname()[3] not in _ETHERNET_TYPES:
+            raise CaptureError(f"{named}: the interface has no Ethernet frames")
+    except OSError as error:
+        handle.close()
+        if error.errno == errno.ENODEV:
+            raise CaptureError(f"{named}: this machine has no such interface") from error
+        raise CaptureError(f"{named}: {error.strerror or error}") from error
+    except CaptureError:
+        handle.close()
+        raise
     return handle
 
 

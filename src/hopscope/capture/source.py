@@ -1,4 +1,4 @@
-"""Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`."""
+"""Sources of frames as the user writes them: `udp://HOST:PORT?workers=2&dialect=…`, `mirror://INTERFACE`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from ..config import ListenSettings
 from .errors import CaptureError
 from .limits import network
 
-_FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2"
-_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in ("host", "port"))
+_FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE"
+_MIRROR_OPTIONS = ("dialect", "receive_buffer_bytes", "promiscuous")
+_PLACES = ("kind", "host", "port", "interface", "promiscuous")
+_UDP_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in _PLACES)
 
 
 def parse(text: str) -> ListenSettings:
@@ -21,14 +23,18 @@ def parse(text: str) -> ListenSettings:
     Raises CaptureError, which says what was found and what was expected.
     """
     split, port = _split(text)
-    fields: dict[str, object] = {"host": split.hostname}
+    mirror = split.scheme == "mirror"
+    options = _MIRROR_OPTIONS if mirror else _UDP_OPTIONS
+    fields: dict[str, object] = (
+        {"kind": "mirror", "interface": split.netloc} if mirror else {"host": split.hostname}
+    )
     if port is not None:
         fields["port"] = port
     allow: list[str] = []
     for name, value in parse_qsl(split.query, keep_blank_values=True):
-        if name not in _OPTIONS:
-            close = difflib.get_close_matches(name, _OPTIONS, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(_OPTIONS)}"
+        if name not in options:
+            close = difflib.get_close_matches(name, options, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(options)}"
             raise CaptureError(f"{text}: no option {name!r}; {hint}")
         if name == "allow":
             allow.extend(part for part in value.split(",") if part)
@@ -46,17 +52,18 @@ def parse(text: str) -> ListenSettings:
         first = error.errors()[0]
         expected = first["msg"].replace("Input should be", "expected").replace("Value error, ", "")
         where = ".".join(str(part) for part in first["loc"])
-        raise CaptureError(f"{text}: {where}: found {first['input']!r}, {expected}") from error
+        found_text = f"{where}: found {first['input']!r}, {expected}" if where else expected
+        raise CaptureError(f"{text}: {found_text}") from error
     return found
 
 
 def _split(text: str) -> tuple[SplitResult, int | None]:
     try:
         split = urlsplit(text)
-        port = split.port
+        port = None if split.scheme == "mirror" else split.port
     except ValueError as error:
         raise CaptureError(f"{text}: {error}; {_FORM}") from error
     extra = split.path not in ("", "/") or split.fragment or split.username is not None
-    if split.scheme != "udp" or not split.hostname or extra:
+    if split.scheme not in ("udp", "mirror") or not split.hostname or extra:
         raise CaptureError(f"{text}: {_FORM}")
     return split, port

@@ -12,6 +12,7 @@ import mmap
 import os
 import socket
 import time
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +40,7 @@ MESSAGES = 512
 """Messages of one receive call."""
 FRAMES = 4096
 """Most frames of one batch."""
-_TRAIN_ROOM = 65_536 + 320
+TRAIN_ROOM = 65_536 + 320
 """Bytes for a train: no multiple of 4096, or the starts of all messages would share one set of the cache."""
 _SINGLE_ROOM = 9_216 + 64
 _TOUCHED = 16_384
@@ -85,23 +86,35 @@ class UdpListener:
 
     def open(self) -> None:
         """Compile, allocate, bind: in this order, so that nothing waits meanwhile. Raises CaptureError."""
+        self.prepare()
+        if self._socket is None:
+            self._socket = bind_share(self.settings.model_copy(update={"workers": self.workers}), self.worker)
+        self._file = self._socket.fileno()
+        self._bound(self._socket)
+
+    def prepare(self) -> None:
+        """Compile and allocate, without a socket."""
+        self._setup = np.zeros(SETUP_SLOTS, np.uint64)
+        self._frames: Records = np.zeros(FRAMES, FRAME)
+        self._load()
+        self._describe()
+
+    def _load(self) -> None:
+        """What is particular to datagrams: the kernel that describes them, and what it is told."""
         from ..jit import readonly
         from .udp_kernel import unpack
 
-        self._unpack = unpack
+        self._unpack: Callable[..., int] = unpack
         self._allow = readonly(self._ranges)
-        self._setup = np.zeros(SETUP_SLOTS, np.uint64)
-        self._frames: Records = np.zeros(FRAMES, FRAME)
-        self._allocate(_TRAIN_ROOM if self.settings.gro else _SINGLE_ROOM)
+        self._allocate(TRAIN_ROOM if self.settings.gro else _SINGLE_ROOM)
         self._setup[Setup.INTERVAL_NS] = self._limit.interval_ns
         self._setup[Setup.BURST_NS] = self._limit.burst_ns
         self._setup[Setup.BUCKET_MASK] = self._limit.mask
-        self._describe()
-        if self._socket is None:
-            self._socket = bind_share(self.settings.model_copy(update={"workers": self.workers}), self.worker)
-        self.port = int(self._socket.getsockname()[1])
+
+    def _bound(self, handle: socket.socket) -> None:
+        """The socket is there."""
+        self.port = int(handle.getsockname()[1])
         self._setup[Setup.PORT] = self.port
-        self._file = self._socket.fileno()
 
     def _allocate(self, room: int) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -124,13 +137,14 @@ class UdpListener:
         messages: Records = np.zeros(MESSAGES, MMSGHDR)
         each = np.arange(MESSAGES, dtype=np.uint64)
         iovecs["base"] = arena.ctypes.data + each * room
-        iovecs["length"] = room - (320 if room == _TRAIN_ROOM else 64)
+        iovecs["length"] = room - (320 if room == TRAIN_ROOM else 64)
         messages["name"] = names.ctypes.data + each * NAME_BYTES
         messages["name_length"] = 28
         messages["iov"] = iovecs.ctypes.data + each * IOVEC.itemsize
         messages["iov_count"] = 1
         messages["control"] = controls.ctypes.data + each * CONTROL_BYTES
         messages["control_length"] = CONTROL_BYTES
+        self._bytes = arena
         self._arena: npt.NDArray[np.uint8] = arena.view()
         self._arena.flags.writeable = False
         self._messages, self._iovecs, self._names, self._controls = messages, iovecs, names, controls
@@ -159,15 +173,20 @@ class UdpListener:
             error = ctypes.get_errno()
             if got == 0 or error in (errno.EAGAIN, errno.EINTR):
                 return 0
-            raise CaptureError(f"{url(self.settings)}: receiving failed ({os.strerror(error)})")
+            self._failed(error)
+            return 0
         self._state[Unpack.MESSAGES] = got
         self._state[Unpack.NEXT] = self._state[Unpack.AT] = 0
         self._time_ns = time.time_ns()
         return int(got)
 
-    def _describe(self) -> int:
-        next_before = int(self._state[Unpack.NEXT])
-        count = int(
+    def _failed(self, error: int) -> None:
+        """The receive call failed with this errno."""
+        raise CaptureError(f"{url(self.settings)}: receiving failed ({os.strerror(error)})")
+
+    def _unpacked(self) -> int:
+        """Describe what was received in `_frames`; returns how many."""
+        return int(
             self._unpack(
                 self._messages,
                 self._names,
@@ -181,6 +200,10 @@ class UdpListener:
                 time.monotonic_ns(),
             )
         )
+
+    def _describe(self) -> int:
+        next_before = int(self._state[Unpack.NEXT])
+        count = self._unpacked()
         # as many messages as make one batch: more would leave the cache before it is read
         messages = int(self._state[Unpack.NEXT]) - next_before
         if count:
@@ -208,14 +231,14 @@ class UdpListener:
     def notes(self) -> list[str]:
         """What the user should know at the start: granted less than asked, or an option that is missing."""
         assert self._socket is not None
-        lines = []
+        lines: list[str] = []
         asked, granted = self.settings.receive_buffer_bytes, self.buffer_bytes
         if granted < asked:
             lines.append(
                 f"{url(self.settings)}: receive buffer of {granted:,} bytes granted, {asked:,} asked;"
                 f" bursts need more: sysctl -w net.core.rmem_max={asked}"
             )
-        if self.settings.gro and not take_trains(self._socket):
+        if self.settings.kind == "udp" and self.settings.gro and not take_trains(self._socket):
             lines.append(f"{url(self.settings)}: this kernel has no UDP_GRO; datagrams are taken one by one")
         return lines
 

@@ -17,7 +17,8 @@ def collect(
             "--listen",
             "-l",
             metavar="ADDRESS",
-            help="Where reports arrive, as udp://127.0.0.1:32766?workers=2. Repeatable.",
+            help="Where reports arrive, as udp://127.0.0.1:32766?workers=2, or an interface "
+            "whose packets are read, as mirror://eth1. Repeatable.",
             show_default=False,
         ),
     ] = None,

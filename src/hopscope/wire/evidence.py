@@ -24,9 +24,11 @@ from .row import Row
 REPORTS = 64
 """Frames with reports that are looked at."""
 FRAMES = 256
-"""Frames that are looked at where packets are searched for INT."""
+"""Frames that are no reports and are kept, in case there are none."""
 MOST_FRAMES = 20_000
 """Frames among which reports are looked for."""
+MOST_PACKETS = 2_000
+"""The same where packets are searched for INT, by every candidate."""
 _CLEAR = 0.5
 """A source speaks another dialect where that one is better by so much a frame."""
 _REFUSED, _EMPTY, _FLOW, _INT = -2.0, 0.0, 0.5, 2.0
@@ -84,6 +86,8 @@ class Proposal:
     """Whether it reads most of what there is; otherwise `dialect` is what the specifications say."""
     lines: list[str]
     """Why, for the user."""
+    found: bool = True
+    """Whether there was a report, or a packet with INT, at all."""
 
 
 class Evidence:
@@ -91,12 +95,12 @@ class Evidence:
 
     def __init__(self, candidates: Sequence[Dialect]) -> None:
         self.candidates = tuple(candidates)
-        packets = any(one.packets for one in candidates)
+        packets = all(one.packets for one in candidates)
         ports = {port for one in candidates for port in one.ports}
         self._any = replace(DEFAULT, name="any", ports=tuple(sorted(ports)), first_bytes=_EVERY_FIRST_BYTE)
         self._packets = packets
         self._kept: list[tuple[bytes, np.void, bool]] = []
-        self._reports = self._seen = 0
+        self._found = self._seen = 0
 
     def add(self, batch: FrameBatch) -> None:
         """Keep a copy of what may be a report, or a packet with INT."""
@@ -106,41 +110,40 @@ class Evidence:
             self._seen += 1
             start = int(frame["offset"])
             raw = batch.arena[start : start + int(frame["length"])].tobytes()
-            is_report = int(frame["link"]) == Link.UDP_PAYLOAD or any(True for _ in self._first(raw, frame))
-            if is_report or len(self._kept) < FRAMES:
-                self._kept.append((raw, frame.copy(), is_report))
-                self._reports += is_report
-
-    def _first(self, raw: bytes, frame: np.void) -> Iterable[Row]:
-        for row in read_frame(raw, frame, 0, self._any):
-            yield row
-            return
+            found = int(frame["link"]) == Link.UDP_PAYLOAD or _finds(self._any, raw, frame)
+            if not found and self._packets:
+                found = any(_finds(one, raw, frame) for one in self.candidates)
+            if found or len(self._kept) < FRAMES:
+                self._kept.append((raw, frame.copy(), found))
+                self._found += found
 
     @property
     def enough(self) -> bool:
         """Whether more frames would not be looked at."""
-        return self._reports >= REPORTS or self._seen >= MOST_FRAMES
-
-    @property
-    def reports(self) -> int:
-        """Frames on a report port."""
-        return self._reports
+        return self._found >= REPORTS or self._seen >= (MOST_PACKETS if self._packets else MOST_FRAMES)
 
     def propose(self) -> Proposal:
         """The dialect that reads these frames best; of equals the one that differs least from the
         specifications.
         """
-        kept = [(raw, frame) for raw, frame, is_report in self._kept if is_report]
-        if self._packets or not kept:
-            kept = [(raw, frame) for raw, frame, _ in self._kept]
+        kept = [(raw, frame) for raw, frame, found in self._kept if found]
         candidates = self.candidates
-        if not self._reports and not self._packets:
+        if not kept:
+            kept = [(raw, frame) for raw, frame, _ in self._kept]
             candidates = tuple(replace(one, packets=True) for one in candidates)
         sources: list[str] = [""] * len(kept)
         readings = [_read(one, kept, sources) for one in candidates]
         order = sorted(range(len(readings)), key=lambda i: (-readings[i].score, readings[i].differences, i))
         ranked = [readings[i] for i in order]
-        return _proposal(ranked, sources, self._seen)
+        proposal = _proposal(ranked, sources, self._seen)
+        if not proposal.fits:
+            proposal.dialect = next(one for one in self.candidates if one.name == proposal.dialect.name)
+        return proposal
+
+
+def _finds(dialect: Dialect, raw: bytes, frame: np.void) -> bool:
+    """Whether the dialect finds a report or INT in a frame, be it refused."""
+    return next(read_frame(raw, frame, 0, dialect), None) is not None
 
 
 def decide(
@@ -164,7 +167,7 @@ def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
     spec = next((one for one in ranked if one.dialect.name == DEFAULT.name), best)
     if not accepted and not refused:
         lines = [f"dialect auto: {spec.dialect.name}: no report and no INT in the first {seen:,} packets"]
-        return Proposal(spec.dialect, False, lines)
+        return Proposal(spec.dialect, False, lines, False)
     if best.score <= 0 or accepted <= refused:
         facts = "; ".join(best.facts()[:2])
         lines = [
