@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from by_hand import STACK_2, ethernet, group, int_2, ipv4, ipv6, outer, single, udp
@@ -32,6 +33,7 @@ from hopscope.wire.encode import encode_reports
 from hopscope.wire.layout import Header
 
 SPEC = DIALECTS["spec"]
+WALK = pytest.mark.xfail(reason="packets, and INT that nothing marks, are not searched for yet", strict=False)
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +53,83 @@ def tshark(tool: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -
         ("report_1_0/generator_v1_0.pcap", "spec", 6),
         ("traffic/tcpreplay_test.pcap", "spec", 0),
         ("traffic/dpkt_http.pcap", "spec", 0),
+        ("rocev2/roce_uts_vectors.pcap", "spec", 0),
+        ("rocev2/rocev2_8_opcodes.pcap", "spec", 0),
+        ("dta/dta_generators.pcap", "spec", 0),
+        pytest.param("report_0_5/e2e_v0_5.pcap", "intcollector", 3, marks=WALK),
+        pytest.param("report_1_0/e2e_v1_0.pcap", "intcollector", 3, marks=WALK),
+        pytest.param("report_1_0/generator_v1_0.pcap", "geant", 6, marks=WALK),
+        pytest.param("int_2_1/scapy_int_vectors_udp_tcp.pcap", "scapy", 16, marks=WALK),
     ],
 )
 def test_captures(tshark: Tshark, shared: Path, name: str, dialect: str, count: int) -> None:
     """Captures of others: every report has the same fields in both."""
     assert assert_capture_agrees(tshark, shared / name, DIALECTS[dialect]) == count
+
+
+def _expected(path: Path) -> list[dict[str, Any]]:
+    return [packet["expect"] for packet in json.loads(path.read_text())["packets"]]
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["report_0_5/e2e_v0_5", "report_1_0/e2e_v1_0"])
+def test_intcollector(tshark: Tshark, shared: Path, name: str) -> None:
+    """INTCollector's packets under their dialect, as its own end-to-end test has them."""
+    expected = _expected(shared / f"{name}.json")
+    shown = tshark.frames(shared / f"{name}.pcap", dialect="intcollector")
+    for layers, want in zip(shown, expected, strict=True):
+        (report,) = reports(layers)
+        assert report["int"]["path"] == "6 → 5 → 4"
+        for node, latency in want.get("hop_latency", {}).items():
+            (hop,) = [hop for hop in report["hops"] if hop["node_id"] == int(node)]
+            times = [hop["hop_latency"], hop["egress_time"]]
+            assert latency in (times, hop["hop_latency"])
+        if "sink_time" in want:
+            assert report["report"]["ingress_time"] == want["sink_time"]
+        for key, name_of in (("queue_congestion_16_16", "queue_congestion"),
+                             ("queue_occupancy_16_16", "queue_occupancy")):  # fmt: skip
+            for place, value in want.get(key, {}).items():
+                node, queue = map(int, place.split(","))
+                (hop,) = [hop for hop in report["hops"] if hop["node_id"] == node]
+                assert (hop["queue_id"], hop[name_of]) == (queue, value)
+
+
+@pytest.mark.shared
+def test_geant(tshark: Tshark, shared: Path) -> None:
+    """GEANT's generator under its dialect: every word of every hop, in the order of the wire."""
+    expected = _expected(shared / "report_1_0/generator_v1_0.json")
+    shown = tshark.frames(shared / "report_1_0/generator_v1_0.pcap", dialect="geant")
+    for layers, want in zip(shown, expected, strict=True):
+        (report,) = reports(layers)
+        words = [
+            word
+            for hop in reversed(report["hops"])
+            for word in (
+                hop["node_id"], hop["ingress_port"] << 16 | hop["egress_port"], hop["hop_latency"],
+                hop["queue_id"] << 24 | hop["queue_occupancy"], hop["ingress_time"], hop["egress_time"],
+                hop["l2_ingress_port"] << 16 | hop["l2_egress_port"], hop["tx_utilization"],
+            )
+        ]  # fmt: skip
+        assert (len(report["hops"]), words[: len(want["metadata_words"])]) == (
+            want["hops"], want["metadata_words"],
+        )  # fmt: skip
+
+
+@pytest.mark.shared
+def test_int_2_1_packets(tshark: Tshark, shared: Path) -> None:
+    """INT-MD and MX 2.1 in packets, over UDP and TCP, IPv4 and IPv6, marked by DSCP or port (scapy)."""
+    vectors = json.loads((shared / "int_2_1/scapy_int_vectors_udp_tcp.json").read_text())
+    shown = tshark.frames(shared / "int_2_1/scapy_int_vectors_udp_tcp.pcap", dialect="scapy")
+    for layers, vector in zip(shown, vectors, strict=True):
+        (packet,) = reports(layers)
+        mode = "mx" if "INT MX" in vector["test"] else "md"
+        carrier = "tcp" if " TCP" in vector["test"] else "udp"
+        assert (packet["int"]["mode"], packet["int"]["carrier"]) == (mode, carrier)
+        domain = [packet["int"][name] for name in ("domain_id", "ds_instruction", "ds_flags")]
+        assert (packet["int"]["instructions"], domain) == (0xFE00, [0x7777, 0x8888, 0x9999])
+        names = ("node_id", "ingress_port", "egress_port", "l2_ingress_port", "l2_egress_port")
+        hops = [[hop[name] for name in names] for hop in packet["hops"]]
+        assert hops == ([[0xA11, 10, 11, 1, 2], [0xB22, 20, 21, 5, 6]] if mode == "md" else [])
 
 
 @pytest.mark.shared
