@@ -38,6 +38,8 @@ class Telemetry:
     version: int
     body: bytes
     """The header and the stack; of IOAM the whole option."""
+    report: int = 0
+    """Version of the report that brings the packet; 0: none."""
 
 
 def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
@@ -83,7 +85,7 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
         int_header.push_stack(body, md, path, dialect)
     for hop in hops:
         hop.close(f"a hop of instructions 0x{md.instructions:04x}")
-    return Telemetry(carrier, shim, version, bytes(body))
+    return Telemetry(carrier, shim, version, bytes(body), report)
 
 
 def _carrier(name: str) -> int:

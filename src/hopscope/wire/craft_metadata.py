@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .craft_keys import Keys
-from .int_header import Hop
+from .int_header import MOST, Hop
 from .layout import KIND_ITEMS, Item
 from .records import Have
 
@@ -13,7 +13,9 @@ _QUEUES = ("queue_id", "congestion_queue_id")
 _KEYS: dict[int, set[str]] = {}
 for _items in KIND_ITEMS:
     for _item in _items:
-        _KEYS.setdefault(_item.have, set()).update(name for name, _, _ in _item.fields.shifts)
+        _KEYS.setdefault(_item.have, set()).update(
+            "queue_id" if name in _QUEUES else name for name, _, _ in _item.fields.shifts if name in MOST
+        )
 
 
 def bitmap_of(items: tuple[Item, ...], names: Iterable[str]) -> int:
@@ -45,9 +47,9 @@ def _take(keys: Keys, item: Item, hop: Hop) -> None:
     values = {
         name: keys.value("queue_id" if name in _QUEUES else name, mask)
         for name, _, mask in item.fields.shifts
-        if name != "bottom"
+        if name in MOST
     }
-    masks = {name: mask for name, _, mask in item.fields.shifts}
+    masks = {name: mask for name, _, mask in item.fields.shifts if name in values}
     main = [value for name, value in values.items() if name not in _QUEUES]
     hop.present |= item.have
     if all(value is None for value in main) and not _only_queue(keys, item):

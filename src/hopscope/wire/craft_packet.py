@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import craft_int, craft_tunnel, ethernet, layout, rules
+from . import craft_int, craft_tunnel, ethernet, int_header, layout, rules
 from .craft_int import Telemetry
 from .craft_keys import CraftError, Keys
 from .craft_tunnel import MAC_A, MAC_B, Inside, segment
@@ -24,7 +24,7 @@ _SERVICE_TAG, _TAG = 0x88A8, 0x8100
 def push_packet(out: bytearray, keys: Keys, telemetry: Telemetry | None, dialect: Dialect) -> None:
     """Append the Ethernet frame that `flow` describes, with the INT in it."""
     flow = keys.part("flow")
-    ip, ports = _headers(flow, telemetry)
+    ip, ports = _headers(flow, telemetry, dialect)
     layers = flow.words("layers", _LAYERS)
     vlan = flow.number("vlan", 0xFFF, 0)
     tunnel_id = flow.number("tunnel_id", 0xFFFFFFFF, 0)
@@ -59,7 +59,7 @@ def push_nothing(out: bytearray) -> None:
     ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, ETHERTYPE_LOCAL))
 
 
-def _headers(flow: Keys, telemetry: Telemetry | None) -> tuple[Ip, tuple[int, int] | None]:
+def _headers(flow: Keys, telemetry: Telemetry | None, dialect: Dialect) -> tuple[Ip, tuple[int, int] | None]:
     six = any(isinstance(flow.raw(name), str) and ":" in flow.raw(name) for name in ("src", "dst"))
     unsaid = not flow.has("src") and not flow.has("dst")
     usual = _V6 if six or (unsaid and telemetry and telemetry.carrier == craft_int.IN_OPTION) else _V4
@@ -68,7 +68,8 @@ def _headers(flow: Keys, telemetry: Telemetry | None) -> tuple[Ip, tuple[int, in
     protocol = flow.number("proto", 255, layout.PROTOCOL_UDP)
     ports = None
     if protocol in _WITH_PORTS:
-        ports = flow.number("sport", 65535, _SPORT), flow.number("dport", 65535, _DPORT)
+        usual_port = _int_port(dialect, _DPORT) if telemetry and not _dscp(dialect) else _DPORT
+        ports = flow.number("sport", 65535, _SPORT), flow.number("dport", 65535, usual_port)
     return Ip(version, source, destination, protocol), ports
 
 
@@ -108,10 +109,25 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Di
         why = f" with npt {npt}" if npt else ""
         raise CraftError("int.carrier", f"{carrier}{why} does not carry a packet of protocol {ip.protocol}")
     assert outer is not None
+    if not _marked(protocol, ip.dscp, outer[1], one, dialect):
+        if name != "udp" or not int_header.has_tail(one.shim, one.version) or not dialect.int_ports:
+            raise CraftError("int.carrier", f"nothing in dialect {dialect.name} says that INT follows here")
+        outer = outer[0], dialect.int_ports[0]  # the tail holds the packet's own
     stack = bytearray()
     craft_int.push_l4(stack, one, original, tail, dialect)
     ip.protocol = protocol
     return craft_tunnel.packet(ip, segment(ip, outer, bytes(stack) + behind))
+
+
+def _marked(protocol: int, dscp: int, port: int, one: Telemetry, dialect: Dialect) -> bool:
+    """Whether anything says that INT follows TCP or UDP."""
+    table = dialect.table()
+    if table[rules.INT_DSCP + dscp] or dialect.marker or (dialect.assume_int and one.report):
+        return True
+    if one.carrier == "udp_inserted":
+        return True
+    here = bool(table[rules.UDP_ROLE + port] & rules.ROLE_INT)
+    return here and (protocol == layout.PROTOCOL_UDP or dialect.tcp_ports)
 
 
 def _int_port(dialect: Dialect, usual: int) -> int:
