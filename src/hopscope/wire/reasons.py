@@ -25,7 +25,9 @@ class Reason(IntEnum):
     TOO_MANY_HOPS = 7
     """More than 64 hops in one report."""
     UNSUPPORTED = 8
-    """A type whose contents are not defined: IOAM in a report, destination-type INT."""
+    """A type whose contents are not read: IOAM in a report's main contents, IOAM's proof of transit and
+    edge-to-edge data, destination-type INT.
+    """
     BAD_BOTTOM = 9
     """INT of 2015: the bottom-of-stack bit is not where the header's counts imply the last word."""
     TOO_MANY_LAYERS = 10
