@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -49,6 +50,39 @@ def test_decode_of_craft(tmp_path: Path) -> None:
     assert batch.arena[at + 30 : at + 34].tolist() == [10, 9, 9, 9]
     again = craft(tmp_path, json.dumps(found), words=("--port", "9999"))
     assert decode(again, "--port", "9999") == [found]
+
+
+def test_frames_of_other_links(tmp_path: Path) -> None:
+    """Refused packets keep their link type; a pcap has room for one, a pcapng for all."""
+    lines = [{"hops": [{"node_id": 1}]}, {"frame": "45000000", "link": "raw_ip"}]
+    with pytest.raises(HopscopeError, match=r"write a \.pcapng"):
+        craft(tmp_path, *map(json.dumps, lines))
+    source, output = tmp_path / "in.jsonl", tmp_path / "out.pcapng"
+    with redirect_stderr(io.StringIO()):
+        build(("craft",))(["craft", str(source), "-o", str(output)], standalone_mode=False)
+    assert [link for batch in read(output) for link in batch.frames["link"].tolist()] == [1, 101]
+
+
+def test_a_pipe(tmp_path: Path) -> None:
+    """`decode | craft | decode` through standard streams: nothing changes, refused packets included."""
+    first = craft(tmp_path, *['{"hops": [{"node_id": 1}]}'] * 3)
+    raw = bytearray(first.read_bytes())
+    raw[24 + 16 + 42] = 0xF0  # an unknown report version in the first packet
+    first.write_bytes(raw)
+    streams: list[bytes] = [b""]
+    for words in (("decode", str(first)), ("craft",), ("decode", "-")):
+        command = [sys.executable, "-m", "hopscope.cli", *words]
+        done = subprocess.run(command, input=streams[-1], capture_output=True, timeout=120, check=True)
+        streams.append(done.stdout)
+    assert streams[3] == streams[1]
+    assert streams[1].count(b"unknown_version") == 1
+
+
+def test_times_that_a_pcap_cannot_hold(tmp_path: Path) -> None:
+    """A time before 1970 or after 2106 is an error in a pcap, not another time."""
+    for time_ns in (-1, (1 << 32) * 10**9):
+        with pytest.raises(HopscopeError, match="1970 to 2106"):
+            craft(tmp_path, json.dumps({"time_ns": time_ns, "hops": [{"node_id": 1}]}))
 
 
 def test_how_int_is_marked(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from .pcap_format import linktype_of
 from .udp_headers import udp_frames
 
 _SNAP_LENGTH = 262_144
+_PCAP_END_NS = (1 << 32) * 1_000_000_000
 
 
 class Writer:
@@ -80,6 +81,8 @@ class Writer:
                 f"{self.name}: a pcap of {self._link.name} frames cannot hold one of link type"
                 f" {foreign[0]}; write a .pcapng"
             )
+        if frames["time_ns"].min() < 0 or frames["time_ns"].max() >= _PCAP_END_NS:
+            raise CaptureError(f"{self.name}: a pcap holds times from 1970 to 2106; write a .pcapng")
         heads = np.empty((len(frames), 4), "<u4")
         heads[:, 0] = frames["time_ns"] // 1_000_000_000
         heads[:, 1] = frames["time_ns"] % 1_000_000_000 // self._tick

@@ -24,7 +24,10 @@ BATCH = 1024
 def craft(
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is standard input.")] = "-",
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="pcap or pcapng; - for stdout.")
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="pcap, or pcapng by its name; - for stdout (pcapng)."
+        ),
     ] = "-",
     dialect: Annotated[
         str,
@@ -89,7 +92,7 @@ def craft(
             renumber=renumber,
         )
         try:
-            with Writer(output) as writer:
+            with Writer(output, pcapng=True if output == "-" else None) as writer:
                 while batch := list(islice(frames, BATCH)):
                     writer.write(frame_batch(batch))
         except CraftError as error:
