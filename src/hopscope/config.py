@@ -284,6 +284,19 @@ class DetectSettings(Section):
     """Limits by metric."""
 
 
+class PostcardSettings(Section):
+    """Postcards (INT-MX, INT-XD) of one packet, joined into one path."""
+
+    enabled: bool = True
+    """Off: every postcard is taken by itself, and flows have no path."""
+    window_ms: float = Field(default=20.0, ge=0, le=10_000)
+    """Longest time from a packet's first postcard to its last, by the time of the reports."""
+    packets: PowerOfTwo = Field(default=16_384, ge=16, le=2**24)
+    """Packets whose postcards can wait at a time, a power of two; four postcards each on average."""
+    links: Path | None = None
+    """File (TOML or CSV) of the network's links: orders the hops of a path, and tells a whole one at once."""
+
+
 class HistorySettings(Section):
     """Journal and segments."""
 
@@ -359,6 +372,8 @@ class Settings(Section):
     """Listeners."""
     detect: DetectSettings = DetectSettings()
     """State and events."""
+    postcards: PostcardSettings = PostcardSettings()
+    """Postcards (INT-MX, INT-XD) of one packet, joined into one path."""
     history: HistorySettings = HistorySettings()
     """Journal and segments."""
     serve: ServeSettings = ServeSettings()

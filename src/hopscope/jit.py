@@ -54,6 +54,7 @@ U8 = np.uint8
 U16 = np.uint16
 U32 = np.uint32
 U64 = np.uint64
+I64 = np.int64
 
 compiled: list[Any] = []
 """Every kernel of the imported modules; `warmup` compiles them, tests count them."""

@@ -158,7 +158,8 @@ class Reference:
     def _report(self, r: dict[str, int], hops: list[dict[str, Any]], own: dict[str, Any] | None) -> None:
         self.now = r["time_ns"] - 1_700_000_000_000_000_000
         joined = bool(r["flags"] & Flag.JOINED)
-        if r["index"] == 0 and r["version"] and not joined and (r["reason"] == 0 or r["place"] > 4):
+        came = not r["flags"] & (Flag.JOINED | Flag.INCOMPLETE)
+        if r["index"] == 0 and r["version"] and came and (r["reason"] == 0 or r["place"] > 4):
             self._sequence(r)
         if r["reason"]:
             return

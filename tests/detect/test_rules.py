@@ -182,7 +182,9 @@ def test_held_postcard_has_only_its_sequence_number(make: Any) -> None:
     assert one.counters[INDEX["values_total"]] == 0
 
 
-@pytest.mark.parametrize("row", [{"version": 0}, {"flags": int(Flag.JOINED)}])
+@pytest.mark.parametrize(
+    "row", [{"version": 0}, {"flags": int(Flag.JOINED)}, {"flags": int(Flag.INCOMPLETE)}]
+)
 def test_what_no_report_brought_has_no_sequence(make: Any, row: dict[str, int]) -> None:
     """A packet that carried INT itself, and a joined path, are no source: nothing is lost, none is silent."""
     one = detector()

@@ -163,7 +163,7 @@ def update_kernel(
                 r.index == 0
                 and (not refused or U64(r.place) > HEADER)
                 and r.version != 0  # a packet that no report brought
-                and U64(r.flags) & JOINED == U64(0)  # its postcards came by themselves
+                and U64(r.flags) & (JOINED | PARTIAL) == U64(0)  # postcards came by themselves
             ):
                 n, source = follow(sources, reports, i, source, events, n, tally, knobs)
             if not refused and U64(r.flags) & HELD:
