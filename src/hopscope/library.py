@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from . import tables
-from .config import DetectSettings, DialectSettings, Settings
+from .config import DetectSettings, DialectSettings, PostcardSettings, Settings
 from .detect.records import EVENT, Kind, Metric
 from .dialects import Changes, named
 from .errors import HopscopeError
-from .wire.dialect import DEFAULT, Dialect
-from .wire.records import FrameBatch, Records, ReportBatch
+from .wire import timing
+from .wire.dialect import DEFAULT, Clock, Dialect
+from .wire.records import FRAME, Flag, FrameBatch, Records, ReportBatch
 from .wire.records import Kind as ReportKind
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 4 * 1024 * 1024
 """Files below this are decoded by the scalar codec, which need not be compiled."""
+_NO_FRAMES = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
 
 
 class _Table:
@@ -55,9 +57,11 @@ class _Table:
 class Hops(_Table):
     """The hops of some reports, HOP [hops]; `report` is the row of the report that each belongs to."""
 
-    def __init__(self, hops: Records, report: Any) -> None:
+    def __init__(self, hops: Records, report: Any, layout: Any = 20, clock: Clock = DEFAULT.clock) -> None:
         self.records = hops
         self.report = report
+        self._layout = np.broadcast_to(layout, len(hops))
+        self._clock = clock
 
     def __len__(self) -> int:
         return len(self.records)
@@ -65,6 +69,15 @@ class Hops(_Table):
     def columns(self) -> tables.Columns:
         """Columns [hops], in path order; a value means something only where its `present` bit is set."""
         return {"report": self.report, **tables.columns(self.records)}
+
+    @property
+    def link_latency_ns(self) -> np.ma.MaskedArray[Any, Any]:
+        """From each hop's egress to the next one's ingress, int64 [hops], ns.
+
+        Masked where it cannot be computed: at the end of a path, where a time is missing, and everywhere for
+        dialects whose clocks are not comparable.  Negative where clocks differ by more than the link takes.
+        """
+        return timing.link_latency_ns(self.records, self.report, self._layout, self._clock)
 
     def _readable(self) -> dict[str, Any]:
         return {"report": self.report, **tables.readable(self.records)}
@@ -76,7 +89,8 @@ class Reports(_Table):
     def __init__(self, batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT) -> None:
         self.batch = batch
         self.frames = frames
-        self._dialect = dialect
+        self.dialect = dialect
+        """How they were read."""
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -85,7 +99,7 @@ class Reports(_Table):
         """The objects that `hopscope decode --format json` prints."""
         from .wire.as_json import report_objects
 
-        return iter(report_objects(self.batch, self.frames, self._dialect))
+        return iter(report_objects(self.batch, self.frames, self.dialect))
 
     def columns(self) -> tables.Columns:
         """Columns [reports] of REPORT: views, raw numbers."""
@@ -99,7 +113,8 @@ class Reports(_Table):
         report = np.repeat(np.arange(len(reports)), counts)
         starts = np.repeat(reports["first_hop"].astype(np.int64), counts)
         within = np.arange(len(report)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return Hops(self.batch.hops[starts + within], report)
+        versions = np.where(reports["flags"] & Flag.JOINED, reports["version"], reports["int_version"])
+        return Hops(self.batch.hops[starts + within], report, versions[report], self.dialect.clock)
 
     def _readable(self) -> dict[str, Any]:
         return tables.readable(self.batch.reports, {"kind": ReportKind})
@@ -109,9 +124,16 @@ class Capture:
     """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`."""
 
     def __init__(
-        self, source: str | Path | BinaryIO, possible: tuple[Dialect, ...], frames_per_batch: int
+        self,
+        source: str | Path | BinaryIO,
+        possible: tuple[Dialect, ...],
+        frames_per_batch: int,
+        join: float | None = None,
     ) -> None:
         from .capture.pcap import Reader
+        from .detect.postcards import Joiner
+
+        self._joiner = None if join is None else Joiner(PostcardSettings(window_ms=join))
 
         self._reader = Reader(source, frames_per_batch=frames_per_batch)
         self._possible = possible
@@ -125,8 +147,14 @@ class Capture:
         decode = _decoder(dialect, self._small)
         for frames in frames_of:
             batch = decode(frames)
-            if len(batch):
+            if self._joiner:
+                for part in self._joiner.update(batch, dialect.clock):
+                    if len(part):
+                        yield Reports(part, frames if part.hops is batch.hops else _NO_FRAMES, dialect)
+            elif len(batch):
                 yield Reports(batch, frames, dialect)
+        for part in self._joiner.flush() if self._joiner else ():
+            yield Reports(part, _NO_FRAMES, dialect)
         if self._reader.damage:
             raise self._reader.damage
 
@@ -200,44 +228,63 @@ def read(
     ports: Iterable[int] | None = None,
     packets: bool = False,
     dialects: Mapping[str, DialectSettings] | None = None,
+    join: float | None = None,
     frames_per_batch: int = 4096,
 ) -> Capture:
     """Read the telemetry reports of a capture (pcap, pcapng, gzip; `-`: standard input).
 
     `dialect` says how reports are read, by its name, by one of `dialects` (`Settings.dialects`), or `auto`:
     what the first reports tell, see `Capture.proposal`; `ports` on which UDP ports they are looked for.
-    `packets`: packets that carry INT or IOAM themselves are read too, as rows of version 0.  Raises
-    HopscopeError for a missing or foreign file.
+    `packets`: packets that carry INT or IOAM themselves are read too, as rows of version 0. `join`: postcards
+    of one packet that come within so many ms become one row (`detect_events` does so by itself, and wants
+    reports that were not joined).  Raises HopscopeError for a missing or foreign file.
     """
     possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
     changes = Changes(None if ports is None else tuple(ports), packets)
-    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch)
+    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch, join)
 
 
 def detect_events(
-    reports: Iterable[Reports], settings: DetectSettings | None = None, *, end: bool = False
+    reports: Iterable[Reports],
+    settings: DetectSettings | None = None,
+    *,
+    postcards: PostcardSettings | None = None,
+    end: bool = False,
 ) -> Events:
     """Run detection over reports and return every event.
 
-    Time is that of the reports.  With `end`, it goes on after the last one until all flows are idle, which
+    The clock of their dialect is applied, and postcards of one packet are joined, as in a collector. Time is
+    that of the reports.  With `end`, it goes on after the last one until all flows are idle, which
     leave flow records, and all sources silent.
     """
     from .detect.clock import CaptureClock
     from .detect.detector import Detector
+    from .detect.postcards import Joiner
 
     detector = Detector(settings or DetectSettings(), None)
+    joiner = Joiner(postcards or PostcardSettings(), held=True)
     clock = CaptureClock(detector.settings)
     blocks: list[Records] = []
 
     def keep(found: Iterable[Records]) -> None:
         blocks.extend(block.copy() for block in found)
 
+    def take(parts: Iterable[ReportBatch]) -> None:
+        for part in parts:
+            keep(detector.update(part))
+
     for batch in reports:
-        rows, hops = batch.batch.reports, batch.batch.hops
+        source = batch.dialect.clock
+        rows, hops = batch.batch.reports.copy(), batch.batch.hops
+        if timing.changes(source):
+            hops = hops.copy()
+            timing.apply(ReportBatch(rows, hops), source)
         for ticks, start, stop in clock.cut(rows["time_ns"]):
             for now_ns in ticks:
+                take(joiner.tick(now_ns))
                 keep(detector.tick(now_ns))
-            keep(detector.update(ReportBatch(rows[start:stop], hops)))
+            take(joiner.update(ReportBatch(rows[start:stop], hops), source))
+    take(joiner.flush())
     keep(detector.tick(clock.newest_ns))
     if end:
         longest = max(detector.settings.idle_seconds, detector.settings.silent_seconds)

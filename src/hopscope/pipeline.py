@@ -7,7 +7,8 @@ moves) only when the journal's `write()` has returned.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .config import Settings
+from .detect.postcards import Joiner
 from .detect.records import EVENT, EVENT_VERSION
 from .history.journal import JournalWriter, Retry
 from .history.journal_file import read_journals
 from .memory.region import Region, RegionError
 from .memory.ring import RingWriter, attach_ring, create_ring
 from .metrics import COUNTERS, INDEX
+from .wire import timing
 from .wire.dialect import DEFAULT, Dialect
 from .wire.reasons import Reason
 from .wire.records import FrameBatch, Records, ReportBatch
@@ -34,7 +37,7 @@ _REFUSED = np.array([INDEX[f"refused_reports_total.{reason.label}"] for reason i
 
 
 class Pipeline:
-    """Decoder, detector, journal, ring and counters of one shard.
+    """Decoder, joiner of postcards, detector, journal, ring and counters of one shard.
 
     `data` is the data folder whose journal is written (none: nothing is kept), `regions` the folder of the
     mapped tables, counters and ring (none: private memory).  Regions of a worker that died are continued.
@@ -81,6 +84,7 @@ class Pipeline:
             if self._ring is not None:
                 self._show_missed(data, ring)
         self.detector = Detector(settings.detect, regions, shard, self.counters)
+        self.joiner = Joiner(settings.postcards, self.counters, held=True)
         if self._journal is not None:
             self.detector.next_sequence = self._journal.next_sequence
 
@@ -95,18 +99,25 @@ class Pipeline:
         batch: ReportBatch = decoder.decode(frames)
         decoded = time.perf_counter_ns()
         accepted = self._count(frames, batch)
-        detect_ns, journal_ns = self._keep(self.detector.update(batch))
+        timing.apply(batch, dialect.clock)
+        detect_ns, journal_ns = self._keep(self._detect(self.joiner.update(batch, dialect.clock)))
         self._spent(decoded - begin, detect_ns, journal_ns)
         return accepted
 
     def tick(self, now_ns: int) -> None:
         """Pushes, expiry, silent sources and the journal's age at `now_ns` (ns since the epoch)."""
         self.count("ticks_total", 1)
-        detect_ns, journal_ns = self._keep(self.detector.tick(now_ns))
+        due = self._detect(self.joiner.tick(now_ns))
+        detect_ns, journal_ns = self._keep(chain(due, self.detector.tick(now_ns)))
         if self._journal is not None:
             self._journal.tick()
             self.count("journal_sync_failures_total", self._journal.failed_syncs - self._failed_syncs)
             self._failed_syncs = self._journal.failed_syncs
+        self._spent(0, detect_ns, journal_ns)
+
+    def flush(self) -> None:
+        """Take the postcards that still wait for others: no more reports will come."""
+        detect_ns, journal_ns = self._keep(self._detect(self.joiner.flush()))
         self._spent(0, detect_ns, journal_ns)
 
     def count(self, key: str, more: int) -> None:
@@ -114,7 +125,8 @@ class Pipeline:
         self.counters[INDEX[key]] += np.uint64(more)
 
     def close(self) -> None:
-        """Close the journal: everything accepted is on disk."""
+        """Flush, and close the journal: everything accepted is on disk."""
+        self.flush()
         if self._journal is not None:
             self._journal.close()
             self._journal = None
@@ -142,6 +154,10 @@ class Pipeline:
         self.count("hops_total", int(reports["hop_count"].sum()))
         self.counters[_REFUSED] += reasons[1 : len(Reason)].astype(np.uint64)
         return accepted
+
+    def _detect(self, batches: Iterable[ReportBatch]) -> Iterator[Records]:
+        for batch in batches:
+            yield from self.detector.update(batch)
 
     def _keep(self, blocks: Iterable[Records]) -> tuple[int, int]:
         """Journal, then ring; returns ns spent detecting and ns spent writing."""

@@ -18,6 +18,7 @@ from .capture.sockets import require_linux
 from .config import Settings
 from .control_server import ControlServer, changed_limits
 from .data_folder import DataFolder
+from .detect.links import read_links
 from .detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
 from .errors import HopscopeError
 from .member import DEATHS, Member
@@ -73,6 +74,7 @@ class Supervisor:
     def _start(self) -> None:
         settings = self.settings
         Names.load(settings.names)  # an error in it is told here, once
+        read_links(settings.postcards.links)
         self._thresholds = create_control(self.folder.regions / CONTROL_FILE, settings.detect.thresholds)
         workers = [
             Member(f"worker-{i}", "worker", i)

@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from .config import DetectSettings, ListenSettings, Settings
-from .wire.records import FrameBatch, Link, ReportBatch
+from .wire import timing
+from .wire.dialect import Clock
+from .wire.records import Carried, FrameBatch, Link, ReportBatch
 
 Step = tuple[str, Callable[[], None]]
 _SMALL = Settings(detect=DetectSettings(flow_rows=16, hop_pool=8, ports=64, sources=16))
@@ -86,6 +88,12 @@ def _pipeline() -> None:
     from .pipeline import Pipeline
 
     pipeline = Pipeline(_SMALL)
+    postcards = _reports()
+    postcards.reports["hop_count"], postcards.reports["packet_id"] = 0, 1
+    postcards.reports["carried"] = Carried.FLOW | Carried.OWN_HOP
+    for _ in pipeline.joiner.update(postcards):
+        pass
+    timing.apply(_reports(), Clock(unit_ns=2))
     for link in (Link.UDP_PAYLOAD, Link.ETHERNET):
         pipeline.step(_encode(link))
     for seconds in (0, 10):  # the second one sweeps

@@ -398,10 +398,8 @@ def test_detection_of_joined_paths() -> None:
     for part in [*one.update(batch(cards)), *one.flush()]:
         for block in detector.update(part):
             told += [(Kind(row["kind"]), Metric(row["metric"]), int(row["value"])) for row in block]
-    assert [kind for kind, metric, _ in told if metric == Metric.FLOW_PATH] == [
-        Kind.NEW_KEY,
-        Kind.PATH_CHANGE,
-    ]
+    changes = [kind for kind, metric, _ in told if metric == Metric.FLOW_PATH]
+    assert changes == [Kind.NEW_KEY, Kind.PATH_CHANGE]
     assert [value for _, metric, value in told if metric == Metric.FLOW_LATENCY] == [30]
     assert [kind for kind, _, _ in told].count(Kind.QUEUE_REPORT) == 1
     assert detector.counters[INDEX["lost_reports"]] == 0
@@ -426,6 +424,9 @@ class Twin:
 
     def take(self, number: int, card: Card, clock: Clock) -> None:
         """One report."""
+        queue_only = card.flags & Flag.CONGESTED and not card.flags & Flag.TRACKED
+        if card.stack or card.reason or not card.packet or queue_only:
+            return
         time = T0 + card.time
         back = self.now - time > 1_000_000_000
         if time > self.now or back:
@@ -433,9 +434,6 @@ class Twin:
         for key in list(self.waiting):
             if back or self.now - self.waiting[key]["opened"] >= WINDOW:
                 self.give(key)
-        queue_only = card.flags & Flag.CONGESTED and not card.flags & Flag.TRACKED
-        if card.stack or card.reason or not card.packet or queue_only:
-            return
         self.counts["cards"] += 1
         key = (card.flow, card.packet)
         if key in self.done and self.now - self.done[key] >= 2 * WINDOW:
@@ -539,11 +537,11 @@ class Twin:
     def is_longest(self, flow: int, nodes: tuple[int | None, ...], flat: bool, now: int) -> bool:
         """Whether this is no part of a longer path."""
         count, first, last, then = self.longest.get(flow, (0, 0, 0, 0))
-        ends = tuple(0xFFFFFFFF if node is None else node for node in (nodes[0], nodes[-1]))
+        begin, end = (0xFFFFFFFF if node is None else node for node in (nodes[0], nodes[-1]))
         recent = now - then < 10_000_000_000
-        if len(nodes) < count and recent and (flat or (first, last) != ends):
+        if len(nodes) < count and recent and (flat or (first, last) != (begin, end)):
             return False
-        self.longest[flow] = (len(nodes), *ends, now)
+        self.longest[flow] = (len(nodes), begin, end, now)
         return True
 
 

@@ -140,4 +140,5 @@ def _feed(
             pipeline.step(
                 FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + start), dialect
             )
+    pipeline.flush()
     pipeline.tick(clock.newest_ns)

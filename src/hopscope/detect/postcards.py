@@ -93,7 +93,7 @@ class Joiner:
         self._table: _Table | None = None
 
     def update(self, batch: ReportBatch, clock: Clock | None = None) -> Iterator[ReportBatch]:
-        """Yield what passes through at once, then the paths that are due by the times of the reports.
+        """Yield what passes through at once, then the paths that are due by the times of the postcards.
 
         `clock` is that of the batch's dialect, already applied (`wire.timing`).  With `held`, flags are
         written into the batch.
@@ -102,14 +102,11 @@ class Joiner:
             yield batch
             return
         reports = batch.reports
-        if self._table is None:
-            if not _some_postcard(reports):
-                yield batch
-                return
-            self._table = _Table(self.settings, self._topology)
-        elif not self._table.waits and not _some_postcard(reports):
+        if not _some_postcard(reports):
             yield batch
             return
+        if self._table is None:
+            self._table = _Table(self.settings, self._topology)
         taken = np.zeros(len(reports), np.uint8)
         paths = self._table.take(batch, clock or Clock(), taken, _NEVER, self.counters)
         held = taken != 0

@@ -264,6 +264,8 @@ def give_out(
     rows[tally[ROWS]] = cards[packet.last]
     row_numbers[tally[ROWS]] = numbers[packet.last]
     row.first_hop = U32(at)
+    row.own_at = U32(0)  # its frame is gone
+    row.int_at = U32(0)
     if n == U64(1) and not whole:
         row.flags |= U8(PARTIAL)
         row_hops[at] = hops[first]
@@ -289,8 +291,6 @@ def give_out(
         row.node_id = U32(0)
         row.queue_id = U8(0)
         row.drop_reason = U8(0)
-        row.own_at = U32(0)
-        row.int_at = U32(0)
     tally[ROWS] += U64(1)
     tally[HOPS] += n
     for k in range(n):
@@ -354,6 +354,8 @@ def join_kernel(
     total = U64(len(reports))
     for k in range(total + U64(1)):
         i = U64(k)
+        if i < total and not is_postcard(reports[i]):
+            continue
         now = reports[i].time_ns if i < total else until
         back = i < total and clock[NOW] - now > PUT_BACK
         if now > clock[NOW] or back:
@@ -368,8 +370,8 @@ def join_kernel(
                     clock, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip
             ring[DUE] += U64(1)
-        if i == total or not is_postcard(reports[i]):
-            continue
+        if i == total:
+            break
         r = reports[i]
         dropped = U64(r.flags) & DROPPED != U64(0)
         tally[POSTCARDS] += U64(1)

@@ -66,8 +66,9 @@ def report_objects(
     """The objects of all reports from row `first` on, in order; a refused one has `error` and the bytes of
     its frame, and nothing else.
 
-    `frames` and `dialect` are what `batch` was decoded from: what was found where it was refused is read
-    again.
+    A path of postcards (`detect.postcards`) has `path`, `complete` or `incomplete`, and, where it was joined
+    from several, no `source` and no `report`.  `frames` and `dialect` are what `batch` was decoded from: what
+    was found where it was refused is read again.
     """
     details = _Details(frames, dialect)
     for at, record in enumerate(batch.reports[first:], first):
@@ -91,13 +92,17 @@ def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[
         error = {"reason": Reason(row["reason"]).label, "at": Place(row["place"]).label}
         return {**place, "error": {**error, "detail": details.of(row)}, **details.frame(row["packet"])}
     out: dict[str, Any] = {**place, "time_ns": row["time_ns"]}
-    if row["version"]:
+    joined = row["flags"] & Flag.JOINED  # of several reports
+    if row["version"] and not joined:
         out["source"] = address(row["source_hi"], row["source_lo"])
         out["report"] = _report(row, batch)
     if row["carried"] & Carried.FLOW:
         out["flow"] = _flow(row)
+    if row["flags"] & (Flag.JOINED | Flag.INCOMPLETE):
+        out["path"] = "incomplete" if row["flags"] & Flag.INCOMPLETE else "complete"
     if row["int_version"]:
         out["int"] = _int(row)
+    if row["int_version"] or joined:
         start = row["first_hop"]
         out["hops"] = [_hop(hop.item()) for hop in batch.hops[start : start + row["hop_count"]]]
         if _in_report(row, batch.hops):

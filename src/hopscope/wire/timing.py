@@ -58,9 +58,9 @@ def link_latency_ns(
     or the path ends.  A hop without egress time, but with its latency, left that much after its ingress.
     Negative where clocks differ by more than the link takes.
     """
-    value = np.ma.masked_all(len(hops), np.int64)
+    links, known = np.zeros(len(hops), np.int64), np.zeros(len(hops), bool)
     if not clock.comparable or len(hops) < 2:
-        return value
+        return np.ma.MaskedArray(links, ~known)
     have = hops["present"] & ~hops["null"]
     ingress, egress = hops["ingress_time"].copy(), hops["egress_time"].copy()
     ioam = layout == _IOAM
@@ -76,10 +76,10 @@ def link_latency_ns(
     shift = (64 - np.minimum(bits, 64)[:-1]).astype(np.uint64)
     signed = (gap << shift).view(np.int64) >> shift.view(np.int64)
     unit = np.where(ioam[:-1], 1, clock.unit_ns)
-    known = (report[1:] == report[:-1]) & left[:-1] & timed[1:]
-    known &= np.abs(signed // 2) < (1 << 62) // unit
-    value[:-1] = np.ma.array(signed * np.where(known, unit, 0), mask=~known)
-    return value
+    known[:-1] = (report[1:] == report[:-1]) & left[:-1] & timed[1:]
+    known[:-1] &= np.abs(signed // 2) < (1 << 62) // unit
+    links[:-1] = signed * np.where(known[:-1], unit, 0)
+    return np.ma.MaskedArray(links, ~known)
 
 
 def _ioam_ns(times: npt.NDArray[np.uint64], form: str) -> npt.NDArray[np.uint64]:
