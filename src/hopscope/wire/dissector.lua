@@ -717,7 +717,13 @@ local function read_udp(c, w, ip)
   if read_int(c, w, inserted and "udp_inserted" or "udp", strict and likely) then behind_l4(c, w, ip, l4_at) end
 end
 
-local function read_type(c, w, ethertype, place) -- what follows an EtherType
+-- Once the INT is complete, only the flow of what it is about is wanted: damage behind it is none of the INT's.
+local function quietly(read, c, w, what)
+  local fine, damage = pcall(read, c, w, what)
+  if not fine and type(damage) ~= "table" then error(damage, 0) end
+end
+
+local function read_type(c, w, ethertype) -- what follows an EtherType
   if MPLS_TYPES[ethertype] then
     local labels = 0
     repeat
@@ -733,7 +739,7 @@ local function read_type(c, w, ethertype, place) -- what follows an EtherType
 end
 
 local function read_ethernet(c, w, place)
-  read_type(c, w, pull_ethernet(c, place), place)
+  read_type(c, w, pull_ethernet(c, place))
 end
 
 local function read_gre(c, w, ip)
@@ -745,8 +751,7 @@ local function read_gre(c, w, ip)
   if int_type ~= 0 and head.type == int_type then
     if read_int(c, w, "gre", w.tracked) then
       set_bytes(w, start + byte_of(H.GRE, "type"), 2, w.shim.next_protocol)
-      w.quiet = true
-      read_type(c, w, w.shim.next_protocol, "tunnel")
+      quietly(read_type, c, w, w.shim.next_protocol)
     end
   elseif head.type == L.ETHERTYPE_TEB then
     read_ethernet(c, w, "tunnel")
@@ -757,7 +762,7 @@ local function read_gre(c, w, ip)
     if pull(c, H.ERSPAN_3, "tunnel").optional == 1 then skip(c, 8, "tunnel", "ERSPAN's optional part") end
     read_ethernet(c, w, "tunnel")
   else
-    read_type(c, w, head.type, "tunnel")
+    read_type(c, w, head.type)
   end
 end
 
@@ -780,8 +785,7 @@ local function read_gpe(c, w)
   if rule(R.GPE_NEXT + head.next_protocol) == 9 then
     if read_int(c, w, "vxlan_gpe", w.tracked) then
       set_bytes(w, start + byte_of(H.VXLAN_GPE, "next_protocol"), 1, w.shim.next_protocol)
-      w.quiet = true
-      read_next(c, w, w.shim.next_protocol)
+      quietly(read_next, c, w, w.shim.next_protocol)
     end
   else
     read_next(c, w, head.next_protocol)
@@ -806,8 +810,9 @@ local function read_geneve(c, w)
     options.at = start
     skip(options, 4 + 4 * option.words, "tunnel", "Geneve option")
   end
-  w.quiet = w.int ~= nil
-  if head.type == L.ETHERTYPE_TEB then read_ethernet(c, w, "tunnel") else read_type(c, w, head.type, "tunnel") end
+  local inner = head.type == L.ETHERTYPE_TEB and read_ethernet or read_type
+  local what = head.type == L.ETHERTYPE_TEB and "tunnel" or head.type
+  if w.int then quietly(inner, c, w, what) else inner(c, w, what) end
 end
 
 local function read_gtp(c, w)
@@ -834,31 +839,28 @@ TUNNELS[3] = { R.ROLE_GENEVE, read_geneve }
 TUNNELS[4] = { R.ROLE_GTPU, read_gtp }
 
 function read_ip(c, w, version)
-  local found = w.int ~= nil and w.md ~= nil
-  local fine, damage = pcall(function()
-    if w.layers == L.MAX_LAYERS then
-      refuse("too_many_layers", "inner ip", c.at, ("more than %d IP headers"):format(L.MAX_LAYERS))
-    end
-    local start, ip = c.at, pull_ip(c, version, "inner ip", true)
-    w.layers = w.layers + 1
-    w.flow = { at = ip.at, version = ip.version, src = ip.source, dst = ip.destination, proto = ip.protocol }
-    w.lengths[#w.lengths + 1] = ip.length_at
-    if ip.fragment then refuse("fragment", "inner ip", start, "the inner packet is a fragment") end
-    if found then -- the INT is complete: only the flow of what it is about is wanted
-      if ip.protocol == L.PROTOCOL_TCP or ip.protocol == L.PROTOCOL_UDP then note_l4(c, w) end
-    elseif ip.protocol == L.PROTOCOL_TCP then
-      read_tcp(c, w, ip)
-    elseif ip.protocol == L.PROTOCOL_UDP then
-      read_udp(c, w, ip)
-    elseif ip.protocol == L.PROTOCOL_GRE then
-      read_gre(c, w, ip)
-    elseif ip.protocol == L.PROTOCOL_IPV4 then
-      read_ip(c, w, 4)
-    elseif ip.protocol == L.PROTOCOL_IPV6 then
-      read_ip(c, w, 6)
-    end
-  end)
-  if not fine and (type(damage) ~= "table" or not found) then error(damage, 0) end
+  if w.layers == L.MAX_LAYERS then
+    refuse("too_many_layers", "inner ip", c.at, ("more than %d IP headers"):format(L.MAX_LAYERS))
+  end
+  local start, ip = c.at, pull_ip(c, version, "inner ip", true)
+  w.layers = w.layers + 1
+  w.flow = { at = ip.at, version = ip.version, src = ip.source, dst = ip.destination, proto = ip.protocol }
+  w.lengths[#w.lengths + 1] = ip.length_at
+  if ip.fragment then refuse("fragment", "inner ip", start, "the inner packet is a fragment") end
+  local tcp, udp = ip.protocol == L.PROTOCOL_TCP, ip.protocol == L.PROTOCOL_UDP
+  if w.int then -- it was found further out
+    if tcp or udp then note_l4(c, w) end
+  elseif tcp then
+    read_tcp(c, w, ip)
+  elseif udp then
+    read_udp(c, w, ip)
+  elseif ip.protocol == L.PROTOCOL_GRE then
+    read_gre(c, w, ip)
+  elseif ip.protocol == L.PROTOCOL_IPV4 then
+    read_ip(c, w, 4)
+  elseif ip.protocol == L.PROTOCOL_IPV6 then
+    read_ip(c, w, 6)
+  end
 end
 
 -- ----------------------------------------------------------------------------------------------- reports
@@ -1332,9 +1334,8 @@ function PROTO_INT.dissector(tvb, pinfo, root)
   end
   if not PROTO.prefs.packets then return end
   c = cursor(tvb, start, tvb:len())
-  guard(w, function() read_type(c, w, ethertype, "inner ethernet") end)
+  guard(w, function() read_type(c, w, ethertype) end)
   if not w.int or #w.int == 0 then return end
-  if w.damage and not w.damage.place:match("^int ") then return end
   local tree = show_int(root, w)
   show_flow(tree, w)
   if w.damage then show_damage(tree, w) end
