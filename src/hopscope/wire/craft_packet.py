@@ -5,13 +5,12 @@ from __future__ import annotations
 from . import craft_int, craft_tunnel, ethernet, int_header, layout, rules
 from .craft_int import Telemetry
 from .craft_keys import CraftError, Keys
-from .craft_tunnel import MAC_A, MAC_B, Inside, segment
+from .craft_tunnel import Inside, segment
 from .dialect import Dialect
+from .encode_scalar import ETHERTYPE_LOCAL, MAC_A, MAC_B
 from .ethernet import Ethernet, Ip
 from .records import Layer
 
-ETHERTYPE_LOCAL = 0x88B5
-"""IEEE 802 local experimental: a packet of which nothing is said."""
 _LAYERS = tuple(layer.name.lower() for layer in Layer)
 _SPORT, _DPORT = 40_000, 50_000
 _V4, _V6 = ("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")

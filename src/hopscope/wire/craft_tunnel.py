@@ -8,9 +8,9 @@ from . import ethernet, ioam, layout
 from .buffer import push
 from .craft_keys import CraftError
 from .dialect import Dialect
+from .encode_scalar import MAC_A, MAC_B
 from .ethernet import Ethernet, Ip, Tcp, Udp
 
-MAC_A, MAC_B = 0x020000000001, 0x020000000002
 _ENDS_4 = (0xFFFF_C633_6401, 0xFFFF_C633_6402)
 _ENDS_6 = (0x20010DB8_00000000_00000001_00000001, 0x20010DB8_00000000_00000001_00000002)
 """198.51.100.1 and .2, 2001:db8::1:0:1 and :2: the ends of every tunnel."""
