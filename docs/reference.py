@@ -1,4 +1,5 @@
-"""Write docs/reference/ from the code: settings, commands, counters, refusals, events, records.
+"""Write docs/reference/ from the code: settings, commands, counters, refusals, formats, events,
+records.
 
 Run `python docs/reference.py` after a change; `tests/test_docs.py` fails when a page differs from what this
 would write.
@@ -6,6 +7,7 @@ would write.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -232,10 +234,222 @@ def _command_help(command: typing.Any, context: typing.Any) -> str:
     return text + ("\n" + _table(("option", "meaning"), rows) if rows else "")
 
 
+_MODES = {
+    "NONE": "No telemetry in the packet.",
+    "MD": "INT-MD: each node adds its metadata to a stack in the packet.",
+    "DESTINATION": "Destination-type INT: refused as `unsupported`, since nothing defines its contents.",
+    "MX": "INT-MX: the packet carries instructions only; each node reports its own metadata (a postcard).",
+    "IOAM_PREALLOCATED": "IOAM trace into room that the source made.",
+    "IOAM_INCREMENTAL": "IOAM trace that grows at each node.",
+    "IOAM_DEX": "IOAM direct export: instructions only, as in INT-MX.",
+}
+_CARRIERS = {
+    "NONE": "No telemetry in the packet.",
+    "TCP": "Behind the TCP header, said by DSCP, DSCP bit, port or marker.",
+    "UDP": "Behind the UDP header, said by DSCP, DSCP bit, port or marker.",
+    "GRE": "GRE with the protocol type of INT, whether the source added GRE (G = 1) or not.",
+    "VXLAN_GPE": "VXLAN-GPE with a next protocol of INT.",
+    "GENEVE": "A Geneve option of INT's class.",
+    "IPV6_OPTION": "An option of IPv6 hop-by-hop or destination options (IOAM).",
+    "UDP_INSERTED": "A UDP header that the source inserted in front of TCP.",
+}
+_LAYERS = {
+    "VLAN": "A VLAN tag (802.1Q).",
+    "QINQ": "Two VLAN tags or more (802.1ad, 0x9100).",
+    "MPLS": "MPLS labels.",
+    "GRE": "GRE, also with Ethernet in it.",
+    "VXLAN": "VXLAN.",
+    "VXLAN_GPE": "VXLAN-GPE with a packet in it.",
+    "GENEVE": "Geneve.",
+    "GTP_U": "GTP-U.",
+    "IP_IN_IP": "IP directly in IP.",
+    "ERSPAN": "ERSPAN type I, II or III.",
+}
+_REPORTS = (
+    ("0.5", "`REPORT_0_5`", "Ver 0, or Ver 1 with NProto 0 to 2; drop, switch-local headers; INT 0.5 inside"),
+    ("1.0", "`REPORT_1_0`", "Ver 1 with Length 4 or more; optional metadata by RepMdBits; INT 1.0 inside"),
+    ("2.0", "`GROUP_2_0`", "Ver 2; a group of individual reports with main contents, optional and domain-"
+     "specific metadata; INT 2.x inside"),
+    ("none", "", "`--packets`, or a mirror port: a packet with INT or IOAM that no report brought"),
+)  # fmt: skip
+_INTS = (
+    ("2015", "`MD_0_4`", "a bottom-of-stack bit in each word; only with a dialect that says so"),
+    ("0.4", "`MD_0_4`", "2 bits of version, instruction count"),
+    ("0.5", "`MD_0_5`", "instruction count, total hop count, a tail behind the stack"),
+    ("1.0", "`MD_1_0`", "hop size in words, remaining hops, 32-bit timestamps"),
+    ("2.x", "`MD_2_0`", "2.0 and 2.1, which share number and layout: domains, 64-bit timestamps"),
+    ("2.1 MX", "`MX_2_1`", "instructions only"),
+    ("IOAM", "`IOAM_TRACE`", "RFC 9197 traces and RFC 9326 direct export in IPv6 options"),
+)  # fmt: skip
+
+
+def formats() -> str:
+    """Every version, mode, carrier, dialect, header and field."""
+    from hopscope.wire import reasons
+    from hopscope.wire import records as wire
+
+    parts = [
+        "# Formats\n\nWhat Hopscope reads, written from the tables that its decoders read. How to use it "
+        "is in [the guide](../guides/formats.md), why something is refused in [refusals](refusals.md).\n",
+        "\n## Reports\n\n" + _table(("version", "header", "what"), list(_REPORTS)),
+        "\n## INT and IOAM\n\n" + _table(("version", "header", "what"), list(_INTS)),
+    ]
+    for title, enumeration, texts in (
+        ("Modes", wire.Mode, _MODES),
+        ("Carriers", wire.Carrier, _CARRIERS),
+        ("Layers around the packet", wire.Layer, _LAYERS),
+    ):
+        rows = [(f"`{one.name.lower()}`", str(int(one)), texts[one.name]) for one in enumeration]
+        parts.append(f"\n## {title}\n\n{_table(('name', 'code', 'meaning'), rows)}")
+    parts += [_dialects(), _headers(), _bits()]
+    for title, listed in (("Reasons", reasons.Reason), ("Places", reasons.Place)):
+        names = ", ".join(f"`{one.label}`" for one in listed if one)
+        parts.append(f"\n## {title} of refusals\n\n{names}: [what they mean](refusals.md).\n")
+    return "".join(parts)
+
+
+def _dialects() -> str:
+    from hopscope.wire import dialect as module
+    from hopscope.wire.dialect import DEFAULT, DIALECTS
+
+    fields = [name for name in module.Dialect.__slots__ if name not in ("name", "about")]
+    rows = []
+    for one in DIALECTS.values():
+        differs = [
+            _rule(name, getattr(one, name))
+            for name in fields
+            if name != "clock" and getattr(one, name) != getattr(DEFAULT, name)
+        ]
+        rows.append((f"`{one.name}`", one.about, "; ".join(differs) or "nothing", _clock(one.clock)))
+    meanings = _field_docs(Path(module.__file__), "Dialect")
+    rules = [(f"`{name}`", _plain(name, getattr(DEFAULT, name)), meanings[name]) for name in fields]
+    return (
+        "\n## Dialects\n\n"
+        + _table(("name", "who sends it", "differs in", "clock"), rows)
+        + "\n## What a dialect says\n\nThe third column is what the specifications say, or what they leave "
+        "open as Hopscope takes it. The [setting](settings.md) `dialects.NAME` changes most of it.\n\n"
+        + _table(
+            ("field", "meaning", "in `spec`"), [(name, meaning, value) for name, value, meaning in rules]
+        )
+    )
+
+
+def _rule(name: str, value: object) -> str:
+    from hopscope.wire import layout
+
+    if name == "items":
+        kinds = ("INT 0.5", "INT 1.0", "INT 2.x", "own metadata 1.0", "own metadata 2.0", "drop header 0.5",
+                 "switch-local header 0.5", "INT 0.4", "INT of 2015")  # fmt: skip
+        assert isinstance(value, tuple)
+        changed = [
+            f"{kinds[kind]} bit {bit}: {_parts(item)}"
+            for kind, items in value
+            for bit, item in enumerate(items)
+            if item is not layout.KIND_ITEMS[kind][bit]
+        ]
+        return "; ".join(changed) or "another hop size for the same items"
+    return f"`{name}` {_plain(name, value)}"
+
+
+_HEXADECIMAL = {
+    "int_dscp", "int_ports", "inserted_udp_ports", "gre_protocol", "gpe_protocols", "geneve_classes",
+}  # fmt: skip
+"""Fields whose numbers are known in hexadecimal."""
+
+
+def _plain(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, bytes):
+        return f"`{value.hex()}`" if value else "none"
+    if isinstance(value, int):
+        return f"{value:#04x}" if name in _HEXADECIMAL else str(value)
+    if isinstance(value, tuple):
+        if value and hasattr(value[0], "domain_id"):
+            return ", ".join(f"domain 0x{one.domain_id:04x}" for one in value)
+        if name in ("first_bytes", "shims"):
+            value = tuple((f"{one[0]:#04x}", *one[1:]) for one in value)
+        each = [f"({_plain('', one)})" if isinstance(one, tuple) else _plain(name, one) for one in value]
+        return f"{each[0]} to {each[-1]}" if len(each) > 8 else ", ".join(each) or "none"
+    return _clock(value) if hasattr(value, "unit_ns") else str(value)
+
+
+def _clock(clock: typing.Any) -> str:
+    unit = {1: "ns", 1000: "us"}.get(clock.unit_ns, f"{clock.unit_ns} ns")
+    parts = [unit]
+    if clock.bits:
+        parts.append(f"wraps at {clock.bits} bits")
+    if clock.epoch == "unix":
+        parts.append("since 1970")
+    if clock.latency == "timestamps":
+        parts.append("latency from timestamps")
+    if clock.comparable:
+        parts.append("synchronous")
+    return ", ".join(parts)
+
+
+def _field_docs(source: Path, class_name: str) -> dict[str, str]:
+    """Docstrings below the fields of a dataclass."""
+    import ast
+
+    tree = ast.parse(source.read_text())
+    body = next(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == class_name).body
+    docs: dict[str, str] = {}
+    for statement, follower in itertools.pairwise(body):
+        field = statement.target if isinstance(statement, ast.AnnAssign) else None
+        text = follower.value if isinstance(follower, ast.Expr) else None
+        if isinstance(field, ast.Name) and isinstance(text, ast.Constant):
+            docs[field.id] = str(text.value)
+    return docs
+
+
+def _headers() -> str:
+    from hopscope.wire import layout
+
+    parts = [
+        "\n## Headers\n\nBit 0 is the most significant bit of the first byte; everything is big-endian.\n"
+    ]
+    for name, one in vars(layout).items():
+        if isinstance(one, layout.Header):
+            rows = [(f"`{f.name}`", str(f.at), str(f.bits), f.unit, f.doc) for f in one.fields]
+            parts.append(
+                f"\n### {one.name}\n\n`{name}`, {one.size} bytes; {one.spec}.\n\n"
+                + _table(("field", "bit", "width", "unit", "meaning"), rows)
+            )
+    return "".join(parts)
+
+
+def _parts(item: typing.Any) -> str:
+    return " + ".join(f"{f.name} {f.bits}" for f in item.fields.fields)
+
+
+def _bits() -> str:
+    from hopscope.wire import layout
+
+    forms = (
+        ("INT 0.4 and 0.5", layout.HOP_0_5), ("INT 1.0", layout.HOP_1_0), ("INT 2.x", layout.HOP_2_0),
+        ("INT of 2015", layout.HOP_2015), ("Report 1.0, its own", layout.OWN_1_0[:6]),
+        ("Report 2.0, its own", layout.OWN_2_0),
+    )  # fmt: skip
+    rows = [
+        (str(bit), *(_parts(items[bit]) if bit < len(items) else "" for _, items in forms))
+        for bit in range(16)
+    ]
+    trace = [(str(bit), _parts(item), str(item.size)) for bit, item in enumerate(layout.IOAM_NODE)]
+    return (
+        "\n## What the bits of an instruction bitmap stand for\n\nBit 0 is the most significant; numbers are "
+        "widths in bits. `reserved` is skipped.\n\n"
+        + _table(("bit", *(name for name, _ in forms)), rows)
+        + "\n## What the bits of an IOAM trace type stand for\n\nBit 22 adds an opaque state snapshot of its "
+        "own length.\n\n" + _table(("bit", "fields", "bytes"), trace)
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "counters.md": counters,
     "refusals.md": refusals,
+    "formats.md": formats,
     "events.md": events,
     "records.md": records,
     "commands.md": commands,

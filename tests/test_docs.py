@@ -25,7 +25,8 @@ def reference() -> ModuleType:
 
 
 @pytest.mark.parametrize(
-    "page", ["settings.md", "counters.md", "refusals.md", "events.md", "records.md", "commands.md"]
+    "page",
+    ["settings.md", "counters.md", "refusals.md", "formats.md", "events.md", "records.md", "commands.md"],
 )
 def test_reference_is_current(reference: ModuleType, page: str) -> None:
     """Every setting, counter, reason, event kind, record field and command is in docs/ as the code has it."""

@@ -188,4 +188,21 @@ def test_the_detail_of_a_report_on_another_port() -> None:
     batch = encode_scalar(ReportBatch(rows, np.zeros(0, HOP)), port=9999)
     batch.frames["length"] -= 18
     (one,) = report_objects(decode_scalar(batch, Dialect("mine", ports=(9999,))), batch)
-    assert one["error"]["detail"] == "ports needs 4 bytes, 2 are left (byte 88)"
+    assert (
+        one["error"]["detail"]
+        == "ports needs 4 bytes, 2 are left (byte 88); the capture kept 90 of 108 bytes"
+    )
+
+
+def test_what_the_capture_cut_is_told() -> None:
+    """Truncated by the capture's snap length is told apart from truncated by the sender."""
+    reports, hops = new_reports(1), new_hops(1, 0x8000)
+    reports["int_version"], reports["instructions"], reports["hop_count"] = 20, 0x8000, 1
+    frames = encode_scalar(ReportBatch(reports, hops), link=Link.ETHERNET)
+    whole = int(frames.frames["length"][0])
+    for kept, wire_length, said in ((whole - 4, whole - 4, False), (whole - 4, whole, True)):
+        frames.frames["length"], frames.frames["wire_length"] = kept, wire_length
+        (one,) = report_objects(decode_scalar(frames), frames)
+        assert one["error"]["reason"] == "truncated"
+        told = f"; the capture kept {kept} of {whole} bytes"
+        assert (told in one["error"]["detail"]) == said

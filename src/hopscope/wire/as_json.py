@@ -177,8 +177,11 @@ class _Details:
 
     def _read(self, dialect: Dialect) -> dict[int, str]:
         frame = self._frames.frames[self._packet]
+        kept, whole = int(frame["length"]), int(frame["wire_length"])
+        cut = f"; the capture kept {kept:,} of {whole:,} bytes" if kept < whole else ""
         return {
             one.fields.get("index", 0): f"{one.error.detail} (byte {one.error.at})"
+            + cut * (one.error.reason == Reason.TRUNCATED)
             for one in read_frame(self._raw(self._packet), frame, self._packet, dialect)
             if one.error is not None
         }
