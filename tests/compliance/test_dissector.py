@@ -233,6 +233,22 @@ def test_where_int_is(tshark: Tshark) -> None:
             assert (found["int"]["path"], found["int"]["carrier"]) == ("1 → 2 → 3", carrier), name
             assert (found["flow"]["proto"], found["flow"]["dport"]) == (17, 53), name
         assert "www.example.com" in json.dumps(report), name
+    numbers = [reports(packet)[0]["flow"].get("tunnel_id") for packet in shown]
+    assert {name: number for name, number in zip(CARRIED, numbers, strict=False) if number} == {
+        "vxlan": 77, "gtp-u": 99, "gre with a key": 7, "vxlan-gpe": 77, "geneve": 77,
+    }  # fmt: skip
+
+
+def test_every_prefix_of_carried_int(tshark: Tshark) -> None:
+    """Packets in tunnels, cut at every byte, alone and in reports: never a Lua error; what is cut is told."""
+    packets = [ethernet(packet) for packet, _ in CARRIED.values()]
+    cut = [packet[:size] for packet in packets for size in range(len(packet))]
+    reported = [outer(group(single(packet))) for packet in cut[::2]]
+    for name, frames in (("packets", cut), ("reports", reported)):
+        capture = tshark.write(f"{name}.pcap", frame_batch(frames))
+        reasons = tshark.run(capture, "-T", "fields", "-e", "hopscope.error.reason").split()
+        assert set(reasons) <= {"truncated", "bad_length", "unknown_version"}
+        assert reasons.count("truncated") > len(frames) // 10
 
 
 def test_tags_and_labels(tshark: Tshark) -> None:
@@ -246,6 +262,8 @@ def test_tags_and_labels(tshark: Tshark) -> None:
     capture = tshark.write("tags.pcap", frame_batch(frames))
     paths = ("-T", "fields", "-e", "hopscope.int.hop_count")
     assert tshark.run(capture, *paths).split("\n")[:5] == ["3", "3", "3", "", ""]
+    around = tshark.run(capture, "-T", "fields", "-e", "hopscope.flow.vlan", "-e", "hopscope.flow.layers")
+    assert around.split("\n")[:3] == ["100\tvlan", "100\tqinq", "\tmpls"]
     assert tshark.run(capture, *paths, packets="FALSE").split() == []
     assert tshark.run(capture, *paths, int_dscp="9-10").split("\n")[:5] == ["", "", "", "3", ""]
     assert tshark.run(capture, *paths, int_ports="700-777").split("\n")[:5] == ["3", "3", "3", "", "3"]

@@ -92,7 +92,9 @@ def _packed(raw: bytes, carrier: Carrier, dialect: Dialect) -> Case:
 
 def _read(case: Case, dialect: Dialect) -> tuple[dict[str, int], list[Hop], WireError | None]:
     """(columns, none where no header was read; hops; refusal) by the scalar codec."""
-    buf, row, hops = Buffer(case.raw), {}, []
+    buf = Buffer(case.raw)
+    row: dict[str, int] = {}
+    hops: list[Hop] = []
     try:
         shim = int_header.pull_shim(buf, case.carrier, dialect)
         at = buf.at

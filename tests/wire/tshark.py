@@ -188,6 +188,14 @@ def _assert_flow(ours: dict[str, Any], shown: dict[str, Any]) -> None:
         key: got[key] for key in ("src", "dst", "proto")
     }
     assert (ours.get("sport"), ours.get("dport")) == (got.get("sport"), got.get("dport"))
+    around = {**got, "layers": str(got.get("layers", "")).split()}
+    for key in ("vlan", "tunnel_id", "layers"):
+        if key in ours:
+            assert _unordered(around[key]) == _unordered(ours[key]), key
+
+
+def _unordered(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) else value
 
 
 def assert_hops(ours: list[dict[str, Any]], shown: list[dict[str, Any]]) -> None:

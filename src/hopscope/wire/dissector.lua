@@ -88,7 +88,8 @@ local DERIVED = {
   ["flow.src"] = { "ipv4", "Source" }, ["flow.dst"] = { "ipv4", "Destination" },
   ["flow.src6"] = { "ipv6", "Source" }, ["flow.dst6"] = { "ipv6", "Destination" },
   ["flow.proto"] = { "uint8", "Protocol" }, ["flow.sport"] = { "uint16", "Source port" },
-  ["flow.dport"] = { "uint16", "Destination port" },
+  ["flow.dport"] = { "uint16", "Destination port" }, ["flow.vlan"] = { "uint16", "VLAN" },
+  ["flow.tunnel_id"] = { "uint32", "Tunnel id" }, ["flow.layers"] = { "string", "Layers" },
   ["int.meaning"] = { "uint16", "Instructions by the specification" },
   ["dta.form"] = { "uint8", "Bytes of the base header" },
   ["error.reason"] = { "string", "Reason" }, ["error.place"] = { "string", "Place" },
@@ -295,16 +296,28 @@ for _, one in ipairs(L.ETHERTYPE_MPLS) do MPLS_TYPES[one] = true end
 local EXTENSIONS = {}
 for _, one in ipairs(L.NEXT_EXTENSIONS) do EXTENSIONS[one] = true end
 
-local function pull_tags(c, ethertype, place)
+-- What lies around the packet's innermost IP header, and the innermost tunnel's number.
+local function note_layer(w, name, tunnel_id)
+  if not w.layers[name] then
+    w.layers[name] = true
+    w.layers[#w.layers + 1] = name
+  end
+  w.tunnel_id = tunnel_id or w.tunnel_id
+end
+
+local function pull_tags(c, ethertype, place, w)
   local tags = 0
   while VLAN_TYPES[ethertype] and tags < L.MAX_TAGS do
-    ethertype = pull(c, H.VLAN, place).type
+    local tag = pull(c, H.VLAN, place)
+    ethertype = tag.type
     tags = tags + 1
+    if w then w.vlan = tag.vlan end
   end
+  if w and tags > 0 then note_layer(w, tags == 1 and "vlan" or "qinq") end
   return ethertype
 end
 
-local function pull_ethernet(c, place) return pull_tags(c, pull(c, H.ETHERNET, place).type, place) end
+local function pull_ethernet(c, place, w) return pull_tags(c, pull(c, H.ETHERNET, place).type, place, w) end
 
 local function version_of(ethertype)
   return ethertype == L.ETHERTYPE_IPV4 and 4 or ethertype == L.ETHERTYPE_IPV6 and 6 or 0
@@ -725,6 +738,7 @@ end
 
 local function read_type(c, w, ethertype) -- what follows an EtherType
   if MPLS_TYPES[ethertype] then
+    note_layer(w, "mpls")
     local labels = 0
     repeat
       if labels == L.MAX_LABELS then return end
@@ -739,14 +753,15 @@ local function read_type(c, w, ethertype) -- what follows an EtherType
 end
 
 local function read_ethernet(c, w, place)
-  read_type(c, w, pull_ethernet(c, place))
+  read_type(c, w, pull_ethernet(c, place, w))
 end
 
 local function read_gre(c, w, ip)
   local start, head = c.at, pull(c, H.GRE, "tunnel")
   local optional = head.checksum_present + head.key_present + head.sequence_present
   if head.version ~= 0 or head.routing_present == 1 then return end
-  skip(c, 4 * optional, "tunnel", "GRE with options")
+  local key = skip(c, 4 * optional, "tunnel", "GRE with options") + 4 * head.checksum_present
+  note_layer(w, "gre", head.key_present == 1 and c.tvb(key, 4):uint() or nil)
   local int_type = rule(R.GRE_PROTOCOL) * 256 + rule(R.GRE_PROTOCOL + 1)
   if int_type ~= 0 and head.type == int_type then
     if read_int(c, w, "gre", w.tracked) then
@@ -756,9 +771,11 @@ local function read_gre(c, w, ip)
   elseif head.type == L.ETHERTYPE_TEB then
     read_ethernet(c, w, "tunnel")
   elseif head.type == L.ETHERTYPE_ERSPAN_2 then
+    note_layer(w, "erspan")
     if head.sequence_present == 1 then pull(c, H.ERSPAN_2, "tunnel") end
     read_ethernet(c, w, "tunnel")
   elseif head.type == L.ETHERTYPE_ERSPAN_3 then
+    note_layer(w, "erspan")
     if pull(c, H.ERSPAN_3, "tunnel").optional == 1 then skip(c, 8, "tunnel", "ERSPAN's optional part") end
     read_ethernet(c, w, "tunnel")
   else
@@ -767,7 +784,7 @@ local function read_gre(c, w, ip)
 end
 
 local function read_vxlan(c, w)
-  pull(c, H.VXLAN, "tunnel")
+  note_layer(w, "vxlan", pull(c, H.VXLAN, "tunnel").vni)
   read_ethernet(c, w, "tunnel")
 end
 
@@ -782,6 +799,7 @@ end
 
 local function read_gpe(c, w)
   local start, head = c.at, pull(c, H.VXLAN_GPE, "tunnel")
+  note_layer(w, "vxlan_gpe", head.vni)
   if rule(R.GPE_NEXT + head.next_protocol) == 9 then
     if read_int(c, w, "vxlan_gpe", w.tracked) then
       set_bytes(w, start + byte_of(H.VXLAN_GPE, "next_protocol"), 1, w.shim.next_protocol)
@@ -794,6 +812,7 @@ end
 
 local function read_geneve(c, w)
   local head = pull(c, H.GENEVE, "tunnel")
+  note_layer(w, "geneve", head.vni)
   local stop = skip(c, 4 * head.option_words, "tunnel", "Geneve options") + 4 * head.option_words
   local options = cursor(c.tvb, c.at - 4 * head.option_words, c.stop)
   options.limit = math.min(c.limit, stop)
@@ -818,6 +837,7 @@ end
 local function read_gtp(c, w)
   local head = pull(c, H.GTP_U, "tunnel")
   if head.version ~= 1 or head.protocol ~= 1 or head.message ~= L.GTP_U_USER_PACKET then return end
+  note_layer(w, "gtp_u", head.teid)
   if head.extension + head.sequence_present + head.npdu_present > 0 then
     local following = pull(c, H.GTP_U_OPTIONAL, "tunnel").next_extension
     while head.extension == 1 and following ~= 0 do
@@ -839,11 +859,11 @@ TUNNELS[3] = { R.ROLE_GENEVE, read_geneve }
 TUNNELS[4] = { R.ROLE_GTPU, read_gtp }
 
 function read_ip(c, w, version)
-  if w.layers == L.MAX_LAYERS then
+  if w.depth == L.MAX_LAYERS then
     refuse("too_many_layers", "inner ip", c.at, ("more than %d IP headers"):format(L.MAX_LAYERS))
   end
   local start, ip = c.at, pull_ip(c, version, "inner ip", true)
-  w.layers = w.layers + 1
+  w.depth = w.depth + 1
   w.flow = { at = ip.at, version = ip.version, src = ip.source, dst = ip.destination, proto = ip.protocol }
   w.lengths[#w.lengths + 1] = ip.length_at
   if ip.fragment then refuse("fragment", "inner ip", start, "the inner packet is a fragment") end
@@ -856,10 +876,9 @@ function read_ip(c, w, version)
     read_udp(c, w, ip)
   elseif ip.protocol == L.PROTOCOL_GRE then
     read_gre(c, w, ip)
-  elseif ip.protocol == L.PROTOCOL_IPV4 then
-    read_ip(c, w, 4)
-  elseif ip.protocol == L.PROTOCOL_IPV6 then
-    read_ip(c, w, 6)
+  elseif ip.protocol == L.PROTOCOL_IPV4 or ip.protocol == L.PROTOCOL_IPV6 then
+    note_layer(w, "ip_in_ip")
+    read_ip(c, w, ip.protocol == L.PROTOCOL_IPV4 and 4 or 6)
   end
 end
 
@@ -869,7 +888,8 @@ local INNER_TLV, INNER_ETHERNET, INNER_IPV4, INNER_IPV6 = 1, 3, 4, 5
 local REPORT_LAYOUT = { [5] = "0.5", [10] = "1.0", [20] = "2.0" }
 
 local function reading(tvb, version) -- what is found in one report, or in one packet
-  return { tvb = tvb, report = {}, lengths = {}, fixes = {}, layers = 0, report_version = version, tracked = false }
+  return { tvb = tvb, report = {}, lengths = {}, fixes = {}, layers = {}, depth = 0,
+           report_version = version, tracked = false }
 end
 
 local function read_tlvs(c, w)
@@ -1136,6 +1156,10 @@ local function show_flow(tree, w)
   for _, name in ipairs({ "proto", "sport", "dport" }) do
     if flow[name] then sub:add(FIELD["flow." .. name], w.tvb(flow.at, 1), flow[name]):set_generated() end
   end
+  local around = w.tvb(0, flow.at)
+  if w.vlan then sub:add(FIELD["flow.vlan"], around, w.vlan):set_generated() end
+  if w.tunnel_id then sub:add(FIELD["flow.tunnel_id"], around, w.tunnel_id):set_generated() end
+  if #w.layers > 0 then sub:add(FIELD["flow.layers"], around, table.concat(w.layers, " ")):set_generated() end
 end
 
 -- The packet of a report, without its INT, by Wireshark's own dissectors.
@@ -1270,16 +1294,16 @@ end
 -- Every frame, behind all other dissectors: INT in packets, and reports whose UDP header is damaged.
 local SLL_TYPES = { [25] = "SLL", [210] = "SLL2" }
 
-local function read_link(c, link) -- EtherType and IP version behind a frame's link header
+local function read_link(c, w, link) -- EtherType and IP version behind a frame's link header
   local place = "outer ethernet"
   if link == 1 then
-    return pull_ethernet(c, place)
+    return pull_ethernet(c, place, w)
   elseif link == 7 or link == 129 or link == 130 then
     need(c, 1, place, "IP")
     local version = floor(byte(c, c.at) / 16)
     return version == 4 and L.ETHERTYPE_IPV4 or version == 6 and L.ETHERTYPE_IPV6 or 0
   elseif SLL_TYPES[link] then
-    return pull_tags(c, pull(c, H[SLL_TYPES[link]], place).type, place)
+    return pull_tags(c, pull(c, H[SLL_TYPES[link]], place).type, place, w)
   end
   return 0
 end
@@ -1313,7 +1337,7 @@ function PROTO_INT.dissector(tvb, pinfo, root)
   local link = encapsulation()
   local w = reading(tvb, 0)
   local c = cursor(tvb, 0, tvb:len())
-  local fine, ethertype = pcall(read_link, c, link and link.value or 1)
+  local fine, ethertype = pcall(read_link, c, w, link and link.value or 1)
   if not fine then
     if type(ethertype) ~= "table" then error(ethertype, 0) end
     return
