@@ -133,6 +133,22 @@ def test_int_of_the_reports_time(version: str, usual: str) -> None:
     assert found["int"]["version"] == usual
 
 
+@pytest.mark.parametrize("carrier", ["tcp", "udp"])
+@pytest.mark.parametrize("npt", [0, 1, 2])
+@pytest.mark.parametrize("proto", [6, 17, 1])
+def test_what_the_shim_keeps(carrier: str, npt: int, proto: int) -> None:
+    """The packet's own port or protocol is in the shim, over UDP and, as some programs do, over TCP."""
+    if npt < 2 and {"tcp": 6, "udp": 17}[carrier] != proto:
+        return
+    flow = {"src": "192.0.2.1", "dst": "192.0.2.9", "proto": proto}
+    flow |= {"sport": 5, "dport": 6} if proto != 1 else {}
+    head = {"carrier": carrier, "npt": npt}
+    found = one(report={}, flow=flow, int=head, hops=[{"node_id": 1}])
+    assert found["flow"] == flow
+    assert {name: found["int"][name] for name in head} == head
+    assert again([found]) == [found]
+
+
 def test_null_is_all_ones() -> None:
     """A value that is null, in a hop and in the report's own metadata, is null again."""
     names = ("node_id", "ingress_port", "egress_port", "ingress_time", "l2_ingress_port", "l2_egress_port")

@@ -97,10 +97,11 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Di
         protocol, outer = layout.PROTOCOL_UDP, (_SPORT, dialect.inserted_udp_ports[0])
         original = {1: outer[1], 2: ip.protocol}.get(npt, 0)
         behind = segment(ip, ports, b"") if ports else b""
-    elif npt == 1 and name == "udp" and ports:
+    elif npt == 1 and name and ports and one.carrier in ("", name):
         original, outer = ports[1], (ports[0], _int_port(dialect, ports[1]))
     elif npt == 2:
-        original, protocol = ip.protocol, layout.PROTOCOL_UDP
+        original = ip.protocol
+        protocol = layout.PROTOCOL_TCP if one.carrier == "tcp" else layout.PROTOCOL_UDP  # as some do
         behind = segment(ip, ports, b"") if ports else b""
         outer = _SPORT, _int_port(dialect, _DPORT)
     elif ports is None or npt or (one.carrier and one.carrier != name):
