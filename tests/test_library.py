@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 
 import hopscope
 from hopscope.capture.pcap import Writer
+from hopscope.detect.records import Kind, Metric
 from hopscope.pipeline import Pipeline
+from hopscope.wire.dialect import DIALECTS, Clock
 from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
-from hopscope.wire.records import ReportBatch
+from hopscope.wire.records import Carried, Have, ReportBatch
 
 REPORTS = 50
 
@@ -145,3 +148,39 @@ def test_names_of_the_library() -> None:
     assert set(hopscope.__all__) <= set(dir(hopscope))
     with pytest.raises(AttributeError, match="no attribute 'everything'"):
         _ = hopscope.everything
+
+
+def test_clock_and_link_latency(capture: Path) -> None:
+    """Detection takes a dialect's times as ns and leaves the reports raw; hops know how long links took."""
+    (raw,) = hopscope.read(capture)
+    us = replace(DIALECTS["spec"], clock=Clock(unit_ns=1000, comparable=True))
+    batch = hopscope.Reports(raw.batch, raw.frames, us)
+    events = hopscope.detect_events([batch]).of(Kind.NEW_KEY, Metric.HOP_LATENCY)
+    assert events.records["value"].tolist() == [1_000_000] * 2
+    assert batch.hops.records["hop_latency"][0] == 1000
+    hops = batch.batch.hops
+    hops["present"] |= Have.INGRESS_TIME | Have.EGRESS_TIME
+    hops["ingress_time"], hops["egress_time"] = 10 * np.arange(len(hops)), 10 * np.arange(len(hops)) + 4
+    assert batch.hops.link_latency_ns[:4].tolist() == [6000, None, 6000, None]
+    assert raw.hops.link_latency_ns.mask.all()
+
+
+def test_postcards_are_joined_for_detection(capture: Path) -> None:
+    """Reports of one hop each, of the same packets: detection finds their path, and the reports stay."""
+    (raw,) = hopscope.read(capture)
+    rows = raw.batch.reports[:REPORTS].copy()
+    rows["first_hop"], rows["hop_count"], rows["int_version"] = np.arange(REPORTS), 0, 0
+    rows["carried"] |= np.uint8(Carried.OWN_HOP)
+    rows["packet_id"], rows["ttl"] = 1 + np.arange(REPORTS) // 2, 64 - np.arange(REPORTS) % 2
+    cards = hopscope.Reports(ReportBatch(rows, raw.batch.hops), raw.frames)
+    before = rows.tobytes()
+    paths = hopscope.detect_events([cards]).of(Kind.NEW_KEY, Metric.FLOW_PATH).records
+    assert paths["path"][:, :2].tolist() == [[1, 2]]
+    assert rows.tobytes() == before
+
+
+def test_read_joins(capture: Path) -> None:
+    """`join` passes other reports, and gives what waits at the end."""
+    (plain,) = hopscope.read(capture)
+    (joined,) = hopscope.read(capture, join=20)
+    assert [*joined] == [*plain]

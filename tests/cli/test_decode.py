@@ -21,7 +21,12 @@ from hopscope.capture.pcap import Writer, read
 from hopscope.cli import build
 from hopscope.cli import decode as command
 from hopscope.cli.output import Format
-from hopscope.wire.records import FRAME, FrameBatch, Link
+from hopscope.fabric.simulation import Simulation, SimulationModel
+from hopscope.fabric.switch import ReportModel
+from hopscope.fabric.topology import parse_topology
+from hopscope.wire.decode_scalar import decode_scalar
+from hopscope.wire.dialect import Dialect
+from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
 
 HEAVY = (
     "numba",
@@ -319,3 +324,32 @@ def test_the_shared_reports(shared: Path) -> None:
     assert len(bmv2) == 19
     for found in bmv2:
         assert all(hop["hop_latency"] == hop["egress_time"] - hop["ingress_time"] for hop in found["hops"])
+
+
+def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postcards of one packet are one object with their hops; a table and CSV have them, too."""
+    simulation = Simulation(
+        parse_topology("leaf-spine:2x2x2"), SimulationModel(report=ReportModel(mode="xd"), seed=3)
+    )
+    batch = next(reports for reports in simulation.run(0.01) if len(reports))
+    path = tmp_path / "postcards.pcap"
+    with Writer(path) as writer:
+        writer.write(simulation.frames(batch))
+
+    def decoded(frames: FrameBatch, dialect: Dialect) -> ReportBatch:
+        found = decode_scalar(frames, dialect)
+        found.reports["packet_id"] = batch.reports["packet_id"][frames.first_packet :][: len(found)]
+        return found
+
+    monkeypatch.setattr("hopscope.wire.decode_scalar.decode_scalar", decoded)
+    alone = objects(str(path))
+    joined = objects(str(path), "--join", "20")
+    whole = [one for one in joined if one.get("path") == "complete"]
+    assert whole
+    assert all(len(one["hops"]) == 3 and "report" not in one and "source" not in one for one in whole)
+    assert sum(len(one.get("hops", [1])) for one in joined) == len(alone)
+    out = io.StringIO()
+    for form in Format:
+        with redirect_stdout(out), redirect_stderr(io.StringIO()):
+            build(("decode",))(["decode", str(path), "--join", "20", "-f", form], standalone_mode=False)
+    assert "complete path" in out.getvalue()

@@ -18,6 +18,9 @@ from hopscope.detect.detector import Detector
 from hopscope.detect.links import LinksError, read_links
 from hopscope.detect.postcards import Joiner, join
 from hopscope.detect.records import Kind, Metric
+from hopscope.fabric.simulation import Simulation, SimulationModel
+from hopscope.fabric.switch import ReportModel
+from hopscope.fabric.topology import parse_topology
 from hopscope.metrics import INDEX
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import HOP, REPORT, Carried, Flag, Have, ReportBatch
@@ -617,3 +620,36 @@ def test_kernel_equals_twin(
         twin.give(key)
     assert found == twin.out
     assert counts(one) == twin.counts
+
+
+# --------------------------------------------------------------------------------------------- whole networks
+
+
+@pytest.mark.parametrize("mode", ["mx", "xd"])
+def test_postcards_tell_what_a_stack_would(tmp_path: Path, mode: str) -> None:
+    """The same traffic reported by sinks and by postcards: the same paths of flows, and latencies."""
+    topology = parse_topology("leaf-spine:4x2x4")
+    file = tmp_path / "links.csv"
+    links = topology.ports[(topology.ports["peer_switch"] >= 0) & (topology.ports["switch"] >= 0)]
+    rows = [f"{p['node_id']},{p['number']},{topology.switches[p['peer_switch']].node_id}\n" for p in links]
+    file.write_text("node_id,egress_port,next_node_id\n" + "".join(rows))
+
+    def found(mode: str) -> dict[str, set[Any]]:
+        simulation = Simulation(topology, SimulationModel(report=ReportModel(mode=mode), seed=3))
+        detector = Detector(DetectSettings(flow_rows=1024, ports=1024, sources=64))
+        one = Joiner(PostcardSettings(links=file), detector.counters, held=True)
+        parts = [part for reports in simulation.run(0.1) for part in one.update(reports)]
+        events = [block.copy() for part in [*parts, *one.flush()] for block in detector.update(part)]
+        assert detector.counters[INDEX["lost_reports"]] == 0
+        assert detector.counters[INDEX["postcard_paths_total.incomplete"]] == 0
+        new = np.concatenate(events)
+        new = new[new["kind"] == Kind.NEW_KEY]
+        return {
+            metric.label: {(int(row["flow_id"]), *row["path"].tolist(), int(row["value"])) for row in rows}
+            for metric in (Metric.FLOW_PATH, Metric.FLOW_LATENCY)
+            for rows in [new[new["metric"] == metric]]
+        }
+
+    by_sinks = found("md")
+    assert len(by_sinks["flow_path"]) > 100
+    assert found(mode) == by_sinks

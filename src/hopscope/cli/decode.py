@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ..capture.pcap import Reader
     from ..wire.dialect import Dialect
     from ..wire.records import FrameBatch, ReportBatch
+
+    Batches = Iterator[tuple[FrameBatch, ReportBatch]]
 
 SCALAR_FRAMES = 20_000
 """Frames that are decoded in plain Python, before loading compiled kernels pays."""
@@ -64,6 +66,26 @@ def decode(
             show_default=False,
         ),
     ] = None,
+    join: Annotated[
+        float | None,
+        typer.Option(
+            "--join",
+            metavar="MS",
+            min=0,
+            max=10_000,
+            help="Join postcards of one packet that come within so many ms into one path.",
+            show_default=False,
+        ),
+    ] = None,
+    links: Annotated[
+        Path | None,
+        typer.Option(
+            "--links",
+            metavar="FILE",
+            help="The network's links, TOML or CSV, for --join.",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -91,10 +113,10 @@ def decode(
     printer = Printer(form, COLUMNS[form])
     summary = Summary()
     left = limit
+    together = _joined(join, links)
     with until_reader_leaves(), Progress(reader, file) as progress:
         chosen, batches = decide(_batches(reader), possible)
-        for frames, reports in _decoded(reader, batches, chosen):
-            summary.add(frames, reports)
+        for frames, reports in together(_summed(_decoded(reader, batches, chosen), summary), chosen):
             wanted = kept.select(reports)
             if left is not None:
                 wanted = replace(wanted, reports=wanted.reports[:left])
@@ -123,6 +145,33 @@ def decide(
     for line in proposal.lines:
         print(f"hopscope: {line}", file=sys.stderr)
     return proposal.dialect, batches
+
+
+def _joined(window_ms: float | None, links: Path | None) -> Callable[[Batches, Dialect], Batches]:
+    """What joins the postcards in decoded batches; paths come without frames."""
+    if window_ms is None:
+        return lambda batches, dialect: batches
+    from ..config import PostcardSettings
+    from ..detect.postcards import Joiner
+    from ..wire.records import FRAME, FrameBatch
+
+    joiner = Joiner(PostcardSettings(window_ms=window_ms, links=links))
+
+    def together(batches: Batches, dialect: Dialect) -> Batches:
+        nothing = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
+        for frames, reports in batches:
+            for part in joiner.update(reports, dialect.clock):
+                yield (frames if part.hops is reports.hops else nothing), part
+        for part in joiner.flush():
+            yield nothing, part
+
+    return together
+
+
+def _summed(batches: Batches, summary: Summary) -> Batches:
+    for frames, reports in batches:
+        summary.add(frames, reports)
+        yield frames, reports
 
 
 def _batches(reader: Reader) -> Iterator[FrameBatch]:

@@ -31,7 +31,7 @@ COLUMNS: Mapping[Format, tuple[str, ...]] = {
         *("packet", "time", "source", "report", "node", "sequence", "flags", "flow", "path", "latency"),
     ),
     Format.CSV: (
-        *("packet", "index", "time_ns", "source"),
+        *("packet", "index", "time_ns", "source", "path"),
         *(f"report.{name}" for name in _REPORT),
         *(f"report.metadata.{name}" for name in _HOP),
         *(f"flow.{name}" for name in _FLOW),
@@ -85,7 +85,8 @@ def _short(report: dict[str, Any], names: Names) -> Row:
         return row | {"report": f"{error['reason']} at {error['at']}: {error['detail']}"}
     head = report.get("report")
     if head is None:
-        row["report"] = f"packet {report['int']['mode']}"
+        joined = report.get("path")
+        row["report"] = f"{joined} path" if joined else f"packet {report['int']['mode']}"
         head = {}
     else:
         row["report"] = f"{head['version']} {head['kind']}"
