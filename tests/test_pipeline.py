@@ -43,6 +43,9 @@ def test_every_frame_is_counted() -> None:
     accepted = pipeline.step(batch)
     counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
     refused = sum(count for key, count in counters.items() if key.startswith("refused_reports_total"))
+    places = sum(count for key, count in counters.items() if key.startswith("refused_places_total"))
+    assert places == refused
+    assert counters["packets_total"] == 0
     assert counters["frames_total"] == 10
     assert counters["frame_bytes_total"] == batch.frames["length"].sum()
     assert counters["reports_total"] == accepted

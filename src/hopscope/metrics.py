@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .detect.records import Kind
-from .wire.reasons import Reason
+from .wire.reasons import Place, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,18 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("denied_frames_total", "Datagrams of sources that are not on the list of allowed sources."),
     Counter("rate_limited_frames_total", "Datagrams held back by the rate limit per source."),
     Counter("oversized_frames_total", "Datagrams longer than the receive buffer, refused."),
-    Counter("reports_total", "Telemetry reports decoded."),
+    Counter("reports_total", "Reports decoded, and packets with telemetry of their own."),
+    Counter("packets_total", "Of these, packets that carry INT or IOAM themselves: no report brought them."),
     Counter("hops_total", "Hops in these reports."),
     *(
         Counter("refused_reports_total", "Reports refused, by reason.", ("reason", reason.label))
         for reason in Reason
         if reason
+    ),
+    *(
+        Counter("refused_places_total", "The same reports, by the header being read.", ("place", place.label))
+        for place in Place
+        if place
     ),
     Counter("lost_reports", "Reports missing by sequence number, less those that came late.", falls=True),
     Counter("duplicate_reports_total", "Reports whose sequence number had been seen."),

@@ -25,7 +25,7 @@ from .memory.ring import RingWriter, attach_ring, create_ring
 from .metrics import COUNTERS, INDEX
 from .wire import timing
 from .wire.dialect import DEFAULT, Dialect
-from .wire.reasons import Reason
+from .wire.reasons import Place, Reason
 from .wire.records import FrameBatch, Records, ReportBatch
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
+_PLACES = np.array([INDEX[f"refused_places_total.{place.label}"] for place in Place if place])
 _REFUSED = np.array([INDEX[f"refused_reports_total.{reason.label}"] for reason in Reason if reason])
 
 
@@ -150,9 +151,14 @@ class Pipeline:
         self.count("frames_total", len(frames))
         self.count("frame_bytes_total", int(frames.frames["length"].sum()))
         self.count("other_frames_total", batch.other)
+        packets = int(np.count_nonzero((reports["version"] == 0) & (reports["reason"] == 0)))
         self.count("reports_total", accepted)
+        self.count("packets_total", packets)
         self.count("hops_total", int(reports["hop_count"].sum()))
-        self.counters[_REFUSED] += reasons[1 : len(Reason)].astype(np.uint64)
+        if accepted < len(reports):
+            places = np.bincount(reports["place"], minlength=len(Place))
+            self.counters[_REFUSED] += reasons[1 : len(Reason)].astype(np.uint64)
+            self.counters[_PLACES] += places[1 : len(Place)].astype(np.uint64)
         return accepted
 
     def _detect(self, batches: Iterable[ReportBatch]) -> Iterator[Records]:

@@ -28,8 +28,9 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
     """The summary of some counters (by `metrics` key), for people."""
     refused = family(counters, "refused_reports_total")
     events = family(counters, "events_total")
+    packets = f" ({found:,} of them packets with telemetry)" if (found := counters["packets_total"]) else ""
     lines = [
-        f"received   {counters['reports_total']:,} reports in {counters['frames_total']:,} frames "
+        f"received   {counters['reports_total']:,} reports{packets} in {counters['frames_total']:,} frames "
         f"({counters['frame_bytes_total']:,} bytes), {counters['hops_total']:,} hops"
     ]
     if counters["other_frames_total"]:

@@ -8,10 +8,14 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import EVENT, Kind, Metric
+from hopscope.metrics import COUNTERS
 from hopscope.names import Names
 from hopscope.serve.page.feed import SHOWN, Joined, feed
+from hopscope.serve.page.fragments import Fragments
+from hopscope.serve.page.poller import Look
 from hopscope.serve.page.strips import CALM, LEVELS, cells
 from hopscope.serve.page.units import duration, measured, place, si
+from hopscope.serve.routes.collector_models import CounterValue, Summary
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -111,3 +115,34 @@ def test_names_never_become_html() -> None:
     drawn = feed(((event(kind=SCRIPT), 1), (event(kind="loop", path=[{"id": 1, "name": SCRIPT}]), 1)), names)
     assert "<script" not in drawn + place(names, 1, 2)
     assert "&lt;script" in drawn
+
+
+def refusals(counts: dict[str, int]) -> str:
+    """The page's list of refusals, where these counters (by key) are not 0."""
+    counters = [
+        CounterValue(
+            name=f"hopscope_{one.name}", label={one.label[0]: one.label[1]} if one.label else None,
+            help=one.help, value=str(counts.get(one.key, 0)), per_second=counts.get(one.key, 0) / 2,
+        )
+        for one in COUNTERS
+    ]  # fmt: skip
+    look = Look.__new__(Look)
+    object.__setattr__(look, "summary", Summary.model_construct(counters=counters))
+    return Fragments(look, Names.load(None)).get("refused")
+
+
+def test_refusals_are_listed_by_reason_and_place() -> None:
+    """What was refused is told by reason and by header, the most first; without any, there is a line."""
+    html = refusals({
+        "refused_reports_total.truncated": 3, "refused_reports_total.bad_hop_size": 9,
+        "refused_places_total.int stack": 12,
+    })  # fmt: skip
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in html.split("<tr>")]
+    assert [row for row in rows if row] == [
+        ["Refused", "because", "Reports", "/s"],
+        ["bad", "hop", "size", "9", "4.50"],
+        ["truncated", "3", "1.50"],
+        ["in", "header", "Reports", "/s"],
+        ["int", "stack", "12", "6"],
+    ]
+    assert refusals({}) == '<p class="empty">No report was refused.</p>'

@@ -205,7 +205,7 @@ class Summary:
     """What was in a file, in one line or two."""
 
     def __init__(self) -> None:
-        self.packets = self.reports = self.other = 0
+        self.packets = self.reports = self.found = self.other = 0
         self.refused: Counter[str] = Counter()
 
     def add(self, frames: FrameBatch, reports: ReportBatch) -> None:
@@ -217,7 +217,9 @@ class Summary:
             if reason:
                 self.refused[Reason(int(reason)).label] += int(refused[reason])
         self.packets += len(frames)
-        self.reports += int(refused[0])
+        found = int(np.count_nonzero((reports.reports["version"] == 0) & (reports.reports["reason"] == 0)))
+        self.reports += int(refused[0]) - found
+        self.found += found
         self.other += reports.other
 
     def text(self) -> str:
@@ -225,7 +227,8 @@ class Summary:
         total = self.refused.total()
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.refused.most_common())
         refused = f"{total} refused ({reasons})" if total else "0 refused"
-        return f"{self.packets} packets: {self.reports} reports, {refused}, {self.other} other"
+        found = f", {self.found} with telemetry of their own" if self.found else ""
+        return f"{self.packets} packets: {self.reports} reports{found}, {refused}, {self.other} other"
 
 
 class Progress:

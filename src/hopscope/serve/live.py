@@ -219,7 +219,7 @@ class Page:
         with self._panel("feed"):
             with ui.element("header"):
                 self._title("Events")
-                self._tabs(("notable", "latest"), lambda name: setattr(self, "feed", name))
+                self._tabs(("notable", "latest", "refused"), lambda name: setattr(self, "feed", name))
             self.events = ui.html("", sanitize=False).classes("scroll")
         self.events.on("click", handler=self._choose, js_handler=_FLOW_OF_CLICK)
 

@@ -12,6 +12,7 @@ from ...detect.records import NO_PORT
 from ...names import Names
 from ...wire.address import address
 from ...wire.records import Records
+from ..routes.collector_models import CounterValue
 from ..state import Limits
 from .feed import feed
 from .poller import COLUMNS, HotRow, Look, SlowHop
@@ -28,7 +29,7 @@ class Fragments:
         self._made: dict[str, str] = {}
 
     def get(self, what: str) -> str:
-        """A fragment by name: figures, strip:queues, flows, hops, notable, latest, limits, status."""
+        """A fragment by name: figures, strip:queues, flows, hops, notable, latest, refused, limits, …"""
         if what not in self._made:
             kind, _, which = what.partition(":")
             self._made[what] = getattr(self, f"_{kind}")(*([which] if which else []))
@@ -69,7 +70,7 @@ class Fragments:
                 "Refused",
                 si(s.refused_per_second),
                 "/s",
-                f"{si(int(s.refused))} in all",
+                f"{si(int(s.refused))} in all{self._worst_refusal()}",
                 _mood(s.refused_per_second),
             ),
             (
@@ -89,6 +90,35 @@ class Fragments:
             f"<b>{value}<u>{unit}</u></b><small>{note}</small></div>"
             for label, value, unit, note, mood in cells
         )
+
+    # ------------------------------------------------------------------------------------------ refusals
+
+    def _counted(self, name: str) -> list[CounterValue]:
+        """Counters of a family that are not zero, the largest first."""
+        found = [one for one in self.look.summary.counters if one.name == name and int(one.value)]
+        return sorted(found, key=lambda one: -int(one.value))
+
+    def _worst_refusal(self) -> str:
+        found = self._counted("hopscope_refused_reports_total")
+        return f" · {_label(found[0])}" if found else ""
+
+    def _refused(self) -> str:
+        tables = [
+            _table(
+                f'<tr><th>{what}<th class="n">Reports<th class="n">/s</tr>',
+                [
+                    f'<tr><td>{_label(one)}<td class="n"><b>{si(int(one.value))}</b>'
+                    f'<td class="n">{si(one.per_second)}</tr>'
+                    for one in self._counted(name)
+                ],
+                "No report was refused." if what == "Refused because" else "",
+            )
+            for what, name in (
+                ("Refused because", "hopscope_refused_reports_total"),
+                ("in header", "hopscope_refused_places_total"),
+            )
+        ]
+        return "".join(tables)
 
     # -------------------------------------------------------------------------------------------- tables
 
@@ -216,13 +246,17 @@ class Fragments:
         )
 
 
+def _label(counter: CounterValue) -> str:
+    return escape(" ".join((counter.label or {}).values()).replace("_", " "))
+
+
 def _mood(trouble: float, mood: str = "warn") -> str:
     return mood if trouble else ""
 
 
 def _table(head: str, rows: Sequence[str], empty: str) -> str:
     if not rows:
-        return f'<p class="empty">{empty}</p>'
+        return f'<p class="empty">{empty}</p>' if empty else ""
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
