@@ -136,3 +136,14 @@ def test_forms_of_int(tshark: Tshark, tmp_path: Path, name: str) -> None:
     capture = tshark.write("forms.pcap", frame_batch([case.frame for case in cases]))
     for case, layers in zip(cases, tshark.frames(capture, dialect=name), strict=True):
         _assert_same(case, dialect, reports(layers))
+
+
+def test_domain_specific_metadata(tshark: Tshark) -> None:
+    """What a dialect knows of a domain has a name of its own; other bytes of a domain are shown as they are."""
+    known = bytes.fromhex("1808000620800109 80005453 80004000 00000002 00000001 020000000001 0000")
+    other = known.replace(b"\x54\x53", b"\x54\x54")
+    frames = [ethernet(ipv4(udp(raw, 555))) for raw in (known, other)]
+    capture = tshark.write("domain.pcap", frame_batch(frames))
+    names = ("-e", "hopscope.int.domain.source_mac", "-e", "hopscope.int.hop.domain_specific")
+    lines = tshark.run(capture, "-T", "fields", *names, dialect="cablelabs").splitlines()
+    assert lines == ["020000000001\t", "\t0200000000010000"]

@@ -117,6 +117,8 @@ def fields(pairs: Pairs, prefix: str) -> dict[str, Any]:
         name = key.removeprefix(prefix)
         if key.startswith(prefix) and isinstance(value, str) and "." not in name:
             out.setdefault(name, _number(value))
+        elif key.startswith("hopscope.int.domain."):
+            out[key.removeprefix("hopscope.int.")] = value
     return out
 
 
@@ -226,11 +228,16 @@ def _assert_domain(extras: dict[str, Any], shown: dict[str, Any]) -> None:
     if extras and extras.keys() <= {"ds", "ds_source"}:
         said = str(shown.get("domain_specific", "")).replace(":", "")
         assert said == extras.get("ds", "") + extras.get("ds_source", "")
+    for name, value in extras.items():
+        if name not in ("ds", "ds_source"):
+            said = str(shown[f"domain.{name}"]).replace(":", "")
+            assert value in (said, None if set(said) == {"f"} else int(said, 16)), name
 
 
 def _hop(shown: dict[str, Any]) -> dict[str, Any]:
     """Fields of a hop under the names of JSON."""
-    hop = {key: value for key, value in shown.items() if key not in ("bottom", "domain_specific")}
+    hop = {key: value for key, value in shown.items()
+           if key not in ("bottom", "domain_specific") and not key.startswith("domain.")}  # fmt: skip
     congestion = hop.pop("congestion_queue_id", None)
     if congestion is not None and _ones(hop.get("queue_id", 0)) and _ones(hop.get("queue_occupancy", 0)):
         hop["queue_id"] = congestion

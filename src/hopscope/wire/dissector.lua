@@ -70,6 +70,20 @@ for _, dialect in ipairs(DIALECTS) do
   end
 end
 
+-- Domain-specific metadata whose sizes a dialect knows.
+for _, dialect in ipairs(DIALECTS) do
+  for _, domain in ipairs(dialect.domains) do
+    for _, list in ipairs({ domain.fields, domain.source_only }) do
+      for _, one in ipairs(list) do
+        one.key = "int.domain." .. one.name:lower():gsub("[^%w_]", "_")
+        if one.shown and not FIELD[one.key] then
+          declare(one.key, ProtoField.bytes("hopscope." .. one.key, title_of(one.name)))
+        end
+      end
+    end
+  end
+end
+
 -- Subtrees, and values that are not in one place of the packet.
 local NODES = {
   ["report.individual"] = "Report", ["report.metadata"] = "The report's own metadata",
@@ -275,8 +289,33 @@ local function note_items(one, c, at, items, bitmap, size, prefix)
       if item.last then stop = start end
     end
   end
-  if stop > place then one[#one + 1] = { prefix .. ".domain_specific", place, stop - place } end
-  return values
+  return values, place, stop
+end
+
+-- Domain-specific metadata from `at` to `stop`: by the fields that `bits` names where they fill it, else raw.
+local function note_domain(one, at, stop, list, bits, raw)
+  if stop <= at then return end
+  local size = 0
+  for _, known in ipairs(list) do
+    if has_bit(bits, known.bit) then size = size + known.size end
+  end
+  if size ~= stop - at then
+    one[#one + 1] = { raw, at, stop - at }
+    return
+  end
+  for _, known in ipairs(list) do
+    if has_bit(bits, known.bit) then
+      if known.shown then one[#one + 1] = { known.key, at, known.size } end
+      at = at + known.size
+    end
+  end
+end
+
+local function domain_of(id) -- (what bits stand for in hops, and from the source alone)
+  for _, one in ipairs(dialect.domains) do
+    if one.id == id then return one.fields, one.source_only end
+  end
+  return {}, {}
 end
 
 local function items_size(items, bitmap)
@@ -595,17 +634,24 @@ local function pull_stack(c, w, shim, md)
   end
   if md.version == 1 then check_bottom(c, size) end
   local items, bitmap = form_of(md)
+  local known, fields, source_only = items_size(items, bitmap), domain_of(md.domain_id)
   w.path = {}
   for hop = 1, hops do
     local at, index = start + (hop - 1) * hop_size, hops - hop
     local long = hop == hops and hop_size + rest or hop_size
     local one = part(w.int, "int.hop", "", at, long)
     one[1] = { "int.hop.index", at, long, index }
-    local values = note_items(one, c, at, items, bitmap, long, "int.hop")
+    local values, behind, stop = note_items(one, c, at, items, bitmap, long, "int.hop")
+    local own_end = shim.type == MX and behind or math.min(behind + math.max(hop_size - known, 0), stop)
+    note_domain(one, behind, own_end, fields, md.ds_instruction or 0, "int.hop.domain_specific")
+    note_domain(one, own_end, stop, source_only, md.ds_flags or 0, "int.hop.domain_specific")
     w.path[index + 1] = values.node_id and ("%d"):format(values.node_id) or "?"
     one.title = ("Hop %d: node %s"):format(index, w.path[index + 1])
   end
-  if hops == 0 and size > 0 then part(w.int, nil, "", start, size)[1] = { "int.domain_specific", start, size } end
+  if hops == 0 then
+    note_domain(part(w.int, nil, "", start, size), start, start + size, source_only, md.ds_flags or 0,
+                "int.domain_specific")
+  end
   c.at = start + size
   if shim.numbered == 1 then
     part(w.int, nil, "", c.at, 4)[1] = { "int.shim.numbered", c.at, 4 }
@@ -962,12 +1008,13 @@ local function read_report_0_5(c, w)
   read_packet(c, w, inner)
 end
 
-local function note_own(c, w, items, bitmap, size)
+local function note_own(c, w, items, bitmap, size, domain_id, ds_bits)
   if size == 0 then return end
   local at = c.at
   need(c, size, "report metadata", "optional metadata")
   local one = part(w.report, "report.metadata", "The report's own metadata", at, size)
-  note_items(one, c, at, items, bitmap, size, "report.metadata")
+  local _, behind, stop = note_items(one, c, at, items, bitmap, size, "report.metadata")
+  note_domain(one, behind, stop, (domain_of(domain_id)), ds_bits or 0, "report.metadata.domain_specific")
 end
 
 local function read_report_1_0(c, w)
@@ -1004,7 +1051,7 @@ local function read_main(c, w, head) -- INT main contents with their metadata
     refuse(known and "bad_length" or "truncated", place, start,
            ("MD Length %d bytes, %d are left"):format(stated, c.stop - c.at))
   end
-  note_own(c, w, items, main.metadata_bits, stated)
+  note_own(c, w, items, main.metadata_bits, stated, main.domain_id, main.ds_metadata_bits)
   c.at = stop
 end
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from importlib.resources import files
 
 from . import layout, rules
-from .dialect import DEFAULT, DIALECTS, Dialect
+from .dialect import DEFAULT, DIALECTS, Dialect, Domain
+from .extras import UNNAMED
 from .layout import Field, Header, Item
 from .reasons import Reason
 from .records import MAX_HOPS
@@ -150,8 +151,20 @@ def _dialect(dialect: Dialect, items: _Items) -> str:
         f"    md = {_header(_moved(layout.MD_2_0, dialect))},\n"
         f"    mx = {_header(_moved(layout.MX_2_1, dialect))},\n"
         f"    original = {{ {', '.join(_row(field) for field in _original(dialect))} }},\n"
+        f"    domains = {{ {', '.join(map(_domain, dialect.domains))} }},\n"
         f"    items = {{\n{item_rows}    }},\n  }},\n"
     )
+
+
+def _domain(domain: Domain) -> str:
+    parts = (
+        ", ".join(
+            f"{{ bit = {bit}, name = {_quoted(name)}, size = {size}, shown = {_value(name not in UNNAMED)} }}"
+            for bit, name, size in fields
+        )
+        for fields in (domain.fields, domain.source_only)
+    )
+    return "{{ id = {}, fields = {{ {} }}, source_only = {{ {} }} }}".format(domain.domain_id, *parts)
 
 
 def _moved(header: Header, dialect: Dialect) -> Header:
