@@ -187,6 +187,11 @@ def test_refused_packets_are_their_bytes() -> None:
         {"packet": 0, "index": 0, "error": {"reason": "truncated"}, "frame": raw.hex(), "link": "ethernet"}
     ]
     assert frames_of(craft(objects)) == [raw]
+    cut = frame_batch([raw])
+    cut.frames["wire_length"] = 1500
+    expected = decoded(cut)
+    assert "1,500" in expected[0]["error"]["detail"]
+    assert again(expected) == expected
 
 
 WALK = pytest.mark.skipif(find_spec("hopscope.wire.tunnel") is None, reason="tunnels are not read yet")

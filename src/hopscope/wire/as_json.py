@@ -163,12 +163,16 @@ class _Details:
             self._texts = self._read(self._dialect) or self._read(_ANY_PORT)  # decoded with ports of its own
         return self._texts.get(row["index"], f"byte {row['reason_at']}")
 
-    def frame(self, packet: int) -> dict[str, str]:
-        """The bytes of a frame, so that it can be made again."""
-        return {
-            "link": Link(int(self._frames.frames[packet]["link"])).name.lower(),
+    def frame(self, packet: int) -> dict[str, str | int]:
+        """The bytes of a frame, so that it can be made again, and how long it was where it was cut."""
+        frame = self._frames.frames[packet]
+        out: dict[str, str | int] = {
+            "link": Link(int(frame["link"])).name.lower(),
             "frame": self._raw(packet).hex(),
         }
+        if frame["wire_length"] > frame["length"]:
+            out["wire_length"] = int(frame["wire_length"])
+        return out
 
     def _raw(self, packet: int) -> bytes:
         frame = self._frames.frames[packet]

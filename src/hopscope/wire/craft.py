@@ -36,6 +36,8 @@ class Frame:
     raw: bytes
     time_ns: int
     link: Link = Link.ETHERNET
+    wire_length: int = 0
+    """Bytes before a snap length cut it; 0: it is whole."""
 
 
 def craft(
@@ -56,7 +58,8 @@ def frame_batch(frames: Iterable[Frame], first_packet: int = 0) -> FrameBatch:
     rows: list[tuple[int, ...]] = []
     for frame in frames:
         size = len(frame.raw)
-        rows.append((len(arena), frame.time_ns, 0, 0, size, size, 0, frame.link))
+        whole = max(size, frame.wire_length)
+        rows.append((len(arena), frame.time_ns, 0, 0, size, whole, 0, frame.link))
         arena += frame.raw
     return FrameBatch(np.frombuffer(bytes(arena), np.uint8), np.array(rows, FRAME), first_packet)
 
@@ -188,7 +191,8 @@ class _Work:
 
     def _as_it_was(self, keys: Keys) -> Frame:
         link = keys.word("link", _LINKS, "ethernet")
-        return Frame(keys.hexadecimal("frame"), self.time_ns, _LINKS[link])
+        raw = keys.hexadecimal("frame")
+        return Frame(raw, self.time_ns, _LINKS[link], keys.number("wire_length", 0xFFFFFFFF, len(raw)))
 
     def _report(self, out: bytearray, group: list[Keys]) -> None:
         source = group[0].address("source", SOURCE)
