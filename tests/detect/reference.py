@@ -10,7 +10,7 @@ import numpy as np
 from hopscope.detect.event_kernel import hash_flow, pack_l4
 from hopscope.detect.path_kernel import hash_path
 from hopscope.jit import U64
-from hopscope.wire.records import Carried, Flag, Have
+from hopscope.wire.records import Carried, Flag, Have, Mode
 
 NOBODY = 0xFFFFFFFF
 UNKNOWN = 0xFFFF
@@ -172,7 +172,8 @@ class Reference:
         if r["flags"] & Flag.HELD:
             self._flags(r, node, own, 0)
             return
-        dropped, stacked = bool(r["flags"] & 1), bool((r["int_version"] or joined) and hops)
+        dropped, stacked = bool(r["flags"] & 1), bool(joined and hops)
+        stacked = stacked or bool(r["int_version"] and r["int_mode"] != Mode.MX and hops)
         if stacked:
             if (
                 own is not None
@@ -181,6 +182,8 @@ class Reference:
                 and len(hops) < 64
             ):
                 hops = [*hops, own]
+        elif hops:
+            hops = hops[:1]
         else:
             hops = [own] if own is not None else []
         flow = self._flow(key, r, stacked and not dropped) if key else None

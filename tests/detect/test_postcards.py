@@ -23,7 +23,7 @@ from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import parse_topology
 from hopscope.metrics import INDEX
 from hopscope.wire.dialect import Clock
-from hopscope.wire.records import HOP, REPORT, Carried, Flag, Have, ReportBatch
+from hopscope.wire.records import HOP, REPORT, Carried, Flag, Have, Mode, ReportBatch
 
 pytestmark = pytest.mark.kernel
 
@@ -189,6 +189,18 @@ def test_no_postcards_no_work() -> None:
     assert out is given_in
     assert one._table is None
     assert list(one.tick(T0)) == []
+
+
+def test_records_behind_mx_headers_are_postcards() -> None:
+    """Where a node's metadata lie behind the MX header of its report, they are the hop."""
+    given_in = batch(hops_of(7, 8))
+    given_in.reports["hop_count"], given_in.reports["int_mode"] = 1, Mode.MX
+    given_in.reports["carried"] = Carried.FLOW
+    one = joiner()
+    assert paths([*one.update(given_in), *one.flush()]) == [Given(0, 1, (7, 8), True, True, 1)]
+    packets = batch(hops_of(7, 8))
+    packets.reports["version"] = 0
+    assert next(iter(joiner().update(packets))) is packets, "packets on the wire are no postcards"
 
 
 def test_held_postcards_stay_in_their_batch() -> None:

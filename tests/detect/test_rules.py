@@ -11,7 +11,7 @@ from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import NO_NODE, Metric
 from hopscope.metrics import INDEX
-from hopscope.wire.records import Flag, Have
+from hopscope.wire.records import Flag, Have, Mode
 
 pytestmark = pytest.mark.kernel
 
@@ -170,6 +170,16 @@ def test_joined_path_with_a_gap_is_no_change(make: Any) -> None:
     make.run(one, [make.Report(make.path(1, 2, 3))])
     report = make.Report(make.path(1, 3), flags=int(Flag.JOINED | Flag.INCOMPLETE), int_version=0)
     assert make.run(one, [report]) == []
+
+
+def test_record_behind_an_mx_header_is_no_path(make: Any) -> None:
+    """One node's record in an MX packet updates what is known of that node, and changes no path."""
+    one = detector(hop_latency=MetricLimits(change=0))
+    make.run(one, [make.Report(make.path(1, 2, 3))])
+    batch = make.batch([make.Report(make.path(2, latency=77))])
+    batch.reports["int_mode"] = Mode.MX
+    found = make.events_of(one.update(batch))
+    assert make.brief(found) == [("change", "hop_latency", 77)]
 
 
 def test_held_postcard_has_only_its_sequence_number(make: Any) -> None:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ..config import PostcardSettings
 from ..metrics import COUNTERS, INDEX
 from ..wire.dialect import Clock
-from ..wire.records import HOP, REPORT, Carried, Flag, Records, ReportBatch
+from ..wire.records import HOP, REPORT, Carried, Flag, Mode, Records, ReportBatch
 from .links import read_links, topology
 
 CARDS_PER_PACKET = 4
@@ -159,12 +159,13 @@ def join(
 
 def _some_postcard(reports: Records) -> bool:
     """Whether one has metadata of its own, no stack, and a packet that can be told from others."""
-    bare = reports["hop_count"] == 0
+    bare = reports["hop_count"] <= 1
     if not bare.any():
         return False
     rows = reports[bare]
-    needed = Carried.OWN_HOP | Carried.FLOW
-    return bool(((rows["carried"] & needed == needed) & (rows["packet_id"] != 0)).any())
+    own = (rows["hop_count"] == 0) & (rows["carried"] & Carried.OWN_HOP != 0)
+    record = (rows["hop_count"] == 1) & (rows["int_mode"] == Mode.MX)
+    return bool(((own | record) & (rows["packet_id"] != 0)).any())
 
 
 class _Table:

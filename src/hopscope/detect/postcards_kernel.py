@@ -12,9 +12,9 @@ from typing import Any
 
 from ..jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
 from ..wire.records import Carried, Flag, Have
-from .event_kernel import NOBODY, hash_flow, pack_l4
-from .path_kernel import NODE_ID
-from .report_kernel import own_node
+from .event_kernel import FLOW_CARRIED, NOBODY, hash_flow, pack_l4
+from .path_kernel import NODE_ID, node_of
+from .report_kernel import MX, NODE_CARRIED, OWN_HOP, own_node
 
 DROPPED = U64(Flag.DROPPED)
 CONGESTED = U64(Flag.CONGESTED)
@@ -22,7 +22,6 @@ TRACKED = U64(Flag.TRACKED)
 JOINED = U64(Flag.JOINED)
 PARTIAL = U64(Flag.INCOMPLETE)
 SETTLED = U64(Flag.JOINED | Flag.INCOMPLETE | Flag.HELD)
-NEEDED = U64(Carried.OWN_HOP | Carried.FLOW)
 OF_THE_PACKET = U64(Carried.FLOW | Carried.PORTS)
 PORTS = U64(Have.PORTS)
 INGRESS_TIME = U64(Have.INGRESS_TIME)
@@ -304,11 +303,16 @@ def give_out(
 def is_postcard(r: Any) -> Any:
     """Whether a report says what one node did with a packet that can be told from others."""
     flags = U64(r.flags)
+    carried = U64(r.carried)
     return (
         (r.reason == 0)
-        & (U64(r.carried) & NEEDED == NEEDED)
-        & (r.hop_count == 0)
+        & (r.version != 0)
         & (r.packet_id != 0)
+        & (carried & FLOW_CARRIED != U64(0))
+        & (
+            ((r.hop_count == 0) & (carried & OWN_HOP != U64(0)))
+            | ((r.hop_count == 1) & (U64(r.int_mode) == MX))  # the record is behind the MX header
+        )
         & (flags & SETTLED == U64(0))
         & ((flags & TRACKED != U64(0)) | (flags & CONGESTED == U64(0)))  # a queue's report is of the queue
     )
@@ -328,7 +332,7 @@ def is_packet(packet: Any, r: Any, l4: Any) -> Any:
 
 
 @inlined
-def is_new(packet: Any, hops: Any, links: Any, cards: Any, reports: Any, i: Any, node: Any, ttl: Any) -> Any:
+def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any) -> Any:
     """Whether no postcard of the packet is of this node and this TTL: a loop has another TTL each time."""
     at = packet.last
     for _ in range(packet.count):
@@ -454,20 +458,23 @@ def join_kernel(
             tally[LATE] += U64(1)
             continue
         taken[i] = U8(1)
-        if not is_new(packet, hops, links, cards, reports, i, own_node(reports, i, batch_hops), r.ttl):
+        node = node_of(
+            batch_hops, U64(r.first_hop), U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NOBODY
+        )
+        if not is_new(packet, hops, links, cards, node, r.ttl):
             tally[DUPLICATES] += U64(1)
             continue
         ring[FREE] -= U64(1)
         card = free[ring[FREE]]
-        own = U64(r.first_hop)
         cards[card] = reports[i]
         cards[card].first_hop = U32(card)
-        hops[card] = batch_hops[own]
+        cards[card].hop_count = U16(0)
+        cards[card].carried |= U8(OWN_HOP)
+        hops[card] = batch_hops[U64(r.first_hop)]
         numbers[card] = U64(first_packet) + U64(r.packet)
         period = U64(0)
         if U64(hops[card].present & ~hops[card].null) & INGRESS_TIME:
-            wider = r.version == 20 or (r.version == 0 and r.int_version == 20)
-            period = U64(wide) if wider else U64(narrow)
+            period = U64(wide) if r.version == 20 else U64(narrow)
         periods[card] = period
         links[card] = packet.last
         packet.last = card

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U8, U32, U64, inlined, kernel, order
-from ..wire.records import Carried, Flag, IntFlag
+from ..wire.records import Carried, Flag, IntFlag, Mode
 from .event_kernel import (
     ENABLED,
     FLOW_CARRIED,
@@ -43,6 +43,7 @@ INTERMEDIATE = U64(Flag.INTERMEDIATE)
 JOINED = U64(Flag.JOINED)
 PARTIAL = U64(Flag.INCOMPLETE)
 HELD = U64(Flag.HELD)
+MX = U64(Mode.MX)
 CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
 OWN_HOP = U64(Carried.OWN_HOP)
 NODE_CARRIED = U64(Carried.NODE_ID)
@@ -169,10 +170,15 @@ def take_report(
     carried = U64(r.carried)
     last = first + U64(r.hop_count)  # the report's own hop
     own = own_node(reports, i, hops)
-    stacked = (r.int_version != 0 or U64(r.flags) & JOINED != U64(0)) and count != U64(0)
+    # the record behind an MX header is of one node: no path
+    stack = r.int_version != 0 and U64(r.int_mode) != MX
+    stacked = (stack or U64(r.flags) & JOINED != U64(0)) and count != U64(0)
     if stacked:
         if carried & OWN_HOP and own != NOBODY and count < MOST_HOPS:
             count += U64(node_of(hops, first + count - U64(1), NOBODY) != own)
+    elif count:
+        own = node_of(hops, first, own)
+        count = U64(1)
     elif carried & OWN_HOP:
         first = last
         count = U64(1)
