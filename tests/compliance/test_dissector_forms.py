@@ -139,7 +139,7 @@ def test_forms_of_int(tshark: Tshark, tmp_path: Path, name: str) -> None:
 
 
 def test_domain_specific_metadata(tshark: Tshark) -> None:
-    """What a dialect knows of a domain has a name of its own; other bytes of a domain are shown as they are."""
+    """What a dialect knows of a domain has a name; other bytes of a domain are shown as they are."""
     known = bytes.fromhex("1808000620800109 80005453 80004000 00000002 00000001 020000000001 0000")
     other = known.replace(b"\x54\x53", b"\x54\x54")
     frames = [ethernet(ipv4(udp(raw, 555))) for raw in (known, other)]

@@ -64,7 +64,8 @@ for _, dialect in ipairs(DIALECTS) do
   for kind, alternatives in pairs(dialect.items) do
     for _, items in ipairs(alternatives) do
       for _, number in ipairs(items) do
-        for _, row in ipairs(ITEMS[number]) do declare_row(OWN[kind] and "report.metadata" or "int.hop", row) end
+        local prefix = OWN[kind] and "report.metadata" or "int.hop"
+        for _, row in ipairs(ITEMS[number]) do declare_row(prefix, row) end
       end
     end
   end
@@ -133,10 +134,10 @@ local choices = {}
 for number, one in ipairs(DIALECTS) do choices[number] = { number, one.name, number } end
 PROTO.prefs.dialect = Pref.enum("Dialect", 1, "How reports and INT are read, as in hopscope decode --dialect",
                                 choices, false)
-PROTO.prefs.report_ports = Pref.range("Report UDP ports", "", "Ports that reports are sent to; empty: the dialect's",
-                                      65535)
-PROTO.prefs.int_dscp = Pref.range("INT DSCP values", "", "DSCP values of packets with INT; empty: the dialect's",
-                                  63)
+PROTO.prefs.report_ports = Pref.range("Report UDP ports", "",
+                                      "Ports that reports are sent to; empty: the dialect's", 65535)
+PROTO.prefs.int_dscp = Pref.range("INT DSCP values", "",
+                                  "DSCP values of packets with INT; empty: the dialect's", 63)
 PROTO.prefs.int_ports = Pref.range("INT UDP ports", "",
                                    "UDP destination ports of packets with INT; empty: the dialect's", 65535)
 PROTO.prefs.packets = Pref.bool("INT in packets", true, "Look for INT in packets that are no reports")
@@ -177,7 +178,9 @@ end
 -- to it. Reading past `stop` is truncated, reading past `limit` bytes that are there is a bad length.
 local function cursor(tvb, at, stop) return { tvb = tvb, at = at, stop = stop, limit = stop } end
 
-local function refuse(reason, place, at, ...) error({ reason = reason, place = place, at = at, detail = (...) }, 0) end
+local function refuse(reason, place, at, detail)
+  error({ reason = reason, place = place, at = at, detail = detail }, 0)
+end
 
 local function need(c, size, place, name)
   if c.at + size > c.stop then
@@ -394,9 +397,10 @@ local function pull_ipv6(c, place)
     refuse("unknown_version", place, start, ("IP version %d where 6 is expected"):format(head.version))
   end
   c.at = start + H.IPV6.size
-  local ip = { version = 6, at = start, protocol = head.next_header, dscp = head.dscp, more = false, offset = 0,
-               length = head.payload_length + H.IPV6.size, length_at = start + IPV6_LENGTH,
-               protocol_at = start + byte_of(H.IPV6, "next_header"), source = start + byte_of(H.IPV6, "source"),
+  local ip = { version = 6, at = start, protocol = head.next_header, dscp = head.dscp, more = false,
+               offset = 0, length = head.payload_length + H.IPV6.size, length_at = start + IPV6_LENGTH,
+               protocol_at = start + byte_of(H.IPV6, "next_header"),
+               source = start + byte_of(H.IPV6, "source"),
                destination = start + byte_of(H.IPV6, "destination") }
   while ip.offset == 0 do -- behind a later fragment's header there are no headers
     if ip.protocol == L.NEXT_FRAGMENT then
@@ -406,7 +410,8 @@ local function pull_ipv6(c, place)
     elseif EXTENSIONS[ip.protocol] or ip.protocol == L.NEXT_AUTHENTICATION then
       -- two bytes that every extension begins with; the authentication header counts words, minus 2
       local extension = peek(c, H.IPV6_EXTENSION, place)
-      local size = ip.protocol == L.NEXT_AUTHENTICATION and 4 * (extension.length + 2) or 8 * (extension.length + 1)
+      local size = 8 * (extension.length + 1)
+      if ip.protocol == L.NEXT_AUTHENTICATION then size = 4 * (extension.length + 2) end
       skip(c, size, place, "IPv6 extension")
       ip.protocol, ip.protocol_at = extension.next_header, extension.at
     else
@@ -462,8 +467,9 @@ local function pull_shim(c, w, carrier)
     refuse("unknown_type", place, start, ("%s of type 0x%02x"):format(header.title, first))
   end
   local head, one = noted(w.int, "int.shim", c, header, "int.shim", place)
-  local shim = { old = floor(how / 16) % 2 == 1, type = how % 16, length = head.length or head.words, at = start,
-                 carrier = carrier, numbered = floor(how / 32) % 2, npt = 0, next_protocol = head.next_protocol }
+  local shim = { old = floor(how / 16) % 2 == 1, type = how % 16, length = head.length or head.words,
+                 carrier = carrier, numbered = floor(how / 32) % 2, npt = 0,
+                 next_protocol = head.next_protocol }
   if header == H.SHIM_2_0 then
     shim.npt = head.next_protocol_type
     local row = dialect.original[shim.npt + 1]
@@ -479,7 +485,9 @@ local function layout_of(new, report, nibble)
   return rule(R.INT_LAYOUT + ((new and 1 or 0) * 4 + REPORT_INDEX[report]) * 16 + nibble)
 end
 
-local function has_tail(shim, version) return (version == 4 or version == 5) and IN_L4[shim.carrier] or false end
+local function has_tail(shim, version)
+  return (version == 4 or version == 5) and IN_L4[shim.carrier] or false
+end
 
 local function is_open(shim) -- whether Length says nothing
   return rule(R.ANY_SHIM_LENGTH) ~= 0 and shim.length == 0 and shim.carrier ~= "geneve"
@@ -510,7 +518,8 @@ local function form_of(md)
   for _, items in ipairs(alternatives) do
     local bitmap = 0
     for bit, number in ipairs(items) do
-      if ITEMS[number].have ~= 0 and has_bit(md.instructions, bit - 1) then bitmap = bitmap + 2 ^ (16 - bit) end
+      local known = ITEMS[number].have ~= 0
+      if known and has_bit(md.instructions, bit - 1) then bitmap = bitmap + 2 ^ (16 - bit) end
     end
     forms[#forms + 1] = { items, bitmap }
   end
@@ -559,7 +568,7 @@ local function pull_md(c, w, shim)
   md.version = version
   local wire = md.instructions
   md.instructions = meaning(wire)
-  if md.instructions ~= wire then one[#one + 1] = { "int.meaning", start, md.size or 8, md.instructions } end
+  if md.instructions ~= wire then one[#one + 1] = { "int.meaning", start, one.size, md.instructions } end
   one.title = ("%s, instructions 0x%04x"):format(one.title, md.instructions)
   if shim.type == MX then
     if rule(R.MX_RECORD) ~= 0 and md.instructions ~= 0 then
@@ -611,7 +620,9 @@ local function pull_stack(c, w, shim, md)
   local hops, rest
   if shim.type == MX then
     hops, rest = hop_size > 0 and 1 or 0, size - hop_size
-    if rest < 0 then refuse("bad_length", place, start, ("%d bytes for a record of %d"):format(size, hop_size)) end
+    if rest < 0 then
+      refuse("bad_length", place, start, ("%d bytes for a record of %d"):format(size, hop_size))
+    end
   else
     local source = 4 * source_words(md)
     if source > size then
@@ -773,10 +784,11 @@ local function read_udp(c, w, ip)
   local marker = is_marker(c)
   if marker == 0 and not likely then return end
   c.at = c.at + marker
-  if read_int(c, w, inserted and "udp_inserted" or "udp", strict and likely) then behind_l4(c, w, ip, l4_at) end
+  local carrier = inserted and "udp_inserted" or "udp"
+  if read_int(c, w, carrier, strict and likely) then behind_l4(c, w, ip, l4_at) end
 end
 
--- Once the INT is complete, only the flow of what it is about is wanted: damage behind it is none of the INT's.
+-- Once the INT is complete, only the flow of what it is about is wanted: damage behind it is no refusal.
 local function quietly(read, c, w, what)
   local fine, damage = pcall(read, c, w, what)
   if not fine and type(damage) ~= "table" then error(damage, 0) end
@@ -1083,8 +1095,8 @@ local function read_individual(c, w, announced) -- false where the next report's
   if not fine then return false end
   local inside = cursor(c.tvb, c.at, stop)
   c.at = stop
-  local form, size, inner = rule(R.MAIN_2_0 + 2 * head.report_type), rule(R.MAIN_2_0 + 2 * head.report_type + 1),
-    rule(R.INNER_2_0 + head.inner_type)
+  local at = R.MAIN_2_0 + 2 * head.report_type
+  local form, size, inner = rule(at), rule(at + 1), rule(R.INNER_2_0 + head.inner_type)
   w.tracked, w.kind = head.tracked == 1, form ~= 0 and kind_of(head) or "inner"
   guard(w, function()
     if form == 2 then
@@ -1097,8 +1109,8 @@ local function read_individual(c, w, announced) -- false where the next report's
     if form == 1 then
       read_main(inside, w, head)
     elseif form == 3 then
-      local at = skip(inside, size, "report metadata", "main contents")
-      part(w.report, nil, "", at, size)[1] = { "report.skipped", at, size }
+      local skipped = skip(inside, size, "report metadata", "main contents")
+      part(w.report, nil, "", skipped, size)[1] = { "report.skipped", skipped, size }
     end
     read_packet(inside, w, inner)
   end)
@@ -1243,8 +1255,8 @@ local function show_packet(tree, w, pinfo)
     sub:set_text("Packet of the report, without its INT")
     tvb = packet_bytes(w):tvb("Packet without INT")
   end
-  local kept = { pinfo.src, pinfo.dst, pinfo.net_src, pinfo.net_dst, pinfo.dl_src, pinfo.dl_dst, pinfo.src_port,
-                 pinfo.dst_port }
+  local kept = { pinfo.src, pinfo.dst, pinfo.net_src, pinfo.net_dst, pinfo.dl_src, pinfo.dl_dst,
+                 pinfo.src_port, pinfo.dst_port }
   inside = true
   local dissector = w.packet == INNER_ETHERNET and ETHERNET or w.packet == INNER_IPV4 and IPV4 or IPV6
   local whole = pcall(function() dissector:call(tvb, pinfo, sub) end) -- a cut packet ends in an error
@@ -1280,7 +1292,8 @@ end
 
 local handled = 0 -- the last frame in which a report was read
 local encapsulation = Field.new("frame.encap_type")
-local UDP_LENGTH, IPV4_TOTAL, IPV6_PAYLOAD = Field.new("udp.length"), Field.new("ip.len"), Field.new("ipv6.plen")
+local UDP_LENGTH = Field.new("udp.length")
+local IPV4_TOTAL, IPV6_PAYLOAD = Field.new("ip.len"), Field.new("ipv6.plen")
 
 local MORE, MORE_6 = Field.new("ip.flags.mf"), Field.new("ipv6.fraghdr.more")
 
@@ -1397,7 +1410,9 @@ function PROTO_INT.dissector(tvb, pinfo, root)
       return show_datagram(tvb(c.at, left):tvb(), pinfo, root, report)
     elseif report then
       w.damage = damage
-      if not damage then guard(w, function() need(cursor(tvb, c.at, c.at), 1, "report header", "report") end) end
+      if not damage then -- nothing behind the UDP header
+        guard(w, function() need(cursor(tvb, c.at, c.at), 1, "report header", "report") end)
+      end
       show_damage(root:add(PROTO, tvb(start), "Telemetry Report " .. summary(w)), w)
       pinfo.cols.info:append(" " .. summary(w))
       return
