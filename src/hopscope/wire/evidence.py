@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import chain, pairwise
 
 import numpy as np
 
+from . import layout
 from .address import address
 from .decode_scalar import read_frame
 from .dialect import DEFAULT, Dialect
@@ -33,6 +34,10 @@ _CLEAR = 0.5
 """A source speaks another dialect where that one is better by so much a frame."""
 _REFUSED, _EMPTY, _FLOW, _INT = -2.0, 0.0, 0.5, 2.0
 """Worth of a report that is refused, tells nothing, tells a flow, brings hops."""
+_NEAR = 0.05
+"""Difference of worth, a frame, below which two dialects read a source equally well."""
+_LEFT_OUT = 0.25
+"""What a report loses of its worth where bits of it are left out."""
 _LONGEST = 16
 """Hops of a plausible path."""
 
@@ -56,25 +61,35 @@ class Reading:
     good: Counter[str] = field(default_factory=Counter)
     """Values that confirm each other, in words."""
     clock: float = 0.0
+    values: int = 0
+    """Tells what was read from what another dialect reads."""
 
     @property
     def score(self) -> float:
         """Worth of all frames, and what the clock says."""
         return round(sum(self.worth) + self.clock * len(self.worth), 3)
 
+    def mean(self, frames: Sequence[int]) -> float:
+        """Worth of some frames, each, and what the clock says."""
+        return sum(self.worth[at] for at in frames) / len(frames) + self.clock
+
     def facts(self) -> list[str]:
         """What it read, in plain words, the most important first."""
         facts = []
         if self.reports:
-            facts.append(f"reads {self.reports} reports with {self.hops} hops")
+            facts.append(f"reads {_many(self.reports, 'report')} with {_many(self.hops, 'hop')}")
         if self.packets:
-            facts.append(f"finds {self.packets} packets that carry INT, with {self.hops} hops")
+            facts.append(f"finds {_many(self.packets, 'packet')} with INT, {_many(self.hops, 'hop')}")
         if self.refused:
             most = ", ".join(f"{count} {reason}" for reason, count in self.refused.most_common(2))
             facts.append(f"refuses {self.refused.total()} ({most})")
         facts += [f"{what} ({count} times)" for what, count in self.odd.most_common(1)]
         facts += [what for what, _ in self.good.most_common(2)]
         return facts or ["reads nothing"]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 @dataclass(slots=True)
@@ -133,7 +148,11 @@ class Evidence:
             candidates = tuple(replace(one, packets=True) for one in candidates)
         sources: list[str] = [""] * len(kept)
         readings = [_read(one, kept, sources) for one in candidates]
-        order = sorted(range(len(readings)), key=lambda i: (-readings[i].score, readings[i].differences, i))
+        best = _best_read(readings, sources)
+        order = sorted(
+            range(len(readings)),
+            key=lambda i: (*(-number for number in best[i]), readings[i].differences, -readings[i].score, i),
+        )
         ranked = [readings[i] for i in order]
         proposal = _proposal(ranked, sources, self._seen)
         if not proposal.fits:
@@ -176,35 +195,53 @@ def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
         ]
         return Proposal(spec.dialect, False, lines)
     lines = [f"dialect auto: {best.dialect.name}, which {'; '.join(best.facts()[:3])}"]
-    if len(ranked) > 1:
-        lines.append(_runner_up(best, ranked[1]))
+    other = next((one for one in ranked if one.values != best.values), None)
+    if other is not None:
+        lines.append(_runner_up(best, other))
     lines.extend(_other_sources(best, ranked, sources))
     return Proposal(best.dialect, True, lines)
 
 
 def _runner_up(best: Reading, other: Reading) -> str:
+    """The best of those that read other values: those that read the same are as good."""
     if other.score == best.score:
-        more = other.differences > best.differences
-        differs = ", but differs more from the specifications" if more else ""
-        return f"dialect auto: {other.dialect.name} would read them as well{differs}"
+        return (
+            f"dialect auto: {other.dialect.name} fits as well, and reads other values: name the dialect if "
+            "you know it"
+        )
     return f"dialect auto: next best {other.dialect.name}, which {'; '.join(other.facts()[:2])}"
+
+
+def _by_source(sources: list[str]) -> dict[str, list[int]]:
+    """Frames of each source; those that have none are one, too."""
+    frames: dict[str, list[int]] = defaultdict(list)
+    for at, source in enumerate(sources):
+        frames[source].append(at)
+    return frames
+
+
+def _best_read(readings: list[Reading], sources: list[str]) -> list[tuple[int, float]]:
+    """For each dialect, the frames of the sources that no other one reads better, and their worth.
+
+    The most decide: one that ignores what it cannot read must not win over one that reads the most and
+    refuses the rest.
+    """
+    frames = [0] * len(readings)
+    value = [0.0] * len(readings)
+    for mine in _by_source(sources).values():
+        worth = [one.mean(mine) for one in readings]
+        for at, each in enumerate(worth):
+            if each >= max(worth) - _NEAR:
+                frames[at] += len(mine)
+                value[at] += each * len(mine)
+    return [(count, round(each, 3)) for count, each in zip(frames, value, strict=True)]
 
 
 def _other_sources(best: Reading, ranked: list[Reading], sources: list[str]) -> Iterable[str]:
     """Sources whose frames another dialect clearly reads better."""
-    frames: dict[str, list[int]] = defaultdict(list)
-    for at, source in enumerate(sources):
-        if source:
-            frames[source].append(at)
-    if len(frames) < 2:
-        return
-    for source, mine in frames.items():
-
-        def worth(one: Reading, mine: list[int] = mine) -> float:
-            return sum(one.worth[at] for at in mine) / len(mine)
-
-        better = max(ranked, key=lambda one: (worth(one), -one.differences))
-        if worth(better) - worth(best) >= _CLEAR:
+    for source, mine in _by_source(sources).items():
+        better = max(ranked, key=lambda one: (one.mean(mine), -one.differences))
+        if source and better.mean(mine) - best.mean(mine) >= _CLEAR:
             yield (
                 f"dialect auto: {source} speaks {better.dialect.name}, and is read with {best.dialect.name} "
                 "all the same: read its packets apart, or give it a listener of its own"
@@ -214,13 +251,20 @@ def _other_sources(best: Reading, ranked: list[Reading], sources: list[str]) -> 
 def _read(dialect: Dialect, kept: list[tuple[bytes, np.void]], sources: list[str]) -> Reading:
     reading = Reading(dialect, _differences(dialect))
     times: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    values = 0
     for at, (raw, frame) in enumerate(kept):
-        worth = []
+        worth: list[float] = []
         for row in read_frame(raw, frame, 0, dialect):
             if row.fields.get("source_lo") or row.fields.get("source_hi"):
                 sources[at] = address(row.fields["source_hi"], row.fields["source_lo"])
             worth.append(_row(row, frame, reading, times))
+            if _leaves_out(raw, row, dialect):
+                reading.odd["leaves out bits that are not 0"] += 1
+                worth[-1] -= _LEFT_OUT
+            told = tuple(row.fields.get(name, 0) for name in _TOLD)
+            values = hash((values, told, *(astuple(hop) for hop in row.hops)))
         reading.worth.append(sum(worth) / len(worth) if worth else 0.0)
+    reading.values = hash((values, dialect.clock.unit_ns, dialect.clock.latency))
     reading.clock = _clock(reading, times)
     return reading
 
@@ -292,6 +336,30 @@ def _hop(hop: Hop, reading: Reading, seen: Counter[str]) -> None:
                 seen["no hop latency, though there are timestamps"] += 1
 
 
+def _leaves_out(raw: bytes, row: Row, dialect: Dialect) -> bool:
+    """Whether items of the first hop on the wire have bits that this dialect alone leaves out, and that are
+    not 0.
+    """
+    told = row.fields
+    kind = _KINDS.get(told.get("int_version", 0))
+    if kind is None or not row.hops:
+        return False
+    bitmap, at = told["instructions"], told["int_at"] + (12 if kind == layout.INT_2_0 else 8)
+    for items in dialect.alternatives(kind):
+        if layout.metadata_size(items, bitmap) != 4 * told["hop_words"]:
+            continue
+        for bit, item in enumerate(items):
+            if not bitmap >> (15 - bit) & 1:
+                continue
+            number = int.from_bytes(raw[at : at + item.size], "big")
+            at += item.size
+            read = sum(mask << shift for _, shift, mask in item.fields.shifts)
+            if item is not layout.KIND_ITEMS[kind][bit] and number & ~read:
+                return True
+        break
+    return False
+
+
 def _clock(reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
     """Whether timestamps of a node pass as fast as the capture's clock: 0.25, -0.25 where not, unknown 0."""
     units = []
@@ -309,7 +377,7 @@ def _clock(reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
         return 0.25
     if 0.1 < ratio < 10:
         return 0.0
-    reading.odd[f"timestamps are no multiples of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
+    reading.odd[f"timestamps do not pass in units of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
     return -0.25
 
 
@@ -322,4 +390,15 @@ def _differences(dialect: Dialect) -> int:
     )
 
 
+_KINDS = {4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.INT_2_0}
+_TOLD = (
+    "reason",
+    "version",
+    "int_mode",
+    "instructions",
+    "sequence",
+    "node_id",
+    "src_lo",
+    "proto",
+)
 _EVERY_FIRST_BYTE = tuple((byte, 5) for byte in range(256))
