@@ -17,6 +17,7 @@ from hopscope.config import Settings
 from hopscope.data_folder import DataFolder
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.pipeline import Pipeline
+from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
 
@@ -91,7 +92,7 @@ def test_usage_errors(run: Run) -> None:
 
 
 def test_config_commands(run: Run, tmp_path: Path) -> None:
-    """show prints TOML with origins, init a file that check accepts, dialects a table."""
+    """show prints TOML with origins, init a file that check accepts, dialects all of them with what they are."""
     status, out, _ = run("config", "show", "--set", "serve.token=0123456789abcdef")
     assert status == 0
     assert tomllib.loads(out)["serve"]["token"] == "(set)"
@@ -106,7 +107,16 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     status, _, err = run("config", "check", written)
     assert status == 2
     assert err.startswith(f"hopscope: {written}: serve.prot: no such setting")
-    assert "spec" in run("config", "dialects")[1]
+    written.write_text(
+        '[dialects.lab]\nbase = "bmv2"\nmarker = "aabb"\n\n[dialects.lab.clock]\nunit_ns = 8\n'
+    )
+    listed = run("config", "dialects", "--config", written)[1]
+    for name, dialect in DIALECTS.items():
+        assert re.search(rf"^{re.escape(name)} +{re.escape(dialect.about.split()[0])}", listed, re.M)
+    assert re.search(r"^lab +Of the configuration, based on bmv2\.$", listed, re.M)
+    shown = tomllib.loads(run("config", "show", "--config", written)[1])
+    assert shown["dialects"]["lab"]["marker"] == "aabb"
+    assert shown["dialects"]["lab"]["clock"] == {"unit_ns": 8}
 
 
 def test_check(run: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -259,6 +260,27 @@ def test_mistakes_are_one_line(small: Path, words: list[str]) -> None:
     assert line.startswith(f"hopscope: {words[0]} ")
 
 
+def test_a_dialect_of_ones_own(small: Path, tmp_path: Path) -> None:
+    """--config brings dialects by name, and `auto` asks them too: here the one that knows the port."""
+    config = tmp_path / "hopscope.toml"
+    config.write_text("[dialects.lab]\nports = [7777]\n")
+    elsewhere = capture(tmp_path / "elsewhere.pcap", [report()], port=7777)
+    (found,) = objects(str(elsewhere), "--config", str(config), "--dialect", "lab")
+    assert found["hops"]
+    done = run("decode", str(elsewhere), "--config", str(config), "--dialect", "auto")
+    assert done.stdout == run("decode", str(elsewhere), "--port", "7777").stdout
+    assert done.stderr.startswith("hopscope: dialect auto: lab, which reads 1 report with 2 hops\n")
+    done = run("decode", str(small), "--dialect", "lab")
+    assert done.stderr.startswith("hopscope: --dialect lab: no dialect 'lab'; there are spec, report-0.5, ")
+
+
+def test_int_where_the_command_line_says(tmp_path: Path) -> None:
+    """--int-dscp and --int-port say where INT is, instead of the dialect."""
+    path = capture(tmp_path / "int.pcap", [report()])
+    assert objects(str(path))[0]["hops"]
+    assert "hops" not in objects(str(path), "--int-dscp", "0x2a")[0]
+
+
 def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
     """A reader that goes away ends the program without a word."""
     path = capture(tmp_path / "many.pcap", [report()] * 2000)
@@ -299,7 +321,9 @@ def test_progress_on_a_terminal(small: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(command, "_LARGE_BYTES", 1)
         monkeypatch.setattr(command, "_PROGRESS_SECONDS", 0.0)
         command.decode(str(small), form=Format.JSON)
-        text = seen.read(4096).decode()
+        text = ""
+        while "\x1b[K" not in text and select.select([seen], [], [], 5)[0]:  # what is written comes in parts
+            text += seen.read(4096).decode()
     assert "100 % · 3 packets" in text
     assert "\r\x1b[K" in text
 

@@ -372,10 +372,10 @@ def _clock(reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
         return 0.0
     unit = float(np.median(units))
     ratio = unit / reading.dialect.clock.unit_ns
-    if 0.5 < ratio < 2:
+    if 0.8 < ratio < 1.25:
         reading.good[f"timestamps pass in units of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
         return 0.25
-    if 0.1 < ratio < 10:
+    if 0.25 < ratio < 4:
         return 0.0
     reading.odd[f"timestamps do not pass in units of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
     return -0.25
