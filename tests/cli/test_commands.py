@@ -92,7 +92,7 @@ def test_usage_errors(run: Run) -> None:
 
 
 def test_config_commands(run: Run, tmp_path: Path) -> None:
-    """show prints TOML with origins, init a file that check accepts, dialects all of them with what they are."""
+    """show prints TOML with origins, init a file that check accepts, dialects what each of them is."""
     status, out, _ = run("config", "show", "--set", "serve.token=0123456789abcdef")
     assert status == 0
     assert tomllib.loads(out)["serve"]["token"] == "(set)"
