@@ -38,6 +38,8 @@ _NEAR = 0.05
 """Difference of worth, a frame, below which two dialects read a source equally well."""
 _LEFT_OUT = 0.25
 """What a report loses of its worth where bits of it are left out."""
+_UNLIKE = 0.1
+"""… where nothing shows what the dialect is known by: its marker, or latencies that are not filled in."""
 _LONGEST = 16
 """Hops of a plausible path."""
 
@@ -206,8 +208,8 @@ def _runner_up(best: Reading, other: Reading) -> str:
     """The best of those that read other values: those that read the same are as good."""
     if other.score == best.score:
         return (
-            f"dialect auto: {other.dialect.name} fits as well, and reads other values: name the dialect if "
-            "you know it"
+            f"dialect auto: {other.dialect.name} fits as well, with other values or another unit of time: "
+            "name the dialect if you know it"
         )
     return f"dialect auto: next best {other.dialect.name}, which {'; '.join(other.facts()[:2])}"
 
@@ -281,7 +283,8 @@ def _row(row: Row, frame: np.void, reading: Reading, times: dict[int, list[tuple
             return _EMPTY
         reading.reports += 1
         flow = told.get("carried", 0) & Carried.FLOW
-        return (_FLOW if flow else _EMPTY) + (0.25 if row.own else 0.0)
+        unseen = _UNLIKE if reading.dialect.marker else 0.0
+        return (_FLOW if flow else _EMPTY) + (0.25 if row.own else 0.0) - unseen
     if told.get("version"):
         reading.reports += 1
     else:
@@ -302,8 +305,13 @@ def _row(row: Row, frame: np.void, reading: Reading, times: dict[int, list[tuple
         seen[f"a path of more than {_LONGEST} hops"] += 1
     if told.get("ttl", 0) + len(nodes) > 256:
         seen["more hops than the TTL has left"] += 1
+    one_bit_each = told["int_version"] in _KINDS
+    if one_bit_each and any(hop.present.bit_count() < told["instructions"].bit_count() for hop in row.hops):
+        seen["instruction bits that are reserved"] += 1
     reading.odd.update(seen)
-    return _INT - min(1.5, sum(seen.values()) / len(hops))
+    usual = reading.dialect.clock.latency == "reported"
+    unlike = any(hop.present & ~hop.null & Have.HOP_LATENCY for hop in hops) and not usual
+    return _INT - min(1.5, sum(seen.values()) / len(hops)) - _UNLIKE * unlike
 
 
 def _hop(hop: Hop, reading: Reading, seen: Counter[str]) -> None:
