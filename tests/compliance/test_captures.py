@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from wire_cases import frame_batch, read_capture
+from wire_cases import assert_same, frame_batch, read_capture
 
 from hopscope.wire.as_json import report_objects
 from hopscope.wire.buffer import Buffer
-from hopscope.wire.decode import decode_scalar
-from hopscope.wire.dialect import Dialect
+from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.int_header import pull_md, pull_shim
 from hopscope.wire.own_metadata import pull_own_0_5
 from hopscope.wire.report import pull_report_0_5
 
 pytestmark = pytest.mark.shared
+WALK = pytest.mark.xfail(reason="packets, and INT that nothing marks, are not searched for yet", strict=False)
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:
@@ -170,11 +172,116 @@ def test_java_vectors(shared: Path) -> None:
             pull_md(buf, pull_shim(buf))
 
 
-def test_dialects_that_wait(shared: Path) -> None:
-    """Files of INTCollector and GEANT need dialects of their own; until then they give reports or reasons."""
-    for name in ("report_0_5/e2e_v0_5.pcap", "report_1_0/e2e_v1_0.pcap", "report_1_0/generator_v1_0.pcap"):
-        frames = read_capture(shared / name)
-        assert len(_objects(shared / name)) == len(frames)
+@lru_cache(8)
+def _decoder(name: str) -> Decoder:
+    return Decoder(DIALECTS[name], frames=8)
+
+
+def _read(path: Path, name: str) -> list[dict[str, Any]]:
+    """The objects under a named dialect; both decoders must give the same."""
+    batch = frame_batch(read_capture(path))
+    plain = decode_scalar(batch, DIALECTS[name])
+    assert_same(plain, _decoder(name).decode(batch))
+    return list(report_objects(plain, batch, DIALECTS[name]))
+
+
+def _expected(path: Path) -> list[dict[str, Any]]:
+    return [packet["expect"] for packet in json.loads(path.with_suffix(".json").read_text())["packets"]]
+
+
+@WALK
+@pytest.mark.kernel
+@pytest.mark.parametrize("version", ["0.5", "1.0"])
+def test_intcollector(shared: Path, version: str) -> None:
+    """INTCollector's end-to-end packets say what its own test asserts."""
+    name = version.replace(".", "_")
+    path = shared / f"report_{name}/e2e_v{name}.pcap"
+    found, expected = _read(path, "intcollector"), _expected(path)
+    for one, want in zip(found, expected, strict=True):
+        hops = {str(hop["node_id"]): hop for hop in one["hops"]}
+        assert one["report"]["version"] == one["int"]["version"] == version
+        assert list(hops) == ["6", "5", "4"]
+        assert one["flow"] == {
+            "src": "10.0.0.1", "dst": "10.0.0.2", "proto": 17, "sport": 5000, "dport": 5000,
+        }  # fmt: skip
+        if "flow_latency" in want:
+            assert sum(hop["hop_latency"] for hop in one["hops"]) == want["flow_latency"]
+        if "sink_time" in want:
+            assert one["report"]["ingress_time"] == want["sink_time"]
+        for node, value in want.get("hop_latency", {}).items():
+            stored = [hops[node]["hop_latency"], hops[node]["egress_time"]]
+            assert value in (stored, stored[0])
+        for key, value in want.get("tx_util", {}).items():
+            node, port = key.split(",")
+            assert (hops[node]["egress_port"], hops[node]["tx_utilization"]) == (int(port), value)
+        for key, value in want.get("queue_occupancy_16_16", {}).items():
+            node, queue = key.split(",")
+            assert (hops[node]["queue_id"], hops[node]["queue_occupancy"]) == (int(queue), value)
+        for key, value in want.get("queue_congestion_16_16", {}).items():
+            node, queue = key.split(",")
+            assert (hops[node]["queue_id"], hops[node]["queue_congestion"]) == (int(queue), value)
+    first = {hop["node_id"]: hop for hop in found[0]["hops"]}
+    assert [first[node]["hop_latency"] for node in (4, 5, 6)] == [400, 4, 4]
+    queues = [(first[node]["queue_id"], first[node]["queue_occupancy"]) for node in (4, 5, 6)]
+    assert queues == [(5, 600), (5, 6), (5, 6)]
+    assert [one["hops"][-1]["tx_utilization"] for one in found] == [1, 1, 1000]
+
+
+@WALK
+@pytest.mark.kernel
+def test_geant_generator(shared: Path) -> None:
+    """The words that GEANT's generator wrote, 8 a hop, newest hop first."""
+    path = shared / "report_1_0/generator_v1_0.pcap"
+    for one, want in zip(_read(path, "geant"), _expected(path), strict=True):
+        assert len(one["hops"]) == want["hops"]
+        words = [
+            word
+            for hop in reversed(one["hops"])
+            for word in (
+                hop["node_id"], hop["ingress_port"] << 16 | hop["egress_port"], hop["hop_latency"],
+                hop["queue_id"] << 24 | hop["queue_occupancy"], hop["ingress_time"], hop["egress_time"],
+                hop["l2_ingress_port"] << 16 | hop["l2_egress_port"], hop["tx_utilization"],
+            )
+        ]  # fmt: skip
+        assert words == want["metadata_words"]
+
+
+@pytest.mark.kernel
+def test_bmv2_dialect(shared: Path) -> None:
+    """The 19 reports of bmv2 are the same under the dialect of such programs."""
+    path = shared / "report_2_0/bmv2_19_reports.pcapng"
+    assert _read(path, "bmv2") == _read(path, "spec")
+
+
+@WALK
+@pytest.mark.kernel
+def test_scapy_packets(shared: Path) -> None:
+    """All 16 packets that carry INT themselves: MD and MX, UDP and TCP, IPv4 and IPv6, DSCP and port."""
+    path = shared / "int_2_1/scapy_int_vectors_udp_tcp.pcap"
+    vectors = json.loads(path.with_suffix(".json").read_text())
+    for one, vector in zip(_read(path, "scapy"), vectors, strict=True):
+        mode = "mx" if "MX" in vector["test"] else "md"
+        carrier = "udp" if "UDP" in vector["test"] else "tcp"
+        assert not {"report", "source"} & set(one)
+        assert (one["int"]["mode"], one["int"]["carrier"]) == (mode, carrier)
+        assert one["int"]["npt"] == int("L4_DPORT" in vector["test"])
+        assert one["int"].items() >= {
+            "instructions": "0xfe00", "domain_id": 0x7777, "ds_instruction": "0x8888", "ds_flags": "0x9999",
+        }.items()  # fmt: skip
+        assert (":" in one["flow"]["src"]) == ("IPv6" in vector["test"])
+        assert (one["flow"]["sport"], one["flow"]["dport"]) == (0x0642, 0x2344)
+        wanted = SCAPY_HOPS if mode == "md" else []
+        assert [{key: hop[key] for key in SCAPY_HOPS[0]} for hop in one["hops"]] == wanted
+        if mode == "md":
+            assert one["int"]["hop_words"] == 10
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", DIALECTS)
+def test_traffic_has_no_reports_in_any_dialect(shared: Path, name: str) -> None:
+    """Ordinary background traffic holds no report and no INT, whatever is looked for."""
+    for path in sorted((shared / "traffic").glob("*.pcap")):
+        assert _read(path, name) == []
 
 
 def test_every_truncation_is_told(shared: Path) -> None:

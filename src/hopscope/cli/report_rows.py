@@ -14,16 +14,17 @@ _FLOW = ("src", "dst", "proto", "sport", "dport", "vlan", "layers", "tunnel_id")
 _INT = (
     *("version", "mode", "carrier", "npt", "instructions", "hop_words", "remaining_hops"),
     *("hops_exceeded", "mtu_exceeded", "domain_id", "ds_instruction", "ds_flags"),
+    *("namespace", "trace_type", "flow_id", "sequence", "extras"),
 )
 _HOP = (
     *("node_id", "ingress_port", "egress_port", "hop_latency", "queue_id", "queue_occupancy"),
     *("queue_congestion", "ingress_time", "egress_time", "l2_ingress_port", "l2_egress_port"),
     *("tx_utilization", "buffer_id", "buffer_occupancy", "checksum_complement"),
 )
-_OF_HOPS = (*_HOP, "in_report")
+_OF_HOPS = (*_HOP, "in_report", "extras")
 _REPORT = (
     *("version", "kind", "node_id", "hw_id", "sequence", "dropped", "congested", "tracked"),
-    *("intermediate", "drop_reason", "queue_id", "ingress_time"),
+    *("intermediate", "drop_reason", "queue_id", "ingress_time", "extras"),
 )
 COLUMNS: Mapping[Format, tuple[str, ...]] = {
     Format.JSON: (),
@@ -57,7 +58,9 @@ def rows(
 
 
 def _flat(report: dict[str, Any]) -> Row:
-    """Keys joined by dots; hops as one column a field, hops with blanks between, `-` where one lacks it."""
+    """Keys joined by dots; hops as one column a field, hops with blanks between, `-` where one lacks it;
+    extras as `name=value`, with commas between.
+    """
     flat = _leaves(report, "")
     hops = report.get("hops", ())
     for name in {name for hop in hops for name in hop}:
@@ -68,11 +71,10 @@ def _flat(report: dict[str, Any]) -> Row:
 def _leaves(tree: Mapping[str, Any], above: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and key != "extras":
             found.update(_leaves(value, f"{above}{key}."))
         elif key != "hops":
-            text = " ".join(value) if isinstance(value, list) else value
-            found[f"{above}{key}"] = "null" if text is None else text
+            found[f"{above}{key}"] = " ".join(value) if isinstance(value, list) else _word(value)
     return found
 
 
@@ -106,4 +108,6 @@ def _node(node_id: int | None, names: Names) -> str:
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={_word(one)}" for name, one in value.items())
     return "null" if value is None else cell(value)

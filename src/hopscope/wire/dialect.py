@@ -426,7 +426,7 @@ DIALECTS: dict[str, Dialect] = {
         Dialect(
             "fabric-tna",
             "Stratum fabric-tna: Report 0.5 without INT in the packet, queue occupancy of 19 bits.",
-            int_dscp=(),
+            int_dscp=(), items=((layout.LOCAL_OF_0_5, _with(layout.LOCAL_FORM, {2: layout.QUEUE_8_19})),),
             clock=_LOW_32,
         ),
         Dialect(
