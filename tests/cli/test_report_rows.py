@@ -52,8 +52,8 @@ def test_a_packet_that_no_report_brought() -> None:
     frames = encode_scalar(ReportBatch(reports, new_hops(0, 0)))
     for name, value in {
         "version": 0, "source_lo": 0, "int_version": 10, "int_mode": 1, "instructions": 0x8000,
-        "hop_words": 1, "hop_count": 1, "carrier": Carrier.GENEVE, "vlan": 7, "layers": Layer.VLAN | Layer.GENEVE,
-        "tunnel_id": 42,
+        "hop_words": 1, "hop_count": 1, "carrier": Carrier.GENEVE, "vlan": 7,
+        "layers": Layer.VLAN | Layer.GENEVE, "tunnel_id": 42,
     }.items():  # fmt: skip
         reports[name] = value
     hops = new_hops(1, 0x8000)
