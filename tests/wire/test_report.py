@@ -11,18 +11,22 @@ from hypothesis import strategies as st
 
 from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.own_metadata import pull_own, pull_own_0_5, push_own, push_own_0_5
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Flag, Have, Kind
 from hopscope.wire.report import (
+    Form05,
     Group20,
     Main20,
     Report05,
     Report10,
     Report20,
     check_types,
+    form_0_5,
     kind_of,
+    main_form,
     pull_group,
     pull_main,
     pull_report_0_5,
@@ -233,3 +237,31 @@ def test_length_of_1_0_must_fit_its_metadata() -> None:
 def test_kind(flags: int, kind: Kind) -> None:
     """A drop, else a congested queue without a tracked flow, else INT."""
     assert kind_of(flags) == kind
+
+
+def test_what_a_dialect_says_of_report_headers() -> None:
+    """NProto, RepType, InType and Length by rule; the defaults are the specification's."""
+    dialect = Dialect(
+        "one", next_protocols=((4, 8, 5),), report_types=((0, 12),), inner_types=((4, 3),),
+        any_report_length=True,
+    )  # fmt: skip
+    raw = bytes.fromhex("04000000") + bytes(8)
+    assert pull_report_0_5(Buffer(raw), dialect).next_protocol == 4
+    assert form_0_5(4, dialect) == Form05(3, 8, 5)
+    assert [form_0_5(number).form for number in range(5)] == [0, 1, 2, 255, 255]
+    assert [form_0_5(4, dialect).kind(flags) for flags in (Flag.DROPPED, Flag.CONGESTED, 0)] == [
+        Kind.DROP, Kind.QUEUE, Kind.INT,
+    ]  # fmt: skip
+    assert pull_report_1_0(Buffer(bytes.fromhex("11000000") + bytes(12)), dialect).length == 1
+    assert main_form(0, dialect) == (3, 12)
+    assert main_form(0) == (0, 0)
+    assert check_types(Report20(0, 4), 0, dialect) == (3, 3)
+    assert check_types(Report20(1, 4), 0) == (1, 4)
+    assert pull_report_2_0(Buffer(bytes([0x14, 2, 0, 0]) + bytes(46)), 50, dialect).end == 50
+
+
+def test_inner_only_ignores_metadata_length() -> None:
+    """RepType 0 has no main contents, whatever its MD Length says."""
+    assert main_form(0) == (0, 0)
+    report = pull_report_2_0(Buffer(bytes([0x03, 5, 9, 0]) + bytes(20)), 24)
+    assert (report.metadata_length, report.end) == (9, 24)
