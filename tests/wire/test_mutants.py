@@ -1,0 +1,57 @@
+"""Damaged frames: both decoders read the same, and nothing points outside of its frame."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.wire.dialect import DIALECTS
+from hopscope.wire.records import Link
+from support.corpus import corpus
+from support.mutants import Mutator, compare, insane
+
+pytestmark = pytest.mark.kernel
+
+
+@lru_cache(64)
+def _decoder(name: str, packets: bool) -> Decoder:
+    return Decoder(replace(DIALECTS[name], packets=packets), frames=8)
+
+
+@lru_cache(32)
+def _mutator(name: str) -> Mutator:
+    return Mutator(corpus(DIALECTS[name]))
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@settings(max_examples=8, derandomize=True, deadline=None)
+@given(st.integers(0, 1 << 40), st.booleans())
+def test_both_decoders_agree(name: str, first: int, packets: bool) -> None:
+    """Mutants of frames of every version, mode and carrier are read alike, in every dialect."""
+    batch = _mutator(name).block(first, 40)
+    found, wrong = compare(batch, _decoder(name, packets))
+    assert not wrong, (wrong[0].what, wrong[0].link.name, wrong[0].frame.hex())
+    assert not insane(batch, found)
+
+
+def test_a_mutant_is_its_number() -> None:
+    """A mutant follows from the seed and its number, whatever block it is made in."""
+    one, other = (Mutator(corpus()) for _ in range(2))
+    whole, part = one.block(0, 50), other.block(40, 10)
+    at = int(whole.frames["offset"][40])
+    assert whole.arena[at:].tobytes() == part.arena.tobytes()
+    assert (whole.frames["length"][40:] == part.frames["length"]).all()
+
+
+def test_the_corpus_is_valid() -> None:
+    """What mutants start from is accepted but for a few frames, in both forms of reports and of packets."""
+    seeds = [seed for seed in corpus() if seed.link in (Link.ETHERNET, Link.UDP_PAYLOAD)]
+    assert len(seeds) > 500
+    reports = decode_scalar(Mutator(seeds).exact()).reports
+    assert (reports["reason"] == 0).mean() > 0.9
+    assert set(reports["version"]) >= {5, 10, 20}
