@@ -177,7 +177,7 @@ def take_report(
         if carried & OWN_HOP and own != NOBODY and count < MOST_HOPS:
             count += U64(node_of(hops, first + count - U64(1), NOBODY) != own)
     elif count:
-        own = node_of(hops, first, own)
+        own = node_of(hops, first, NOBODY)
         count = U64(1)
     elif carried & OWN_HOP:
         first = last
