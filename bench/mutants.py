@@ -2,7 +2,9 @@
 
     python bench/mutants.py --agree 1000000 --alone 100000000
 
-Bounds of arrays are checked too with NUMBA_BOUNDSCHECK=1, at a tenth of the speed.
+    NUMBA_BOUNDSCHECK=1 python bench/mutants.py --agree 0 --alone 0 --edge 1000000
+
+With --edge each frame ends where the arena ends: with bounds checks on, a read behind it is an error.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ import numpy.typing as npt
 from hopscope.wire.decode import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import Link
+from hopscope.wire.records import FrameBatch, Link
 from support.common import Bench
 from support.corpus import Seed, captured, corpus
-from support.mutants import Difference, Mutator, compare, decks, insane
+from support.mutants import Difference, Mutator, compare, decks, insane, single
 
 AGREE_BLOCK, ALONE_BLOCK, ALONE_TASK = 500, 8192, 64
 """Mutants of a block, and blocks of a task."""
@@ -90,6 +92,26 @@ def alone(task: Task) -> Result:
     return deck, counts, other, count, wrong
 
 
+def edge(task: Task) -> Result:
+    """Some frames through the batch decoder, one by one, each at the very end of its arena."""
+    deck, first, count = task
+    reader = decoder(deck)
+    counts, other, wrong = nothing(), 0, []
+    batch = mutator(reader.dialect.name).block(first, count)
+    ends = (batch.frames["offset"] + batch.frames["length"]).tolist()
+    for row, end in enumerate(ends):
+        one = FrameBatch(batch.arena[:end], batch.frames[row : row + 1])
+        try:
+            found = reader.decode(one)
+        except IndexError as error:
+            alone = single(batch, row)
+            wrong.append(Difference(alone.arena.tobytes(), Link(int(alone.frames["link"][0])), repr(error)))
+            continue
+        counted(counts, found.reports)
+        other += found.other
+    return deck, counts, other, count, wrong
+
+
 def nothing() -> Counts:
     return np.zeros((max(Reason) + 1, max(Place) + 1), np.int64)
 
@@ -123,7 +145,7 @@ def run(bench: Bench, pool: ProcessPoolExecutor, part: str, work: Callable[[Task
             bench.say(f"  {part}: {done:,} of {total:,}, {done / (now - start):,.0f} a second, {wrong} wrong")
     seconds = time.monotonic() - start
     report(bench, part, counts, others, done, seconds)
-    bench.row({"part": part, "what": "wrong"}, wrong, "frames" if part == "agree" else "blocks")
+    bench.row({"part": part, "what": "wrong"}, wrong, "blocks" if part == "alone" else "frames")
     return wrong
 
 
@@ -145,6 +167,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alone", type=int, help="mutants for the batch decoder (100,000,000; quick 2,000,000)"
     )
+    parser.add_argument("--edge", type=int, default=0, help="mutants whose arena ends where they end")
     parser.add_argument("--seed", type=int, default=1, help="of the mutations")
     parser.add_argument("--captures", type=Path, help="a folder with captures to start from, too")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
@@ -159,8 +182,11 @@ def main() -> int:
         options,
     )
     sizes = (20_000, 2_000_000) if bench.quick else (1_000_000, 100_000_000)
-    both, single = (size if asked is None else asked
-                    for size, asked in zip(sizes, (given.agree, given.alone), strict=True))  # fmt: skip
+    both = sizes[0] if given.agree is None else given.agree
+    batches = sizes[1] if given.alone is None else given.alone
+    if given.edge and os.environ.get("NUMBA_BOUNDSCHECK", "0") == "0":
+        bench.say("  --edge shows nothing without NUMBA_BOUNDSCHECK=1")
+        return 2
     more = captured(given.captures) if given.captures else ()
     seeds = {name: (*corpus(dialect), *more) for name, dialect in DIALECTS.items()}
     bench.say(f"  {sum(map(len, seeds.values())):,} frames to start from, {len(decks())} ways to read them")
@@ -172,9 +198,11 @@ def main() -> int:
         try:
             if both:
                 wrong += run(bench, pool, "agree", agree, tasks(both, AGREE_BLOCK), both)
-            if single:
-                size = min(ALONE_BLOCK * ALONE_TASK, max(1, single // len(decks())))
-                wrong += run(bench, pool, "alone", alone, tasks(single, size), single)
+            if batches:
+                size = min(ALONE_BLOCK * ALONE_TASK, max(1, batches // len(decks())))
+                wrong += run(bench, pool, "alone", alone, tasks(batches, size), batches)
+            if given.edge:
+                wrong += run(bench, pool, "edge", edge, tasks(given.edge, AGREE_BLOCK), given.edge)
         except BrokenProcessPool:
             bench.say("  a process crashed")
             return 1

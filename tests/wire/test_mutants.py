@@ -39,6 +39,16 @@ def test_both_decoders_agree(name: str, first: int, packets: bool) -> None:
     assert not insane(batch, found)
 
 
+def test_a_disagreement_is_told() -> None:
+    """What the decoders read differently is told with its frame, link layer and first field that differs."""
+    decoder = Decoder(DIALECTS["spec"], frames=8)
+    decoder.dialect = DIALECTS["report-0.5"]  # now the scalar codec reads by other rules
+    _, wrong = compare(_mutator("spec").block(0, 200), decoder)
+    assert wrong
+    assert all(one.frame and one.what for one in wrong)
+    assert any(one.what.startswith("reports[0].") for one in wrong)
+
+
 def test_a_mutant_is_its_number() -> None:
     """A mutant follows from the seed and its number, whatever block it is made in."""
     one, other = (Mutator(corpus()) for _ in range(2))
