@@ -263,7 +263,7 @@ _LAYERS = {
     "GENEVE": "Geneve.",
     "GTP_U": "GTP-U.",
     "IP_IN_IP": "IP directly in IP.",
-    "ERSPAN": "ERSPAN type I, II or III.",
+    "ERSPAN": "ERSPAN type I, II or III, with its GRE.",
 }
 _REPORTS = (
     ("0.5", "`REPORT_0_5`", "Ver 0, or Ver 1 with NProto 0 to 2; drop, switch-local headers; INT 0.5 inside"),

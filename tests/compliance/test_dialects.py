@@ -17,7 +17,6 @@ from hopscope.wire.decode import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS
 
 pytestmark = pytest.mark.kernel
-WALK = pytest.mark.xfail(reason="packets, and INT that nothing marks, are not searched for yet", strict=False)
 
 OPTIONS = bytes.fromhex("0101080a0000000100000002")
 """12 bytes of TCP options."""
@@ -67,7 +66,6 @@ def report_1_0(inner: bytes, first: str = "14000040") -> bytes:
 # --------------------------------------------------------------------------------------------- INTCollector
 
 
-@WALK
 def test_intcollector_0_5() -> None:
     """Report 0.5 as version 1, DSCP 0, a shim's Length of 0: the header's counts tell; queue words 16+16."""
     telemetry = hexadecimal("""
@@ -89,7 +87,6 @@ def test_intcollector_0_5() -> None:
     assert [hop["node_id"] for hop in found["hops"]] == [5, 4]
 
 
-@WALK
 def test_intcollector_1_0() -> None:
     """Report 1.0 with Length 1, INT 1.0 with version 0, bit 6 in 4 bytes: 8 words for 0xFF00."""
     telemetry = hexadecimal("""
@@ -107,7 +104,6 @@ def test_intcollector_1_0() -> None:
     }]  # fmt: skip
 
 
-@WALK
 def test_intcollector_reads_in_front_of_tcp_options() -> None:
     """Its packets have no TCP options, and it reads INT behind 20 bytes of TCP."""
     telemetry = hexadecimal("01 00 04 00 00 00 01 03 8000 0000 00000004")
@@ -145,7 +141,6 @@ GENERATED = hexadecimal("""
 """)
 
 
-@WALK
 def test_geant_32() -> None:
     """Its generator: Length 1, version 0, 32-bit timestamps, and the specification's queue word."""
     (hop,) = one("geant", report_1_0(ipv4(udp(GENERATED)), "11000040"))["hops"]
@@ -153,7 +148,6 @@ def test_geant_32() -> None:
     assert (hop["egress_time"], hop["l2_ingress_port"], hop["l2_egress_port"]) == (0x3B91, 2, 0x83E8)
 
 
-@WALK
 def test_geant_collector() -> None:
     """Its collector takes the low 16 bits for the queue's occupancy."""
     (hop,) = one("geant-collector", report_1_0(ipv4(udp(GENERATED)), "11000040"))["hops"]
@@ -170,7 +164,6 @@ def test_geant_0_4() -> None:
     assert found["flow"] == FLOW
 
 
-@WALK
 def test_geant_dpdk() -> None:
     """A packet, no report: the bitmap's bytes are swapped, a reserved bit is set."""
     telemetry = hexadecimal("""
@@ -187,7 +180,6 @@ def test_geant_dpdk() -> None:
 # -------------------------------------------------------------------------------------- Tofino, bmv2 and BPF
 
 
-@WALK
 def test_amlight() -> None:
     """F=0 and yet INT, between TCP and its options, in a frame with a VLAN tag; no hop latency ever."""
     telemetry = hexadecimal("""
@@ -221,7 +213,6 @@ HOP_2_0 = {
 }  # fmt: skip
 
 
-@WALK
 def test_bmv2() -> None:
     """Lengths of the report 0, the original DSCP in the shim's first 6 bits, INT in front of TCP options."""
     head = hexadecimal("""
@@ -273,7 +264,6 @@ def test_mandaryoshi_1_0() -> None:
     assert found["hops"] == [{"node_id": 7, "hop_latency": 30}]
 
 
-@WALK
 def test_elavinal() -> None:
     """A packet: bit 0 of the bitmap is the last, and the order of the DS fields is the other way round."""
     telemetry = hexadecimal("""
@@ -289,7 +279,6 @@ def test_elavinal() -> None:
     assert found["hops"] == [HOP_2_0 | {"buffer_id": 6, "buffer_occupancy": 17}]
 
 
-@WALK
 def test_scapy() -> None:
     """Packets on a port: NPT 2 with the protocol in the first byte, version 0; NPT 1 over TCP too."""
     header = hexadecimal("0000 02 05 a000 0000 0000 0000") + u32(7, 30)
@@ -325,7 +314,6 @@ def test_cablelabs() -> None:
     assert found["flow"] == FLOW
 
 
-@WALK
 def test_host_int() -> None:
     """A latency report: the sink's node id, IPv4, a shim of type 3, and a sequence number for a tail."""
     head = hexadecimal("""
@@ -344,7 +332,6 @@ def test_host_int() -> None:
     assert [(hop["node_id"], hop["ingress_time"]) for hop in found["hops"]] == [(8, 100), (9, 1000)]
 
 
-@WALK
 def test_host_int_drop_summary() -> None:
     """A drop summary: 24 bytes, then IPv4 and UDP with addresses and ports alone, all else 0."""
     head = hexadecimal("""
@@ -373,7 +360,6 @@ def test_fabric_tna() -> None:
     assert "int" not in found
 
 
-@WALK
 def test_h3c() -> None:
     """INT behind a probe marker."""
     telemetry = hexadecimal("aaaaaaaabbbbbbbb  01 00 05 00  10 00 02 05 a000 0000 00000007 0000001e")
@@ -381,7 +367,6 @@ def test_h3c() -> None:
     assert found["hops"] == [{"node_id": 7, "hop_latency": 30}]
 
 
-@WALK
 def test_int_0_4() -> None:
     """Two bits of version: five reserved bits behind, and a tail."""
     telemetry = hexadecimal("01 00 06 00  00 02 08 01 a000 0000 00000007 0000001e 11 0035 00")
@@ -390,7 +375,6 @@ def test_int_0_4() -> None:
     assert found["hops"] == [{"node_id": 7, "hop_latency": 30}]
 
 
-@WALK
 def test_int_2015() -> None:
     """VXLAN-GPE, next protocol 5: values of 31 bits, the last word of the stack marked."""
     telemetry = hexadecimal("""

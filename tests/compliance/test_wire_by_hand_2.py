@@ -91,7 +91,7 @@ def test_report_2_0_metadata_by_bit(bit: int, own: bytes, expected: Report) -> N
         (1, struct.pack("!BBH", 3 << 4, 13, 0) + ipv6(udp(b"abcd")), FLOW_6),
         (2, u32(1, 2, 3), None),
         (3, ethernet(ipv4(udp(b"abcd"))), FLOW),
-        (3, ethernet(ipv4(udp(b"abcd")), tags=(0x88A8, 0x8100)), FLOW),
+        (3, ethernet(ipv4(udp(b"abcd")), tags=(0x88A8, 0x8100)), FLOW | {"layers": ["qinq"], "vlan": 100}),
         (3, ethernet(b"\x00\x01" * 14, type_=0x0806), None),
         (4, ipv4(udp(b"abcd")), FLOW),
         (5, ipv6(udp(b"abcd")), FLOW_6),

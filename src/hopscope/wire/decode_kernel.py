@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U64, be16, inlined, kernel
+from . import rules
 from .form_kernel import UDP
 from .group_kernel import group_2_0, new_row
-from .inner_kernel import CUT_HEADER, FIRST_BYTE, OUTER_FRAGMENT, UDP_ROLE, refuse
+from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE
 from .packet_kernel import (
     ETHERNET,
     IPV4_SOURCE,
@@ -16,16 +17,21 @@ from .packet_kernel import (
     address,
     code,
     ethernet,
+    ip_version,
     ipv4,
     ipv6,
     lacks,
     other_link,
+    refuse,
 )
 from .reasons import Place, Reason
 from .records import Link
 from .report_kernel import report_0_5, report_1_0
+from .tunnel_kernel import FOUR, LABELS, SIX, by_ethertype, mpls
+from .walk_kernel import packet
 
-UDP_PAYLOAD = U64(Link.UDP_PAYLOAD)
+UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
+OUTER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP)
 BAD_UDP, LACKING_UDP = code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
 UNKNOWN_REPORT = code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
@@ -65,6 +71,17 @@ def payload(
     return index + U64(1), first
 
 
+@kernel
+def behind_labels(buf: Any, at: Any, end: Any, type_: Any) -> Any:
+    """(offset, IP version or 0) behind MPLS labels."""
+    if by_ethertype(type_) != LABELS:
+        return at, NONE
+    cut, at, here, _, _ = mpls(buf, at, end, end)
+    if cut:
+        return at, NONE
+    return at, U64(4) if here == FOUR else (U64(6) if here == SIX else NONE)
+
+
 @inlined
 def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     """(verdict, offset, end, announced, source high, source low) of a captured frame.
@@ -72,18 +89,20 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise a refusal's code.
     """
     if link == ETHERNET:
-        cut, at, version = ethernet(buf, at, end)
-        if cut:
-            version = NONE
+        cut, at, type_, _, _ = ethernet(buf, at, end, end)
     else:
-        at, version = other_link(buf, at, end, link)
+        cut, at, type_, _, _ = other_link(buf, at, end, link)
+    version = NONE if cut else ip_version(type_)
     if version == NONE:
-        return NONE, at, end, end, NONE, NONE
+        if not cut:
+            at, version = behind_labels(buf, at, end, type_)
+        if version == NONE:
+            return NONE, at, end, end, NONE, NONE
     start = at
     if version == U64(4):
-        why, at, protocol, _, length, part = ipv4(buf, at, end)
+        why, at, protocol, _, length, part = ipv4(buf, at, end, end, False)
     else:
-        why, at, protocol, _, length, part = ipv6(buf, at, end)
+        why, at, protocol, _, length, part = ipv6(buf, at, end, end)
     behind = start + length
     if why or protocol != UDP or part == U64(1) or at + U64(4) > min(end, behind):
         return NONE, at, end, end, NONE, NONE
@@ -138,7 +157,16 @@ def decode_frames(
         else:
             verdict, at, end, announced, high, low = outer(buf, origin, end, link, table)
         if verdict == NONE:
-            other += U64(1)
+            found = False
+            if table[PACKETS]:
+                row = new_row(reports, words, index)
+                row.time_ns = frame.time_ns
+                row.packet = i
+                found, first = packet(buf, origin, end, link, row, table, plans, hops, first)
+            if found:
+                index += U64(1)
+            else:
+                other += U64(1)
             continue
         row = new_row(reports, words, index)
         row.time_ns = frame.time_ns

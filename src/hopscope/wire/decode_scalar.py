@@ -10,15 +10,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from . import ethernet, layout, own_metadata, report, rules
+from . import ethernet, layout, own_metadata, report, rules, tunnel
 from .buffer import Buffer
 from .dialect import DEFAULT, Dialect
 from .errors import WireError
-from .inner import LOW, read_inner
+from .inner import LOW, read_inner, read_packet
 from .own_metadata import Own
 from .reasons import Place, Reason
 from .records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
 from .row import Row
+from .rules import Next
 
 _REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
 _HOP_NAMES: tuple[str, ...] = HOP.names or ()
@@ -45,15 +46,28 @@ def decode_scalar(batch: FrameBatch, dialect: Dialect = DEFAULT) -> ReportBatch:
 
 
 def read_frame(raw: bytes, frame: np.void, packet: int, dialect: Dialect) -> Iterator[Row]:
-    """The reports of one frame; none where it is no report. A refused report is a row with `error`."""
+    """The reports of one frame; where it is no report, itself if the dialect looks for INT in packets and it
+    carries some. A refused report is a row with `error`.
+    """
     base = {"packet": packet, "time_ns": int(frame["time_ns"])}
+    found = False
+    for row in _reports(raw, frame, base, dialect):
+        found = True
+        yield row
+    if not found and dialect.packets and frame["link"] != Link.UDP_PAYLOAD:
+        row = Row(base)
+        if read_packet(Buffer(raw), int(frame["link"]), row, dialect):
+            yield row
+
+
+def _reports(raw: bytes, frame: np.void, base: dict[str, int], dialect: Dialect) -> Iterator[Row]:
     if frame["link"] == Link.UDP_PAYLOAD:
         base |= {"source_hi": int(frame["source_hi"]), "source_lo": int(frame["source_lo"])}
         yield from _payload(Buffer(raw), len(raw), base, dialect)
         return
     buf = Buffer(raw)
     try:
-        version = ethernet.pull_link(buf, int(frame["link"]))
+        version = _ip_version(buf, int(frame["link"]), dialect)
         if version == 0:
             return
         ip_at = buf.at
@@ -82,6 +96,15 @@ def read_frame(raw: bytes, frame: np.void, packet: int, dialect: Dialect) -> Ite
         yield row
         return
     yield from _payload(Buffer(raw, buf.at, min(announced, len(raw))), announced, base, dialect)
+
+
+def _ip_version(buf: Buffer, link: int, dialect: Dialect) -> int:
+    """IP version behind a frame's link header and MPLS labels, 0 where there is none."""
+    type_, _ = ethernet.pull_link(buf, link)
+    if type_ not in layout.ETHERTYPE_MPLS:
+        return ethernet.ip_version_of(type_)
+    following, _ = tunnel.pull_mpls(buf, dialect.table())
+    return {Next.IPV4: 4, Next.IPV6: 6}.get(following, 0)
 
 
 def _payload(buf: Buffer, announced: int, base: dict[str, int], dialect: Dialect) -> Iterator[Row]:

@@ -88,7 +88,7 @@ class Dialect:
     packets: bool = False
     """Frames that are no reports are searched for INT."""
     assume_int: bool = False
-    """Every TCP and UDP packet in a report carries INT, though nothing says so."""
+    """Every TCP and UDP packet in a report that is not about a drop carries INT, though nothing says so."""
     int_dscp: tuple[int, ...] = (0x17, 0x20, 0x01)
     """DSCP values of packets that carry INT behind TCP or UDP."""
     int_dscp_bit: int = 0
@@ -231,7 +231,9 @@ def _write_places(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
     )  # fmt: skip
     for ports, role in roles:
         table[rules.UDP_ROLE + np.array(ports, np.int64)] |= np.uint8(role)
-    for next_protocol, inner in ((1, 4), (2, 5), (3, 3), *((one, 9) for one in dialect.gpe_protocols)):
+    following = rules.Next
+    usual = ((1, following.IPV4), (2, following.IPV6), (3, following.ETHERNET))
+    for next_protocol, inner in (*usual, *((one, following.INT) for one in dialect.gpe_protocols)):
         table[rules.GPE_NEXT + next_protocol] = inner
     table[rules.ASSUME_INT] = dialect.assume_int
     table[rules.TCP_PORTS] = dialect.tcp_ports
@@ -242,6 +244,7 @@ def _write_places(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
     classes = b"".join(one.to_bytes(2, "big") for one in dialect.geneve_classes)
     _put(table, rules.GENEVE_CLASSES, classes)
     _put(table, rules.MARKER, [len(dialect.marker), *dialect.marker])
+    table[rules.UNMARKED] = dialect.assume_int or dialect.tcp_ports or bool(dialect.marker)
 
 
 def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:

@@ -107,28 +107,33 @@ def push_ethernet(out: bytearray, ethernet: Ethernet) -> None:
         out += control.to_bytes(2, "big") + type_.to_bytes(2, "big")
 
 
-def pull_link(buf: Buffer, link: int) -> int:
-    """IP version (4, 6) behind a frame's link header, 0 where there is none. Raises WireError: cut."""
+def pull_link(buf: Buffer, link: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """(EtherType, VLAN tags) of a frame's link header, the EtherType of its IP version where it has none; 0
+    for what is not known. Raises WireError where it is cut.
+    """
     place = Place.OUTER_ETHERNET
     if link == Link.RAW_IP:
         buf.need(1, place, "IP")
-        version = buf.raw[buf.at] >> 4
-        return version if version in (4, 6) else 0
+        return ethertype_of(buf.raw[buf.at] >> 4), ()
     if link == Link.NULL:
         # The address family is in the byte order of the machine that captured: 2 is IPv4 everywhere, IPv6 is
         # 24, 28 or 30 on the BSDs and 10 on Linux.
         start = buf.skip(4, place, "loopback header")
         family = buf.raw[start] | buf.raw[start + 3]
-        return 4 if family == 2 else 6 if family in (10, 24, 28, 30) else 0
+        return ethertype_of(4 if family == 2 else 6 if family in (10, 24, 28, 30) else 0), ()
     if link == Link.ETHERNET:
-        type_ = pull_ethernet(buf, place).type
-    elif link == Link.LINUX_SLL:
-        type_ = pull_tags(buf, buf.pull(layout.SLL, place)["type"], place)[0]
-    elif link == Link.LINUX_SLL2:
-        type_ = pull_tags(buf, buf.pull(layout.SLL2, place)["type"], place)[0]
-    else:
-        return 0
-    return ip_version_of(type_)
+        ethernet = pull_ethernet(buf, place)
+        return ethernet.type, ethernet.tags
+    if link == Link.LINUX_SLL:
+        return pull_tags(buf, buf.pull(layout.SLL, place)["type"], place)
+    if link == Link.LINUX_SLL2:
+        return pull_tags(buf, buf.pull(layout.SLL2, place)["type"], place)
+    return 0, ()
+
+
+def ethertype_of(version: int) -> int:
+    """EtherType of an IP version, 0 for what is none."""
+    return {4: layout.ETHERTYPE_IPV4, 6: layout.ETHERTYPE_IPV6}.get(version, 0)
 
 
 def ip_version_of(ethertype: int) -> int:
@@ -136,20 +141,21 @@ def ip_version_of(ethertype: int) -> int:
     return {layout.ETHERTYPE_IPV4: 4, layout.ETHERTYPE_IPV6: 6}.get(ethertype, 0)
 
 
-def pull_ip(buf: Buffer, version: int, place: Place) -> Ip:
+def pull_ip(buf: Buffer, version: int, place: Place, *, any_length: bool = False) -> Ip:
     """IPv4 with options or IPv6 with extension headers; what lies behind the stated length is no longer
     readable.
 
-    Fragments are returned as such (`Ip.fragment`).  Raises WireError where the header is cut, is of another
+    Fragments are returned as such (`Ip.fragment`).  `any_length`: an IPv4 length of 0 stands for all that is
+    there.  Raises WireError where the header is cut, is of another
     version, or states a length that is below its own.
     """
     start = buf.at
-    ip = _pull_ipv4(buf, place) if version == 4 else _pull_ipv6(buf, place)
+    ip = _pull_ipv4(buf, place, any_length) if version == 4 else _pull_ipv6(buf, place)
     buf.limit = min(buf.limit, start + ip.length)
     return ip
 
 
-def _pull_ipv4(buf: Buffer, place: Place) -> Ip:
+def _pull_ipv4(buf: Buffer, place: Place, any_length: bool) -> Ip:
     # RFC 791 3.1
     start = buf.at
     head = buf.peek(layout.IPV4, place)
@@ -163,6 +169,8 @@ def _pull_ipv4(buf: Buffer, place: Place) -> Ip:
             Reason.BAD_LENGTH, place, start, f"IPv4 header of {size} bytes, at least 20 are needed"
         )
     buf.need(size, place, "IPv4 with options")
+    if any_length and head["total_length"] == 0:
+        head["total_length"] = buf.limit - start
     if head["total_length"] < size:
         raise WireError(
             Reason.BAD_LENGTH,

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..jit import U64, inlined, kernel
 from . import layout, rules
-from .inner_kernel import CUT_HEADER, CUT_METADATA, INTERMEDIATE, KIND_INNER, find_tlv, finish, refuse
+from .inner_kernel import CUT_HEADER, CUT_METADATA, INTERMEDIATE, KIND_INNER, find_tlv, finish
 from .metadata_kernel import ANY_SIZE, INGRESS, OWN_2_0, WORDS, plan
-from .packet_kernel import NONE, code, get, word
+from .packet_kernel import NONE, code, get, refuse, word
 from .reasons import Place, Reason
 from .records import REPORT
 from .report_kernel import (

@@ -9,52 +9,141 @@ from . import layout, rules
 from .form_kernel import OVER_TCP, OVER_UDP, TCP, UDP, read_own
 from .int_kernel import find_shim, read_int
 from .metadata_kernel import NODE, ONES_32, OWN_2_0
-from .packet_kernel import (
-    IPV4_DESTINATION,
-    IPV4_SOURCE,
-    IPV6_DESTINATION,
-    IPV6_SOURCE,
-    NONE,
-    address,
-    code,
-    ethernet,
-    get,
-    ipv4,
-    ipv6,
-    lacks,
-    word,
-)
+from .packet_kernel import IPV6_NEXT, NONE, code, ethernet, get, ip_version, ipv4, ipv6, lacks, refuse, word
 from .reasons import Place, Reason
-from .records import Carried, Flag, Kind
+from .records import Carried, Flag, Kind, Mode
+from .tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
+from .walk_kernel import (
+    ANY_IP_LENGTH,
+    CUT_INT,
+    INNER_ETHERNET,
+    INNER_FRAGMENT,
+    INNER_IP,
+    INNER_L4,
+    INT_DSCP,
+    ROLE_INSERTED,
+    ROLE_INT,
+    layers_of,
+    leads_on,
+    packet_id,
+    set_flow,
+    walk,
+    wants_id,
+)
 
-FIRST_BYTE, INT_DSCP, UDP_ROLE = U64(rules.FIRST_BYTE), U64(rules.INT_DSCP), U64(rules.UDP_ROLE)
-INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_IP), U64(Place.INNER_L4)
+FIRST_BYTE, UDP_ROLE, UNMARKED = U64(rules.FIRST_BYTE), U64(rules.UDP_ROLE), U64(rules.UNMARKED)
 CUT_HEADER, CUT_METADATA = (
     code(Reason.TRUNCATED, Place.REPORT_HEADER),
     code(Reason.TRUNCATED, Place.REPORT_METADATA),
 )
-CUT_ETHERNET, CUT_UDP = code(Reason.TRUNCATED, Place.INNER_ETHERNET), code(Reason.TRUNCATED, Place.OUTER_UDP)
-CUT_INT = code(Reason.TRUNCATED, Place.INT_HEADER)
-OUTER_FRAGMENT, INNER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP), code(Reason.FRAGMENT, Place.INNER_IP)
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:4])
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
+LEAVING_ROLES = TUNNEL_ROLES | ROLE_INSERTED
+MD = U64(Mode.MD)
+LEFT = U64(1 << 32)
+"""No number of hops."""
 TLV_TYPE, TLV_LENGTH = word(layout.TLV_2_0, "type"), word(layout.TLV_2_0, "length")
 
 
-@inlined
-def refuse(row: Any, why: Any, at: Any, origin: Any) -> None:
-    """Write a refusal into the row; `at` is an index into the arena, `origin` the frame's."""
-    row.reason = why >> U64(8)
-    row.place = why & U64(0xFF)
-    row.reason_at = at - origin
-
-
 @kernel
-def refuse_int(row: Any, why: Any, at: Any, origin: Any) -> None:
-    """Write a refusal, unless what was taken for INT may be ordinary traffic that has this DSCP."""
+def refuse_int(row: Any, why: Any, at: Any, origin: Any) -> Any:
+    """Write a refusal, unless what was taken for INT may be ordinary traffic that has this DSCP; whether it
+    was written.
+    """
     if U64(row.flags) & TRACKED or row.int_version or why == CUT_INT:
         refuse(row, why, at, origin)
+        return True
+    return False
+
+
+@inlined
+def plain(
+    buf: Any,
+    origin: Any,
+    begin: Any,
+    end: Any,
+    type_: Any,
+    row: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
+) -> Any:
+    """Read a packet that is as most are: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that
+    DSCP or port tell. Returns how many hops were written from `first`; LEFT for any other, for `walk`.
+    """
+    tags, vlan = NONE, NONE
+    at, version = begin, NONE
+    if type_ == FRAME:
+        why, at, ethertype, tags, vlan = ethernet(buf, begin, end, end)
+        if why:
+            refuse(row, why | INNER_ETHERNET, at, origin)
+            return NONE
+        version = ip_version(ethertype)
+        if version == NONE:
+            if by_ethertype(ethertype) != NOTHING:
+                return LEFT
+            return NONE
+    elif type_ == FOUR:
+        version = U64(4)
+    elif type_ == SIX:
+        version = U64(6)
+    else:
+        return NONE
+    start = at
+    if version == U64(4):
+        why, at, protocol, dscp, length, part = ipv4(buf, at, end, end, table[ANY_IP_LENGTH])
+    else:
+        why, at, protocol, dscp, length, part = ipv6(buf, at, end, end)
+        if not why and get(buf, start, IPV6_NEXT) != protocol:
+            return LEFT
+    if why:
+        refuse(row, why | INNER_IP, at, origin)
+        return NONE
+    if protocol != TCP and protocol != UDP:
+        return LEFT
+    set_flow(buf, start, version, protocol, length, row)
+    row.carried = U64(row.carried) | HAS_FLOW
+    if tags:
+        row.layers = layers_of(tags)
+        row.vlan = vlan
+    if part != NONE:
+        refuse(row, INNER_FRAGMENT, start, origin)
+        return NONE
+    limit = min(end, start + length)
+    why = lacks(at, U64(4), end, limit)
+    if why:
+        refuse(row, why | INNER_L4, at, origin)
+        return NONE
+    ports = at
+    dport = be16(buf, at + U64(2))
+    row.sport = be16(buf, at)
+    row.dport = dport
+    row.carried = U64(row.carried) | HAS_PORTS
+    role = U64(table[UDP_ROLE + dport]) if protocol == UDP else NONE
+    if role & LEAVING_ROLES or table[UNMARKED]:
+        return LEFT
+    count, refused = NONE, False
+    if table[INT_DSCP + dscp] or role & ROLE_INT:
+        why, at = find_shim(buf, at, end, limit, protocol, table)
+        if not why:
+            carrier = OVER_TCP if protocol == TCP else OVER_UDP
+            why, at, count = read_int(
+                buf, origin, at, end, limit, protocol, carrier, row, table, plans, hops, first
+            )
+        if why:
+            refused = refuse_int(row, why, at, origin)
+        elif U64(row.int_mode) == MD:
+            if U64(row.dport) != dport or U64(row.npt) == U64(2):
+                if leads_on(row, table):
+                    return LEFT
+            return count
+        else:
+            return LEFT
+    if not refused and wants_id(row):
+        row.packet_id = packet_id(buf, start, version, length, ports + U64(4), limit)
+    return NONE
 
 
 @inlined
@@ -71,58 +160,9 @@ def inner(
     first: Any,
 ) -> Any:
     """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
-    version = NONE
-    if type_ == U64(3):
-        start = at
-        cut, at, version = ethernet(buf, at, end)
-        if cut:
-            refuse(row, CUT_ETHERNET, at, origin)
-            return NONE
-        _ = start
-    elif type_ == U64(4):
-        version = U64(4)
-    elif type_ == U64(5):
-        version = U64(6)
-    if version == NONE:
-        return NONE
-    start = at
-    if version == U64(4):
-        why, at, protocol, dscp, length, part = ipv4(buf, at, end)
-    else:
-        why, at, protocol, dscp, length, part = ipv6(buf, at, end)
-    if why:
-        refuse(row, why | INNER_IP, at, origin)
-        return NONE
-    row.src_hi, row.src_lo = address(buf, start, version, IPV4_SOURCE, IPV6_SOURCE)
-    row.dst_hi, row.dst_lo = address(buf, start, version, IPV4_DESTINATION, IPV6_DESTINATION)
-    row.proto = protocol
-    row.ip_version = version
-    row.inner_length = length
-    row.carried = U64(row.carried) | HAS_FLOW
-    if part != NONE:
-        refuse(row, INNER_FRAGMENT, start, origin)
-        return NONE
-    if protocol != TCP and protocol != UDP:
-        return NONE
-    limit = min(end, start + length)
-    why = lacks(at, U64(4), end, limit)
-    if why:
-        refuse(row, why | INNER_L4, at, origin)
-        return NONE
-    dport = be16(buf, at + U64(2))
-    row.sport = be16(buf, at)
-    row.dport = dport
-    row.carried = U64(row.carried) | HAS_PORTS
-    if not table[INT_DSCP + dscp] and not (protocol == UDP and table[UDP_ROLE + dport] & 2):
-        return NONE
-    why, at = find_shim(buf, at, end, limit, protocol)
-    if why:
-        refuse_int(row, why, at, origin)
-        return NONE
-    carrier = OVER_TCP if protocol == TCP else OVER_UDP
-    why, at, count = read_int(buf, origin, at, end, limit, protocol, carrier, row, table, plans, hops, first)
-    if why:
-        refuse_int(row, why, at, origin)
+    count = plain(buf, origin, at, end, type_, row, table, plans, hops, first)
+    if count == LEFT:
+        count = walk(buf, origin, at, end, type_, NONE, NONE, row, table, plans, hops, first)
     return count
 
 

@@ -43,6 +43,7 @@ from .records import Mode
 BAD_TCP = code(Reason.BAD_LENGTH, Place.INNER_L4)
 QUICK = U64(Mode.MD | 64)
 """The rule of a shim (`rules.SHIM`) that has the quick lane."""
+FIXED_TCP = U64(rules.FIXED_TCP)
 assert rules.SHIM == SHIM_RULE
 
 TCP_WORDS = word(layout.TCP, "header_words")
@@ -53,7 +54,7 @@ E_2, M_2, D_2 = (word(layout.MD_2_0, name) for name in ("hops_exceeded", "mtu_ex
 
 
 @inlined
-def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any) -> Any:
+def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any) -> Any:
     """(code, offset) of what is behind the TCP or UDP header at `at`."""
     size = U64(8)
     if protocol == TCP:
@@ -65,6 +66,8 @@ def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any) -> Any:
         size = get(buf, at, TCP_WORDS) << U64(2)
         if size < U64(20):
             return BAD_TCP, at
+        if table[FIXED_TCP]:  # INT is in front of its options
+            size = U64(20)
         why = lacks(at, size, end, limit)
         if why:
             return why | L4, at

@@ -112,8 +112,31 @@ def read_extensions(raw: bytes, start: int, behind: int, row: Row, dialect: Dial
     """
     if row.fields.get("int_version"):
         return
-    number, at = raw[start + _NEXT_HEADER], start + layout.IPV6.size
     other: WireError | None = None
+    for option, end in _options(raw, start, behind):
+        try:
+            read_ioam(Buffer(raw, option, end), row, dialect)
+        except WireError as error:
+            if error.reason not in (Reason.UNSUPPORTED, Reason.UNKNOWN_TYPE):
+                raise
+            other = other or error
+        if row.fields.get("int_version"):
+            return
+    if other is not None:
+        raise other
+
+
+def is_in(raw: bytes, start: int, behind: int) -> bool:
+    """Whether an option of the IPv6 header at `start`, whose extension headers end at `behind`, is IOAM's."""
+    try:
+        return any(True for _ in _options(raw, start, behind))
+    except WireError:
+        return True
+
+
+def _options(raw: bytes, start: int, behind: int) -> Iterator[tuple[int, int]]:
+    """(offset, end) of each IOAM option of the IPv6 header at `start`."""
+    number, at = raw[start + _NEXT_HEADER], start + layout.IPV6.size
     while at < behind:
         size = 8 * (raw[at + 1] + 1)
         if number == layout.NEXT_FRAGMENT:
@@ -121,22 +144,12 @@ def read_extensions(raw: bytes, start: int, behind: int, row: Row, dialect: Dial
         elif number == layout.NEXT_AUTHENTICATION:
             size = 4 * (raw[at + 1] + 2)
         elif number in (HOP_BY_HOP, DESTINATION):
-            for option, end in _options(raw, at + 2, at + size):
-                try:
-                    read_ioam(Buffer(raw, option, end), row, dialect)
-                except WireError as error:
-                    if error.reason not in (Reason.UNSUPPORTED, Reason.UNKNOWN_TYPE):
-                        raise
-                    other = other or error
-                if row.fields.get("int_version"):
-                    return
+            yield from _options_of(raw, at + 2, at + size)
         number = raw[at]
         at += size
-    if other is not None:
-        raise other
 
 
-def _options(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+def _options_of(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
     """(offset, end) of each IOAM option among options (RFC 8200 4.2)."""
     while at < end:
         if raw[at] == 0:  # Pad1

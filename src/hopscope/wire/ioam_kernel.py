@@ -112,6 +112,31 @@ def read_extensions(
 
 
 @kernel
+def is_in(buf: Any, start: Any, behind: Any) -> Any:
+    """Whether an option of the IPv6 header at `start`, whose extension headers end at `behind`, is IOAM's."""
+    number, at = get(buf, start, IPV6_NEXT), start + SIZE_IPV6
+    while at < behind:
+        size = (U64(buf[at + U64(1)]) + U64(1)) << U64(3)
+        if number == FRAGMENT:
+            size = EIGHT
+        elif number == AUTHENTICATION:
+            size = (U64(buf[at + U64(1)]) + U64(2)) << U64(2)
+        elif number == HOP_BY_HOP or number == DESTINATION:
+            option, end = at + U64(2), at + size
+            while option < end:
+                type_ = U64(buf[option])
+                if type_ == OPTION_0 or type_ == OPTION_1:
+                    return True
+                step = U64(1)
+                if type_ != NONE:
+                    step = U64(2) + U64(buf[option + U64(1)]) if option + U64(1) < end else U64(2)
+                option += step
+        number = U64(buf[at])
+        at += size
+    return False
+
+
+@kernel
 def read_options(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, first: Any) -> Any:
     """(code, offset, hops) of the first trace or direct export among options; without one, of the first
     option of another type.

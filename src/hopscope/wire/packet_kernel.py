@@ -41,6 +41,7 @@ def byte(header: layout.Header, name: str) -> U64:
 
 
 IPV4_LENGTH = word(layout.IPV4, "total_length")
+IPV4_TTL, IPV6_TTL = byte(layout.IPV4, "ttl"), byte(layout.IPV6, "hop_limit")
 IPV4_FRAGMENT = word(layout.IPV4, "fragment_offset")
 IPV4_MORE = word(layout.IPV4, "more_fragments")
 IPV4_PROTOCOL = word(layout.IPV4, "protocol")
@@ -53,7 +54,7 @@ IPV6_NEXT = word(layout.IPV6, "next_header")
 IPV6_SOURCE = byte(layout.IPV6, "source")
 IPV6_DESTINATION = byte(layout.IPV6, "destination")
 ETHERNET_TYPE = byte(layout.ETHERNET, "type")
-VLAN_TYPE = byte(layout.VLAN, "type")
+VLAN_TYPE, VLAN_ID = byte(layout.VLAN, "type"), word(layout.VLAN, "vlan")
 FRAGMENT_OFFSET = word(layout.IPV6_FRAGMENT, "fragment_offset")
 FRAGMENT_MORE = word(layout.IPV6_FRAGMENT, "more_fragments")
 
@@ -79,29 +80,34 @@ def is_tag(type_: Any) -> Any:
 
 
 @kernel
-def tags(buf: Any, at: Any, end: Any, type_: Any) -> Any:
-    """(truncated, offset, EtherType) behind VLAN tags."""
-    count = NONE
+def tags(buf: Any, at: Any, end: Any, limit: Any, type_: Any) -> Any:
+    """(reason, offset, EtherType, tags, VLAN id of the last) behind VLAN tags."""
+    count, vlan = NONE, NONE
     while is_tag(type_) and count < MAX_TAGS:
-        if at + SIZE_VLAN > end:
-            return True, at, type_
+        why = lacks(at, SIZE_VLAN, end, limit)
+        if why:
+            return why, at, NONE, NONE, NONE
+        vlan = get(buf, at, VLAN_ID)
         type_ = be16(buf, at + VLAN_TYPE)
         at += SIZE_VLAN
         count += U64(1)
-    return False, at, type_
+    return NONE, at, type_, count, vlan
 
 
 @inlined
-def ethernet(buf: Any, at: Any, end: Any) -> Any:
-    """(truncated, offset, IP version or 0) behind an Ethernet header; truncated: offset of what is cut."""
-    if at + SIZE_ETHERNET > end:
-        return True, at, NONE
+def ethernet(buf: Any, at: Any, end: Any, limit: Any) -> Any:
+    """(reason, offset, EtherType, tags, VLAN id of the last) behind an Ethernet header; with a reason, the
+    offset of what is cut.
+    """
+    why = lacks(at, SIZE_ETHERNET, end, limit)
+    if why:
+        return why, at, NONE, NONE, NONE
     type_ = be16(buf, at + ETHERNET_TYPE)
     at += SIZE_ETHERNET
-    cut = False
+    count, vlan = NONE, NONE
     if type_ != IPV4 and is_tag(type_):
-        cut, at, type_ = tags(buf, at, end, type_)
-    return cut, at, ip_version(type_)
+        why, at, type_, count, vlan = tags(buf, at, end, limit, type_)
+    return why, at, type_, count, vlan
 
 
 @inlined
@@ -112,44 +118,54 @@ def ip_version(type_: Any) -> Any:
 
 @kernel
 def other_link(buf: Any, at: Any, end: Any, link: Any) -> Any:
-    """(offset, IP version or 0) behind a link header that is not Ethernet's."""
+    """(reason, offset, EtherType, tags, VLAN id of the last) behind a link header that is not Ethernet's; the
+    EtherType of the IP version where it has none, 0 for what is not known.
+    """
     if link == RAW_IP:
         if at >= end:
-            return at, NONE
+            return TRUNCATED, at, NONE, NONE, NONE
         version = U64(buf[at]) >> U64(4)
-        return at, version if version == U64(4) or version == U64(6) else NONE
+        type_ = IPV4 if version == U64(4) else (IPV6 if version == U64(6) else NONE)
+        return NONE, at, type_, NONE, NONE
     if link == NULL:
         if at + U64(4) > end:
-            return at, NONE
+            return TRUNCATED, at, NONE, NONE, NONE
         family = U64(buf[at]) | U64(buf[at + U64(3)])
         six = family == U64(10) or family == U64(24) or family == U64(28) or family == U64(30)
-        return at + U64(4), U64(4) if family == U64(2) else (U64(6) if six else NONE)
+        type_ = IPV4 if family == U64(2) else (IPV6 if six else NONE)
+        return NONE, at + U64(4), type_, NONE, NONE
     if link == SLL:
         size, where = U64(16), U64(14)
     elif link == SLL2:
         size, where = U64(20), U64(0)
     else:
-        return at, NONE
+        return NONE, at, NONE, NONE, NONE
     if at + size > end:
-        return at, NONE
-    cut, at, type_ = tags(buf, at + size, end, be16(buf, at + where))
-    return at, NONE if cut else ip_version(type_)
+        return TRUNCATED, at, NONE, NONE, NONE
+    return tags(buf, at + size, end, end, be16(buf, at + where))
 
 
 @inlined
-def ipv4(buf: Any, at: Any, end: Any) -> Any:
-    """(reason, offset, protocol, DSCP, stated length, fragment: 1 later 2 first) of an IPv4 header."""
-    if at + SIZE_IPV4 > end:
-        return TRUNCATED, at, NONE, NONE, NONE, NONE
+def ipv4(buf: Any, at: Any, end: Any, limit: Any, any_length: Any) -> Any:
+    """(reason, offset, protocol, DSCP, stated length, fragment: 1 later 2 first) of an IPv4 header.
+
+    `any_length`: a length of 0 stands for all that is there.
+    """
+    why = lacks(at, SIZE_IPV4, end, limit)
+    if why:
+        return why, at, NONE, NONE, NONE, NONE
     first = U64(buf[at])
     if first >> U64(4) != U64(4):
         return UNKNOWN_VERSION, at, NONE, NONE, NONE, NONE
     size = (first & U64(15)) << U64(2)
     if size < SIZE_IPV4:
         return BAD_LENGTH, at, NONE, NONE, NONE, NONE
-    if at + size > end:
-        return TRUNCATED, at, NONE, NONE, NONE, NONE
+    why = lacks(at, size, end, limit)
+    if why:
+        return why, at, NONE, NONE, NONE, NONE
     length = get(buf, at, IPV4_LENGTH)
+    if length == NONE and any_length:
+        length = limit - at
     if length < size:
         return BAD_LENGTH, at, NONE, NONE, NONE, NONE
     part = NONE
@@ -170,10 +186,11 @@ def is_extension(number: Any) -> Any:
 
 
 @kernel
-def ipv6(buf: Any, at: Any, end: Any) -> Any:
+def ipv6(buf: Any, at: Any, end: Any, limit: Any) -> Any:
     """(reason, offset, protocol, DSCP, stated length, fragment: 1 later 2 first) of an IPv6 header."""
-    if at + SIZE_IPV6 > end:
-        return TRUNCATED, at, NONE, NONE, NONE, NONE
+    why = lacks(at, SIZE_IPV6, end, limit)
+    if why:
+        return why, at, NONE, NONE, NONE, NONE
     if U64(buf[at]) >> U64(4) != U64(6):
         return UNKNOWN_VERSION, at, NONE, NONE, NONE, NONE
     length = get(buf, at, IPV6_LENGTH) + SIZE_IPV6
@@ -182,8 +199,9 @@ def ipv6(buf: Any, at: Any, end: Any) -> Any:
     part = NONE
     at += SIZE_IPV6
     while part != U64(1) and (number == FRAGMENT or is_extension(number)):
-        if at + U64(8) > end:
-            return TRUNCATED, at, NONE, NONE, NONE, NONE
+        why = lacks(at, U64(8), end, limit)
+        if why:
+            return why, at, NONE, NONE, NONE, NONE
         size = U64(8)
         if number == FRAGMENT:
             if get(buf, at, FRAGMENT_OFFSET) != NONE:
@@ -194,8 +212,9 @@ def ipv6(buf: Any, at: Any, end: Any) -> Any:
             size = (U64(buf[at + U64(1)]) + U64(2)) << U64(2)
         else:
             size = (U64(buf[at + U64(1)]) + U64(1)) << U64(3)
-        if at + size > end:
-            return TRUNCATED, at, NONE, NONE, NONE, NONE
+        why = lacks(at, size, end, limit)
+        if why:
+            return why, at, NONE, NONE, NONE, NONE
         number = U64(buf[at])
         at += size
     return NONE, at, number, dscp, length, part
@@ -207,6 +226,14 @@ def address(buf: Any, at: Any, version: Any, offset_4: Any, offset_6: Any) -> An
     if version == U64(4):
         return NONE, MAPPED | be32(buf, at + offset_4)
     return be64(buf, at + offset_6), be64(buf, at + offset_6 + U64(8))
+
+
+@inlined
+def refuse(row: Any, why: Any, at: Any, origin: Any) -> None:
+    """Write a refusal into the row; `at` is an index into the arena, `origin` the frame's."""
+    row.reason = why >> U64(8)
+    row.place = why & U64(0xFF)
+    row.reason_at = at - origin
 
 
 def code(reason: Reason, place: Place) -> U64:

@@ -179,6 +179,7 @@ class Layer(IntEnum):
     GTP_U = 128
     IP_IN_IP = 256
     ERSPAN = 512
+    """A mirrored frame; its GRE is not told apart."""
 
 
 class Carried(IntEnum):

@@ -16,10 +16,9 @@ from .inner_kernel import (
     KIND_QUEUE,
     TRACKED,
     finish,
-    refuse,
 )
 from .metadata_kernel import ANY_SIZE, AT_DROP, DROP_0_5, LOCAL_0_5, OWN_1_0, PRESENT, QUEUE, WORDS, plan
-from .packet_kernel import NONE, code, get, word
+from .packet_kernel import NONE, code, get, refuse, word
 from .reasons import Place, Reason
 from .records import Carried
 

@@ -6,6 +6,8 @@ dialect reaches a kernel, so that a dialect is data.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from .layout import KINDS
 
 FIRST_BYTE = 0
@@ -38,9 +40,9 @@ MAIN_2_0 = INNER_2_0 + 16
 BARE_2_0 = MAIN_2_0 + 16 * 2
 """InType of what follows the group header of 2.0 at once, without an individual header; 0: there is one."""
 GPE_NEXT = BARE_2_0 + 1
-"""[next protocol of VXLAN-GPE]: 0 unknown, 3 Ethernet, 4 IPv4, 5 IPv6 as in InType, 9 INT."""
+"""[next protocol of VXLAN-GPE]: what follows (`Next`), 0 unknown."""
 ASSUME_INT = GPE_NEXT + 256
-"""1: every TCP and UDP packet of a report carries INT, whatever its DSCP and port."""
+"""1: TCP and UDP packets of all reports that are not about a drop carry INT, whatever their DSCP and port."""
 TCP_PORTS = ASSUME_INT + 1
 """1: ROLE_INT holds for TCP ports too."""
 PACKETS = TCP_PORTS + 1
@@ -77,7 +79,9 @@ GENEVE_CLASSES = GRE_PROTOCOL + 2
 """4 × 2: Geneve option classes of INT, big-endian; 0 none."""
 MARKER = GENEVE_CLASSES + 8
 """1 + 8: bytes of the probe marker behind TCP or UDP (0 none), then the marker."""
-ITEMS = MARKER + 9
+UNMARKED = MARKER + 9
+"""1: DSCP and UDP port do not tell all INT behind TCP and UDP: ASSUME_INT, TCP_PORTS or MARKER is set."""
+ITEMS = UNMARKED + 1
 """[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and own metadata are read."""
 ALTERNATIVES = 2
 ITEM = 12
@@ -93,3 +97,33 @@ ROLE_REPORT, ROLE_INT, ROLE_VXLAN, ROLE_GPE, ROLE_GENEVE, ROLE_GTPU, ROLE_INSERT
 """Bits of UDP_ROLE: reports arrive here; INT follows UDP; VXLAN; VXLAN-GPE; Geneve; GTP-U; a UDP header that
 was inserted with INT in front of TCP.
 """
+
+
+class Next(IntEnum):
+    """What follows a header, on the way into a packet; 3, 4 and 5 are InType's of Report 2.0."""
+
+    NOTHING = 0
+    """Nothing that is read."""
+    ETHERNET = 3
+    IPV4 = 4
+    IPV6 = 5
+    MPLS = 6
+    GRE = 7
+    L4 = 8
+    """TCP or UDP."""
+    INT = 9
+    """The shim of INT over GRE and VXLAN-GPE."""
+    ERSPAN_1 = 10
+    """A mirrored frame without a header of its own."""
+    ERSPAN_2 = 11
+    ERSPAN_3 = 12
+    VXLAN = 13
+    VXLAN_GPE = 14
+    GENEVE = 15
+    GTP_U = 16
+
+
+TUNNEL_ROLES = (
+    (ROLE_VXLAN, Next.VXLAN), (ROLE_GPE, Next.VXLAN_GPE), (ROLE_GENEVE, Next.GENEVE), (ROLE_GTPU, Next.GTP_U),
+)  # fmt: skip
+"""What follows UDP by its port; where a port has several roles, the first."""
