@@ -296,14 +296,14 @@ class Walk:
         protocol = row.fields["proto"]
         hops, tail = self.pull_hops(self.buf, shim, md, at)
         original = None
+        if tail is not None and tail.protocol == protocol:  # programs that do not fill it leave 0
+            row.set(dport=tail.dport)
         if tail is None and shim.npt == 2:
             original = shim.original
         elif shim.carrier == Carrier.UDP_INSERTED:
             original = layout.PROTOCOL_TCP
         elif tail is None and shim.npt == 1:
             row.set(dport=shim.original)
-        elif tail is not None and tail.protocol == protocol:  # programs that do not fill it leave 0
-            row.set(dport=tail.dport)
         if original is not None:
             self.restore(original)
             self.finish(hops)
