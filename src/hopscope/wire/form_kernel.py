@@ -475,7 +475,7 @@ def read_any(
         why = lacks(behind, U64(4), end, limit)
         if why:
             return why | TAIL, behind, NONE
-        if get(buf, behind, TAIL_PROTOCOL) == protocol and carrier != OVER_INSERTED:
+        if get(buf, behind, TAIL_PROTOCOL) == protocol:
             row.dport = get(buf, behind, TAIL_PORT)
         behind += U64(4)
     elif version == U64(20):
