@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -195,13 +194,11 @@ def test_refused_packets_are_their_bytes() -> None:
     assert again(expected) == expected
 
 
-WALK = pytest.mark.skipif(find_spec("hopscope.wire.tunnel") is None, reason="tunnels are not read yet")
 PACKETS = replace(DEFAULT, name="packets", packets=True)
 LAYERS = [layer.name.lower() for layer in Layer]
 HOPS = [{"node_id": 1, "ingress_time": 7}, {"node_id": 2, "ingress_time": None}]
 
 
-@WALK
 @pytest.mark.parametrize("report", [True, False])
 @pytest.mark.parametrize("src", ["10.0.0.1", "2001:db8::5"])
 @pytest.mark.parametrize("layer", LAYERS)
@@ -229,7 +226,6 @@ def test_layers(layer: str, src: str, report: bool) -> None:
     assert again(expected, PACKETS) == expected
 
 
-@WALK
 @settings(max_examples=60)
 @given(
     st.sets(st.sampled_from(LAYERS)),
@@ -251,7 +247,6 @@ def test_several_layers(layers: set[str], tunnel_id: int, proto: int, report: bo
     assert again(expected, PACKETS) == expected
 
 
-@WALK
 @pytest.mark.parametrize("report", [True, False])
 @pytest.mark.parametrize("mode", ["md", "mx"])
 @pytest.mark.parametrize(
@@ -284,7 +279,6 @@ def test_carriers(carrier: str, versions: tuple[str, ...], mode: str, report: bo
         assert again(expected, PACKETS) == expected
 
 
-@WALK
 @pytest.mark.parametrize("npt", [0, 1, 2])
 def test_next_protocol_types(npt: int) -> None:
     """The original DSCP, port or protocol in the shim is the packet's again."""
