@@ -7,8 +7,9 @@ does.
   together with it.
 * The first INT found is the packet's. IOAM, in options of an IPv6 header on the way, counts where there is
   none.
-* Damage behind complete INT, or behind a trace, is no refusal. Nor is what looked like a tunnel or like INT
-  but is not, in a packet of which no report says that INT follows (F): that is ordinary traffic.
+* Damage behind complete INT, or behind a trace, is no refusal. Nor is what looked like a tunnel but is not, or
+  is cut: reports bring the beginnings of packets. What was announced as INT is refused where a report says that
+  INT follows (F); otherwise it is ordinary traffic.
 """
 
 from __future__ import annotations
@@ -39,6 +40,9 @@ _TUNNELS: dict[Next, tuple[Layer, Callable[[Buffer, Table], Found]]] = {
     Next.VXLAN_GPE: (Layer.VXLAN_GPE, tunnel.pull_vxlan_gpe),
     Next.GTP_U: (Layer.GTP_U, tunnel.pull_gtp_u),
 }
+_OF_INT = (
+    Place.INT_SHIM, Place.INT_HEADER, Place.INT_STACK, Place.INT_TAIL, Place.IOAM_OPTION, Place.IOAM_DATA,
+)  # fmt: skip
 _INT_PLACES = (Place.INT_HEADER, Place.IOAM_OPTION, Place.IOAM_DATA)
 
 
@@ -91,6 +95,8 @@ class Walk:
         """The first IPv6 header with IOAM, and where its extension headers end."""
         self.inside = False
         """Behind the first IP packet's ports: there may be a tunnel or INT, or not."""
+        self.told = False
+        """What is damaged lies in front of INT that DSCP, port or marker announce."""
         self.complete = False
         """The packet's INT was read."""
 
@@ -114,7 +120,8 @@ class Walk:
         if found or error.reason == Reason.TOO_MANY_LAYERS or not self.inside:
             return True
         cut = error.place == Place.INT_HEADER and error.reason == Reason.TRUNCATED
-        return cut or self.tracked
+        announced = self.told or error.place in _OF_INT
+        return cut or (announced and self.tracked)
 
     @property
     def tracked(self) -> bool:
@@ -246,6 +253,7 @@ class Walk:
             return self.pull_header(buf, carrier)
         except WireError:
             if told and not tentative:
+                self.told = True
                 raise
             return None
 

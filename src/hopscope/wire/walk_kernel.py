@@ -76,6 +76,7 @@ INNER_FRAGMENT = code(Reason.FRAGMENT, Place.INNER_IP)
 CUT_INT = code(Reason.TRUNCATED, Place.INT_HEADER)
 TOO_MANY_LAYERS = code(Reason.TOO_MANY_LAYERS, Place.TUNNEL)
 INT_HEADER, IOAM_OPTION, IOAM_DATA = U64(Place.INT_HEADER), U64(Place.IOAM_OPTION), U64(Place.IOAM_DATA)
+INT_SHIM, TUNNEL = U64(Place.INT_SHIM), U64(Place.TUNNEL)
 DROPPED, TRACKED = U64(Flag.DROPPED), U64(Flag.TRACKED)
 HAS_FLOW, HAS_PORTS, HAS_OWN = U64(Carried.FLOW), U64(Carried.PORTS), U64(Carried.OWN_HOP)
 VLAN, QINQ, IP_IN_IP = U64(Layer.VLAN), U64(Layer.QINQ), U64(Layer.IP_IN_IP)
@@ -259,13 +260,15 @@ def leads_on(row: Any, table: Any) -> Any:
 
 
 @kernel
-def matters(why: Any, complete: Any, traced: Any, inside: Any, row: Any) -> Any:
-    """Whether damage is a refusal."""
+def matters(why: Any, complete: Any, traced: Any, inside: Any, told: Any, row: Any) -> Any:
+    """Whether damage is a refusal; `told`: it is in front of INT that the packet announces."""
     if complete or (traced and not row.int_version):
         return False
     if row.int_version or why == TOO_MANY_LAYERS or not inside:
         return True
-    return why == CUT_INT or U64(row.flags) & TRACKED != NONE
+    place = why & U64(0xFF)
+    announced = told or (place >= INT_SHIM and place != TUNNEL)
+    return why == CUT_INT or (announced and U64(row.flags) & TRACKED != NONE)
 
 
 @kernel
@@ -279,7 +282,7 @@ def walk(
     limit, depth, tunnel_id, carrier = end, NONE, NONE, NONE
     ip_at, version, protocol, dscp, length, behind_ports = NONE, NONE, NONE, NONE, NONE, NONE
     trace_at, trace_end = NONE, NONE
-    inside, complete = False, False
+    inside, complete, told = False, False, False
     why, count = NONE, NONE
     while here != NOTHING and not why:
         if here == FOUR or here == SIX:
@@ -332,6 +335,7 @@ def walk(
                     buf, origin, at, end, limit, protocol, dscp, dport, here != NOTHING, row, table, plans,
                     hops, first,
                 )  # fmt: skip
+                told = why != NONE
             if found:
                 if U64(row.carrier) == OVER_INSERTED or U64(row.npt) == U64(2):
                     why, protocol = original_l4(buf, origin, at, end, limit, row, table)
@@ -394,7 +398,7 @@ def walk(
                 layers |= ERSPAN if mirrors else layer
                 tunnel_id = number if has_id else tunnel_id
     if why:
-        if matters(why, complete, trace_end != NONE, inside, row):
+        if matters(why, complete, trace_end != NONE, inside, told, row):
             refuse(row, why, at, origin)
             return NONE
         if not complete:
