@@ -257,7 +257,7 @@ def test_what_looks_like_int_but_is_not() -> None:
 
 @pytest.mark.parametrize("flags", ["F", ""])
 def test_a_tunnel_that_is_cut(flags: str) -> None:
-    """Reports bring the beginnings of packets: where a tunnel is cut, the outer flow stays, whatever F says."""
+    """Reports bring the beginnings of packets: a tunnel that is cut leaves the outer flow, F or not."""
     frame = framed("vxlan")[: 14 + 20 + 8 + 5]
     (found,) = decode([reported(frame) if flags else reported(frame, "")])
     assert "error" not in found

@@ -7,9 +7,9 @@ does.
   together with it.
 * The first INT found is the packet's. IOAM, in options of an IPv6 header on the way, counts where there is
   none.
-* Damage behind complete INT, or behind a trace, is no refusal. Nor is what looked like a tunnel but is not, or
-  is cut: reports bring the beginnings of packets. What was announced as INT is refused where a report says that
-  INT follows (F); otherwise it is ordinary traffic.
+* Damage behind complete INT, or behind a trace, is no refusal. Nor is what looked like a tunnel but is not,
+  or is cut: reports bring the beginnings of packets. What was announced as INT is refused where a report says
+  that INT follows (F); otherwise it is ordinary traffic.
 """
 
 from __future__ import annotations
