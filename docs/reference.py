@@ -239,9 +239,9 @@ _MODES = {
     "MD": "INT-MD: each node adds its metadata to a stack in the packet.",
     "DESTINATION": "Destination-type INT: refused as `unsupported`, since nothing defines its contents.",
     "MX": "INT-MX: the packet carries instructions only; each node reports its own metadata (a postcard).",
-    "IOAM_PREALLOCATED": "IOAM trace into room that the source made.",
-    "IOAM_INCREMENTAL": "IOAM trace that grows at each node.",
-    "IOAM_DEX": "IOAM direct export: instructions only, as in INT-MX.",
+    "IOAM_PREALLOCATED": "IOAM trace into room that the source made; in JSON `preallocated`.",
+    "IOAM_INCREMENTAL": "IOAM trace that grows at each node; in JSON `incremental`.",
+    "IOAM_DEX": "IOAM direct export: instructions only, as in INT-MX; in JSON `dex`.",
 }
 _CARRIERS = {
     "NONE": "No telemetry in the packet.",

@@ -35,6 +35,12 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
     ]
     if counters["other_frames_total"]:
         lines.append(f"other      {counters['other_frames_total']:,} frames are no reports")
+    if counters["postcards_total"]:
+        paths = family(counters, "postcard_paths_total")
+        lines.append(
+            f"postcards  {counters['postcards_total']:,}, of which {counters['joined_postcards_total']:,} "
+            f"are hops of joined paths; paths {_listed(paths)}"
+        )
     lines.append(f"refused    {_listed(refused)}")
     lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
     lines.append(f"lost       {_listed(lost)}")
