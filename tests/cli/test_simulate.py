@@ -82,6 +82,17 @@ def test_real_time() -> None:
     assert len(sources) > 4
 
 
+@pytest.mark.e2e
+@pytest.mark.parametrize("mode", ["mx", "xd"])
+def test_postcards_are_read(mode: str, tmp_path: Path) -> None:
+    """No postcard of a simulated fabric is refused, whatever port the packet it is about goes to."""
+    capture = tmp_path / "fabric.pcap"
+    simulate(*QUICK, "-o", str(capture), "--mode", mode)
+    reports = np.concatenate([decode_scalar(batch).reports for batch in read(capture)])
+    assert len(reports) > 100
+    assert not reports["reason"].any()
+
+
 def test_rates() -> None:
     """Link rates with and without a suffix."""
     assert [parse_rate(t) for t in ("1G", "2.5g", "100M", "64000")] == [10**9, 25 * 10**8, 10**8, 64000]
