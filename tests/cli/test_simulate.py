@@ -85,7 +85,7 @@ def test_real_time() -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("mode", ["mx", "xd"])
 def test_postcards_are_read(mode: str, tmp_path: Path) -> None:
-    """No postcard of a simulated fabric is refused, whatever port the packet it is about goes to."""
+    """No postcard of a simulated fabric is refused, and every one is read."""
     capture = tmp_path / "fabric.pcap"
     simulate(*QUICK, "-o", str(capture), "--mode", mode)
     reports = np.concatenate([decode_scalar(batch).reports for batch in read(capture)])
