@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from by_hand import ethernet, ipv4, pcap, udp
 
 from hopscope.capture.pcap import Writer, read
 from hopscope.cli import build
@@ -148,6 +149,15 @@ def test_ports(tmp_path: Path) -> None:
     assert done.stderr == "1 packets: 0 reports, 0 refused, 1 other\n"
     assert len(objects(str(elsewhere), "--port", "1", "--port", "7777")) == 1
     assert len(objects(str(capture(tmp_path / "known.pcap", [report()], port=54321)))) == 1
+
+
+def test_a_hint_at_other_dialects(tmp_path: Path) -> None:
+    """Refusals that another dialect may not have are followed by how to find it, unless one was named."""
+    path = tmp_path / "odd.pcap"
+    path.write_bytes(pcap([ethernet(ipv4(udp(b"\xf0" + bytes(40), 32766)))]))
+    hint = "hopscope: these may speak another dialect: --dialect auto proposes one\n"
+    assert run("decode", str(path)).stderr.endswith(hint)
+    assert hint not in run("decode", str(path), "--dialect", "bmv2").stderr
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,13 @@ def test_only_hops() -> None:
     ]
 
 
+@pytest.mark.parametrize("version", ["0.5", "1.0", "2.0"])
+def test_the_version_follows_the_dialect(version: str) -> None:
+    """A report of which no version is given is of the version that the dialect reads."""
+    (found,) = again([{"hops": HOPS}], DIALECTS[f"report-{version}"])
+    assert (found["report"]["version"], len(found["hops"])) == (version, len(HOPS))
+
+
 def test_sequence_numbers_follow() -> None:
     """Reports that give no sequence number count up, each source for itself."""
     found = again([{"hops": [{"node_id": node}]} for node in (1, 1, 2, 1)])

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 SCALAR_FRAMES = 20_000
 """Frames that are decoded in plain Python, before loading compiled kernels pays."""
+_OF_A_DIALECT = {"unknown_version", "unknown_type", "bad_length", "bad_hop_size"}
+"""Reasons of refusals that another dialect may not have."""
 FIRST_BATCH, BATCH = 256, 4096
 _LARGE_BYTES = 16 * 1024 * 1024
 _PROGRESS_SECONDS = 0.5
@@ -128,6 +130,8 @@ def decode(
                 break
     reader.close()
     print(summary.text(), file=sys.stderr)
+    if dialect == "spec" and summary.refused.keys() & _OF_A_DIALECT:
+        print("hopscope: these may speak another dialect: --dialect auto proposes one", file=sys.stderr)
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
         raise typer.Exit(1)

@@ -109,7 +109,8 @@ def _begin(out: bytearray, at: int, version: int, low: int, dialect: Dialect) ->
 
 def _head(one: Keys, dialect: Dialect) -> Head:
     keys = one.part("report")
-    name = keys.word("version", VERSIONS, "2.0")
+    usual = "2.0" if dialect.report_version == "auto" else dialect.report_version
+    name = keys.word("version", VERSIONS, usual)
     version = VERSIONS[name]
     kind = _kind(keys)
     hw_id = keys.number("hw_id", 63, 0)
