@@ -344,6 +344,25 @@ def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any)
 
 
 @kernel
+def restore_l4(buf: Any, at: Any, protocol: Any, end: Any, limit: Any, row: Any) -> Any:
+    """Write the packet's own protocol and the ports at `at`, behind a UDP header that was added with INT;
+    returns a refusal's code.
+    """
+    if protocol == TCP or protocol == UDP:
+        why = lacks(at, U64(4), end, limit)
+        if why:
+            return why | L4
+        row.sport = be16(buf, at)
+        row.dport = be16(buf, at + U64(2))
+    else:
+        row.sport = NONE
+        row.dport = NONE
+        row.carried = U64(row.carried) & NO_PORTS
+    row.proto = protocol
+    return NONE
+
+
+@kernel
 def restore_2_0(
     buf: Any, shim: Any, behind: Any, end: Any, limit: Any, carrier: Any, table: Any, row: Any
 ) -> Any:
@@ -357,19 +376,7 @@ def restore_2_0(
     if npt == U64(1):
         row.dport = original
         return NONE, behind
-    protocol = original & U64(0xFF)
-    if protocol == TCP or protocol == UDP:
-        why = lacks(behind, U64(4), end, limit)
-        if why:
-            return why | L4, behind
-        row.sport = be16(buf, behind)
-        row.dport = be16(buf, behind + U64(2))
-    else:
-        row.sport = NONE
-        row.dport = NONE
-        row.carried = U64(row.carried) & NO_PORTS
-    row.proto = protocol
-    return NONE, behind
+    return restore_l4(buf, behind, original & U64(0xFF), end, limit, row), behind
 
 
 # ------------------------------------------------------------------------------------------------- all of it

@@ -21,6 +21,7 @@ from .form_kernel import (
     OVER_UDP,
     TCP,
     UDP,
+    restore_l4,
 )
 from .int_kernel import find_shim, read_int
 from .ioam_kernel import is_in, read_extensions
@@ -224,18 +225,7 @@ def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, 
     if U64(row.npt) == U64(2):
         shim = origin + U64(row.int_at) - U64(4)
         protocol = (be16(buf, shim + U64(2)) >> U64(table[NPT_SHIFTS + U64(2)])) & U64(0xFF)
-    if protocol == TCP or protocol == UDP:
-        why = lacks(at, U64(4), end, limit)
-        if why:
-            return why | INNER_L4, protocol
-        row.sport = be16(buf, at)
-        row.dport = be16(buf, at + U64(2))
-    else:
-        row.sport = NONE
-        row.dport = NONE
-        row.carried = U64(row.carried) & NO_PORTS
-    row.proto = protocol
-    return NONE, protocol
+    return restore_l4(buf, at, protocol, end, limit, row), protocol
 
 
 @kernel
