@@ -35,6 +35,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire.records",
     },
     "fabric": {"wire", "capture"},
+    "rdma": {"wire", "memory"},
+    "direct": {"wire", "memory", "rdma"},
 }
 """Room to what else it may import: rooms, or single modules of them. `serve` and `cli` may import all."""
 KERNEL_MAY_IMPORT = ("jit", "layout", "rules", "records", "reasons")

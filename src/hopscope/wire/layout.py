@@ -350,7 +350,35 @@ DTA_APPEND = header("DTA Append", "DTA 3.3", ("list", 32), ("data", 32))
 DTA_KEY_INCREMENT = header("DTA Key-Increment", "DTA 3.4", ("redundancy", 8), ("key", 32), ("counter", 64))
 DTA_POSTCARD = header("DTA Postcarding", "DTA 3.2", ("key", 32), ("hop", 8), ("data", 32))
 DTA_ACK = header("DTA acknowledgment", "DTA 4", ("sequence", 8), ("nack", 1), ("reserved", 7))
+DTA_SIZED = header(
+    "DTA with lengths", "Hopscope's own",
+    ("opcode", 8), ("immediate", 1), ("retransmit", 1), ("reserved", 6), ("key_bytes", 8), ("data_bytes", 8),
+    ("sequence", 32), ("redundancy", 8, "", "Postcarding: the hop, 1 is the first"),
+    ("path_length", 8, "hops", "0: not known"), ("reserved", 16),
+)  # fmt: skip
+"""Then the key (Append: the list, 4 bytes) and the data (Key-Increment: the counter, 8 bytes)."""
 DTA_PORT, DTA_ACK_PORT = 40040, 40044
+
+# ---------------------------------------------------------------------------------------------------- RoCEv2
+
+BTH = header(
+    "Base Transport Header", "InfiniBand 9.2",
+    ("opcode", 8), ("solicited", 1), ("migration", 1), ("pad", 2, "bytes"), ("version", 4), ("partition", 16),
+    ("fecn", 1), ("becn", 1), ("reserved", 6), ("queue_pair", 24), ("ack_request", 1), ("reserved", 7),
+    ("psn", 24),
+)  # fmt: skip
+RETH = header("RDMA header", "InfiniBand 9.3.1", ("address", 64), ("key", 32), ("length", 32, "bytes"))
+ATOMIC_ETH = header(
+    "Atomic header", "InfiniBand 9.3.2", ("address", 64), ("key", 32),
+    ("value", 64, "", "to add, or to swap in"), ("compare", 64),
+)  # fmt: skip
+AETH = header("Acknowledgment header", "InfiniBand 9.3.5", ("syndrome", 8), ("message", 24))
+ATOMIC_ACK_ETH = header("Atomic acknowledgment", "InfiniBand 9.3.5.3", ("original", 64))
+IMMEDIATE = header("Immediate data", "InfiniBand 9.3.6", ("immediate", 32))
+DETH = header(
+    "Datagram header", "InfiniBand 9.3.4", ("queue_key", 32), ("reserved", 8), ("source_queue_pair", 24),
+)  # fmt: skip
+ROCE_PORT = 4791
 
 # ------------------------------------------------------------------------------------------------- INT-label
 

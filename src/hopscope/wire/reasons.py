@@ -79,3 +79,73 @@ class Place(IntEnum):
     def label(self) -> str:
         """Name as printed: lower case with spaces, as in ``int stack``."""
         return self.name.lower().replace("_", " ")
+
+
+class DtaReason(IntEnum):
+    """Why a DTA report was not translated. 0 is no refusal."""
+
+    NONE = 0
+    """Translated."""
+    TRUNCATED = 1
+    """The datagram ends before the header, the key or the data that it announces."""
+    UNKNOWN_OPCODE = 2
+    """No primitive has this opcode, or no region of this primitive is served."""
+    BAD_LENGTH = 3
+    """Bytes left over, or a key, data or counter of a length that its primitive or store does not take."""
+    BAD_REDUNDANCY = 4
+    """Redundancy 0, or more copies than the region allows."""
+    BAD_LIST = 5
+    """A list that the region does not have."""
+    BAD_HOP = 6
+    """A hop number, or a path length, that is 0 or above the region's hops per chunk."""
+    RATE_LIMITED = 7
+    """Dropped by the rate limit; answered with a NACK where the report's form has a sequence number."""
+    CONGESTED = 8
+    """Dropped while the collector's connection had no room, or resynchronised; answered likewise."""
+    NO_COLLECTOR = 9
+    """The collector that its key or its header chooses is not connected."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed and counted."""
+        return self.name.lower()
+
+
+class RoceReason(IntEnum):
+    """Why a RoCEv2 packet was not executed. 0 is no refusal."""
+
+    NONE = 0
+    """Executed."""
+    TRUNCATED = 1
+    """The packet ends before a header, or is no InfiniBand transport packet at all."""
+    BAD_ICRC = 2
+    """The invariant CRC is not that of the packet."""
+    UNKNOWN_OPCODE = 3
+    """An opcode that the software NIC does not have, or that its queue pair's service does not allow."""
+    UNKNOWN_QUEUE_PAIR = 4
+    """No queue pair has this number, or it is not connected to the sender's address."""
+    BAD_PARTITION = 5
+    """Another partition key than the queue pair's."""
+    PSN_GAP = 6
+    """Packets before it are missing: answered with a NAK (RC), or its message is dropped (UC)."""
+    DUPLICATE = 7
+    """Executed before: acknowledged again and not executed."""
+    BAD_KEY = 8
+    """No memory region has this key."""
+    OUT_OF_BOUNDS = 9
+    """It would write outside the memory region."""
+    NO_ACCESS = 10
+    """The memory region does not allow this operation."""
+    MISALIGNED = 11
+    """An atomic operation at an address that is no multiple of 8."""
+    BAD_LENGTH = 12
+    """The payload is not what DMALen and the path MTU imply."""
+    BAD_SEQUENCE = 13
+    """MIDDLE or LAST without FIRST, or FIRST and ONLY within a message."""
+    NOT_READY = 14
+    """A SEND for which no receive buffer is free."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed and counted."""
+        return self.name.lower()

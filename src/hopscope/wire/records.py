@@ -267,3 +267,30 @@ class ReportBatch:
 
     def __len__(self) -> int:
         return len(self.reports)
+
+
+class DtaFlag(IntEnum):
+    """Bits of `flags` in DTA."""
+
+    IMMEDIATE = 1
+    RETRANSMIT = 2
+
+
+DTA = np.dtype(
+    [
+        ("counter", "<u8"),  # Key-Increment
+        ("key_at", "<u4"),  # index in the arena
+        ("data_at", "<u4"),
+        ("list", "<u4"),  # Append
+        ("sequence", "<u4"),  # 0 in the form without
+        ("opcode", "u1"),
+        ("flags", "u1"),
+        ("redundancy", "u1"),
+        ("hop", "u1"),  # Postcarding; 1 is the first
+        ("path_length", "u1"),
+        ("key_bytes", "u1"),
+        ("data_bytes", "u1"),
+        ("reason", "u1"),
+    ]
+)
+"""One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`."""

@@ -1,0 +1,114 @@
+"""Hash functions from a key to its slots, checksum and collector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U32, U64, kernel, mix64
+
+MIX, CRC, PUBLISHED = U64(0), U64(1), U64(2)
+GOLDEN = U64(0x9E3779B97F4A7C15)
+LENGTH = U64(0xD6E8FEB86659FD93)
+CHECKSUM = U64(62)
+"""The function that gives a key's checksum; 0 to 15 give its slots."""
+COLLECTOR = U64(63)
+"""The function that chooses its collector."""
+ROW_CHECKSUM, ROW_COLLECTOR = U64(16), U64(18)
+"""Rows of the CRC tables: 0 to 15 for slots, 16 and 17 for the checksum's halves, 18 for the collector."""
+
+
+@kernel
+def key_hash(arena: Any, at: Any, count: Any, seed: Any) -> Any:
+    """64 bits of a key of `count` bytes: MurmurHash3's finaliser over its words, little-endian."""
+    h = U64(seed) ^ (U64(count) * LENGTH)
+    i = U64(0)
+    while i + U64(8) <= count:
+        word = U64(0)
+        for j in range(8):
+            word |= U64(arena[at + i + U64(j)]) << U64(8 * j)
+        h = mix64(h ^ word) + GOLDEN
+        i += U64(8)
+    word = U64(0)
+    shift = U64(0)
+    while i < count:
+        word |= U64(arena[at + i]) << shift
+        shift += U64(8)
+        i += U64(1)
+    return mix64(h ^ word)
+
+
+@kernel
+def crc32(table: Any, row: Any, arena: Any, at: Any, count: Any) -> Any:
+    """Reflected CRC-32, start and end inverted, by the table in row `row` of a flat table [rows * 256]."""
+    crc = U32(0xFFFFFFFF)
+    for i in range(U64(count)):
+        low = (U64(crc) ^ U64(arena[at + i])) & U64(255)
+        crc = U32(table[U64(row) * U64(256) + low] ^ (crc >> U32(8)))
+    return U64(crc ^ U32(0xFFFFFFFF))
+
+
+@kernel
+def hashed(h: Any, which: Any) -> Any:
+    """The function `which` of a key whose `key_hash` is `h`: 64 bits, independent of all others."""
+    return mix64(U64(h) + (U64(which) + U64(1)) * GOLDEN)
+
+
+@kernel
+def reduce(h: Any, slots: Any) -> Any:
+    """A number below `slots` (at most 2^32) from the upper half of 64 random bits, without a division."""
+    return ((U64(h) >> U64(32)) * U64(slots)) >> U64(32)
+
+
+@kernel
+def begin(mode: Any, arena: Any, at: Any, count: Any, seed: Any) -> Any:
+    """What the functions below share for one key, computed once; nothing where the mode is a CRC."""
+    if U64(mode) == MIX:
+        return key_hash(arena, at, count, seed)
+    return U64(0)
+
+
+@kernel
+def slot(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, copy: Any, slots: Any) -> Any:
+    """Slot of copy `copy` (from 0) of a key, below `slots`; `h` is what `begin` gave for it."""
+    if U64(mode) == MIX:
+        return reduce(hashed(h, copy), slots)
+    if U64(mode) == CRC:
+        return reduce(crc32(tables, copy, arena, at, count) << U64(32), slots)
+    return published(tables, arena, at, count, copy) % U64(slots)
+
+
+@kernel
+def checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, bits: Any) -> Any:
+    """Checksum of a key, `bits` (8 to 64) wide."""
+    if U64(mode) == MIX:
+        value = hashed(h, CHECKSUM)
+    elif U64(mode) == CRC:
+        value = (crc32(tables, ROW_CHECKSUM + U64(1), arena, at, count) << U64(32)) | crc32(
+            tables, ROW_CHECKSUM, arena, at, count
+        )
+    else:
+        value = published(tables, arena, at, count, U64(256))
+    return value & (U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits)))
+
+
+@kernel
+def collector(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, collectors: Any) -> Any:
+    """Collector of a key, below `collectors`."""
+    if U64(mode) == MIX:
+        return reduce(hashed(h, COLLECTOR), collectors)
+    return reduce(crc32(tables, ROW_COLLECTOR, arena, at, count) << U64(32), collectors)
+
+
+@kernel
+def published(tables: Any, arena: Any, at: Any, count: Any, suffix: Any) -> Any:
+    """CRC32 of the key's bytes in reverse (it is hashed as a little-endian number) and one byte behind them.
+
+    256 as suffix: no byte, the published checksum.
+    """
+    crc = U32(0xFFFFFFFF)
+    for i in range(U64(count)):
+        low = (U64(crc) ^ U64(arena[at + U64(count) - U64(1) - i])) & U64(255)
+        crc = U32(tables[low] ^ (crc >> U32(8)))
+    if U64(suffix) < U64(256):
+        crc = U32(tables[(U64(crc) ^ U64(suffix)) & U64(255)] ^ (crc >> U32(8)))
+    return U64(crc ^ U32(0xFFFFFFFF))

@@ -1,0 +1,88 @@
+"""What a primitive is, and which there are: a new one is one module that ends in `register(…)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ..memory.region import Region
+from ..rdma.records import VerbBlock
+from ..wire.records import Records
+from . import layout as at
+from .store import KIND, VERSION, Layout, Store, StoreError
+
+
+class Writer(Protocol):
+    """Turns the DTA reports of one primitive into memory operations; keeps what it must (caches, heads)."""
+
+    def room(self, reports: int) -> tuple[int, int]:
+        """The most verbs and bytes of payload that so many reports can become."""
+
+    def write(
+        self,
+        reports: Records,
+        rows: npt.NDArray[np.uint32],
+        arena: npt.NDArray[np.uint8],
+        out: VerbBlock,
+    ) -> None:
+        """Append the verbs of `rows` of the DTA records; a refused row gets its `reason` in the record.
+
+        `out` has the room that `room(len(rows))` asked for. `arena` holds their keys and data.
+        """
+
+    def flush(self, out: VerbBlock) -> None:
+        """Append what waits in caches and batches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One primitive: how its memory looks, how reports become verbs, and how a file of it is told."""
+
+    name: str
+    opcode: int
+    layout: type[Layout]
+    writer: Callable[[Layout, int], Writer]
+    """Called with the layout and the target's number."""
+
+
+PRIMITIVES: dict[int, Primitive] = {}
+"""Opcode to primitive, of those that are registered; `load` registers ours."""
+_OURS = ("key_write",)
+
+
+def register(primitive: Primitive) -> None:
+    """Make a primitive known; ValueError where its opcode is taken by another."""
+    known = PRIMITIVES.setdefault(primitive.opcode, primitive)
+    if known.name != primitive.name:
+        raise ValueError(f"opcode {primitive.opcode} is that of {known.name}")
+
+
+def load() -> dict[int, Primitive]:
+    """All primitives, ours registered."""
+    for name in _OURS:
+        import_module(f".{name}", __package__)
+    return PRIMITIVES
+
+
+def named(name: str) -> Primitive:
+    """The primitive of this name; StoreError says which there are."""
+    for primitive in load().values():
+        if primitive.name == name:
+            return primitive
+    raise StoreError(f"no primitive '{name}'; there are {', '.join(p.name for p in PRIMITIVES.values())}")
+
+
+def attach(path: Path | str, *, writable: bool = False) -> Store:
+    """Map any store: its header says of which primitive it is. Raises RegionError or StoreError."""
+    with Region.attach(path, KIND, VERSION) as region:
+        opcode = int(region["params"][at.OPCODE]) if "params" in region else 0
+    primitive = load().get(opcode)
+    if primitive is None:
+        raise StoreError(f"{path}: primitive {opcode} is not known")
+    return Store.attach(path, primitive.layout, writable=writable)

@@ -1,0 +1,46 @@
+"""Where memory operations go: into memory of this process, or over RoCEv2 (`rdma.requester`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from ..rdma.records import VerbBlock
+from .store import WRITES, Store
+
+
+class Transport(Protocol):
+    """Takes the verbs of a block, whose `target` is an index into the memories that it reaches."""
+
+    def room(self) -> int:
+        """Verbs that it takes now; 0 where the connection is busy, and reports have to be refused."""
+
+    def submit(self, block: VerbBlock) -> None:
+        """Take all verbs of the block; it may be cleared afterwards."""
+
+
+class MemoryTransport:
+    """Verbs are executed at once, on stores that this process has mapped for writing."""
+
+    def __init__(self, stores: Sequence[Store]) -> None:
+        self.stores = list(stores)
+        """By target number; a store may be replaced between two calls (a new epoch)."""
+        self.refused = 0
+        """Verbs outside their store; only a defect makes them."""
+
+    def room(self) -> int:
+        """Memory is never busy."""
+        return 1 << 62
+
+    def submit(self, block: VerbBlock) -> None:
+        """Execute the verbs of every store."""
+        from ..jit import readonly
+        from ..rdma.apply_kernel import apply
+
+        payload = readonly(block.payload)
+        for target, store in enumerate(self.stores):
+            count = np.uint64(len(block))
+            self.refused += apply(block.verbs, np.uint64(0), count, payload, store.memory, np.uint64(target))
+            store.state[WRITES] += count
