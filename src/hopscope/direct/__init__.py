@@ -1,1 +1,1 @@
-"""Reports written straight into memory that answers queries: DTA's and DART's primitives, and the translator."""
+"""Reports written straight into memory that answers queries: DTA and DART, and the translator."""

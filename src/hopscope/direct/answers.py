@@ -26,7 +26,7 @@ class Answers:
     status: npt.NDArray[np.uint8]
     """`Status`, uint8 [keys]."""
     data: npt.NDArray[np.uint8]
-    """Bytes that were reported, uint8 [keys, data bytes]; they mean something only where the status is FOUND."""
+    """Bytes that were reported, uint8 [keys, data bytes]; without meaning where the status is not FOUND."""
     votes: npt.NDArray[np.uint8]
     """Copies that hold them, uint8 [keys]."""
 

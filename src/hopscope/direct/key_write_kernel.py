@@ -8,7 +8,7 @@ from ..jit import U8, U32, U64, kernel
 from ..rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ..wire.reasons import DtaReason
 from ..wire.records import DtaFlag
-from . import layout as P
+from . import layout as place
 from .hashing_kernel import begin, checksum, slot
 
 WRITE = U8(Verb.WRITE)
@@ -31,15 +31,20 @@ def write(
     fill: Any,
 ) -> None:
     """Append one WRITE per copy of every report in `rows`: checksum, then data."""
-    mode, seed, slots, stride = params[P.HASHING], params[P.SEED], params[P.SLOTS], params[P.STRIDE]
-    bits, width = params[P.CHECKSUM_BITS], params[P.DATA_BYTES]
+    mode, seed, slots, stride = (
+        params[place.HASHING],
+        params[place.SEED],
+        params[place.SLOTS],
+        params[place.STRIDE],
+    )
+    bits, width = params[place.CHECKSUM_BITS], params[place.DATA_BYTES]
     check_bytes = (bits + U64(7)) >> U64(3)
     count, at = fill[COUNT], fill[PAYLOAD]
     for i in range(rows.shape[0]):
         row = U64(rows[i])
         report = reports[row]
         copies = U64(report["redundancy"])
-        if copies == U64(0) or copies > params[P.COPIES]:
+        if copies == U64(0) or copies > params[place.COPIES]:
             reports[row]["reason"] = BAD_REDUNDANCY
             continue
         if U64(report["data_bytes"]) != width or report["key_bytes"] == U8(0):
@@ -73,9 +78,14 @@ def query(
     keys: Any, key_bytes: Any, copies: Any, consensus: Any, memory: Any, params: Any, tables: Any,
     status: Any, data: Any, votes: Any,
 ) -> None:  # fmt: skip
-    """Plurality vote over the copies of every key: the value that most of its slots hold, if `consensus` do."""
-    mode, seed, slots, stride = params[P.HASHING], params[P.SEED], params[P.SLOTS], params[P.STRIDE]
-    bits, width = params[P.CHECKSUM_BITS], params[P.DATA_BYTES]
+    """Plurality vote: the value that most of a key's slots hold, if `consensus` of them do."""
+    mode, seed, slots, stride = (
+        params[place.HASHING],
+        params[place.SEED],
+        params[place.SLOTS],
+        params[place.STRIDE],
+    )
+    bits, width = params[place.CHECKSUM_BITS], params[place.DATA_BYTES]
     check_bytes = (bits + U64(7)) >> U64(3)
     key_bytes = U64(key_bytes)
     for i in range(status.shape[0]):
