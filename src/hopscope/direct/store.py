@@ -38,6 +38,8 @@ class Layout:
     opcode: ClassVar[int]
     schema: ClassVar[int]
     name: ClassVar[str]
+    counted: ClassVar[str] = "slots"
+    """The field that grows with memory."""
 
     hashing: Hashing = Hashing.MIX
     """How the slots of a key are found."""
@@ -60,6 +62,17 @@ class Layout:
     def nbytes(self) -> int:
         """Bytes of the whole memory."""
         return self.stride * self.count
+
+    @classmethod
+    def sized(cls, nbytes: int, **fields: Any) -> Self:
+        """The largest layout of at most so many bytes. StoreError where not even one slot fits.
+
+        `fields` are those of the class, without the one that is `counted`.
+        """
+        one = cls(**{cls.counted: 1}, **fields).nbytes
+        if nbytes < one:
+            raise StoreError(f"{nbytes:,} bytes, expected at least {one:,} for one of its {cls.counted}")
+        return cls(**{cls.counted: min(nbytes // one, 1 << 32)}, **fields)
 
     def own_params(self) -> dict[int, int]:
         """Place in `params` (see `layout`) to value, of what the primitive adds."""
