@@ -18,6 +18,27 @@ class Status(IntEnum):
     CONFLICT = 2
     """Several values claim to be this key's, none more often than the others."""
 
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a caller wants beside the keys; each primitive looks at what it knows."""
+
+    copies: int | None = None
+    """Copies that were written; None: not known, the layout's most is assumed."""
+    consensus: int = 1
+    """Copies that have to agree."""
+    values: npt.NDArray[np.uint32] | None = None
+    """Postcarding: the values that hops can have (V)."""
+    partial: bool = False
+    """Postcarding: tell the hops that are known of a path that is not whole."""
+    limit: int = 100
+    """Append: the most entries."""
+
 
 @dataclass(slots=True)
 class Answers:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..rdma.records import VerbBlock
 from ..wire.records import Records
 from . import layout as at
-from .answers import Answers
+from .answers import Answers, Question, Status
 from .hashing import tables
 from .primitive import Primitive, register
 from .store import Layout, Store, StoreError
@@ -142,4 +142,14 @@ def _writer(layout: Layout, target: int) -> KeyWriteWriter:
     return KeyWriteWriter(layout, target)
 
 
-register(Primitive("key-write", KeyWriteLayout.opcode, KeyWriteLayout, _writer))
+def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
+    answers = query(store, keys, copies=question.copies, consensus=question.consensus)
+    return [
+        {"status": "found", "data": bytes(data).hex(), "votes": int(votes)}
+        if status == Status.FOUND
+        else {"status": Status(status).label}
+        for status, data, votes in zip(answers.status, answers.data, answers.votes, strict=True)
+    ]
+
+
+register(Primitive(KeyWriteLayout.name, KeyWriteLayout.opcode, KeyWriteLayout, _writer, _tell))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from ..memory.region import Region
 from ..rdma.records import VerbBlock
 from ..wire.records import Records
 from . import layout as at
+from .answers import Question
 from .store import KIND, VERSION, Layout, Store, StoreError
 
 
@@ -49,6 +50,12 @@ class Primitive:
     layout: type[Layout]
     writer: Callable[[Layout, int], Writer]
     """Called with the layout and the target's number."""
+    tell: Callable[[Store, npt.NDArray[np.uint8], Question], list[dict[str, Any]]]
+    """Answers to keys, uint8 [keys, bytes], as JSON objects: for the command line and the HTTP API.
+
+    Each has `status` (found, empty, conflict), what was found under names of its own, and `why` where a
+    question is not answered.
+    """
 
 
 PRIMITIVES: dict[int, Primitive] = {}
