@@ -69,10 +69,10 @@ class Layout:
 
         `fields` are those of the class, without the one that is `counted`.
         """
-        one = cls(**{cls.counted: 1}, **fields).nbytes
+        one = cls(**{**fields, cls.counted: 1}).nbytes
         if nbytes < one:
             raise StoreError(f"{nbytes:,} bytes, expected at least {one:,} for one of its {cls.counted}")
-        return cls(**{cls.counted: min(nbytes // one, 1 << 32)}, **fields)
+        return cls(**{**fields, cls.counted: min(nbytes // one, 1 << 32)})
 
     def own_params(self) -> dict[int, int]:
         """Place in `params` (see `layout`) to value, of what the primitive adds."""
