@@ -1,0 +1,74 @@
+"""Keys as people write them, and the bytes that switches hash."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from .store import StoreError
+
+_PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132}
+_FLOW = re.compile(r"(?P<src>.+),(?P<dst>[^,]+),(?P<proto>\w+),(?P<sport>\d+),(?P<dport>\d+)")
+_NUMBER = re.compile(r"(?P<value>\d+)(:(?P<bytes>[1-8]))?")
+MOST_BYTES = 255
+EXPECTED = (
+    "0x and hexadecimal digits, a number (4 bytes, or as 7:2 in 2), an address, "
+    "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +"
+)
+
+
+def parse_key(text: str) -> bytes:
+    """The bytes of a key; StoreError says what was found and expected.
+
+    A flow is source, destination (4 bytes each, 16 with IPv6), protocol (1), source and destination port
+    (2 each), as DTA's published reporter writes it; `7+10.0.0.1,10.0.0.2,tcp,80,443` puts a switch in front.
+    """
+    key = b"".join(_part(part.strip(), text) for part in text.split("+"))
+    if not 1 <= len(key) <= MOST_BYTES:
+        raise StoreError(f"key {text!r}: {len(key)} bytes, expected 1 to {MOST_BYTES}")
+    return key
+
+
+def parse_keys(texts: list[str]) -> npt.NDArray[np.uint8]:
+    """Keys of one length, uint8 [keys, bytes]; StoreError where they differ in length."""
+    keys = [parse_key(text) for text in texts]
+    if len({len(key) for key in keys}) > 1:
+        raise StoreError("keys of different lengths: ask for each length by itself")
+    return np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1)
+
+
+def show_key(key: bytes) -> str:
+    """A flow where the bytes have its length and a protocol that is known, else hexadecimal digits."""
+    half = {13: 4, 37: 16}.get(len(key))
+    if half and key[2 * half] in _PROTOCOLS.values():
+        name = next(name for name, number in _PROTOCOLS.items() if number == key[2 * half])
+        src, dst = (ipaddress.ip_address(part) for part in (key[:half], key[half : 2 * half]))
+        ports = (int.from_bytes(key[at : at + 2]) for at in (2 * half + 1, 2 * half + 3))
+        return ",".join(map(str, (src, dst, name, *ports)))
+    return f"0x{key.hex()}"
+
+
+def _part(part: str, text: str) -> bytes:
+    try:
+        if part.startswith("0x"):
+            return bytes.fromhex(part[2:])
+        if found := _NUMBER.fullmatch(part):
+            return int(found["value"]).to_bytes(int(found["bytes"] or 4))
+        if found := _FLOW.fullmatch(part):
+            src, dst = ipaddress.ip_address(found["src"]), ipaddress.ip_address(found["dst"])
+            if src.version != dst.version:
+                raise ValueError
+            proto = _PROTOCOLS.get(found["proto"].lower())
+            return (
+                src.packed
+                + dst.packed
+                + (int(found["proto"]) if proto is None else proto).to_bytes(1)
+                + int(found["sport"]).to_bytes(2)
+                + int(found["dport"]).to_bytes(2)
+            )
+        return ipaddress.ip_address(part).packed
+    except (ValueError, OverflowError):
+        raise StoreError(f"key {text!r}: found {part!r}, expected {EXPECTED}") from None
