@@ -6,6 +6,7 @@ report is written into as many slots as it asks for, each chosen by a hash funct
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -77,11 +78,11 @@ class KeyWriteLayout(Layout):
 class KeyWriteWriter:
     """Reports to writes, without state."""
 
-    def __init__(self, layout: KeyWriteLayout, target: int) -> None:
+    def __init__(self, layout: KeyWriteLayout, targets: Sequence[int]) -> None:
         from ..jit import readonly
 
         self.layout = layout
-        self._target = np.uint16(target)
+        self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._tables = readonly(tables(layout.hashing))
 
@@ -97,7 +98,7 @@ class KeyWriteWriter:
         from .key_write_kernel import write
 
         write(
-            reports, readonly(rows), readonly(arena), self._params, self._tables, self._target, out.verbs,
+            reports, readonly(rows), readonly(arena), self._params, self._tables, self._targets, out.verbs,
             out.payload, out.fill,
         )  # fmt: skip
 
@@ -137,9 +138,9 @@ def query(
     return answers
 
 
-def _writer(layout: Layout, target: int) -> KeyWriteWriter:
+def _writer(layout: Layout, targets: Sequence[int]) -> KeyWriteWriter:
     assert isinstance(layout, KeyWriteLayout)
-    return KeyWriteWriter(layout, target)
+    return KeyWriteWriter(layout, targets)
 
 
 def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:

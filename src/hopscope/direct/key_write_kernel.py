@@ -9,7 +9,7 @@ from ..rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ..wire.reasons import DtaReason
 from ..wire.records import DtaFlag
 from . import layout as place
-from .hashing_kernel import begin, checksum, slot
+from .hashing_kernel import begin, checksum, collector, slot
 
 WRITE = U8(Verb.WRITE)
 IMMEDIATE = U8(DtaFlag.IMMEDIATE)
@@ -25,7 +25,7 @@ def write(
     arena: Any,
     params: Any,
     tables: Any,
-    target: Any,
+    targets: Any,
     verbs: Any,
     payload: Any,
     fill: Any,
@@ -39,6 +39,7 @@ def write(
     )
     bits, width = params[place.CHECKSUM_BITS], params[place.DATA_BYTES]
     check_bytes = (bits + U64(7)) >> U64(3)
+    collectors = U64(targets.shape[0])
     count, at = fill[COUNT], fill[PAYLOAD]
     for i in range(rows.shape[0]):
         row = U64(rows[i])
@@ -57,6 +58,9 @@ def write(
             payload[at + j] = U8((check >> (j * U64(8))) & U64(255))
         for j in range(width):
             payload[at + check_bytes + j] = arena[data_at + j]
+        target = targets[0]
+        if collectors > U64(1):
+            target = targets[collector(mode, tables, h, arena, key_at, key_bytes, collectors)]
         for copy in range(copies):
             verb = verbs[count]
             verb["address"] = slot(mode, tables, h, arena, key_at, key_bytes, copy, slots) * stride

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -48,8 +48,8 @@ class Primitive:
     name: str
     opcode: int
     layout: type[Layout]
-    writer: Callable[[Layout, int], Writer]
-    """Called with the layout and the target's number."""
+    writer: Callable[[Layout, Sequence[int]], Writer]
+    """Called with the layout and the targets' numbers: one for each of `layout.collectors`, in order."""
     tell: Callable[[Store, npt.NDArray[np.uint8], Question], list[dict[str, Any]]]
     """Answers to keys, uint8 [keys, bytes], as JSON objects: for the command line and the HTTP API.
 

@@ -22,7 +22,7 @@ class Translator:
         primitives = load()
         self._transport = transport
         self._writers: dict[int, Writer] = {
-            layout.opcode: primitives[layout.opcode].writer(layout, target)
+            layout.opcode: primitives[layout.opcode].writer(layout, [target] * layout.collectors)
             for target, layout in enumerate(layouts)
         }
         self._block = VerbBlock.of(0, 0)
