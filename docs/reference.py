@@ -57,7 +57,8 @@ def _nested(annotation: object) -> tuple[type[BaseModel], str] | None:
         return annotation, ""
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:
-        return arguments[1], ".NAME"
+        named = arguments[1]
+        return (named, ".NAME") if isinstance(named, type) and issubclass(named, BaseModel) else None
     if typing.get_origin(annotation) is types.UnionType:
         return _nested(arguments[0])
     if arguments and isinstance(arguments[0], type) and issubclass(arguments[0], BaseModel):

@@ -13,7 +13,8 @@ from typing import Any
 import platformdirs
 from pydantic import BaseModel, ValidationError
 
-from .config import DialectSettings, Section, Settings
+from .config import DialectSettings, Settings
+from .config_base import Section
 from .dialects import AUTO, known, unknown
 from .errors import HopscopeError
 

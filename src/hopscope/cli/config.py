@@ -125,7 +125,8 @@ def _template() -> Iterator[str]:
 
     tree = Settings().model_dump(mode="json")
     yield "# Settings of Hopscope. Every line that is commented out shows a default."
-    for key, meaning in walk(Settings):
+    for key, described in walk(Settings):
+        meaning = " ".join(described.split())
         *_, last = key.split(".")
         node: Any = tree
         for part in key.split("."):

@@ -12,7 +12,8 @@ from typing import Protocol
 
 import uvicorn
 
-from ..config import ServeSettings, Settings, is_loopback
+from ..config import ServeSettings, Settings
+from ..config_base import is_loopback
 from ..errors import HopscopeError
 from ..names import Names
 

@@ -1,0 +1,69 @@
+"""What all settings share: the base of a section, and types of values."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _power_of_two(value: int) -> int:
+    if value & (value - 1):
+        raise ValueError(f"found {value}, expected a power of two, as {1 << value.bit_length()}")
+    return value
+
+
+def _never(value: object) -> object:
+    """TOML has no null: a limit is switched off by the word `never`."""
+    return None if value in ("never", "") else value
+
+
+PowerOfTwo = Annotated[int, AfterValidator(_power_of_two)]
+Limit = Annotated[Annotated[int, Field(ge=0, le=2**63 - 1)] | None, BeforeValidator(_never)]
+"""Limit of a metric; None: never."""
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+"""A time of at most thirty years, so that it fits ns in 64 bits."""
+
+
+def _number(value: object) -> object:
+    """A number may be written as a text with its base, as `0x17`."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return int(value, 0)
+    except ValueError:
+        raise ValueError(f"found {value!r}, expected a number, as 23 or 0x17") from None
+
+
+def hexadecimal(value: str) -> str:
+    """Hexadecimal digits, with or without 0x."""
+    digits = value.removeprefix("0x")
+    try:
+        size = len(bytes.fromhex(digits))
+    except ValueError:
+        size = 0
+    if not 1 <= size <= 8:
+        raise ValueError(f"found {value!r}, expected 1 to 8 bytes in hexadecimal, as aaaaaaaabbbbbbbb")
+    return digits
+
+
+Port = Annotated[Annotated[int, Field(ge=0, le=65535)], BeforeValidator(_number)]
+Number16 = Port
+"""16 bits: a port, a protocol type, a class, an id."""
+Number8 = Annotated[Annotated[int, Field(ge=0, le=255)], BeforeValidator(_number)]
+Dscp = Annotated[Annotated[int, Field(ge=0, le=63)], BeforeValidator(_number)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Section(BaseModel):
+    """A table of the configuration file: unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)

@@ -1,0 +1,89 @@
+"""Settings of direct telemetry access: stores, the translator, the software NIC."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from .config_base import Seconds, Section, is_loopback
+
+
+class StoreSettings(Section):
+    """One store: the memory of one primitive."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,31}$")
+    """Name of its file, and in queries."""
+    primitive: str
+    """`key-write`, `postcarding`, `append`, `key-increment` or `cardinality`."""
+    options: dict[str, int | str | bool] = Field(default={})
+    """What its layout can have, as `{bytes = "64MiB", data_bytes = 20, copies = 2}`; without: 32 MiB."""
+
+
+class TranslatorSettings(Section):
+    """`hopscope translate`: DTA reports in, memory operations out."""
+
+    host: str = "127.0.0.1"
+    """Address on which DTA reports are taken; anything but loopback opens it to the network."""
+    port: int = Field(default=40040, ge=0, le=65535)
+    """UDP port; 0 lets the kernel choose one."""
+    form: Literal["2", "3", "sized"] = "3"
+    """Base header of the reports: the published ones of 2 and 3 bytes, or ours with lengths."""
+    allow: tuple[str, ...] = ()
+    """Networks whose reports are taken, as in `192.0.2.0/24`; empty: all."""
+    rate_limit: int = Field(default=0, ge=0)
+    """Reports a second that are translated; 0: no limit. What is held back is counted, and answered with a
+    NACK where the form has a sequence number."""
+    transport: Literal["memory", "rocev2"] = "memory"
+    """`memory`: into stores of this data folder; `rocev2`: into the stores of collectors."""
+    collectors: tuple[str, ...] = ("127.0.0.1",)
+    """Addresses of the collectors' NICs (UDP port 4791), in the order in which keys are spread over them."""
+    address: str = "127.0.0.2"
+    """Our own address towards the collectors: RoCEv2 has one UDP port for both sides."""
+    reliable: bool = True
+    """Operations are sent again until a collector acknowledges them; false: as DTA 5.2, the sequence number
+    is set to what the collector expects, and reports are dropped meanwhile."""
+    flush_ms: int = Field(default=100, ge=1, le=60_000)
+    """Postcards and batches that are not full are written after this time."""
+
+    @model_validator(mode="after")
+    def _one_collector(self) -> TranslatorSettings:
+        if self.transport == "rocev2" and not self.collectors:
+            raise ValueError("found no collectors, expected the address of at least one")
+        return self
+
+
+class NicSettings(Section):
+    """`hopscope direct serve`: a software NIC that RoCEv2 requesters write to."""
+
+    host: str = "127.0.0.1"
+    """Address on which RoCEv2 is taken (UDP port 4791); anything but loopback needs `allow`."""
+    allow: tuple[str, ...] = ()
+    """Networks from which connections are taken; empty: loopback only."""
+    any_ip_id: bool = True
+    """Take packets whose IP identification is not 0, though a socket does not show it: the ICRC then checks
+    16 bits less."""
+
+    @model_validator(mode="after")
+    def _safe(self) -> NicSettings:
+        if not is_loopback(self.host) and not self.allow:
+            raise ValueError(
+                f"found host {self.host!r} without allow, expected the networks that may connect, "
+                "or a loopback address"
+            )
+        return self
+
+
+class DirectSettings(Section):
+    """Direct telemetry access (DTA, DART)."""
+
+    stores: tuple[StoreSettings, ...] = ()
+    """Stores of the data folder; without any: one of each primitive."""
+    epoch_seconds: Seconds = 0.0
+    """After this time a store is put aside and an empty one takes its place; 0: never."""
+    keep_epochs: int = Field(default=24, ge=1)
+    """Past epochs of each store that are kept."""
+    translator: TranslatorSettings = TranslatorSettings()
+    """DTA reports in, memory operations out."""
+    nic: NicSettings = NicSettings()
+    """A software NIC that RoCEv2 requesters write to."""
