@@ -189,7 +189,7 @@ def records() -> str:
         "# Records\n\nFixed-width records, little-endian, as the library gives them and regions hold them.\n"
     ]
     for module, names in (
-        (wire, ("FRAME", "REPORT", "HOP")),
+        (wire, ("FRAME", "REPORT", "HOP", "DTA", "ROCE")),
         (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD")),
     ):
         for name in names:

@@ -92,17 +92,19 @@ def address(frame: np.void) -> str:
 
 @pytest.mark.parametrize("gro", [True, False])
 def test_single_datagrams(listen: ListenerMaker, gro: bool) -> None:
-    """Bytes, source address, port, link type and time of each, empty and large ones too; then nothing."""
+    """Bytes, source, both ports, link type and time of each, empty and large ones too; then nothing."""
     listener = listen(gro=gro)
     assert listener.receive() is None
     bodies = [b"", b"a", b"report" * 100, bytes(8972)]
     before = time.time_ns()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.bind(("127.0.0.7", 0))
+        source_port = sender.getsockname()[1]
         for body in bodies:
             sender.sendto(body, ("127.0.0.1", listener.port))
     found, frames = drain(listener, len(bodies))
     assert found == bodies
+    assert set(frames["source_port"].tolist()) == {source_port}
     assert {address(frame) for frame in frames} == {"127.0.0.7"}
     assert set(frames["port"].tolist()) == {listener.port}
     assert set(frames["link"].tolist()) == {Link.UDP_PAYLOAD}

@@ -61,6 +61,7 @@ def put(frame: Any, offset: Any, time_ns: Any, length: Any, wire_length: Any, li
     frame.wire_length = wire_length
     frame.port = 0
     frame.link = link
+    frame.source_port = 0
 
 
 @kernel

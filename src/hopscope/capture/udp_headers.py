@@ -13,8 +13,8 @@ _MAX_V4, _MAX_V6 = 65_507, 65_527
 def udp_frames(batch: FrameBatch) -> FrameBatch:
     """A copy of `batch` in which payloads (Link.UDP_PAYLOAD) have Ethernet, IP and UDP headers; others stay.
 
-    The source address and the destination port are the frame's; what a socket does not know is 0 (source
-    port, MAC addresses) or loopback (destination address).  The IPv4 header checksum is right; the UDP
+    The source address and both ports are the frame's; what a socket does not know is 0 (MAC addresses) or
+    loopback (destination address).  The IPv4 header checksum is right; the UDP
     checksum is 0, none, also over IPv6 (RFC 6935).  A payload too long for UDP is cut as by a snap length.
     """
     frames = batch.frames
@@ -40,7 +40,7 @@ def udp_frames(batch: FrameBatch) -> FrameBatch:
             head = _v4(out[i], length - 14) if v4[i] else _v6(out[i], length - 14)
             arena[at : at + skip] = np.frombuffer(head, np.uint8)
         arena[at + skip : at + length] = batch.arena[start : start + length - skip]
-    for name in ("source_hi", "source_lo", "port"):
+    for name in ("source_hi", "source_lo", "source_port", "port"):
         out[name][payload] = 0
     out["link"][payload] = Link.ETHERNET
     assert out.dtype == FRAME
@@ -65,4 +65,5 @@ def _v6(frame: np.void, length: int) -> bytes:
 
 
 def _udp(frame: np.void, length: int) -> bytes:
-    return b"\0\0" + int(frame["port"]).to_bytes(2, "big") + length.to_bytes(2, "big") + b"\0\0"
+    ports = int(frame["source_port"]).to_bytes(2, "big") + int(frame["port"]).to_bytes(2, "big")
+    return ports + length.to_bytes(2, "big") + b"\0\0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, be32, be64, kernel
+from ..jit import U64, be16, be32, be64, kernel
 from .layout import CONTROL_BYTES, NAME_BYTES, Setup, Unpack
 from .limits_kernel import allowed, take
 from .pcap_kernel import le32
@@ -15,6 +15,7 @@ _DENIED, _LIMITED, _OVERSIZED = U64(Unpack.DENIED), U64(Unpack.LIMITED), U64(Unp
 _STRIDE, _PORT, _INTERVAL = U64(Setup.STRIDE), U64(Setup.PORT), U64(Setup.INTERVAL_NS)
 _MSG_TRUNC = 0x20
 _AF_INET = U64(2)
+_PORT_AT = U64(2)  # in sockaddr_in and sockaddr_in6
 _MAPPED = U64(0xFFFF_0000_0000)
 _SOCKADDR_IN6 = 28
 # (level, type) of control messages, as the two words stand in memory
@@ -62,7 +63,8 @@ def source_of(names: Any, at: Any) -> Any:
 
 
 @kernel
-def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, port: Any, time_ns: Any) -> None:
+def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any, port: Any,
+        time_ns: Any) -> None:  # fmt: skip
     """Fill one FRAME."""
     frame.offset = offset
     frame.time_ns = time_ns
@@ -72,10 +74,11 @@ def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, port: Any, time_
     frame.wire_length = length
     frame.port = port
     frame.link = _UDP_PAYLOAD
+    frame.source_port = source_port
 
 
 @kernel
-def split(message: Any, slot: Any, segment: Any, hi: Any, lo: Any, count: Any,
+def split(message: Any, slot: Any, segment: Any, hi: Any, lo: Any, source_port: Any, count: Any,
           frames: Any, buckets: Any, setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
     """Frames of one train, from where the last call stopped, while there is room; returns their number."""
     length, at = U64(message.length), state[_AT]
@@ -85,7 +88,7 @@ def split(message: Any, slot: Any, segment: Any, hi: Any, lo: Any, count: Any,
         if limited and not take(buckets, setup, hi, lo, now_ns):
             state[_LIMITED] += U64(1)
         else:
-            put(frames[count], slot + at, part, hi, lo, setup[_PORT], time_ns)
+            put(frames[count], slot + at, part, hi, lo, source_port, setup[_PORT], time_ns)
             count += 1
         at += part
         if at >= length:
@@ -112,7 +115,8 @@ def unpack(messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, b
         segment = control(controls, m * U64(CONTROL_BYTES), U64(message.control_length), state)
         if segment == U64(0) or segment > length:
             segment = length
-        hi, lo = source_of(names, m * U64(NAME_BYTES))
+        name = m * U64(NAME_BYTES)
+        hi, lo = source_of(names, name)
         if message.flags & _MSG_TRUNC:
             state[_OVERSIZED] += U64(1)
             state[_NEXT] += U64(1)
@@ -122,8 +126,9 @@ def unpack(messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, b
         else:
             slot = m * setup[_STRIDE]
             count = split(
-                message, slot, segment, hi, lo, count, frames, buckets, setup, state, time_ns, now_ns
-            )
+                message, slot, segment, hi, lo, be16(names, name + _PORT_AT), count, frames, buckets, setup,
+                state, time_ns, now_ns,
+            )  # fmt: skip
         if state[_NEXT] > m:
             message.name_length = _SOCKADDR_IN6
             message.control_length = CONTROL_BYTES

@@ -59,7 +59,7 @@ def frame_batch(frames: Iterable[Frame], first_packet: int = 0) -> FrameBatch:
     for frame in frames:
         size = len(frame.raw)
         whole = max(size, frame.wire_length)
-        rows.append((len(arena), frame.time_ns, 0, 0, size, whole, 0, frame.link))
+        rows.append((len(arena), frame.time_ns, 0, 0, size, whole, 0, frame.link, 0))
         arena += frame.raw
     return FrameBatch(np.frombuffer(bytes(arena), np.uint8), np.array(rows, FRAME), first_packet)
 

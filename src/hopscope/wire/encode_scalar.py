@@ -49,7 +49,7 @@ def encode_scalar(
             _outer(out, source, collector, sport, port, payload, udp_checksum)
         length = len(out) - start
         frames.append(
-            (start, int(row["time_ns"]), source >> 64, source & (1 << 64) - 1, length, length, port, link)
+            (start, int(row["time_ns"]), source >> 64, source & (1 << 64) - 1, length, length, port, link, 0)
         )
         first = last
     return FrameBatch(np.frombuffer(bytes(out), np.uint8), np.array(frames, FRAME))

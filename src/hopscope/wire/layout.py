@@ -379,6 +379,37 @@ DETH = header(
     "Datagram header", "InfiniBand 9.3.4", ("queue_key", 32), ("reserved", 8), ("source_queue_pair", 24),
 )  # fmt: skip
 ROCE_PORT = 4791
+ETHERTYPE_ROCE_V1 = 0x8915
+"""RoCE without UDP: a global route header, of the form of IPv6, stands in for IP."""
+NEXT_BTH = 0x1B
+"""Next header of a global route header: a Base Transport Header follows."""
+ICRC_SIZE = 4
+HAS_RETH, HAS_ATOMIC, HAS_AETH, HAS_ATOMIC_ACK, HAS_IMMEDIATE, HAS_DETH, HAS_PAYLOAD, HAS_BTH = (
+    1 << bit for bit in range(8)
+)
+_OPERATIONS = (
+    *(HAS_PAYLOAD,) * 3, HAS_IMMEDIATE | HAS_PAYLOAD, HAS_PAYLOAD, HAS_IMMEDIATE | HAS_PAYLOAD,
+    HAS_RETH | HAS_PAYLOAD, HAS_PAYLOAD, HAS_PAYLOAD, HAS_IMMEDIATE | HAS_PAYLOAD,
+    HAS_RETH | HAS_PAYLOAD, HAS_RETH | HAS_IMMEDIATE | HAS_PAYLOAD, HAS_RETH,
+    HAS_AETH | HAS_PAYLOAD, HAS_PAYLOAD, HAS_AETH | HAS_PAYLOAD, HAS_AETH | HAS_PAYLOAD,
+    HAS_AETH, HAS_AETH | HAS_ATOMIC_ACK, HAS_ATOMIC, HAS_ATOMIC,
+)  # fmt: skip
+"""What follows the BTH, by operation (the lower 5 bits of the opcode): InfiniBand, table 38."""
+
+
+def _roce_headers(opcode: int) -> int:
+    service, operation = opcode >> 5, opcode & 31
+    if service in (0, 1) and operation < (len(_OPERATIONS), 12)[service]:
+        return HAS_BTH | _OPERATIONS[operation]
+    if opcode in (0x64, 0x65):
+        return HAS_BTH | HAS_DETH | _OPERATIONS[operation]
+    return HAS_BTH | HAS_PAYLOAD if opcode == 0x81 else 0
+
+
+ROCE_HEADERS = tuple(_roce_headers(opcode) for opcode in range(256))
+"""Which headers a packet has, by opcode, in the order RETH, ATOMIC_ETH, AETH, ATOMIC_ACK_ETH, DETH,
+IMMEDIATE, payload; 0: an opcode that is not read. A CNP's payload is 16 reserved bytes.
+"""
 
 # ------------------------------------------------------------------------------------------------- INT-label
 
