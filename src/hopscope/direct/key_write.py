@@ -18,7 +18,7 @@ from ..wire.records import Records
 from . import layout as at
 from .answers import Answers, Question, Status
 from .hashing import tables
-from .primitive import Primitive, register
+from .primitive import Primitive, Writer, register
 from .store import Layout, Store, StoreError
 
 
@@ -75,7 +75,7 @@ class KeyWriteLayout(Layout):
         }
 
 
-class KeyWriteWriter:
+class KeyWriteWriter(Writer):
     """Reports to writes, without state."""
 
     def __init__(self, layout: KeyWriteLayout, targets: Sequence[int]) -> None:
@@ -101,9 +101,6 @@ class KeyWriteWriter:
             reports, readonly(rows), readonly(arena), self._params, self._tables, self._targets, out.verbs,
             out.payload, out.fill,
         )  # fmt: skip
-
-    def flush(self, out: VerbBlock) -> None:
-        """Nothing waits."""
 
 
 def query(

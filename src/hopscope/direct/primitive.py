@@ -37,8 +37,21 @@ class Writer(Protocol):
         `out` has the room that `room(len(rows))` asked for. `arena` holds their keys and data.
         """
 
-    def flush(self, out: VerbBlock) -> None:
-        """Append what waits in caches and batches."""
+    def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
+        """Append what waits in caches and batches, as much as fits into `out`; True: call again for the rest.
+
+        `now_ns`: only what has been idle for longer than the writer allows (None: everything). Calls with a
+        time are its clock, so what is idle goes out at most one interval of calls late.
+        """
+        return False
+
+    def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
+        """The memories behind the targets are from now on these: what another writer left, or a new epoch's.
+
+        One for each collector, in order; None: it is elsewhere and cannot be read. `generation`: a number
+        (below 2^24) that no earlier beginning of these targets had, such as the seconds of a clock.
+        """
+        return
 
 
 @dataclass(frozen=True, slots=True)

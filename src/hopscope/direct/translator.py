@@ -14,6 +14,9 @@ from .primitive import Writer, load
 from .store import Layout
 from .transport import Transport
 
+FLUSH = 1024
+"""Reports for which there is room when what waits is sent."""
+
 
 class Translator:
     """Translates batches of DTA reports for the stores behind one transport."""
@@ -45,8 +48,10 @@ class Translator:
     def flush(self) -> None:
         """Send what waits in caches and batches."""
         for writer in self._writers.values():
-            writer.flush(self._room(*writer.room(0)))
-            self._send()
+            more = True
+            while more:
+                more = writer.flush(self._room(*writer.room(FLUSH)))
+                self._send()
 
     def _room(self, verbs: int, payload: int) -> VerbBlock:
         if len(self._block.verbs) < verbs or len(self._block.payload) < payload:
