@@ -183,6 +183,7 @@ def events() -> str:
 def records() -> str:
     """The record blocks that pass between rooms."""
     from hopscope.detect import records as state
+    from hopscope.wire import observation
     from hopscope.wire import records as wire
 
     parts = [
@@ -190,6 +191,7 @@ def records() -> str:
     ]
     for module, names in (
         (wire, ("FRAME", "REPORT", "HOP", "DTA", "ROCE")),
+        (observation, ("OBSERVATION",)),
         (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD")),
     ):
         for name in names:

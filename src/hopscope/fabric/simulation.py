@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..wire.encode import encode_reports
-from ..wire.records import FrameBatch, Link, ReportBatch
+from ..wire.records import FrameBatch, Link, Records, ReportBatch
 from . import faults as faults_module
 from .faults import Fault, FaultKind
-from .queueing import MAX_WINDOW, LinkModel, Network
+from .queueing import MAX_WINDOW, Departures, LinkModel, Network
 from .records import PS
 from .switch import ReportModel, Switches
 from .topology import Topology
@@ -64,6 +64,8 @@ class Simulation:
         """Share of the packets of tracked flows that carry INT."""
         self.on_change: Callable[[Fault, bool], object] = lambda fault, begins: None
         """Called when a fault begins (True) and when it ends."""
+        self.on_departures: Callable[[Departures, Records], object] = lambda departures, flows: None
+        """Called with what left the network in each window, and the flow table."""
         self._changes = sorted(
             [(round(f.start * PS), True, f) for f in model.faults]
             + [(round(f.end * PS), False, f) for f in model.faults],
@@ -125,6 +127,7 @@ class Simulation:
         begin = self.network.now
         self.traffic.arrive(end)
         departures = self.network.step(self.traffic.table, end, self.sample)
+        self.on_departures(departures, self.traffic.table)
         reports = self.switches.report(departures, self.traffic.table, end - begin)
         truth, network = self.truth, self.network
         truth.emitted, truth.hops, truth.underway = network.emitted, network.hops, network.underway

@@ -1,0 +1,106 @@
+"""What each switch of a simulated fabric sees of each packet, as OBSERVATION records for monitors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..wire.observation import ACK, OBSERVATION, TCP, flow_bytes
+from ..wire.records import Records
+from .queueing import Departures
+from .records import PS_NS, STAGES, WIRE_OVERHEAD
+from .simulation import Simulation
+from .topology import Topology
+
+
+def observe(simulation: Simulation, seconds: float, window: float = 0.01) -> Records:
+    """Run a simulation to `seconds`: OBSERVATION of every hop of the packets that carry INT, and of drops.
+
+    With `reports_per_second=0` in its model these are all packets that have reached their host or were
+    dropped. The traffic is open loop: its TCP flows have sequence numbers from 0, no handshake and no
+    retransmissions (`tcp.TcpSimulation` has).
+    """
+    parts: list[Records] = []
+    ports, epoch_ns = simulation.network.ports, simulation.model.report.epoch_ns
+
+    def take(departures: Departures, flows: Records) -> None:
+        packets = departures.packets
+        told = _of_flows(packets, flows[packets["flow"]])
+        parts.append(spread(simulation.topology, ports, packets, departures.traces, told, epoch_ns))
+
+    before, simulation.on_departures = simulation.on_departures, take
+    try:
+        for _ in simulation.run(seconds, window):
+            pass
+    finally:
+        simulation.on_departures = before
+    return in_order(parts)
+
+
+def in_order(parts: Sequence[Records]) -> Records:
+    """Observations of several windows in order of time."""
+    joined = np.concatenate([np.zeros(0, OBSERVATION), *parts])
+    return joined[np.lexsort((joined["hop"], joined["packet"], joined["time_ns"]))]
+
+
+def spread(
+    topology: Topology, state: Records, packets: Records, traces: Records, told: Records, epoch_ns: int
+) -> Records:
+    """OBSERVATION of every switch that each PACKET passed, and of the one that dropped it; packet by packet.
+
+    `traces` is TRACE [packets, STAGES], `state` PORT_STATE; `told` is one OBSERVATION a packet with all
+    that does not depend on the switch.
+    """
+    stages = np.arange(STAGES)
+    path, dropped = packets["path"], packets["drop_reason"] > 0
+    used = (path >= 0) & (stages > 0)
+    end = np.where(dropped, packets["drop_stage"], STAGES)[:, None]
+    seen = used & ((stages < end) & (packets["trace"] >= 0)[:, None] | (stages == end))
+    which, stage = np.nonzero(seen)
+    egress = path[which, stage]
+    before = last_used(path)[which, stage]
+    sender = path[which, before]
+    ports, trace = topology.ports, traces[which, stage]
+    here = told[which].copy()
+    lost = stage == end[which, 0]
+    sent = (packets["size"][which].astype(np.int64) + WIRE_OVERHEAD) * state["ps_per_byte"][sender]
+    traced = packets["trace"][which] >= 0
+    left = traces["egress"][which, before] + sent + state["propagation"][sender]
+    cut = np.where(traced, left, packets["time"][which] - state["pipeline"][egress])
+    arrival = np.where(lost, cut, trace["ingress"])
+    here["time_ns"] = epoch_ns + arrival // PS_NS
+    here["switch"] = ports["node_id"][egress]
+    here["ingress_port"] = ports["peer_number"][sender]
+    here["egress_port"] = ports["number"][egress]
+    here["hop"] = np.cumsum(used, axis=1)[which, stage]
+    here["path_length"] = used.sum(axis=1)[which]
+    here["hop_latency"] = np.where(lost, 0, trace["egress"] // PS_NS - trace["ingress"] // PS_NS)
+    here["queue_depth"] = np.where(lost, 0, trace["occupancy"])
+    here["drop_reason"] = np.where(lost, packets["drop_reason"][which], 0)
+    here["is_sink"] = ~lost & (stage == STAGES - 1)
+    return here
+
+
+def last_used(path: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """For each stage the stage that a packet came from, int64 [packets, STAGES]; 0 for stage 0."""
+    stages = np.maximum.accumulate(np.where(path >= 0, np.arange(path.shape[1]), 0), axis=1)
+    return np.concatenate([np.zeros((len(path), 1), np.int64), stages[:, :-1]], axis=1)
+
+
+def _of_flows(packets: Records, flows: Records) -> Records:
+    """One OBSERVATION a packet, with what its flow and its number say."""
+    told = np.zeros(len(packets), OBSERVATION)
+    told["packet"] = packets["number"]
+    told["flow"] = flow_bytes(
+        flows["src_address"], flows["dst_address"], flows["proto"], flows["sport"], flows["dport"]
+    )
+    told["size"] = packets["size"]
+    told["payload"] = packets["size"] - flows["headers"]
+    is_tcp = flows["proto"] == TCP
+    number = packets["number"] & np.uint64(0xFFFFFFFF)
+    told["sequence"] = np.where(is_tcp, number * flows["payload"] & np.uint64(0xFFFFFFFF), 0)
+    told["flags"] = np.where(is_tcp, ACK, 0)
+    told["ip_version"] = 4
+    return told
