@@ -1,0 +1,89 @@
+"""How many copies: what many reports of a key leave (DART §3.1), the best N, write and swap (DART §7)."""
+
+from __future__ import annotations
+
+from math import comb
+
+import numpy as np
+import numpy.typing as npt
+
+from .key_write import Floats, Outcomes, Rule, average, check_match, outcomes, verdict
+
+
+def copies_present(reports: npt.ArrayLike, copies: int) -> Floats:
+    """Mean number of copies written by so many reports that each draw one of N: N (1 - (1 - 1/N)^r)."""
+    return np.asarray(copies * (1 - (1 - 1 / copies) ** np.asarray(reports, np.float64)))
+
+
+def distinct_copies(reports: int, copies: int) -> Floats:
+    """Probability of 0, 1, … N different copies after so many reports, [copies + 1]."""
+    chance = np.zeros(copies + 1)
+    chance[0] = 1
+    new = 1 - np.arange(copies + 1) / copies
+    for _ in range(reports):
+        chance = chance * (1 - new) + np.concatenate([[0], (chance * new)[:-1]])
+    return chance
+
+
+def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: float = 32) -> Outcomes:
+    """What a query finds where every key is reported `reports` times, each into one of N slots at random.
+
+    A key's reports come together, so that a later key touches a slot with its mean number of copies over the
+    slots. Slots that no report reached belong to others, and claim to be the key's as overwritten ones do.
+    """
+    if reports < 1:
+        raise ValueError(f"{reports} reports of a key, expected 1 or more")
+    match = check_match(bits)
+    rate = np.asarray(age, np.float64) * float(copies_present(reports, copies))
+    lost, kept = -np.expm1(-rate), np.exp(-rate)
+    sums = {name: np.zeros_like(lost) for name in ("correct", "wrong", "empty", "conflict")}
+    for written, chance in enumerate(distinct_copies(reports, copies)):
+        for own in range(written + 1):
+            survive = chance * comb(written, own) * kept**own * lost ** (written - own)
+            for false in range(copies - own + 1):
+                claim = comb(copies - own, false) * match**false * (1 - match) ** (copies - own - false)
+                sums[verdict(own, false, Rule.PLURALITY)] += survive * claim
+    return Outcomes(**sums)
+
+
+def best_copies(load: npt.ArrayLike, max_copies: int = 4, *, oldest: bool = False) -> npt.NDArray[np.int64]:
+    """The N of 1 to `max_copies` with which most keys are found: their mean, or the oldest alone."""
+    found = [
+        (outcomes(load, n, 32) if oldest else average(load, n, 32)).correct for n in range(1, max_copies + 1)
+    ]
+    return np.asarray(np.argmax(np.stack(found), axis=0) + 1)
+
+
+def optimum(max_copies: int = 4, *, oldest: bool = False) -> list[tuple[int, float]]:
+    """The best N and the load up to which it is best, from low loads to high; the last has infinity."""
+    bounds: list[tuple[int, float]] = []
+    loads = np.geomspace(1e-4, 16, 400)
+    best = best_copies(loads, max_copies, oldest=oldest)
+    for i in np.flatnonzero(np.diff(best)):
+        low, high = float(loads[i]), float(loads[i + 1])
+        for _ in range(50):
+            middle = (low + high) / 2
+            if best_copies(middle, max_copies, oldest=oldest) == best[i]:
+                low = middle
+            else:
+                high = middle
+        bounds.append((int(best[i]), low))
+    return [*bounds, (int(best[-1]), float("inf"))]
+
+
+def write_swap_success(age: npt.ArrayLike, load: npt.ArrayLike) -> Floats:
+    """Chance to find a key of this age at this load: one write, and a swap into a second slot if empty.
+
+    DART §7 names the variant without a formula. Every key fills an empty slot by its write and another by its
+    swap with the share of empty slots, which so is exp(-2t) at load t. A key that came at t = load - age has
+    its second copy with that chance; both copies are overwritten by later writes alone, at one slot per key:
+    1 - (1 - exp(-age)) (1 - exp(-2 (load - age)) exp(-age)). Checksums are taken to be long.
+    """
+    age, load = np.asarray(age, np.float64), np.asarray(load, np.float64)
+    return np.asarray(1 + np.expm1(-age) * (1 - np.exp(age - 2 * load)))
+
+
+def write_swap_average(load: npt.ArrayLike) -> Floats:
+    """The mean of `write_swap_success` over ages from 0 to load: (1 - exp(-2L)) / L - exp(-2L)."""
+    load = np.asarray(load, np.float64)
+    return np.asarray(-np.expm1(-2 * load) / load - np.exp(-2 * load))

@@ -1,0 +1,63 @@
+"""Closed forms against the real writer and query: loads, copies and checksums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hopscope.direct import theory
+from hopscope.direct.hashing import Hashing
+from support.direct_measured import Tally, filled
+
+pytestmark = pytest.mark.kernel
+SLOTS = 1 << 16
+
+
+def within(found: int, asked: int, chance: float, errors: float = 4.5) -> None:
+    """A count is where a binomial number lies; overwriting makes the true spread smaller, never larger."""
+    spread = np.sqrt(asked * chance * (1 - chance))
+    assert abs(found - asked * chance) <= errors * spread + 4, (found, asked * chance, spread)
+
+
+def compare(tally: Tally, expected: theory.Outcomes) -> None:
+    within(tally.correct, tally.asked, float(expected.correct))
+    within(tally.wrong, tally.asked, float(expected.wrong))
+    within(tally.empty, tally.asked, float(expected.empty))
+    within(tally.conflict, tally.asked, float(expected.conflict))
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+@pytest.mark.parametrize("copies", [1, 2, 3, 4])
+@pytest.mark.parametrize("load", [0.01, 0.1, 0.5, 1.0, 2.0])
+def test_key_write_answers_as_often_as_theory_says(load: float, copies: int, bits: int) -> None:
+    """All keys of a store, and its oldest, are correct, wrong, empty and in conflict as often as computed."""
+    keys = round(load * SLOTS)
+    filler = filled(SLOTS, keys, copies, bits=bits, seed=copies)
+    compare(filler.ask(0, keys), theory.average(load, copies, bits))
+    old = keys // 20
+    ages = (keys - np.arange(old)) / SLOTS
+    each = theory.outcomes(ages, copies, bits)
+    compare(
+        filler.ask(0, old),
+        theory.Outcomes(each.correct.mean(), each.wrong.mean(), each.empty.mean(), each.conflict.mean()),
+    )
+
+
+def test_crc_with_a_polynomial_per_copy_is_as_good() -> None:
+    """CRCs of different polynomials are independent enough for the closed form, at load 0.24."""
+    keys = round(0.24 * SLOTS)
+    for copies in (1, 2, 4):
+        tally = filled(SLOTS, keys, copies, hashing=Hashing.CRC).ask(0, keys)
+        within(tally.correct, tally.asked, float(theory.average(0.24, copies, 32).correct))
+
+
+def test_published_hashing_makes_redundancy_harmful() -> None:
+    """CRC32(key, n) of the published DTA: more copies find fewer keys, 89.0, 79.5 and 64.5 % at load 0.24."""
+    keys = round(0.24 * SLOTS)
+    shares = [
+        100 * filled(SLOTS, keys, copies, hashing=Hashing.PUBLISHED).ask(0, keys).success
+        for copies in (1, 2, 4)
+    ]
+    assert shares == pytest.approx([89.0, 79.5, 64.5], abs=1.5)
+    for share, copies in zip(shares, (1, 2, 4), strict=True):  # all copies are one: N times the load
+        assert share == pytest.approx(100 * -np.expm1(-0.24 * copies) / (0.24 * copies), abs=1.5)
