@@ -28,6 +28,7 @@ COMMANDS = (
     "dissector",
     "query",
     "top",
+    "direct",
     "simulate",
     "demo",
     "warmup",

@@ -14,13 +14,14 @@ from starlette.exceptions import HTTPException
 
 from .. import __version__
 from ..config import ServeSettings
+from ..direct.store import StoreError
 from ..history.files import HistoryError
 from ..log import logger
 from ..memory.region import RegionError
 from ..names import Names
 from .context import Context
 from .guard import Guard
-from .routes import events, health, state
+from .routes import direct, events, health, state
 from .routes import models as m
 from .text import UnreadableError
 
@@ -61,6 +62,7 @@ def create_app(settings: ServeSettings, folder: Path, names: Names | None = None
     app.state.closing = context.closing
     app.include_router(state.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(events.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(direct.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(health.router)
     app.add_api_route(
         "/api/{rest:path}",
@@ -70,7 +72,7 @@ def create_app(settings: ServeSettings, folder: Path, names: Names | None = None
     )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
-    for kind in (HistoryError, RegionError, UnreadableError):
+    for kind in (HistoryError, RegionError, StoreError, UnreadableError):
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(Exception, _failed)
     app.state.guarded = Guard(app, settings.host, settings.token)

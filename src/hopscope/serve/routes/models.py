@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -249,3 +249,31 @@ class EventPage(Model):
     items: list[Event]
     next: str | None
     """Pass it as `after` for the next page; null: this is the last."""
+
+
+class StoreInfo(Model):
+    """A store that switches write to."""
+
+    name: str
+    primitive: str | None = None
+    bytes: int | None = None
+    epoch: int | None = None
+    operations: int | None = None
+    """Memory operations executed in this epoch."""
+    layout: dict[str, int | str | bool] | None = None
+    """What its memory looks like, by the fields of its primitive's layout."""
+    error: str | None = None
+    """Why it cannot be read."""
+
+
+class StoreList(Model):
+    """Stores of the data folder."""
+
+    items: list[StoreInfo]
+
+
+class StoreAnswers(Model):
+    """Answers in the order of the keys."""
+
+    items: list[dict[str, Any]]
+    """`key`, `status` (found, empty, conflict), and what the store's primitive tells."""

@@ -1,0 +1,57 @@
+"""Questions to stores by name and by keys as people write them: what the command line and the API show."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from .answers import Question
+from .folder import read_store, store_names
+from .keys import parse_keys
+from .primitive import load
+from .store import WRITES, Store
+
+
+def ask(folder: Path, name: str, texts: Sequence[str], question: Question) -> list[dict[str, Any]]:
+    """One object per key: the key as it was asked, `status`, and what the store's primitive tells.
+
+    Raises StoreError: no such store, a key that cannot be read, a question that does not fit.
+    """
+    store = read_store(folder, name)
+    answers = load()[store.layout.opcode].tell(store, parse_keys(list(texts)), question)
+    return [{"key": text, **answer} for text, answer in zip(texts, answers, strict=True)]
+
+
+def describe(name: str, store: Store) -> dict[str, Any]:
+    """A store in numbers: its primitive, memory, epoch and layout."""
+    fields = {
+        field.name: getattr(store.layout, field.name)
+        for field in dataclasses.fields(store.layout)
+        if field.name != "seed"
+    }
+    return {
+        "name": name,
+        "primitive": store.layout.name,
+        "bytes": store.layout.nbytes,
+        "epoch": store.epoch,
+        "operations": int(store.state[WRITES]),
+        "layout": {
+            key: value.name.lower() if isinstance(value, IntEnum) else value for key, value in fields.items()
+        },
+    }
+
+
+def describe_all(folder: Path) -> list[dict[str, Any]]:
+    """Every store of a folder; one that cannot be read tells why. Raises nothing for damaged files."""
+    from ..errors import HopscopeError
+
+    told: list[dict[str, Any]] = []
+    for name in store_names(folder):
+        try:
+            told.append(describe(name, read_store(folder, name)))
+        except HopscopeError as error:
+            told.append({"name": name, "error": str(error)})
+    return told

@@ -1,0 +1,69 @@
+"""Routes about stores that switches write to by RDMA: which there are, and what they answer to keys."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, HTTPException, Path, Query
+
+from ...direct.answers import Question
+from ...direct.ask import ask, describe_all
+from ...direct.folder import store_names
+from ..context import Ctx
+from . import models as m
+
+router = APIRouter(prefix="/direct", tags=["direct"])
+
+StoreName = Annotated[
+    str, Path(pattern="^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,31}$", description="Name of the store")
+]
+Keys = Annotated[
+    list[str],
+    Query(
+        min_length=1,
+        max_length=1000,
+        description="0x and hexadecimal digits, a number, an address, a flow as SRC,DST,PROTO,SPORT,DPORT, or "
+        "several of these joined with +; a list's number where the store is Append. Repeatable.",
+    ),
+]
+
+
+@router.get("/stores", summary="Stores")
+async def stores(context: Ctx) -> m.StoreList:
+    """Every store of the data folder: primitive, memory, epoch, layout."""
+    found = await context.run(describe_all, context.folder / "direct")
+    return m.StoreList(items=[m.StoreInfo(**store) for store in found])
+
+
+@router.get("/stores/{name}/query", summary="Ask a store", responses={404: {"model": m.Error}})
+async def query(
+    context: Ctx,
+    name: StoreName,
+    key: Keys,
+    copies: Annotated[int | None, Query(ge=1, le=16, description="Copies that were written")] = None,
+    consensus: Annotated[int, Query(ge=1, le=16, description="Copies that have to agree")] = 1,
+    value: Annotated[
+        list[int] | None,
+        Query(max_length=100_000, description="Postcarding: values that a hop can have. Repeatable."),
+    ] = None,
+    partial: Annotated[
+        bool, Query(description="Postcarding: known hops of paths that are not whole")
+    ] = False,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Append: most entries")] = 100,
+) -> m.StoreAnswers:
+    """Data, paths, counters, estimates or lists by key; each answer says whether something was found."""
+    if value is not None and not all(0 <= one < 1 << 32 for one in value):
+        raise HTTPException(400, "value: expected numbers of 32 bits")
+    values = None if value is None else np.array(value, np.uint32)
+    folder = context.folder / "direct"
+
+    def work() -> list[dict[str, Any]] | None:
+        if name not in store_names(folder):
+            return None
+        return ask(folder, name, key, Question(copies, consensus, values, partial, limit))
+
+    answers = await context.run(work)
+    if answers is None:
+        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists what there is")
+    return m.StoreAnswers(items=answers)

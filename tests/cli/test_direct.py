@@ -1,0 +1,79 @@
+"""`hopscope direct query` and `list`: what stores answer, and how wrong questions are told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from direct_make import as_bytes, dta
+
+from hopscope.direct.folder import open_stores
+from hopscope.direct.spec import parse_store
+from hopscope.direct.translator import Translator
+from hopscope.direct.transport import MemoryTransport
+
+pytestmark = pytest.mark.e2e
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "hopscope", "direct", *words], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with one Key-Write store that holds the key 7, and a file that is no store."""
+    folder = tmp_path_factory.mktemp("data")
+    stores = open_stores(folder / "direct", [parse_store("paths=key-write,slots=1024")])
+    store = stores["paths"]
+    translator = Translator([store.layout], MemoryTransport([store]))
+    keys = as_bytes(np.array([7], np.uint64))
+    translator.translate(*dta(1, keys, as_bytes(np.array([0xBEEF], np.uint64)), redundancy=2))
+    (folder / "direct" / "broken.region").write_bytes(b"no region")
+    return folder
+
+
+def test_a_key_is_answered(data: Path) -> None:
+    """The data that was reported is printed; a key that nobody reported is empty, and the status says so."""
+    done = run("query", "paths", "7", "8", "--data", str(data), "--format", "json")
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"key": "7", "status": "found", "data": "0000beef", "votes": 2},
+        {"key": "8", "status": "empty"},
+    ]
+    assert done.returncode == 1
+    table = run("query", "paths", "7", "--data", str(data))
+    assert table.returncode == 0
+    assert table.stdout.splitlines()[1].split() == ["7", "found", "0000beef", "2"]
+
+
+def test_stores_are_listed(data: Path) -> None:
+    """Every store with its layout; one that cannot be read says why."""
+    stores = [json.loads(line) for line in run("list", "--data", str(data), "-f", "json").stdout.splitlines()]
+    assert stores[0]["name"] == "broken"
+    assert "not a Hopscope region" in stores[0]["error"]
+    assert stores[1]["layout"]["slots"] == 1024
+    assert "slots=1024" in run("list", "--data", str(data)).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("query", "nothing", "7"), "there are broken, paths"),
+        (("query", "broken", "7"), "not a Hopscope region"),
+        (("query", "paths", "x"), "found 'x'"),
+        (("query", "paths", "7", "--copies", "9"), "9 copies"),
+        (("query", "paths", "7", "--consensus", "5"), "5 of them to agree"),
+        (("query", "paths", "7", "--values", "/nowhere"), "--values /nowhere"),
+    ],
+)
+def test_wrong_questions_are_told_in_one_line(data: Path, words: tuple[str, ...], said: str) -> None:
+    """Exit status 2 and one line that says what was found."""
+    done = run(*words, "--data", str(data))
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

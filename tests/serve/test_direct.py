@@ -1,0 +1,77 @@
+"""The API's routes about stores, over real regions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from direct_make import as_bytes, dta
+
+from hopscope.direct.folder import open_stores
+from hopscope.direct.spec import parse_store
+from hopscope.direct.translator import Translator
+from hopscope.direct.transport import MemoryTransport
+
+pytestmark = pytest.mark.kernel
+
+
+def get(api: Any, folder: Path, *paths: str) -> list[tuple[int, Any]]:
+    """Status and JSON of each path."""
+
+    async def talk() -> list[tuple[int, Any]]:
+        async with api(folder) as client:
+            found = [await client.get(f"/api/v0/direct/{path}") for path in paths]
+            return [(one.status_code, one.json()) for one in found]
+
+    return asyncio.run(talk())
+
+
+def test_stores_are_listed_and_answer_keys(api: Any, tmp_path: Path) -> None:
+    """A key that was written is found with its data, another is empty; the store says what it is."""
+    stores = open_stores(tmp_path / "direct", [parse_store("paths=key-write,slots=1024")])
+    store = stores["paths"]
+    Translator([store.layout], MemoryTransport([store])).translate(
+        *dta(1, as_bytes(np.array([7], np.uint64)), as_bytes(np.array([9], np.uint64)), redundancy=1)
+    )
+    listed, asked = get(api, tmp_path, "stores", "stores/paths/query?key=7&key=8")
+    assert listed[1]["items"][0]["primitive"] == "key-write"
+    assert listed[1]["items"][0]["layout"]["slots"] == 1024
+    assert asked == (
+        200,
+        {
+            "items": [
+                {"key": "7", "status": "found", "data": "00000009", "votes": 1},
+                {"key": "8", "status": "empty"},
+            ]
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("stores/none/query?key=1", 404, "no store none"),
+        ("stores/..%2Fx/query?key=1", 404, ""),
+        ("stores/paths/query", 400, "key"),
+        ("stores/paths/query?key=zz", 400, "found 'zz'"),
+        ("stores/paths/query?key=1&copies=9", 400, "9 copies"),
+        ("stores/paths/query?key=1&value=-1", 400, "32 bits"),
+        ("stores/paths/query?key=1&key=0xaa", 400, "different lengths"),
+        ("stores/broken/query?key=1", 400, "not a Hopscope region"),
+    ],
+)
+def test_wrong_questions_are_told(api: Any, tmp_path: Path, path: str, status: int, said: str) -> None:
+    """One line of JSON says what was found; nothing crashes."""
+    open_stores(tmp_path / "direct", [parse_store("paths=key-write,slots=1024")])
+    (tmp_path / "direct" / "broken.region").write_bytes(b"no region")
+    ((found, told),) = get(api, tmp_path, path)
+    assert found == status
+    assert said in told["error"]
+
+
+def test_a_folder_without_stores_has_none(api: Any, tmp_path: Path) -> None:
+    """An empty list, not an error."""
+    assert get(api, tmp_path, "stores") == [(200, {"items": []})]
