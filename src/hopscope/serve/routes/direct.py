@@ -23,8 +23,8 @@ Keys = Annotated[
     Query(
         min_length=1,
         max_length=1000,
-        description="0x and hexadecimal digits, a number, an address, a flow as SRC,DST,PROTO,SPORT,DPORT, or "
-        "several of these joined with +; a list's number where the store is Append. Repeatable.",
+        description="0x and hexadecimal digits, a number, an address, SRC,DST,PROTO,SPORT,DPORT, or several "
+        "of these joined with +; a list's number where the store is Append. Repeatable.",
     ),
 ]
 
