@@ -80,3 +80,128 @@ class VerbBlock:
     def clear(self) -> None:
         """Forget what is there; the memory is used again."""
         self.fill[:] = 0
+
+
+class Service(IntEnum):
+    """Kind of a queue pair; the upper 3 bits of its opcodes (InfiniBand 9.2.1)."""
+
+    RC = 0
+    """Reliable connection: acknowledged, in order, executed once."""
+    UC = 1
+    """Unreliable connection: what is lost stays lost; no atomics."""
+
+
+class PairState(IntEnum):
+    """What a queue pair does with packets."""
+
+    CLOSED = 0
+    READY = 1
+    ERROR = 2
+    """After a request that was refused: everything is dropped until a new connection is made."""
+
+
+class Access(IntEnum):
+    """Bits of what a memory region allows (InfiniBand 10.6.3.1)."""
+
+    WRITE = 1
+    ATOMIC = 2
+
+
+class Syndrome(IntEnum):
+    """Of an acknowledgment header (InfiniBand, tables 44 to 46)."""
+
+    ACK = 0x1F
+    """No information about credits."""
+    NOT_READY = 0x20
+    """Receiver not ready; the lower 5 bits are the time to wait."""
+    SEQUENCE_ERROR = 0x60
+    INVALID_REQUEST = 0x61
+    ACCESS_ERROR = 0x62
+    OPERATION_ERROR = 0x63
+
+
+QUEUE_PAIR = np.dtype(
+    [
+        ("peer_hi", "<u8"),  # address of the other end, IPv4 as ::ffff:a.b.c.d
+        ("peer_lo", "<u8"),
+        ("offset", "<u8"),  # message in progress: where in its target the next packet's bytes go
+        ("begin", "<u8"),  # where its first packet's went
+        ("lost", "<u8"),  # UC: packets missing by their numbers
+        ("remaining", "<u4"),  # bytes of it that are to come; SEND: that the buffer still takes
+        ("length", "<u4"),  # bytes of all of it
+        ("number", "<u4"),
+        ("peer_number", "<u4"),
+        ("expected_psn", "<u4"),
+        ("message", "<u4"),  # MSN: messages completed, modulo 2^24
+        ("receives", "<u4"),  # buffers posted for SENDs
+        ("atomics", "<u4"),  # executed; the place of the next in the replay cache
+        ("partition", "<u2"),
+        ("mtu", "<u2"),  # path MTU, bytes of payload
+        ("target", "<u2"),  # of the message in progress
+        ("service", "u1"),
+        ("state", "u1"),
+        ("progress", "u1"),  # Progress
+        ("gap_told", "u1"),  # a NAK for the present gap has been sent
+        ("due", "u1"),  # Due
+        ("spare", "u1"),
+    ]
+)
+"""One queue pair, its receiving side, 88 bytes."""
+
+
+class Progress(IntEnum):
+    """Which message of several packets a queue pair is in."""
+
+    NONE = 0
+    WRITE = 1
+    SEND = 2
+
+
+class Due(IntEnum):
+    """Whether an acknowledgment is due at the end of a batch."""
+
+    NO = 0
+    YES = 1
+    ANSWERED = 2
+    """It was, but an answer that was sent meanwhile said as much."""
+
+
+REPLAY = np.dtype([("value", "<u8"), ("psn", "<u4"), ("used", "<u4")])
+"""Result of one atomic operation, for a duplicate of its request."""
+REPLAYS = 256
+"""Results kept for a queue pair: more than the 255 outstanding requests that RDMA-CM can grant."""
+
+MEMORY_REGION = np.dtype(
+    [
+        ("base", "<u8"),  # virtual address of its first byte
+        ("length", "<u8"),
+        ("key", "<u4"),
+        ("target", "<u2"),
+        ("access", "u1"),  # bits of Access
+        ("used", "u1"),
+    ]
+)
+"""One memory region, in the row that the lower bits of its key say."""
+
+NOTICE = np.dtype(
+    [
+        ("time_ns", "<i8"),  # when the batch came in which it was, ns since the Unix epoch
+        ("address", "<u8"),  # where the write began, bytes from the start of the target's memory
+        ("length", "<u4"),  # bytes written; 0 behind an atomic operation
+        ("immediate", "<u4"),
+        ("queue_pair", "<u4"),
+        ("target", "<u2"),  # 65535: an empty write without a region
+        ("flags", "u1"),  # bits of NoticeFlag
+        ("spare", "u1"),
+    ]
+)
+"""What the owner of a memory is told, 32 bytes; in a ring (`memory.ring`)."""
+NOTICE_VERSION = 1
+NO_TARGET = 0xFFFF
+
+
+class NoticeFlag(IntEnum):
+    """Bits of `flags` in NOTICE."""
+
+    IMMEDIATE = 1
+    SOLICITED = 2

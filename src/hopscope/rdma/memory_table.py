@@ -1,0 +1,66 @@
+"""Memory regions that a software NIC lets others write to, by their keys."""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import HopscopeError
+from ..wire.records import Records
+from .records import MEMORY_REGION, NO_TARGET, Access
+
+ROWS = 256
+"""Regions of one table, a power of two."""
+
+
+class RdmaError(HopscopeError):
+    """A memory region or a queue pair cannot be made or changed; the message says why."""
+
+
+class MemoryTable:
+    """Keys to memories. A target number is an index into `memories`."""
+
+    def __init__(self) -> None:
+        self.rows: Records = np.zeros(ROWS, MEMORY_REGION)
+        """MEMORY_REGION [ROWS]; a region is in the row that the lower 8 bits of its key say."""
+        self.memories: list[npt.NDArray[np.uint8]] = []
+        """By target number, uint8 [bytes]."""
+
+    def add(
+        self,
+        memory: npt.NDArray[np.uint8],
+        access: int = Access.WRITE | Access.ATOMIC,
+        *,
+        base: int | None = None,
+    ) -> Records:
+        """Register a memory as the next target; its MEMORY_REGION, with a key that nobody can guess.
+
+        `base`: virtual address of its first byte, by default one of the table's own. Raises RdmaError.
+        """
+        target = len(self.memories)
+        if target >= min(ROWS, NO_TARGET):
+            raise RdmaError(f"{target} memory regions are there, and there is room for no more")
+        key = secrets.randbits(32)
+        while not key or self.rows[key % ROWS]["used"]:
+            key = secrets.randbits(32)
+        self.memories.append(memory)
+        row = self.rows[key % ROWS : key % ROWS + 1]
+        address = (target + 1) << 44 if base is None else base
+        row[0] = (address, len(memory), key, target, access, 1)
+        return row
+
+    def of_target(self, target: int) -> Records:
+        """The MEMORY_REGION of a target, one row."""
+        found = np.flatnonzero((self.rows["used"] == 1) & (self.rows["target"] == target))
+        return self.rows[found[0] : found[0] + 1]
+
+    def retarget(self, key: int, memory: npt.NDArray[np.uint8]) -> None:
+        """Let a key mean another memory from now on (a new epoch). Raises RdmaError."""
+        row = self.rows[key % ROWS]
+        if not row["used"] or row["key"] != key:
+            raise RdmaError(f"no memory region has the key {key:#010x}")
+        if len(memory) != row["length"]:
+            raise RdmaError(f"memory of {len(memory):,} bytes, expected the region's {int(row['length']):,}")
+        self.memories[int(row["target"])] = memory
