@@ -1,57 +1,172 @@
-"""The translator (DTA 5.2): DTA reports in, memory operations out."""
+"""The translator (DTA 5.2): DTA reports in, memory operations out, at one or several collectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ..rdma.records import VerbBlock
 from ..wire.reasons import DtaReason
-from ..wire.records import Records
+from ..wire.records import FRAME, Records
+from .fanout import Fanout
+from .hashing import Hashing, tables
 from .primitive import Writer, load
+from .rate import TokenBucket
+from .routes import OPCODES, Route, compile_routes, routes_of
 from .store import Layout
 from .transport import Transport
 
 FLUSH = 1024
 """Reports for which there is room when what waits is sent."""
+_NO_FRAMES: Records = np.zeros(0, FRAME)
+
+
+class Watcher(Protocol):
+    """Sees the reports of one primitive that are written."""
+
+    def see(
+        self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], now_ns: int
+    ) -> None:
+        """`rows` of the DTA records, whose keys and data are in `arena`; some may have got a reason."""
 
 
 class Translator:
-    """Translates batches of DTA reports for the stores behind one transport."""
+    """Translates batches of DTA reports for the stores behind one transport, or behind one per collector.
 
-    def __init__(self, layouts: Sequence[Layout], transport: Transport) -> None:
+    `layouts` are the stores of every collector in the order of their targets; `routes` say which reports
+    each takes, where that is not `routes_of(layouts)`. A copy is made here for every one that a report
+    asks for. Raises RouteError.
+    """
+
+    def __init__(
+        self,
+        layouts: Sequence[Layout],
+        transport: Transport | Sequence[Transport | None],
+        *,
+        routes: Sequence[Route] | None = None,
+        limit: TokenBucket | None = None,
+    ) -> None:
+        from ..jit import readonly
+
+        transports = list(transport) if isinstance(transport, Sequence) else [transport]
+        count = len(transports)
+        table = compile_routes(routes_of(layouts, count) if routes is None else routes, count)
+        self.routes = table.rules
+        """One for every writer."""
+        self.fanout = Fanout(transports, table.rules)
+        """Where verbs go."""
         primitives = load()
-        self._transport = transport
-        self._writers: dict[int, Writer] = {
-            layout.opcode: primitives[layout.opcode].writer(layout, [target] * layout.collectors)
-            for target, layout in enumerate(layouts)
-        }
-        self._block = VerbBlock.of(0, 0)
+        self.writers: tuple[Writer, ...] = tuple(
+            primitives[route.layout.opcode].writer(route.layout, self.fanout.targets_of(route))
+            for route in table.rules
+        )
+        """In the order of `routes`."""
+        self.limit = limit
+        self.watchers: dict[int, Watcher] = {}
+        """By opcode."""
         self.refused = np.zeros(len(DtaReason), np.uint64)
         """Reports refused, by `DtaReason`; reports translated at NONE."""
+        self.translated = np.zeros(OPCODES, np.uint64)
+        """The latter by opcode."""
+        self._block = VerbBlock.of(0, 0)
+        self._routes, self._first, self._shares = map(readonly, (table.routes, table.first, table.shares))
+        self._plain, self._crc = readonly(table.plain), readonly(tables(Hashing.CRC))
+        self._look = readonly(np.full_like(table.plain, 0xFFFFFFFF))
+        self._counts = np.zeros(len(self.routes), np.uint64)
+        self._grow(4096)
 
-    def translate(self, reports: Records, arena: npt.NDArray[np.uint8]) -> None:
-        """Translate DTA records over their arena; refused rows get their reason."""
-        good = reports["reason"] == DtaReason.NONE
-        for opcode in np.unique(reports["opcode"][good]):
-            rows = np.flatnonzero(good & (reports["opcode"] == opcode)).astype(np.uint32)
-            writer = self._writers.get(int(opcode))
-            if writer is None:
-                reports["reason"][rows] = DtaReason.UNKNOWN_OPCODE
-                continue
-            writer.write(reports, rows, arena, self._room(*writer.room(len(rows))))
-            self._send()
-        self.refused += np.bincount(reports["reason"], minlength=len(DtaReason)).astype(np.uint64)
+    def translate(
+        self,
+        reports: Records,
+        arena: npt.NDArray[np.uint8],
+        frames: Records = _NO_FRAMES,
+        now_ns: int = 0,
+    ) -> None:
+        """Translate DTA records over their arena; refused rows get their reason.
 
-    def flush(self) -> None:
-        """Send what waits in caches and batches."""
-        for writer in self._writers.values():
+        `frames` (row by row with the reports) are needed by routes that look at addresses; `now_ns` is on
+        a clock that never goes back, for the rate limit and the watchers.
+        """
+        from ..jit import readonly
+        from .translator_kernel import partition, tally
+
+        if len(reports) > len(self._lanes):
+            self._grow(len(reports))
+        if self.limit is not None:
+            self._hold_back(reports, self.limit, now_ns)
+        arena, fanout = readonly(arena), self.fanout
+        whole = partition(
+            reports, readonly(frames), arena, self._routes, self._first,
+            self._look if fanout.any_down else self._plain, self._shares, fanout.down, self._crc,
+            self._lanes, self._counts, self._order,
+        )  # fmt: skip
+        if whole >= 0:
+            self._give(whole, reports, self._all[: len(reports)], arena, now_ns)
+        else:
+            at = 0
+            for lane, count in enumerate(self._counts.tolist()):
+                if count:
+                    self._give(lane, reports, self._ordered[at : at + count], arena, now_ns)
+                    at += count
+        tally(reports, self.refused, self.translated)
+
+    def flush(self, now_ns: int | None = None) -> bool:
+        """Send what waits in caches and batches; with a time, only what has been idle for too long.
+
+        False where collectors have no room now: call again for the rest.
+        """
+        done = True
+        for lane, writer in enumerate(self.writers):
+            verbs, payload = writer.room(FLUSH)
             more = True
             while more:
-                more = writer.flush(self._room(*writer.room(FLUSH)))
+                if self.fanout.room(lane) < verbs:
+                    done = False
+                    break
+                more = writer.flush(self._room(verbs, payload), now_ns)
                 self._send()
+        return done
+
+    def begin(self, memories: Sequence[Sequence[npt.NDArray[np.uint8] | None]], generation: int) -> None:
+        """The stores' memories are now these, by collector and target: see `Writer.begin`."""
+        for route, writer in zip(self.routes, self.writers, strict=True):
+            writer.begin([memories[collector][target] for collector, target in route.at], generation)
+
+    def _give(
+        self,
+        lane: int,
+        reports: Records,
+        rows: npt.NDArray[np.uint32],
+        arena: npt.NDArray[np.uint8],
+        now_ns: int,
+    ) -> None:
+        """Rows to one writer, as many as its collectors have room for."""
+        writer, free = self.writers[lane], self.fanout.room(lane)
+        verbs, payload = writer.room(len(rows))
+        if verbs > free:
+            fit = _fitting(writer, len(rows), free)
+            reports["reason"][rows[fit:]] = DtaReason.CONGESTED
+            rows = rows[:fit]
+            if not fit:
+                return
+            verbs, payload = writer.room(fit)
+        writer.write(reports, rows, arena, self._room(verbs, payload))
+        self._send()
+        watcher = self.watchers.get(self.routes[lane].layout.opcode)
+        if watcher is not None:
+            watcher.see(reports, rows, arena, now_ns)
+
+    def _hold_back(self, reports: Records, limit: TokenBucket, now_ns: int) -> None:
+        """Refuse the reports that the rate limit does not let pass."""
+        from .translator_kernel import refuse
+
+        asking = len(reports) - int(np.count_nonzero(reports["reason"]))
+        allowed = limit.take(asking, now_ns)
+        if allowed < asking:
+            refuse(reports, np.uint64(allowed), np.uint64(DtaReason.RATE_LIMITED))
 
     def _room(self, verbs: int, payload: int) -> VerbBlock:
         if len(self._block.verbs) < verbs or len(self._block.payload) < payload:
@@ -59,5 +174,26 @@ class Translator:
         return self._block
 
     def _send(self) -> None:
-        self._transport.submit(self._block)
+        if len(self._block):
+            self.fanout.submit(self._block)
         self._block.clear()
+
+    def _grow(self, rows: int) -> None:
+        from ..jit import readonly
+
+        self._lanes = np.zeros(rows, np.uint32)
+        self._order = np.zeros(rows, np.uint32)
+        self._ordered = readonly(self._order)
+        self._all = readonly(np.arange(rows, dtype=np.uint32))
+
+
+def _fitting(writer: Writer, reports: int, verbs: int) -> int:
+    """The most of `reports` reports whose verbs are certain to fit."""
+    low, high = 0, reports
+    while low < high:
+        middle = (low + high + 1) // 2
+        if writer.room(middle)[0] <= verbs:
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,26 @@
+"""How many reports a second a translator takes."""
+
+from __future__ import annotations
+
+
+class TokenBucket:
+    """Reports a second, and so many at once; time is the caller's, ns on a clock that never goes back."""
+
+    def __init__(self, per_second: float, burst: int = 0) -> None:
+        """`burst` 0: a tenth of a second's worth. ValueError where nothing would ever pass."""
+        if per_second <= 0:
+            raise ValueError(f"{per_second} reports a second, expected more than 0")
+        self._per_ns = per_second / 1e9
+        self.burst = float(burst or max(1, per_second // 10))
+        self._tokens = self.burst
+        self._then_ns: int | None = None
+
+    def take(self, reports: int, now_ns: int) -> int:
+        """How many of so many reports may pass now."""
+        if self._then_ns is not None and now_ns > self._then_ns:
+            earned = (now_ns - self._then_ns) * self._per_ns
+            self._tokens = min(self.burst, self._tokens + earned)
+        self._then_ns = now_ns if self._then_ns is None else max(now_ns, self._then_ns)
+        allowed = min(reports, int(self._tokens))
+        self._tokens -= allowed
+        return allowed

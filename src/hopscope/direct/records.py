@@ -1,0 +1,27 @@
+"""Record blocks of the translator: its routes as kernels see them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROUTE = np.dtype(
+    [
+        ("first_hi", "<u8"),  # source addresses, as in FRAME; the whole range where any will do
+        ("first_lo", "<u8"),
+        ("last_hi", "<u8"),
+        ("last_lo", "<u8"),
+        ("seed", "<u8"),
+        ("first_list", "<u4"),  # Append: numbers in the report; the store counts its lists from 0
+        ("last_list", "<u4"),
+        ("first_share", "<u4"),  # place of its first collector in `RouteTable.shares`
+        ("shares", "<u4"),  # collectors over which keys are spread
+        ("port", "<u2"),  # 0: any
+        ("hashing", "u1"),
+        ("opcode", "u1"),
+        ("key_bytes", "u1"),  # 0: any
+        ("data_bytes", "u1"),  # 0: any
+        ("by_list", "u1"),
+        ("by_frame", "u1"),  # it looks at the source address or the port
+    ]
+)
+"""Which reports a store takes: `direct.routes.Route`, 64 bytes."""

@@ -1,0 +1,169 @@
+"""Reports to stores: which lane each goes to, rows by lane, and what became of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import I64, U8, U32, U64, kernel
+from ..rdma.records import COUNT
+from ..wire.reasons import DtaReason
+from .hashing_kernel import begin, collector
+
+NO_LANE = U32(0xFFFFFFFF)
+NONE, UNKNOWN_OPCODE = U8(DtaReason.NONE), U8(DtaReason.UNKNOWN_OPCODE)
+BAD_LIST, NO_COLLECTOR = U8(DtaReason.BAD_LIST), U8(DtaReason.NO_COLLECTOR)
+
+
+@kernel
+def partition(
+    reports: Any, frames: Any, arena: Any, routes: Any, first: Any, plain: Any, shares: Any, down: Any,
+    tables: Any, lanes: Any, counts: Any, order: Any,
+) -> Any:  # fmt: skip
+    """Rows of accepted reports by lane, in `order`, stable; how many in `counts` [lanes].
+
+    Returns a lane where all reports go to this one: then `order` is not touched, and the rows are all rows.
+    -1 otherwise. `frames` may be empty where no route looks at them. Reports that no route takes, and those
+    of a collector that is `down` (uint8 [collectors]), are refused; the list of an Append report becomes
+    the store's own number of it. `plain` must hold no lanes as long as a collector is down.
+    """
+    rows = U64(reports.shape[0])
+    counts[:] = 0
+    refused = False
+    for i in range(rows):
+        report = reports[i]
+        lane = NO_LANE
+        if report["reason"] == NONE:
+            lane = plain[U64(report["opcode"])]
+            if lane == NO_LANE:
+                lane = _route(reports, frames, arena, routes, first, shares, down, tables, U64(i))
+        lanes[i] = lane
+        if lane == NO_LANE:
+            refused = True
+        else:
+            counts[U64(lane)] += U64(1)
+    if rows and not refused and counts[U64(lanes[0])] == rows:
+        return I64(lanes[0])
+    at = U64(0)
+    for which in range(counts.shape[0]):
+        count = counts[which]
+        counts[which] = at
+        at += count
+    for i in range(rows):
+        if lanes[i] != NO_LANE:
+            mine = U64(lanes[i])
+            order[counts[mine]] = U32(i)
+            counts[mine] += U64(1)
+    at = U64(0)
+    for which in range(counts.shape[0]):
+        end = counts[which]
+        counts[which] = end - at
+        at = end
+    return I64(-1)
+
+
+@kernel
+def _route(
+    reports: Any, frames: Any, arena: Any, routes: Any, first: Any, shares: Any, down: Any, tables: Any,
+    row: Any,
+) -> Any:  # fmt: skip
+    """Lane of one report by the first rule that it fits; refused where there is none."""
+    report = reports[row]
+    opcode = U64(report["opcode"])
+    begins, ends = U64(first[opcode]), U64(first[opcode + U64(1)])
+    by_list = False
+    for at in range(begins, ends):
+        route = routes[at]
+        if route["by_list"] != U8(0):
+            by_list = True
+            if report["list"] < route["first_list"] or report["list"] > route["last_list"]:
+                continue
+        if route["key_bytes"] != U8(0) and route["key_bytes"] != report["key_bytes"]:
+            continue
+        if route["data_bytes"] != U8(0) and route["data_bytes"] != report["data_bytes"]:
+            continue
+        if route["by_frame"] != U8(0):
+            if U64(row) >= U64(frames.shape[0]) or not _sent(frames[row], route):
+                continue
+        if route["by_list"] != U8(0):
+            reports[row]["list"] = report["list"] - route["first_list"]
+        share = U64(route["first_share"])
+        if route["shares"] > U32(1):
+            key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
+            mode = route["hashing"]
+            h = begin(mode, arena, key_at, key_bytes, route["seed"])
+            share += collector(mode, tables, h, arena, key_at, key_bytes, route["shares"])
+        if down[U64(shares[share])] != U8(0):
+            reports[row]["reason"] = NO_COLLECTOR
+            return NO_LANE
+        return U32(at)
+    reports[row]["reason"] = BAD_LIST if by_list else UNKNOWN_OPCODE
+    return NO_LANE
+
+
+@kernel
+def _sent(frame: Any, route: Any) -> Any:
+    """Whether a frame's port and source address are those of a route."""
+    if U64(route["port"]) != U64(0) and route["port"] != frame["port"]:
+        return False
+    hi, lo = frame["source_hi"], frame["source_lo"]
+    if hi < route["first_hi"] or (hi == route["first_hi"] and lo < route["first_lo"]):
+        return False
+    return not (hi > route["last_hi"] or (hi == route["last_hi"] and lo > route["last_lo"]))
+
+
+@kernel
+def tally(reports: Any, reasons: Any, opcodes: Any) -> None:
+    """Count reports by reason, and those translated by opcode."""
+    for i in range(reports.shape[0]):
+        reason = reports[i]["reason"]
+        reasons[U64(reason)] += U64(1)
+        if reason == NONE:
+            opcodes[U64(reports[i]["opcode"])] += U64(1)
+
+
+@kernel
+def refuse(reports: Any, allowed: Any, reason: Any) -> Any:
+    """Refuse what is accepted beyond the first `allowed` reports; how many."""
+    seen, refused = U64(0), U64(0)
+    for i in range(reports.shape[0]):
+        if reports[i]["reason"] == NONE:
+            seen += U64(1)
+            if seen > U64(allowed):
+                reports[i]["reason"] = U8(reason)
+                refused += U64(1)
+    return I64(refused)
+
+
+@kernel
+def kinds(verbs: Any, fill: Any, counts: Any) -> None:
+    """Count the verbs of a block by what they do."""
+    for i in range(fill[COUNT]):
+        counts[U64(verbs[i]["kind"])] += U64(1)
+
+
+@kernel
+def split(verbs: Any, fill: Any, collectors: Any, targets: Any, counts: Any, out: Any) -> None:
+    """Verbs by the collector of their target, stable; how many in `counts` [collectors].
+
+    `collectors` and `targets` [targets of all]: where each is, and its number there, which the copy gets.
+    """
+    counts[:] = 0
+    for i in range(fill[COUNT]):
+        counts[U64(collectors[U64(verbs[i]["target"])])] += U64(1)
+    at = U64(0)
+    for which in range(counts.shape[0]):
+        count = counts[which]
+        counts[which] = at
+        at += count
+    for i in range(fill[COUNT]):
+        target = U64(verbs[i]["target"])
+        mine = U64(collectors[target])
+        row = counts[mine]
+        out[row] = verbs[i]
+        out[row]["target"] = targets[target]
+        counts[mine] = row + U64(1)
+    at = U64(0)
+    for which in range(counts.shape[0]):
+        end = counts[which]
+        counts[which] = end - at
+        at = end
