@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from . import ethernet, layout, own_metadata, report, rules, tunnel
+from . import layout, own_metadata, report, rules
 from .buffer import Buffer
+from .datagram import find_datagram
 from .dialect import DEFAULT, Dialect
 from .errors import WireError
 from .inner import LOW, read_inner, read_packet
@@ -19,7 +20,6 @@ from .own_metadata import Own
 from .reasons import Place, Reason
 from .records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
 from .row import Row
-from .rules import Next
 
 _REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
 _HOP_NAMES: tuple[str, ...] = HOP.names or ()
@@ -65,46 +65,17 @@ def _reports(raw: bytes, frame: np.void, base: dict[str, int], dialect: Dialect)
         base |= {"source_hi": int(frame["source_hi"]), "source_lo": int(frame["source_lo"])}
         yield from _payload(Buffer(raw), len(raw), base, dialect)
         return
-    buf = Buffer(raw)
-    try:
-        version = _ip_version(buf, int(frame["link"]), dialect)
-        if version == 0:
-            return
-        ip_at = buf.at
-        ip = ethernet.pull_ip(buf, version, Place.OUTER_IP)
-        if ip.protocol != layout.PROTOCOL_UDP or ip.fragment_offset:
-            return
-        if not dialect.table()[rules.UDP_ROLE + buf.peek(layout.PORTS, Place.OUTER_UDP)["dport"]] & 1:
-            return
-    except WireError:
-        return  # what is cut before its port is no report to anybody
-    base |= {"source_hi": ip.source >> 64, "source_lo": ip.source & LOW}
-    udp_at = buf.at
-    try:
-        if ip.more_fragments:
-            raise WireError(Reason.FRAGMENT, Place.OUTER_IP, ip_at, "first fragment of a datagram")
-        udp = ethernet.pull_udp(buf, Place.OUTER_UDP)
-        announced = udp_at + udp.length
-        if udp.length < layout.UDP.size or announced > ip_at + ip.length:
-            raise WireError(
-                Reason.BAD_LENGTH, Place.OUTER_UDP, udp_at,
-                f"UDP length {udp.length}, the IP length leaves {ip_at + ip.length - udp_at}",
-            )  # fmt: skip
-    except WireError as error:
+    found = find_datagram(raw, int(frame["link"]), dialect)
+    if found is None:
+        return
+    base |= {"source_hi": found.source >> 64, "source_lo": found.source & LOW}
+    if found.error is not None:
         row = Row(base)
-        row.refuse(error)
+        row.refuse(found.error)
         yield row
         return
-    yield from _payload(Buffer(raw, buf.at, min(announced, len(raw))), announced, base, dialect)
-
-
-def _ip_version(buf: Buffer, link: int, dialect: Dialect) -> int:
-    """IP version behind a frame's link header and MPLS labels, 0 where there is none."""
-    type_, _ = ethernet.pull_link(buf, link)
-    if type_ not in layout.ETHERTYPE_MPLS:
-        return ethernet.ip_version_of(type_)
-    following, _ = tunnel.pull_mpls(buf, dialect.table())
-    return {Next.IPV4: 4, Next.IPV6: 6}.get(following, 0)
+    body = Buffer(raw, found.start, min(found.announced, len(raw)))
+    yield from _payload(body, found.announced, base, dialect)
 
 
 def _payload(buf: Buffer, announced: int, base: dict[str, int], dialect: Dialect) -> Iterator[Row]:

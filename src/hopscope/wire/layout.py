@@ -352,11 +352,18 @@ DTA_POSTCARD = header("DTA Postcarding", "DTA 3.2", ("key", 32), ("hop", 8), ("d
 DTA_ACK = header("DTA acknowledgment", "DTA 4", ("sequence", 8), ("nack", 1), ("reserved", 7))
 DTA_SIZED = header(
     "DTA with lengths", "Hopscope's own",
-    ("opcode", 8), ("immediate", 1), ("retransmit", 1), ("reserved", 6), ("key_bytes", 8), ("data_bytes", 8),
-    ("sequence", 32), ("redundancy", 8, "", "Postcarding: the hop, 1 is the first"),
-    ("path_length", 8, "hops", "0: not known"), ("reserved", 16),
+    ("opcode", 8), ("immediate", 1), ("retransmit", 1), ("reserved", 6),
+    ("key_bytes", 8, "bytes"), ("data_bytes", 8, "bytes"), ("sequence", 32), ("redundancy", 8),
+    ("hop", 8, "", "Postcarding; 1 is the first"), ("path_length", 8, "hops", "0: not known"),
+    ("reserved", 8),
 )  # fmt: skip
 """Then the key (Append: the list, 4 bytes) and the data (Key-Increment: the counter, 8 bytes)."""
+DTA_SIZED_ACK = header(
+    "DTA acknowledgment with count", "Hopscope's own",
+    ("sequence", 32, "", "ACK: the last report that needs no keeping; NACK: the first that was refused"),
+    ("count", 16, "reports", "NACK: refused in a row, at least 1"), ("nack", 1), ("reserved", 7),
+    ("reason", 8, "", "NACK: a DtaReason"),
+)  # fmt: skip
 DTA_PORT, DTA_ACK_PORT = 40040, 40044
 
 # ---------------------------------------------------------------------------------------------------- RoCEv2

@@ -104,6 +104,8 @@ class DtaReason(IntEnum):
     """Dropped while the collector's connection had no room, or resynchronised; answered likewise."""
     NO_COLLECTOR = 9
     """The collector that its key or its header chooses is not connected."""
+    NOT_DTA = 10
+    """Another protocol or UDP port: no DTA report at all."""
 
     @property
     def label(self) -> str:

@@ -296,7 +296,11 @@ DTA = np.dtype(
         ("reason", "u1"),
     ]
 )
-"""One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`."""
+"""One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`.
+
+Of an Append `key_at` is where its list stands, of a Key-Increment `data_at` is where its counter does.  A row
+that the parser refused has opcode, flags and sequence where its base header is whole, and zeros.
+"""
 
 
 class Opcode(IntEnum):
