@@ -57,7 +57,7 @@ class Network:
         self.topology = topology
         self.ports = port_states(topology, link)
         """PORT_STATE [ports]: faults change it, readers take counters from it."""
-        self._members, self._group_at = _groups(topology, self.ports)
+        self._members, self._group_at = groups(topology, self.ports)
         self._packets = np.zeros(8192, PACKET)
         self._count = 0
         self._keys = np.zeros(8192, np.uint64)
@@ -164,7 +164,7 @@ def port_states(topology: Topology, link: LinkModel) -> Records:
     return state
 
 
-def _groups(topology: Topology, state: Records) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def groups(topology: Topology, state: Records) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Ports that share a buffer: port rows by group, and where each group begins [groups + 1]."""
     group = state["group"]
     rows = np.nonzero(group >= 0)[0]

@@ -111,3 +111,70 @@ PORT_STATE = np.dtype(
     ]
 )
 """One port: a FIFO with a finite buffer in front of a link, and its counters."""
+
+CONNECTION = np.dtype(
+    [
+        ("start", "<i8"),  # when the SYN is sent, ps
+        ("finished", "<i8"),  # when the FIN was acknowledged, ps; 0: not yet
+        ("bytes", "<i8"),  # what the application sends
+        ("delivered", "<i8"),  # what the other application has got, in order
+        ("segments", "<i4"),  # with data: 1 to `segments`; 0 is the SYN, `segments` + 1 the FIN
+        ("written", "<i4"),  # segments that the application has written so far
+        ("burst", "<i4"),  # segments that it writes at a time
+        ("first", "<i8"),  # row of segment 0 in the receivers' map
+        ("pause", "<i8"),  # mean pause between writes, ps
+        ("una", "<i4"),  # the first segment that is not acknowledged
+        ("next", "<i4"),  # the segment to send next
+        ("high", "<i4"),  # behind the highest that was sent
+        ("expected", "<i4"),  # the receiver's next segment
+        ("duplicates", "<i4"),  # duplicate acknowledgments in a row
+        ("recover", "<i4"),  # what was sent when the last loss was found
+        ("recovering", "<i4"),  # 1: fast recovery
+        ("waiting", "<i4"),  # 1: all that was written is acknowledged, and the application pauses
+        ("cwnd", "<f8"),  # segments
+        ("ssthresh", "<f8"),
+        ("rto", "<i8"),  # ps
+        ("srtt", "<i8"),  # ps; 0: not measured
+        ("rttvar", "<i8"),
+        ("timed", "<i4"),  # segment whose round trip is measured, -1: none
+        ("mss", "<i4"),  # payload bytes of a segment; the last one is shorter
+        ("timed_at", "<i8"),
+        ("deadline", "<i8"),  # of the retransmission timer; 0: off
+        ("timer_at", "<i8"),  # of its event that counts; 0: none
+        ("sequence", "<u4"),  # of the SYN
+        ("peer_sequence", "<u4"),
+        ("sent", "<u4"),  # packets with data, SYN or FIN
+        ("answers", "<u4"),  # packets that only acknowledge
+        ("retransmissions", "<u4"),
+        ("fast_retransmits", "<u4"),
+        ("timeouts", "<u4"),
+        ("lost", "<u4"),  # packets of both directions that were dropped
+        ("path", "<i4", (STAGES,)),  # port rows
+        ("back", "<i4", (STAGES,)),
+        ("flow", "u1", (13,)),  # 5-tuples, as in an observation
+        ("back_flow", "u1", (13,)),
+    ]
+)
+"""One TCP connection: sender, receiver, and what happened to it."""
+
+SEGMENT = np.dtype(
+    [
+        ("sent", "<i8"),  # ps
+        ("arrived", "<i8"),  # at the other host, ps; 0: underway, or dropped
+        ("connection", "<i4"),
+        ("segment", "<i4"),  # its number; of an acknowledgment: the one that is expected
+        ("sequence", "<u4"),
+        ("acknowledgment", "<u4"),
+        ("payload", "<u4"),
+        ("flags", "u1"),
+        ("answer", "u1"),  # 1: it goes from receiver to sender
+        ("again", "u1"),  # 1: a retransmission
+        ("reserved", "u1"),
+    ]
+)
+"""What is TCP about a packet, row by row with PACKET."""
+
+TIMEOUT = np.dtype(
+    [("time", "<i8"), ("rto", "<i8"), ("connection", "<i4"), ("segment", "<i4")]  # ps; rto: what had passed
+)
+"""The retransmission timer went off: for which segment, which is sent again."""

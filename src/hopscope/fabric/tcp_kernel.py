@@ -1,0 +1,306 @@
+"""TCP senders and receivers over the fabric's ports, as one loop over events in order of time.
+
+An event is a packet that reaches a port or a host, a timer that may have run out, or an application that
+writes. Ports serve by `queueing_kernel.serve_one`: arrivals come in order of time, so queueing is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..jit import U32, U64, kernel
+from .queueing_kernel import serve_one, uniform
+from .records import STAGES, WIRE_OVERHEAD
+
+HEADERS = 40
+FIN, SYN, ACK = 1, 2, 16
+PACKETS, EVENTS, TIMEOUTS = 0, 1, 2
+"""Places in `fill`."""
+KINDS = 3
+AT_PORT, TIMER, WRITES = 0, 1, 2
+"""An event is row * KINDS + kind: of a packet, or of a connection."""
+MIN_RTO, MAX_RTO, WINDOW = 0, 1, 2
+"""Places in `limits`: ps, ps, segments."""
+DUPLICATES = 3
+"""Duplicate acknowledgments that stand for a loss (RFC 5681 3.2)."""
+
+
+@kernel
+def push(heap: Any, fill: Any, time: Any, what: Any) -> None:
+    """Add an event; those of one ps come in the order of `what`."""
+    at = fill[EVENTS]
+    fill[EVENTS] += 1
+    while at > 0:
+        up = (at - 1) // 2
+        if heap[up, 0] < time or (heap[up, 0] == time and heap[up, 1] <= what):
+            break
+        heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
+        at = up
+    heap[at, 0], heap[at, 1] = time, what
+
+
+@kernel
+def drop_first(heap: Any, fill: Any) -> None:
+    """Remove the earliest event."""
+    fill[EVENTS] -= 1
+    count = fill[EVENTS]
+    time, what = heap[count, 0], heap[count, 1]
+    at = 0
+    while 2 * at + 1 < count:
+        low = 2 * at + 1
+        if low + 1 < count and (
+            heap[low + 1, 0] < heap[low, 0]
+            or (heap[low + 1, 0] == heap[low, 0] and heap[low + 1, 1] < heap[low, 1])
+        ):
+            low += 1
+        if time < heap[low, 0] or (time == heap[low, 0] and what <= heap[low, 1]):
+            break
+        heap[at, 0], heap[at, 1] = heap[low, 0], heap[low, 1]
+        at = low
+    heap[at, 0], heap[at, 1] = time, what
+
+
+@kernel
+def emit(c: Any, row: Any, segment: Any, answer: Any, time: Any, packets: Any, log: Any, fill: Any) -> Any:
+    """One more packet: its row. `answer`: 1 for an acknowledgment, whose `segment` is the expected one."""
+    at = fill[PACKETS]
+    fill[PACKETS] += 1
+    packet, told = packets[at], log[at]
+    last = c.segments
+    payload = 0
+    if answer == 0 and 0 < segment <= last:
+        payload = c.bytes - (last - 1) * c.mss if segment == last else 0 + c.mss
+    # what comes before a segment in the sequence space: the SYN, and the data of the segments before it
+    ahead = 0 if segment == 0 else 1 + min((segment - 1) * c.mss, c.bytes) + (1 if segment > last + 1 else 0)
+    number = U64(c.answers) if answer == 1 else U64(c.sent)
+    packet.time = time
+    packet.number = (U64(2 * row + answer) << U64(32)) | number
+    packet.flow = row
+    packet.size = HEADERS + payload
+    packet.trace = at
+    packet.drop_reason = 0
+    packet.drop_stage = 0
+    packet.stage = 0
+    for stage in range(STAGES):
+        packet.path[stage] = c.back[stage] if answer == 1 else c.path[stage]
+    told.sent = time
+    told.arrived = 0
+    told.connection = row
+    told.segment = segment
+    told.payload = payload
+    told.answer = answer
+    told.again = 0
+    if answer == 1:
+        c.answers += U32(1)
+        told.sequence = U32(U64(c.peer_sequence) + U64(0 if segment == 1 else 1))
+        told.acknowledgment = U32(U64(c.sequence) + U64(ahead))
+        told.flags = ACK | SYN if segment == 1 else ACK
+        return at
+    c.sent += U32(1)
+    told.sequence = U32(U64(c.sequence) + U64(ahead))
+    told.acknowledgment = U32(U64(c.peer_sequence) + U64(1)) if segment > 0 else U32(0)
+    told.flags = SYN if segment == 0 else ACK | FIN if segment > last else ACK
+    if segment < c.high:
+        told.again = 1
+        c.retransmissions += U32(1)
+    return at
+
+
+@kernel
+def set_timer(c: Any, row: Any, deadline: Any, heap: Any, fill: Any) -> None:
+    """Start the retransmission timer anew; 0: stop it."""
+    c.deadline = deadline
+    if deadline > 0 and (c.timer_at == 0 or deadline < c.timer_at):
+        c.timer_at = deadline
+        push(heap, fill, deadline, row * KINDS + TIMER)
+
+
+@kernel
+def transmit(c: Any, row: Any, segment: Any, time: Any, packets: Any, log: Any, heap: Any, fill: Any) -> None:
+    """Send a segment, and measure its round trip where no other is being measured (Karn's rule)."""
+    at = emit(c, row, segment, 0, time, packets, log, fill)
+    push(heap, fill, time, at * KINDS + AT_PORT)
+    if segment < c.high:
+        c.timed = -1
+    elif c.timed < 0:
+        c.timed = segment
+        c.timed_at = time
+    c.high = max(c.high, segment + 1)
+    if c.deadline == 0:
+        set_timer(c, row, time + c.rto, heap, fill)
+
+
+@kernel
+def send_more(c: Any, row: Any, time: Any, limits: Any, packets: Any, log: Any, heap: Any, fill: Any) -> None:
+    """Send what the window and the application allow."""
+    allowed = 1
+    if c.una > 0:
+        allowed = c.segments + 2 if c.written == c.segments else c.written + 1
+    window = min(int(c.cwnd), limits[WINDOW])
+    while c.next < allowed and c.next - c.una < window:
+        transmit(c, row, c.next, time, packets, log, heap, fill)
+        c.next += 1
+
+
+@kernel
+def measured(c: Any, sample: Any) -> None:
+    """Smoothed round trip and its variation (RFC 6298 2)."""
+    if c.srtt == 0:
+        c.srtt = sample
+        c.rttvar = sample // 2
+    else:
+        c.rttvar = (3 * c.rttvar + abs(c.srtt - sample)) // 4
+        c.srtt = (7 * c.srtt + sample) // 8
+
+
+@kernel
+def acknowledged(
+    c: Any, row: Any, ack: Any, time: Any, limits: Any, packets: Any, log: Any, heap: Any, fill: Any
+) -> None:
+    """An acknowledgment: slow start, congestion avoidance, fast retransmit and recovery (RFC 5681, 6582)."""
+    if ack > c.una:
+        if c.timed >= 0 and ack > c.timed:
+            measured(c, time - c.timed_at)
+            c.timed = -1
+        if c.srtt > 0:
+            c.rto = min(limits[MAX_RTO], max(limits[MIN_RTO], c.srtt + 4 * c.rttvar))
+        new = ack - c.una
+        c.una = ack
+        c.next = max(c.next, ack)
+        c.duplicates = 0
+        if c.recovering == 1 and ack < c.recover:
+            c.cwnd = max(1.0, c.cwnd - new + 1)
+            transmit(c, row, c.una, time, packets, log, heap, fill)
+        elif c.recovering == 1:
+            c.recovering = 0
+            c.cwnd = c.ssthresh
+        elif c.cwnd < c.ssthresh:
+            c.cwnd += new
+        else:
+            c.cwnd += new / c.cwnd
+        c.cwnd = min(c.cwnd, float(limits[WINDOW]))
+        set_timer(c, row, 0 if c.una == c.high else time + c.rto, heap, fill)
+        if c.una == c.segments + 2:
+            c.finished = time
+        elif c.una == c.written + 1 and c.written < c.segments and c.waiting == 0:
+            gap = -math.log(uniform(row, c.written, U64(7))) * c.pause
+            c.waiting = 1
+            push(heap, fill, time + int(gap), row * KINDS + WRITES)
+    elif ack == c.una and c.una < c.high:
+        c.duplicates += 1
+        if c.recovering == 1:
+            c.cwnd += 1.0
+        elif c.duplicates == DUPLICATES and c.una >= c.recover:
+            c.ssthresh = max((c.high - c.una) / 2.0, 2.0)
+            c.cwnd = c.ssthresh + DUPLICATES
+            c.recover = c.high
+            c.recovering = 1
+            c.fast_retransmits += U32(1)
+            transmit(c, row, c.una, time, packets, log, heap, fill)
+    send_more(c, row, time, limits, packets, log, heap, fill)
+
+
+@kernel
+def received(
+    c: Any, row: Any, segment: Any, time: Any, got: Any, packets: Any, log: Any, heap: Any, fill: Any
+) -> None:
+    """A segment at the receiver: what is now in order goes to the application; it is acknowledged."""
+    got[c.first + segment] = 1
+    while c.expected < c.segments + 2 and got[c.first + c.expected] == 1:
+        if c.expected == c.segments:
+            c.delivered += c.bytes - (c.segments - 1) * c.mss
+        elif 0 < c.expected < c.segments:
+            c.delivered += c.mss
+        c.expected += 1
+    at = emit(c, row, c.expected, 1, time, packets, log, fill)
+    push(heap, fill, time, at * KINDS + AT_PORT)
+
+
+@kernel
+def timer(
+    c: Any, row: Any, time: Any, limits: Any, timeouts: Any, packets: Any, log: Any, heap: Any, fill: Any
+) -> None:
+    """A timer's event: one that was moved waits on, one that has run out sends again (RFC 6298 5.4-5.6)."""
+    if time != c.timer_at:
+        return
+    c.timer_at = 0
+    if c.deadline == 0:
+        return
+    if c.deadline > time:
+        set_timer(c, row, c.deadline, heap, fill)
+        return
+    told = timeouts[fill[TIMEOUTS]]
+    fill[TIMEOUTS] += 1
+    told.time, told.rto, told.connection, told.segment = time, c.rto, row, c.una
+    c.timeouts += U32(1)
+    c.ssthresh = max((c.high - c.una) / 2.0, 2.0)
+    c.cwnd = 1.0
+    c.next = c.una
+    c.recover = c.high
+    c.recovering = 0
+    c.duplicates = 0
+    c.timed = -1
+    c.rto = min(2 * c.rto, limits[MAX_RTO])
+    c.deadline = 0
+    send_more(c, row, time, limits, packets, log, heap, fill)
+
+
+@kernel
+def at_port(
+    c: Any, row: Any, at: Any, time: Any, limits: Any, got: Any, ports: Any, members: Any, group_at: Any,
+    traces: Any, packets: Any, log: Any, heap: Any, fill: Any,
+) -> None:  # fmt: skip
+    """A packet reaches the port of its stage, or behind the last one its host."""
+    packet, told = packets[at], log[at]
+    if packet.stage == STAGES:
+        told.arrived = time
+        if told.answer == 1:
+            acknowledged(c, row, told.segment, time, limits, packets, log, heap, fill)
+        else:
+            received(c, row, told.segment, time, got, packets, log, heap, fill)
+        return
+    stage = int(packet.stage)
+    port = ports[packet.path[stage]]
+    serve_one(ports, members, group_at, traces, packet, stage)
+    if packet.drop_reason != 0:
+        c.lost += U32(1)
+        return
+    when = packet.time
+    if packet.stage == STAGES:
+        when += (packet.size + WIRE_OVERHEAD) * port.ps_per_byte + port.propagation
+    push(heap, fill, when, at * KINDS + AT_PORT)
+
+
+@kernel
+def run(
+    until: Any, limits: Any, connections: Any, got: Any, ports: Any, members: Any, group_at: Any,
+    traces: Any, packets: Any, log: Any, timeouts: Any, heap: Any, fill: Any,
+) -> Any:  # fmt: skip
+    """Events before `until` (ps): whether they are all done; False where a block has no room for the next."""
+    most = limits[WINDOW] + 2
+    while fill[EVENTS] > 0 and heap[0, 0] < until:
+        if (
+            fill[PACKETS] + most > len(packets)
+            or fill[EVENTS] + most + 2 > len(heap)
+            or fill[TIMEOUTS] == len(timeouts)
+        ):
+            return False
+        time, what = heap[0, 0], heap[0, 1]
+        drop_first(heap, fill)
+        at, kind = what // KINDS, what % KINDS
+        if kind == AT_PORT:
+            row = int(packets[at].flow)
+            at_port(
+                connections[row], row, at, time, limits, got, ports, members, group_at, traces, packets, log,
+                heap, fill,
+            )  # fmt: skip
+            continue
+        c = connections[at]
+        if kind == TIMER:
+            timer(c, at, time, limits, timeouts, packets, log, heap, fill)
+        else:
+            c.waiting = 0
+            c.written = min(c.segments, c.written + c.burst)
+            send_more(c, at, time, limits, packets, log, heap, fill)
+    return True
