@@ -148,28 +148,104 @@ def _order(typingctx: Any) -> Any:
 order: Any = intrinsic(_order)
 
 
+def _touch(context: Any, builder: Any, signature: Any, args: Any, write: int) -> Any:
+    kind = signature.args[0]
+    view = context.make_array(kind)(context, builder, args[0])
+    i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+    at = builder.mul(args[1], ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(kind.dtype))))
+    base = builder.bitcast(view.data, i8.as_pointer())
+    line = builder.gep(base, [builder.add(at, args[2])])
+    touch = builder.module.declare_intrinsic(
+        "llvm.prefetch",
+        [i8.as_pointer()],
+        ir.FunctionType(ir.VoidType(), [i8.as_pointer(), i32, i32, i32]),
+    )
+    builder.call(touch, [line, ir.Constant(i32, write), ir.Constant(i32, 3), ir.Constant(i32, 1)])
+    return context.get_dummy_value()
+
+
 def _prefetch(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
     """Ask for the cache line at `offset` bytes into item `index` of a 1-D array; any address is harmless."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        view = context.make_array(kind)(context, builder, args[0])
-        i8, i32, i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-        at = builder.mul(args[1], ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(kind.dtype))))
-        base = builder.bitcast(view.data, i8.as_pointer())
-        line = builder.gep(base, [builder.add(at, args[2])])
-        touch = builder.module.declare_intrinsic(
-            "llvm.prefetch",
-            [i8.as_pointer()],
-            ir.FunctionType(ir.VoidType(), [i8.as_pointer(), i32, i32, i32]),
-        )
-        builder.call(touch, [line, ir.Constant(i32, 1), ir.Constant(i32, 3), ir.Constant(i32, 1)])
-        return context.get_dummy_value()
+        return _touch(context, builder, signature, args, 1)
 
     return numba.types.void(array, numba.types.uint64, numba.types.uint64), codegen
 
 
 prefetch: Any = intrinsic(_prefetch)
+
+
+def _prefetch_read(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
+    """The same to read it only: it is not taken from a processor that writes to it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _touch(context, builder, signature, args, 0)
+
+    return numba.types.void(array, numba.types.uint64, numba.types.uint64), codegen
+
+
+prefetch_read: Any = intrinsic(_prefetch_read)
+
+
+def _octets(context: Any, builder: Any, kind: Any, array: Any, at: Any, bits: int) -> Any:
+    """Pointer to an integer of `bits` at index `at` of a uint8 array."""
+    view = context.make_array(kind)(context, builder, array)
+    return builder.bitcast(builder.gep(view.data, [at]), ir.IntType(bits).as_pointer())
+
+
+def _load64(typingctx: Any, octets: Any, at: Any) -> Any:
+    """64 bits, little-endian, at any index of a uint8 array; the caller has checked that all are in it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_octets(context, builder, signature.args[0], args[0], args[1], 64), align=1)
+
+    return numba.types.uint64(octets, numba.types.uint64), codegen
+
+
+load64: Any = intrinsic(_load64)
+
+
+def _store64(typingctx: Any, octets: Any, at: Any, value: Any) -> Any:
+    """The inverse of `load64`: one store, so no other process sees half of it where `at` is aligned."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[2], _octets(context, builder, signature.args[0], args[0], args[1], 64), align=1)
+        return context.get_dummy_value()
+
+    return numba.types.void(octets, numba.types.uint64, numba.types.uint64), codegen
+
+
+store64: Any = intrinsic(_store64)
+
+
+@inlined
+def few(octets: Any, at: Any, count: Any) -> Any:
+    """`count` bytes (0 to 8) at index `at` of a uint8 array, little-endian, in 64 bits; the rest is zero."""
+    if at + U64(8) <= U64(octets.shape[0]):
+        if count == U64(0):
+            return U64(0)
+        return load64(octets, at) & (U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - count * U64(8)))
+    value = U64(0)
+    for i in range(count):
+        value |= U64(octets[at + i]) << (i * U64(8))
+    return value
+
+
+@inlined
+def move(to: Any, to_at: Any, source: Any, source_at: Any, count: Any) -> None:
+    """Copy `count` bytes between uint8 arrays, from the lowest index to the highest."""
+    if count < U64(8):
+        for j in range(count):
+            to[to_at + j] = source[source_at + j]
+        return
+    i: Any = U64(0)
+    while i + U64(8) <= count:
+        store64(to, to_at + i, load64(source, source_at + i))
+        i += U64(8)
+    if i < count:
+        i = count - U64(8)
+        store64(to, to_at + i, load64(source, source_at + i))
 
 
 def _equal_words(typingctx: Any, words: Any, index: Any, value: Any) -> Any:

@@ -11,6 +11,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from . import layout as at
+
 
 class Hashing(IntEnum):
     """How the slots of a key are found."""
@@ -20,26 +22,83 @@ class Hashing(IntEnum):
     CRC = 1
     """CRC-32 with another polynomial for every copy, as hardware switches can compute it."""
     PUBLISHED = 2
-    """CRC32(key, n), as the published DTA does: to read its memory and to see what is wrong with it."""
+    """CRC32(key, n), as the published DTA does: to read its memory and to see what is wrong with it.
+
+    Its checksum has 32 bits, and may be 0.
+    """
 
 
 POLYNOMIALS = (
-    0xEDB88320, 0x82F63B78, 0xEB31D82E, 0xD5828281, 0x992C1A4C, 0xBA0DC66B, 0x9960034C, 0xFA567D89,
-    0x1E12A700, 0x65B96595, 0x49CF878B, 0x36518F0D, 0x7A40A908, 0xA833982B, 0xC8DF352F, 0xD419CC15,
-    0x8F6E37A0, 0xFB3EE248, 0x9D7E8B2F,
+    0xEDB88320, 0xFA8947E3, 0xD0D91C58, 0x841D9C53, 0xD90BA9E4, 0x9693BD96, 0x86F502C9, 0x93931D2D,
+    0xCA528A9A, 0x94513732, 0xAED11AB1, 0xF8AE160D, 0xF290FBA3, 0xF00DCFE5, 0xA5EE570E, 0x9590E375,
+    0xB0C131DF, 0xE39233D7, 0xB521A5E6,
 )  # fmt: skip
-"""One reflected polynomial per row of the tables; the first is that of Ethernet."""
+"""One reflected polynomial per row of the tables: that of Ethernet, then others drawn at random.
+
+All are primitive, so none loses bits of its remainder and no two have a factor in common: by the Chinese
+remainder theorem no difference of two keys of up to 64 bits is zero in two of them.
+"""
 
 
 def tables(hashing: Hashing) -> npt.NDArray[np.uint32]:
     """Tables of the CRCs, uint32 [rows * 256]; one row of zeros where none is needed."""
     if hashing is Hashing.MIX:
         return np.zeros(256, np.uint32)
-    polynomials = POLYNOMIALS[:1] if hashing is Hashing.PUBLISHED else POLYNOMIALS
-    rows = np.empty((len(polynomials), 256), np.uint32)
-    for row, polynomial in zip(rows, polynomials, strict=True):
+    rows = np.empty((len(POLYNOMIALS), 256), np.uint32)
+    for row, polynomial in zip(rows, POLYNOMIALS, strict=True):
         value = np.arange(256, dtype=np.uint32)
         for _ in range(8):
             value = np.where(value & 1, (value >> 1) ^ np.uint32(polynomial), value >> 1)
         row[:] = value
     return rows.reshape(-1)
+
+
+def slots_of(
+    params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8], copies: int | None = None
+) -> npt.NDArray[np.uint64]:
+    """Slots of keys, uint64 [keys, copies], in a store with this header; keys are uint8 [keys, bytes].
+
+    `copies`: None: as many as the store has. At most 16.
+    """
+    from ..jit import readonly
+    from .hashing_kernel import slots_of as run
+
+    copies = int(params[at.COPIES]) if copies is None else copies
+    slots = np.empty((len(keys), copies), np.uint64)
+    run(*_keys(keys), readonly(params), readonly(tables_of(params)), slots)
+    return slots
+
+
+def checksums_of(
+    params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8], bits: int | None = None
+) -> npt.NDArray[np.uint64]:
+    """Checksums of keys, uint64 [keys]; `bits`: None: as wide as the store's."""
+    from ..jit import readonly
+    from .hashing_kernel import checksums_of as run
+
+    checksums = np.empty(len(keys), np.uint64)
+    width = params[at.CHECKSUM_BITS] if bits is None else np.uint64(bits)
+    run(*_keys(keys), readonly(params), readonly(tables_of(params)), width, checksums)
+    return checksums
+
+
+def collectors_of(params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Collectors of keys, uint64 [keys], of as many as the header says."""
+    from ..jit import readonly
+    from .hashing_kernel import collectors_of as run
+
+    collectors = np.zeros(len(keys), np.uint64)
+    if params[at.COLLECTORS] > 1:
+        run(*_keys(keys), readonly(params), readonly(tables_of(params)), collectors)
+    return collectors
+
+
+def tables_of(params: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
+    """`tables` of the hashing that a header names."""
+    return tables(Hashing(int(params[at.HASHING])))
+
+
+def _keys(keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], np.uint64]:
+    from ..jit import readonly
+
+    return readonly(np.ascontiguousarray(keys, np.uint8).reshape(-1)), np.uint64(keys.shape[1])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U32, U64, kernel, mix64
+from ..jit import U32, U64, few, kernel, load64, mix64
+from . import layout as place
 
 MIX, CRC, PUBLISHED = U64(0), U64(1), U64(2)
 GOLDEN = U64(0x9E3779B97F4A7C15)
@@ -23,18 +24,9 @@ def key_hash(arena: Any, at: Any, count: Any, seed: Any) -> Any:
     h = U64(seed) ^ (U64(count) * LENGTH)
     i = U64(0)
     while i + U64(8) <= count:
-        word = U64(0)
-        for j in range(8):
-            word |= U64(arena[at + i + U64(j)]) << U64(8 * j)
-        h = mix64(h ^ word) + GOLDEN
+        h = mix64(h ^ load64(arena, at + i)) + GOLDEN
         i += U64(8)
-    word = U64(0)
-    shift = U64(0)
-    while i < count:
-        word |= U64(arena[at + i]) << shift
-        shift += U64(8)
-        i += U64(1)
-    return mix64(h ^ word)
+    return mix64(h ^ few(arena, at + i, count - i))
 
 
 @kernel
@@ -79,16 +71,20 @@ def slot(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, copy: 
 
 @kernel
 def checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, bits: Any) -> Any:
-    """Checksum of a key, `bits` (8 to 64) wide."""
+    """Checksum of a key, `bits` (8 to 64) wide: never 0, so that a slot of zeros is nobody's."""
+    most = U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits))
+    if U64(mode) == PUBLISHED:
+        return published(tables, arena, at, count, U64(256)) & most
     if U64(mode) == MIX:
         value = hashed(h, CHECKSUM)
-    elif U64(mode) == CRC:
+    else:
         value = (crc32(tables, ROW_CHECKSUM + U64(1), arena, at, count) << U64(32)) | crc32(
             tables, ROW_CHECKSUM, arena, at, count
         )
-    else:
-        value = published(tables, arena, at, count, U64(256))
-    return value & (U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits)))
+    low = value & most
+    if low == U64(0):  # all other values take an equal share of what would be 0
+        return U64(1) + reduce(value, min(most, U64(0xFFFFFFFF)))
+    return low
 
 
 @kernel
@@ -112,3 +108,34 @@ def published(tables: Any, arena: Any, at: Any, count: Any, suffix: Any) -> Any:
     if U64(suffix) < U64(256):
         crc = U32(tables[(U64(crc) ^ U64(suffix)) & U64(255)] ^ (crc >> U32(8)))
     return U64(crc ^ U32(0xFFFFFFFF))
+
+
+@kernel
+def slots_of(keys: Any, key_bytes: Any, params: Any, tables: Any, slots: Any) -> None:
+    """Slots of keys that lie one behind the other, uint64 [keys, copies]."""
+    mode = params[place.HASHING]
+    for i in range(slots.shape[0]):
+        at = U64(i) * key_bytes
+        h = begin(mode, keys, at, key_bytes, params[place.SEED])
+        for copy in range(slots.shape[1]):
+            slots[i, copy] = slot(mode, tables, h, keys, at, key_bytes, U64(copy), params[place.SLOTS])
+
+
+@kernel
+def checksums_of(keys: Any, key_bytes: Any, params: Any, tables: Any, bits: Any, checksums: Any) -> None:
+    """Checksums of keys that lie one behind the other."""
+    mode = params[place.HASHING]
+    for i in range(checksums.shape[0]):
+        at = U64(i) * key_bytes
+        h = begin(mode, keys, at, key_bytes, params[place.SEED])
+        checksums[i] = checksum(mode, tables, h, keys, at, key_bytes, bits)
+
+
+@kernel
+def collectors_of(keys: Any, key_bytes: Any, params: Any, tables: Any, collectors: Any) -> None:
+    """Collectors of keys that lie one behind the other."""
+    mode = params[place.HASHING]
+    for i in range(collectors.shape[0]):
+        at = U64(i) * key_bytes
+        h = begin(mode, keys, at, key_bytes, params[place.SEED])
+        collectors[i] = collector(mode, tables, h, keys, at, key_bytes, params[place.COLLECTORS])

@@ -1,14 +1,23 @@
 """Key-Write (DTA 4, DART 3): a probabilistic key-value store that is only written.
 
 A slot is the key's checksum (`checksum_bits` rounded up to bytes, little-endian) and the reported data. A
-report is written into as many slots as it asks for, each chosen by a hash function of its own.
+report is written into as many slots as it asks for, each chosen by a hash function of its own. A checksum is
+never 0, so a slot of zeros is empty (`Hashing.PUBLISHED` knows no such rule).
+
+Variant SWAP (DART 7) writes the first copy and swaps the second into its slot only where that is empty. A
+compare-and-swap moves 8 bytes, so slots have 8: 32 bits of checksum and 4 B of data.
+
+A slot may be written while it is read. One of 8 bytes is written and read at once. Any other is read again
+until it is found unchanged; half a report that stays as long as that (its writer has been stopped in the
+middle of a slot, some ns long) is not told from a whole one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from enum import IntEnum
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +26,22 @@ from ..rdma.records import VerbBlock
 from ..wire.records import Records
 from . import layout as at
 from .answers import Answers, Question, Status
-from .hashing import tables
+from .hashing import Hashing, collectors_of, tables
 from .primitive import Primitive, Writer, register
 from .store import Layout, Store, StoreError
+
+BLOCK = 4096
+"""Keys whose slots are on their way at once: they fit into a core's own cache."""
+TRIES = 8
+"""Times that a slot is read again which changes while it is read; then its key is in conflict."""
+
+
+class Variant(IntEnum):
+    """What is done with a second copy."""
+
+    WRITE = 0
+    SWAP = 1
+    """It is stored only where its slot is empty (DART 7)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +57,9 @@ class KeyWriteLayout(Layout):
     checksum_bits: int = 32
     copies: int = 4
     """The most copies of a report, and those that a query looks at by default."""
+    variant: Variant = Variant.WRITE
+    spread: bool = False
+    """Every copy of a key goes to a collector of its own (DART 3.1), from the key's on."""
 
     def __post_init__(self) -> None:
         for name, low, high in (
@@ -45,6 +70,16 @@ class KeyWriteLayout(Layout):
         ):
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+        if self.spread and self.collectors < self.copies:
+            raise ValueError(f"{self.copies} copies spread over {self.collectors} collectors")
+        if self.variant is Variant.SWAP:
+            if self.stride != 8 or self.data_bytes != 4 or self.copies != 2:
+                raise ValueError(
+                    f"{self.copies} copies, {self.checksum_bits} bits of checksum and {self.data_bytes} B of "
+                    "data: compare-and-swap takes 2 copies of 32 bits and 4 B"
+                )
+            if self.hashing is Hashing.PUBLISHED:
+                raise ValueError("the published checksum may be 0, which compare-and-swap takes for empty")
 
     @property
     def stride(self) -> int:
@@ -62,6 +97,8 @@ class KeyWriteLayout(Layout):
             at.CHECKSUM_BITS: self.checksum_bits,
             at.DATA_BYTES: self.data_bytes,
             at.COPIES: self.copies,
+            at.VARIANT: self.variant,
+            at.SPREAD: self.spread,
         }
 
     @classmethod
@@ -72,6 +109,8 @@ class KeyWriteLayout(Layout):
             "data_bytes": int(params[at.DATA_BYTES]),
             "checksum_bits": int(params[at.CHECKSUM_BITS]),
             "copies": int(params[at.COPIES]),
+            "variant": Variant(int(params[at.VARIANT])),
+            "spread": bool(params[at.SPREAD]),
         }
 
 
@@ -82,57 +121,111 @@ class KeyWriteWriter(Writer):
         from ..jit import readonly
 
         self.layout = layout
+        self.copies_now = layout.copies
+        """The most copies now: fewer than the layout's where load asks for it (DART 5.1); at least 1."""
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._tables = readonly(tables(layout.hashing))
 
     def room(self, reports: int) -> tuple[int, int]:
         """The most verbs and bytes of payload of so many reports."""
-        return reports * self.layout.copies, reports * self.layout.stride
+        return reports * self.layout.copies, reports * self.layout.stride + 16
 
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
-        """One write per copy."""
+        """One operation per copy."""
         from ..jit import readonly
         from .key_write_kernel import write
 
         write(
-            reports, readonly(rows), readonly(arena), self._params, self._tables, self._targets, out.verbs,
-            out.payload, out.fill,
+            reports, readonly(rows), readonly(arena), self._params, self._tables, self._targets,
+            np.uint64(max(1, self.copies_now)), out.verbs, out.payload, out.fill,
         )  # fmt: skip
 
 
 def query(
-    store: Store, keys: npt.NDArray[np.uint8], *, copies: int | None = None, consensus: int = 1
+    store: Store | Sequence[Store],
+    keys: npt.NDArray[np.uint8],
+    *,
+    copies: int | None = None,
+    consensus: int = 1,
+    rule: Literal["plurality", "single"] = "plurality",
 ) -> Answers:
-    """Answers to keys, uint8 [keys, bytes of a key], by plurality vote.
+    """Answers to keys, uint8 [keys, bytes of a key].
 
-    `copies`: how many were written, None where that is not known (the layout's most is assumed: unused
-    slots look overwritten). `consensus`: how many copies have to agree. Raises StoreError.
+    `store`: where keys are spread over collectors, those of all of them, in order; a single one answers for
+    what it holds. `copies`: how many were written, None where that is not known (the layout's most is
+    assumed: unused slots look overwritten). `consensus`: how many copies have to agree. `rule`: by plurality
+    vote, or only where a single value claims to be the key's, as in the papers' equations. Raises StoreError.
     """
-    from ..jit import readonly
-    from .key_write_kernel import query as run
-
-    layout = store.layout
+    stores = [store] if isinstance(store, Store) else list(store)
+    layout = stores[0].layout
     assert isinstance(layout, KeyWriteLayout)
     keys = np.ascontiguousarray(keys, np.uint8)
-    if keys.ndim != 2 or not keys.shape[1]:
-        raise StoreError(f"keys of shape {keys.shape}, expected [keys, bytes of a key]")
+    if keys.ndim != 2 or not 1 <= keys.shape[1] <= 255:
+        raise StoreError(f"keys of shape {keys.shape}, expected [keys, bytes of a key], of 1 to 255 bytes")
     copies = layout.copies if copies is None else copies
     if not 1 <= copies <= layout.copies or not 1 <= consensus <= copies:
         raise StoreError(f"{copies} copies, {consensus} of them to agree: the store has {layout.copies}")
+    if len(stores) not in (1, layout.collectors) or any(s.layout != layout for s in stores):
+        raise StoreError(
+            f"{len(stores)} stores, expected those of {layout.collectors} collectors of one layout"
+        )
     answers = Answers(
         np.zeros(len(keys), np.uint8),
         np.zeros((len(keys), layout.data_bytes), np.uint8),
         np.zeros(len(keys), np.uint8),
     )
-    run(
-        readonly(keys.reshape(-1)), np.uint64(keys.shape[1]), np.uint64(copies), np.uint64(consensus),
-        readonly(store.memory), readonly(store.params), readonly(store.tables),
-        answers.status, answers.data.reshape(-1), answers.votes,
-    )  # fmt: skip
+    for first in range(0, len(keys), BLOCK):
+        rows = slice(first, first + BLOCK)
+        part = Answers(answers.status[rows], answers.data[rows], answers.votes[rows])
+        _answer(stores, layout, keys[rows], copies, consensus, rule == "single", part)
     return answers
+
+
+def _answer(
+    stores: Sequence[Store],
+    layout: KeyWriteLayout,
+    keys: npt.NDArray[np.uint8],
+    copies: int,
+    consensus: int,
+    single: bool,
+    answers: Answers,
+) -> None:
+    """Answers to a block of keys."""
+    from ..jit import readonly
+    from .key_write_query_kernel import fetch, locate, vote
+
+    count, size = keys.shape
+    params, hashes = readonly(stores[0].params), readonly(stores[0].tables)
+    memories = [readonly(store.memory) for store in stores]
+    collectors, spread = np.uint64(len(stores)), np.uint64(layout.spread and len(stores) > 1)
+    owners = collectors_of(params, keys) if len(stores) > 1 else np.zeros(0, np.uint64)
+    places, checks = np.empty(count * copies, np.uint64), np.empty(count, np.uint64)
+    slots = np.empty(count * copies * layout.stride + 8, np.uint8)
+    look = np.ones(count, np.uint8)
+    locate(
+        readonly(keys.reshape(-1)), np.uint64(size), np.uint64(copies), memories[0], params, hashes, places,
+        checks,
+    )  # fmt: skip
+    for attempt in range(TRIES):
+        changed = np.zeros(count, np.uint8)
+        for number, memory in enumerate(memories):
+            fetch(
+                memory, places, owners, np.uint64(number), collectors, spread, np.uint64(layout.stride), look,
+                attempt > 0, slots, changed,
+            )  # fmt: skip
+        look = changed if attempt else look
+        if not look.any():
+            return
+        vote(
+            slots, places, checks, look, np.uint64(consensus), single, spread, params, answers.status,
+            answers.data.reshape(-1), answers.votes,
+        )  # fmt: skip
+        if layout.stride == 8:
+            return
+    answers.status[look > 0] = Status.CONFLICT
 
 
 def _writer(layout: Layout, targets: Sequence[int]) -> KeyWriteWriter:

@@ -32,3 +32,5 @@ VARIANT = 12
 """A primitive's own choice; Key-Write: `key_write.Variant`."""
 COLLECTORS = 13
 """Collectors over which keys are spread (0 and 1: one)."""
+SPREAD = 14
+"""1: every copy of a key goes to a collector of its own, beginning with the key's."""

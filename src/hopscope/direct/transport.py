@@ -39,8 +39,12 @@ class MemoryTransport:
         from ..jit import readonly
         from ..rdma.apply_kernel import apply
 
-        payload = readonly(block.payload)
-        for target, store in enumerate(self.stores):
-            count = np.uint64(len(block))
-            self.refused += apply(block.verbs, np.uint64(0), count, payload, store.memory, np.uint64(target))
-            store.state[WRITES] += count
+        targets = block.filled["target"]
+        counts = np.bincount(targets) if len(self.stores) > 1 else np.array([len(block)])
+        payload, last = readonly(block.payload), np.uint64(len(block))
+        for target in np.flatnonzero(counts).tolist():
+            store = self.stores[target]
+            self.refused += apply(
+                block.verbs, np.uint64(0), last, payload, store.memory, np.uint64(target)
+            )  # fmt: skip
+            store.state[WRITES] += np.uint64(counts[target])

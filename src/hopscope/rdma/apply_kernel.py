@@ -4,27 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import I64, U8, U64, inlined, kernel
+from ..jit import I64, U8, U64, kernel, load64, move, prefetch, store64
 from .records import Verb, VerbFlag
 
 WRITE, FETCH_ADD, CMP_SWAP = U64(Verb.WRITE), U64(Verb.FETCH_ADD), U64(Verb.CMP_SWAP)
 REFUSED = U8(VerbFlag.REFUSED)
 
-
-@inlined
-def le64(memory: Any, at: Any) -> Any:
-    """Little-endian 64 bits at index `at`."""
-    value = U64(0)
-    for i in range(8):
-        value |= U64(memory[at + U64(i)]) << U64(8 * i)
-    return value
-
-
-@inlined
-def put_le64(memory: Any, at: Any, value: Any) -> None:
-    """Write 64 bits little-endian at index `at`."""
-    for i in range(8):
-        memory[at + U64(i)] = U8((value >> U64(8 * i)) & U64(255))
+AHEAD = U64(16)
+"""Verbs whose memory is on its way."""
 
 
 @kernel
@@ -37,6 +24,8 @@ def apply(verbs: Any, first: Any, last: Any, payload: Any, memory: Any, target: 
     size = U64(memory.shape[0])
     for row in range(U64(first), U64(last)):
         verb = verbs[row]
+        if row + AHEAD < U64(last):
+            prefetch(memory, verbs[row + AHEAD]["address"], U64(0))
         if U64(verb["target"]) != U64(target):
             continue
         at, kind = U64(verb["address"]), U64(verb["kind"])
@@ -47,13 +36,18 @@ def apply(verbs: Any, first: Any, last: Any, payload: Any, memory: Any, target: 
             continue
         if kind == WRITE:
             source = U64(verb["payload_at"])
-            for i in range(length):
-                memory[at + i] = payload[source + i]
+            if source + length > U64(payload.shape[0]):
+                verbs[row]["flags"] |= REFUSED
+                refused += U64(1)
+            elif length == U64(8):
+                store64(memory, at, load64(payload, source))
+            else:
+                move(memory, at, payload, source, length)
             continue
-        before = le64(memory, at)
+        before = load64(memory, at)
         verbs[row]["result"] = before
         if kind == FETCH_ADD:
-            put_le64(memory, at, before + U64(verb["value"]))
+            store64(memory, at, before + U64(verb["value"]))
         elif before == U64(verb["compare"]):
-            put_le64(memory, at, U64(verb["value"]))
+            store64(memory, at, U64(verb["value"]))
     return I64(refused)

@@ -1,0 +1,129 @@
+"""Key-Write: keys to answers, in passes over a block of keys: where their copies are, copying them, voting.
+
+Memory is on its way while the rest of the block is hashed, and a vote sees slots that nobody writes to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U8, U64, few, inlined, kernel, load64, move, prefetch_read, store64
+from . import layout as place
+from .hashing_kernel import begin, checksum, slot
+
+EMPTY, FOUND, CONFLICT = U8(0), U8(1), U8(2)
+EIGHT = U64(8)
+
+
+@kernel
+def locate(
+    keys: Any, key_bytes: Any, copies: Any, memory: Any, params: Any, tables: Any, places: Any, checks: Any,
+) -> None:  # fmt: skip
+    """Offsets of the slots of every key, uint64 [keys * copies], and the checksums, uint64 [keys]."""
+    mode, stride = params[place.HASHING], params[place.STRIDE]
+    at = U64(0)
+    for i in range(U64(checks.shape[0])):
+        key_at = i * key_bytes
+        h = begin(mode, keys, key_at, key_bytes, params[place.SEED])
+        checks[i] = checksum(mode, tables, h, keys, key_at, key_bytes, params[place.CHECKSUM_BITS])
+        for copy in range(U64(copies)):
+            here = slot(mode, tables, h, keys, key_at, key_bytes, copy, params[place.SLOTS]) * stride
+            prefetch_read(memory, here, U64(0))
+            if stride != EIGHT:
+                prefetch_read(memory, here, stride - U64(1))
+            places[at] = here
+            at += U64(1)
+
+
+@kernel
+def fetch(
+    memory: Any, places: Any, owners: Any, collector: Any, collectors: Any, spread: Any, stride: Any,
+    look: Any, again: Any, slots: Any, changed: Any,
+) -> None:  # fmt: skip
+    """Copy what this collector has of the slots of all keys with a mark in `look`; uint8 [keys].
+
+    `slots` is uint8 [keys * copies * stride]. `again`: they have been copied before; a key one of whose
+    slots is not what it was gets a mark in `changed`.
+    """
+    keys = U64(look.shape[0])
+    copies = U64(places.shape[0]) // keys
+    for i in range(keys):
+        if look[i] == U8(0):
+            continue
+        for copy in range(copies):
+            if collectors > U64(1) and (owners[i] + copy * spread) % collectors != collector:
+                continue
+            here, at = places[i * copies + copy], (i * copies + copy) * stride
+            if again and not same(slots, at, memory, here, stride):
+                changed[i] = U8(1)
+            if stride == EIGHT:
+                store64(slots, at, load64(memory, here))
+            else:
+                move(slots, at, memory, here, stride)
+
+
+@kernel
+def vote(
+    slots: Any, places: Any, checks: Any, look: Any, consensus: Any, single: Any, spread: Any, params: Any,
+    status: Any, data: Any, votes: Any,
+) -> None:  # fmt: skip
+    """Plurality vote over every key's copies; `single`: only one value may claim to be the key's.
+
+    Two copies in one slot are one witness.
+    """
+    stride, width = params[place.STRIDE], params[place.DATA_BYTES]
+    check_bytes = (params[place.CHECKSUM_BITS] + U64(7)) >> U64(3)
+    keys = U64(look.shape[0])
+    copies = U64(places.shape[0]) // keys
+    for i in range(keys):
+        if look[i] == U8(0):
+            continue
+        check, row = checks[i], i * copies
+        best, best_at, tied, values = U64(0), U64(0), False, U64(0)
+        for copy in range(copies):
+            here = (row + copy) * stride
+            if few(slots, here, check_bytes) != check:
+                continue
+            here += check_bytes
+            count, counted = U64(0), False
+            for other in range(copies):
+                there = (row + other) * stride
+                if few(slots, there, check_bytes) != check or not same(
+                    slots, here, slots, there + check_bytes, width
+                ):
+                    continue
+                if other < copy:
+                    counted = True
+                    break
+                count += U64(1)
+                if spread == U64(0):
+                    for earlier in range(copy, other):
+                        if places[row + earlier] == places[row + other]:
+                            count -= U64(1)
+                            break
+            if counted:
+                continue
+            values += U64(1)
+            if count > best:
+                best, best_at, tied = count, here, False
+            elif count == best:
+                tied = True
+        status[i] = EMPTY
+        votes[i] = U8(best)
+        if values > U64(1) and single:
+            status[i] = CONFLICT
+        elif best >= U64(consensus) and best > U64(0):
+            status[i] = CONFLICT if tied else FOUND
+        if status[i] == FOUND:
+            move(data, i * width, slots, best_at, width)
+
+
+@inlined
+def same(one: Any, one_at: Any, other: Any, other_at: Any, count: Any) -> Any:
+    """Whether `count` bytes of two arrays are equal."""
+    i = U64(0)
+    while i + EIGHT <= count:
+        if load64(one, one_at + i) != load64(other, other_at + i):
+            return False
+        i += EIGHT
+    return few(one, one_at + i, count - i) == few(other, other_at + i, count - i)
