@@ -31,6 +31,7 @@ COMMANDS = (
     "direct",
     "simulate",
     "demo",
+    "plan",
     "warmup",
     "config",
     "check",
