@@ -20,8 +20,9 @@ from .hashing import Hashing, tables
 
 KIND = "direct"
 VERSION = 1
-EPOCH, WRITES = 0, 1
-"""Places in `state`: the number of the epoch, and verbs executed in it."""
+EPOCH, WRITES, BEGUN_NS, ENDED_NS = 0, 1, 2, 3
+"""Places in `state`: the number of the epoch, verbs executed in it, its start and its end (0: it goes on),
+ns since 1970."""
 
 
 class StoreError(HopscopeError):

@@ -162,6 +162,12 @@ class Region:
         """Names, dtypes and lengths of the arrays, as `create` takes them."""
         return {name: (array.dtype, len(array)) for name, array in self._arrays.items()}
 
+    def rename(self, path: Path) -> None:
+        """Take the place of what is under `path`, at once for everybody who opens it. Raises OSError."""
+        if self.path is not None:
+            self.path.replace(path)
+            self.path = path
+
     def is_current(self) -> bool:
         """Whether the file is still the one under this name, and not an old one that is only mapped."""
         if self.path is None:
