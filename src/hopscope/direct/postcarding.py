@@ -1,0 +1,147 @@
+"""Postcarding (DTA 4, 5.2, A.2): the translator's cache of postcards, which become chunks.
+
+The memory is described in `postcarding_layout`, its query in `postcarding_query`.
+
+The cache is direct-mapped by the key's hash. A row goes out when all hops of a chunk, or as many as a
+postcard told as path length, are there (complete); when another key takes its row (early: the path has holes,
+and where its last hops come later, they go out alone and overwrite it); when no postcard came for some time
+(aged), and when everything is flushed. A hop's second postcard replaces the first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..rdma.records import VerbBlock
+from ..wire.records import Records
+from .answers import Question, Status
+from .hashing import Hashing, tables
+from .postcarding_layout import PostcardingLayout
+from .postcarding_query import Paths, Values, Why, query
+from .primitive import Primitive, Writer, register
+from .store import Layout, Store, StoreError
+
+__all__ = ["Paths", "PostcardingLayout", "PostcardingWriter", "Values", "Why", "query"]
+
+CACHE_ROWS = 1 << 15
+"""Rows of the cache (DTA 5.2)."""
+IDLE_NS = 1_000_000_000
+
+
+class PostcardingWriter(Writer):
+    """The translator's cache of postcards."""
+
+    def __init__(
+        self,
+        layout: PostcardingLayout,
+        targets: Sequence[int],
+        *,
+        rows: int = CACHE_ROWS,
+        idle_ns: int = IDLE_NS,
+    ) -> None:
+        from ..jit import readonly
+        from .postcarding_kernel import KEY_ROOM
+
+        if rows < 1 or rows & (rows - 1):
+            raise ValueError(f"rows is {rows}, expected a power of two")
+        self.layout = layout
+        self.idle_ns = idle_ns
+        """What had no postcard for so long goes out with `flush(out, now_ns)`."""
+        self._targets = readonly(np.array(targets, np.uint16))
+        self._params = readonly(layout.params())
+        self._tables = readonly(tables(layout.hashing))
+        self._width = 1 << (1 + layout.hops).bit_length()
+        self._cache = np.zeros(rows * self._width, np.uint64)
+        self._keys = np.zeros(rows * KEY_ROOM if layout.hashing is Hashing.CRC else 1, np.uint8)
+        self._state = np.zeros(8, np.uint64)
+        self._ticks: deque[tuple[int, int]] = deque()
+        self._swept = 0
+
+    def room(self, reports: int) -> tuple[int, int]:
+        """A postcard may push another key's row out and complete its own."""
+        return 2 * reports * self.layout.copies, 2 * reports * self.layout.chunk_bytes
+
+    def write(
+        self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
+    ) -> None:
+        """The chunks that these postcards complete or push out."""
+        from ..jit import readonly
+        from .postcarding_kernel import write
+
+        write(
+            reports, readonly(rows), readonly(arena), self._params, self._tables, self._targets, self._cache,
+            self._keys, np.uint64(self._width), self._state, out.verbs, out.payload, out.fill,
+        )  # fmt: skip
+
+    def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
+        """The chunks of rows that wait, or of those that are idle; see `Writer.flush`."""
+        from .postcarding_kernel import AGED, FLUSHED, TICK, sweep
+
+        before = 1 << 32
+        if now_ns is not None:
+            before = self._idle_before(now_ns)
+            if not before:
+                return False
+        rows = len(self._cache) // self._width
+        self._swept = int(
+            sweep(
+                np.uint64(self._swept), np.uint64(before), np.uint64(FLUSHED if now_ns is None else AGED),
+                self._params, self._tables, self._targets, self._cache, self._keys, np.uint64(self._width),
+                self._state, out.verbs, out.payload, out.fill,
+            )
+        )  # fmt: skip
+        if self._swept < rows:
+            return True
+        self._swept = 0
+        if now_ns is not None:
+            while self._ticks and self._ticks[0][0] < before:
+                self._ticks.popleft()
+        if not self.counters["waiting"]:
+            self._ticks.clear()
+            self._state[TICK] = 0
+        return False
+
+    def _idle_before(self, now_ns: int) -> int:
+        """Rows last touched before this tick are idle. A tick ends with each new time."""
+        from .postcarding_kernel import TICK
+
+        if not self._ticks or now_ns > self._ticks[-1][1]:
+            self._ticks.append((int(self._state[TICK]), now_ns))
+            self._state[TICK] += np.uint64(1)
+        return max((tick + 1 for tick, ended in self._ticks if ended + self.idle_ns <= now_ns), default=0)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Rows that wait, rows that went out by their reason, and postcards of a hop that had one."""
+        from . import postcarding_kernel as kernel
+
+        names = ("waiting", "completed", "early", "aged", "flushed", "duplicates")
+        return {name: int(self._state[getattr(kernel, name.upper())]) for name in names}
+
+
+def _writer(layout: Layout, targets: Sequence[int]) -> PostcardingWriter:
+    assert isinstance(layout, PostcardingLayout)
+    return PostcardingWriter(layout, targets)
+
+
+def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
+    if question.values is None:
+        raise StoreError("a path is found by the values that its hops can have: none were given")
+    answers = query(store, keys, values=question.values, copies=question.copies, partial=question.partial)
+    told: list[dict[str, Any]] = []
+    for row, status in enumerate(answers.status):
+        if status != Status.FOUND:
+            told.append({"status": Status(status).label, "why": Why(answers.why[row]).label})
+            continue
+        hops = range(int(answers.length[row]))
+        path = [int(answers.path[row, hop]) if answers.known[row, hop] else None for hop in hops]
+        told.append({"status": "found", "path": path, "hops": len(path), "votes": int(answers.votes[row])})
+    return told
+
+
+register(Primitive(PostcardingLayout.name, PostcardingLayout.opcode, PostcardingLayout, _writer, _tell))

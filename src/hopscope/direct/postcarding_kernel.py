@@ -1,0 +1,293 @@
+"""Postcarding in loops: postcards into the cache, rows of the cache to chunks, keys to paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U8, U32, U64, be32, inlined, kernel, mix64
+from ..rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
+from ..wire.reasons import DtaReason
+from ..wire.records import DtaFlag
+from . import layout as place
+from .hashing_kernel import MIX, checksum, collector, crc32, hashed, key_hash, slot
+
+WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
+IMMEDIATE = U64(DtaFlag.IMMEDIATE)
+BAD_HOP, BAD_LENGTH = U8(DtaReason.BAD_HOP), U8(DtaReason.BAD_LENGTH)
+
+BLANK = U64(0xFFFFFFFF)
+HOP = U64(64)
+"""Functions 64 to 79 of a key are its hops' checksums; below are those of slots, checksum and collector."""
+ROW_HOP = U64(8)
+"""First row of the CRC tables for hops: rows 0 to 7 are the copies', so both are at most 8."""
+
+# a row of the cache: key hash, what is known, then one value per hop; uint64, padded to a power of two
+WHAT, VALUES = U64(1), U64(2)
+HOPS = U64(0xFFFF)
+"""Bits of `what`: hops seen, path length (from bit 16), flags (from bit 24), tick of the last (from 32)."""
+LENGTH_AT, FLAGS_AT, TICK_AT = U64(16), U64(24), U64(32)
+KEY_ROOM = 64
+"""Bytes of a row's key where the hash functions are CRCs: its length, then the key."""
+
+# places in the writer's state
+TICK, WAITING, COMPLETED, EARLY, AGED, FLUSHED, DUPLICATES = range(7)
+
+# an entry of the table of values, behind its g: the value, and what it is
+PRESENT, AMBIGUOUS, IS_BLANK = U64(1) << U64(32), U64(1) << U64(33), U64(1) << U64(34)
+NOTHING, FITS, HOLES, UNSURE = U64(0), U64(1), U64(2), U64(3)
+"""What a chunk is: foreign; a path; values and blanks in no path's order; a path of values that share a g."""
+
+
+@inlined
+def word_mask(bits: Any) -> Any:
+    """The lowest `bits` (1 to 64) bits."""
+    return U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits))
+
+
+@inlined
+def encode(mode: Any, tables: Any, value: Any) -> Any:
+    """g(v): 64 bits, whose lower 32 are another permutation of the 32-bit numbers in either mode."""
+    value = U64(value)
+    if U64(mode) == MIX:
+        low = value ^ (value >> U64(16))  # the finaliser of MurmurHash3, 32 bit
+        low = (low * U64(0x85EBCA6B)) & U64(0xFFFFFFFF)
+        low ^= low >> U64(13)
+        low = (low * U64(0xC2B2AE35)) & U64(0xFFFFFFFF)
+        low ^= low >> U64(16)
+        return low | (mix64(value + U64(1)) & U64(0xFFFFFFFF00000000))
+    crc = U64(0xFFFFFFFF)
+    for i in range(4):
+        octet = (value >> U64(24 - 8 * i)) & U64(255)
+        crc = U64(tables[(crc ^ octet) & U64(255)]) ^ (crc >> U64(8))
+    return crc ^ U64(0xFFFFFFFF)
+
+
+@inlined
+def hop_checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, hop: Any) -> Any:
+    """checksum(x, i) of a key at hop i, from 0: 64 bits, or 32 where the functions are CRCs."""
+    if U64(mode) == MIX:
+        return hashed(h, HOP + U64(hop))
+    return crc32(tables, ROW_HOP + U64(hop), arena, at, count)
+
+
+@inlined
+def emit(
+    row: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any, width: Any, verbs: Any,
+    payload: Any, fill: Any,
+) -> None:  # fmt: skip
+    """Append the writes of one row's chunk, one per copy, and empty the row."""
+    mode, hops, bits = params[place.HASHING], params[place.HOPS], params[place.CHECKSUM_BITS]
+    size, mask = (bits + U64(7)) >> U64(3), word_mask(bits)
+    h, what = cache[row * width], cache[row * width + WHAT]
+    key_at = row * U64(KEY_ROOM) + U64(1)
+    key_bytes = U64(0) if mode == MIX else U64(keys[key_at - U64(1)])
+    count, at = fill[COUNT], fill[PAYLOAD]
+    for hop in range(hops):
+        value = cache[row * width + VALUES + hop] if (what >> hop) & U64(1) else BLANK
+        word = hop_checksum(mode, tables, h, keys, key_at, key_bytes, hop) ^ encode(mode, tables, value)
+        word &= mask
+        for j in range(size):
+            payload[at + hop * size + j] = U8((word >> (j * U64(8))) & U64(255))
+    target = targets[0]
+    if targets.shape[0] > 1:
+        target = targets[collector(mode, tables, h, keys, key_at, key_bytes, U64(targets.shape[0]))]
+    flags = TELL if (what >> FLAGS_AT) & IMMEDIATE else U8(0)
+    for copy in range(params[place.COPIES]):
+        verb = verbs[count]
+        chunk = slot(mode, tables, h, keys, key_at, key_bytes, copy, params[place.SLOTS])
+        verb["address"] = chunk * params[place.STRIDE]
+        verb["payload_at"] = U32(at)
+        verb["length"] = U32(hops * size)
+        verb["target"] = target
+        verb["kind"] = WRITE
+        verb["flags"] = flags if copy == U64(0) else U8(0)
+        if flags and copy == U64(0):
+            verb["immediate"] = U32(checksum(mode, tables, h, keys, key_at, key_bytes, U64(32)))
+        count += U64(1)
+    fill[COUNT], fill[PAYLOAD] = count, at + hops * size
+    cache[row * width + WHAT] = U64(0)
+
+
+@kernel
+def write(
+    reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any,
+    width: Any, state: Any, verbs: Any, payload: Any, fill: Any,
+) -> None:  # fmt: skip
+    """Put postcards into the cache; append the chunks of rows that are complete, or lost to another key."""
+    mode, seed, hops = params[place.HASHING], params[place.SEED], params[place.HOPS]
+    width = U64(width)
+    lowest = U64(cache.shape[0]) // width - U64(1)
+    longest = U64(255) if mode == MIX else U64(KEY_ROOM - 1)
+    tick = state[TICK] << TICK_AT
+    for i in range(rows.shape[0]):
+        index = U64(rows[i])
+        report = reports[index]
+        hop, length = U64(report["hop"]), U64(report["path_length"])
+        if hop == U64(0) or hop > hops or length > hops or (length != U64(0) and hop > length):
+            reports[index]["reason"] = BAD_HOP
+            continue
+        key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
+        if report["data_bytes"] != U8(4) or key_bytes == U64(0) or key_bytes > longest:
+            reports[index]["reason"] = BAD_LENGTH
+            continue
+        h = key_hash(arena, key_at, key_bytes, seed)
+        row = h & lowest
+        at = row * width
+        what = cache[at + WHAT]
+        if what & HOPS and cache[at] != h:
+            emit(row, params, tables, targets, cache, keys, width, verbs, payload, fill)
+            state[EARLY] += U64(1)
+            state[WAITING] -= U64(1)
+            what = U64(0)
+        if what == U64(0):
+            state[WAITING] += U64(1)
+            cache[at] = h
+            if mode != MIX:
+                keys[row * U64(KEY_ROOM)] = U8(key_bytes)
+                for j in range(key_bytes):
+                    keys[row * U64(KEY_ROOM) + U64(1) + j] = arena[key_at + j]
+        bit = U64(1) << (hop - U64(1))
+        if what & bit:
+            state[DUPLICATES] += U64(1)
+        cache[at + VALUES + hop - U64(1)] = be32(arena, U64(report["data_at"]))
+        if length == U64(0):
+            length = (what >> LENGTH_AT) & U64(255)
+        seen = (what & HOPS) | bit
+        flags = (what >> FLAGS_AT | U64(report["flags"])) & U64(255)
+        cache[at + WHAT] = seen | (length << LENGTH_AT) | (flags << FLAGS_AT) | tick
+        whole = (U64(1) << (length if length else hops)) - U64(1)
+        if seen & whole == whole:
+            emit(row, params, tables, targets, cache, keys, width, verbs, payload, fill)
+            state[COMPLETED] += U64(1)
+            state[WAITING] -= U64(1)
+
+
+@kernel
+def sweep(
+    first: Any, before: Any, why: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any,
+    width: Any, state: Any, verbs: Any, payload: Any, fill: Any,
+) -> Any:  # fmt: skip
+    """Append the chunks of waiting rows from `first` on whose last postcard came before a tick.
+
+    `why` is the counter. Returns the row to go on with, or the number of rows where none is left.
+    """
+    width = U64(width)
+    count = U64(cache.shape[0]) // width
+    size = params[place.HOPS] * ((params[place.CHECKSUM_BITS] + U64(7)) >> U64(3))
+    for row in range(U64(first), count):
+        what = cache[row * width + WHAT]
+        if what & HOPS == U64(0) or what >> TICK_AT >= U64(before):
+            continue
+        if fill[COUNT] + params[place.COPIES] > U64(verbs.shape[0]):
+            return row
+        if fill[PAYLOAD] + size > U64(payload.shape[0]):
+            return row
+        emit(row, params, tables, targets, cache, keys, width, verbs, payload, fill)
+        state[U64(why)] += U64(1)
+        state[WAITING] -= U64(1)
+    return count
+
+
+@kernel
+def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> Any:
+    """Fill the open-addressing table of g(v) and v, uint64 [2 * power of two]; values that share a g.
+
+    The blank is in it first.
+    """
+    mask, last = word_mask(bits), U64(table.shape[0]) // U64(2) - U64(1)
+    shared = U64(0)
+    for i in range(values.shape[0] + 1):
+        value = BLANK if i == 0 else U64(values[i - 1])
+        code = encode(mode, tables, value) & mask
+        at = code & last
+        while table[at * U64(2) + U64(1)] and table[at * U64(2)] != code:
+            at = (at + U64(1)) & last
+        if table[at * U64(2) + U64(1)]:
+            table[at * U64(2) + U64(1)] |= AMBIGUOUS
+            shared += U64(1)
+            continue
+        table[at * U64(2)] = code
+        table[at * U64(2) + U64(1)] = value | PRESENT | (IS_BLANK if i == 0 else U64(0))
+    return shared
+
+
+@kernel
+def value_of(code: Any, table: Any) -> Any:
+    """The entry of a g, or 0 where no value has it."""
+    last = U64(table.shape[0]) // U64(2) - U64(1)
+    at = code & last
+    while table[at * U64(2) + U64(1)]:
+        if table[at * U64(2)] == code:
+            return table[at * U64(2) + U64(1)]
+        at = (at + U64(1)) & last
+    return U64(0)
+
+
+@inlined
+def read_chunk(
+    memory: Any, at: Any, mode: Any, tables: Any, h: Any, keys: Any, key_at: Any, key_bytes: Any, hops: Any,
+    bits: Any, table: Any, path: Any,
+) -> Any:  # fmt: skip
+    """Decode one chunk into `path`: what it is, and from bit 2 on which hops have a value."""
+    size, mask = (bits + U64(7)) >> U64(3), word_mask(bits)
+    known, unsure = U64(0), False
+    for hop in range(hops):
+        word = U64(0)
+        for j in range(size):
+            word |= U64(memory[at + hop * size + j]) << (j * U64(8))
+        code = (word ^ hop_checksum(mode, tables, h, keys, key_at, key_bytes, hop)) & mask
+        entry = value_of(code, table)
+        if entry == U64(0):
+            return NOTHING
+        if entry & AMBIGUOUS:
+            unsure = True
+        if entry & IS_BLANK:
+            path[hop] = U32(BLANK)
+        else:
+            path[hop] = U32(entry & BLANK)
+            known |= U64(1) << hop
+    if known == U64(0) and not unsure:
+        return NOTHING
+    kind = UNSURE if unsure else FITS if known & (known + U64(1)) == U64(0) else HOLES
+    return kind | (known << U64(2))
+
+
+@kernel
+def query(
+    questions: Any, key_bytes: Any, copies: Any, partial: Any, memory: Any, params: Any, tables: Any,
+    table: Any, scratch: Any, paths: Any, known: Any, votes: Any, kinds: Any,
+) -> None:  # fmt: skip
+    """Read each key's chunks; `kinds` [keys]: bit `kind` for each kind seen, bit 4 where they differ.
+
+    `paths` [keys * hops], `known` (bits of hops) and `votes` are those of the first chunk that answers.
+    """
+    mode, hops, bits = params[place.HASHING], params[place.HOPS], params[place.CHECKSUM_BITS]
+    key_bytes = U64(key_bytes)
+    for i in range(known.shape[0]):
+        key_at, at = U64(i) * key_bytes, U64(i) * hops
+        h = key_hash(questions, key_at, key_bytes, params[place.SEED])
+        seen = U64(0)
+        for copy in range(U64(copies)):
+            chunk = slot(mode, tables, h, questions, key_at, key_bytes, copy, params[place.SLOTS])
+            found = read_chunk(
+                memory, chunk * params[place.STRIDE], mode, tables, h, questions, key_at, key_bytes, hops,
+                bits, table, scratch,
+            )  # fmt: skip
+            kind, hops_known = found & U64(3), found >> U64(2)
+            seen |= U64(1) << kind
+            if kind != FITS and (kind != HOLES or not partial):
+                continue
+            if votes[i] == U8(0):
+                for hop in range(hops):
+                    paths[at + hop] = scratch[hop]
+                known[i] = hops_known
+                votes[i] = U8(1)
+                continue
+            same = known[i] == hops_known
+            for hop in range(hops):
+                same = same and paths[at + hop] == scratch[hop]
+            if same:
+                votes[i] += U8(1)
+            else:
+                seen |= U64(16)
+        kinds[i] = U8(seen)

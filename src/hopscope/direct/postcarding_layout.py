@@ -1,0 +1,101 @@
+"""Memory of Postcarding (DTA 4, A.6): the values of all hops of a flow or packet in one chunk.
+
+A store is `chunks` of `hops` words (B) of `checksum_bits` (b) bits, each rounded up to bytes, little-endian.
+A chunk takes a power of two of bytes where `padded`, as hardware wants it. Word i, from 0, is
+``checksum(x, i) XOR g(v)``, cut to b bits: v is the value of hop i of key x, the blank where there is none.
+Copy j is the chunk that hash function j gives. A word is proof of its key and its value at once: that a
+foreign chunk reads as a path has the probability ``((V + 1) / 2^b)^B``.
+
+- `Hashing.MIX`: checksum(x, i) is function 64 + i of the key. The lower 32 bits of g are MurmurHash3's 32-bit
+  finaliser, the upper ones that of `mix64(v + 1)`. So from b = 32 on no two values share a g; below, values
+  that do are told as ambiguous.
+- `Hashing.CRC`: checksum(x, i) is the CRC-32 with polynomial 8 + i of `hashing.POLYNOMIALS` (the first five
+  are those of the published code), g that of Ethernet over the value's four bytes, most significant first. At
+  most 8 hops, 8 copies, 32 bits, and keys of 63 bytes.
+- `Hashing.PUBLISHED` is refused: the published code never finished its Postcarding.
+
+The blank is 0xFFFFFFFF, what INT itself reports for a value that a node does not have: a hop that reports it
+counts as seen, and has no value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import layout as at
+from .hashing import Hashing
+from .store import Layout
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostcardingLayout(Layout):
+    """`chunks` of `hops` words."""
+
+    opcode: ClassVar[int] = 4
+    schema: ClassVar[int] = 1
+    name: ClassVar[str] = "postcarding"
+    counted: ClassVar[str] = "chunks"
+
+    chunks: int
+    hops: int = 5
+    """B: hops per chunk."""
+    checksum_bits: int = 32
+    """b: bits of a word, which is checksum and value at once."""
+    copies: int = 1
+    """Copies of every chunk: a postcard has no field for them."""
+    padded: bool = True
+    """Whether a chunk takes a power of two of bytes (5 words of 4 bytes: 32)."""
+
+    def __post_init__(self) -> None:
+        crc = self.hashing is Hashing.CRC
+        if self.hashing is Hashing.PUBLISHED:
+            raise ValueError("hashing is published, expected mix or crc: its Postcarding was never finished")
+        for name, low, high in (
+            ("chunks", 1, 1 << 32),
+            ("hops", 1, 8 if crc else 16),
+            ("checksum_bits", 8, 32 if crc else 64),
+            ("copies", 1, 8),
+            ("collectors", 1, 1 << 16),
+        ):
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes that are written."""
+        return self.hops * -(-self.checksum_bits // 8)
+
+    @property
+    def stride(self) -> int:
+        """Bytes from one chunk to the next."""
+        return 1 << (self.chunk_bytes - 1).bit_length() if self.padded else self.chunk_bytes
+
+    @property
+    def count(self) -> int:
+        """Chunks."""
+        return self.chunks
+
+    def own_params(self) -> dict[int, int]:
+        """What a reader needs beside chunks and stride."""
+        return {
+            at.HOPS: self.hops,
+            at.CHECKSUM_BITS: self.checksum_bits,
+            at.COPIES: self.copies,
+            at.DATA_BYTES: 4,
+            at.VARIANT: int(self.padded),
+        }
+
+    @classmethod
+    def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
+        """The inverse."""
+        return {
+            "chunks": int(params[at.SLOTS]),
+            "hops": int(params[at.HOPS]),
+            "checksum_bits": int(params[at.CHECKSUM_BITS]),
+            "copies": int(params[at.COPIES]),
+            "padded": bool(params[at.VARIANT]),
+        }
