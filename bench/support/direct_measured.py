@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hopscope.direct.answers import Status
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.key_write import KeyWriteLayout, query
+from hopscope.direct.key_write import KeyWriteLayout, Variant, query
 from hopscope.direct.store import Store
 from hopscope.direct.translator import Translator
 from hopscope.direct.transport import MemoryTransport
@@ -84,12 +85,12 @@ class Filler:
             self._translator.translate(self._reports[:count], self._arena.reshape(-1))
             self.done += count
 
-    def ask(self, first: int, last: int) -> Tally:
+    def ask(self, first: int, last: int, rule: Literal["plurality", "single"] = "plurality") -> Tally:
         """Query for these keys, in batches."""
         sums = np.zeros(5, np.int64)
         for at in range(first, last, BATCH):
             end = min(at + BATCH, last)
-            answers = query(self.store, keys_of(at, end, self.seed), copies=self.copies)
+            answers = query(self.store, keys_of(at, end, self.seed), copies=self.copies, rule=rule)
             right = (answers.data == values_of(at, end, self._width)).all(axis=1)
             sums += (
                 end - at,
@@ -110,16 +111,13 @@ def filled(
     data_bytes: int = 4,
     seed: int = 1,
     hashing: Hashing = Hashing.MIX,
+    variant: Variant = Variant.WRITE,
 ) -> Filler:
     """A new store in private memory with so many keys in it."""
     layout = KeyWriteLayout(
-        slots=slots,
-        data_bytes=data_bytes,
-        checksum_bits=bits,
-        copies=max(copies, 4),
-        seed=seed,
-        hashing=hashing,
-    )
+        slots=slots, data_bytes=data_bytes, checksum_bits=bits, copies=copies, seed=seed, hashing=hashing,
+        variant=variant,
+    )  # fmt: skip
     filler = Filler(Store.create(None, layout), copies, seed)
     filler.until(keys)
     return filler

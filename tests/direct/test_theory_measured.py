@@ -7,6 +7,7 @@ import pytest
 
 from hopscope.direct import theory
 from hopscope.direct.hashing import Hashing
+from hopscope.direct.key_write import Variant
 from support.direct_measured import Tally, filled
 
 pytestmark = pytest.mark.kernel
@@ -30,17 +31,31 @@ def compare(tally: Tally, expected: theory.Outcomes) -> None:
 @pytest.mark.parametrize("copies", [1, 2, 3, 4])
 @pytest.mark.parametrize("load", [0.01, 0.1, 0.5, 1.0, 2.0])
 def test_key_write_answers_as_often_as_theory_says(load: float, copies: int, bits: int) -> None:
-    """All keys of a store, and its oldest, are correct, wrong, empty and in conflict as often as computed."""
+    """All keys of a store, and its oldest, get each outcome as often as computed, by both rules."""
     keys = round(load * SLOTS)
     filler = filled(SLOTS, keys, copies, bits=bits, seed=copies)
-    compare(filler.ask(0, keys), theory.average(load, copies, bits))
-    old = keys // 20
-    ages = (keys - np.arange(old)) / SLOTS
-    each = theory.outcomes(ages, copies, bits)
-    compare(
-        filler.ask(0, old),
-        theory.Outcomes(each.correct.mean(), each.wrong.mean(), each.empty.mean(), each.conflict.mean()),
-    )
+    worth, old = theory.used_bits(bits), keys // 20
+    ages = (keys - 1 - np.arange(old)) / SLOTS
+    for rule in theory.Rule:
+        compare(filler.ask(0, keys, rule.value), theory.average(load, copies, worth, rule))
+        each = theory.outcomes(ages, copies, worth, rule)
+        compare(
+            filler.ask(0, old, rule.value),
+            theory.Outcomes(each.correct.mean(), each.wrong.mean(), each.empty.mean(), each.conflict.mean()),
+        )
+
+
+@pytest.mark.parametrize("load", [0.1, 0.5, 1.0, 2.0])
+def test_write_and_swap_finds_as_many_as_theory_says(load: float) -> None:
+    """A second copy swapped into an empty slot: all keys, the oldest; more than one or two writes find."""
+    keys = round(load * SLOTS)
+    filler = filled(SLOTS, keys, 2, variant=Variant.SWAP)
+    every = filler.ask(0, keys)
+    within(every.correct, every.asked, float(theory.write_swap_average(load)))
+    oldest = filler.ask(0, keys // 20)
+    ages = (keys - 1 - np.arange(keys // 20)) / SLOTS
+    within(oldest.correct, oldest.asked, float(theory.write_swap_success(ages, load).mean()))
+    assert every.success > max(float(theory.average(load, n, 32).correct) for n in (1, 2))
 
 
 def test_crc_with_a_polynomial_per_copy_is_as_good() -> None:

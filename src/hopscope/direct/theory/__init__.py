@@ -33,6 +33,7 @@ from .key_write import (
     load_for,
     outcomes,
     stranger,
+    used_bits,
 )
 from .lists import append_age, append_wait
 from .postcarding import (
@@ -74,6 +75,7 @@ __all__ = [
     "postcard_outcomes",
     "stranger",
     "success_after_reports",
+    "used_bits",
     "write_swap_average",
     "write_swap_success",
 ]

@@ -57,6 +57,11 @@ def check_match(bits: float) -> float:
     return float(np.exp2(-float(bits)))
 
 
+def used_bits(bits: int) -> float:
+    """Bits that our checksums are worth: they are never 0, so that there are 2^b - 1 of them."""
+    return float(np.log2(2.0**bits - 1))
+
+
 def _check(copies: int) -> None:
     if copies < 1:
         raise ValueError(f"{copies} copies, expected 1 or more")
@@ -155,7 +160,7 @@ def verdict(own: int, false: int, rule: Rule, consensus: int = 1) -> str:
 def stranger(copies: int, bits: float) -> float:
     """Bound of the chance that a key which was never reported gets an answer: 1 - (1 - 2^-b)^N.
 
-    A slot that nobody wrote is all zeros, so it claims to be a key's whose checksum is 0.
+    Below it by the share of slots that nobody wrote: they are zeros, which is nobody's checksum.
     """
     return at_least_one(check_match(bits), copies)
 
