@@ -418,6 +418,65 @@ ROCE_HEADERS = tuple(_roce_headers(opcode) for opcode in range(256))
 IMMEDIATE, payload; 0: an opcode that is not read. A CNP's payload is 16 reserved bytes.
 """
 
+# ------------------------------------------------------------------------------------- connection management
+
+MAD = header(
+    "Management datagram", "InfiniBand 13.4.2",
+    ("base_version", 8), ("management_class", 8), ("class_version", 8), ("method", 8), ("status", 16),
+    ("class_specific", 16), ("transaction", 64), ("attribute", 16), ("reserved", 16), ("modifier", 32),
+)  # fmt: skip
+
+
+def _path(name: str) -> tuple[Row, ...]:
+    return (
+        (f"{name}_local_lid", 16), (f"{name}_remote_lid", 16), (f"{name}_local_gid", 128),
+        (f"{name}_remote_gid", 128), (f"{name}_flow_label", 20), (RESERVED, 6), (f"{name}_packet_rate", 6),
+        (f"{name}_traffic_class", 8), (f"{name}_hop_limit", 8), (f"{name}_service_level", 4),
+        (f"{name}_subnet_local", 1), (RESERVED, 3), (f"{name}_ack_timeout", 5, "4.096 us * 2^n"),
+        (RESERVED, 3),
+    )  # fmt: skip
+
+
+CM_REQ = header(
+    "CM request (REQ)", "InfiniBand 12.6.5",
+    ("local_id", 32), ("reserved", 32), ("service", 64), ("ca_guid", 64), ("reserved", 32), ("queue_key", 32),
+    ("queue_pair", 24), ("responder_resources", 8), ("ee_context", 24), ("initiator_depth", 8),
+    ("remote_ee_context", 24), ("remote_timeout", 5, "4.096 us * 2^n"),
+    ("service_type", 2, "", "0 RC, 1 UC, 2 RD"), ("flow_control", 1),
+    ("psn", 24), ("local_timeout", 5, "4.096 us * 2^n"), ("retries", 3), ("partition", 16),
+    ("path_mtu", 4, "", "1 to 5: 256, 512 … 4096 bytes"), ("rdc", 1), ("not_ready_retries", 3),
+    ("cm_retries", 4), ("shared_receive_queue", 1), ("extended_type", 3), *_path("primary"),
+    *_path("alternate"),
+)  # fmt: skip
+CM_REP = header(
+    "CM reply (REP)", "InfiniBand 12.6.8",
+    ("local_id", 32), ("remote_id", 32), ("queue_key", 32), ("queue_pair", 24), ("reserved", 8),
+    ("ee_context", 24), ("reserved", 8), ("psn", 24), ("reserved", 8), ("responder_resources", 8),
+    ("initiator_depth", 8), ("ack_delay", 5, "4.096 us * 2^n"), ("failover", 2), ("flow_control", 1),
+    ("not_ready_retries", 3), ("shared_receive_queue", 1), ("reserved", 4), ("ca_guid", 64),
+)  # fmt: skip
+CM_RTU = header("CM ready to use (RTU)", "InfiniBand 12.6.9", ("local_id", 32), ("remote_id", 32))
+CM_REJ = header(
+    "CM reject (REJ)", "InfiniBand 12.6.7",
+    ("local_id", 32), ("remote_id", 32), ("rejected", 2, "", "0 REQ, 1 REP, 2 none of them"),
+    ("reserved", 6), ("info_length", 7, "bytes"), ("reserved", 1), ("reason", 16), ("info", 576),
+)  # fmt: skip
+CM_DREQ = header(
+    "CM disconnection request (DREQ)", "InfiniBand 12.6.10",
+    ("local_id", 32), ("remote_id", 32), ("queue_pair", 24, "", "the receiver's"), ("reserved", 8),
+)  # fmt: skip
+CM_DREP = header("CM disconnection reply (DREP)", "InfiniBand 12.6.11", ("local_id", 32), ("remote_id", 32))
+CM_IP = header(
+    "RDMA-CM addresses, in a REQ's private data", "InfiniBand annex A11",
+    ("major", 4), ("minor", 4), ("ip_version", 4), ("reserved", 4), ("source_port", 16), ("source", 128),
+    ("destination", 128, "", "IPv4 in the last 4 bytes"),
+)  # fmt: skip
+MAD_SIZE = 256
+CM_CLASS, CM_CLASS_VERSION, MAD_BASE_VERSION, MAD_SEND = 0x07, 2, 1, 0x03
+CM_QUEUE_PAIR, CM_QUEUE_KEY = 1, 0x80010000
+RDMA_CM_SERVICE = 0x0000000001060000
+"""Service id of a port of RDMA-CM (its TCP port space): the port is added."""
+
 # ------------------------------------------------------------------------------------------------- INT-label
 
 LABEL_OPTION = header(

@@ -1,0 +1,300 @@
+"""Connections by RDMA-CM: who asks, who accepts, and how both learn of an end. No sockets, no clock.
+
+Each side has one `Connections`. The active one sends a REQ until a REP or REJ comes, the passive one its REP
+until the RTU, either its DREQ until the DREP (InfiniBand 12.9). All state is here; `management` makes packets
+of the messages.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..wire.cm import (
+    MTUS,
+    Addresses,
+    CmReject,
+    Disconnect,
+    Disconnected,
+    Message,
+    Ready,
+    Reject,
+    Reply,
+    Request,
+    pull_addresses,
+    push_addresses,
+    reject_label,
+)
+from .connection import Accept, Acceptor, CmCounters, Connection, Limits, State, refusal
+
+_CODES = {mtu: code for code, mtu in MTUS.items()}
+_LOW_32 = 0xFFFFFFFF
+_NEITHER = 2
+"""`rejected` of a REJ that answers neither a REQ nor a REP."""
+_LONGEST_NS = 2_000_000_000
+"""Between two repetitions, and that an ended connection still knows its peer's late messages."""
+
+
+@dataclass(slots=True)
+class Connections:
+    """All connections of one address."""
+
+    own: int
+    """Address, 128 bits."""
+    services: Mapping[int, Acceptor] = field(default_factory=dict)
+    """Who is asked, by service id."""
+    limits: Limits = field(default_factory=Limits)
+    rng: random.Random = field(default_factory=random.SystemRandom)
+    """Of the numbers of connections: who cannot guess them cannot end another's connection."""
+    counters: CmCounters = field(default_factory=CmCounters)
+    _by_id: dict[int, Connection] = field(default_factory=dict)
+    _asked: dict[tuple[int, int], Connection] = field(default_factory=dict)
+    """Passive ones by peer and the peer's number."""
+    _out: list[tuple[int, Message]] = field(default_factory=list)
+    _changed: list[Connection] = field(default_factory=list)
+    _next_ns: int = 0
+
+    def connect(
+        self, peer: int, service: int, queue_pair: int, psn: int, now_ns: int, *,
+        reliable: bool = True, path_mtu: int = 1024, private: bytes = b"",
+    ) -> Connection:  # fmt: skip
+        """Ask `peer` for a connection; `changes` tells what becomes of it.
+
+        `private`: at most 56 bytes. ValueError for an MTU that is none of 256 … 4096, or longer data.
+        """
+        if path_mtu not in _CODES:
+            raise ValueError(f"a path MTU of {path_mtu}; there are {', '.join(map(str, _CODES))}")
+        if len(private) > 56:
+            raise ValueError(f"{len(private)} bytes of private data, 56 fit")
+        connection = Connection(peer, service, reliable, path_mtu, queue_pair, psn, active=True)
+        self._adopt(connection)
+        connection.transaction = self.rng.getrandbits(64)
+        six = self.own >> 32 != 0xFFFF
+        mask = (1 << 128) - 1 if six else _LOW_32
+        addresses = Addresses(
+            ip_version=6 if six else 4, source_port=self.rng.randrange(32_768, 61_000),
+            source=self.own & mask, destination=peer & mask,
+        )  # fmt: skip
+        request = Request(
+            transaction=connection.transaction, local_id=connection.local_id, service=service,
+            queue_pair=queue_pair, psn=psn, service_type=0 if reliable else 1, flow_control=int(reliable),
+            path_mtu=_CODES[path_mtu], responder_resources=connection.atomics,
+            initiator_depth=connection.atomics, retries=7, not_ready_retries=7,
+            cm_retries=min(self.limits.repeats, 15), remote_timeout=16, local_timeout=16,
+            primary_local_gid=self.own, primary_remote_gid=peer, primary_subnet_local=1,
+            primary_ack_timeout=14, private=push_addresses(addresses, private),
+        )  # fmt: skip
+        self._say(connection, request, State.REQUESTED, now_ns)
+        return connection
+
+    def disconnect(self, connection: Connection, now_ns: int) -> None:
+        """End a connection; one that has not come about is forgotten."""
+        if connection.state is State.ESTABLISHED or connection.state is State.REPLIED:
+            message = Disconnect(
+                transaction=self.rng.getrandbits(64), local_id=connection.local_id,
+                remote_id=connection.remote_id, queue_pair=connection.remote_queue_pair,
+            )  # fmt: skip
+            self._say(connection, message, State.DISCONNECTING, now_ns)
+        elif connection.state is State.REQUESTED:
+            self._close(connection, "given up", now_ns)
+
+    def confirm(self, connection: Connection) -> None:
+        """A packet came on the connection's queue pair: the peer has had the REP, even if its RTU is lost."""
+        if connection.state is State.REPLIED:
+            self._establish(connection)
+
+    def changes(self) -> list[Connection]:
+        """Connections that became ESTABLISHED or CLOSED since the last call, in that order of time."""
+        changed, self._changed = self._changed, []
+        return changed
+
+    def outgoing(self, now_ns: int) -> list[tuple[int, Message]]:
+        """(address, message) of all that is to be sent now, what is due again among it."""
+        if now_ns >= self._next_ns:
+            for connection in list(self._by_id.values()):
+                if now_ns >= connection.due_ns > 0:
+                    self._overdue(connection, now_ns)
+            due = [connection.due_ns for connection in self._by_id.values() if connection.due_ns]
+            self._next_ns = min(due, default=1 << 63)
+        out, self._out = self._out, []
+        return out
+
+    def receive(self, peer: int, message: Message, now_ns: int) -> None:
+        """One message of the peer at this address."""
+        if isinstance(message, Request):
+            self._request(peer, message, now_ns)
+            return
+        connection = self._by_id.get(message.remote_id)  # type: ignore[attr-defined]  # all but REQ have it
+        if connection is not None and connection.peer != peer:
+            connection = None
+        if isinstance(message, Reply):
+            self._reply(peer, connection, message, now_ns)
+        elif isinstance(message, Reject):
+            self._rejected(connection, message, now_ns)
+        elif connection is None or connection.remote_id != message.local_id:
+            self.counters.strangers += 1
+            if isinstance(message, Disconnect):  # it shall not ask for ever
+                self._out.append((peer, _disconnected(message)))
+        elif isinstance(message, Ready):
+            if connection.state is State.REPLIED:
+                self._establish(connection)
+            else:
+                self.counters.duplicates += 1
+        elif isinstance(message, Disconnect):
+            self._disconnected(connection, message, now_ns)
+        elif connection.state is State.DISCONNECTING:
+            self._close(connection, "disconnected", now_ns)
+        else:
+            self.counters.duplicates += 1
+
+    def _request(self, peer: int, message: Request, now_ns: int) -> None:
+        known = self._asked.get((peer, message.local_id))
+        if known is not None:
+            self.counters.duplicates += 1
+            if known.message is not None and known.state in (State.REPLIED, State.ESTABLISHED):
+                self._out.append((peer, known.message))
+            return
+        acceptor = self.services.get(message.service)
+        why = refusal(message, acceptor is not None, self.limits)
+        connection = Connection(
+            peer, message.service, message.service_type == 0, MTUS.get(message.path_mtu, 0),
+            remote_queue_pair=message.queue_pair, remote_psn=message.psn, remote_id=message.local_id,
+            atomics=message.initiator_depth, transaction=message.transaction, state=State.REPLIED,
+            private=pull_addresses(message.private)[1].rstrip(b"\0"),
+        )  # fmt: skip
+        if why is None:
+            self._replace(peer, message.queue_pair, now_ns)
+            waiting = sum(one.state is State.REPLIED for one in self._asked.values())
+            full = waiting >= self.limits.half_open or len(self._by_id) >= self.limits.connections
+            answer = CmReject.NO_RESOURCES if full or acceptor is None else acceptor(connection)
+            if isinstance(answer, Accept):
+                self._accept(connection, answer, now_ns)
+                return
+            why = answer
+        self.counters.rejected += 1
+        # what it may ask for instead: the largest MTU
+        info = _CODES[self.limits.path_mtu] << 568 if why is CmReject.INVALID_MTU else 0
+        reject = Reject(
+            transaction=message.transaction, remote_id=message.local_id, reason=why, info=info,
+            info_length=1 if info else 0,
+        )  # fmt: skip
+        self._out.append((peer, reject))
+
+    def _accept(self, connection: Connection, answer: Accept, now_ns: int) -> None:
+        self._adopt(connection)
+        self._asked[connection.peer, connection.remote_id] = connection
+        connection.queue_pair, connection.psn = answer.queue_pair, answer.psn
+        reply = Reply(
+            transaction=connection.transaction, local_id=connection.local_id, remote_id=connection.remote_id,
+            queue_pair=answer.queue_pair, psn=answer.psn, responder_resources=connection.atomics,
+            initiator_depth=connection.atomics, flow_control=int(connection.reliable), not_ready_retries=7,
+            private=answer.private,
+        )  # fmt: skip
+        self._say(connection, reply, State.REPLIED, now_ns)
+
+    def _replace(self, peer: int, queue_pair: int, now_ns: int) -> None:
+        """A peer that asks anew for a queue pair has started again: its old connection is gone."""
+        for one in list(self._asked.values()):
+            same = one.peer == peer and one.remote_queue_pair == queue_pair
+            if same and one.state in (State.REPLIED, State.ESTABLISHED):
+                self._close(one, "replaced by a new request of its peer", now_ns)
+
+    def _reply(self, peer: int, connection: Connection | None, message: Reply, now_ns: int) -> None:
+        if connection is not None and connection.state is State.REQUESTED and message.queue_pair >= 2:
+            connection.remote_id = message.local_id
+            connection.remote_queue_pair, connection.remote_psn = message.queue_pair, message.psn
+            connection.atomics = min(connection.atomics, message.responder_resources)
+            connection.private = message.private
+            connection.message = Ready(
+                transaction=message.transaction, local_id=connection.local_id, remote_id=message.local_id
+            )
+            self._out.append((peer, connection.message))
+            self._establish(connection)
+        elif (
+            connection is not None and connection.active and connection.message is not None
+            and connection.state is State.ESTABLISHED and connection.remote_id == message.local_id
+        ):  # fmt: skip
+            self.counters.duplicates += 1
+            self._out.append((peer, connection.message))
+        else:
+            self.counters.strangers += 1
+            reject = Reject(
+                transaction=message.transaction, local_id=message.remote_id, remote_id=message.local_id,
+                rejected=1, reason=CmReject.INVALID_ID,
+            )  # fmt: skip
+            self._out.append((peer, reject))
+            if connection is not None and connection.state is State.REQUESTED:
+                self._close(connection, f"the peer offers queue pair {message.queue_pair}", now_ns)
+
+    def _rejected(self, connection: Connection | None, message: Reject, now_ns: int) -> None:
+        if connection is None or connection.state is State.CLOSED:
+            self.counters.strangers += 1
+        elif connection.state is State.REQUESTED or connection.remote_id == message.local_id:
+            self._close(connection, f"rejected: {reject_label(message.reason)}", now_ns)
+        else:
+            self.counters.strangers += 1
+
+    def _disconnected(self, connection: Connection, message: Disconnect, now_ns: int) -> None:
+        if connection.queue_pair != message.queue_pair:
+            self.counters.strangers += 1
+            return
+        self._out.append((connection.peer, _disconnected(message)))
+        if connection.state is State.CLOSED:
+            self.counters.duplicates += 1
+        else:
+            self._close(connection, "disconnected by the peer", now_ns)
+
+    def _adopt(self, connection: Connection) -> None:
+        """Give it a number."""
+        while not connection.local_id or connection.local_id in self._by_id:
+            connection.local_id = self.rng.getrandbits(32)
+        self._by_id[connection.local_id] = connection
+
+    def _say(self, connection: Connection, message: Message, state: State, now_ns: int) -> None:
+        """Send a message until it is answered."""
+        connection.message, connection.state, connection.tries = message, state, 0
+        self._out.append((connection.peer, message))
+        self._wait(connection, now_ns, self.limits.timeout_ns)
+
+    def _wait(self, connection: Connection, now_ns: int, time_ns: int) -> None:
+        connection.due_ns = now_ns + time_ns
+        self._next_ns = min(self._next_ns, connection.due_ns)
+
+    def _establish(self, connection: Connection) -> None:
+        connection.state, connection.due_ns = State.ESTABLISHED, 0
+        self.counters.established += 1
+        self._changed.append(connection)
+
+    def _close(self, connection: Connection, why: str, now_ns: int) -> None:
+        connection.state, connection.why = State.CLOSED, why
+        self.counters.closed += 1
+        self._changed.append(connection)
+        self._wait(connection, now_ns, _LONGEST_NS)
+
+    def _overdue(self, connection: Connection, now_ns: int) -> None:
+        """Nobody has answered in time: again, or never again."""
+        if connection.state is State.CLOSED:
+            del self._by_id[connection.local_id]
+            self._asked.pop((connection.peer, connection.remote_id), None)
+        elif connection.tries < self.limits.repeats and connection.message is not None:
+            connection.tries += 1
+            self.counters.repeated += 1
+            self._out.append((connection.peer, connection.message))
+            self._wait(connection, now_ns, min(self.limits.timeout_ns << connection.tries, _LONGEST_NS))
+        else:
+            self.counters.timeouts += 1
+            if connection.state is State.REPLIED:
+                reject = Reject(
+                    transaction=connection.transaction, local_id=connection.local_id,
+                    remote_id=connection.remote_id, rejected=_NEITHER, reason=CmReject.TIMEOUT,
+                )  # fmt: skip
+                self._out.append((connection.peer, reject))
+            self._close(connection, f"no answer to {connection.tries + 1} messages", now_ns)
+
+
+def _disconnected(message: Disconnect) -> Disconnected:
+    """The answer to a DREQ."""
+    return Disconnected(
+        transaction=message.transaction, local_id=message.remote_id, remote_id=message.local_id
+    )
