@@ -60,6 +60,13 @@ def test_a_gap_is_told_once() -> None:
     assert rig.memory[:5].tobytes() == b"ab\0\0\0"
 
 
+def test_a_gap_is_told_again_after_many_packets() -> None:
+    """A requester that waits for a NAK that was lost gets another, behind 1024 more packets."""
+    rig = Rig()
+    answers = rig.take(*(write(psn, b"x") for psn in range(1, 1500)))
+    assert answers["psn"].tolist() == [0, 0]
+
+
 def test_atomics_are_executed_once() -> None:
     """A duplicate of an atomic gets the kept value and changes nothing, also within its own batch."""
     rig = Rig()

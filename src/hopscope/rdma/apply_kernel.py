@@ -30,7 +30,7 @@ def apply(verbs: Any, first: Any, last: Any, payload: Any, memory: Any, target: 
             continue
         at, kind = U64(verb["address"]), U64(verb["kind"])
         length = U64(verb["length"]) if kind == WRITE else U64(8)
-        if at > size or length > size - at or (kind != WRITE and at & U64(7)):
+        if at > size or length > size - at or (kind != WRITE and at & U64(7)) or kind > CMP_SWAP:
             verbs[row]["flags"] |= REFUSED
             refused += U64(1)
             continue

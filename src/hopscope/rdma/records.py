@@ -19,6 +19,8 @@ class Verb(IntEnum):
     """Adds `value` to 8 bytes, little-endian; `result` is what was there."""
     CMP_SWAP = 3
     """Writes `value` into 8 bytes where they are `compare`; `result` is what was there."""
+    SEND = 4
+    """A message into a buffer that the peer has posted; only a requester takes it, no memory."""
 
 
 class VerbFlag(IntEnum):
@@ -141,12 +143,15 @@ QUEUE_PAIR = np.dtype(
         ("service", "u1"),
         ("state", "u1"),
         ("progress", "u1"),  # Progress
-        ("gap_told", "u1"),  # a NAK for the present gap has been sent
         ("due", "u1"),  # Due
-        ("spare", "u1"),
+        ("behind", "<u2"),  # packets dropped behind the present gap
     ]
 )
 """One queue pair, its receiving side, 88 bytes."""
+
+
+GAP_PACKETS = 1024
+"""A gap is told by one NAK, and by one more after so many packets, since the first may be lost."""
 
 
 class Progress(IntEnum):
@@ -205,3 +210,94 @@ class NoticeFlag(IntEnum):
 
     IMMEDIATE = 1
     SOLICITED = 2
+
+
+REMOTE = np.dtype([("base", "<u8"), ("length", "<u8"), ("key", "<u4"), ("access", "<u4")])
+"""A memory region of the peer, as it was advertised."""
+
+RESULT = np.dtype([("verb", "<u8"), ("value", "<u8")])
+"""What an atomic operation found; `verb` is its number in the order of `submit`, from 0."""
+
+SENT = np.dtype([("verb", "<u8"), ("end", "<u8"), ("marks", "<u8")])
+"""Beside each packet that is kept: its verb, where its payload ends in the ring of bytes, bits of Mark."""
+
+
+class Mark(IntEnum):
+    """Bits of `marks` in SENT."""
+
+    LAST = 1
+    """The verb's last packet."""
+    ATOMIC = 2
+    ANSWERED = 4
+    """Its ATOMIC_ACK has come."""
+
+
+class Sender(IntEnum):
+    """Places in the state of a requester, uint64. Packets are numbered from 0: ACKED <= NEXT <= TAIL."""
+
+    ACKED = 0
+    """The first packet that has not been acknowledged."""
+    NEXT = 1
+    """The next to be sent."""
+    HIGHEST = 2
+    """The first that has never been sent."""
+    TAIL = 3
+    """The next that is made."""
+    PSN = 4
+    """PSN of packet 0; a resynchronisation changes it."""
+    BYTES = 5
+    """Bytes of the payload ring used, from 0 on; places that were left over at its end count too."""
+    OFFSET = 6
+    """Bytes of the first verb that is not taken which are in packets already (an atomic: 1)."""
+    ATOMICS = 7
+    """Atomics sent and not acknowledged."""
+    FAILED = 8
+    """Syndrome of the NAK that ended the connection."""
+    RESULTS = 9
+    """Results that wait to be taken."""
+    WAIT = 10
+    """1 + timer of the last RNR NAK."""
+    CNP = 11
+    """Congestion notifications since they were last looked at."""
+    # from here on: counters, rdma.counters
+    VERBS = 16
+    COMPLETED = 17
+    REFUSED = 18
+    PACKETS = 19
+    RETRANSMITTED = 20
+    ACKS = 21
+    SEQUENCE_NAKS = 22
+    OTHER_NAKS = 23
+    NOT_READY = 24
+    STALE = 25
+    RESYNCS = 26
+    ABANDONED = 27
+    CNPS = 28
+
+
+SENDER_SLOTS = 32
+
+
+class SenderSetup(IntEnum):
+    """Places in what a requester's kernels are told, uint64."""
+
+    PEER_HI = 0
+    PEER_LO = 1
+    NUMBER = 2
+    """Own queue pair: where answers go."""
+    PEER_NUMBER = 3
+    PARTITION = 4
+    SERVICE = 5
+    MTU = 6
+    WINDOW = 7
+    ATOMICS = 8
+    """Most atomics in flight."""
+    EVERY = 9
+    """An answer is asked for with every so many packets, and with the last of a burst."""
+    RELIABLE = 10
+    """Packets are kept until they are acknowledged."""
+    RESULTS = 11
+    """Results of atomics are waited for."""
+
+
+SENDER_SETUP = 12

@@ -29,10 +29,11 @@ def create_notices(path: str | None, capacity: int = 4096) -> Region:
 class Responder:
     """Executes requests of known queue pairs on the memories of a table, and nothing else on anything else.
 
-    RC: a gap is answered with one NAK, duplicates are acknowledged again, duplicates of atomics get the
-    result that was kept (the last 256), and a request that is refused for any other reason is answered with
-    a NAK and puts the queue pair into the error state, as the specification demands (9.9.3.1): the requester
-    has to connect anew, by RDMA-CM. UC: a refused packet only drops its message.
+    RC: a gap is answered with one NAK (and one more every 1024 packets), duplicates are acknowledged again,
+    duplicates of atomics get the result that was kept (the last 256), and a request that is refused for any
+    other reason is answered with a NAK and puts the queue pair into the error state, as the specification
+    demands (9.9.3.1): the requester has to connect anew, by RDMA-CM. UC: a refused packet only drops its
+    message.
     """
 
     def __init__(

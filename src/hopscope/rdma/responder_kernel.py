@@ -12,6 +12,7 @@ from ..jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
 from ..wire.records import Opcode, RoceFlag
 from .records import (
+    GAP_PACKETS,
     NO_TARGET,
     REPLAYS,
     Access,
@@ -328,9 +329,9 @@ def refuse(record: Any, pair: Any, where: Any, operation: Any, reason: Any, repl
         else:
             acknowledge(pair, where, dirty, fill)
     elif reason == GAP:
-        if not pair.gap_told:
-            pair.gap_told = 1
+        if U64(pair.behind) % U64(GAP_PACKETS) == U64(0):
             put_answer(answers, fill, pair, ACK, U64(Syndrome.SEQUENCE_ERROR), U64(pair.expected_psn))
+        pair.behind = (U64(pair.behind) + U64(1)) & U64(0xFFFF)
     elif reason == NOT_READY:
         put_answer(answers, fill, pair, ACK, U64(Syndrome.NOT_READY), U64(pair.expected_psn))
     else:
@@ -371,7 +372,7 @@ def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answe
                 )  # fmt: skip
             if reason == GOOD:
                 pair.expected_psn = (U64(record.psn) + U64(1)) & PSN_MASK
-                pair.gap_told = 0
+                pair.behind = 0
                 if record.flags & U8(RoceFlag.ACK_REQUEST) and operation < READ_REQUEST:
                     if U64(pair.service) != UC:
                         acknowledge(pair, where, dirty, fill)

@@ -1,0 +1,309 @@
+"""The sending side of a queue pair: verbs in, packets out, answers in (InfiniBand 9.7.5.2, DTA 5.2)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from ..wire.records import ROCE, Records
+from .counters import COUNTERS
+from .queue_pair import DEFAULT_PARTITION, PSN_MASK
+from .records import (
+    REMOTE,
+    RESULT,
+    SENDER_SETUP,
+    SENDER_SLOTS,
+    SENT,
+    Sender,
+    SenderSetup,
+    Service,
+    Verb,
+    VerbBlock,
+)
+
+BURST = 1024
+"""Most packets of one call of `packets`."""
+_NOT_READY_US = (
+    655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840, 5_120,
+    7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760, 327_680,
+    491_520,
+)  # fmt: skip
+"""Time to wait by the timer of an RNR NAK, us (InfiniBand, table 45)."""
+_MOST_BACK_OFF = 5
+_LEAST_WINDOW = 32
+
+
+class Mode(IntEnum):
+    """What is done about losses."""
+
+    RELIABLE = 0
+    """RC: packets are kept until they are acknowledged, and sent again in order."""
+    RESYNC = 1
+    """RC as in DTA 5.2: nothing is kept; a NAK sets the packet number, and the next verbs are dropped.
+
+    Only verbs of one packet: a message that is cut by a loss would end the connection.
+    """
+    UNRELIABLE = 2
+    """UC: nothing comes back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One connection, as it was agreed on: the other end, and the first packet's number."""
+
+    number: int
+    """Own queue pair."""
+    peer: tuple[int, int]
+    """Address, IPv4 as ::ffff:a.b.c.d, in two halves."""
+    peer_number: int
+    first_psn: int = 0
+    mtu: int = 1024
+    """Path MTU: bytes of payload of a packet."""
+    partition: int = DEFAULT_PARTITION
+
+
+class Requester:
+    """Sends verbs over one connection to the memory regions of its peer, which are its targets.
+
+    Reliable: up to `window` packets, and `atomics` atomic operations, are on their way; an answer is asked
+    for with every `every` packets and with the last of a burst. A congestion notification or a loss halves
+    the window, and what is acknowledged opens it again. What is not acknowledged `timeout_ns` after
+    the last progress is sent again, after twice the time the next time; after `retries` times the connection
+    is lost, as after a NAK of the peer's: `failed` says why, and what had been taken is given up and counted,
+    since nobody can say what of it was executed. Then a new connection needs a new Requester.
+
+    `results`: what atomics found is waited for, and given out by `take_results`. Otherwise an operation is
+    done when anything behind it is acknowledged, which says as much, and lost answers cost nothing.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        *,
+        mode: Mode = Mode.RELIABLE,
+        window: int = 2048,
+        atomics: int = 255,
+        every: int = 64,
+        timeout_ns: int = 16_800_000,
+        retries: int = 7,
+        results: bool = False,
+        resync_drop: int = 100_000,
+        packets: int = 8192,
+        payload_bytes: int = 1 << 20,
+    ) -> None:
+        self.link = link
+        self.mode = mode
+        self.failed = ""
+        """Why the connection is lost; empty while it is not."""
+        self.dropped = 0
+        """Verbs dropped after a resynchronisation."""
+        self.timeouts = 0
+        self._targets: Records = np.zeros(0, REMOTE)
+        self._ring: Records = np.zeros(packets, ROCE)
+        self._sent: Records = np.zeros(packets, SENT)
+        self._memory = np.zeros(max(payload_bytes, 2 * link.mtu), np.uint8)
+        self._results: Records = np.zeros(4096, RESULT)
+        self._kept: list[Records] = []
+        self._state = np.zeros(SENDER_SLOTS, np.uint64)
+        self._state[Sender.PSN] = link.first_psn & PSN_MASK
+        self._setup = np.zeros(SENDER_SETUP, np.uint64)
+        for place, value in {
+            SenderSetup.PEER_HI: link.peer[0],
+            SenderSetup.PEER_LO: link.peer[1],
+            SenderSetup.NUMBER: link.number,
+            SenderSetup.PEER_NUMBER: link.peer_number,
+            SenderSetup.PARTITION: link.partition,
+            SenderSetup.SERVICE: Service.UC if mode is Mode.UNRELIABLE else Service.RC,
+            SenderSetup.MTU: link.mtu,
+            SenderSetup.WINDOW: window,
+            SenderSetup.ATOMICS: atomics,
+            SenderSetup.EVERY: every,
+            SenderSetup.RELIABLE: mode is Mode.RELIABLE,
+            SenderSetup.RESULTS: results,
+        }.items():
+            self._setup[place] = value
+        self._window = window
+        self._timeout_ns = timeout_ns
+        self._retries = retries
+        self._tried = 0
+        self._deadline_ns = 0
+        self._resume_ns = 0
+        self._resync_drop = resync_drop
+        self._drop = 0
+        self._given_up = 0
+        self._waiting: deque[tuple[VerbBlock, int]] = deque()
+
+    def add_target(self, base: int, length: int, key: int, access: int = 3) -> int:
+        """A memory region of the peer, as it was advertised; its number, the `target` of verbs."""
+        self._targets = np.append(self._targets, np.array([(base, length, key, access)], REMOTE))
+        return len(self._targets) - 1
+
+    def room(self) -> int:
+        """Verbs that it takes now, of one or two packets each; 0 where the connection is busy or lost."""
+        if self.failed or self._waiting:
+            return 0
+        state = self._state
+        return (len(self._ring) - int(state[Sender.TAIL] - state[Sender.ACKED])) // 2
+
+    def submit(self, block: VerbBlock) -> None:
+        """Take all verbs of the block, also where there is no room: they are copied, and wait."""
+        if self.failed:
+            self._given_up += len(block)
+            return
+        skip = min(self._drop, len(block))
+        self._drop -= skip
+        self.dropped += skip
+        done = skip if self._waiting else self._enqueue(block, skip)
+        if done < len(block):
+            rest = VerbBlock.of(0, 0)
+            rest.verbs, rest.payload = block.filled[done:].copy(), block.payload.copy()
+            rest.fill[0] = len(rest.verbs)
+            self._waiting.append((rest, 0))
+
+    def send(self, message: bytes) -> None:
+        """A message into a buffer that the peer has posted (SEND)."""
+        block = VerbBlock.of(1, len(message))
+        block.payload[:] = np.frombuffer(message, np.uint8)
+        block.verbs[0]["kind"], block.verbs[0]["length"] = Verb.SEND, len(message)
+        block.fill[:] = 1, len(message)
+        self.submit(block)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is waiting to be sent or acknowledged."""
+        return not self._waiting and self._state[Sender.ACKED] == self._state[Sender.TAIL]
+
+    @property
+    def in_flight(self) -> int:
+        """Packets sent and not acknowledged."""
+        return int(self._state[Sender.NEXT] - self._state[Sender.ACKED])
+
+    def packets(self, now_ns: int) -> tuple[Records, npt.NDArray[np.uint8]] | None:
+        """Packets to be sent now, ROCE, and the payload that they are about; None where there are none.
+
+        Valid until the next call of anything. `now_ns`: a clock that never goes back. Called again until it
+        says None, or when something was received, or after a millisecond.
+        """
+        from ..jit import readonly
+        from .requester_kernel import pick
+
+        if self.failed:
+            return None
+        self._refill()
+        state = self._state
+        if now_ns < self._resume_ns:
+            return None
+        waits = state[Sender.NEXT] > state[Sender.ACKED]
+        if waits and now_ns >= self._deadline_ns and not self._timed_out(now_ns):
+            return None
+        begin = int(state[Sender.NEXT]) % len(self._ring)
+        count = int(pick(self._ring, self._sent, state, self._setup, np.uint64(BURST)))
+        if not count:
+            return None
+        if not waits:
+            self._deadline_ns = now_ns + (self._timeout_ns << min(self._tried, _MOST_BACK_OFF))
+        return readonly(self._ring[begin : begin + count]), readonly(self._memory)
+
+    def receive(self, records: Records, now_ns: int) -> None:
+        """Take the answers to this connection out of a batch of parsed packets (`wire.roce_frames`)."""
+        from ..jit import readonly
+        from .requester_kernel import answers
+
+        if self.failed:
+            return
+        state = self._state
+        if len(self._results) < len(records):
+            self._results = np.zeros(len(records), RESULT)
+        before, resyncs, naks = state[Sender.ACKED], state[Sender.RESYNCS], state[Sender.SEQUENCE_NAKS]
+        answers(readonly(records), self._sent, state, self._setup, self._results)
+        if state[Sender.RESULTS]:
+            self._kept.append(self._results[: state[Sender.RESULTS]].copy())
+            state[Sender.RESULTS] = 0
+        if state[Sender.ACKED] != before:
+            self._tried = 0
+            self._deadline_ns = now_ns + self._timeout_ns
+            self._open(int(state[Sender.ACKED] - before) // 8)
+        if state[Sender.RESYNCS] != resyncs:
+            self._drop = self._resync_drop
+        if state[Sender.WAIT]:
+            self._resume_ns = now_ns + 1000 * _NOT_READY_US[int(state[Sender.WAIT]) - 1]
+            state[Sender.WAIT] = 0
+        if state[Sender.CNP] or state[Sender.SEQUENCE_NAKS] != naks:
+            state[Sender.CNP] = 0
+            self._open(-int(self._setup[SenderSetup.WINDOW]) // 2)
+        if state[Sender.FAILED]:
+            self._fail(f"the peer refused a request (NAK {int(state[Sender.FAILED]):#04x})")
+        self._refill()
+
+    def _open(self, packets: int) -> None:
+        """Let so many packets more (or less) be on their way: a loss sends all of them again."""
+        window = int(self._setup[SenderSetup.WINDOW]) + packets
+        self._setup[SenderSetup.WINDOW] = min(max(window, _LEAST_WINDOW), self._window)
+
+    def take_results(self) -> Records:
+        """What atomics found since the last call, RESULT, in the order of their answers."""
+        kept, self._kept = self._kept, []
+        return np.concatenate(kept) if kept else np.zeros(0, RESULT)
+
+    def counts(self) -> dict[str, int]:
+        """By key of `counters.COUNTERS`."""
+        own = {
+            "timeouts_total": self.timeouts,
+            "dropped_verbs_total": self.dropped,
+            "given_up_verbs_total": self._given_up,
+        }
+        places = {c.key: int(self._state[c.place]) for c in COUNTERS if c.place is not None}
+        return {**places, **own}
+
+    def give_up(self, why: str) -> None:
+        """The connection is lost for a reason that the packets do not tell."""
+        if not self.failed:
+            self._fail(why)
+
+    def _enqueue(self, block: VerbBlock, first: int) -> int:
+        """Verbs to packets from `first` on; the first that has to wait."""
+        from ..jit import readonly
+        from .requester_kernel import enqueue
+
+        done = enqueue(
+            readonly(block.verbs), np.uint64(first), np.uint64(len(block)), readonly(block.payload),
+            readonly(self._targets), self._ring, self._sent, self._memory, self._state, self._setup,
+        )  # fmt: skip
+        return int(done)
+
+    def _refill(self) -> None:
+        """Take what waits while there is room."""
+        while self._waiting:
+            block, first = self._waiting[0]
+            done = self._enqueue(block, first)
+            if done < len(block):
+                self._waiting[0] = (block, done)
+                return
+            self._waiting.popleft()
+
+    def _timed_out(self, now_ns: int) -> bool:
+        """Go back to what has not been acknowledged; False where that was tried too often."""
+        from .requester_kernel import go_back
+
+        self.timeouts += 1
+        self._tried += 1
+        if self._tried > self._retries:
+            self._fail(f"no answer, {self._retries} times")
+            return False
+        go_back(self._state)
+        self._deadline_ns = now_ns + (self._timeout_ns << min(self._tried, _MOST_BACK_OFF))
+        return True
+
+    def _fail(self, why: str) -> None:
+        self.failed = why
+        state = self._state
+        waiting = sum(len(block) - first for block, first in self._waiting)
+        taken = int(state[Sender.VERBS] - state[Sender.REFUSED] - state[Sender.COMPLETED])
+        # a verb of which some packets are made is taken only with its last: it is the first that waits
+        self._given_up += taken + waiting
+        self._waiting.clear()
+        state[Sender.TAIL] = state[Sender.NEXT] = state[Sender.HIGHEST] = state[Sender.ACKED]
