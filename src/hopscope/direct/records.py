@@ -1,4 +1,4 @@
-"""Record blocks of the translator: its routes as kernels see them."""
+"""Record blocks of the translator: its routes as kernels see them, and its reporters."""
 
 from __future__ import annotations
 
@@ -25,3 +25,22 @@ ROUTE = np.dtype(
     ]
 )
 """Which reports a store takes: `direct.routes.Route`, 64 bytes."""
+
+REPORTER = np.dtype(
+    [
+        ("source_hi", "<u8"),  # address, IPv4 as ::ffff:a.b.c.d
+        ("source_lo", "<u8"),
+        ("last_ns", "<i8"),
+        ("received", "<u8"),
+        ("lost", "<u8"),  # numbers that were skipped, or refused, and have not come since
+        ("late", "<u8"),  # came after a higher number, for the first time
+        ("duplicate", "<u8"),
+        ("stale", "<u8"),  # too far off to tell; refused
+        ("restarts", "<u8"),
+        ("newest", "<u4"),  # highest number
+        ("depth", "<u4"),  # numbers up to it that are followed; 0: the row is free
+        ("suspect", "<u4"),
+        ("suspected", "<u4"),
+    ]
+)
+"""The sequence numbers of one reporter, 88 bytes: a row of `direct.sequence`."""

@@ -362,7 +362,7 @@ DTA_SIZED_ACK = header(
     "DTA acknowledgment with count", "Hopscope's own",
     ("sequence", 32, "", "ACK: the last report that needs no keeping; NACK: the first that was refused"),
     ("count", 16, "reports", "NACK: refused in a row, at least 1"), ("nack", 1), ("reserved", 7),
-    ("reason", 8, "", "NACK: a DtaReason"),
+    ("reason", 8, "", "NACK: a DtaReason; 0: they are missing"),
 )  # fmt: skip
 DTA_PORT, DTA_ACK_PORT = 40040, 40044
 

@@ -106,6 +106,10 @@ class DtaReason(IntEnum):
     """The collector that its key or its header chooses is not connected."""
     NOT_DTA = 10
     """Another protocol or UDP port: no DTA report at all."""
+    DUPLICATE = 11
+    """Its reporter's sequence number had been there before: it is not executed twice."""
+    STALE = 12
+    """Its sequence number is so far off that nobody can tell whether it had been there before."""
 
     @property
     def label(self) -> str:

@@ -302,6 +302,20 @@ Of an Append `key_at` is where its list stands, of a Key-Increment `data_at` is 
 that the parser refused has opcode, flags and sequence where its base header is whole, and zeros.
 """
 
+DTA_ANSWER = np.dtype(
+    [
+        ("source_hi", "<u8"),  # the reporter that it is for; where it was received, the translator
+        ("source_lo", "<u8"),
+        ("sequence", "<u4"),  # ACK: the last report that needs no keeping; NACK: the first to send again
+        ("count", "<u2"),  # NACK: so many in a row; 0: all from there on (the published form)
+        ("source_port", "<u2"),
+        ("nack", "u1"),
+        ("reason", "u1"),  # NACK: a DtaReason; 0: it is missing
+        ("reserved", "<u2"),
+    ]
+)
+"""What a translator answers, 28 bytes."""
+
 
 class Opcode(IntEnum):
     """Opcode of a Base Transport Header (InfiniBand, table 38): 3 bits of service, 5 of operation."""

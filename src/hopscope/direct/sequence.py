@@ -1,0 +1,89 @@
+"""Sequence numbers of reporters at the translator: what was lost, late or double, what is asked for again."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..wire.dta import Form
+from ..wire.records import DTA_ANSWER, Records
+from .records import REPORTER
+
+WINDOWS = {Form.THREE: 64, Form.SIZED: 8192}
+"""Numbers below the highest one that are told apart as late and double."""
+_AHEAD = 1 << 24
+
+
+class SequenceTracker:
+    """Follows the numbers of up to `reporters` source addresses (rounded up to a multiple of 8).
+
+    A report must not be executed twice, so one that was had before is refused, and so is one that is too old
+    to tell.  Where there are more reporters, those that were silent for `idle_s` seconds lose their row; the
+    reports of others pass, are not followed, and are counted.  8 bits wrap early: a loss of more than 191 in
+    a row is taken for less, and the reports behind it for late or double ones.
+
+    In THREE and SIZED; ValueError in the form without numbers.
+    """
+
+    def __init__(self, form: Form, *, reporters: int = 1024, idle_s: float = 60) -> None:
+        from . import sequence_kernel as kernel
+
+        if form not in WINDOWS:
+            raise ValueError(f"the form of {form} bytes has no sequence numbers")
+        self.form = form
+        window, most = WINDOWS[form], (1 << form.sequence_bits) - 1
+        rows = -(-reporters // 8) * 8
+        self._kernel = kernel
+        self._limits = np.zeros(4, np.uint64)
+        self._limits[kernel.WINDOW], self._limits[kernel.MASK] = window, most
+        self._limits[kernel.AHEAD] = min(_AHEAD, most + 1 - window)
+        self._limits[kernel.IDLE_NS] = int(idle_s * 1e9)
+        self._rows = np.zeros(rows, REPORTER)
+        self._seen = np.zeros(rows * window // 64, np.uint64)
+        self._gaps = np.zeros(0, np.uint32)
+        self._answers = np.zeros(0, DTA_ANSWER)
+        self._tally = np.zeros(kernel.TALLIES, np.uint64)
+
+    def follow(self, reports: Records, frames: Records) -> npt.NDArray[np.uint32]:
+        """Check DTA records, row by row with the FRAME rows of their payloads; duplicates and stale ones get
+        their reason.
+
+        Returns how many numbers before each report were newly found missing, valid until the next call.
+        """
+        from ..jit import readonly
+
+        if len(reports) > len(self._gaps):
+            self._gaps = np.zeros(len(reports), np.uint32)
+            self._answers = np.zeros(2 * len(reports), DTA_ANSWER)
+        gaps = self._gaps[: len(reports)]
+        self._kernel.follow(
+            readonly(frames), reports, self._rows, self._seen, gaps, self._limits, self._tally
+        )
+        return gaps
+
+    def refused(self, reports: Records, frames: Records) -> Records:
+        """NACKs, DTA_ANSWER, of the batch that `follow` saw last, after it has been translated.
+
+        They name what was missing before reports that ask for retransmission, and such reports that found no
+        room.  Valid until the next call; `wire.dta_ack.encode_answers` makes datagrams of them.
+        """
+        from ..jit import readonly
+
+        count = self._kernel.refused(
+            readonly(frames), readonly(reports), readonly(self._gaps), self._rows, self._seen, self._answers,
+            self._limits, self._tally,
+        )  # fmt: skip
+        return self._answers[: int(count)]
+
+    @property
+    def reporters(self) -> Records:
+        """REPORTER [reporters that are followed], a copy."""
+        return self._rows[self._rows["depth"] > 0]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Over all reporters: received, lost (falls when they come late), late, duplicate, stale, restarts;
+        untracked: reports of reporters for which there was no room; replaced: reporters that lost their row.
+        """
+        names = ("received", "lost", "late", "duplicate", "stale", "restarts", "untracked", "replaced")
+        return dict(zip(names, self._tally.tolist(), strict=True))

@@ -1,0 +1,247 @@
+"""The sequence numbers of reporters: what was lost, came late, or came twice.
+
+Against the highest number of its reporter, modulo 2^8 or 2^32, a report is
+
+* the next, or ahead by no more than `limits[AHEAD]`: the numbers between are lost for now;
+* behind by less than the window: had before (duplicate), or late, and then one less is lost;
+* elsewhere: a suspect, refused as stale.  If one follows it by less than 64, the reporter has begun its
+  numbering anew, and the jump lost nothing.
+
+`seen` is one ring of bits per reporter: bit (number mod window) says that the number has been had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
+from ..wire.reasons import DtaReason
+from ..wire.records import DtaFlag
+
+WINDOW, MASK, AHEAD, IDLE_NS = range(4)
+"""Places in `limits`, uint64: numbers that are followed, highest number, jump that is believed, and the age
+from which a row may be given to another reporter.
+"""
+RECEIVED, LOST, LATE, DUPLICATE, STALE, RESTARTS, UNTRACKED, REPLACED = range(8)
+"""Places in `tally`, uint64: the columns of REPORTER over all of them, reports of reporters for which there
+is no room, and reporters whose row was given away.
+"""
+TALLIES = 8
+WAYS = U64(8)
+FOLLOWS = U64(64)
+NONE = U64(0xFFFFFFFFFFFFFFFF)
+ZERO, ONE, SIX = U64(0), U64(1), U64(6)
+IS_DUPLICATE, IS_STALE = U8(DtaReason.DUPLICATE), U8(DtaReason.STALE)
+RATE_LIMITED, CONGESTED, GAP = U8(DtaReason.RATE_LIMITED), U8(DtaReason.CONGESTED), U8(0)
+RETRANSMIT = U8(DtaFlag.RETRANSMIT)
+MOST = U64(0xFFFF)
+"""Reports that one NACK names."""
+
+
+@inlined
+def is_row(row: Any, high: Any, low: Any) -> Any:
+    """Whether a row is that of a reporter."""
+    return row.source_lo == low and row.source_hi == high and row.depth != U32(0)
+
+
+@kernel
+def find(reporters: Any, high: Any, low: Any, make: Any, now: Any, limits: Any, tally: Any) -> Any:
+    """Row of a reporter; NONE where it has none, and none is to be made or all of its ways are in use."""
+    sets = U64(len(reporters)) // WAYS
+    start = ((mix64(low ^ (high * U64(0x9E3779B97F4A7C15))) >> U64(32)) * sets >> U64(32)) * WAYS
+    oldest = start
+    for way in range(WAYS):
+        row = reporters[start + way]
+        if is_row(row, high, low):
+            return start + way
+        free = reporters[oldest].depth == U32(0)
+        if not free and (row.depth == U32(0) or row.last_ns < reporters[oldest].last_ns):
+            oldest = start + way
+    if not make:
+        return NONE
+    row = reporters[oldest]
+    if row.depth != U32(0):
+        if now - row.last_ns < I64(limits[IDLE_NS]):
+            return NONE
+        tally[REPLACED] += ONE
+    row.source_hi = high
+    row.source_lo = low
+    row.received = ZERO
+    row.lost = ZERO
+    row.late = ZERO
+    row.duplicate = ZERO
+    row.stale = ZERO
+    row.restarts = ZERO
+    row.depth = U32(0)
+    row.suspected = U32(0)
+    return oldest
+
+
+@kernel
+def forget_range(seen: Any, base: Any, number: Any, count: Any, window: Any) -> None:
+    """Clear the bits of `count` numbers from `number` on."""
+    left = min(count, window)
+    while left:
+        at = number & (window - ONE)
+        bit = at & U64(63)
+        take = min(left, U64(64) - bit)
+        bits = NONE >> (U64(64) - take)
+        seen[base + (at >> SIX)] &= ~(bits << bit)
+        number += take
+        left -= take
+
+
+@inlined
+def begin(row: Any, seen: Any, base: Any, number: Any, window: Any) -> None:
+    """Follow a numbering from `number` on, which has been had."""
+    forget_range(seen, base, ZERO, window, window)
+    at = number & (window - ONE)
+    seen[base + (at >> SIX)] = ONE << (at & U64(63))
+    row.newest = U32(number)
+    row.depth = U32(1)
+    row.suspected = U32(0)
+
+
+@kernel
+def settle(reporters: Any, at: Any, seen: Any, number: Any, limits: Any, tally: Any) -> Any:
+    """(numbers newly missing, reason) of a report."""
+    row = reporters[at]
+    window, mask = limits[WINDOW], limits[MASK]
+    base = at * (window >> SIX)
+    place = number & (window - ONE)
+    index, bit = base + (place >> SIX), ONE << (place & U64(63))
+    newest, depth = U64(row.newest), U64(row.depth)
+    behind = (newest - number) & mask
+    ahead = (number - newest) & mask
+    if depth == ZERO:
+        begin(row, seen, base, number, window)
+        return ZERO, U8(0)
+    if behind < window:
+        if seen[index] & bit:
+            row.duplicate += ONE
+            tally[DUPLICATE] += ONE
+            return ZERO, IS_DUPLICATE
+        seen[index] |= bit
+        row.late += ONE
+        tally[LATE] += ONE
+        if behind < depth:  # one from before the first report had not been counted as lost
+            row.lost -= ONE
+            tally[LOST] -= ONE
+        return ZERO, U8(0)
+    if ahead <= limits[AHEAD]:
+        missing = ahead - ONE
+        forget_range(seen, base, newest + ONE, ahead, window)
+        seen[index] |= bit
+        row.newest = U32(number)
+        row.depth = U32(min(depth + ahead, window))
+        row.lost += missing
+        tally[LOST] += missing
+        row.suspected = U32(0)
+        return missing, U8(0)
+    after = (number - U64(row.suspect)) & mask
+    if row.suspected != U32(0) and after - ONE < FOLLOWS:
+        begin(row, seen, base, number, window)
+        row.restarts += ONE
+        tally[RESTARTS] += ONE
+        return ZERO, U8(0)
+    row.suspect = U32(number)
+    row.suspected = U32(1)
+    row.stale += ONE
+    tally[STALE] += ONE
+    return ZERO, IS_STALE
+
+
+@kernel
+def follow(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limits: Any, tally: Any) -> None:
+    """Check the numbers of reports; duplicates and stale ones get their reason.
+
+    `gaps` becomes, for each report, how many numbers before its own were newly found missing.  A report that
+    the parser refused is left out: its number may be damaged too, so it is missing.
+    """
+    last_hi, last_lo, at, base = NONE, NONE, NONE, ZERO
+    window, mask, received = limits[WINDOW], limits[MASK], ZERO
+    for i in range(len(reports)):
+        gaps[i] = U32(0)
+        if reports[i].reason != U8(0):
+            continue
+        high, low = frames[i].source_hi, frames[i].source_lo
+        if at == NONE or low != last_lo or high != last_hi:
+            at = find(reporters, high, low, True, frames[i].time_ns, limits, tally)
+            last_hi, last_lo, base = high, low, at * (window >> SIX)
+            if at == NONE:
+                tally[UNTRACKED] += ONE
+                continue
+        received += ONE
+        row = reporters[at]
+        row.received += ONE
+        row.last_ns = frames[i].time_ns
+        number = U64(reports[i].sequence)
+        if (
+            number == ((U64(row.newest) + ONE) & mask) and U64(row.depth) == window
+        ):  # the next; 2.9 ns instead of 9.5
+            row.newest = U32(number)
+            row.suspected = U32(0)
+            place = number & (window - ONE)
+            seen[base + (place >> SIX)] |= ONE << (place & U64(63))
+            continue
+        missing, reason = settle(reporters, at, seen, number, limits, tally)
+        gaps[i] = U32(missing)
+        if reason:
+            reports[i]["reason"] = reason
+    tally[RECEIVED] += received
+
+
+@inlined
+def put_nack(answers: Any, count: Any, frame: Any, first: Any, many: Any, reason: Any, mask: Any) -> Any:
+    """Append a NACK, or lengthen the last one where it goes on; returns their new count."""
+    if count:
+        last = answers[count - ONE]
+        same = last.source_lo == frame.source_lo and last.source_hi == frame.source_hi
+        if same and last.source_port == frame.source_port and last.reason == reason:
+            before = U64(last.count)
+            if (U64(last.sequence) + before) & mask == first and before + many <= MOST:
+                last.count = U16(before + many)
+                return count
+    row = answers[count]
+    row.source_hi = frame.source_hi
+    row.source_lo = frame.source_lo
+    row.source_port = frame.source_port
+    row.sequence = U32(first)
+    row.count = U16(many)
+    row.nack = U8(1)
+    row.reason = reason
+    return count + ONE
+
+
+@kernel
+def refused(
+    frames: Any, reports: Any, gaps: Any, reporters: Any, seen: Any, answers: Any, limits: Any, tally: Any
+) -> Any:
+    """NACKs of a batch that has been translated: for what was missing before a report that asks for
+    retransmission, and for such reports that found no room.  Returns their number, at most two per report.
+
+    What found no room counts as lost until it comes again, and is then no duplicate.
+    """
+    count = ZERO
+    mask, window = limits[MASK], limits[WINDOW]
+    for i in range(len(reports)):
+        report = reports[i]
+        number = U64(report.sequence)
+        asks = report.flags & RETRANSMIT
+        if gaps[i] and asks:
+            # what is older than the window would be refused as stale
+            many = min(U64(gaps[i]), min(window - ONE, MOST))
+            count = put_nack(answers, count, frames[i], (number - many) & mask, many, GAP, mask)
+        if report.reason != RATE_LIMITED and report.reason != CONGESTED:
+            continue
+        at = find(reporters, frames[i].source_hi, frames[i].source_lo, False, I64(0), limits, tally)
+        if at != NONE:
+            behind = (U64(reporters[at].newest) - number) & mask
+            if behind < window:
+                forget_range(seen, at * (window >> SIX), number, ONE, window)
+            if behind < U64(reporters[at].depth):
+                reporters[at].lost += ONE
+                tally[LOST] += ONE
+        if asks:
+            count = put_nack(answers, count, frames[i], number, ONE, report.reason, mask)
+    return count

@@ -1,0 +1,168 @@
+"""Sequence numbers of reporters: what is lost, late and double, across the wrap of 8 and of 32 bits."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from hopscope.direct.sequence import WINDOWS, SequenceTracker
+from hopscope.wire.dta import Form
+from hopscope.wire.reasons import DtaReason
+from hopscope.wire.records import DTA, FRAME, DtaFlag, Records
+
+pytestmark = pytest.mark.kernel
+FORMS = [Form.THREE, Form.SIZED]
+
+
+def batch(numbers: list[int], sources: list[int] | int = 1, flags: int = 0) -> tuple[Records, Records]:
+    reports, frames = np.zeros(len(numbers), DTA), np.zeros(len(numbers), FRAME)
+    reports["sequence"], reports["flags"] = numbers, flags
+    frames["source_lo"], frames["source_port"] = sources, 5
+    return reports, frames
+
+
+class Plain:
+    """The same rules for one reporter, with a set of all numbers that were had."""
+
+    def __init__(self, form: Form) -> None:
+        self.form, self.had, self.first, self.newest = form, set[int](), -1, -1
+        self.lost = self.late = self.duplicate = 0
+
+    def see(self, number: int) -> None:
+        """`number` is not wrapped."""
+        if self.first < 0:
+            self.first = self.newest = number
+        elif number in self.had:
+            self.duplicate += 1
+        elif number < self.newest:
+            self.late += 1
+            self.lost -= number > self.first
+        else:
+            self.lost += number - self.newest - 1
+            self.newest = number
+        self.had.add(number)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_against_a_plain_twin(form: Form) -> None:
+    """Numbers that are lost, doubled and reordered within the window are told apart, over several wraps."""
+    rng, bits = random.Random(5), form.sequence_bits
+    start = (4 << bits) - 300  # so that both forms wrap
+    numbers = []
+    for number in range(start, start + 20_000):
+        if rng.random() < 0.03:
+            continue
+        for _ in range(1 + (rng.random() < 0.03)):
+            delay = rng.randrange(1, WINDOWS[Form.THREE] // 2) if rng.random() < 0.05 else 0
+            numbers.append((number + delay, rng.random(), number))
+    sent = [number for *_, number in sorted(numbers)]
+    plain, tracker = Plain(form), SequenceTracker(form)
+    duplicates = 0
+    for at in range(0, len(sent), 500):
+        part = sent[at : at + 500]
+        for number in part:
+            plain.see(number)
+        reports, frames = batch([number % (1 << bits) for number in part])
+        tracker.follow(reports, frames)
+        duplicates += int((reports["reason"] == DtaReason.DUPLICATE).sum())
+    counts = tracker.counts
+    assert plain.late > 100 < plain.duplicate
+    assert (counts["lost"], counts["late"], counts["duplicate"]) == (plain.lost, plain.late, plain.duplicate)
+    assert duplicates == plain.duplicate
+    assert counts["stale"] == counts["restarts"] == 0
+    assert {name: int(tracker.reporters[0][name]) for name in ("lost", "late", "duplicate")} == {
+        name: counts[name] for name in ("lost", "late", "duplicate")
+    }
+
+
+def test_long_gaps_clear_what_was_had() -> None:
+    """Behind a gap of any length up to the window and beyond, no number of it is taken for a double."""
+    for gap in (1, 2, 63, 64, 65, 4000, 8190, 8191, 8192, 8193, 20_000):
+        tracker = SequenceTracker(Form.SIZED)
+        tracker.follow(*batch(list(range(9000))))
+        reports, frames = batch([9000 + gap, 9000 + gap - 1, 9000, 8999])
+        gaps = tracker.follow(reports, frames)
+        assert gaps.tolist() == [gap, 0, 0, 0]
+        known = gap < WINDOWS[Form.SIZED]
+        late = 0 if known else DtaReason.STALE
+        assert reports["reason"].tolist()[1:3] == [0, late if gap > 1 else DtaReason.DUPLICATE]
+        assert reports["reason"][3] == (DtaReason.DUPLICATE if gap < 8191 else DtaReason.STALE)
+
+
+def test_a_new_numbering() -> None:
+    """A stray number changes nothing; two that follow each other are a restart, which loses nothing."""
+    tracker = SequenceTracker(Form.SIZED)
+    tracker.follow(*batch([1 << 30, (1 << 30) + 1]))
+    reports, frames = batch([5, (1 << 30) + 2, 5, 6, 7, 6])
+    tracker.follow(reports, frames)
+    assert reports["reason"].tolist() == [
+        DtaReason.STALE, 0, DtaReason.STALE, 0, 0, DtaReason.DUPLICATE,
+    ]  # fmt: skip
+    assert (tracker.counts["restarts"], tracker.counts["lost"]) == (1, 0)
+
+
+def test_unknown_reporters_start_fresh() -> None:
+    """The first number of a reporter is no loss, and reporters do not disturb each other."""
+    tracker = SequenceTracker(Form.SIZED)
+    reports, frames = batch([700, 12, 701, 14, 701], [1, 2, 1, 2, 1])
+    gaps = tracker.follow(reports, frames)
+    assert gaps.tolist() == [0, 0, 0, 1, 0]
+    assert reports["reason"].tolist() == [0, 0, 0, 0, DtaReason.DUPLICATE]
+    assert sorted(tracker.reporters["lost"].tolist()) == [0, 1]
+
+
+def test_a_flood_of_addresses_is_bounded() -> None:
+    """More addresses than rows pass untracked, until those that are known have been silent for long."""
+    tracker = SequenceTracker(Form.SIZED, reporters=16, idle_s=10)
+    reports, frames = batch([3] * 1000, list(range(1000)))
+    tracker.follow(reports, frames)
+    assert not reports["reason"].any()
+    assert len(tracker.reporters) == 16
+    assert tracker.counts["untracked"] == 984
+    frames["time_ns"] = 11_000_000_000
+    frames["source_lo"] += 5000
+    tracker.follow(reports, frames)
+    assert len(tracker.reporters) == 16
+    assert (tracker.reporters["source_lo"] >= 5000).all()
+    assert tracker.counts["replaced"] == 16
+
+
+def test_damaged_reports_are_missing() -> None:
+    """A report that the parser refused is not counted as had, so the sender may send it again."""
+    tracker = SequenceTracker(Form.THREE)
+    reports, frames = batch([1, 2, 3])
+    reports["reason"][1] = DtaReason.BAD_LENGTH
+    assert tracker.follow(reports, frames).tolist() == [0, 0, 1]
+    assert tracker.counts["received"] == 2
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_refused_is_asked_for(form: Form) -> None:
+    """NACKs name gaps, and what found no room, in runs, only where reports ask for it; sent again, these are
+    no duplicates, and no longer lost.
+    """
+    tracker, most = SequenceTracker(form), (1 << form.sequence_bits) - 1
+    numbers = [most - 1, 1, 2, 3, 6]
+    reports, frames = batch(numbers, flags=DtaFlag.RETRANSMIT)
+    reports["flags"][4] = 0
+    tracker.follow(reports, frames)
+    reports["reason"][2:4] = DtaReason.RATE_LIMITED
+    reports["reason"][4] = DtaReason.CONGESTED
+    nacks = tracker.refused(reports, frames)
+    assert nacks[["sequence", "count", "reason", "nack", "source_lo", "source_port"]].tolist() == [
+        (most, 2, 0, 1, 1, 5),  # over the wrap
+        (2, 2, DtaReason.RATE_LIMITED, 1, 1, 5),
+    ]
+    assert tracker.counts["lost"] == 2 + 2 + 3
+    again, frames = batch([most, 0, 2, 3, 6, 3], flags=DtaFlag.RETRANSMIT)
+    assert not tracker.follow(again, frames).any()
+    assert again["reason"].tolist() == [0, 0, 0, 0, 0, DtaReason.DUPLICATE]
+    assert tracker.counts["lost"] == 2  # 4 and 5
+
+
+def test_the_form_without_numbers() -> None:
+    """It cannot be followed, and says so."""
+    with pytest.raises(ValueError, match="no sequence numbers"):
+        SequenceTracker(Form.TWO)
