@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
+from by_hand import ethernet, ipv4, udp
 from dta_cases import any_report, payload
-from wire_cases import frame_batch
+from wire_cases import frame_batch, frames_of
 
 from hopscope.wire.dta import DtaError, DtaReport, Form, pull_dta
 from hopscope.wire.dta_batch import DtaParser, parse_scalar
+from hopscope.wire.dta_encode import encode_dta, encode_dta_scalar, number_of
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import Link
+from hopscope.wire.records import DTA, FrameBatch, Link, Records
 
 
 @pytest.mark.parametrize("form", Form)
@@ -80,3 +83,82 @@ def test_a_report_that_its_form_cannot_carry() -> None:
     ):
         with pytest.raises(ValueError, match=why):
             payload(report, form)
+
+
+def records_of(frames: list[bytes], form: Form) -> tuple[Records, FrameBatch]:
+    batch = frame_batch(frames, Link.UDP_PAYLOAD)
+    return parse_scalar(batch, form), batch
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("source", ["10.0.0.1", "2001:db8::1"])
+def test_encoders_agree(form: Form, source: str) -> None:
+    """Records become the bytes that they were read from, as payloads and in whole frames, by both encoders;
+    whole frames are read as their payloads are, and say who sent them.
+    """
+    rng = random.Random(6)
+    raw = [payload(any_report(rng, form), form) for _ in range(400)]
+    reports, batch = records_of(raw, form)
+    assert not reports["reason"].any()
+    encoded = encode_dta(reports, batch.arena, form, source=source)
+    assert frames_of(encoded) == raw
+    for checksum in (False, True):
+        options: Any = {"link": Link.ETHERNET, "source": source, "udp_checksum": checksum, "sport": 77}
+        whole = encode_dta(reports, batch.arena, form, **options)
+        twin = encode_dta_scalar(reports, batch.arena, form, **options)
+        assert np.array_equal(whole.frames, twin.frames)
+        assert np.array_equal(whole.arena, twin.arena)
+    parser = DtaParser(form)
+    again = parser.parse(whole)
+    assert np.array_equal(again, parse_scalar(whole, form))
+    same = [name for name in reports.dtype.names or () if not name.endswith("_at")]
+    assert np.array_equal(again[same], reports[same])
+    assert (parser.frames["source_port"] == 77).all()
+    assert (parser.frames["source_lo"] == number_of(source) & (1 << 64) - 1).all()
+
+
+@pytest.mark.kernel
+def test_frames_that_are_no_reports() -> None:
+    """Another port or protocol is told apart from a damaged datagram; a wrong length or a cut is named."""
+    report = payload(DtaReport(1, b"1234", b"1234", redundancy=1), Form.TWO)
+    good, other = (ethernet(ipv4(udp(report, port, sport=9), outer=True)) for port in (40040, 40041))
+    long = bytearray(good)
+    long[14 + 20 + 5] += 1  # UDP length
+    fragment = bytearray(good)
+    fragment[14 + 6] |= 0x20
+    frames = [good, other, bytes(long), bytes(fragment), good[:-1], good[:30], b"", good + b"padding"]
+    want = [
+        DtaReason.NONE, DtaReason.NOT_DTA, DtaReason.BAD_LENGTH, DtaReason.TRUNCATED, DtaReason.TRUNCATED,
+        DtaReason.NOT_DTA, DtaReason.NOT_DTA, DtaReason.NONE,
+    ]  # fmt: skip
+    for filler in (0, 0xFF):
+        batch = frame_batch(frames, gap=64, filler=filler)
+        records = parse_scalar(batch, Form.TWO)
+        assert records["reason"].tolist() == want
+        assert np.array_equal(DtaParser(Form.TWO).parse(batch), records)
+
+
+@pytest.mark.kernel
+def test_records_that_cannot_be_written() -> None:
+    """The batch encoder refuses what the scalar one refuses, and what points outside its arena."""
+    for form, fields, why in (
+        (Form.TWO, {"opcode": 1, "sequence": 1}, "sequence number is above 0"),
+        (Form.TWO, {"opcode": 1, "flags": 2}, "no retransmit"),
+        (Form.THREE, {"opcode": 4, "path_length": 5}, "path length"),
+        (Form.THREE, {"opcode": 2, "redundancy": 1}, "redundancy"),
+        (Form.THREE, {"opcode": 2, "hop": 1}, "hop"),
+        (Form.THREE, {"opcode": 1, "key_bytes": 5}, "key of 4"),
+        (Form.THREE, {"opcode": 1, "data_bytes": 3}, "data of 4"),
+        (Form.THREE, {"opcode": 1, "sequence": 256}, "above 255"),
+        (Form.THREE, {"opcode": 16}, "opcode"),
+        (Form.THREE, {"opcode": 0}, "opcode"),
+        (Form.SIZED, {"opcode": 1, "key_at": 5}, "key ends behind"),
+        (Form.SIZED, {"opcode": 2, "data_at": 5}, "data ends behind"),
+    ):
+        reports = np.zeros(2, DTA)
+        reports["opcode"], reports["key_bytes"], reports["data_bytes"] = 1, 4, 4
+        for name, value in fields.items():
+            reports[name][1] = value
+        with pytest.raises(ValueError, match=f"report 1: .*{why}"):
+            encode_dta(reports, np.zeros(8, np.uint8), form)

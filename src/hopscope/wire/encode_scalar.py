@@ -46,7 +46,7 @@ def encode_scalar(
         if link == Link.UDP_PAYLOAD:
             out += payload
         else:
-            _outer(out, source, collector, sport, port, payload, udp_checksum)
+            push_outer(out, source, collector, sport, port, payload, udp_checksum)
         length = len(out) - start
         frames.append(
             (start, int(row["time_ns"]), source >> 64, source & (1 << 64) - 1, length, length, port, link, 0)
@@ -55,9 +55,10 @@ def encode_scalar(
     return FrameBatch(np.frombuffer(bytes(out), np.uint8), np.array(frames, FRAME))
 
 
-def _outer(
+def push_outer(
     out: bytearray, source: int, collector: int, sport: int, port: int, payload: bytes, check: bool
 ) -> None:
+    """Append Ethernet, IP, UDP and a payload; addresses are 128-bit numbers. A checksum over IPv6 always."""
     version = 4 if source >> 32 == collector >> 32 == _MAPPED_PREFIX else 6
     segment = bytearray()
     udp = Udp(sport, port, 8 + len(payload))
