@@ -148,6 +148,19 @@ def _order(typingctx: Any) -> Any:
 order: Any = intrinsic(_order)
 
 
+def _order_reads(typingctx: Any) -> Any:
+    """Acquire fence: earlier reads before later reads and writes. On x86 an order, no instruction."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence("acquire")
+        return context.get_dummy_value()
+
+    return numba.types.void(), codegen
+
+
+order_reads: Any = intrinsic(_order_reads)
+
+
 def _touch(context: Any, builder: Any, signature: Any, args: Any, write: int) -> Any:
     kind = signature.args[0]
     view = context.make_array(kind)(context, builder, args[0])

@@ -10,7 +10,6 @@ and where its last hops come later, they go out alone and overwrite it); when no
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +24,7 @@ from .postcarding_layout import PostcardingLayout
 from .postcarding_query import Paths, Values, Why, query
 from .primitive import Primitive, Writer, register
 from .store import Layout, Store, StoreError
+from .ticks import Ticks
 
 __all__ = ["Paths", "PostcardingLayout", "PostcardingWriter", "Values", "Why", "query"]
 
@@ -59,7 +59,7 @@ class PostcardingWriter(Writer):
         self._cache = np.zeros(rows * self._width, np.uint64)
         self._keys = np.zeros(rows * KEY_ROOM if layout.hashing is Hashing.CRC else 1, np.uint8)
         self._state = np.zeros(8, np.uint64)
-        self._ticks: deque[tuple[int, int]] = deque()
+        self._ticks = Ticks()
         self._swept = 0
 
     def room(self, reports: int) -> tuple[int, int]:
@@ -80,13 +80,16 @@ class PostcardingWriter(Writer):
 
     def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
         """The chunks of rows that wait, or of those that are idle; see `Writer.flush`."""
-        from .postcarding_kernel import AGED, FLUSHED, TICK, sweep
+        from .postcarding_kernel import AGED, FLUSHED, TICK, WAITING, sweep
 
-        before = 1 << 32
-        if now_ns is not None:
-            before = self._idle_before(now_ns)
-            if not before:
-                return False
+        if not self._state[WAITING]:
+            self._ticks.restart()
+            self._state[TICK] = 0
+            return False
+        before = 1 << 32 if now_ns is None else self._ticks.before(now_ns, self.idle_ns)
+        self._state[TICK] = self._ticks.current
+        if not before:
+            return False
         rows = len(self._cache) // self._width
         self._swept = int(
             sweep(
@@ -98,22 +101,8 @@ class PostcardingWriter(Writer):
         if self._swept < rows:
             return True
         self._swept = 0
-        if now_ns is not None:
-            while self._ticks and self._ticks[0][0] < before:
-                self._ticks.popleft()
-        if not self.counters["waiting"]:
-            self._ticks.clear()
-            self._state[TICK] = 0
+        self._ticks.forget(before)
         return False
-
-    def _idle_before(self, now_ns: int) -> int:
-        """Rows last touched before this tick are idle. A tick ends with each new time."""
-        from .postcarding_kernel import TICK
-
-        if not self._ticks or now_ns > self._ticks[-1][1]:
-            self._ticks.append((int(self._state[TICK]), now_ns))
-            self._state[TICK] += np.uint64(1)
-        return max((tick + 1 for tick, ended in self._ticks if ended + self.idle_ns <= now_ns), default=0)
 
     @property
     def counters(self) -> dict[str, int]:

@@ -73,7 +73,7 @@ class Primitive:
 
 PRIMITIVES: dict[int, Primitive] = {}
 """Opcode to primitive, of those that are registered; `load` registers ours."""
-_OURS = ("key_write", "postcarding")
+_OURS = ("key_write", "postcarding", "append")
 
 
 def register(primitive: Primitive) -> None:

@@ -1,0 +1,142 @@
+"""Append (DTA 4, 5.2, A.3): the translator's batches and list heads.
+
+The memory is described in `append_layout`; `append_reader` reads it.
+
+A batch goes out in one write when it is full, when its oldest entry has waited for some time (aged), and
+when everything is flushed (partial). A report with the immediate flag marks its batch, whose write then
+carries the list's number as immediate. With several collectors, list l is at collector l mod collectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..rdma.records import VerbBlock
+from ..wire.records import Records
+from .answers import Question
+from .append_layout import AppendLayout
+from .append_reader import ListReader, ListsReader
+from .primitive import Primitive, Writer, register
+from .store import Layout, Store, StoreError
+from .ticks import Ticks
+
+__all__ = ["AppendLayout", "AppendWriter", "ListReader", "ListsReader"]
+
+IDLE_NS = 100_000_000
+
+
+class AppendWriter(Writer):
+    """Lists' batches that wait, each as the image of the slot that it will fill, and their heads in them."""
+
+    def __init__(self, layout: AppendLayout, targets: Sequence[int], *, idle_ns: int = IDLE_NS) -> None:
+        from ..jit import readonly
+
+        self.layout = layout
+        self.idle_ns = idle_ns
+        """A batch whose oldest entry waits for so long goes out with `flush(out, now_ns)`."""
+        self._targets = readonly(np.array(targets, np.uint16))
+        self._params = readonly(layout.params())
+        self._pending = np.zeros(layout.lists * layout.slot_bytes, np.uint8)
+        self._marks = np.zeros(layout.lists, np.uint64)
+        self._state = np.zeros(8, np.uint64)
+        self._ticks = Ticks()
+        self._swept = 0
+        self.begin([None] * len(targets), 0)
+
+    def room(self, reports: int) -> tuple[int, int]:
+        """A write for every full batch, and one more so that a flush always moves."""
+        from .append_kernel import WAITING
+
+        verbs = (int(self._state[WAITING]) + reports) // self.layout.batch + 1
+        return verbs, verbs * self.layout.slot_bytes
+
+    def write(
+        self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
+    ) -> None:
+        """The batches that these entries fill."""
+        from ..jit import readonly
+        from .append_kernel import write
+
+        write(
+            reports, readonly(rows), readonly(arena), self._params, self._targets, self._pending, self._marks,
+            self._state, out.verbs, out.payload, out.fill,
+        )  # fmt: skip
+
+    def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
+        """Batches that wait, or those that wait for too long; see `Writer.flush`."""
+        from .append_kernel import AGED, PARTIAL, TICK, WAITING, sweep
+
+        if not self._state[WAITING]:
+            self._ticks.restart()
+            self._state[TICK] = 0
+            return False
+        before = 1 << 32 if now_ns is None else self._ticks.before(now_ns, self.idle_ns)
+        self._state[TICK] = self._ticks.current
+        if not before:
+            return False
+        self._swept = int(
+            sweep(
+                np.uint64(self._swept), np.uint64(before), np.uint64(PARTIAL if now_ns is None else AGED),
+                self._params, self._targets, self._pending, self._marks, self._state, out.verbs, out.payload,
+                out.fill,
+            )
+        )  # fmt: skip
+        if self._swept < self.layout.lists:
+            return True
+        self._swept = 0
+        self._ticks.forget(before)
+        return False
+
+    def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
+        """Lists go on behind what their memory has, and where it cannot be read, in a new generation.
+
+        What waits stays, and goes into the new memory.
+        """
+        from ..jit import readonly
+        from .append_kernel import resume
+
+        for which, memory in enumerate(memories):
+            resume(
+                readonly(np.zeros(1, np.uint8) if memory is None else memory), self._params,
+                np.uint64(generation), np.uint64(which), np.uint64(len(memories)), memory is not None,
+                self._pending,
+            )  # fmt: skip
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Entries that wait, and batches that went out: full, partial (flushed) and aged."""
+        from . import append_kernel as kernel
+
+        return {
+            name: int(self._state[getattr(kernel, name.upper())])
+            for name in ("waiting", "full", "partial", "aged")
+        }
+
+
+def _writer(layout: Layout, targets: Sequence[int]) -> AppendWriter:
+    assert isinstance(layout, AppendLayout)
+    return AppendWriter(layout, targets)
+
+
+def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
+    """Keys are numbers of lists; the newest entries of each, the oldest of them first."""
+    told: list[dict[str, Any]] = []
+    for key in keys:
+        number = int.from_bytes(key.tobytes())
+        try:
+            reader = ListReader(store, number, start=max(question.limit, 1))
+        except StoreError as error:
+            told.append({"status": "empty", "why": str(error)})
+            continue
+        assert isinstance(store.layout, AppendLayout)
+        entries, _ = reader.read(question.limit * store.layout.batch)
+        newest = [bytes(entry).hex() for entry in entries[-question.limit :]]
+        told.append({"status": "found" if newest else "empty", "entries": newest})
+    return told
+
+
+register(Primitive(AppendLayout.name, AppendLayout.opcode, AppendLayout, _writer, _tell))

@@ -1,0 +1,93 @@
+"""Readers of Append's lists (DTA A.3): each has its own tail, and learns what it was too slow for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .append_layout import AppendLayout
+from .store import Store, StoreError
+
+TAIL = np.dtype(
+    [
+        ("lost", "<u8"),  # entries that were overwritten before they were read
+        ("list", "<u4"),
+        ("number", "<u4"),  # of the next batch
+        ("entries", "<u4"),  # that the list had before it
+        ("generation", "<u4"),
+        ("restarts", "<u4"),  # new generations met; what was unread of the one before is not in `lost`
+        ("reserved", "<u4"),
+    ]
+)
+"""Where a reader is in one list, 32 bytes."""
+Start = Literal["new", "oldest"] | int
+
+
+class ListsReader:
+    """Polls many lists of a store that may be written meanwhile; StoreError for a list that is not there.
+
+    `start`: "new" for what comes from now on, "oldest" for all that is there, or how many batches before now.
+    A store that an epoch has put aside stays as it is: attach the new one (`store.region.is_current()`).
+    """
+
+    def __init__(self, store: Store, lists: npt.ArrayLike, start: Start = "new") -> None:
+        from ..jit import readonly
+        from .append_kernel import start_tails
+
+        layout = store.layout
+        if not isinstance(layout, AppendLayout):
+            raise StoreError(f"a store of {layout.name}, expected one of {AppendLayout.name}")
+        numbers = np.atleast_1d(np.asarray(lists, np.int64))
+        if len(wrong := numbers[(numbers < 0) | (numbers >= layout.lists)]):
+            raise StoreError(f"list {wrong[0]}: the store has lists 0 to {layout.lists - 1}")
+        self.store = store
+        self.layout = layout
+        self.tails = np.zeros(len(numbers), TAIL)
+        """TAIL [lists], in the order in which they were given."""
+        self.tails["list"] = numbers
+        self._memory, self._params = readonly(store.memory), readonly(store.params)
+        self._turn = np.uint64(0)
+        back = {"new": 0, "oldest": layout.batches}[start] if isinstance(start, str) else start
+        start_tails(self.tails, np.uint64(back), self._memory, self._params)
+
+    def poll(self, limit: int = 4096) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]:
+        """New entries: their lists, uint32 [entries], and data, uint8 [entries, data bytes].
+
+        At most `limit`, but whole batches (at least one); lists that found no room come first next time. No
+        entry is returned twice, or mixed with another.
+        """
+        from .append_kernel import poll
+
+        limit = max(limit, self.layout.batch)
+        lists, data = np.empty(limit, np.uint32), np.empty(limit * self.layout.data_bytes, np.uint8)
+        if not len(self.tails):
+            return lists[:0], data.reshape(limit, -1)[:0]
+        count, turn = poll(self.tails, self._turn, self._memory, self._params, data, lists)
+        self._turn = np.uint64(turn)
+        return lists[:count], data.reshape(limit, -1)[:count]
+
+    @property
+    def lost(self) -> npt.NDArray[np.uint64]:
+        """Entries that each list's ring had overwritten before they were read, uint64 [lists]."""
+        lost: npt.NDArray[np.uint64] = self.tails["lost"]
+        return lost
+
+
+class ListReader:
+    """Polls one list."""
+
+    def __init__(self, store: Store, number: int, start: Start = "new") -> None:
+        self._reader = ListsReader(store, [number], start)
+
+    def read(self, limit: int = 4096) -> tuple[npt.NDArray[np.uint8], int]:
+        """New entries, uint8 [entries, data bytes], and how many were lost in front of them or among them."""
+        before = int(self._reader.lost[0])
+        _, entries = self._reader.poll(limit)
+        return entries, int(self._reader.lost[0]) - before
+
+    @property
+    def restarts(self) -> int:
+        """New generations met."""
+        return int(self._reader.tails["restarts"][0])
