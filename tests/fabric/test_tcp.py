@@ -14,6 +14,7 @@ from hopscope.fabric.records import PS, STAGES
 from hopscope.fabric.tcp import TcpModel, TcpSimulation
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine
 from hopscope.fabric.traffic import SizeDistribution
+from hopscope.wire.observation import ACK, SYN
 
 pytestmark = pytest.mark.kernel
 TREE, LEAVES = FatTree(4), LeafSpine(2, 1, 1)
@@ -75,7 +76,18 @@ def test_acknowledgments_say_what_is_expected() -> None:
         before = 1 + min((expected - 1) * int(connection["mss"]), int(connection["bytes"]))
         before += expected == connection["segments"] + 2
         assert answer["segment"] == expected
+        assert answer["flags"] in (ACK, ACK | SYN)
         assert int(answer["acknowledgment"]) == (int(connection["sequence"]) + before) % (1 << 32)
+
+
+def test_only_a_syn_is_answered_with_a_syn() -> None:
+    """Each SYN that arrived has one answer that is a SYN too; no other packet is one."""
+    segments = lossy().segments
+    openings = (segments["segment"] == 0) & (segments["answer"] == 0)
+    assert (segments["flags"][openings] == SYN).all()
+    answered = segments["sent"][segments["flags"] == SYN | ACK]
+    arrived = segments["arrived"][openings & (segments["arrived"] > 0)]
+    assert sorted(answered) == sorted(arrived)
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:

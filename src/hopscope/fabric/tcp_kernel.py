@@ -93,9 +93,9 @@ def emit(c: Any, row: Any, segment: Any, answer: Any, time: Any, packets: Any, l
     told.again = 0
     if answer == 1:
         c.answers += U32(1)
-        told.sequence = U32(U64(c.peer_sequence) + U64(0 if segment == 1 else 1))
+        told.sequence = U32(U64(c.peer_sequence) + U64(1))
         told.acknowledgment = U32(U64(c.sequence) + U64(ahead))
-        told.flags = ACK | SYN if segment == 1 else ACK
+        told.flags = ACK
         return at
     c.sent += U32(1)
     told.sequence = U32(U64(c.sequence) + U64(ahead))
@@ -214,6 +214,9 @@ def received(
             c.delivered += c.mss
         c.expected += 1
     at = emit(c, row, c.expected, 1, time, packets, log, fill)
+    if segment == 0:
+        log[at].flags = ACK | SYN
+        log[at].sequence = c.peer_sequence
     push(heap, fill, time, at * KINDS + AT_PORT)
 
 

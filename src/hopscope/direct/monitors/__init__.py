@@ -1,0 +1,1 @@
+"""DTA's Table 2: what existing monitoring systems report, as small reporters and the queries behind them."""

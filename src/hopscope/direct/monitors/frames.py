@@ -1,0 +1,21 @@
+"""Captured packets as observations: the point where they were captured stands for a switch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...wire.observation import OBSERVATION
+from ...wire.records import FrameBatch, Records
+
+
+def observe_frames(batch: FrameBatch, switch: int = 1) -> Records:
+    """OBSERVATION of the frames that are IP packets, others are left out.
+
+    It is the first and the last switch of their way; its ports, queues and drops are not known. `packet` is
+    `wire.packet_id`: 32 bits, the same wherever the packet is captured.
+    """
+    from ...jit import readonly
+    from .frames_kernel import observe
+
+    out = np.zeros(len(batch), OBSERVATION)
+    return out[: observe(readonly(batch.arena), readonly(batch.frames), np.uint32(switch), out)]

@@ -1,0 +1,104 @@
+"""Captured frames to observations: Ethernet, IP and TCP or UDP headers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...jit import U8, U32, U64, be16, be32, kernel, mix64
+from ...wire import layout
+from ...wire.packet_kernel import (
+    ETHERNET,
+    IPV4_DESTINATION,
+    IPV4_SOURCE,
+    IPV6_DESTINATION,
+    IPV6_SOURCE,
+    NONE,
+    address,
+    byte,
+    ethernet,
+    ip_version,
+    ipv4,
+    ipv6,
+    other_link,
+)
+from ...wire.walk_kernel import packet_id
+
+TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
+PORTS, UDP_HEADER, TCP_HEADER = U64(4), U64(8), U64(20)
+SEQUENCE, ACKNOWLEDGMENT = byte(layout.TCP, "sequence"), byte(layout.TCP, "acknowledgment")
+WORDS, FLAGS = U64(layout.TCP.field("header_words").at // 8), byte(layout.TCP, "flags")
+LATER = U64(1)
+"""A fragment that is not the first has no L4 header."""
+ONE = U64(1)
+
+
+@kernel
+def folded(high: Any, low: Any) -> Any:
+    """`observation.fold` of an address."""
+    if high == NONE and low >> U64(32) == U64(0xFFFF):
+        return low & U64(0xFFFFFFFF)
+    return mix64(mix64(high) ^ low) >> U64(32)
+
+
+@kernel
+def put(flow: Any, at: Any, value: Any, count: Any) -> None:
+    """A number into `count` bytes of a flow, big-endian."""
+    for i in range(count):
+        flow[at + i] = U8((value >> (U64(8) * (U64(count) - ONE - U64(i)))) & U64(255))
+
+
+@kernel
+def observe(arena: Any, frames: Any, switch: Any, out: Any) -> Any:
+    """One observation for every frame that is an IP packet, from row 0 of `out` on; returns how many."""
+    count = 0
+    for row in range(len(frames)):
+        frame = frames[row]
+        start = U64(frame["offset"])
+        end = start + U64(frame["length"])
+        if U64(frame["link"]) == ETHERNET:
+            why, at, type_, _, _ = ethernet(arena, start, end, end)
+        else:
+            why, at, type_, _, _ = other_link(arena, start, end, U64(frame["link"]))
+        version = ip_version(type_)
+        if why or version == NONE:
+            continue
+        ip = at
+        if version == U64(4):
+            why, at, protocol, _, length, part = ipv4(arena, ip, end, end, True)
+        else:
+            why, at, protocol, _, length, part = ipv6(arena, ip, end, end)
+        if why:
+            continue
+        seen = out[count]
+        count += 1
+        limit = min(end, ip + length)
+        sport, dport, ports, headers = NONE, NONE, NONE, NONE
+        seen["sequence"] = seen["acknowledgment"] = U32(0)
+        seen["flags"] = U8(0)
+        if part != LATER and (protocol == TCP or protocol == UDP) and at + PORTS <= limit:
+            sport, dport, ports = be16(arena, at), be16(arena, at + U64(2)), at + PORTS
+            headers = UDP_HEADER
+            if protocol == TCP:
+                headers = TCP_HEADER
+                if at + TCP_HEADER <= limit:
+                    seen["sequence"] = U32(be32(arena, at + SEQUENCE))
+                    seen["acknowledgment"] = U32(be32(arena, at + ACKNOWLEDGMENT))
+                    seen["flags"] = arena[at + FLAGS]
+                    headers = max(TCP_HEADER, (U64(arena[at + WORDS]) >> U64(4)) << U64(2))
+        covered = at - ip + headers
+        source = address(arena, ip, version, IPV4_SOURCE, IPV6_SOURCE)
+        destination = address(arena, ip, version, IPV4_DESTINATION, IPV6_DESTINATION)
+        flow = seen["flow"]
+        put(flow, 0, folded(source[0], source[1]), 4)
+        put(flow, 4, folded(destination[0], destination[1]), 4)
+        put(flow, 8, protocol, 1)
+        put(flow, 9, sport, 2)
+        put(flow, 11, dport, 2)
+        seen["time_ns"] = frame["time_ns"]
+        seen["packet"] = packet_id(arena, ip, version, length, ports, limit)
+        seen["switch"] = U32(switch)
+        seen["size"] = U32(length)
+        seen["payload"] = U32(length - covered) if length > covered else U32(0)
+        seen["ip_version"] = U8(version)
+        seen["hop"] = seen["path_length"] = seen["is_sink"] = U8(1)
+    return count

@@ -1,0 +1,103 @@
+"""State per flow, a batch at a time: numbers for keys, and running values within the rows of one number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .monitor import Bytes
+
+Ints = npt.NDArray[np.int64]
+
+
+class Numbering:
+    """Numbers, from 0, for keys in the order in which they first come up."""
+
+    def __init__(self, key_bytes: int) -> None:
+        self.key_bytes = key_bytes
+        self._numbers: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def of(self, keys: Bytes) -> Ints:
+        """Number of each key, int64 [keys]; keys uint8 [keys, bytes]."""
+        rows = np.ascontiguousarray(keys).view(np.dtype((np.void, self.key_bytes))).reshape(-1)
+        distinct, first, which = np.unique(rows, return_index=True, return_inverse=True)
+        numbers = np.zeros(len(distinct), np.int64)
+        for row in np.argsort(first):
+            numbers[row] = self._numbers.setdefault(distinct[row].tobytes(), len(self._numbers))
+        return numbers[which.reshape(-1)]
+
+    @property
+    def keys(self) -> Bytes:
+        """Keys in the order of their numbers, uint8 [keys, bytes]."""
+        return np.frombuffer(b"".join(self._numbers), np.uint8).reshape(-1, self.key_bytes)
+
+
+class Groups:
+    """Rows of a batch by their number; within one they stay in order. Answers are in the batch's order."""
+
+    def __init__(self, numbers: Ints) -> None:
+        self.order = np.argsort(numbers, kind="stable")
+        """Rows by number, those of one in the batch's order."""
+        ordered = numbers[self.order]
+        self._begins = np.ones(len(ordered), bool)
+        self._begins[1:] = ordered[1:] != ordered[:-1]
+        self._group = np.cumsum(self._begins) - 1
+        ends = np.ones(len(ordered), bool)
+        ends[:-1] = self._begins[1:]
+        self.last = self.order[ends]
+        """Row of the last of each of `numbers`."""
+        self.first = self._back(self._begins)
+        """Whether a row is its number's first, bool [rows]."""
+        self.numbers = ordered[ends]
+        """The numbers that occur, ascending."""
+
+    def sums(self, values: npt.ArrayLike) -> Ints:
+        """Sum of a number's values up to each row, with the row's, int64 [rows]."""
+        ordered = np.asarray(values, np.int64)[self.order]
+        total = np.cumsum(ordered)
+        before = (total - ordered)[self._begins]
+        return self._back(total - before[self._group])
+
+    def totals(self, values: npt.ArrayLike) -> Ints:
+        """Sum of all values of each number in `numbers`."""
+        return np.asarray(
+            np.bincount(self._group, np.asarray(values, np.float64)[self.order], len(self.numbers)), np.int64
+        )
+
+    def previous(self, values: npt.NDArray[Any], before: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Value of the row before with the same number; for its first row the one in `before` [numbers]."""
+        ordered = values[self.order]
+        shifted = np.empty_like(ordered)
+        shifted[1:] = ordered[:-1]
+        shifted[self._begins] = before
+        return self._back(shifted)
+
+    def highest_before(self, values: Ints, before: Ints) -> Ints:
+        """Highest of a number's values before each row and of its one in `before` [numbers], int64 [rows]."""
+        ordered = values[self.order]
+        shifted = np.empty_like(ordered)
+        shifted[1:] = ordered[:-1]
+        shifted[self._begins] = before
+        low = int(shifted.min(initial=0))
+        span = int(shifted.max(initial=0)) - low + 1
+        lifted = np.maximum.accumulate(shifted - low + self._group * span)
+        return self._back(lifted - self._group * span + low)
+
+    def _back(self, ordered: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        back = np.empty_like(ordered)
+        back[self.order] = ordered
+        return back
+
+
+def grown(column: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """A column of state with room for at least `count` numbers; what is new is 0."""
+    if len(column) >= count:
+        return column
+    larger = np.zeros((max(count, 2 * len(column)), *column.shape[1:]), column.dtype)
+    larger[: len(column)] = column
+    return larger

@@ -1,0 +1,149 @@
+"""What a monitor is: it turns observations into reports of one primitive, and answers from their memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ...wire.records import DTA, Records
+from ..answers import Status
+from ..store import Layout
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class Reports:
+    """DTA reports of one primitive, as a translator takes them."""
+
+    records: Records
+    """DTA [reports], in order of time."""
+    arena: Bytes
+    """Their keys and data."""
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+@dataclass(slots=True)
+class Told:
+    """Answers to a batch of keys, row by row."""
+
+    status: Bytes
+    """`Status`, uint8 [keys]."""
+    values: npt.NDArray[Any]
+    """What was reported, decoded, [keys, …]; 0 where the status is not FOUND."""
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    @property
+    def found(self) -> npt.NDArray[np.bool_]:
+        """Rows with an answer."""
+        found: npt.NDArray[np.bool_] = self.status == Status.FOUND
+        return found
+
+
+class Monitor:
+    """A reporter with the state that its switches keep. `observe` takes observations in order of time, batch
+    after batch: where batches end changes no answer. Each subclass adds a query that answers from a store.
+    """
+
+    name: ClassVar[str]
+    primitive: ClassVar[str]
+    """Name of the primitive (`primitive.named`)."""
+    told: ClassVar[str]
+    """What it reports, in a few words."""
+    sizes: ClassVar[str]
+    """Bytes of a report's key and data."""
+    source: ClassVar[str]
+    """Whose monitoring this is, and where DTA tells of it."""
+
+    def layout(self, expected: int) -> Layout:
+        """A store that has room for so many keys, or events, with few collisions."""
+        raise NotImplementedError
+
+    def observe(self, observations: Records) -> Reports:
+        """Reports about OBSERVATION records."""
+        raise NotImplementedError
+
+    def flush(self) -> Reports:
+        """Reports of what the switches still hold."""
+        return no_reports()
+
+
+def no_reports() -> Reports:
+    """None."""
+    return Reports(np.zeros(0, DTA), np.zeros(0, np.uint8))
+
+
+def reports(opcode: int, keys: Bytes | None, data: Bytes | None, **fields: npt.ArrayLike) -> Reports:
+    """Reports with keys uint8 [reports, bytes] and data likewise; `fields` are other columns of DTA."""
+    parts = [part for part in (keys, data) if part is not None]
+    arena = (
+        np.concatenate(parts, axis=1).astype(np.uint8, copy=False) if parts else np.zeros((0, 0), np.uint8)
+    )
+    records = np.zeros(len(arena), DTA)
+    records["opcode"] = opcode
+    at = np.arange(len(arena), dtype=np.uint32) * np.uint32(arena.shape[1])
+    records["key_at"] = records["data_at"] = at
+    if keys is not None:
+        records["key_bytes"] = keys.shape[1]
+        records["data_at"] += np.uint32(keys.shape[1])
+    if data is not None:
+        records["data_bytes"] = data.shape[1]
+    for name, column in fields.items():
+        records[name] = column
+    return Reports(records, arena.reshape(-1))
+
+
+def packed(*columns: tuple[npt.ArrayLike, int] | Bytes) -> Bytes:
+    """Columns side by side, uint8 [rows, bytes]: numbers with their width in bytes (big-endian, what does not
+    fit is cut off), or bytes as they are.
+    """
+    parts = []
+    for column in columns:
+        if isinstance(column, tuple):
+            numbers = np.atleast_1d(np.asarray(column[0])).astype(np.uint64)
+            parts.append(numbers.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - column[1] :])
+        else:
+            parts.append(column)
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def unpacked(rows: Bytes, *widths: int) -> list[Numbers]:
+    """Big-endian numbers of these widths, uint64 [rows] each."""
+    columns, at = [], 0
+    for width in widths:
+        wide = np.zeros((len(rows), 8), np.uint8)
+        wide[:, 8 - width :] = rows[:, at : at + width]
+        columns.append(wide.view(">u8").reshape(-1).astype(np.uint64))
+        at += width
+    return columns
+
+
+def mix64(x: npt.ArrayLike) -> Numbers:
+    """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`, of an array."""
+    mixed = np.atleast_1d(np.asarray(x)).astype(np.uint64)
+    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(multiplier)
+    return mixed ^ (mixed >> np.uint64(33))
+
+
+_CHOICE = np.uint64(0xD1B54A32D192ED03)
+
+
+def sampled(packets: npt.ArrayLike, rate: int) -> npt.NDArray[np.bool_]:
+    """One packet id in `rate`, by a hash that is the same in all switches, bool [packets]."""
+    mixed = mix64(np.asarray(packets, np.uint64) ^ _CHOICE)
+    return np.asarray(mixed % np.uint64(rate) == 0)
+
+
+def entering(observations: Records) -> Records:
+    """Where packets enter the network: every packet once, dropped there or not."""
+    inside: Records = observations[observations["hop"] == 1]
+    return inside

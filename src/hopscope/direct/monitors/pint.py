@@ -1,0 +1,78 @@
+"""Path tracing in one byte a packet, as with PINT: each copy of a flow's slot holds another part of the path.
+
+A packet's number says which copy n it is for. Copy n stands for one hop (n mod hops) and one hash function:
+that hop's switch puts 8 bits of ``h(n, switch id)`` into the packet, and the sink writes them. A hop beyond
+the path's end stands as switch 0. Who knows all switches finds the one whose bits agree in all copies of a
+hop; the true one always does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ...wire.records import Records
+from ..answers import Status
+from ..key_write import KeyWriteLayout, query
+from ..store import Store
+from .carried import Carried
+from .monitor import Bytes, Monitor, Numbers, Reports, Told, mix64, packed, reports
+
+_COPY, _DIGEST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+
+class Pint(Monitor):
+    """Reports of 1 B; a path is known when each hop has had enough packets."""
+
+    name = "pint-path"
+    primitive = "key-write"
+    told = "8 bits of one hop's switch id, the copy chosen by the packet"
+    sizes = "14 B key (flow and copy), 1 B data"
+    source = "PINT; DTA Table 2, row 4"
+
+    def __init__(self, hops: int = 5, per_hop: int = 3) -> None:
+        self.hops, self.per_hop = hops, per_hop
+        self._carried = Carried(hops)
+
+    @property
+    def copies(self) -> int:
+        """Copies of a flow's value."""
+        return self.hops * self.per_hop
+
+    def layout(self, expected: int) -> KeyWriteLayout:
+        """Load 1/16 for so many flows."""
+        return KeyWriteLayout(slots=16 * expected * self.copies, data_bytes=1, copies=1)
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every packet that reaches its sink."""
+        sinks, stacks = self._carried.at_sinks(observations, "switch")
+        copy = (mix64(sinks["packet"] ^ _COPY) % np.uint64(self.copies)).astype(np.int64)
+        switch = stacks[np.arange(len(sinks)), copy % self.hops]
+        keys = packed(sinks["flow"], (copy, 1))
+        return reports(KeyWriteLayout.opcode, keys, packed((digest(copy, switch), 1)), redundancy=1)
+
+    def query(self, store: Store, flows: Bytes, switches: npt.ArrayLike) -> Told:
+        """Paths of flows (uint8 [flows, 13]) over `switches`, uint32 [flows, hops], 0 behind a path's end.
+
+        EMPTY: a hop has no copy. CONFLICT: several switches fit a hop, or none (the path has changed).
+        """
+        candidates = np.unique(np.concatenate([[0], np.asarray(switches, np.uint32)])).astype(np.uint32)
+        fits = np.ones((len(flows), self.hops, len(candidates)), bool)
+        seen = np.zeros((len(flows), self.hops), bool)
+        for copy in range(self.copies):
+            keys = np.concatenate([flows, np.full((len(flows), 1), copy, np.uint8)], axis=1)
+            answers = query(store, keys, copies=1)
+            hop = copy % self.hops
+            seen[:, hop] |= answers.found
+            same = digest(np.full(len(candidates), copy), candidates)[None, :] == answers.data
+            fits[:, hop] &= same | ~answers.found[:, None]
+        one = (fits.sum(axis=2) == 1).all(axis=1)
+        status = np.where(seen.all(axis=1), np.where(one, Status.FOUND, Status.CONFLICT), Status.EMPTY)
+        path = np.where((status == Status.FOUND)[:, None], candidates[fits.argmax(axis=2)], np.uint32(0))
+        return Told(status.astype(np.uint8), path)
+
+
+def digest(copy: npt.ArrayLike, switch: npt.ArrayLike) -> Numbers:
+    """8 bits of a switch id, by another function for every copy."""
+    salt = mix64(np.asarray(copy, np.int64).astype(np.uint64) + np.uint64(1)) ^ _DIGEST
+    return mix64(salt ^ np.asarray(switch).astype(np.uint64)) >> np.uint64(56)

@@ -1,0 +1,64 @@
+"""Paths and latencies from the postcards of INT-XD and INT-MX: each switch reports of itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ...wire.records import Records
+from ..postcarding import Paths, PostcardingLayout, query
+from ..store import Store
+from .monitor import Bytes, Monitor, Reports, packed, reports, sampled
+
+
+class Postcards(Monitor):
+    """What every switch says of a flow's packets: its id, or how long they stayed.
+
+    All switches choose the same packets, one in `rate` by a hash. A path is told by values of a known set, so
+    a latency is told in steps of `step_ns`; what is longer than `steps` of them is told as the last.
+
+    A chunk belongs to a flow, not to a packet. Where two chosen packets of a flow are underway at once, their
+    postcards mix: latencies may be of both, and the postcards that one has left over become a chunk with
+    holes, which replaces a whole one. A path has then no answer, never a wrong one.
+    """
+
+    name = "int-postcards"
+    primitive = "postcarding"
+    told = "switch id, or latency, of each hop of a flow"
+    sizes = "13 B key and hop, 4 B data"
+    source = "INT-XD, INT-MX; DTA Table 2, Postcarding"
+
+    def __init__(
+        self,
+        value: Literal["switch", "hop_latency"] = "switch",
+        rate: int = 1,
+        hops: int = 5,
+        copies: int = 2,
+        step_ns: int = 1000,
+        steps: int = 4096,
+    ) -> None:
+        self.value, self.rate, self.hops, self.copies = value, rate, hops, copies
+        self.step_ns, self.steps = step_ns, steps
+
+    def layout(self, expected: int) -> PostcardingLayout:
+        """Load 1/16."""
+        return PostcardingLayout(chunks=16 * expected, hops=self.hops, copies=self.copies)
+
+    def observe(self, observations: Records) -> Reports:
+        """A postcard from every switch that a chosen packet passed."""
+        chosen = sampled(observations["packet"], self.rate)
+        passed = observations[chosen & (observations["drop_reason"] == 0)]
+        values = passed[self.value]
+        if self.value == "hop_latency":
+            values = np.minimum(values // self.step_ns, self.steps - 1)
+        return reports(
+            PostcardingLayout.opcode, passed["flow"], packed((values, 4)), hop=passed["hop"],
+            path_length=passed["path_length"],
+        )  # fmt: skip
+
+    def query(self, store: Store, flows: Bytes, switches: npt.ArrayLike = ()) -> Paths:
+        """Paths of flows (uint8 [flows, 13]) over `switches`; of latencies: in steps."""
+        values = np.arange(self.steps) if self.value == "hop_latency" else switches
+        return query(store, flows, values=values)

@@ -1,0 +1,44 @@
+"""Monitors over observations: reports through a translator into stores, ready for queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...wire.records import Records
+from ..store import Store
+from ..translator import Translator
+from ..transport import MemoryTransport
+from .monitor import Monitor, Reports
+
+
+@dataclass(slots=True)
+class Running:
+    """A monitor, its store, and the translator between them."""
+
+    monitor: Monitor
+    store: Store
+    translator: Translator
+    reports: int = 0
+    """Reports so far."""
+
+    def take(self, observations: Records) -> None:
+        """Report a batch of OBSERVATION records."""
+        self._give(self.monitor.observe(observations))
+
+    def flush(self) -> None:
+        """Report what the monitor holds, and write what the translator holds."""
+        self._give(self.monitor.flush())
+        while not self.translator.flush():
+            pass
+
+    def _give(self, made: Reports) -> None:
+        if len(made):
+            self.reports += len(made)
+            self.translator.translate(made.records, made.arena)
+
+
+def start(monitor: Monitor, expected: int = 4096, path: Path | str | None = None) -> Running:
+    """A monitor with a store of its own for `expected` keys or events, in memory or as a file."""
+    store = Store.create(path, monitor.layout(expected))
+    return Running(monitor, store, Translator([store.layout], MemoryTransport([store])))

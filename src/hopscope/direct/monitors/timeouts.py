@@ -1,0 +1,75 @@
+"""TCP timeouts per flow, as Marple finds them: a segment comes again after a silence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...wire.observation import FIN, FLOW_BYTES, SYN, TCP
+from ...wire.records import Records
+from ..key_write import KeyWriteLayout, query
+from ..store import Store
+from .groups import Groups, Numbering, grown
+from .monitor import Bytes, Monitor, Reports, Told, entering, packed, reports, unpacked
+
+PROTOCOL = 8
+"""Byte of a flow that holds its protocol."""
+
+
+class TcpTimeouts(Monitor):
+    """Timeouts so far, at the switch where a flow enters: a segment whose bytes have been sent before comes
+    at least `silence_ns` after the one before it. Fast retransmits come within a round trip of it.
+
+    Exact where round trips are shorter than `silence_ns`, and that is shorter than senders' least timeout.
+    """
+
+    name = "marple-tcp-timeouts"
+    primitive = "key-write"
+    told = "count of a flow's TCP timeouts"
+    sizes = "13 B key, 4 B data"
+    source = "Marple; DTA 6.1"
+
+    def __init__(self, silence_ns: int = 5_000_000, copies: int = 2) -> None:
+        self.silence_ns, self.copies = silence_ns, copies
+        self._flows = Numbering(FLOW_BYTES)
+        self._last_ns = np.zeros(0, np.int64)
+        self._position = np.zeros(0, np.int64)  # of the last segment, in bytes from the flow's first
+        self._sequence = np.zeros(0, np.int64)  # of the last segment
+        self._end = np.zeros(0, np.int64)  # behind the highest byte
+        self._count = np.zeros(0, np.int64)
+
+    def layout(self, expected: int) -> KeyWriteLayout:
+        """Load 1/16."""
+        return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
+
+    def observe(self, observations: Records) -> Reports:
+        """A report for every timeout, with the flow's count so far."""
+        seen = entering(observations)
+        length = seen["payload"].astype(np.int64) + (seen["flags"] & SYN > 0) + (seen["flags"] & FIN > 0)
+        kept = (seen["flow"][:, PROTOCOL] == TCP) & (length > 0)
+        seen, length = seen[kept], length[kept]
+        known = len(self._flows)
+        numbers = self._flows.of(seen["flow"])
+        for name in ("_last_ns", "_position", "_sequence", "_end", "_count"):
+            setattr(self, name, grown(getattr(self, name), len(self._flows)))
+        groups = Groups(numbers)
+        mine, last = groups.numbers, groups.last
+        sequence, time_ns = seen["sequence"].astype(np.int64), seen["time_ns"].astype(np.int64)
+        # sequence numbers go round after 2^32: a step from segment to segment is less than half of that
+        step = (sequence - groups.previous(sequence, self._sequence[mine])).astype(np.int32).astype(np.int64)
+        step[groups.first & (numbers >= known)] = 0
+        start = self._position[numbers] + groups.sums(step)
+        sent_before = groups.highest_before(start + length, self._end[mine])
+        gap = time_ns - groups.previous(time_ns, self._last_ns[mine])
+        timeout = (start < sent_before) & (gap >= self.silence_ns)
+        count = self._count[numbers] + groups.sums(timeout)
+        self._last_ns[mine], self._sequence[mine] = time_ns[last], sequence[last]
+        self._position[mine], self._count[mine] = start[last], count[last]
+        self._end[mine] = np.maximum(sent_before, start + length)[last]
+        return reports(
+            KeyWriteLayout.opcode, seen["flow"][timeout], packed((count[timeout], 4)), redundancy=self.copies
+        )
+
+    def query(self, store: Store, flows: Bytes) -> Told:
+        """Timeouts of flows (uint8 [flows, 13]), uint64 [flows]; EMPTY where there was none."""
+        answers = query(store, flows, copies=self.copies)
+        return Told(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))

@@ -1,0 +1,56 @@
+"""Trajectory sampling: all switches choose the same packets by a hash, and each reports where it saw them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from ...wire.records import Records
+from ..postcarding import Paths, PostcardingLayout, query
+from ..store import Store
+from .monitor import Bytes, Monitor, Reports, mix64, packed, reports, sampled
+
+
+class Trajectories(Monitor):
+    """One packet in `rate`, by a hash of what does not change on its way; its label is another hash."""
+
+    name = "trajectory-sampling"
+    primitive = "postcarding"
+    told = "switch ids on the way of a sampled packet"
+    sizes = "8 B key (label) and hop, 4 B data"
+    source = "Trajectory Sampling; DTA Table 2, Postcarding"
+
+    def __init__(self, rate: int = 16, hops: int = 5, copies: int = 2) -> None:
+        self.rate, self.hops, self.copies = rate, hops, copies
+
+    def layout(self, expected: int) -> PostcardingLayout:
+        """Load 1/16 for so many sampled packets."""
+        return PostcardingLayout(chunks=16 * expected, hops=self.hops, copies=self.copies)
+
+    def sampled(self, packets: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which packet ids are chosen, bool [packets]."""
+        return sampled(packets, self.rate)
+
+    def labels(self, packets: npt.ArrayLike) -> Bytes:
+        """Labels of packets by their ids, uint8 [packets, 8]."""
+        return packed((mix64(packets), 8))
+
+    def observe(self, observations: Records) -> Reports:
+        """A postcard for every sampled packet from every switch that it passed."""
+        passed = observations[(observations["drop_reason"] == 0) & self.sampled(observations["packet"])]
+        return reports(
+            PostcardingLayout.opcode, self.labels(passed["packet"]), packed((passed["switch"], 4)),
+            hop=passed["hop"], path_length=passed["path_length"],
+        )  # fmt: skip
+
+    def query(self, store: Store, labels: Bytes, switches: npt.ArrayLike) -> Paths:
+        """Ways of sampled packets, by label, over `switches`."""
+        return query(store, labels, values=switches)
+
+    def frequencies(self, store: Store, labels: Bytes, switches: npt.ArrayLike) -> Counter[tuple[int, ...]]:
+        """How many of these packets took each way."""
+        found = self.query(store, labels, switches)
+        ways = zip(found.path[found.found], found.length[found.found], strict=True)
+        return Counter(tuple(way[:length].tolist()) for way, length in ways)
