@@ -28,4 +28,5 @@ def dta(
 
 def as_bytes(numbers: npt.NDArray[np.unsignedinteger], width: int = 4) -> npt.NDArray[np.uint8]:
     """Numbers as big-endian bytes, uint8 [n, width]."""
-    return np.asarray(numbers, np.uint64).astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :].copy()
+    octets = np.asarray(numbers, np.uint64).astype(">u8").view(np.uint8).reshape(-1, 8)
+    return np.pad(octets, ((0, 0), (max(width - 8, 0), 0)))[:, -width:].copy()
