@@ -24,6 +24,7 @@ _ALL_PROTOCOLS = 3
 _ETHERNET_TYPES = (1, 772)
 """ARPHRD_ETHER and loopback, whose frames have an Ethernet header too."""
 _SO_RCVBUFFORCE = 33
+_IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PMTUDISC_DO = 10, 23, 2
 _MEMINFO_DROPS = 8
 
 
@@ -127,6 +128,14 @@ def _bind_interface(settings: ListenSettings) -> socket.socket:
 def take_trains(handle: socket.socket) -> bool:
     """Ask for datagrams merged by the kernel (UDP_GRO); False where it has no such thing (before 5.0)."""
     return _try_option(handle, socket.IPPROTO_UDP, UDP_GRO, 1)
+
+
+def do_not_fragment(handle: socket.socket) -> None:
+    """Set DF on what it sends; IPv4 packets of a socket without a peer then have identification 0."""
+    if handle.family == socket.AF_INET6:
+        handle.setsockopt(socket.IPPROTO_IPV6, _IPV6_MTU_DISCOVER, _PMTUDISC_DO)
+    else:
+        handle.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _PMTUDISC_DO)
 
 
 def granted_buffer(handle: socket.socket) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..wire.records import FrameBatch, Link, Records
 from .errors import CaptureError
-from .layout import CONTROL_BYTES, IOVEC, MMSGHDR
+from .layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES
 from .sockets import UDP_SEGMENT, require_linux, resolve
 
 _MESSAGES = 64
@@ -42,29 +42,43 @@ class UdpSender:
         source: str | None = None,
     ) -> None:
         require_linux()
-        self._named = f"udp://{host}:{port}"
+        named = f"udp://{host}:{port}"
+        family, address = resolve(host, port, named)
+        handle = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
+            if source is not None:
+                handle.bind((source, 0))
+            handle.connect(address)
+        except OSError as error:
+            handle.close()
+            raise CaptureError(f"{named}: {error.strerror or error}") from error
+        self._over(handle, named, trains)
+        self._rate = rate
+        self._source = (6 if family == socket.AF_INET6 else 4) if by_source else 0
+
+    @classmethod
+    def over(cls, handle: socket.socket, named: str, *, trains: bool) -> UdpSender:
+        """On a socket that is not connected: `send` is told to whom."""
+        sender = cls.__new__(cls)
+        sender._over(handle, named, trains)
+        return sender
+
+    def _over(self, handle: socket.socket, named: str, trains: bool) -> None:
+        self._named = named
         self.sent = 0
         """Datagrams sent."""
         self.refused = 0
         """Times that the receiver's machine said that nobody listens."""
-        self._rate = rate
-        self._due = 0.0
-        family, address = resolve(host, port, self._named)
-        self._source = (6 if family == socket.AF_INET6 else 4) if by_source else 0
-        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        self._rate = self._due = 0.0
+        self._source = 0
+        self._socket = handle
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
-            if source is not None:
-                self._socket.bind((source, 0))
-            self._socket.connect(address)
-        except OSError as error:
-            self._socket.close()
-            raise CaptureError(f"{self._named}: {error.strerror or error}") from error
-        try:
-            self._socket.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
+            handle.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
         except OSError:
             trains = False
         self._most = _TRAIN if trains else 1
+        self._name = np.zeros(NAME_BYTES, np.uint8)
         libc = ctypes.CDLL(None, use_errno=True)
         self._sendmmsg = libc.sendmmsg
         self._sendmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int]
@@ -76,11 +90,17 @@ class UdpSender:
         self._messages["control"] = self._controls.ctypes.data + each * CONTROL_BYTES
         self._ends = np.zeros(_MESSAGES, np.int64)
 
-    def send(self, batch: FrameBatch) -> int:
-        """Send all frames, at the rate; how many. Raises CaptureError."""
+    def send(self, batch: FrameBatch, to: bytes | None = None) -> int:
+        """Send all frames, at the rate; how many. Raises CaptureError.
+
+        `to`: the receiver, a sockaddr, where the socket is not connected.
+        """
         from ..jit import readonly
         from .udp_kernel import plan
 
+        if to is not None:
+            self._name[: len(to)] = np.frombuffer(to, np.uint8)
+            self._messages["name"], self._messages["name_length"] = self._name.ctypes.data, len(to)
         if (batch.frames["link"] != Link.UDP_PAYLOAD).any():
             raise CaptureError(f"{self._named}: only payloads of UDP can be sent (Link.UDP_PAYLOAD)")
         frames, base = readonly(batch.frames), batch.arena.ctypes.data

@@ -57,17 +57,20 @@ class Connections:
 
     def connect(
         self, peer: int, service: int, queue_pair: int, psn: int, now_ns: int, *,
-        reliable: bool = True, path_mtu: int = 1024, private: bytes = b"",
+        reliable: bool = True, path_mtu: int = 1024, private: bytes = b"", atomics: int = 16,
     ) -> Connection:  # fmt: skip
         """Ask `peer` for a connection; `changes` tells what becomes of it.
 
-        `private`: at most 56 bytes. ValueError for an MTU that is none of 256 … 4096, or longer data.
+        `private`: at most 56 bytes. `atomics`: how many may be under way, at most 255. ValueError for an MTU
+        that is none of 256 … 4096, or longer data.
         """
         if path_mtu not in _CODES:
             raise ValueError(f"a path MTU of {path_mtu}; there are {', '.join(map(str, _CODES))}")
         if len(private) > 56:
             raise ValueError(f"{len(private)} bytes of private data, 56 fit")
-        connection = Connection(peer, service, reliable, path_mtu, queue_pair, psn, active=True)
+        connection = Connection(
+            peer, service, reliable, path_mtu, queue_pair, psn, atomics=atomics, active=True
+        )
         self._adopt(connection)
         connection.transaction = self.rng.getrandbits(64)
         six = self.own >> 32 != 0xFFFF

@@ -1,0 +1,277 @@
+"""One end of RoCEv2: packets of one address in and out, with its connections; no sockets, no clock."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..memory.region import Region
+from ..wire.address import MAPPED
+from ..wire.cm import CmReject
+from ..wire.layout import CM_QUEUE_PAIR
+from ..wire.records import ROCE, FrameBatch, Opcode, Records, RoceFlag
+from ..wire.roce_frames import RoceFrames
+from . import management
+from .advertisement import Advertisement, AdvertisementError
+from .connection import Accept, Connection, Limits, State, service_of
+from .handshake import Connections
+from .memory_table import MemoryTable, RdmaError
+from .queue_pair import QueuePairs
+from .records import PairState, Service, VerbBlock
+from .requester import Link, Mode, Requester
+from .responder import Responder
+
+Told = Callable[[Connection], list[bytes]]
+"""Messages for a new peer: its advertisement."""
+BUFFERS = 64
+"""Posted for messages of a peer that was asked for a connection."""
+ATOMICS = 255
+"""The most that RDMA-CM can grant."""
+CNP_BYTES = np.zeros(16, np.uint8)
+_CNP_NS = 50_000
+"""Between two congestion notifications to one peer."""
+_TOLD_NS = 2_000_000_000
+_LOW_64 = (1 << 64) - 1
+
+
+def address_of(text: str) -> int:
+    """128 bits, IPv4 as ::ffff:a.b.c.d. ValueError where it is no address."""
+    found = ipaddress.ip_address(text)
+    return int(found) | (MAPPED if found.version == 4 else 0)
+
+
+@dataclass(slots=True)
+class Session:
+    """One connection of an endpoint; where it was asked for, the way to the peer's memories (a Transport)."""
+
+    connection: Connection
+    mode: Mode = Mode.RELIABLE
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    requester: Requester | None = None
+    advertisement: Advertisement = field(default_factory=Advertisement)
+    """Memory regions of the peer; a target's number is the region's."""
+    ready: bool = False
+    """All regions are known: verbs are taken."""
+    lost: str = ""
+    """Why it ended; empty while it has not."""
+    given_up: int = 0
+    """Verbs submitted when it had ended."""
+    wait_ns: int = 0
+    """Until when its peer may tell of its regions."""
+
+    def room(self) -> int:
+        """Verbs that it takes now."""
+        return self.requester.room() if self.ready and self.requester is not None else 0
+
+    def submit(self, block: VerbBlock) -> None:
+        """Take all verbs of the block."""
+        if self.ready and self.requester is not None:
+            self.requester.submit(block)
+        else:
+            self.given_up += len(block)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way."""
+        return self.requester is None or self.requester.idle
+
+
+class Endpoint:
+    """All that one address does with RoCEv2: it asks for connections, accepts them, sends and answers.
+
+    Whoever owns it hands over what its socket received, and sends what `frames` gives. ValueError where
+    `own` is no single address.
+    """
+
+    def __init__(
+        self, own: str, *, table: MemoryTable | None = None, notices: Region | None = None,
+        any_ip_id: bool = False, limits: Limits | None = None,
+    ) -> None:  # fmt: skip
+        self.packets = 0
+        self.answers = 0
+        self.notifications = 0
+        """Congestion notifications sent."""
+        self.table = MemoryTable() if table is None else table
+        self.pairs = QueuePairs()
+        self.responder = Responder(self.table, self.pairs, notices)
+        self.services: dict[int, Callable[[Connection], Accept | CmReject]] = {}
+        self.connections = Connections(address_of(own), self.services, limits or Limits())
+        self.sessions: dict[int, Session] = {}
+        """By own queue pair."""
+        self._told: dict[int, Told] = {}
+        self._codec = RoceFrames(own, any_ip_id=any_ip_id)
+        self._out: list[FrameBatch] = []
+        self._cm_psn = 0
+        self._notified_ns: dict[int, int] = {}
+
+    def serve(self, port: int, told: Told) -> None:
+        """Accept connections to this port of RDMA-CM, and tell each new peer what `told` says."""
+        self.services[service_of(port)] = self._accept
+        self._told[service_of(port)] = told
+
+    def connect(
+        self, peer: str, port: int, now_ns: int, *, mode: Mode = Mode.RELIABLE, path_mtu: int = 1024,
+        **settings: Any,
+    ) -> Session:  # fmt: skip
+        """Ask for a connection; `settings` are those of a Requester. RdmaError: too many connections."""
+        service = Service.UC if mode is Mode.UNRELIABLE else Service.RC
+        number = self.pairs.create(service=service, receives=BUFFERS)
+        connection = self.connections.connect(
+            address_of(peer), service_of(port), number, secrets.randbits(24), now_ns,
+            reliable=mode is not Mode.UNRELIABLE, path_mtu=path_mtu, atomics=ATOMICS,
+        )  # fmt: skip
+        session = self.sessions[number] = Session(connection, mode, settings)
+        return session
+
+    def disconnect(self, session: Session, now_ns: int) -> None:
+        """End a connection."""
+        self.connections.disconnect(session.connection, now_ns)
+        self._changed(now_ns)
+
+    def receive(self, batch: FrameBatch, now_ns: int, time_ns: int) -> None:
+        """Take what a socket received. `now_ns`: a clock that never goes back; `time_ns`: since 1970."""
+        rows = self._codec.parse(batch)
+        self.packets += len(rows)
+        managed = rows["queue_pair"] == CM_QUEUE_PAIR
+        if managed.any():
+            management.receive(self.connections, rows[managed], batch.arena, now_ns)
+            self._changed(now_ns)
+        answers = self.responder.execute(rows, batch.arena, time_ns)
+        if len(answers):
+            self.answers += len(answers)
+            self._out.append(self._codec.build(answers, CNP_BYTES))
+        if (rows["flags"] & RoceFlag.FECN).any():
+            self._notify(rows, now_ns)
+        for session in list(self.sessions.values()):
+            if session.requester is not None:
+                session.requester.receive(rows, now_ns)
+            self._step(session, now_ns)
+        self._changed(now_ns)
+
+    def frames(self, now_ns: int) -> list[FrameBatch]:
+        """What is to be sent now; `source_*` of a frame is its receiver. Memory of their own."""
+        for session in list(self.sessions.values()):
+            self._look_after(session, now_ns)
+        messages = self.connections.outgoing(now_ns)
+        self._changed(now_ns)
+        out, self._out = self._out, []
+        if messages:
+            rows, payload = management.packets(messages, self._cm_psn)
+            self._cm_psn = (self._cm_psn + len(rows)) & 0xFFFFFF
+            out.append(self._codec.build(rows, payload))
+        for session in self.sessions.values():
+            while session.requester is not None:
+                sent = session.requester.packets(now_ns)
+                if sent is None:
+                    break
+                out.append(self._codec.build(*sent))
+        return out
+
+    def _accept(self, connection: Connection) -> Accept | CmReject:
+        """A peer asks for a connection."""
+        try:
+            number = self.pairs.create(service=Service.RC if connection.reliable else Service.UC)
+        except RdmaError:
+            return CmReject.NO_RESOURCES
+        connection.queue_pair, connection.psn = number, secrets.randbits(24)
+        mode = Mode.RELIABLE if connection.reliable else Mode.UNRELIABLE
+        session = self.sessions[number] = Session(connection, mode)
+        self._join(session)
+        return Accept(number, connection.psn)
+
+    def _join(self, session: Session) -> None:
+        """Both ends know each other's numbers: packets are taken from now on."""
+        connection = session.connection
+        peer = connection.peer >> 64, connection.peer & _LOW_64
+        number, mtu = connection.queue_pair, connection.path_mtu
+        self.pairs.connect(
+            number, peer, connection.remote_queue_pair, connection.remote_psn, mtu=mtu
+        )  # fmt: skip
+        link = Link(number, peer, connection.remote_queue_pair, connection.psn, mtu)
+        settings = {"atomics": max(1, min(connection.atomics, ATOMICS)), **session.settings}
+        if not connection.active:
+            settings.update(packets=256, payload_bytes=1 << 18)
+        session.requester = Requester(link, mode=session.mode, **settings)
+
+    def _changed(self, now_ns: int) -> None:
+        """Connections that were made or ended."""
+        for connection in self.connections.changes():
+            session = self.sessions.get(connection.queue_pair)
+            if session is None or session.connection is not connection:
+                continue
+            if connection.state is not State.ESTABLISHED:
+                self._end(session, connection.why)
+            elif connection.active:
+                self._join(session)
+                session.wait_ns = now_ns + _TOLD_NS
+            elif session.requester is not None:
+                for message in self._told[connection.service](connection):
+                    session.requester.send(message)
+
+    def _end(self, session: Session, why: str) -> None:
+        session.lost = session.lost or why
+        session.ready = False
+        number = session.connection.queue_pair
+        if session.requester is not None:
+            session.requester.give_up(why)
+        self.sessions.pop(number, None)
+        self._notified_ns.pop(number, None)
+        self.pairs.close(number)
+
+    def _step(self, session: Session, now_ns: int) -> None:
+        """What the packets of a batch changed in a connection."""
+        connection, number = session.connection, session.connection.queue_pair
+        if connection.state is State.REPLIED:
+            if self.pairs.of(number)["expected_psn"] != connection.remote_psn:
+                self.connections.confirm(connection)
+        elif connection.active and not session.ready and connection.state is State.ESTABLISHED:
+            inbox = self.pairs.inbox[number]
+            while inbox and not session.ready:
+                try:
+                    session.ready = session.advertisement.take(inbox.popleft())
+                except AdvertisementError as error:
+                    session.lost = str(error)
+                    self.connections.disconnect(connection, now_ns)
+                    return
+            if session.ready and session.requester is not None:
+                for _, region in sorted(session.advertisement.regions.items()):
+                    access = region.access or 3
+                    session.requester.add_target(region.address, region.length, region.key, access)
+
+    def _look_after(self, session: Session, now_ns: int) -> None:
+        """End a connection that is lost; forget the sender of one that only receives."""
+        connection, requester = session.connection, session.requester
+        if connection.state is not State.ESTABLISHED or requester is None:
+            return
+        if requester.failed and not session.lost:
+            session.lost, session.ready = requester.failed, False
+            self.connections.disconnect(connection, now_ns)
+        elif self.pairs.of(connection.queue_pair)["state"] == PairState.ERROR and not session.lost:
+            session.lost = "a request of the peer was refused"
+            self.connections.disconnect(connection, now_ns)
+        elif not connection.active and requester.idle:
+            session.requester = None
+        elif connection.active and not session.ready and now_ns > session.wait_ns and not session.lost:
+            session.lost = "the peer told of no memory regions"
+            self.connections.disconnect(connection, now_ns)
+
+    def _notify(self, rows: Records, now_ns: int) -> None:
+        """Tell peers whose packets met congestion (RoCEv2, annex A17.9.3)."""
+        marked = rows[(rows["flags"] & RoceFlag.FECN != 0) & (rows["reason"] == 0)]
+        for number in np.unique(marked["queue_pair"]).tolist():
+            session = self.sessions.get(number)
+            if session is None or now_ns < self._notified_ns.get(number, 0) + _CNP_NS:
+                continue
+            self._notified_ns[number] = now_ns
+            row: Records = np.zeros(1, ROCE)
+            pair = self.pairs.of(number)
+            row["opcode"], row["flags"], row["payload_bytes"] = Opcode.CNP, RoceFlag.BECN, len(CNP_BYTES)
+            row["queue_pair"], row["partition"] = pair["peer_number"], pair["partition"]
+            row["source_hi"], row["source_lo"] = pair["peer_hi"], pair["peer_lo"]
+            self._out.append(self._codec.build(row, CNP_BYTES))
+            self.notifications += 1

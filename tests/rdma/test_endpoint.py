@@ -1,0 +1,163 @@
+"""Two ends with connection management, advertisement and data, frame by frame, without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hopscope.rdma.advertisement import RemoteRegion, encode
+from hopscope.rdma.endpoint import Endpoint, Session, address_of
+from hopscope.rdma.records import VERB, Verb, VerbBlock
+from hopscope.rdma.requester import Mode
+from hopscope.wire.reasons import RoceReason
+from hopscope.wire.records import FrameBatch, Opcode, Records, RoceFlag
+from hopscope.wire.roce_frames import RoceFrames
+
+pytestmark = pytest.mark.kernel
+NIC, TRANSLATOR = "127.0.0.1", "127.0.0.2"
+PORT = 1330
+
+
+class Ends:
+    """A NIC with one memory, and a translator; `bad` frames are changed on their way."""
+
+    def __init__(self) -> None:
+        self.nic, self.translator = Endpoint(NIC), Endpoint(TRANSLATOR)
+        self.memory = np.zeros(1 << 14, np.uint8)
+        row = self.nic.table.add(self.memory)[0]
+        region = RemoteRegion("store", int(row["base"]), int(row["length"]), int(row["key"]), 3)
+        self.nic.serve(PORT, lambda connection: encode([region], connection.path_mtu))
+        self.now = 0
+        self.lost: Callable[[FrameBatch], bool] = lambda batch: False
+
+    def turn(self, milliseconds: float = 1) -> None:
+        """Both ends send, and take what the other has sent."""
+        self.now += int(milliseconds * 1e6)
+        for source, from_, to in ((TRANSLATOR, self.translator, self.nic), (NIC, self.nic, self.translator)):
+            for batch in from_.frames(self.now):
+                batch.frames["source_hi"], batch.frames["source_lo"] = 0, address_of(source)
+                if not self.lost(batch):
+                    to.receive(batch, self.now, self.now)
+
+    def connect(self, mode: Mode = Mode.RELIABLE) -> Session:
+        """A connection of the translator's, ready for verbs."""
+        session = self.translator.connect(NIC, PORT, self.now, mode=mode)
+        for _ in range(20):
+            self.turn()
+        return session
+
+
+def writes(count: int, value: int = 1) -> VerbBlock:
+    """So many writes of one byte, one after the other."""
+    verbs: Records = np.zeros(count, VERB)
+    verbs["kind"], verbs["length"], verbs["address"] = Verb.WRITE, 1, np.arange(count)
+    return VerbBlock(verbs, np.full(1, value, np.uint8), np.array([count, 1], np.uint64))
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_from_nothing_to_memory(mode: Mode) -> None:
+    """REQ to RTU, the advertisement by SEND, verbs by packets with ICRC, and the end by DREQ."""
+    ends = Ends()
+    session = ends.connect(mode)
+    assert session.ready
+    assert session.advertisement.named("store").length == len(ends.memory)
+    assert session.room() > 1000
+    session.submit(writes(3000))
+    for _ in range(20):
+        ends.turn()
+    assert ends.memory[:3000].all()
+    assert not ends.memory[3000:].any()
+    ends.translator.disconnect(session, ends.now)
+    for _ in range(20):
+        ends.turn()
+    assert session.lost == "disconnected"
+    assert not ends.nic.sessions
+    assert not ends.translator.sessions
+    assert session.room() == 0
+
+
+def test_an_unknown_service_is_refused() -> None:
+    """A REJ says so, and the session knows why."""
+    ends = Ends()
+    session = ends.translator.connect(NIC, PORT + 1, 0)
+    for _ in range(5):
+        ends.turn()
+    assert session.lost.startswith("rejected")
+    assert not ends.nic.sessions
+
+
+def test_a_silent_nic_is_given_up() -> None:
+    """Nobody there: the request is repeated, and then given up."""
+    ends = Ends()
+    ends.lost = lambda batch: True
+    session = ends.translator.connect(NIC, PORT, 0)
+    for _ in range(200):
+        ends.turn(100)
+    assert "no answer" in session.lost
+    assert not ends.translator.sessions
+
+
+def test_a_refused_request_ends_the_connection_and_a_new_one_works() -> None:
+    """The region's key is gone: NAK, error state, DREQ; a new connection brings the new key."""
+    ends = Ends()
+    session = ends.connect()
+    region = ends.nic.table.of_target(0)[0].copy()
+    ends.nic.table.rows["used"] = 0
+    session.submit(writes(10))
+    for _ in range(20):
+        ends.turn()
+    assert "NAK" in session.lost
+    assert session.requester is not None
+    assert session.requester.counts()["given_up_verbs_total"] == 10
+    assert not ends.nic.sessions
+    ends.nic.table.rows[int(region["key"]) % 256] = region
+    again = ends.connect()
+    again.submit(writes(10))
+    for _ in range(20):
+        ends.turn()
+    assert ends.memory[:10].all()
+
+
+def test_marked_packets_are_told() -> None:
+    """A packet marked by congestion makes the NIC send a CNP, which halves the sender's window."""
+    ends = Ends()
+    session = ends.connect()
+    number = session.connection.remote_queue_pair
+    codec = RoceFrames(TRANSLATOR)
+    session.submit(writes(1))
+    assert session.requester is not None
+    sent = session.requester.packets(ends.now)
+    assert sent is not None
+    rows = sent[0].copy()
+    rows["flags"] = RoceFlag.FECN | RoceFlag.ACK_REQUEST
+    batch = codec.build(rows, sent[1])
+    batch.frames["source_lo"] = address_of(TRANSLATOR)
+    ends.nic.receive(batch, ends.now, 0)
+    for _ in range(3):
+        ends.turn()
+    assert int(rows["queue_pair"][0]) == number
+    assert ends.nic.notifications == 1
+    assert session.requester.counts()["congestion_notifications_total"] == 1
+
+
+def test_damaged_frames_change_nothing() -> None:
+    """Each byte of a write changed in turn: its ICRC is wrong, no memory changes, and it is counted."""
+    ends = Ends()
+    session = ends.connect()
+    session.submit(writes(1, value=0xFF))
+    good = ends.translator.frames(ends.now)[0]
+    good.frames["source_hi"], good.frames["source_lo"] = 0, address_of(TRANSLATOR)
+    length = int(good.frames["length"][0])
+    for place in set(range(length)) - {4}:  # FECN and BECN, which the CRC leaves out
+        arena = good.arena.copy()
+        arena[place] ^= 0x5A
+        ends.nic.receive(FrameBatch(arena, good.frames), ends.now, 0)
+    assert not ends.memory.any()
+    refused = ends.nic.responder.counts[1:].sum()
+    assert refused >= length - 1
+    assert ends.nic.responder.counts[RoceReason.BAD_ICRC] > 30
+    ends.nic.receive(good, ends.now, 0)
+    assert ends.memory[0] == 0xFF
+    assert int(good.arena[0]) == Opcode.RC_WRITE_ONLY
