@@ -1,4 +1,4 @@
-"""Record blocks of the translator: its routes as kernels see them, and its reporters."""
+"""Record blocks: the routes of a translator, its reporters, and what a reporter keeps."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ REPORTER = np.dtype(
     ]
 )
 """The sequence numbers of one reporter, 88 bytes: a row of `direct.sequence`."""
+KEPT = np.dtype(
+    [
+        ("number", "<u8"),  # counted from 0 by the reporter, without a wrap
+        ("length", "<u2"),  # bytes
+        ("tries", "u1"),  # times that it was sent again
+        ("held", "u1"),  # 0: the slot is free
+        ("pending", "u1"),  # to be sent again
+        ("reserved", "u1", (3,)),
+    ]
+)
+"""A report that a reporter can send again, 16 bytes: a slot of `direct.reporter`."""
