@@ -8,7 +8,9 @@ import pytest
 from hopscope.direct import theory
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.key_write import Variant
+from hopscope.direct.postcarding import PostcardingLayout
 from support.direct_measured import Tally, filled
+from support.direct_postcards import Paths, complete_share
 
 pytestmark = pytest.mark.kernel
 SLOTS = 1 << 16
@@ -76,3 +78,36 @@ def test_published_hashing_makes_redundancy_harmful() -> None:
     assert shares == pytest.approx([89.0, 79.5, 64.5], abs=1.5)
     for share, copies in zip(shares, (1, 2, 4), strict=True):  # all copies are one: N times the load
         assert share == pytest.approx(100 * -np.expm1(-0.24 * copies) / (0.24 * copies), abs=1.5)
+
+
+@pytest.mark.parametrize("load", [0.1, 0.5, 2.0])
+@pytest.mark.parametrize("copies", [1, 2, 3, 4])
+def test_postcarding_answers_as_often_as_theory_says(load: float, copies: int) -> None:
+    """All paths of a store are correct, wrong, missing and in conflict as often as equations 9-12 say.
+
+    Words of 12 bits and 150 values make foreign chunks readable: one in 750 of two hops.
+    """
+    chunks, values, hops, bits = 1 << 14, 150, 2, 12
+    layout = PostcardingLayout(chunks=chunks, hops=hops, checksum_bits=bits, copies=copies, padded=False)
+    flows = round(load * chunks)
+    paths = Paths(layout, values, seed=copies)
+    paths.until(flows)
+    ages = (flows - 1 - np.arange(flows)) / chunks
+    each = theory.postcard_outcomes(ages, copies, bits, values, hops)
+    tally = paths.ask(0, flows)
+    compare(
+        tally,
+        theory.Outcomes(each.correct.mean(), each.wrong.mean(), each.empty.mean(), each.conflict.mean()),
+    )
+    assert float(each.wrong.mean()) <= float(
+        theory.postcard_error_bound(ages, copies, bits, values, hops).mean()
+    )
+
+
+@pytest.mark.parametrize("between", [0, 100, 1000])
+def test_the_cache_emits_early_as_often_as_theory_says(between: int) -> None:
+    """Paths that leave the translator's cache whole, with other flows between their postcards."""
+    groups = min(500, -(-20_000 // (between + 1)))
+    share = complete_share(1 << 10, between, groups)
+    flows = groups * (between + 1)
+    within(round(share * flows), flows, 1 - float(theory.early_emission(between, 1 << 10)), errors=6)

@@ -2,6 +2,8 @@
 
 Equations 5-8 print the chance that a cell looks valid as |V| + 1·2^-b, without the brackets of equations
 9-12, (|V| + 1)·2^-b; and equation 6 closes its factor before its last term. Equations 9-12 are computed.
+Equation 9 has the chance q that a chunk looks valid as 1 - q too, where an upper bound of q gives a lower one
+of the whole: `postcard_outcomes` takes the exact q, and is what measurements agree with.
 """
 
 from __future__ import annotations
