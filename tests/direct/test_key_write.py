@@ -1,15 +1,22 @@
-"""Key-Write: what was reported is found, and as often as the theory says."""
+"""Key-Write: what was reported is found, as plain Python finds it, and whatever is wrong is refused."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from direct_make import as_bytes, dta
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from key_write_twin import KeyWrite
 
-from hopscope.direct.key_write import KeyWriteLayout, query
-from hopscope.direct.store import Store
+from hopscope.direct.answers import Status
+from hopscope.direct.hashing import Hashing
+from hopscope.direct.key_write import KeyWriteLayout, KeyWriteWriter, Variant, query
+from hopscope.direct.store import Store, StoreError
 from hopscope.direct.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
 
 pytestmark = pytest.mark.kernel
@@ -35,3 +42,161 @@ def test_redundancy_out_of_range_is_refused() -> None:
     translator.translate(*dta(1, keys, keys, redundancy=np.array([0, 2, 3])))
     assert translator.refused[DtaReason.BAD_REDUNDANCY] == 2
     assert query(store, keys).found.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 13, 255])
+@pytest.mark.parametrize("data_bytes", [1, 4, 7, 8, 9, 20, 64])
+@pytest.mark.parametrize("bits", [8, 20, 32, 64])
+def test_every_width_is_read_back(width: int, data_bytes: int, bits: int) -> None:
+    """Keys of 1 to 255 bytes, data of 1 to 64 bytes, checksums of 8 to 64 bits."""
+    random = np.random.default_rng(width * 100 + data_bytes)
+    store = Store.create(None, KeyWriteLayout(slots=997, data_bytes=data_bytes, checksum_bits=bits))
+    twin = KeyWrite(store.layout)  # type: ignore[arg-type]
+    keys = random.integers(0, 256, (20, width)).astype(np.uint8)
+    values = random.integers(0, 256, (20, data_bytes)).astype(np.uint8)
+    Translator([store.layout], MemoryTransport([store])).translate(*dta(1, keys, values, redundancy=3))
+    for key, value in zip(keys, values, strict=True):
+        twin.write(key.tobytes(), value.tobytes(), 3)
+    assert (store.memory == twin.as_arrays()[0]).all()
+    answers = query(store, keys)
+    for row, key in enumerate(keys):
+        status, data, votes = twin.query(key.tobytes(), 4, 1, False)
+        assert (answers.status[row], answers.votes[row]) == (status, votes)
+        assert status is not Status.FOUND or answers.data[row].tobytes() == data
+
+
+@hypothesis_settings(max_examples=60)
+@given(st.data())
+def test_kernels_agree_with_plain_python(data: st.DataObject) -> None:
+    """Crowded stores of every kind: equal memories, and equal answers by both rules and any consensus."""
+    swap = data.draw(st.booleans())
+    collectors = data.draw(st.integers(1, 4))
+    copies = 2 if swap else data.draw(st.integers(1, 5))
+    layout = KeyWriteLayout(
+        slots=data.draw(st.integers(1, 12)),
+        data_bytes=4 if swap else data.draw(st.sampled_from([1, 4, 12])),
+        checksum_bits=32 if swap else data.draw(st.sampled_from([8, 32])),
+        copies=copies,
+        variant=Variant(swap),
+        spread=collectors >= copies and data.draw(st.booleans()),
+        collectors=collectors,
+        hashing=data.draw(st.sampled_from(list(Hashing)[: 2 if swap else 3])),
+        seed=data.draw(st.integers(0, 2**64 - 1)),
+    )
+    stores = [Store.create(None, layout) for _ in range(collectors)]
+    twin = KeyWrite(layout)
+    writer = KeyWriteWriter(layout, range(collectors))
+    writer.copies_now = data.draw(st.integers(1, copies))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    keys = as_bytes(random.integers(0, 30, 40).astype(np.uint64))
+    values = random.integers(0, 2, (40, layout.data_bytes)).astype(np.uint8)
+    redundancy = random.integers(1, copies + 1, 40)
+    reports, arena = dta(1, keys, values, redundancy=redundancy)
+    block = VerbBlock.of(*writer.room(len(reports)))
+    writer.write(reports, np.arange(len(reports), dtype=np.uint32), arena, block)
+    MemoryTransport(stores).submit(block)
+    for key, value, asked in zip(keys, values, redundancy.tolist(), strict=True):
+        twin.write(key.tobytes(), value.tobytes(), min(asked, writer.copies_now))
+    for store, expected in zip(stores, twin.as_arrays(), strict=True):
+        assert (store.memory == expected).all()
+    looked_at = data.draw(st.integers(1, copies))
+    consensus = data.draw(st.integers(1, looked_at))
+    single = data.draw(st.booleans())
+    answers = query(
+        stores, keys, copies=looked_at, consensus=consensus, rule="single" if single else "plurality"
+    )
+    for row, key in enumerate(keys):
+        if layout.hashing is Hashing.PUBLISHED and not twin.check(key.tobytes()).strip(b"\0"):
+            continue
+        status, value, votes = twin.query(key.tobytes(), looked_at, consensus, single)
+        assert (answers.status[row], answers.votes[row]) == (status, votes)
+        assert status is not Status.FOUND or answers.data[row].tobytes() == value
+
+
+def test_two_values_are_a_conflict_until_one_leads() -> None:
+    """One vote each: conflict; two against one: the two, unless only one value may claim to be the key's."""
+    layout = KeyWriteLayout(slots=1 << 20, copies=3)
+    store = Store.create(None, layout)
+    translator = Translator([layout], MemoryTransport([store]))
+    key = as_bytes(np.zeros(1, np.uint64))
+    for value, copies in ((1, 3), (2, 2), (3, 1)):  # 3, 2, 1
+        translator.translate(*dta(1, key, as_bytes(np.full(1, value, np.uint64)), redundancy=copies))
+    assert query(store, key).status.tolist() == [Status.CONFLICT]
+    assert query(store, key, copies=1).data.tolist() == [[0, 0, 0, 3]]
+    translator.translate(*dta(1, key, as_bytes(np.full(1, 2, np.uint64)), redundancy=2))  # 2, 2, 1
+    answers = query(store, key)
+    assert answers.data.tolist() == [[0, 0, 0, 2]]
+    assert answers.votes.tolist() == [2]
+    assert query(store, key, rule="single").status.tolist() == [Status.CONFLICT]
+    assert query(store, key, consensus=3).status.tolist() == [Status.EMPTY]
+
+
+def test_an_empty_store_has_no_answer_even_for_short_checksums() -> None:
+    """Slots that were never written are nobody's: no checksum is 0."""
+    for hashing in (Hashing.MIX, Hashing.CRC):
+        store = Store.create(None, KeyWriteLayout(slots=64, checksum_bits=8, hashing=hashing))
+        assert not query(store, as_bytes(np.arange(5000, dtype=np.uint64))).status.any()
+
+
+def test_a_swapped_copy_takes_only_an_empty_slot() -> None:
+    """With one slot a second key's first copy overwrites it, but no second copy does (DART 7)."""
+    layout = KeyWriteLayout(slots=1 << 16, copies=2, variant=Variant.SWAP)
+    store = Store.create(None, layout)
+    translator = Translator([layout], MemoryTransport([store]))
+    key = as_bytes(np.zeros(1, np.uint64))
+    for value in (1, 2):
+        translator.translate(*dta(1, key, as_bytes(np.full(1, value, np.uint64)), redundancy=2))
+    assert sorted(query(store, key, copies=1).data[:, 3].tolist()) == [2]
+    assert query(store, key).status.tolist() == [Status.CONFLICT]
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"slots": 0}, "slots is 0"),
+        ({"data_bytes": 65}, "data_bytes is 65"),
+        ({"checksum_bits": 7}, "checksum_bits is 7"),
+        ({"copies": 17}, "copies is 17"),
+        ({"spread": True, "collectors": 3}, "4 copies spread over 3 collectors"),
+        ({"variant": Variant.SWAP}, "compare-and-swap takes 2 copies of 32 bits and 4 B"),
+        ({"variant": Variant.SWAP, "copies": 2, "data_bytes": 20}, "compare-and-swap"),
+        ({"variant": Variant.SWAP, "copies": 2, "checksum_bits": 64}, "compare-and-swap"),
+        ({"variant": Variant.SWAP, "copies": 2, "hashing": Hashing.PUBLISHED}, "published checksum may be 0"),
+    ],
+)
+def test_layouts_that_cannot_be_are_refused(fields: dict[str, object], told: str) -> None:
+    """The error names the field or what a variant needs."""
+    with pytest.raises(ValueError, match=told):
+        KeyWriteLayout(**{"slots": 64, **fields})  # type: ignore[arg-type]
+
+
+def test_questions_that_do_not_fit_are_refused() -> None:
+    """More copies than the store has, a consensus above them, no keys, other stores than its collectors'."""
+    layout = KeyWriteLayout(slots=64, copies=2, collectors=2)
+    store = Store.create(None, layout)
+    keys = as_bytes(np.arange(3, dtype=np.uint64))
+    for asked in ({"copies": 3}, {"copies": 0}, {"consensus": 3}, {"copies": 1, "consensus": 2}):
+        with pytest.raises(StoreError, match="the store has 2"):
+            query(store, keys, **asked)  # type: ignore[arg-type]
+    for bad in (np.zeros(4, np.uint8), np.zeros((1, 0), np.uint8), np.zeros((1, 256), np.uint8)):
+        with pytest.raises(StoreError, match="keys of shape"):
+            query(store, bad)
+    with pytest.raises(StoreError, match="3 stores"):
+        query([store] * 3, keys)
+    assert len(query(store, keys[:0])) == 0
+
+
+def test_immediate_marks_the_first_copy() -> None:
+    """The owner of the memory is told once, with the lower half of the checksum."""
+    from hopscope.direct.hashing import checksums_of
+    from hopscope.rdma.records import VerbFlag
+    from hopscope.wire.records import DtaFlag
+
+    layout = KeyWriteLayout(slots=64)
+    writer = KeyWriteWriter(layout, [0])
+    keys = as_bytes(np.arange(2, dtype=np.uint64))
+    reports, arena = dta(1, keys, keys, redundancy=2, flags=np.array([DtaFlag.IMMEDIATE, 0]))
+    block = VerbBlock.of(*writer.room(2))
+    writer.write(reports, np.arange(2, dtype=np.uint32), arena, block)
+    assert block.filled["flags"].tolist() == [VerbFlag.IMMEDIATE, 0, 0, 0]
+    assert block.filled["immediate"][0] == checksums_of(layout.params(), keys)[0]

@@ -11,8 +11,8 @@ WRITE, FETCH_ADD, CMP_SWAP = U64(Verb.WRITE), U64(Verb.FETCH_ADD), U64(Verb.CMP_
 REFUSED = U8(VerbFlag.REFUSED)
 
 AHEAD = U64(16)
-"""Verbs whose memory is on its way: 7.5 to 5.6 ns a write of 8 B into 32 MiB; into 4 GiB 18 to 17 ns, which is
-what stores alone take there, and 29 to 27 ns an atomic. From 8 to 128 verbs measure alike.
+"""Verbs whose memory is on its way: 7.5 to 5.6 ns a write of 8 B into 32 MiB; into 4 GiB 18 to 17 ns, as
+stores alone take there, and 29 to 27 ns an atomic. From 8 to 128 verbs measure alike.
 
 Sorting a batch by address before it is executed gains nothing (33 and 32 ns in one run): lines are what is
 waited for, not pages.

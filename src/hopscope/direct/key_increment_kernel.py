@@ -1,0 +1,91 @@
+"""Key-Increment in loops: reports to fetch-and-adds, and keys to counters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U8, U32, U64, kernel, load64, prefetch_read
+from ..rdma.records import COUNT, Verb, VerbFlag
+from ..wire.reasons import DtaReason
+from ..wire.records import DtaFlag
+from . import layout as place
+from .hashing_kernel import begin, collector, slot
+
+FETCH_ADD = U8(Verb.FETCH_ADD)
+IMMEDIATE, TELL = U8(DtaFlag.IMMEDIATE), U8(VerbFlag.IMMEDIATE)
+BAD_REDUNDANCY, BAD_LENGTH = U8(DtaReason.BAD_REDUNDANCY), U8(DtaReason.BAD_LENGTH)
+EIGHT = U64(8)
+MOST = U64(0xFFFFFFFFFFFFFFFF)
+AHEAD = U64(32)
+"""Keys whose counters are on their way."""
+
+
+@kernel
+def write(
+    reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, verbs: Any, fill: Any
+) -> None:
+    """Append one FETCH_ADD per copy of every report in `rows`, but only one per slot."""
+    mode, seed, slots = params[place.HASHING], params[place.SEED], params[place.SLOTS]
+    most, collectors = params[place.COPIES], U64(targets.shape[0])
+    count = fill[COUNT]
+    for i in range(rows.shape[0]):
+        report = reports[U64(rows[i])]
+        copies = U64(report["redundancy"])
+        if copies == U64(0) or copies > most:
+            report["reason"] = BAD_REDUNDANCY
+            continue
+        key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
+        if U64(report["data_bytes"]) != EIGHT or key_bytes == U64(0):
+            report["reason"] = BAD_LENGTH
+            continue
+        h = begin(mode, arena, key_at, key_bytes, seed)
+        owner = U64(0)
+        if collectors > U64(1):
+            owner = collector(mode, tables, h, arena, key_at, key_bytes, collectors)
+        first = count
+        for copy in range(copies):
+            address = slot(mode, tables, h, arena, key_at, key_bytes, copy, slots) * EIGHT
+            again = False
+            for other in range(first, count):
+                again |= verbs[other]["address"] == address
+            if again:
+                continue
+            verb = verbs[count]
+            verb["address"] = address
+            verb["value"] = report["counter"]
+            verb["length"] = U32(8)
+            verb["target"] = targets[owner]
+            verb["kind"] = FETCH_ADD
+            verb["flags"] = U8(0)
+            if report["flags"] & IMMEDIATE and copy == U64(0):
+                verb["flags"] = TELL
+                verb["immediate"] = U32(report["counter"] & U64(0xFFFFFFFF))
+            count += U64(1)
+    fill[COUNT] = count
+
+
+@kernel
+def least(
+    keys: Any, key_bytes: Any, copies: Any, memory: Any, params: Any, tables: Any, counters: Any
+) -> None:
+    """Counters of keys that lie one behind the other: the least of their slots, each read at once.
+
+    Keys are hashed twice: `AHEAD` of their turn, to ask for their memory, and in their turn.
+    """
+    mode, seed, slots = params[place.HASHING], params[place.SEED], params[place.SLOTS]
+    count = U64(counters.shape[0])
+    for i in range(count + AHEAD):
+        if i < count:
+            at = i * key_bytes
+            h = begin(mode, keys, at, key_bytes, seed)
+            for copy in range(U64(copies)):
+                prefetch_read(memory, slot(mode, tables, h, keys, at, key_bytes, copy, slots) * EIGHT, U64(0))
+        if i < AHEAD:
+            continue
+        at = (i - AHEAD) * key_bytes
+        h = begin(mode, keys, at, key_bytes, seed)
+        low = MOST
+        for copy in range(U64(copies)):
+            here = slot(mode, tables, h, keys, at, key_bytes, copy, slots) * EIGHT
+            low = min(low, load64(memory, here))
+        counters[i - AHEAD] = low
