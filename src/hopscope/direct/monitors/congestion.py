@@ -1,0 +1,63 @@
+"""Congestion events: queues that are deeper than a threshold, in one list."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...wire.records import Records
+from ..append import AppendLayout
+from ..store import Store
+from .events import Events, read
+from .monitor import Numbers, Reports, packed, reports
+
+EVENT = np.dtype([("time_ns", "<i8"), ("switch", "<u4"), ("egress_port", "<u2"), ("queue_depth", "<u4")])
+"""An event with its place and time."""
+_WIDTHS = (8, 4, 2, 4)
+
+
+class CongestionDepths(Events):
+    """The depth alone, as in DTA's Table 2."""
+
+    name = "int-congestion"
+    told = "depth of a queue over the threshold"
+    sizes = "4 B"
+    source = "INT; DTA Table 2, Append"
+    data_bytes = 4
+
+    def __init__(self, threshold: int = 30_000) -> None:
+        super().__init__()
+        self.threshold = threshold
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every packet that found a queue deeper than `threshold` bytes."""
+        deep = observations[observations["queue_depth"] > self.threshold]
+        return reports(AppendLayout.opcode, None, packed((deep["queue_depth"], 4)), list=0)
+
+    def query(self, store: Store) -> Numbers:
+        """Depths that are in the list, bytes, uint64 [events], in order of time."""
+        depths = np.dtype([("queue_depth", "<u8")])
+        return np.asarray(read(store, 0, depths, (4,))["queue_depth"])
+
+
+class CongestionEvents(Events):
+    """The depth with switch, port and time."""
+
+    name = "int-congestion-events"
+    told = "queue over the threshold: when, where, how deep"
+    sizes = "18 B"
+    source = "INT; DTA 4"
+    data_bytes = sum(_WIDTHS)
+
+    def __init__(self, threshold: int = 30_000) -> None:
+        super().__init__()
+        self.threshold = threshold
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every packet that found a queue deeper than `threshold` bytes."""
+        deep = observations[observations["queue_depth"] > self.threshold]
+        columns = ((deep[name], width) for name, width in zip(EVENT.names or (), _WIDTHS, strict=True))
+        return reports(AppendLayout.opcode, None, packed(*columns), list=0)
+
+    def query(self, store: Store) -> Records:
+        """EVENT records that are in the list, in order of time."""
+        return read(store, 0, EVENT, _WIDTHS)

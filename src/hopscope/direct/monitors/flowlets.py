@@ -1,0 +1,77 @@
+"""Flowlet sizes, as with Marple: packets of a flow without a pause between them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...wire.observation import FLOW_BYTES
+from ...wire.records import Records
+from ..append import AppendLayout
+from ..store import Store
+from .events import Events, read_bytes
+from .groups import Groups, Numbering, grown
+from .monitor import Bytes, Numbers, Reports, entering, packed, reports, unpacked
+
+
+class FlowletSizes(Events):
+    """Flow and packets of every flowlet, at the switch where the flow enters; a pause of more than `gap_ns`
+    ends one. List b holds flowlets of 2^b to 2^(b+1) - 1 packets, the last list all larger ones.
+    """
+
+    name = "marple-flowlets"
+    told = "flow and packets of a flowlet; one list for each power of two"
+    sizes = "17 B"
+    source = "Marple; DTA 6.1 and Table 1"
+    data_bytes = FLOW_BYTES + 4
+
+    def __init__(self, gap_ns: int = 500_000, lists: int = 8) -> None:
+        super().__init__(lists=lists)
+        self.gap_ns = gap_ns
+        self._flows = Numbering(FLOW_BYTES)
+        self._last_ns = np.zeros(0, np.int64)
+        self._packets = np.zeros(0, np.int64)  # of the flowlet that goes on; 0: none
+
+    def observe(self, observations: Records) -> Reports:
+        """A report for every flowlet that has ended, when the next packet of its flow comes."""
+        seen = entering(observations)
+        known = len(self._flows)
+        numbers = self._flows.of(seen["flow"])
+        self._last_ns = grown(self._last_ns, len(self._flows))
+        self._packets = grown(self._packets, len(self._flows))
+        groups = Groups(numbers)
+        mine, last = groups.numbers, groups.last
+        time_ns = seen["time_ns"].astype(np.int64)
+        pause = time_ns - groups.previous(time_ns, self._last_ns[mine]) > self.gap_ns
+        begins = pause & ~(groups.first & (numbers >= known))
+        position = self._packets[numbers] + groups.sums(np.ones(len(seen)))
+        # packets up to the last that began a flowlet, where one has in this batch
+        began = groups.highest_before(np.where(begins, position - 1, 0), np.zeros(len(mine), np.int64))
+        began_now = np.maximum(began, np.where(begins, position - 1, 0))
+        ended = position[begins] - 1 - began[begins]
+        self._last_ns[mine], self._packets[mine] = time_ns[last], (position - began_now)[last]
+        return self._told(seen["flow"][begins], ended)
+
+    def flush(self) -> Reports:
+        """The flowlets that go on, as if they had ended."""
+        going = np.flatnonzero(self._packets)
+        made = self._told(self._flows.keys[going], self._packets[going])
+        self._flows = Numbering(FLOW_BYTES)
+        self._packets = self._packets[:0]
+        return made
+
+    def query(self, store: Store) -> tuple[Bytes, Numbers]:
+        """Flowlets that are in the lists: their flows, uint8 [flowlets, 13], and packets, uint64."""
+        rows = np.concatenate([read_bytes(store, number) for number in range(self.lists)])
+        return rows[:, :FLOW_BYTES], unpacked(rows[:, FLOW_BYTES:], 4)[0]
+
+    def histogram(self, store: Store, flow: bytes) -> Numbers:
+        """How many flowlets of a flow are in each list, uint64 [lists]."""
+        counts = np.zeros(self.lists, np.uint64)
+        for number in range(self.lists):
+            rows = read_bytes(store, number)[:, :FLOW_BYTES]
+            counts[number] = (rows == np.frombuffer(flow, np.uint8)).all(axis=1).sum()
+        return counts
+
+    def _told(self, flows: Bytes, packets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Reports:
+        which = np.minimum(np.frexp(packets.astype(np.float64))[1] - 1, self.lists - 1)
+        return reports(AppendLayout.opcode, None, packed(flows, (packets, 4)), list=which)

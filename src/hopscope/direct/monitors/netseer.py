@@ -1,0 +1,52 @@
+"""Loss events, as with NetSeer: which flow lost packets where and why, in one list of the network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...wire.observation import FLOW_BYTES
+from ...wire.records import Records
+from ..append import AppendLayout
+from ..store import Store
+from .events import Events, read
+from .groups import Groups, Numbering
+from .monitor import Reports, packed, reports
+
+LOSS = np.dtype(
+    [
+        ("flow", "u1", (FLOW_BYTES,)),
+        ("switch", "<u2"),
+        ("egress_port", "u1"),
+        ("reason", "u1"),
+        ("packets", "u1"),
+    ]
+)
+"""A loss event; NetSeer's own has ingress port and a longer counter instead of the switch."""
+_WIDTHS = (FLOW_BYTES, 2, 1, 1, 1)
+MOST = 255
+"""Packets of one event."""
+
+
+class NetSeer(Events):
+    """Losses of a batch that share flow, switch, port and reason are one event with their number."""
+
+    name = "netseer-losses"
+    told = "flow, switch, port and reason of lost packets, and how many"
+    sizes = "18 B"
+    source = "NetSeer; DTA Table 2, Append"
+    data_bytes = sum(_WIDTHS)
+
+    def observe(self, observations: Records) -> Reports:
+        """Events about the packets that were dropped."""
+        lost = observations[observations["drop_reason"] > 0]
+        keys = packed(lost["flow"], (lost["switch"], 2), (lost["egress_port"], 1), (lost["drop_reason"], 1))
+        groups = Groups(Numbering(keys.shape[1]).of(keys))
+        place = groups.sums(np.ones(len(lost)))
+        ends = place % MOST == 0
+        ends[groups.last] = True
+        packets = (place[ends] - 1) % MOST + 1
+        return reports(AppendLayout.opcode, None, packed(keys[ends], (packets, 1)), list=0)
+
+    def query(self, store: Store) -> Records:
+        """LOSS records that are in the list, in order of time."""
+        return read(store, 0, LOSS, _WIDTHS)

@@ -1,0 +1,89 @@
+"""PacketScope: how packets pass through a switch, by switch and flow; and those that do not get through."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ...wire.records import Records
+from ..append import AppendLayout
+from ..key_write import KeyWriteLayout, query
+from ..store import Store
+from .events import Events, read
+from .groups import Groups, Numbering
+from .monitor import Bytes, Monitor, Numbers, Reports, Told, mix64, packed, reports, unpacked
+
+KEY_BYTES = 17
+FIELDS = ("ingress_port", "egress_port", "hop_latency", "queue_depth")
+_WIDTHS = (2, 2, 4, 4)
+"""Bytes of the fields of a traversal."""
+TRAVERSAL = np.dtype([(name, np.uint32) for name in FIELDS])
+LOSS = np.dtype(
+    [("switch", "<u4"), ("ingress_port", "<u2"), ("egress_port", "<u2"), ("reason", "u1"), ("hop", "u1"),
+     ("flow", "<u4")]
+)  # fmt: skip
+"""A pipeline loss; `flow` is `flow_digest` of the packet's."""
+_LOSS_WIDTHS = (4, 2, 2, 1, 1, 4)
+
+
+class Traversal(Monitor):
+    """The latest packet of a flow in a switch: ports, latency, queue."""
+
+    name = "packetscope-traversal"
+    primitive = "key-write"
+    told = "how a flow's latest packet passed through a switch"
+    sizes = "17 B key (switch and flow), 12 B data"
+    source = "PacketScope; DTA Table 2, row 3"
+
+    def __init__(self, copies: int = 2) -> None:
+        self.copies = copies
+
+    def layout(self, expected: int) -> KeyWriteLayout:
+        """Load 1/16."""
+        return KeyWriteLayout(slots=16 * expected, data_bytes=sum(_WIDTHS), copies=self.copies)
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every flow in every switch that passed one of its packets in the batch."""
+        passed = observations[observations["drop_reason"] == 0]
+        keys = packed((passed["switch"], 4), passed["flow"])
+        rows = Groups(Numbering(KEY_BYTES).of(keys)).last
+        data = packed(*((passed[name][rows], width) for name, width in zip(FIELDS, _WIDTHS, strict=True)))
+        return reports(KeyWriteLayout.opcode, keys[rows], data, redundancy=self.copies)
+
+    def query(self, store: Store, switches: npt.ArrayLike, flows: Bytes) -> Told:
+        """TRAVERSAL of flows (uint8 [n, 13]) in switches (integers [n])."""
+        answers = query(store, packed((switches, 4), flows), copies=self.copies)
+        told = np.zeros(len(answers), TRAVERSAL)
+        for name, column in zip(FIELDS, unpacked(answers.data, *_WIDTHS), strict=True):
+            told[name] = np.where(answers.found, column, 0)
+        return Told(answers.status, told)
+
+
+class PipelineLosses(Events):
+    """Every packet that a switch drops, in one list."""
+
+    name = "packetscope-losses"
+    told = "where in a switch a packet was lost"
+    sizes = "14 B"
+    source = "PacketScope; DTA Table 2, Append"
+    data_bytes = 14
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every packet that was dropped."""
+        lost = observations[observations["drop_reason"] > 0]
+        columns = (
+            lost["switch"], lost["ingress_port"], lost["egress_port"], lost["drop_reason"], lost["hop"],
+            flow_digest(lost["flow"]),
+        )  # fmt: skip
+        data = packed(*zip(columns, _LOSS_WIDTHS, strict=True))
+        return reports(AppendLayout.opcode, None, data, list=0)
+
+    def query(self, store: Store) -> Records:
+        """LOSS records that are in the list, in order of time."""
+        return read(store, 0, LOSS, _LOSS_WIDTHS)
+
+
+def flow_digest(flows: Bytes) -> Numbers:
+    """32 bits of each flow (uint8 [flows, 13]), uint64 [flows]."""
+    high, low, rest = unpacked(flows, 8, 4, 1)
+    return np.asarray(mix64(mix64(high) ^ (low << np.uint64(8) | rest)) >> np.uint64(32))

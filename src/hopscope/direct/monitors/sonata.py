@@ -1,0 +1,122 @@
+"""Sonata: results of queries over packets, window by window, and the packet tuples behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...wire.observation import ACK, SYN, TCP, addresses
+from ...wire.records import Records
+from ..append import AppendLayout
+from ..key_write import KeyWriteLayout, query
+from ..store import Store
+from .events import Events, read
+from .groups import Groups, Numbering, grown
+from .monitor import Monitor, Reports, Told, entering, packed, reports, unpacked
+from .timeouts import PROTOCOL
+
+KEY_BYTES = 16
+TUPLE = np.dtype([("source", "<u4"), ("destination", "<u4"), ("sport", "<u2"), ("dport", "<u2")])
+"""What a query sends of a packet."""
+_WIDTHS = (4, 4, 2, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class PacketQuery:
+    """A query: how many packets that enter the network pass its filter, by switch and window."""
+
+    number: int
+    """Key of its results; list of its tuples."""
+    name: str
+    passes: Callable[[Records], npt.NDArray[np.bool_]]
+    """Which of some OBSERVATION records count, bool [observations]."""
+
+
+def _opens(seen: Records) -> npt.NDArray[np.bool_]:
+    is_tcp = seen["flow"][:, PROTOCOL] == TCP
+    return np.asarray(is_tcp & (seen["flags"] & (SYN | ACK) == SYN))
+
+
+NEW_CONNECTIONS = PacketQuery(0, "new TCP connections", _opens)
+
+
+class SonataResults(Monitor):
+    """Counts by query, switch and window; a window's count is written again as it grows."""
+
+    name = "sonata-results"
+    primitive = "key-write"
+    told = "result of a query in a window, such as new TCP connections"
+    sizes = "16 B key (query, switch, window), 4 B data"
+    source = "Sonata; DTA Table 2, row 5"
+
+    def __init__(
+        self,
+        queries: tuple[PacketQuery, ...] = (NEW_CONNECTIONS,),
+        window_ns: int = 10_000_000,
+        copies: int = 2,
+    ) -> None:
+        self.queries, self.window_ns, self.copies = queries, window_ns, copies
+        self._keys = Numbering(KEY_BYTES)
+        self._counts = np.zeros(0, np.int64)
+
+    def layout(self, expected: int) -> KeyWriteLayout:
+        """Load 1/16."""
+        return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every count that has changed."""
+        entered = entering(observations)
+        parts = []
+        for one in self.queries:
+            seen = entered[one.passes(entered)]
+            window = seen["time_ns"] // self.window_ns
+            parts.append(packed((np.full(len(seen), one.number), 4), (seen["switch"], 4), (window, 8)))
+        keys = np.concatenate(parts)
+        groups = Groups(self._keys.of(keys))
+        self._counts = grown(self._counts, len(self._keys))
+        self._counts[groups.numbers] += groups.totals(np.ones(len(keys), np.int64))
+        data = packed((self._counts[groups.numbers], 4))
+        return reports(KeyWriteLayout.opcode, keys[groups.last], data, redundancy=self.copies)
+
+    def query(
+        self, store: Store, number: npt.ArrayLike, switches: npt.ArrayLike, times_ns: npt.ArrayLike
+    ) -> Told:
+        """Counts of a query at switches in the windows of these times, uint64 [rows]; EMPTY: none."""
+        windows = np.atleast_1d(np.asarray(times_ns, np.int64)) // self.window_ns
+        numbers, nodes, windows = np.broadcast_arrays(number, switches, windows)
+        keys = packed((numbers, 4), (nodes, 4), (windows, 8))
+        answers = query(store, keys, copies=self.copies)
+        return Told(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))
+
+
+class SonataTuples(Events):
+    """Addresses and ports of the packets that pass a query's filter, in the query's list."""
+
+    name = "sonata-tuples"
+    told = "tuples of the packets that a query asks for"
+    sizes = "12 B"
+    source = "Sonata; DTA Table 2, Append"
+    data_bytes = sum(_WIDTHS)
+
+    def __init__(self, queries: tuple[PacketQuery, ...] = (NEW_CONNECTIONS,)) -> None:
+        super().__init__(lists=1 + max(one.number for one in queries))
+        self.queries = queries
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every packet and query."""
+        entered = entering(observations)
+        parts, lists = [], []
+        for one in self.queries:
+            seen = entered[one.passes(entered)]
+            source, destination = addresses(seen)
+            sport, dport = unpacked(seen["flow"][:, PROTOCOL + 1 :], 2, 2)
+            parts.append(packed((source, 4), (destination, 4), (sport, 2), (dport, 2)))
+            lists.append(np.full(len(seen), one.number))
+        return reports(AppendLayout.opcode, None, np.concatenate(parts), list=np.concatenate(lists))
+
+    def query(self, store: Store, number: int) -> Records:
+        """TUPLE records that are in a query's list, in order of time."""
+        return read(store, number, TUPLE, _WIDTHS)
