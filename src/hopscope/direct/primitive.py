@@ -73,7 +73,7 @@ class Primitive:
 
 PRIMITIVES: dict[int, Primitive] = {}
 """Opcode to primitive, of those that are registered; `load` registers ours."""
-_OURS = ("key_write", "key_increment", "postcarding", "append")
+_OURS = ("key_write", "key_increment", "postcarding", "append", "cardinality")
 
 
 def register(primitive: Primitive) -> None:
