@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
+from ..memory.region import Region, RegionError
 from ..wire.reasons import RoceReason
 from .records import Sender
 
@@ -63,3 +68,24 @@ NIC_COUNTERS = (
     Counter("nic_queue_pairs", "Queue pairs that are connected."),
 )
 """Of the software NIC, in the order of its region."""
+
+
+NIC_INDEX = {counter.key: number for number, counter in enumerate(NIC_COUNTERS)}
+NIC_FILE, NIC_KIND, NIC_VERSION = "nic.counters", "nic", 1
+
+
+def create_nic_counters(path: Path | None) -> npt.NDArray[np.uint64]:
+    """uint64 [NIC_COUNTERS] of a NIC that starts, mapped where a path is given. Raises RegionError."""
+    region = Region.create(path, NIC_KIND, NIC_VERSION, {"counters": (np.uint64, len(NIC_COUNTERS))})
+    counters: npt.NDArray[np.uint64] = region["counters"]
+    return counters
+
+
+def read_nic_counters(folder: Path) -> npt.NDArray[np.uint64]:
+    """uint64 [NIC_COUNTERS] of the NIC that runs, or ran last, on a folder; zeros where none did."""
+    try:
+        with Region.attach(folder / NIC_FILE, NIC_KIND, NIC_VERSION) as region:
+            values: npt.NDArray[np.uint64] = region["counters"].copy()
+    except RegionError:
+        values = np.zeros(0, np.uint64)
+    return values if len(values) == len(NIC_COUNTERS) else np.zeros(len(NIC_COUNTERS), np.uint64)

@@ -27,7 +27,7 @@ from .requester import Link, Mode, Requester
 from .responder import Responder
 
 Told = Callable[[Connection], list[bytes]]
-"""Messages for a new peer: its advertisement."""
+"""Messages for a new peer: its advertisement. ValueError where they do not fit its path MTU."""
 BUFFERS = 64
 """Posted for messages of a peer that was asked for a connection."""
 ATOMICS = 255
@@ -52,6 +52,8 @@ class Session:
     connection: Connection
     mode: Mode = Mode.RELIABLE
     settings: Mapping[str, Any] = field(default_factory=dict)
+    messages: list[bytes] = field(default_factory=list)
+    """What is told to a peer that asked."""
     requester: Requester | None = None
     advertisement: Advertisement = field(default_factory=Advertisement)
     """Memory regions of the peer; a target's number is the region's."""
@@ -175,12 +177,16 @@ class Endpoint:
     def _accept(self, connection: Connection) -> Accept | CmReject:
         """A peer asks for a connection."""
         try:
+            messages = self._told[connection.service](connection)
+        except ValueError:
+            return CmReject.INVALID_MTU
+        try:
             number = self.pairs.create(service=Service.RC if connection.reliable else Service.UC)
         except RdmaError:
             return CmReject.NO_RESOURCES
         connection.queue_pair, connection.psn = number, secrets.randbits(24)
         mode = Mode.RELIABLE if connection.reliable else Mode.UNRELIABLE
-        session = self.sessions[number] = Session(connection, mode)
+        session = self.sessions[number] = Session(connection, mode, messages=messages)
         self._join(session)
         return Accept(number, connection.psn)
 
@@ -210,7 +216,7 @@ class Endpoint:
                 self._join(session)
                 session.wait_ns = now_ns + _TOLD_NS
             elif session.requester is not None:
-                for message in self._told[connection.service](connection):
+                for message in session.messages:
                     session.requester.send(message)
 
     def _end(self, session: Session, why: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,7 +23,7 @@ _GO_ON = (_SEND_MIDDLE, _SEND_LAST, _SEND_LAST_IMMEDIATE)
 _UNFINISHED = (_SEND_FIRST, _SEND_MIDDLE)
 
 
-def create_notices(path: str | None, capacity: int = 4096) -> Region:
+def create_notices(path: Path | None, capacity: int = 4096) -> Region:
     """A ring of NOTICE records, a power of two. Raises RegionError."""
     return create_ring(path, NOTICE, capacity, NOTICE_VERSION)
 
