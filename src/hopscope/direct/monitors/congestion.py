@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...wire.records import Records
-from ..append import AppendLayout
 from ..store import Store
 from .events import Events, read
-from .monitor import Numbers, Reports, packed, reports
+from .monitor import Numbers, Reports, appended, packed
 
 EVENT = np.dtype([("time_ns", "<i8"), ("switch", "<u4"), ("egress_port", "<u2"), ("queue_depth", "<u4")])
 """An event with its place and time."""
@@ -24,14 +23,14 @@ class CongestionDepths(Events):
     source = "INT; DTA Table 2, Append"
     data_bytes = 4
 
-    def __init__(self, threshold: int = 30_000) -> None:
+    def __init__(self, threshold: int = 10_000) -> None:
         super().__init__()
         self.threshold = threshold
 
     def observe(self, observations: Records) -> Reports:
         """One report for every packet that found a queue deeper than `threshold` bytes."""
         deep = observations[observations["queue_depth"] > self.threshold]
-        return reports(AppendLayout.opcode, None, packed((deep["queue_depth"], 4)), list=0)
+        return appended(0, packed((deep["queue_depth"], 4)))
 
     def query(self, store: Store) -> Numbers:
         """Depths that are in the list, bytes, uint64 [events], in order of time."""
@@ -48,7 +47,7 @@ class CongestionEvents(Events):
     source = "INT; DTA 4"
     data_bytes = sum(_WIDTHS)
 
-    def __init__(self, threshold: int = 30_000) -> None:
+    def __init__(self, threshold: int = 10_000) -> None:
         super().__init__()
         self.threshold = threshold
 
@@ -56,7 +55,7 @@ class CongestionEvents(Events):
         """One report for every packet that found a queue deeper than `threshold` bytes."""
         deep = observations[observations["queue_depth"] > self.threshold]
         columns = ((deep[name], width) for name, width in zip(EVENT.names or (), _WIDTHS, strict=True))
-        return reports(AppendLayout.opcode, None, packed(*columns), list=0)
+        return appended(0, packed(*columns))
 
     def query(self, store: Store) -> Records:
         """EVENT records that are in the list, in order of time."""

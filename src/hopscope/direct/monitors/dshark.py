@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...wire.records import Records
-from ..append import AppendLayout
 from ..store import Store
 from .events import Events, read
-from .monitor import Reports, mix64, packed, reports
+from .monitor import Reports, appended, mix64, packed
 
 SUMMARY = np.dtype(
     [("packet", "<u8"), ("time_ns", "<i8"), ("switch", "<u4"), ("hop", "u1"), ("path_length", "u1"),
@@ -61,7 +60,7 @@ class DShark(Events):
         """One report for every packet from every switch."""
         columns = (observations[name] for name in SUMMARY.names or ())
         which = mix64(observations["packet"]) % np.uint64(self.lists)
-        return reports(AppendLayout.opcode, None, packed(*zip(columns, _WIDTHS, strict=True)), list=which)
+        return appended(which, packed(*zip(columns, _WIDTHS, strict=True)))
 
     def query(self, store: Store, grouper: int) -> dict[int, Grouped]:
         """Packets that are in a grouper's list, by id."""

@@ -6,11 +6,10 @@ import numpy as np
 
 from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records
-from ..append import AppendLayout
 from ..store import Store
 from .events import Events, read_bytes
 from .groups import Groups, Numbering, grown
-from .monitor import Bytes, Numbers, Reports, entering, packed, reports, unpacked
+from .monitor import Bytes, Numbers, Reports, appended, entering, packed, unpacked
 
 
 class FlowletSizes(Events):
@@ -74,4 +73,4 @@ class FlowletSizes(Events):
 
     def _told(self, flows: Bytes, packets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Reports:
         which = np.minimum(np.frexp(packets.astype(np.float64))[1] - 1, self.lists - 1)
-        return reports(AppendLayout.opcode, None, packed(flows, (packets, 4)), list=which)
+        return appended(which, packed(flows, (packets, 4)))

@@ -6,11 +6,10 @@ import numpy as np
 
 from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records
-from ..append import AppendLayout
 from ..store import Store
 from .events import Events, read_bytes
 from .groups import Groups, Numbering, grown
-from .monitor import Bytes, Reports, packed, reports
+from .monitor import Bytes, Reports, appended, packed
 
 
 class LossyFlows(Events):
@@ -47,7 +46,7 @@ class LossyFlows(Events):
         inside[packets < self.least] = 0
         changed = (inside != groups.previous(inside, self._range[mine])) & (inside > 0)
         self._packets[mine], self._lost[mine], self._range[mine] = packets[last], lost[last], inside[last]
-        return reports(AppendLayout.opcode, None, observations["flow"][changed], list=inside[changed] - 1)
+        return appended(inside[changed] - 1, observations["flow"][changed])
 
     def query(self, store: Store, number: int) -> Bytes:
         """Flows that are in the list of a range, uint8 [flows, 13], in order of time."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ...wire.dta import Opcode
 from ...wire.records import DTA, Records
 from ..answers import Status
 from ..store import Layout
@@ -81,24 +82,29 @@ def no_reports() -> Reports:
     return Reports(np.zeros(0, DTA), np.zeros(0, np.uint8))
 
 
-def reports(opcode: int, keys: Bytes | None, data: Bytes | None, **fields: npt.ArrayLike) -> Reports:
+def reports(opcode: int, keys: Bytes, data: Bytes, **fields: npt.ArrayLike) -> Reports:
     """Reports with keys uint8 [reports, bytes] and data likewise; `fields` are other columns of DTA."""
-    parts = [part for part in (keys, data) if part is not None]
-    arena = (
-        np.concatenate(parts, axis=1).astype(np.uint8, copy=False) if parts else np.zeros((0, 0), np.uint8)
-    )
+    arena = np.concatenate([keys, data], axis=1)
     records = np.zeros(len(arena), DTA)
     records["opcode"] = opcode
-    at = np.arange(len(arena), dtype=np.uint32) * np.uint32(arena.shape[1])
-    records["key_at"] = records["data_at"] = at
-    if keys is not None:
-        records["key_bytes"] = keys.shape[1]
-        records["data_at"] += np.uint32(keys.shape[1])
-    if data is not None:
-        records["data_bytes"] = data.shape[1]
+    records["key_at"] = np.arange(len(arena), dtype=np.uint32) * np.uint32(arena.shape[1])
+    records["data_at"] = records["key_at"] + np.uint32(keys.shape[1])
+    records["key_bytes"], records["data_bytes"] = keys.shape[1], data.shape[1]
     for name, column in fields.items():
         records[name] = column
     return Reports(records, arena.reshape(-1))
+
+
+def appended(lists: npt.ArrayLike, data: Bytes) -> Reports:
+    """Reports of entries, uint8 [reports, bytes], to lists: one for all, or integers [reports]."""
+    which = np.broadcast_to(np.asarray(lists), len(data))
+    return reports(Opcode.APPEND, packed((which, 4)), data, list=which)
+
+
+def added(keys: Bytes, counters: npt.ArrayLike, redundancy: int) -> Reports:
+    """Reports of what is to be added, integers [reports], to the counters of keys."""
+    data = packed((counters, 8))
+    return reports(Opcode.KEY_INCREMENT, keys, data, counter=counters, redundancy=redundancy)
 
 
 def packed(*columns: tuple[npt.ArrayLike, int] | Bytes) -> Bytes:

@@ -6,11 +6,10 @@ import numpy as np
 
 from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records
-from ..append import AppendLayout
 from ..store import Store
 from .events import Events, read
 from .groups import Groups, Numbering
-from .monitor import Reports, packed, reports
+from .monitor import Reports, appended, packed
 
 LOSS = np.dtype(
     [
@@ -45,7 +44,7 @@ class NetSeer(Events):
         ends = place % MOST == 0
         ends[groups.last] = True
         packets = (place[ends] - 1) % MOST + 1
-        return reports(AppendLayout.opcode, None, packed(keys[ends], (packets, 1)), list=0)
+        return appended(0, packed(keys[ends], (packets, 1)))
 
     def query(self, store: Store) -> Records:
         """LOSS records that are in the list, in order of time."""

@@ -6,12 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..append import AppendLayout
 from ..key_write import KeyWriteLayout, query
 from ..store import Store
 from .events import Events, read
 from .groups import Groups, Numbering
-from .monitor import Bytes, Monitor, Numbers, Reports, Told, mix64, packed, reports, unpacked
+from .monitor import Bytes, Monitor, Numbers, Reports, Told, appended, mix64, packed, reports, unpacked
 
 KEY_BYTES = 17
 FIELDS = ("ingress_port", "egress_port", "hop_latency", "queue_depth")
@@ -76,7 +75,7 @@ class PipelineLosses(Events):
             flow_digest(lost["flow"]),
         )  # fmt: skip
         data = packed(*zip(columns, _LOSS_WIDTHS, strict=True))
-        return reports(AppendLayout.opcode, None, data, list=0)
+        return appended(0, data)
 
     def query(self, store: Store) -> Records:
         """LOSS records that are in the list, in order of time."""

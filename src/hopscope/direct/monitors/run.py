@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from ...wire.records import Records
 from ..store import Store
@@ -42,3 +45,29 @@ def start(monitor: Monitor, expected: int = 4096, path: Path | str | None = None
     """A monitor with a store of its own for `expected` keys or events, in memory or as a file."""
     store = Store.create(path, monitor.layout(expected))
     return Running(monitor, store, Translator([store.layout], MemoryTransport([store])))
+
+
+def run_monitors(
+    observations: Records | Iterable[Records],
+    monitors: Mapping[str, Monitor] | Sequence[Monitor | str],
+    *,
+    expected: int = 4096,
+    folder: Path | None = None,
+) -> dict[str, Running]:
+    """Monitors (by name, or made) over OBSERVATION records, or batches of them; everything is flushed.
+
+    `folder`: stores become files NAME.region there. Raises MonitorError where a name is not known.
+    """
+    from .registry import made
+
+    chosen = made(monitors)
+    running = {
+        name: start(monitor, expected, folder / f"{name}.region" if folder else None)
+        for name, monitor in chosen.items()
+    }
+    for batch in [observations] if isinstance(observations, np.ndarray) else observations:
+        for one in running.values():
+            one.take(batch)
+    for one in running.values():
+        one.flush()
+    return running

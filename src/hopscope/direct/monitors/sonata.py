@@ -10,12 +10,11 @@ import numpy.typing as npt
 
 from ...wire.observation import ACK, SYN, TCP, addresses
 from ...wire.records import Records
-from ..append import AppendLayout
 from ..key_write import KeyWriteLayout, query
 from ..store import Store
 from .events import Events, read
 from .groups import Groups, Numbering, grown
-from .monitor import Monitor, Reports, Told, entering, packed, reports, unpacked
+from .monitor import Monitor, Reports, Told, appended, entering, packed, reports, unpacked
 from .timeouts import PROTOCOL
 
 KEY_BYTES = 16
@@ -115,7 +114,7 @@ class SonataTuples(Events):
             sport, dport = unpacked(seen["flow"][:, PROTOCOL + 1 :], 2, 2)
             parts.append(packed((source, 4), (destination, 4), (sport, 2), (dport, 2)))
             lists.append(np.full(len(seen), one.number))
-        return reports(AppendLayout.opcode, None, np.concatenate(parts), list=np.concatenate(lists))
+        return appended(np.concatenate(lists), np.concatenate(parts))
 
     def query(self, store: Store, number: int) -> Records:
         """TUPLE records that are in a query's list, in order of time."""

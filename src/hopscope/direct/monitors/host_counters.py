@@ -1,0 +1,82 @@
+"""Bytes that each host has sent, by its address: Marple's counters, added up or written whole.
+
+A counter can be added up in memory: a switch sends what has come since its last report (Key-Increment), and
+several switches may count for one host. Where values cannot be merged, the switch that the host is attached
+to keeps the counter and writes it whole (Key-Write).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...wire.records import Records
+from ..key_increment import KeyIncrementLayout
+from ..key_increment import query as query_counts
+from ..key_write import KeyWriteLayout
+from ..key_write import query as query_values
+from ..store import Layout, Store
+from .groups import Groups, Numbering, grown
+from .monitor import Bytes, Monitor, Numbers, Reports, Told, added, entering, packed, reports, unpacked
+
+ADDRESS_BYTES = 4
+
+
+class HostCounters(Monitor):
+    """Bytes since the last report are added."""
+
+    name = "marple-host-counters"
+    primitive = "key-increment"
+    told = "bytes that a host has sent, added up"
+    sizes = "4 B key, counter"
+    source = "Marple; DTA Table 2, Key-Increment"
+
+    def __init__(self, copies: int = 2) -> None:
+        self.copies = copies
+
+    def layout(self, expected: int) -> Layout:
+        """16 counters for each host."""
+        return KeyIncrementLayout(slots=16 * expected, copies=self.copies)
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every host that sent something in the batch."""
+        seen = entering(observations)
+        hosts = Numbering(ADDRESS_BYTES)
+        groups = Groups(hosts.of(seen["flow"][:, :ADDRESS_BYTES]))
+        return added(hosts.keys[groups.numbers], groups.totals(seen["size"]), self.copies)
+
+    def query(self, store: Store, addresses: Bytes) -> Numbers:
+        """Bytes of hosts (uint8 [hosts, 4]), uint64 [hosts]: never too few."""
+        return query_counts(store, addresses, copies=self.copies).counter
+
+
+class HostValues(Monitor):
+    """A counter is written whole; it begins again after 2^32 bytes."""
+
+    name = "marple-host-values"
+    primitive = "key-write"
+    told = "bytes that a host has sent, the latest value"
+    sizes = "4 B key, 4 B data"
+    source = "Marple, non-merging; DTA Table 2, row 2"
+
+    def __init__(self, copies: int = 2) -> None:
+        self.copies = copies
+        self._hosts = Numbering(ADDRESS_BYTES)
+        self._bytes = np.zeros(0, np.int64)
+
+    def layout(self, expected: int) -> KeyWriteLayout:
+        """Load 1/16."""
+        return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
+
+    def observe(self, observations: Records) -> Reports:
+        """One report for every host that sent something in the batch."""
+        seen = entering(observations)
+        groups = Groups(self._hosts.of(seen["flow"][:, :ADDRESS_BYTES]))
+        self._bytes = grown(self._bytes, len(self._hosts))
+        self._bytes[groups.numbers] += groups.totals(seen["size"])
+        keys, values = self._hosts.keys[groups.numbers], self._bytes[groups.numbers]
+        return reports(KeyWriteLayout.opcode, keys, packed((values, 4)), redundancy=self.copies)
+
+    def query(self, store: Store, addresses: Bytes) -> Told:
+        """Bytes of hosts (uint8 [hosts, 4]), uint64 [hosts]."""
+        answers = query_values(store, addresses, copies=self.copies)
+        return Told(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))

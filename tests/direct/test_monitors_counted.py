@@ -1,0 +1,159 @@
+"""Monitors that count in memory, and all monitors together by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from monitor_traffic import fed, flows_of, seen
+
+from hopscope.capture.pcap import read
+from hopscope.direct.key_increment import bound
+from hopscope.direct.monitors.frames import observe_frames
+from hopscope.direct.monitors.host_counters import HostCounters, HostValues
+from hopscope.direct.monitors.path_tracing import PathTracing
+from hopscope.direct.monitors.registry import MONITORS, MonitorError
+from hopscope.direct.monitors.run import run_monitors
+from hopscope.direct.monitors.turboflow import TurboFlow
+from hopscope.direct.primitive import attach, named
+from hopscope.wire.observation import OBSERVATION
+from hopscope.wire.reasons import DtaReason
+
+pytestmark = pytest.mark.kernel
+BATCHES = [1, 23]
+
+
+def sent() -> tuple[Counter[bytes], Counter[bytes]]:
+    """Bytes by source address and packets by flow, where they enter the network."""
+    by_host: Counter[bytes] = Counter()
+    by_flow: Counter[bytes] = Counter()
+    for o in seen()[seen()["hop"] == 1]:
+        flow = o["flow"].tobytes()
+        by_host[flow[:4]] += int(o["size"])
+        by_flow[flow] += 1
+    return by_host, by_flow
+
+
+def keys_of(counts: Counter[bytes]) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    return np.frombuffer(b"".join(counts), np.uint8).reshape(len(counts), -1)
+
+
+@pytest.mark.parametrize("batches", BATCHES)
+def test_host_counters(batches: int) -> None:
+    """Bytes of every host, added up in memory or written whole."""
+    hosts, _ = sent()
+    running = fed(added := HostCounters(), seen(), batches)
+    assert added.query(running.store, keys_of(hosts)).tolist() == list(hosts.values())
+    running = fed(whole := HostValues(), seen(), batches)
+    told = whole.query(running.store, keys_of(hosts))
+    assert told.found.all()
+    assert told.values.tolist() == list(hosts.values())
+    assert len(hosts) == 16
+    assert not whole.query(running.store, keys_of(hosts) ^ np.uint8(1)).found.any()
+
+
+@pytest.mark.parametrize("slots", [1, 8, 4096])
+@pytest.mark.parametrize("batches", BATCHES)
+def test_turboflow(slots: int, batches: int) -> None:
+    """Packets of every flow, however small the switches' tables are; small ones evict more."""
+    _, flows = sent()
+    running = fed(monitor := TurboFlow(slots), seen(), batches)
+    assert monitor.query(running.store, keys_of(flows)).tolist() == list(flows.values())
+    assert not monitor.query(running.store, keys_of(flows) ^ np.uint8(255)).any()
+    if slots == 4096:
+        assert running.reports < 1.1 * len(flows)
+    if slots == 1:
+        assert running.reports > 3 * len(flows)
+
+
+def test_turboflow_keeps_what_is_not_evicted() -> None:
+    """Before the tables are emptied, memory and tables together have every packet."""
+    _, flows = sent()
+    monitor = TurboFlow(slots=8)
+    evicted = monitor.observe(seen())
+    counted = int(evicted.records["counter"].sum())
+    held = int(monitor.flush().records["counter"].sum())
+    assert counted + held == sum(flows.values())
+    assert held > 0
+    assert not len(monitor.flush())
+
+
+def test_too_few_counters_count_too_much_and_never_too_little() -> None:
+    """An overloaded store: every count is at least the truth, and nearly all within the bound of theory."""
+    _, flows = sent()
+    running = fed(monitor := TurboFlow(), seen(), expected=16)
+    told = monitor.query(running.store, keys_of(flows)).astype(np.int64)
+    over = told - np.array(list(flows.values()))
+    assert (over >= 0).all()
+    assert (over > 0).any()
+    most, risk = bound(running.store)
+    wrong = (over > most).mean()
+    assert wrong <= risk + 4 * (risk * (1 - risk) / len(over)) ** 0.5
+
+
+def test_all_monitors_run_by_name(tmp_path: Path) -> None:
+    """Every monitor reports something; its store is of its primitive, and a file that explains itself."""
+    running = run_monitors(seen(), list(MONITORS), expected=1024, folder=tmp_path)
+    assert list(running) == list(MONITORS)
+    for name, one in running.items():
+        kind = MONITORS[name]
+        assert one.monitor.name == name == kind.name
+        assert one.reports > 0, name
+        assert kind.told
+        assert kind.source
+        assert one.store.layout.opcode == named(kind.primitive).opcode
+        with attach(tmp_path / f"{name}.region").region as region:
+            assert region["memory"].any(), name
+
+
+def test_monitors_that_are_made_and_batches() -> None:
+    """Monitors with settings of their own, over batches; the answer is that of all at once."""
+    halves = np.array_split(seen(), 2)
+    running = run_monitors(halves, {"short": PathTracing(hops=3), "long": PathTracing()})
+    assert list(running) == ["short", "long"]
+    flows = flows_of(seen())
+    long, short = (run.monitor.query(run.store, flows) for run in (running["long"], running["short"]))  # type: ignore[attr-defined]
+    both = long.found & short.found
+    assert both.sum() > 200
+    assert (long.values[both, :3] == short.values[both]).all()
+
+
+def test_an_unknown_name_is_told() -> None:
+    """The message says which monitors there are."""
+    with pytest.raises(MonitorError, match="no monitor 'intt'; there are int-path-tracing, "):
+        run_monitors(seen(), ["intt"])
+
+
+@pytest.mark.parametrize("name", list(MONITORS))
+def test_nothing_to_see_is_nothing_to_report(name: str) -> None:
+    """No observations, and observations in which everything is 0, break nothing."""
+    running = run_monitors([np.zeros(0, OBSERVATION), np.zeros(100, OBSERVATION)], [name], expected=64)
+    refused = running[name].translator.refused
+    refused[[DtaReason.NONE, DtaReason.BAD_HOP]] = 0  # a postcard of hop 0 is none
+    assert not refused.any()
+
+
+@pytest.mark.shared
+def test_a_capture_is_monitored(shared: Path) -> None:
+    """Packets of a capture that this project did not make: bytes by host and packets by flow are right."""
+    parts = [observe_frames(batch) for batch in read(shared / "traffic" / "tcpreplay_test.pcap")]
+    every = np.concatenate(parts)
+    running = run_monitors(parts, [*MONITORS], expected=1024)
+    hosts: Counter[bytes] = Counter()
+    flows: Counter[bytes] = Counter()
+    for o in every:
+        hosts[o["flow"].tobytes()[:4]] += int(o["size"])
+        flows[o["flow"].tobytes()] += 1
+    counted, turbo = running["marple-host-counters"], running["turboflow"]
+    assert isinstance(counted.monitor, HostCounters)
+    assert counted.monitor.query(counted.store, keys_of(hosts)).tolist() == list(hosts.values())
+    assert isinstance(turbo.monitor, TurboFlow)
+    assert turbo.monitor.query(turbo.store, keys_of(flows)).tolist() == list(flows.values())
+    traced = running["int-path-tracing"]
+    assert isinstance(traced.monitor, PathTracing)
+    told = traced.monitor.query(traced.store, keys_of(flows))
+    assert told.found.all()
+    assert (told.values == [1, 0, 0, 0, 0]).all()
+    assert len(every) > 100
