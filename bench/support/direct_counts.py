@@ -32,6 +32,7 @@ def dta8(quick: bool) -> Sheet:
     rows: list[dict[str, object]] = [
         {"primitive": "Key-Write, N = 2", "operations_per_report": key_write},
         {"primitive": "Postcarding, N = 2", "operations_per_report": postcarding},
+        {"primitive": "Append, batch 16", "operations_per_report": _append(reports)},
     ]
 
     def draw(figure: Any) -> None:
@@ -51,6 +52,21 @@ def dta8(quick: bool) -> Sheet:
         [Stated("Key-Write, N = 2, against MultiLog", "0.58 %", percent(key_write / MULTILOG, 2),
                 "our count over the paper's MultiLog, which so has 345 a report; we did not run it")],
     )  # fmt: skip
+
+
+def _append(reports: int) -> float:
+    """Writes per entry of a list, in batches of 16."""
+    from hopscope.direct.append import AppendLayout
+    from hopscope.direct.translator import Translator
+    from hopscope.direct.transport import MemoryTransport
+    from hopscope.wire.records import DTA
+
+    layout = AppendLayout(batches=1 << 12, batch=16, data_bytes=4)
+    store = Store.create(None, layout)
+    entries = np.zeros(reports, DTA)
+    entries["opcode"], entries["data_bytes"] = layout.opcode, 4
+    Translator([layout], MemoryTransport([store])).translate(entries, np.zeros(4, np.uint8))
+    return float(store.state[WRITES]) / reports
 
 
 def dta14(quick: bool) -> Sheet:

@@ -55,7 +55,7 @@ def test_collectors_for_switches(run: Run) -> None:
     assert status == 0
     rows = {line.split()[0]: line.split() for line in out.splitlines()[2:7]}
     assert rows["key-write"][4] == "190"
-    assert rows["append"][6] == "16"
+    assert rows["append"][6] == "17"
     assert rows["processor"][2] == "10,000"
     assert "…" not in out
 

@@ -210,6 +210,6 @@ def test_cache_by_simulation() -> None:
 
 
 def test_lists() -> None:
-    """An entry of a ring of 8 batches of 16 lives for 112 entries, and waits for 15 at most."""
-    assert theory.append_age(16, 8) == 112
+    """An entry of a ring of 8 batches of 16 goes with the 128th later one, and waits for 15 at most."""
+    assert theory.append_age(16, 8) == 128
     assert theory.append_wait(16) == 15

@@ -6,10 +6,18 @@ import numpy as np
 import pytest
 
 from hopscope.direct import theory
+from hopscope.direct.append import AppendLayout
+from hopscope.direct.append_reader import ListsReader
 from hopscope.direct.hashing import Hashing
+from hopscope.direct.key_increment import KeyIncrementLayout
+from hopscope.direct.key_increment import query as increments
 from hopscope.direct.key_write import Variant
 from hopscope.direct.postcarding import PostcardingLayout
-from support.direct_measured import Tally, filled
+from hopscope.direct.store import Store
+from hopscope.direct.translator import Translator
+from hopscope.direct.transport import MemoryTransport
+from hopscope.wire.records import DTA
+from support.direct_measured import KEY_BYTES, Tally, filled, keys_of
 from support.direct_postcards import Paths, complete_share
 
 pytestmark = pytest.mark.kernel
@@ -111,3 +119,34 @@ def test_the_cache_emits_early_as_often_as_theory_says(between: int) -> None:
     share = complete_share(1 << 10, between, groups)
     flows = groups * (between + 1)
     within(round(share * flows), flows, 1 - float(theory.early_emission(between, 1 << 10)), errors=6)
+
+
+@pytest.mark.parametrize("copies", [1, 2, 4])
+def test_counters_are_exact_as_often_as_theory_says(copies: int) -> None:
+    """Key-Increment's store: exact counts, the mean excess, and never less."""
+    counters, keys = 1 << 15, 1 << 14
+    layout = KeyIncrementLayout(slots=counters, copies=copies)
+    store = Store.create(None, layout)
+    reports = np.zeros(keys, DTA)
+    reports["opcode"], reports["redundancy"], reports["counter"] = layout.opcode, copies, 1
+    reports["key_at"], reports["key_bytes"] = np.arange(keys) * KEY_BYTES, KEY_BYTES
+    reports["data_bytes"] = layout.data_bytes
+    names = keys_of(0, keys, 5)
+    Translator([layout], MemoryTransport([store])).translate(reports, names.reshape(-1))
+    excess = increments(store, names).counter.astype(np.int64) - 1
+    assert excess.min() == 0
+    within(int((excess == 0).sum()), keys, float(theory.increment_exact(keys / counters, copies)))
+    mean = theory.increment_excess(keys / counters, copies)
+    assert abs(excess.mean() - mean) < 4.5 * excess.std() / np.sqrt(keys)
+
+
+def test_an_entry_is_overwritten_after_the_ring_s_length() -> None:
+    """The oldest entry that a reader of a list gets is as old as the ring is long."""
+    layout = AppendLayout(batches=8, batch=4, data_bytes=4)
+    store = Store.create(None, layout)
+    entries = np.zeros(60, DTA)
+    entries["opcode"], entries["data_bytes"], entries["data_at"] = layout.opcode, 4, np.arange(60) * 4
+    numbers = np.arange(60, dtype="<u4").view(np.uint8)
+    Translator([layout], MemoryTransport([store])).translate(entries, numbers)
+    _, data = ListsReader(store, 0, "oldest").poll()
+    assert data.view("<u4").ravel().tolist() == list(range(60 - theory.append_age(4, 8), 60))

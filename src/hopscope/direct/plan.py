@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 
 from ..errors import HopscopeError
+from .append_layout import AppendLayout
+from .key_write import KeyWriteLayout
+from .postcarding_layout import PostcardingLayout
 from .theory import age_for, average, error_bound, load_for, outcomes, stranger
 
 MOST_SLOTS = 1 << 32
@@ -202,15 +205,18 @@ def plan_network(
     _within("bytes of data", data_bytes, 1, 64)
     _within("batch", batch, 1, 16)
     _within("hops", hops, 1, 16)
-    chunk = 1 << (4 * hops - 1).bit_length()  # of a power of two, as DTA §5.2 pads it
+    slot = KeyWriteLayout(slots=1, data_bytes=data_bytes, checksum_bits=checksum_bits).stride
+    chunk = PostcardingLayout(chunks=1, hops=hops).chunk_bytes
+    entries = AppendLayout(batches=1, batch=batch, data_bytes=data_bytes).slot_bytes
     total = switches * rate
     loads = []
     for primitive, about, reports, wire, messages in (
         ("key-write", f"{data_bytes} B, {copies}x", 1 / copies,
-         FRAME_BYTES + _padded(checksum_bits // 8 + data_bytes), nic.messages),
-        ("postcarding", f"{hops} hops a write, {copies}x", hops / copies, FRAME_BYTES + chunk, nic.messages),
-        ("append", f"{data_bytes} B, {batch} a write", float(batch),
-         FRAME_BYTES + _padded(batch * data_bytes), nic.messages),
+         FRAME_BYTES + _padded(slot), nic.messages),
+        ("postcarding", f"{hops} hops a write, {copies}x", hops / copies, FRAME_BYTES + _padded(chunk),
+         nic.messages),
+        ("append", f"{data_bytes} B, {batch} a write", float(batch), FRAME_BYTES + _padded(entries),
+         nic.messages),
         ("key-increment", f"8 B, {copies}x", 1 / copies, ATOMIC_BYTES, nic.atomics),
     ):  # fmt: skip
         by_messages, by_bytes = messages * reports, nic.bits / (8 * wire) * reports

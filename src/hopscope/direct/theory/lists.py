@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 def append_age(batch: int, batches: int) -> int:
-    """Later entries of its list after which an entry may be overwritten: the ring but one batch.
+    """Later entries of its list with which the last entry of a batch is overwritten: the ring's length.
 
-    The write that fills a ring's oldest batch replaces all of it at once.
+    Earlier entries of the batch go with it. A batch that was sent before it was full makes it less.
     """
-    return batch * (batches - 1)
+    return batch * batches
 
 
 def append_wait(batch: int) -> int:
