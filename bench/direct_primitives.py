@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hopscope.direct import key_write
+from hopscope.direct.key_increment import KeyIncrementLayout
 from hopscope.direct.key_write import KeyWriteLayout
 from hopscope.direct.store import Store
 from hopscope.direct.translator import Translator
@@ -19,6 +20,7 @@ from hopscope.direct.transport import MemoryTransport
 from support.common import Bench, median
 from support.direct import (
     BATCH,
+    KEY_INCREMENT,
     KEY_WRITE,
     Cases,
     Feed,
@@ -41,6 +43,12 @@ def key_writes(nbytes: int, copies: int, data_bytes: int = 4) -> Work:
 
 def _reports(nbytes: int, copies: int) -> Feed:
     return Feed(KEY_WRITE, uniform(nbytes // SLOT // 2, opcode=1, flags=0, redundancy=copies))
+
+
+def key_increments(nbytes: int, copies: int) -> Work:
+    """Keys as those of Key-Write; counters of 64 random bits."""
+    draw = uniform(nbytes // SLOT // 2, opcode=3, flags=0, redundancy=copies)
+    return translating(Feed(KEY_INCREMENT, draw), KeyIncrementLayout.sized(nbytes))
 
 
 class Asking:
@@ -87,6 +95,8 @@ def cases(nbytes: int, size: str) -> Cases:
         ({"what": "Key-Write", "memory": size, "copies": 1}, lambda: key_writes(nbytes, 1)),
         ({"what": "Key-Write", "memory": size, "copies": 2}, lambda: key_writes(nbytes, 2)),
         ({"what": "Key-Write query", "memory": size, "copies": 2}, lambda: Asking(nbytes, 2)),
+        ({"what": "Key-Increment", "memory": size, "copies": 1}, lambda: key_increments(nbytes, 1)),
+        ({"what": "Key-Increment", "memory": size, "copies": 2}, lambda: key_increments(nbytes, 2)),
         ({"what": "cuckoo hash table", "memory": size}, lambda: cuckoo_table(_reports(nbytes, 1), nbytes)),
         ({"what": "indexed log", "memory": size}, lambda: log_with_index(_reports(nbytes, 1), nbytes)),
     ]
