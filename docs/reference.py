@@ -97,29 +97,22 @@ def settings() -> str:
 
 def counters() -> str:
     """Every counter."""
+    from hopscope.direct.counters import COUNTERS as TRANSLATOR
     from hopscope.metrics import COUNTERS
 
-    rows = [
-        (f"`hopscope_{c.name}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help) for c in COUNTERS
-    ]
+    def rows(counters: typing.Any) -> list[tuple[str, ...]]:
+        return [
+            (f"`hopscope_{c.name}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help)
+            for c in counters
+        ]
+
     return (
         "# Counters\n\nCounted by every worker, summed in `/metrics`, `hopscope top` and the summary at a "
-        "program's end.\n\n" + _table(("counter", "label", "meaning"), rows) + _rdma_counters()
+        "program's end.\n\n"
+        + _table(("counter", "label", "meaning"), rows(COUNTERS))
+        + "\n## The translator of direct telemetry access\n\n"
+        + _table(("counter", "label", "meaning"), rows(TRANSLATOR))
     )
-
-
-def _rdma_counters() -> str:
-    """Of connections and of the software NIC."""
-    from hopscope.rdma.counters import COUNTERS, NIC_COUNTERS
-
-    parts = []
-    for title, counted in (
-        ("RoCEv2: a connection that sends", COUNTERS),
-        ("RoCEv2: the software NIC", NIC_COUNTERS),
-    ):
-        rows = [(f"`{c.name}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help) for c in counted]
-        parts.append(f"\n## {title}\n\n{_table(('counter', 'label', 'meaning'), rows)}")
-    return "".join(parts)
 
 
 def _enum_docs(source: Path, class_name: str) -> dict[str, str]:
@@ -197,7 +190,6 @@ def events() -> str:
 def records() -> str:
     """The record blocks that pass between rooms."""
     from hopscope.detect import records as state
-    from hopscope.rdma import records as rdma
     from hopscope.wire import observation
     from hopscope.wire import records as wire
 
@@ -207,7 +199,6 @@ def records() -> str:
     for module, names in (
         (wire, ("FRAME", "REPORT", "HOP", "DTA", "ROCE")),
         (observation, ("OBSERVATION",)),
-        (rdma, ("VERB", "NOTICE")),
         (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD")),
     ):
         for name in names:

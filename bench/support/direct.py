@@ -74,7 +74,7 @@ class Collecting:
     def __init__(
         self,
         feed: Feed,
-        take: Callable[[Records, npt.NDArray[np.uint8]], None],
+        take: Callable[[Records, npt.NDArray[np.uint8]], object],
         counted: Callable[[], tuple[float, float]],
     ) -> None:
         self._feed, self._take, self.writes = feed, take, counted

@@ -25,16 +25,19 @@ class DatagramSocket(UdpListener):
     wire the packets of a train would have other identifications than 0, and the CRC covers them.
     """
 
-    def __init__(self, host: str, port: int, *, allow: tuple[str, ...] = ()) -> None:
-        """`allow`: networks whose datagrams are taken; none: all. Nothing is bound before `open`."""
+    def __init__(self, host: str, port: int, *, allow: tuple[str, ...] = (), wildcard: bool = False) -> None:
+        """`allow`: networks whose datagrams are taken; none: all. `wildcard`: the host may be all addresses
+        of the machine, for another protocol than RoCEv2. Nothing is bound before `open`.
+        """
         super().__init__(ListenSettings(host=host, port=port, allow=allow))
+        self._wildcard = wildcard
         self.unsendable = 0
         """Frames that the system did not take: no route, or not permitted."""
         self._senders: dict[bool, UdpSender] = {}
 
     def open(self) -> None:
         """Compile, allocate, bind. Raises CaptureError."""
-        if ipaddress.ip_address(self.settings.host).is_unspecified:
+        if not self._wildcard and ipaddress.ip_address(self.settings.host).is_unspecified:
             raise CaptureError(f"{self.settings.host} is no single address, as a queue pair needs it")
         self.prepare()
         handle = self._socket = bind_share(self.settings)

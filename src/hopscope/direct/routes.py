@@ -62,10 +62,10 @@ class Route:
 def routes_of(layouts: Sequence[Layout], collectors: int = 1) -> tuple[Route, ...]:
     """Routes where every collector has the same stores, in the order of `layouts`.
 
-    A store whose layout names as many collectors as there are is spread over them. Lists of other Append
-    stores are counted through: over the stores of a collector, then over the collectors. Several stores of
-    another primitive are told apart by the length of their data. With one collector, that one has all.
-    Raises RouteError where the rules do not tell reports apart.
+    A store whose layout names as many collectors as there are is spread over them, by keys or lists. Lists
+    of other Append stores are counted through: over the stores of a collector, then over the collectors.
+    Several stores of another primitive are told apart by the length of their data. With one collector,
+    that one has all. Raises RouteError where the rules do not tell reports apart.
     """
     found: list[Route] = []
     first_list = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from ..rdma.records import VerbBlock
 from ..wire.reasons import DtaReason
-from ..wire.records import FRAME, Records
+from ..wire.records import FRAME, FrameBatch, Records
+from .acknowledge import Acknowledger
 from .fanout import Fanout
 from .hashing import Hashing, tables
 from .primitive import Writer, load
 from .rate import TokenBucket
 from .routes import OPCODES, Route, compile_routes, routes_of
+from .sequence import SequenceTracker
 from .store import Layout
 from .transport import Transport
 
@@ -38,7 +40,8 @@ class Translator:
 
     `layouts` are the stores of every collector in the order of their targets; `routes` say which reports
     each takes, where that is not `routes_of(layouts)`. A copy is made here for every one that a report
-    asks for. Raises RouteError.
+    asks for. `sequences` refuses what reporters send twice, and has them send again what found no room.
+    Raises RouteError.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Translator:
         *,
         routes: Sequence[Route] | None = None,
         limit: TokenBucket | None = None,
+        sequences: SequenceTracker | None = None,
     ) -> None:
         from ..jit import readonly
 
@@ -65,8 +69,12 @@ class Translator:
         )
         """In the order of `routes`."""
         self.limit = limit
+        self.acknowledger = None if sequences is None else Acknowledger(sequences)
+        """With `sequences`."""
         self.watchers: dict[int, Watcher] = {}
         """By opcode."""
+        self.make_room: Callable[[], bool] | None = None
+        """Asked to move what a busy transport holds; False: it is of no use to wait, refuse the reports."""
         self.refused = np.zeros(len(DtaReason), np.uint64)
         """Reports refused, by `DtaReason`; reports translated at NONE."""
         self.translated = np.zeros(OPCODES, np.uint64)
@@ -84,17 +92,20 @@ class Translator:
         arena: npt.NDArray[np.uint8],
         frames: Records = _NO_FRAMES,
         now_ns: int = 0,
-    ) -> None:
+    ) -> FrameBatch | None:
         """Translate DTA records over their arena; refused rows get their reason.
 
-        `frames` (row by row with the reports) are needed by routes that look at addresses; `now_ns` is on
-        a clock that never goes back, for the rate limit and the watchers.
+        `frames` (row by row with the reports) are needed by sequence numbers and by routes that look at
+        addresses; `now_ns` is on a clock that never goes back, for the rate limit and the watchers. Returns
+        what is to be answered to reporters: datagrams to the frames' `source_*`.
         """
         from ..jit import readonly
         from .translator_kernel import partition, tally
 
         if len(reports) > len(self._lanes):
             self._grow(len(reports))
+        if self.acknowledger is not None:
+            self.acknowledger.tracker.follow(reports, frames)
         if self.limit is not None:
             self._hold_back(reports, self.limit, now_ns)
         arena, fanout = readonly(arena), self.fanout
@@ -112,6 +123,7 @@ class Translator:
                     self._give(lane, reports, self._ordered[at : at + count], arena, now_ns)
                     at += count
         tally(reports, self.refused, self.translated)
+        return None if self.acknowledger is None else self.acknowledger.answers(reports, frames)
 
     def flush(self, now_ns: int | None = None) -> bool:
         """Send what waits in caches and batches; with a time, only what has been idle for too long.
@@ -135,6 +147,16 @@ class Translator:
         for route, writer in zip(self.routes, self.writers, strict=True):
             writer.begin([memories[collector][target] for collector, target in route.at], generation)
 
+    def continue_counters(self, other: Translator) -> None:
+        """Count on from what another translator has counted, whose place it takes."""
+        self.refused += other.refused
+        self.translated += other.translated
+        if self.acknowledger is not None and other.acknowledger is not None:
+            self.acknowledger.acks, self.acknowledger.nacks = (
+                other.acknowledger.acks,
+                other.acknowledger.nacks,
+            )
+
     def _give(
         self,
         lane: int,
@@ -144,20 +166,22 @@ class Translator:
         now_ns: int,
     ) -> None:
         """Rows to one writer, as many as its collectors have room for."""
-        writer, free = self.writers[lane], self.fanout.room(lane)
-        verbs, payload = writer.room(len(rows))
-        if verbs > free:
-            fit = _fitting(writer, len(rows), free)
-            reports["reason"][rows[fit:]] = DtaReason.CONGESTED
-            rows = rows[:fit]
-            if not fit:
-                return
+        writer, watcher = self.writers[lane], self.watchers.get(self.routes[lane].layout.opcode)
+        while len(rows):
+            free, fit = self.fanout.room(lane), len(rows)
             verbs, payload = writer.room(fit)
-        writer.write(reports, rows, arena, self._room(verbs, payload))
-        self._send()
-        watcher = self.watchers.get(self.routes[lane].layout.opcode)
-        if watcher is not None:
-            watcher.see(reports, rows, arena, now_ns)
+            if verbs > free:
+                fit = _fitting(writer, fit, free)
+                verbs, payload = writer.room(fit)
+            if fit:
+                writer.write(reports, rows[:fit], arena, self._room(verbs, payload))
+                self._send()
+                if watcher is not None:
+                    watcher.see(reports, rows[:fit], arena, now_ns)
+                rows = rows[fit:]
+            if len(rows) and (self.make_room is None or not self.make_room()):
+                reports["reason"][rows] = DtaReason.CONGESTED
+                return
 
     def _hold_back(self, reports: Records, limit: TokenBucket, now_ns: int) -> None:
         """Refuse the reports that the rate limit does not let pass."""

@@ -10,6 +10,7 @@ from ..wire.reasons import DtaReason
 from .hashing_kernel import begin, collector
 
 NO_LANE = U32(0xFFFFFFFF)
+APPEND = U64(2)
 NONE, UNKNOWN_OPCODE = U8(DtaReason.NONE), U8(DtaReason.UNKNOWN_OPCODE)
 WRITE, FETCH_ADD, CMP_SWAP = U8(Verb.WRITE), U8(Verb.FETCH_ADD), U8(Verb.CMP_SWAP)
 BAD_LIST, NO_COLLECTOR = U8(DtaReason.BAD_LIST), U8(DtaReason.NO_COLLECTOR)
@@ -106,10 +107,13 @@ def _route(
             reports[row]["list"] = report["list"] - route["first_list"]
         share = U64(route["first_share"])
         if route["shares"] > U32(1):
-            key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
-            mode = route["hashing"]
-            h = begin(mode, arena, key_at, key_bytes, route["seed"])
-            share += collector(mode, tables, h, arena, key_at, key_bytes, route["shares"])
+            if opcode == APPEND:
+                share += U64(reports[row]["list"]) % U64(route["shares"])
+            else:
+                key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
+                mode = route["hashing"]
+                h = begin(mode, arena, key_at, key_bytes, route["seed"])
+                share += collector(mode, tables, h, arena, key_at, key_bytes, route["shares"])
         if down[U64(shares[share])] != U8(0):
             reports[row]["reason"] = NO_COLLECTOR
             return NO_LANE

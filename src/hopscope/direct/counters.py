@@ -1,0 +1,145 @@
+"""Counters of a translator, declared once, in a region that `/metrics` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..memory.region import Region, RegionError
+from ..rdma.counters import COUNTERS as RDMA_COUNTERS
+from ..rdma.records import Verb
+from ..wire.dta import Opcode
+from ..wire.reasons import DtaReason
+
+KIND = "translator"
+VERSION = 1
+FILE_NAME = "translator.counters"
+EXTENSION = "extension"
+"""Label of reports for primitives that are not the paper's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """One counter, a uint64."""
+
+    name: str
+    """Prometheus name without its prefix."""
+    help: str
+    label: tuple[str, str] | None = None
+    """Name and value of the one label, where the counter is one of a family."""
+    falls: bool = False
+    """It can become less, so Prometheus gets it as a gauge."""
+
+    @property
+    def key(self) -> str:
+        """`name`, or `name.value` in a family."""
+        return f"{self.name}.{self.label[1]}" if self.label else self.name
+
+
+def _family(name: str, text: str, label: str, values: tuple[str, ...]) -> tuple[Counter, ...]:
+    return tuple(Counter(name, text, (label, value)) for value in values)
+
+
+OPCODE_LABELS = {int(opcode): opcode.name.lower().replace("_", "-") for opcode in Opcode}
+COUNTERS: tuple[Counter, ...] = (
+    Counter("dta_datagrams_total", "Datagrams handed over by the socket of the translator."),
+    Counter("dta_bytes_total", "Bytes of these datagrams."),
+    Counter("dta_kernel_drops_total", "Datagrams that the kernel dropped: the socket's buffer was full."),
+    Counter("dta_denied_total", "Datagrams of sources that are not on the list of allowed sources."),
+    Counter("dta_oversized_total", "Datagrams longer than the receive buffer, refused."),
+    *_family(
+        "dta_translated_total", "Reports translated into memory operations, by primitive.", "primitive",
+        (*OPCODE_LABELS.values(), EXTENSION),
+    ),
+    *_family(
+        "dta_refused_total", "Reports refused, by reason.", "reason",
+        tuple(reason.label for reason in DtaReason if reason),
+    ),
+    *_family(
+        "dta_verbs_total", "Memory operations given to collectors, by kind.", "kind",
+        tuple(verb.name.lower() for verb in Verb),
+    ),
+    Counter("dta_verb_bytes_total", "Bytes that these write, atomics not counted."),
+    Counter("dta_undelivered_verbs_total", "Memory operations dropped: their collector was gone meanwhile."),
+    Counter("dta_out_of_bounds_verbs_total", "Memory operations outside their store: none, or a defect."),
+    Counter("dta_unsendable_total", "Answers that the system did not send: no route to the reporter."),
+    Counter("dta_acks_total", "Acknowledgments sent to reporters."),
+    Counter("dta_nacks_total", "Negative acknowledgments sent to reporters."),
+    Counter("dta_late_total", "Reports with a number that had been missing: reordered, or sent again."),
+    Counter("dta_lost_reports", "Reports missing by sequence number, less those that came late.", falls=True),
+    Counter("dta_restarts_total", "Reporters that began their numbering anew."),
+    Counter("dta_untracked_total", "Reports of reporters for which there was no room to follow numbers."),
+    *_family(
+        "dta_paths_total", "Paths of postcards written, by what sent them out of the cache.", "by",
+        ("completed", "early", "aged", "flushed"),
+    ),
+    Counter("dta_duplicate_postcards_total", "Postcards of a hop that had one, which they replaced."),
+    Counter("dta_waiting_paths", "Paths in the cache of postcards.", falls=True),
+    *_family(
+        "dta_batches_total", "Batches of Append written, by what sent them.", "by",
+        ("full", "aged", "partial"),
+    ),
+    Counter("dta_waiting_entries", "Entries of lists that wait for their batch.", falls=True),
+    *_family(
+        "dta_path_sums_total", "Paths summed as their postcards passed (DTA 7), by the sum.", "sum",
+        ("above", "below", "unanswered"),
+    ),
+    Counter("dta_epochs_total", "Epochs begun."),
+    Counter("dta_saved_epochs_total", "Epochs moved into the history."),
+    Counter("dta_epoch_failures_total", "Times that the system refused a new epoch, or one to be kept."),
+    Counter("dta_collectors", "Collectors that are connected.", falls=True),
+    Counter("dta_connections_total", "Connections to collectors made."),
+    Counter("dta_lost_connections_total", "Connections to collectors that ended by themselves."),
+    *(Counter(f"rdma_{one.name}", one.help, one.label) for one in RDMA_COUNTERS),
+)  # fmt: skip
+INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
+"""Key of a counter to its place."""
+
+
+class Counted:
+    """The counters of a process: what was there, from an earlier one, and what it counts itself."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Those in `folder` are continued; None: private memory. Raises RegionError."""
+        self.values = _open(folder)
+        """uint64 [COUNTERS]."""
+        self._before = self.values.copy()
+        for counter in COUNTERS:
+            if counter.falls:
+                self._before[INDEX[counter.key]] = 0
+
+    def put(self, key: str, total: int) -> None:
+        """So many since the start of this process."""
+        place = INDEX[key]
+        self.values[place] = self._before[place] + np.uint64(total)
+
+    def __getitem__(self, key: str) -> int:
+        return int(self.values[INDEX[key]])
+
+
+def read_counters(folder: Path) -> npt.NDArray[np.uint64]:
+    """uint64 [COUNTERS]; zeros where no translator has run."""
+    try:
+        with Region.attach(folder / FILE_NAME, KIND, VERSION) as region:
+            values = region["counters"].copy()
+    except RegionError:
+        values = np.zeros(0, np.uint64)
+    return values if len(values) == len(COUNTERS) else np.zeros(len(COUNTERS), np.uint64)
+
+
+def _open(folder: Path | None) -> npt.NDArray[np.uint64]:
+    arrays = {"counters": (np.dtype(np.uint64), len(COUNTERS))}
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            region = Region.attach(folder / FILE_NAME, KIND, VERSION, writable=True)
+            if region.shape() == arrays:
+                return region["counters"]
+        except RegionError:
+            pass  # none yet, or one of another version
+    path = None if folder is None else folder / FILE_NAME
+    return Region.create(path, KIND, VERSION, arrays)["counters"]

@@ -1,0 +1,140 @@
+"""The translator as a process: every report that comes is written or counted as refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hopscope.capture.udp import UdpSender
+from hopscope.config_direct import DirectSettings, StoreSettings, TranslatorSettings
+from hopscope.direct.counters import COUNTERS, Counted, read_counters
+from hopscope.direct.folder import read_store
+from hopscope.direct.key_write import query
+from hopscope.translator_process import TranslatorProcess
+from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+
+pytestmark = pytest.mark.kernel
+
+
+def sized(
+    opcode: int, keys: npt.NDArray[np.uint8], values: npt.NDArray[np.uint8], **fields: int
+) -> FrameBatch:
+    """Datagrams of the form with lengths: keys uint8 [n, k], values uint8 [n, d]."""
+    count, first = len(keys), fields.get("first", 1)
+    header = np.zeros((count, 12), np.uint8)
+    header[:, 0], header[:, 2], header[:, 3] = opcode, keys.shape[1], values.shape[1]
+    header[:, 1] = fields.get("flags", 0)
+    header[:, 4:8] = np.arange(first, first + count, dtype=">u4").view(np.uint8).reshape(-1, 4)
+    header[:, 8], header[:, 9] = fields.get("redundancy", fields.get("hop", 0)), fields.get("length", 0)
+    rows = np.concatenate([header, keys, values], axis=1)
+    frames: Records = np.zeros(count, FRAME)
+    frames["offset"] = np.arange(count) * rows.shape[1]
+    frames["length"] = frames["wire_length"] = rows.shape[1]
+    frames["link"] = Link.UDP_PAYLOAD
+    return FrameBatch(np.ascontiguousarray(rows).reshape(-1), frames)
+
+
+def numbers(first: int, count: int, width: int = 8) -> npt.NDArray[np.uint8]:
+    """Big-endian numbers, uint8 [count, width]."""
+    return np.arange(first, first + count, dtype=">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :].copy()
+
+
+def settings(**translator: object) -> DirectSettings:
+    return DirectSettings(
+        stores=(StoreSettings(name="flows", primitive="key-write", options={"slots": 1 << 16, "copies": 2}),),
+        translator=TranslatorSettings(port=0, form="sized", **translator),  # type: ignore[arg-type]
+    )
+
+
+def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
+    """Good, damaged and unknown ones: received is translated plus refused; counters outlive a restart."""
+    for run in range(2):
+        process = TranslatorProcess(settings(), tmp_path)
+        process.open()
+        stop = threading.Event()
+        thread = threading.Thread(target=process.run, args=(stop,), daemon=True)
+        thread.start()
+        keys = numbers(1000 * run, 500)
+        with closing(UdpSender("127.0.0.1", process.port)) as sender:
+            sender.send(sized(1, keys, keys[:, 4:], redundancy=2))
+            sender.send(sized(1, keys[:50], keys[:50, 4:], redundancy=3, first=501))
+            sender.send(sized(99, keys[:7], keys[:7], first=551))
+            cut = sized(1, keys[:3], keys[:3, 4:], redundancy=1, first=558)
+            cut.frames["length"] -= 1
+            sender.send(cut)
+        refused = process.translator.refused
+        for _ in range(2000):
+            if refused.sum() == 560:
+                break
+            time.sleep(0.01)
+        stop.set()
+        thread.join()
+        assert query(read_store(tmp_path, "flows"), keys, copies=2).found.mean() > 0.99
+    told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
+    assert told["dta_datagrams_total"] == 2 * 560
+    assert told["dta_translated_total.key-write"] == 2 * 500
+    assert told["dta_refused_total.bad_redundancy"] == 2 * 50
+    assert told["dta_refused_total.unknown_opcode"] == 2 * 7
+    assert told["dta_refused_total.truncated"] == 2 * 3
+    assert told["dta_verbs_total.write"] == 2 * 1000
+    assert told["dta_collectors"] == 1
+
+
+def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
+    """A file that does not fit is no reason to stop."""
+    (tmp_path / "translator.counters").write_bytes(b"something else")
+    counted = Counted(tmp_path)
+    counted.put("dta_acks_total", 3)
+    assert Counted(tmp_path)["dta_acks_total"] == 3
+    assert len({counter.key for counter in COUNTERS}) == len(COUNTERS)
+
+
+CHILD = """
+import signal, sys, threading
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_translator_process import settings
+from hopscope.translator_process import TranslatorProcess
+process = TranslatorProcess(settings(), Path(sys.argv[1]))
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+process.open()
+print(process.port, flush=True)
+process.run(stop)
+"""
+
+
+@pytest.mark.e2e
+def test_a_hundred_thousand_reports_through_a_socket(tmp_path: Path) -> None:
+    """A process of its own takes them from loopback; after SIGTERM everything is accounted for and found."""
+    code = CHILD.format(tests=str(Path(__file__).parent))
+    count = 100_000
+    keys = numbers(0, count)
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        port = int(child.stdout.readline())
+        with closing(UdpSender("127.0.0.1", port, rate=150_000)) as sender:
+            for first in range(0, count, 1000):
+                part = keys[first : first + 1000]
+                sender.send(sized(1, part, part[:, 4:], redundancy=2, first=first))
+        time.sleep(0.3)
+        child.terminate()
+        assert child.wait(20) == 0
+    told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
+    assert told["dta_datagrams_total"] + told["dta_kernel_drops_total"] == count
+    assert told["dta_translated_total.key-write"] == told["dta_datagrams_total"]
+    assert told["dta_verbs_total.write"] == 2 * told["dta_datagrams_total"]
+    # the newest of 2^16 slots: 2 copies of 6,000 later keys hit both with (1 - exp(-12000 / 65536))^2 = 2.8 %
+    newest = keys[-6000:]
+    if told["dta_kernel_drops_total"] == 0:
+        assert query(read_store(tmp_path, "flows"), newest, copies=2).found.mean() > 0.97
