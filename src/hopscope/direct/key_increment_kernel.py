@@ -13,6 +13,7 @@ from .hashing_kernel import begin, collector, slot
 
 FETCH_ADD = U8(Verb.FETCH_ADD)
 IMMEDIATE, TELL = U8(DtaFlag.IMMEDIATE), U8(VerbFlag.IMMEDIATE)
+TRUNCATED = U8(DtaReason.TRUNCATED)
 BAD_REDUNDANCY, BAD_LENGTH = U8(DtaReason.BAD_REDUNDANCY), U8(DtaReason.BAD_LENGTH)
 EIGHT = U64(8)
 MOST = U64(0xFFFFFFFFFFFFFFFF)
@@ -37,6 +38,9 @@ def write(
         key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
         if U64(report["data_bytes"]) != EIGHT or key_bytes == U64(0):
             report["reason"] = BAD_LENGTH
+            continue
+        if key_at + key_bytes > U64(arena.shape[0]):
+            report["reason"] = TRUNCATED
             continue
         h = begin(mode, arena, key_at, key_bytes, seed)
         owner = U64(0)

@@ -14,6 +14,7 @@ from .hashing_kernel import begin, checksum, collector, slot
 WRITE, CMP_SWAP = U8(Verb.WRITE), U8(Verb.CMP_SWAP)
 IMMEDIATE = U8(DtaFlag.IMMEDIATE)
 TELL = U8(VerbFlag.IMMEDIATE)
+TRUNCATED = U8(DtaReason.TRUNCATED)
 BAD_REDUNDANCY, BAD_LENGTH = U8(DtaReason.BAD_REDUNDANCY), U8(DtaReason.BAD_LENGTH)
 SWAP = U64(1)
 EIGHT = U64(8)
@@ -44,7 +45,7 @@ def write(
     bits, width, most = params[place.CHECKSUM_BITS], params[place.DATA_BYTES], params[place.COPIES]
     swap, spread = params[place.VARIANT] == SWAP, params[place.SPREAD] != U64(0)
     check_bytes = (bits + U64(7)) >> U64(3)
-    collectors = U64(targets.shape[0])
+    collectors, size = U64(targets.shape[0]), U64(arena.shape[0])
     count, at = fill[COUNT], fill[PAYLOAD]
     for i in range(rows.shape[0]):
         report = reports[U64(rows[i])]
@@ -55,6 +56,9 @@ def write(
         key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
         if U64(report["data_bytes"]) != width or key_bytes == U64(0):
             report["reason"] = BAD_LENGTH
+            continue
+        if key_at + key_bytes > size or U64(report["data_at"]) + width > size:
+            report["reason"] = TRUNCATED
             continue
         copies = min(copies, U64(copies_now))
         h = begin(mode, arena, key_at, key_bytes, seed)

@@ -126,7 +126,8 @@ class Store:
     def __init__(self, region: Region, layout: Layout) -> None:
         self.region = region
         self.layout = layout
-        self.params: npt.NDArray[np.uint64] = region["params"]
+        self.params: npt.NDArray[np.uint64] = layout.params()
+        """The header's array, a copy: loops believe it, and others may write to the region."""
         self.state: npt.NDArray[np.uint64] = region["state"]
         self.memory: npt.NDArray[np.uint8] = region["memory"]
         self.tables = tables(layout.hashing)
@@ -134,12 +135,7 @@ class Store:
     @classmethod
     def create(cls, path: Path | str | None, layout: Layout) -> Store:
         """Make an empty store; None as path: private memory. Raises RegionError."""
-        arrays = {
-            "params": (np.uint64, at.PARAMS),
-            "state": (np.uint64, 8),
-            "memory": (np.uint8, layout.nbytes),
-        }
-        region = Region.create(path, KIND, VERSION, arrays)
+        region = Region.create(path, KIND, VERSION, _arrays(layout.nbytes))
         region["params"][:] = layout.params()
         return cls(region, layout)
 
@@ -148,12 +144,15 @@ class Store:
         """Map a store of this layout, read-only by default. Raises RegionError or StoreError."""
         region = Region.attach(path, KIND, VERSION, writable)
         arrays = region.shape()
-        if not {"params", "state", "memory"} <= arrays.keys() or arrays["params"][1] != at.PARAMS:
+        memory = arrays.get("memory", (None, 0))[1]
+        if arrays != _arrays(memory):
             raise StoreError(f"{path}: its arrays are not those of a store")
         try:
             found = layout.of(region["params"])
         except StoreError as error:
             raise StoreError(f"{path}: {error}") from error
+        if (found.params() != region["params"]).any():
+            raise StoreError(f"{path}: its header is damaged: parameters contradict each other")
         if found.nbytes != arrays["memory"][1]:
             raise StoreError(f"{path}: {arrays['memory'][1]:,} bytes, its header says {found.nbytes:,}")
         return cls(region, found)
@@ -162,3 +161,12 @@ class Store:
     def epoch(self) -> int:
         """Number of the epoch that it holds, from 0."""
         return int(self.state[EPOCH])
+
+
+def _arrays(nbytes: int) -> dict[str, tuple[np.dtype[Any], int]]:
+    """Arrays of a store's region."""
+    return {
+        "params": (np.dtype(np.uint64), at.PARAMS),
+        "state": (np.dtype(np.uint64), 8),
+        "memory": (np.dtype(np.uint8), nbytes),
+    }

@@ -240,9 +240,15 @@ def _check(path: Path, head: bytes, file: Any, size: int, kind: str, version: in
         raise RegionError(f"{path}: {size:,} bytes, but its header says {total:,}: the file was cut")
     try:
         table: list[list[Any]] = json.loads(file.read(table_bytes))
-        ends = [offset + _dtype(described).itemsize * length for _, described, length, offset in table]
+        dtypes = [_dtype(described) for _, described, _, _ in table]
+        ends = [
+            offset + dtype.itemsize * length
+            for dtype, (_, _, length, offset) in zip(dtypes, table, strict=True)
+        ]
     except (ValueError, TypeError) as error:
         raise RegionError(f"{path}: its array table is damaged") from error
+    if any(dtype.hasobject or dtype.subdtype or not dtype.itemsize for dtype in dtypes):
+        raise RegionError(f"{path}: its array table is damaged")
     if any(end > total for end in ends) or any(offset < 0 or length < 0 for *_, length, offset in table):
         raise RegionError(f"{path}: its array table is damaged")
     return table
