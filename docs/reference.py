@@ -150,6 +150,10 @@ def refusals() -> str:
         + _enum_table(reasons.Reason, reasons)
         + "\n## Places\n\n"
         + _enum_table(reasons.Place, reasons)
+        + "\n## DTA reports\n\nWhy a translator does not execute a report.\n\n"
+        + _enum_table(reasons.DtaReason, reasons)
+        + "\n## RoCEv2 packets\n\nWhy the software NIC does not execute a packet.\n\n"
+        + _enum_table(reasons.RoceReason, reasons)
     )
 
 

@@ -117,6 +117,8 @@ declare("report.metadata.domain_specific",
         ProtoField.bytes("hopscope.report.metadata.domain_specific", "Domain-specific"))
 declare("report.skipped", ProtoField.bytes("hopscope.report.skipped", "Header of this dialect"))
 declare("int.shim.numbered", ProtoField.uint32("hopscope.int.sequence", "Sequence number of the flow"))
+declare("dta.key_octets", ProtoField.bytes("hopscope.dta.key_octets", "Key"))
+declare("dta.data_octets", ProtoField.bytes("hopscope.dta.data_octets", "Data"))
 declare("dta.rest", ProtoField.bytes("hopscope.dta.rest", "Bytes behind it"))
 PROTO.fields = declared
 
@@ -142,8 +144,8 @@ PROTO.prefs.int_ports = Pref.range("INT UDP ports", "",
                                    "UDP destination ports of packets with INT; empty: the dialect's", 65535)
 PROTO.prefs.packets = Pref.bool("INT in packets", true, "Look for INT in packets that are no reports")
 PROTO.prefs.dta_port = Pref.uint("DTA UDP port", L.DTA_PORT, "Acknowledgments go to the port 4 above it")
-PROTO.prefs.dta_form = Pref.enum("DTA base header", 0, "2 bytes, or 3 with sequence number", {
-  { 0, "by length", 0 }, { 2, "2 bytes", 2 }, { 3, "3 bytes", 3 },
+PROTO.prefs.dta_form = Pref.enum("DTA base header", 0, "2 bytes, 3 with sequence number, or Hopscope's own with lengths", {
+  { 0, "by length", 0 }, { 2, "2 bytes", 2 }, { 3, "3 bytes", 3 }, { H.DTA_SIZED.size, "sized", H.DTA_SIZED.size },
 }, false)
 PROTO.prefs.label_protocol = Pref.uint("INT-label IP protocol", L.PROTOCOL_LABEL,
                                        "IPv4 protocol of INT-label as in the paper")
@@ -1448,6 +1450,46 @@ local function show_dta(c, tree, header, texts)
   return values
 end
 
+local function strange(head) -- a list that has not 4 bytes, or a counter that has not 8
+  return (head.opcode == 2 and head.key_bytes ~= 4) or (head.opcode == 3 and head.data_bytes ~= 8)
+end
+
+-- The form of a datagram by its length: a published one where that fits, then ours.
+local function form_of(tvb, primitive)
+  local size, sized = tvb:reported_len(), H.DTA_SIZED.size
+  local body = primitive and size - primitive[2].size
+  if body == H.DTA_2.size then return body end
+  if body == H.DTA_3.size or tvb:len() < sized then return H.DTA_3.size end
+  local head = values_of(tvb, 0, H.DTA_SIZED)
+  local whole = head.key_bytes + head.data_bytes + sized == size and not strange(head)
+  return whole and sized or H.DTA_3.size
+end
+
+-- Key or data of the sized form: a number where it has the 4 (or, a counter, 8) bytes of the published forms.
+local function show_octets(c, tree, size, number, octets, texts)
+  local at = skip(c, size, "dta", octets)
+  if size == 0 then return end
+  local name = number .. (number == "counter" and ":0/64" or ":0/32")
+  if size == (number == "counter" and 8 or 4) then
+    tree:add(FIELD["dta." .. name], c.tvb(at, size))
+    if size == 4 then texts[#texts + 1] = ("%s %d"):format(number, c.tvb(at, size):uint()) end
+  else
+    tree:add(FIELD["dta." .. octets], c.tvb(at, size))
+  end
+end
+
+local function show_sized(c, tree, texts)
+  local head = show_dta(c, tree, H.DTA_SIZED, {})
+  local is_list, is_counter = head.opcode == 2, head.opcode == 3
+  need(c, head.key_bytes + head.data_bytes, "dta", "key and data")
+  if strange(head) then
+    refuse("bad_length", "dta", 0, ("key of %d bytes, data of %d"):format(head.key_bytes, head.data_bytes))
+  end
+  show_octets(c, tree, head.key_bytes, is_list and "list" or "key", "key_octets", texts)
+  if head.opcode == 4 then texts[#texts + 1] = ("hop %d"):format(head.hop) end
+  show_octets(c, tree, head.data_bytes, is_counter and "counter" or "data", "data_octets", texts)
+end
+
 function PROTO_DTA.dissector(tvb, pinfo, root)
   if tvb:len() == 0 then return 0 end
   local c, texts = cursor(tvb, 0, tvb:len()), {}
@@ -1455,16 +1497,18 @@ function PROTO_DTA.dissector(tvb, pinfo, root)
   local w = { tvb = tvb }
   guard(w, function()
     if pinfo.dst_port == PROTO.prefs.dta_port + L.DTA_ACK_PORT - L.DTA_PORT then
-      local ack = show_dta(c, tree, H.DTA_ACK, texts)
+      local sized = tvb:len() == H.DTA_SIZED_ACK.size
+      local ack = show_dta(c, tree, sized and H.DTA_SIZED_ACK or H.DTA_ACK, texts)
       table.insert(texts, 1, ack.nack == 1 and "DTA NACK" or "DTA ACK")
       return
     end
     local opcode = tvb(0, 1):uint()
     local primitive = DTA[opcode]
     local form = PROTO.prefs.dta_form
-    if form == 0 then form = primitive and tvb:len() == H.DTA_2.size + primitive[2].size and 2 or 3 end
+    if form == 0 then form = form_of(tvb, primitive) end
     tree:add(FIELD["dta.form"], tvb(0, 1), form):set_generated()
     table.insert(texts, 1, primitive and "DTA " .. primitive[1] or ("DTA opcode %d"):format(opcode))
+    if form == H.DTA_SIZED.size then return show_sized(c, tree, texts) end
     show_dta(c, tree, form == 2 and H.DTA_2 or H.DTA_3, {})
     if not primitive then refuse("unknown_type", "dta", 0, ("opcode %d"):format(opcode)) end
     show_dta(c, tree, primitive[2], texts)
