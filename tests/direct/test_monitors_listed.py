@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from monitor_traffic import fed, flows_of, lossy, observation, seen, ways
+from monitor_traffic import TREE, fed, flows_of, lossy, observation, seen, ways
 
 from hopscope.direct.monitors.congestion import CongestionDepths, CongestionEvents
 from hopscope.direct.monitors.dshark import DShark, Grouped
@@ -14,7 +14,14 @@ from hopscope.direct.monitors.flowlets import FlowletSizes
 from hopscope.direct.monitors.lossy_flows import LossyFlows
 from hopscope.direct.monitors.netseer import NetSeer
 from hopscope.direct.monitors.packetscope import FIELDS, PipelineLosses, Traversal, flow_digest
+from hopscope.direct.monitors.path_tracing import PathTracing
+from hopscope.direct.monitors.run import run_monitors
 from hopscope.direct.monitors.sonata import NEW_CONNECTIONS, PacketQuery, SonataResults, SonataTuples
+from hopscope.fabric.faults import make_fault
+from hopscope.fabric.observe import observe
+from hopscope.fabric.queueing import LinkModel
+from hopscope.fabric.simulation import Simulation, SimulationModel
+from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.observation import ACK, FIN, SYN
 
 pytestmark = pytest.mark.kernel
@@ -40,6 +47,27 @@ def test_a_list_that_is_too_short_keeps_the_newest() -> None:
     kept = monitor.query(running.store).tolist()
     assert 100 <= len(kept) <= 128
     assert kept == truth[-len(kept) :]
+
+
+def test_congestion_of_a_microburst() -> None:
+    """In the fabric's own traffic, an incast is told by the port at which it is, and its losses likewise."""
+    fault = make_fault(TREE, "microburst", 0.005, "edge-0-0", 1, 0.03, fill=1.5)
+    model = SimulationModel(
+        traffic=TrafficModel(flows=100, load=0.1), link=LinkModel(buffer_bytes=200_000), faults=(fault,),
+        reports_per_second=0, seed=2,
+    )  # fmt: skip
+    running = run_monitors(
+        observe(Simulation(TREE, model), 0.05),
+        {"queues": CongestionEvents(150_000), "losses": NetSeer(), "paths": PathTracing()},
+        expected=1 << 14,
+    )
+    queues = running["queues"].monitor.query(running["queues"].store)  # type: ignore[attr-defined]
+    losses = running["losses"].monitor.query(running["losses"].store)  # type: ignore[attr-defined]
+    for events in (queues, losses):
+        assert len(events) > 20
+        assert set(events["switch"].tolist()) == {fault.node_id}
+        assert set(events["egress_port"].tolist()) == {fault.number}
+    assert running["paths"].reports > 1000
 
 
 @pytest.mark.parametrize("batches", BATCHES)
