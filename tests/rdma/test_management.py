@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -11,13 +13,15 @@ from hopscope.rdma.connection import Accept, Connection, State, service_of
 from hopscope.rdma.handshake import Connections
 from hopscope.wire import layout
 from hopscope.wire.cm import Request, push_message
-from hopscope.wire.records import ROCE, FrameBatch, Records
+from hopscope.wire.reasons import RoceReason
+from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Records
 from hopscope.wire.roce_frames import RoceFrames
 
 pytestmark = pytest.mark.kernel
 
 A, B = 0xFFFF_7F00_0002, 0xFFFF_7F00_0001
 SERVICE = service_of(1337)
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
 
 
 def carry(source: Connections, frames: RoceFrames, to: Connections, there: RoceFrames) -> int:
@@ -96,3 +100,33 @@ def test_no_messages() -> None:
     assert rows.dtype == ROCE
     assert layout.MAD_SIZE == 256
     assert isinstance(RoceFrames("127.0.0.1").build(rows, payload), FrameBatch)
+
+
+def test_linux_sends_the_ip_header_that_is_made_up() -> None:
+    """A datagram of an unconnected socket that is not to be fragmented, seen on loopback with its IP header:
+    its ICRC, computed without knowing that header, is right.
+    """
+    try:
+        wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    except (AttributeError, PermissionError):
+        pytest.skip("seeing packets on loopback needs Linux and CAP_NET_RAW")
+    with wire, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        wire.bind(("lo", 0))
+        wire.settimeout(5)
+        sender.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
+        sender.bind(("127.0.0.2", 0))
+        here = RoceFrames("127.0.0.2", port=sender.getsockname()[1])
+        rows, payload = row(source_lo=0xFFFF_7F00_004D)
+        batch = here.build(rows, payload)
+        for _ in range(3):
+            sender.sendto(batch.arena[: int(batch.frames["length"][0])].tobytes(), ("127.0.0.77", 4791))
+        seen = 0
+        while seen < 3:
+            raw = wire.recv(65_536)
+            if raw[30:34] != bytes([127, 0, 0, 77]) or raw[34:36] != here.setup[2].tobytes()[1::-1]:
+                continue
+            frame = np.zeros(1, FRAME)
+            frame["length"], frame["link"] = len(raw), Link.ETHERNET
+            found = RoceFrames("127.0.0.77").parse(FrameBatch(np.frombuffer(raw, np.uint8), frame))
+            assert found["reason"].tolist() == [RoceReason.NONE]
+            seen += 1

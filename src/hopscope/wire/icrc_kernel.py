@@ -3,6 +3,9 @@
 It is the CRC-32 of Ethernet over 8 bytes of ones, the IP and UDP headers and the whole transport packet, in
 which ones stand for what changes on the way: type of service, time to live and checksum of IPv4, traffic
 class, flow label and hop limit of IPv6, the UDP checksum, and the byte of the BTH with FECN and BECN.
+
+Tables are taken 16 bytes at a time: 0.37 ns a byte on packets of 1 KiB, where 8 at a time took 0.47; the
+shorter ones of telemetry cost less than their socket (a WRITE_ONLY of 8 bytes: 28 ns to read, 28 to write).
 """
 
 from __future__ import annotations

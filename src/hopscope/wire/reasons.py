@@ -127,7 +127,9 @@ class RoceReason(IntEnum):
     BAD_ICRC = 2
     """The invariant CRC is not that of the packet."""
     UNKNOWN_OPCODE = 3
-    """An opcode that the software NIC does not have, or that its queue pair's service does not allow."""
+    """An opcode, or a transport version, that the software NIC does not have, or an opcode that its queue
+    pair's service does not allow.
+    """
     UNKNOWN_QUEUE_PAIR = 4
     """No queue pair has this number, or it is not connected to the sender's address."""
     BAD_PARTITION = 5
