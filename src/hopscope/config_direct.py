@@ -61,8 +61,8 @@ class NicSettings(Section):
     allow: tuple[str, ...] = ()
     """Networks from which connections are taken; empty: loopback only."""
     any_ip_id: bool = True
-    """Take packets whose IP identification is not 0, though a socket does not show it: the ICRC then checks
-    16 bits less."""
+    """Take packets whatever their IP identification and DF, which a socket does not show: the ICRC then finds
+    damage with 15 of its 32 bits."""
 
     @model_validator(mode="after")
     def _safe(self) -> NicSettings:
