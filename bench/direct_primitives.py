@@ -17,9 +17,12 @@ from hopscope.direct.key_write import KeyWriteLayout
 from hopscope.direct.store import Store
 from hopscope.direct.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from hopscope.wire.dta import Form
+from hopscope.wire.dta_batch import DtaParser
 from support.common import Bench, median
 from support.direct import (
     BATCH,
+    BATCHES,
     KEY_INCREMENT,
     KEY_WRITE,
     Cases,
@@ -52,30 +55,30 @@ def key_increments(nbytes: int, copies: int) -> Work:
 
 
 class Asking:
-    """Key-Write queries for keys of which half have been written."""
+    """Key-Write queries for keys that were written; few of them have been overwritten."""
 
     unit = "queries/s"
 
     def __init__(self, nbytes: int, copies: int) -> None:
-        self._layout = KeyWriteLayout.sized(nbytes)
-        self._store = Store.create(None, self._layout)
+        layout = KeyWriteLayout.sized(nbytes)
+        self._store = Store.create(None, layout)
         self._copies = copies
         self._random = np.random.default_rng(2)
-        self._keys: npt.NDArray[np.uint8] = np.zeros((0, 4), np.uint8)
         feed = _reports(nbytes, copies)
-        translator = Translator([self._layout], MemoryTransport([self._store]))
-        from hopscope.wire.dta import Form
-        from hopscope.wire.dta_batch import DtaParser
-
+        translator = Translator([layout], MemoryTransport([self._store]))
         parser = DtaParser(Form.TWO, BATCH)
-        for _ in range(max(1, min(64, nbytes // SLOT // 4 // len(feed.rows)))):
+        written = []
+        for _ in range(max(1, min(64, layout.slots // 16 // len(feed.rows)))):
             feed.renew()
+            written.append(feed.rows["key"].copy())
             for batch in feed.batches:
                 translator.translate(parser.parse(batch), batch.arena)
+        self._written = np.concatenate(written)
+        self._keys: npt.NDArray[np.uint8] = np.zeros((0, 4), np.uint8)
 
     def renew(self) -> None:
         """Other keys."""
-        keys = self._random.integers(self._layout.slots // 2, size=BATCH * 64).astype(">u4")
+        keys = self._random.choice(self._written, BATCH * BATCHES)
         self._keys = keys.view(np.uint8).reshape(-1, 4)
 
     def run(self) -> int:

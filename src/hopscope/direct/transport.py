@@ -36,15 +36,20 @@ class MemoryTransport:
 
     def submit(self, block: VerbBlock) -> None:
         """Execute the verbs of every store."""
+        if len(self.stores) == 1:
+            self._execute(block, 0, len(block))
+            return
+        counts = np.bincount(block.filled["target"])
+        for target in np.flatnonzero(counts).tolist():
+            self._execute(block, target, int(counts[target]))
+
+    def _execute(self, block: VerbBlock, target: int, count: int) -> None:
         from ..jit import readonly
         from ..rdma.apply_kernel import apply
 
-        targets = block.filled["target"]
-        counts = np.bincount(targets) if len(self.stores) > 1 else np.array([len(block)])
-        payload, last = readonly(block.payload), np.uint64(len(block))
-        for target in np.flatnonzero(counts).tolist():
-            store = self.stores[target]
-            self.refused += apply(
-                block.verbs, np.uint64(0), last, payload, store.memory, np.uint64(target)
-            )  # fmt: skip
-            store.state[WRITES] += np.uint64(counts[target])
+        store = self.stores[target]
+        self.refused += apply(
+            block.verbs, np.uint64(0), np.uint64(len(block)), readonly(block.payload), store.memory,
+            np.uint64(target),
+        )  # fmt: skip
+        store.state[WRITES] += np.uint64(count)

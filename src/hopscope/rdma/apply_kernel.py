@@ -44,7 +44,7 @@ def apply(verbs: Any, first: Any, last: Any, payload: Any, memory: Any, target: 
             if source + length > U64(payload.shape[0]):
                 verbs[row]["flags"] |= REFUSED
                 refused += U64(1)
-            elif length == U64(8):
+            elif length == U64(8):  # one store, which nobody sees half of
                 store64(memory, at, load64(payload, source))
             else:
                 move(memory, at, payload, source, length)
