@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,7 +37,7 @@ class Rig:
         self.pairs.connect(self.number, PEER, PEER_NUMBER, psn, mtu=MTU)
         self.responder = Responder(self.table, self.pairs, self.notices)
 
-    def packets(self, *packets: dict[str, object]) -> tuple[Records, npt.NDArray[np.uint8]]:
+    def packets(self, *packets: Mapping[str, object]) -> tuple[Records, npt.NDArray[np.uint8]]:
         """ROCE records and their arena: `payload` bytes, `at` an offset, other fields as named."""
         records: Records = np.zeros(len(packets), ROCE)
         arena = bytearray()
@@ -54,7 +56,7 @@ class Rig:
             arena += payload
         return records, np.frombuffer(bytes(arena) + bytes(8), np.uint8)
 
-    def take(self, *packets: dict[str, object]) -> Records:
+    def take(self, *packets: Mapping[str, object]) -> Records:
         """Execute packets; a copy of the answers."""
         self.records, arena = self.packets(*packets)
         return self.responder.execute(self.records, arena, 5).copy()
