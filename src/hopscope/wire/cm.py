@@ -44,7 +44,7 @@ class CmReject(IntEnum):
 
 def reject_label(reason: int) -> str:
     """The reason as words; a number that has no name as such."""
-    return CmReject(reason).label if reason in CmReject._value2member_map_ else f"reason {reason}"
+    return CmReject(reason).label if reason in tuple(CmReject) else f"reason {reason}"
 
 
 @dataclass(slots=True, kw_only=True)
