@@ -31,6 +31,8 @@ __all__ = ["Paths", "PostcardingLayout", "PostcardingWriter", "Values", "Why", "
 CACHE_ROWS = 1 << 15
 """Rows of the cache (DTA 5.2)."""
 IDLE_NS = 1_000_000_000
+BLOCK = 256
+"""Postcards of a pass."""
 
 
 class PostcardingWriter(Writer):
@@ -57,6 +59,8 @@ class PostcardingWriter(Writer):
         self._tables = readonly(tables(layout.hashing))
         self._width = 1 << (1 + layout.hops).bit_length()
         self._cache = np.zeros(rows * self._width, np.uint64)
+        self._hashes = np.zeros(BLOCK, np.uint64)
+        self._queue = np.zeros(BLOCK + 1, np.uint32)
         self._keys = np.zeros(rows * KEY_ROOM if layout.hashing is Hashing.CRC else 1, np.uint8)
         self._state = np.zeros(8, np.uint64)
         self._ticks = Ticks()
@@ -64,7 +68,7 @@ class PostcardingWriter(Writer):
 
     def room(self, reports: int) -> tuple[int, int]:
         """A postcard may push another key's row out and complete its own."""
-        return 2 * reports * self.layout.copies, 2 * reports * self.layout.chunk_bytes
+        return 2 * reports * self.layout.copies, 2 * reports * self.layout.chunk_bytes + 8
 
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
@@ -75,7 +79,8 @@ class PostcardingWriter(Writer):
 
         write(
             reports, readonly(rows), readonly(arena), self._params, self._tables, self._targets, self._cache,
-            self._keys, np.uint64(self._width), self._state, out.verbs, out.payload, out.fill,
+            self._keys, np.uint64(self._width), self._hashes, self._queue, self._state, out.verbs,
+            out.payload, out.fill,
         )  # fmt: skip
 
     def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
