@@ -19,6 +19,7 @@ from hopscope.direct.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.dta import Form
 from hopscope.wire.dta_batch import DtaParser
+from support import direct_lists
 from support.common import Bench, median
 from support.direct import (
     BATCH,
@@ -154,11 +155,12 @@ def main() -> None:
     bench, _ = Bench.start(
         "direct_primitives",
         "reports a second from UDP payloads in memory through parser, translator and stores, on one core.",
-        "sockets and packets to a NIC; keys are random and uniform, drawn anew between rounds.",
+        "sockets and packets to a NIC; keys are random and uniform, drawn anew between rounds; batches share "
+        "their FRAME rows, as a listener's do.",
     )
     rounds = 9 if bench.quick else 45
     for size, nbytes in SIZES.items():
-        for case, make in cases(nbytes, size):
+        for case, make in [*cases(nbytes, size), *direct_lists.cases(nbytes, size)]:
             measure(bench, case, make, rounds)
         case = {"what": "Key-Write", "memory": size, "copies": 1, "cores": 2}
         two_cores(bench, case, nbytes, rounds)

@@ -46,20 +46,26 @@ class Work(Protocol):
 
 
 class Feed:
-    """Batches of UDP payloads of one dtype; `draw` fills them before each round."""
+    """Batches of UDP payloads of one dtype; `draw` fills them before each round.
+
+    They share their FRAME rows, as the batches of a listener do: rows of their own for each would come from
+    beyond the caches (parsing 11 ns a report, not 4.5).
+    """
 
     def __init__(self, dtype: np.dtype[np.void], draw: Draw, batches: int = BATCHES) -> None:
         self.rows: Records = np.zeros(batches * BATCH, dtype)
         self._draw = draw
         self._random = np.random.default_rng(1)
         arena = self.rows.view(np.uint8)
-        self.batches = []
-        for first in range(0, len(self.rows), BATCH):
-            frames = np.zeros(BATCH, FRAME)
-            frames["offset"] = (first + np.arange(BATCH)) * dtype.itemsize
-            frames["length"] = frames["wire_length"] = dtype.itemsize
-            frames["link"] = Link.UDP_PAYLOAD
-            self.batches.append(FrameBatch(arena, frames, first))
+        frames = np.zeros(BATCH, FRAME)
+        frames["offset"] = np.arange(BATCH) * dtype.itemsize
+        frames["length"] = frames["wire_length"] = dtype.itemsize
+        frames["link"] = Link.UDP_PAYLOAD
+        size = BATCH * dtype.itemsize
+        self.batches = [
+            FrameBatch(arena[number * size : (number + 1) * size], frames, number * BATCH)
+            for number in range(batches)
+        ]
 
     def renew(self) -> None:
         """Draw the next round."""
