@@ -15,10 +15,15 @@ from hopscope.direct.monitors.frames import observe_frames
 from hopscope.direct.monitors.host_counters import HostCounters, HostValues
 from hopscope.direct.monitors.path_tracing import PathTracing
 from hopscope.direct.monitors.registry import MONITORS, MonitorError
-from hopscope.direct.monitors.run import run_monitors
+from hopscope.direct.monitors.run import run_monitors, start
+from hopscope.direct.monitors.timeouts import PROTOCOL
 from hopscope.direct.monitors.turboflow import TurboFlow
 from hopscope.direct.primitive import attach, named
-from hopscope.wire.observation import OBSERVATION
+from hopscope.direct.transport import MemoryTransport
+from hopscope.wire.dta import Form
+from hopscope.wire.dta_batch import DtaParser
+from hopscope.wire.dta_encode import encode_dta
+from hopscope.wire.observation import OBSERVATION, TCP
 from hopscope.wire.reasons import DtaReason
 
 pytestmark = pytest.mark.kernel
@@ -133,6 +138,48 @@ def test_nothing_to_see_is_nothing_to_report(name: str) -> None:
     refused = running[name].translator.refused
     refused[[DtaReason.NONE, DtaReason.BAD_HOP]] = 0  # a postcard of hop 0 is none
     assert not refused.any()
+
+
+def test_the_guide_lists_all_monitors() -> None:
+    """The table of docs/guides/monitors.md says of every monitor what its class says, in the same order."""
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "monitors.md").read_text()
+    rows = [
+        f"| `{name}` | {kind.primitive} | {kind.told} | {kind.sizes} | {kind.source} |"
+        for name, kind in MONITORS.items()
+    ]
+    assert "\n".join(["|---|---|---|---|---|", *rows, ""]) in page
+
+
+@pytest.mark.parametrize("name", list(MONITORS))
+def test_any_observation_is_taken(name: str) -> None:
+    """Random bytes as observations: reports are made or refused, nothing fails, no verb is out of bounds."""
+    rng = np.random.default_rng(8)
+    strange = np.frombuffer(rng.bytes(2000 * OBSERVATION.itemsize), OBSERVATION).copy()
+    strange["hop"][::2] = 1
+    strange["flow"][::3, PROTOCOL] = TCP
+    (one,) = run_monitors(np.array_split(strange, 3), [name], expected=64).values()
+    transport = one.translator.fanout.transports[0]
+    assert isinstance(transport, MemoryTransport)
+    assert not transport.refused
+
+
+@pytest.mark.parametrize("name", list(MONITORS))
+def test_reports_are_the_same_over_the_wire(name: str) -> None:
+    """As DTA packets of the form with lengths, read again, they give a store that is equal byte for byte."""
+    kind = MONITORS[name]
+    direct, wired = start(kind(), 1024), start(kind(), 1024)
+    parser = DtaParser(Form.SIZED)
+    for part in np.array_split(seen(), 3):
+        direct.take(part)
+        made = wired.monitor.observe(part)
+        if len(made):
+            batch = encode_dta(made.records, made.arena, Form.SIZED)
+            wired.translator.translate(parser.parse(batch), batch.arena)
+    for one in (direct, wired):
+        one.translator.flush()
+    assert direct.translator.refused.tolist() == wired.translator.refused.tolist()
+    assert direct.store.memory.any()
+    assert (direct.store.memory == wired.store.memory).all()
 
 
 @pytest.mark.shared
