@@ -11,7 +11,7 @@ import numpy.typing as npt
 from . import layout
 from .datagram import find_datagram
 from .dialect import DEFAULT, Dialect
-from .dta import COUNTER_BYTES, DATA_FIELDS, KEY_FIELDS, PUBLISHED, DtaError, Form, Opcode, pull_dta
+from .dta import DATA_FIELDS, KEY_FIELDS, PUBLISHED, DtaError, Form, Opcode, pull_dta
 from .reasons import DtaReason, Reason
 from .records import DTA, FRAME, DtaFlag, FrameBatch, Link, Records
 
@@ -115,25 +115,30 @@ def _fill(row: np.void, raw: bytes, origin: int, form: Form) -> None:
 
 @lru_cache(maxsize=1)
 def rules() -> npt.NDArray[np.uint64]:
-    """What a published header has where, by opcode, uint64 [256]: `dta_kernel` says what its bytes mean."""
+    """What a published header has where, by opcode, uint64 [256 * 16]: `dta_kernel` names the numbers."""
     from . import dta_kernel as place
 
-    table = np.zeros((256, 8), np.uint8)
+    table = np.zeros((256, int(place.RULE)), np.uint64)
     for opcode, header in PUBLISHED.items():
         row = table[opcode]
         row[place.SIZE] = header.size
         for field in header.fields:
-            at, size = field.at // 8, field.bits // 8
+            at, mask = field.at // 8, (1 << field.bits) - 1
             if field.name in KEY_FIELDS:
-                row[place.KEY_AT], row[place.KEY_BYTES] = at, size
-                row[place.NUMBER] |= place.IS_LIST * (field.name == "list")
+                row[place.KEY_AT] = at
+                row[place.LENGTHS] |= np.uint64(field.bits // 8 << 40)
             elif field.name in DATA_FIELDS:
-                row[place.DATA_AT], row[place.DATA_BYTES] = at, size
-                row[place.NUMBER] |= place.IS_COUNTER * (field.name == "counter")
-            else:
-                row[place.REDUNDANCY if field.name == "redundancy" else place.HOP] = 2 * at + 1
-    assert (table[:, place.DATA_BYTES] <= COUNTER_BYTES).all()
-    return table.view("<u8").reshape(-1).astype(np.uint64)
+                row[place.DATA_AT] = at
+                row[place.LENGTHS] |= np.uint64(field.bits // 8 << 48)
+            if field.name == "list":
+                row[place.LIST] = mask
+            elif field.name == "counter":
+                row[place.COUNTER_AT], row[place.COUNTER] = at, mask
+            elif field.name == "redundancy":
+                row[place.REDUNDANCY_AT], row[place.REDUNDANCY] = at, mask
+            elif field.name == "hop":
+                row[place.HOP_AT], row[place.HOP] = at, mask
+    return table.reshape(-1)
 
 
 @lru_cache(maxsize=8)

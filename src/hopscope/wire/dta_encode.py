@@ -10,6 +10,7 @@ import numpy.typing as npt
 from . import layout
 from .address import MAPPED
 from .dta import COUNTER_BYTES, LIST_BYTES, PUBLISHED, DtaReport, Form, Opcode, push_dta
+from .dta_batch import rules
 from .encode_scalar import push_outer
 from .records import FRAME, DtaFlag, FrameBatch, Link, Records
 
@@ -51,8 +52,9 @@ def encode_dta(
     out = np.empty(size * len(reports) + body, np.uint8)
     frames = np.zeros(len(reports), FRAME)
     used = put_reports(
-        readonly(reports), readonly(arena), np.uint64(form), options, halves, udp_checksum, out, frames
-    )
+        readonly(reports), readonly(arena), np.uint64(form), readonly(rules()), options, halves, udp_checksum,
+        out, frames,
+    )  # fmt: skip
     return FrameBatch(out[: int(used)], frames)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U8, U64, be16, be32, be64, inlined, kernel
+from . import layout
 from .decode_kernel import outer
+from .packet_kernel import byte
 from .reasons import DtaReason, Reason
 from .records import Link
 
@@ -18,21 +20,49 @@ BAD_LENGTH = U64(DtaReason.BAD_LENGTH << 56)
 NOT_DTA, CUT, OF_LENGTH = U8(DtaReason.NOT_DTA), U8(DtaReason.TRUNCATED), U8(DtaReason.BAD_LENGTH)
 BAD_OUTER_LENGTH = U64(Reason.BAD_LENGTH)
 APPEND, KEY_INCREMENT = U64(2), U64(3)
-SIZE, KEY_AT, KEY_BYTES, DATA_AT, DATA_BYTES, REDUNDANCY, HOP, NUMBER = range(8)
-"""Bytes of an opcode's rule, least significant first: where its published header has what, counted from
-behind the base header. REDUNDANCY and HOP are twice the offset, plus 1 where there is such a field.
+(
+    SIZE, KEY_AT, DATA_AT, LENGTHS, REDUNDANCY_AT, REDUNDANCY, HOP_AT, HOP, LIST, COUNTER_AT, COUNTER,
+) = range(11)  # fmt: skip
+"""Places in an opcode's rule: where its published header has what, counted from behind the base header;
+LENGTHS are those of key and data as they stand in a record.
+
+REDUNDANCY, HOP, LIST and COUNTER are masks: 0 where the header has no such field, whose offset is then 0.
 """
-IS_LIST, IS_COUNTER = 1, 2
-"""Bits of NUMBER: the key is a list, the data is a counter."""
-BYTE, WORD = U64(0xFF), U64(0xFFFFFFFF)
+RULE = U64(16)
+"""Numbers of a rule."""
+BYTE = U64(0xFF)
 ZERO, ONE = U64(0), U64(1)
-SIZED_BYTES = U64(12)
+
+
+def bit(name: str) -> U64:
+    """Right shift of a flag in its byte; it is the same in every base header that has the flag."""
+    (shift,) = {
+        7 - header.field(name).at % 8
+        for header in (layout.DTA_2, layout.DTA_3, layout.DTA_SIZED)
+        if name in {field.name for field in header.fields}
+    }
+    return U64(shift)
+
+
+IMMEDIATE, RETRANSMIT = bit("immediate"), bit("retransmit")
+SEQUENCE = byte(layout.DTA_3, "sequence")
+SIZED_BYTES = U64(layout.DTA_SIZED.size)
+SIZED_FLAGS, SIZED_SEQUENCE = byte(layout.DTA_SIZED, "immediate"), byte(layout.DTA_SIZED, "sequence")
+SIZED_KEY_BYTES, SIZED_DATA_BYTES = byte(layout.DTA_SIZED, "key_bytes"), byte(layout.DTA_SIZED, "data_bytes")
+SIZED_REDUNDANCY, SIZED_HOP = byte(layout.DTA_SIZED, "redundancy"), byte(layout.DTA_SIZED, "hop")
+SIZED_PATH_LENGTH = byte(layout.DTA_SIZED, "path_length")
 
 
 @inlined
-def part(rule: Any, place: Any) -> Any:
-    """One byte of a rule; `place` is a constant."""
-    return (rule >> U64(8 * place)) & BYTE
+def part(rules: Any, rule: Any, place: Any) -> Any:
+    """One number of the rule that begins at `rule`; `place` is a constant."""
+    return rules[rule + U64(place)]
+
+
+@inlined
+def flags_of(flags: Any, tracked: Any) -> Any:
+    """Bits of `DtaFlag` from a header's byte; `tracked`: 1 where it has the retransmit flag, else 0."""
+    return ((flags >> IMMEDIATE) & ONE) | (((flags >> RETRANSMIT) & tracked) << ONE)
 
 
 @inlined
@@ -47,13 +77,15 @@ def put_record(words: Any, i: Any, counter: Any, places: Any, numbers: Any, mark
 
 @kernel
 def parse_published(buf: Any, frames: Any, base: Any, rules: Any, words: Any) -> Any:
-    """Records of datagrams with a base header of `base` (2 or 3) bytes, by one rule per opcode, uint64 [256].
+    """Records of datagrams with a base header of `base` (2 or 3) bytes, by one rule per opcode, uint64
+    [256 * RULE].
 
     Returns the first frame that is no UDP_PAYLOAD, else their number.  One rule serves all opcodes without a
-    branch between them, so that mixed traffic costs no mispredictions.
+    branch between them, so that mixed traffic costs no mispredictions: what an opcode has not is read too,
+    within its header, which has 8 bytes at least, and masked.
     """
     numbered = base - U64(2)
-    number_mask = numbered * BYTE
+    sequence_mask = numbered * BYTE
     for i in range(len(frames)):
         frame = frames[i]
         if U64(frame.link) != UDP_PAYLOAD:
@@ -64,26 +96,23 @@ def parse_published(buf: Any, frames: Any, base: Any, rules: Any, words: Any) ->
             put_record(words, i, ZERO, ZERO, ZERO, TRUNCATED)
             continue
         opcode = U64(buf[at])
-        sequence = U64(buf[at + ONE]) & number_mask
-        flags = U64(buf[at + base - ONE])
-        marks = opcode | (((flags >> U64(7)) | ((flags >> U64(5)) & (numbered << ONE))) << U64(8))
+        sequence = U64(buf[at + SEQUENCE]) & sequence_mask
+        flags = U64(buf[at + base - ONE])  # the last byte of both headers
+        marks = opcode | (flags_of(flags, numbered) << U64(8))
         numbers = sequence << U64(32)
-        rule = rules[opcode]
-        size = part(rule, SIZE)
+        rule = opcode * RULE
+        size = part(rules, rule, SIZE)
         if length != base + size or size == ZERO:
             why = UNKNOWN_OPCODE if size == ZERO else (TRUNCATED if length < base + size else BAD_LENGTH)
             put_record(words, i, ZERO, ZERO, numbers, marks | why)
             continue
         at += base
-        key_at, data_at = at + part(rule, KEY_AT), at + part(rule, DATA_AT)
-        redundancy, hop, number = part(rule, REDUNDANCY), part(rule, HOP), part(rule, NUMBER)
-        is_counter = number >> ONE
-        # what is no counter is read too, and masked: at the header's start, since its data has 4 bytes
-        counter = be64(buf, at + is_counter * part(rule, DATA_AT)) & (ZERO - is_counter)
-        marks |= (U64(buf[at + (redundancy >> ONE)]) * (redundancy & ONE)) << U64(16)
-        marks |= (U64(buf[at + (hop >> ONE)]) * (hop & ONE)) << U64(24)
-        marks |= (part(rule, KEY_BYTES) << U64(40)) | (part(rule, DATA_BYTES) << U64(48))
-        numbers |= be32(buf, key_at) * (number & ONE)
+        key_at, data_at = at + part(rules, rule, KEY_AT), at + part(rules, rule, DATA_AT)
+        counter = be64(buf, at + part(rules, rule, COUNTER_AT)) & part(rules, rule, COUNTER)
+        redundancy = U64(buf[at + part(rules, rule, REDUNDANCY_AT)]) & part(rules, rule, REDUNDANCY)
+        hop = U64(buf[at + part(rules, rule, HOP_AT)]) & part(rules, rule, HOP)
+        marks |= (redundancy << U64(16)) | (hop << U64(24)) | part(rules, rule, LENGTHS)
+        numbers |= be32(buf, key_at) & part(rules, rule, LIST)
         put_record(words, i, counter, key_at | (data_at << U64(32)), numbers, marks)
     return U64(len(frames))
 
@@ -102,12 +131,10 @@ def parse_sized(buf: Any, frames: Any, words: Any) -> Any:
         if length < SIZED_BYTES or U64(frame.wire_length) > length:
             put_record(words, i, ZERO, ZERO, ZERO, TRUNCATED)
             continue
-        head = be32(buf, at)
-        tail = be32(buf, at + U64(8))
-        opcode = head >> U64(24)
-        key_bytes, data_bytes = (head >> U64(8)) & BYTE, head & BYTE
-        marks = opcode | ((((head >> U64(23)) & ONE) | ((head >> U64(21)) & U64(2))) << U64(8))
-        numbers = be32(buf, at + U64(4)) << U64(32)
+        opcode = U64(buf[at])
+        key_bytes, data_bytes = U64(buf[at + SIZED_KEY_BYTES]), U64(buf[at + SIZED_DATA_BYTES])
+        marks = opcode | (flags_of(U64(buf[at + SIZED_FLAGS]), ONE) << U64(8))
+        numbers = be32(buf, at + SIZED_SEQUENCE) << U64(32)
         size = SIZED_BYTES + key_bytes + data_bytes
         is_list, is_counter = opcode == APPEND, opcode == KEY_INCREMENT
         bad = (is_list and key_bytes != U64(4)) or (is_counter and data_bytes != U64(8))
@@ -121,10 +148,9 @@ def parse_sized(buf: Any, frames: Any, words: Any) -> Any:
             numbers |= be32(buf, key_at)
         if is_counter:
             counter = be64(buf, data_at)
-        # redundancy, hop and path length lie in the order of the record's bytes, but big-endian
-        marks |= (tail >> U64(24)) << U64(16)
-        marks |= ((tail >> U64(16)) & BYTE) << U64(24)
-        marks |= ((tail >> U64(8)) & BYTE) << U64(32)
+        marks |= U64(buf[at + SIZED_REDUNDANCY]) << U64(16)
+        marks |= U64(buf[at + SIZED_HOP]) << U64(24)
+        marks |= U64(buf[at + SIZED_PATH_LENGTH]) << U64(32)
         marks |= (key_bytes << U64(40)) | (data_bytes << U64(48))
         put_record(words, i, counter, key_at | (data_at << U64(32)), numbers, marks)
     return U64(len(frames))

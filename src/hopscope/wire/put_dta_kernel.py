@@ -5,11 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from ..jit import U64, inlined, kernel
+from .dta_kernel import (
+    APPEND,
+    DATA_AT,
+    HOP,
+    HOP_AT,
+    IMMEDIATE,
+    KEY_AT,
+    KEY_INCREMENT,
+    ONE,
+    REDUNDANCY,
+    REDUNDANCY_AT,
+    RETRANSMIT,
+    RULE,
+    SEQUENCE,
+    SIZE,
+    SIZED_BYTES,
+    SIZED_DATA_BYTES,
+    SIZED_FLAGS,
+    SIZED_HOP,
+    SIZED_KEY_BYTES,
+    SIZED_PATH_LENGTH,
+    SIZED_REDUNDANCY,
+    SIZED_SEQUENCE,
+    part,
+)
 from .encode_kernel import COLLECTOR_HI, COLLECTOR_LO, LINK, PORT, SPORT, UDP_PAYLOAD, is_ipv6, put_outer
-from .put_kernel import put8, put16, put32, put64
+from .put_kernel import put8, put32, put64
 
-APPEND, KEY_INCREMENT, POSTCARDING = U64(2), U64(3), U64(4)
-TWO, THREE, SIZED = U64(2), U64(3), U64(12)
+TWO = U64(2)
 
 
 @inlined
@@ -39,39 +63,47 @@ def put_key(out: Any, at: Any, row: Any, arena: Any) -> Any:
 
 
 @kernel
-def put_report(out: Any, at: Any, row: Any, arena: Any, form: Any) -> Any:
-    """Write one report; returns the offset behind."""
-    opcode = U64(row.opcode)
-    flags = ((U64(row.flags) & U64(1)) << U64(7)) | ((U64(row.flags) & U64(2)) << U64(5))
-    put8(out, at, opcode)
-    if form == SIZED:
-        put8(out, at + U64(1), flags)
-        put8(out, at + U64(2), U64(4) if opcode == APPEND else U64(row.key_bytes))
-        put8(out, at + U64(3), U64(8) if opcode == KEY_INCREMENT else U64(row.data_bytes))
-        put32(out, at + U64(4), row.sequence)
-        put8(out, at + U64(8), row.redundancy)
-        put8(out, at + U64(9), row.hop)
-        put16(out, at + U64(10), U64(row.path_length) << U64(8))
-        at = put_key(out, at + SIZED, row, arena)
-        return put_data(out, at, row, arena)
-    if form == THREE:
-        put8(out, at + U64(1), row.sequence)
-    at += form
-    put8(out, at - U64(1), flags)
-    if opcode != APPEND and opcode != POSTCARDING:
-        put8(out, at, row.redundancy)
-        at += U64(1)
-    at = put_key(out, at, row, arena)
-    if opcode == POSTCARDING:
-        put8(out, at, row.hop)
-        at += U64(1)
-    return put_data(out, at, row, arena)
+def put_sized(out: Any, at: Any, row: Any, flags: Any, arena: Any) -> Any:
+    """Write one report with lengths; returns the offset behind."""
+    for i in range(SIZED_BYTES):
+        out[at + U64(i)] = 0
+    key_at = at + SIZED_BYTES
+    data_at = put_key(out, key_at, row, arena)
+    end = put_data(out, data_at, row, arena)
+    put8(out, at, row.opcode)
+    put8(out, at + SIZED_FLAGS, flags)
+    put8(out, at + SIZED_KEY_BYTES, data_at - key_at)
+    put8(out, at + SIZED_DATA_BYTES, end - data_at)
+    put32(out, at + SIZED_SEQUENCE, row.sequence)
+    put8(out, at + SIZED_REDUNDANCY, row.redundancy)
+    put8(out, at + SIZED_HOP, row.hop)
+    put8(out, at + SIZED_PATH_LENGTH, row.path_length)
+    return end
+
+
+@kernel
+def put_published(out: Any, at: Any, row: Any, flags: Any, arena: Any, base: Any, rules: Any) -> Any:
+    """Write one report with a base header of `base` bytes; returns the offset behind."""
+    rule = U64(row.opcode) * RULE
+    put8(out, at, row.opcode)
+    if base != TWO:
+        put8(out, at + SEQUENCE, row.sequence)
+    at += base
+    put8(out, at - ONE, flags)
+    if part(rules, rule, REDUNDANCY):
+        put8(out, at + part(rules, rule, REDUNDANCY_AT), row.redundancy)
+    if part(rules, rule, HOP):
+        put8(out, at + part(rules, rule, HOP_AT), row.hop)
+    put_key(out, at + part(rules, rule, KEY_AT), row, arena)
+    put_data(out, at + part(rules, rule, DATA_AT), row, arena)
+    return at + part(rules, rule, SIZE)
 
 
 @kernel
 def put_reports(
-    reports: Any, arena: Any, form: Any, options: Any, source: Any, check: Any, out: Any, frames: Any
-) -> Any:
+    reports: Any, arena: Any, form: Any, rules: Any, options: Any, source: Any, check: Any, out: Any,
+    frames: Any,
+) -> Any:  # fmt: skip
     """Write all reports as frames; `source` is the sender's address, uint64 [2]. Returns the bytes used."""
     at = U64(0)
     high, low = source[0], source[1]
@@ -82,7 +114,13 @@ def put_reports(
         head = U64(62) if six else U64(42)
     for i in range(len(reports)):
         start = at
-        at = put_report(out, start + head, reports[i], arena, form)
+        row = reports[i]
+        bits = U64(row.flags)
+        flags = ((bits & ONE) << IMMEDIATE) | (((bits >> ONE) & ONE) << RETRANSMIT)
+        if form == SIZED_BYTES:
+            at = put_sized(out, start + head, row, flags, arena)
+        else:
+            at = put_published(out, start + head, row, flags, arena, form, rules)
         if whole:
             put_outer(out, start, at, high, low, six, check, options)
         frame = frames[i]
