@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from support import direct_counts, direct_success
+from support import direct_counts, direct_errors, direct_list_rates, direct_rates, direct_success
 from support.common import Bench
 from support.figures import Sheet, keep, put_table
 
@@ -16,17 +16,24 @@ DOCS = ROOT / "docs" / "images" / "direct"
 PAGE = ROOT / "docs" / "guides" / "direct-theory.md"
 
 SHARES: dict[str, Callable[[bool], Sheet]] = {
-    "equations": direct_success.equations,
+    "equations": direct_errors.equations,
     "dta8": direct_counts.dta8,
     "dta12": direct_success.dta12,
     "dta13": direct_success.dta13,
     "dta14": direct_counts.dta14,
     "dart3": direct_success.dart3,
     "dart4": direct_success.dart4,
-    "dart5": direct_success.dart5,
+    "dart5": direct_errors.dart5,
 }
 """Figures about what is found and counted: the same on every machine."""
-RATES: dict[str, Callable[[bool], Sheet]] = {}
+RATES: dict[str, Callable[[bool], Sheet]] = {
+    "dta7": direct_rates.dta7,
+    "dta10": direct_rates.dta10,
+    "dta11": direct_rates.dta11,
+    "dta14rate": direct_list_rates.dta14rate,
+    "dta15": direct_list_rates.dta15,
+    "dta16": direct_list_rates.dta16,
+}
 """Figures about speed: they want a quiet machine."""
 
 

@@ -82,9 +82,10 @@ class Collecting:
         feed: Feed,
         take: Callable[[Records, npt.NDArray[np.uint8]], object],
         counted: Callable[[], tuple[float, float]],
+        form: Form = Form.TWO,
     ) -> None:
         self._feed, self._take, self.writes = feed, take, counted
-        self._parser = DtaParser(Form.TWO, BATCH)
+        self._parser = DtaParser(form, BATCH)
         self.renew = feed.renew
 
     def run(self) -> int:
@@ -94,7 +95,12 @@ class Collecting:
         return len(self._feed.rows)
 
 
-def translating(feed: Feed, layout: Layout, written: Callable[[Store], float] | None = None) -> Collecting:
+def translating(
+    feed: Feed,
+    layout: Layout,
+    written: Callable[[Store], float] | None = None,
+    form: Form = Form.TWO,
+) -> Collecting:
     """DTA frames through parser and translator into a private store of this layout.
 
     `written`: bytes that its writes had so far; None: each wrote one slot.
@@ -107,7 +113,7 @@ def translating(feed: Feed, layout: Layout, written: Callable[[Store], float] | 
         writes = float(store.state[WRITES])
         return writes, written(store) if written else writes * layout.stride
 
-    return Collecting(feed, translator.translate, counted)
+    return Collecting(feed, translator.translate, counted, form)
 
 
 def touch(memory: npt.NDArray[np.uint8]) -> None:
