@@ -200,3 +200,17 @@ def test_immediate_marks_the_first_copy() -> None:
     writer.write(reports, np.arange(2, dtype=np.uint32), arena, block)
     assert block.filled["flags"].tolist() == [VerbFlag.IMMEDIATE, 0, 0, 0]
     assert block.filled["immediate"][0] == checksums_of(layout.params(), keys)[0]
+
+
+def test_the_published_memory_is_read_and_written() -> None:
+    """A slot of 8 bytes at CRC32(key, n) mod slots: the CRC32 of the key, little-endian, and the data."""
+    layout = KeyWriteLayout(slots=1 << 16, hashing=Hashing.PUBLISHED)
+    store = Store.create(None, layout)
+    key, value = as_bytes(np.full(1, 0x01020304, np.uint64)), as_bytes(np.full(1, 0x0A0B0C0D, np.uint64))
+    Translator([layout], MemoryTransport([store])).translate(*dta(1, key, value, redundancy=4))
+    for slot in (0x3B881B1C, 0x4C8F2B8A, 0xD5867A30, 0xA2814AA6):  # wire-formats.md, section 3
+        at = slot % layout.slots * 8
+        assert store.memory[at : at + 8].tobytes() == bytes.fromhex("06a451e9 0a0b0c0d")
+    assert np.count_nonzero(store.memory.view(np.uint64)) == 4
+    answers = query(store, key)
+    assert (answers.votes[0], answers.data[0].tobytes()) == (4, bytes.fromhex("0a0b0c0d"))
