@@ -336,3 +336,8 @@ class Settings(Section):
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})
     """Dialects of your own, by name: `[dialects.mine]`."""
+
+    @property
+    def stores_folder(self) -> Path:
+        """Folder of the stores that switches write to."""
+        return self.direct.folder or self.data / "direct"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -77,6 +78,8 @@ class NicSettings(Section):
 class DirectSettings(Section):
     """Direct telemetry access (DTA, DART)."""
 
+    folder: Path | None = None
+    """Folder of the stores; none: `direct` in the data folder. One in /dev/shm is memory and never disk."""
     stores: tuple[StoreSettings, ...] = ()
     """Stores of the data folder; without any: one of each primitive."""
     epoch_seconds: Seconds = 0.0

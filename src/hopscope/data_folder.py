@@ -8,6 +8,8 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +20,8 @@ from .errors import HopscopeError
 SCHEMA = 1
 """Layout of the data folder; a folder of a higher one is refused."""
 SHARED_MEMORY = Path("/dev/shm")
+STORES = "direct"
+"""Folder in it that a translator or a software NIC owns, not the collector."""
 LINGER_SECONDS = 15.0
 """How long the processes of a killed supervisor may need to notice and to close their journals."""
 
@@ -72,7 +76,7 @@ class DataFolder:
             raise
 
     def _refuse_foreign(self) -> None:
-        names = sorted(entry.name for entry in os.scandir(self.path))
+        names = sorted(entry.name for entry in os.scandir(self.path) if entry.name != STORES)
         if names and "owner.lock" not in names:
             raise FolderError(
                 f"data folder {self.path} holds files that are not Hopscope's ({', '.join(names[:3])}"
@@ -154,6 +158,27 @@ class DataFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+@contextmanager
+def owned_stores(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of stores: each has one writer. Raises FolderError."""
+    import fcntl  # not on Windows, where nothing is collected
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "owner.lock").open("ab")
+    except OSError as error:
+        raise FolderError(f"folder of stores {folder}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(
+                f"folder of stores {folder} is written by another translator or software NIC; "
+                "stop it, or choose another folder with --data"
+            ) from None
+        yield
 
 
 def _regions_folder(data: Path, chosen: Path | None) -> Path:

@@ -28,6 +28,7 @@ COMMANDS = (
     "dissector",
     "query",
     "top",
+    "translate",
     "direct",
     "simulate",
     "demo",

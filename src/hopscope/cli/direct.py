@@ -108,7 +108,7 @@ def list_(
 
 
 def _folder(data: Path | None, config: Path | None) -> Path:
-    return Path(load(config, None, [("--data", "data", data)]).settings.data) / "direct"
+    return load(config, None, [("--data", "data", data)]).settings.stores_folder
 
 
 def _layout(store: dict[str, Any]) -> str:

@@ -81,6 +81,16 @@ MarkerOption = Annotated[
         show_default=False,
     ),
 ]
+StoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        help="A store, as paths=key-write,bytes=64MiB,data_bytes=20. Repeatable; default: one of each "
+        "primitive, 32 MiB.",
+        show_default=False,
+    ),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -90,6 +100,16 @@ SetOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def stores(texts: list[str] | None) -> list[dict[str, Any]] | None:
+    """Stores of the flag as the settings have them; None: not given. Raises StoreError."""
+    from ..direct.spec import split_store
+
+    if texts is None:
+        return None
+    split = map(split_store, texts)
+    return [{"name": name, "primitive": primitive, "options": options} for name, primitive, options in split]
 
 
 def load(

@@ -53,6 +53,11 @@ class StoreSpec:
 
 def parse_store(text: str) -> StoreSpec:
     """A store from `NAME=PRIMITIVE,option=value,…`; the name alone may be left out. Raises StoreError."""
+    return StoreSpec.of(*split_store(text))
+
+
+def split_store(text: str) -> tuple[str, str, dict[str, Any]]:
+    """Name, primitive and options of such a text. Raises StoreError."""
     head, *rest = (part.strip() for part in text.split(","))
     name, equals, primitive = head.partition("=")
     options: dict[str, Any] = {}
@@ -61,7 +66,7 @@ def parse_store(text: str) -> StoreSpec:
         if not assigned or key in options:
             raise StoreError(f"store {text!r}: found {part!r}, expected option=value, each once")
         options[key.strip()] = value.strip()
-    return StoreSpec.of(name, primitive if equals else name, options)
+    return name, primitive if equals else name, options
 
 
 def parse_size(value: int | str) -> int:

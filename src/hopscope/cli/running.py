@@ -1,0 +1,65 @@
+"""A process that runs until Ctrl-C: what it shows meanwhile, and at its end."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+TELL_SECONDS = 1.0
+
+
+@contextmanager
+def until_stopped() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set."""
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def told(count: Callable[[], int], what: str, stop: threading.Event) -> Iterator[None]:
+    """Show what is counted and its rate on one line of a terminal, every second; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    done = threading.Event()
+
+    def tell() -> None:
+        before, since = count(), time.monotonic()
+        while not done.wait(TELL_SECONDS):
+            now, moment = count(), time.monotonic()
+            rate = (now - before) / (moment - since)
+            print(f"\r{now:,} {what}, {rate:,.0f}/s   ", end="", file=sys.stderr, flush=True)
+            before, since = now, moment
+            if stop.is_set():
+                break
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def print_counters(counts: Mapping[str, int], help_of: Mapping[str, str]) -> None:
+    """Counters that are not zero, with what they mean, on stderr."""
+    shown = {key: count for key, count in counts.items() if count}
+    width = max((len(f"{count:,}") for count in shown.values()), default=1)
+    for key, count in shown.items():
+        name, _, label = key.partition(".")
+        print(f"{count:>{width},}  {name}{f' {label}' if label else ''}: {help_of[key]}", file=sys.stderr)
+    if not shown:
+        print("nothing came", file=sys.stderr)

@@ -1,0 +1,82 @@
+"""`hopscope translate`: the translator of direct telemetry access."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .options import ConfigOption, DataOption, SetOption, StoreOption, load, stores
+
+
+def translate(
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", "-p", metavar="PORT", help="UDP port of DTA reports; 0: any.", show_default="40040"
+        ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option("--form", metavar="FORM", help="Base header: 2, 3 or sized.", show_default="3"),
+    ] = None,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to",
+            metavar="HOST",
+            help="A collector's NIC, written to over RoCEv2. Repeatable. Default: stores of this machine.",
+            show_default=False,
+        ),
+    ] = None,
+    store: StoreOption = None,
+    data: DataOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Take DTA reports and write them into memory that answers queries, until Ctrl-C.
+
+    Without flags it takes reports with the published 3-byte header on UDP 40040 on loopback and writes into
+    stores of the user's data folder: `hopscope direct query` asks them. Exit status 2: it could not start.
+    """
+    from ..data_folder import owned_stores
+    from ..direct.counters import COUNTERS
+    from ..translator_process import TranslatorProcess
+    from .running import print_counters, told, until_stopped
+
+    settings = load(
+        config,
+        overrides,
+        [
+            ("--port", "direct.translator.port", port),
+            ("--form", "direct.translator.form", form),
+            ("--to", "direct.translator.collectors", to),
+            ("--to", "direct.translator.transport", "rocev2" if to else None),
+            ("--store", "direct.stores", stores(store)),
+            ("--data", "data", data),
+        ],
+    ).settings
+    one = settings.direct.translator
+    with until_stopped() as stop, owned_stores(settings.stores_folder):
+        print("compiling what is not compiled yet …", file=sys.stderr)
+        process = TranslatorProcess(settings.direct, settings.stores_folder)
+        process.open()
+        where = (
+            f"stores in {settings.stores_folder}"
+            if one.transport == "memory"
+            else f"collectors {', '.join(one.collectors)}"
+        )
+        print(
+            f"DTA reports ({one.form}{'' if one.form == 'sized' else '-byte header'}) on "
+            f"udp://{one.host}:{process.port} into {where}",
+            file=sys.stderr,
+        )
+        for note in process.notes():
+            print(note, file=sys.stderr)
+        with told(lambda: process.counted["dta_datagrams_total"], "reports", stop):
+            process.run(stop)
+        print_counters(
+            {counter.key: process.counted[counter.key] for counter in COUNTERS},
+            {counter.key: counter.help for counter in COUNTERS},
+        )
