@@ -46,6 +46,8 @@ def test_a_key_is_answered(data: Path) -> None:
         {"key": "8", "status": "empty"},
     ]
     assert done.returncode == 1
+    everywhere = run("query", "paths", "7", "--data", str(data), "--format", "json", "--epoch", "all")
+    assert json.loads(everywhere.stdout)["epoch"] == 0
     table = run("query", "paths", "7", "--data", str(data))
     assert table.returncode == 0
     assert table.stdout.splitlines()[1].split() == ["7", "found", "0000beef", "2"]
@@ -69,6 +71,8 @@ def test_stores_are_listed(data: Path) -> None:
         (("query", "paths", "7", "--copies", "9"), "9 copies"),
         (("query", "paths", "7", "--consensus", "5"), "5 of them to agree"),
         (("query", "paths", "7", "--values", "/nowhere"), "--values /nowhere"),
+        (("query", "paths", "7", "--epoch", "3"), "no epoch 3"),
+        (("query", "paths", "7", "--epoch", "x"), "expected a number or all"),
     ],
 )
 def test_wrong_questions_are_told_in_one_line(data: Path, words: tuple[str, ...], said: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,7 +16,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "operations", "layout")
+STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operations", "layout")
 ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "key-write": ("key", "status", "data", "votes"),
     "postcarding": ("key", "status", "path", "hops", "why"),
@@ -62,6 +62,15 @@ def query(
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=1, help="Append: at most so many entries.")
     ] = 100,
+    epoch: Annotated[
+        str | None,
+        typer.Option(
+            "--epoch",
+            metavar="N|all",
+            help="A past epoch, or all of them, the newest first, until a key is found.",
+            show_default="what is written now",
+        ),
+    ] = None,
     form: FormatOption = Format.TABLE,
     data: DataOption = None,
     config: ConfigOption = None,
@@ -76,7 +85,7 @@ def query(
 
     folder = _folder(data, config)
     question = Question(copies, consensus, _values(values), partial, limit)
-    answers = ask(folder, store, keys, question)
+    answers = ask(folder, store, keys, question, _epoch(epoch))
     columns = ANSWER_COLUMNS.get(read_store(folder, store).layout.name, ("key", "status"))
     with until_reader_leaves():
         printer = Printer(form, columns)
@@ -105,6 +114,16 @@ def list_(
         printer.flush()
     if not stores:
         print(f"{folder}: no stores yet; `hopscope translate` makes them", file=sys.stderr)
+
+
+def _epoch(text: str | None) -> int | Literal["all"] | None:
+    from ..direct.store import StoreError
+
+    if text is None or text == "all":
+        return text  # type: ignore[return-value,unused-ignore]  # mypy takes `text` for str
+    if not text.isdecimal():
+        raise StoreError(f"--epoch: found {text!r}, expected a number or all")
+    return int(text)
 
 
 def _folder(data: Path | None, config: Path | None) -> Path:

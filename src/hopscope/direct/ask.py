@@ -6,23 +6,42 @@ import dataclasses
 from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .answers import Question
 from .folder import read_store, store_names
 from .keys import parse_keys
+from .past import attach_epoch, epochs, past_epochs, tell_epochs
 from .primitive import load
 from .store import WRITES, Store
 
 
-def ask(folder: Path, name: str, texts: Sequence[str], question: Question) -> list[dict[str, Any]]:
+def ask(
+    folder: Path,
+    name: str,
+    texts: Sequence[str],
+    question: Question,
+    epoch: int | Literal["all"] | None = None,
+) -> list[dict[str, Any]]:
     """One object per key: the key as it was asked, `status`, and what the store's primitive tells.
 
-    Raises StoreError: no such store, a key that cannot be read, a question that does not fit.
+    `epoch`: a past one, or all, the newest first until a key is found; None: what is written now. Raises
+    StoreError: no such store or epoch, a key that cannot be read, a question that does not fit.
     """
-    store = read_store(folder, name)
-    answers = load()[store.layout.opcode].tell(store, parse_keys(list(texts)), question)
+    keys = parse_keys(list(texts))
+    if epoch is None:
+        store = read_store(folder, name)
+        answers = load()[store.layout.opcode].tell(store, keys, question)
+    else:
+        stores = epochs(folder, name) if epoch == "all" else [find_epoch(folder, name, epoch)]
+        answers = tell_epochs(stores, keys, question)
     return [{"key": text, **answer} for text, answer in zip(texts, answers, strict=True)]
+
+
+def find_epoch(folder: Path, name: str, epoch: int) -> Store:
+    """The store of an epoch, past or current. Raises StoreError."""
+    current = read_store(folder, name)
+    return current if epoch == current.epoch else attach_epoch(folder, name, epoch)
 
 
 def describe(name: str, store: Store) -> dict[str, Any]:
@@ -51,7 +70,8 @@ def describe_all(folder: Path) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
     for name in store_names(folder):
         try:
-            told.append(describe(name, read_store(folder, name)))
+            past = sorted(past_epochs(folder, name))
+            told.append({**describe(name, read_store(folder, name)), "past_epochs": past})
         except HopscopeError as error:
             told.append({"name": name, "error": str(error)})
     return told

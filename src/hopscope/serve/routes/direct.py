@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
@@ -51,6 +51,9 @@ async def query(
         bool, Query(description="Postcarding: known hops of paths that are not whole")
     ] = False,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Append: most entries")] = 100,
+    epoch: Annotated[
+        int | Literal["all"] | None, Query(description="A past epoch, or all, the newest first")
+    ] = None,
 ) -> m.StoreAnswers:
     """Data, paths, counters, estimates or lists by key; each answer says whether something was found."""
     if value is not None and not all(0 <= one < 1 << 32 for one in value):
@@ -61,7 +64,7 @@ async def query(
     def work() -> list[dict[str, Any]] | None:
         if name not in store_names(folder):
             return None
-        return ask(folder, name, key, Question(copies, consensus, values, partial, limit))
+        return ask(folder, name, key, Question(copies, consensus, values, partial, limit), epoch)
 
     answers = await context.run(work)
     if answers is None:

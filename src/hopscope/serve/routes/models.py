@@ -260,6 +260,8 @@ class StoreInfo(Model):
     epoch: int | None = None
     operations: int | None = None
     """Memory operations executed in this epoch."""
+    past_epochs: list[int] | None = None
+    """Past epochs that can be asked."""
     layout: dict[str, int | str | bool] | None = None
     """What its memory looks like, by the fields of its primitive's layout."""
     error: str | None = None
