@@ -28,8 +28,8 @@ class TranslatorSettings(Section):
     """Address on which DTA reports are taken; anything but loopback opens it to the network."""
     port: int = Field(default=40040, ge=0, le=65535)
     """UDP port; 0 lets the kernel choose one."""
-    form: Literal["2", "3", "sized"] = "3"
-    """Base header of the reports: the published ones of 2 and 3 bytes, or ours with lengths."""
+    form: Literal["2", "3", "sized"] = "sized"
+    """Base header of the reports: ours with lengths, or the published ones of 2 and 3 bytes (4-byte keys)."""
     allow: tuple[str, ...] = ()
     """Networks whose reports are taken, as in `192.0.2.0/24`; empty: all."""
     rate_limit: int = Field(default=0, ge=0)

@@ -11,7 +11,7 @@ from hopscope.direct.folder import open_stores, read_store, store_names
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.key_write import KeyWriteLayout
 from hopscope.direct.keys import parse_key, parse_keys, show_key
-from hopscope.direct.spec import StoreSpec, parse_size, parse_store
+from hopscope.direct.spec import StoreSpec, options_of, parse_size, parse_store
 from hopscope.direct.store import StoreError
 
 
@@ -61,6 +61,13 @@ def test_a_store_is_described_in_one_line() -> None:
     assert spec.layout == KeyWriteLayout(slots=(1 << 20) // 24, data_bytes=20, copies=2, hashing=Hashing.CRC)
     assert parse_store("key-write,slots=1e6") == StoreSpec("key-write", KeyWriteLayout(slots=1_000_000))
     assert [parse_size(size) for size in ("12", "1K", "1.5 MiB", "2gb")] == [12, 1024, 3 << 19, 2 << 30]
+
+
+def test_a_layout_is_described_by_what_it_has_of_its_own() -> None:
+    """The options of a layout make it again."""
+    for text in ("a=key-write,slots=17,hashing=crc,data_bytes=20", "b=append,lists=3,batches=5"):
+        spec = parse_store(text)
+        assert StoreSpec.of(spec.name, spec.layout.name, options_of(spec.layout)) == spec
 
 
 @pytest.mark.parametrize(

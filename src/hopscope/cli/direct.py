@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .options import ConfigOption, DataOption, load
+from .options import ConfigOption, DataOption, MonitorOption, SetOption, StoreOption, load, stores
 from .output import Format, FormatOption, Printer, until_reader_leaves
 
 app = typer.Typer(
@@ -114,6 +114,91 @@ def list_(
         printer.flush()
     if not stores:
         print(f"{folder}: no stores yet; `hopscope translate` makes them", file=sys.stderr)
+
+
+@app.command()
+def monitors(form: FormatOption = Format.TABLE) -> None:
+    """List the monitors: what existing systems report by these primitives, and how large a report is."""
+    from ..direct.monitors.registry import MONITORS
+
+    columns = ("name", "primitive", "reports", "bytes", "source")
+    with until_reader_leaves():
+        printer = Printer(form, columns)
+        printer.put(
+            dict(zip(columns, (name, one.primitive, one.told, one.sizes, one.source), strict=True))
+            for name, one in MONITORS.items()
+        )
+        printer.flush()
+
+
+@app.command()
+def serve(
+    store: StoreOption = None,
+    monitor: MonitorOption = None,
+    data: DataOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Be a network card: take RoCEv2 on UDP 4791 and write into stores, until Ctrl-C.
+
+    Any requester connects by RDMA-CM and is told of the stores. Without flags it listens on loopback and
+    serves one store of each primitive in the user's data folder. Exit status 2: it could not start.
+    """
+    from ..data_folder import owned_stores
+    from ..nic_process import NicProcess
+    from ..rdma.counters import NIC_COUNTERS
+    from ..translator_process import store_specs
+    from .running import print_counters, told, until_stopped
+
+    settings = load(
+        config,
+        overrides,
+        [("--store", "direct.stores", stores(store, monitor)), ("--data", "data", data)],
+    ).settings
+    folder = settings.stores_folder
+    with until_stopped() as stop, owned_stores(folder):
+        print("compiling what is not compiled yet …", file=sys.stderr)
+        process = NicProcess(settings.direct, folder, store_specs(settings.direct))
+        process.open()
+        print(f"RoCEv2 on {settings.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)
+        for note in process.notes():
+            print(note, file=sys.stderr)
+        packets = next(i for i, counter in enumerate(NIC_COUNTERS) if counter.key == "nic_packets_total")
+        with told(lambda: int(process.counters[packets]), "packets", stop):
+            process.run(stop)
+        print_counters(
+            {counter.key: int(count) for counter, count in zip(NIC_COUNTERS, process.counters, strict=True)},
+            {counter.key: counter.help for counter in NIC_COUNTERS},
+        )
+
+
+@app.command()
+def report(
+    monitor: Annotated[
+        str, typer.Option("--monitor", "-m", metavar="NAME", help="What is reported; see `direct monitors`.")
+    ] = "int-path-tracing",
+    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Where the translator listens.")] = (
+        "127.0.0.1:40040"
+    ),
+    topology: Annotated[
+        str,
+        typer.Option("--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K or leaf-spine:LxS[xHOSTS]."),
+    ] = "fat-tree:4",
+    connections: Annotated[
+        int, typer.Option("--connections", metavar="N", min=1, max=100_000, help="TCP connections.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Another seed, other traffic.")] = 1,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=1, help="Reports a second that are sent.")
+    ] = 100_000,
+) -> None:
+    """Let a simulated network report: switches observe TCP connections, a monitor makes DTA reports of it.
+
+    The reports have headers with lengths (form `sized`). At the end it prints what can be asked.
+    """
+    from .report import send_reports
+
+    send_reports(monitor, to, topology, connections, seed, rate)
 
 
 def _epoch(text: str | None) -> int | Literal["all"] | None:

@@ -81,6 +81,17 @@ MarkerOption = Annotated[
         show_default=False,
     ),
 ]
+EXPECTED_KEYS = 65_536
+MonitorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--monitor",
+        metavar="NAME[:KEYS]",
+        help="A store for this monitor (`direct monitors` lists them) and so many keys or events, 65,536 by "
+        "default. Repeatable.",
+        show_default=False,
+    ),
+]
 StoreOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -102,14 +113,32 @@ SetOption = Annotated[
 ]
 
 
-def stores(texts: list[str] | None) -> list[dict[str, Any]] | None:
-    """Stores of the flag as the settings have them; None: not given. Raises StoreError."""
-    from ..direct.spec import split_store
+def stores(texts: list[str] | None, monitors: list[str] | None) -> list[dict[str, Any]] | None:
+    """Stores of the flags as the settings have them; None: neither was given. Raises HopscopeError."""
+    from ..direct.spec import options_of, split_store
 
-    if texts is None:
+    if not texts and not monitors:
         return None
-    split = map(split_store, texts)
-    return [{"name": name, "primitive": primitive, "options": options} for name, primitive, options in split]
+    described = [split_store(text) for text in texts or ()]
+    if monitors:
+        from ..direct.monitors.registry import made
+
+        for text in monitors:
+            name, _, expected = text.partition(":")
+            (monitor,) = made([name]).values()
+            layout = monitor.layout(_expected(text, expected))
+            described.append((name, layout.name, options_of(layout)))
+    return [{"name": name, "primitive": kind, "options": options} for name, kind, options in described]
+
+
+def _expected(text: str, count: str) -> int:
+    from ..errors import HopscopeError
+
+    if not count:
+        return EXPECTED_KEYS
+    if not count.isdecimal() or not 1 <= int(count) <= 1 << 28:
+        raise HopscopeError(f"--monitor {text}: found {count!r}, expected a number of keys")
+    return int(count)
 
 
 def load(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import ConfigOption, DataOption, SetOption, StoreOption, load, stores
+from .options import ConfigOption, DataOption, MonitorOption, SetOption, StoreOption, load, stores
 
 
 def translate(
@@ -19,7 +19,7 @@ def translate(
     ] = None,
     form: Annotated[
         str | None,
-        typer.Option("--form", metavar="FORM", help="Base header: 2, 3 or sized.", show_default="3"),
+        typer.Option("--form", metavar="FORM", help="Base header: 2, 3 or sized.", show_default="sized"),
     ] = None,
     to: Annotated[
         list[str] | None,
@@ -31,14 +31,15 @@ def translate(
         ),
     ] = None,
     store: StoreOption = None,
+    monitor: MonitorOption = None,
     data: DataOption = None,
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:
     """Take DTA reports and write them into memory that answers queries, until Ctrl-C.
 
-    Without flags it takes reports with the published 3-byte header on UDP 40040 on loopback and writes into
-    stores of the user's data folder: `hopscope direct query` asks them. Exit status 2: it could not start.
+    Without flags it takes reports whose header has lengths on UDP 40040 on loopback and writes into stores
+    of the user's data folder: `hopscope direct query` asks them. Exit status 2: it could not start.
     """
     from ..data_folder import owned_stores
     from ..direct.counters import COUNTERS
@@ -53,7 +54,7 @@ def translate(
             ("--form", "direct.translator.form", form),
             ("--to", "direct.translator.collectors", to),
             ("--to", "direct.translator.transport", "rocev2" if to else None),
-            ("--store", "direct.stores", stores(store)),
+            ("--store", "direct.stores", stores(store, monitor)),
             ("--data", "data", data),
         ],
     ).settings

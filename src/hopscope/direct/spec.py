@@ -69,6 +69,16 @@ def split_store(text: str) -> tuple[str, str, dict[str, Any]]:
     return name, primitive if equals else name, options
 
 
+def options_of(layout: Layout) -> dict[str, int | str | bool]:
+    """What differs from the defaults of its class, by field, as settings have it; what is counted, always."""
+    options: dict[str, int | str | bool] = {}
+    for field in dataclasses.fields(layout):
+        value = getattr(layout, field.name)
+        if value != field.default or field.name == layout.counted:
+            options[field.name] = value.name.lower() if isinstance(value, IntEnum) else value
+    return options
+
+
 def parse_size(value: int | str) -> int:
     """Bytes of `64MiB`, `64M` (both 2^26), `1e6` or a number. Raises StoreError."""
     if isinstance(value, int):

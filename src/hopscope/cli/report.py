@@ -1,0 +1,64 @@
+"""A simulated network's DTA reports, sent to a translator."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ..errors import HopscopeError
+
+if TYPE_CHECKING:
+    from ..direct.monitors.monitor import Reports
+
+BATCH = 1024
+"""Reports that are encoded and sent at a time."""
+EXAMPLES = 3
+
+
+def send_reports(monitor: str, to: str, topology: str, connections: int, seed: int, rate: float) -> None:
+    """Simulate, observe, report; what was sent and what can be asked is told on stderr. HopscopeError."""
+    from ..capture.udp_sender import UdpSender
+    from ..direct.monitors.registry import made
+    from ..direct.reporter import Reporter
+    from ..fabric.tcp import TcpModel, TcpSimulation
+    from ..fabric.topology import parse_topology
+    from ..wire.dta import Form
+
+    (one,) = made([monitor]).values()
+    host, colon, port = to.rpartition(":")
+    if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise HopscopeError(f"--to: found {to!r}, expected HOST:PORT, as 127.0.0.1:40040")
+    network = TcpSimulation(parse_topology(topology), TcpModel(connections=connections), seed=seed)
+    print(f"simulating {connections:,} TCP connections in a {topology} …", file=sys.stderr)
+    network.run()
+    observations = network.observations()
+    parts = [one.observe(observations), one.flush()]
+    reporter = Reporter(Form.SIZED)
+    sender = UdpSender(host.strip("[]"), int(port), rate=rate)
+    sent = 0
+    for part in parts:
+        for at in range(0, len(part), BATCH):
+            sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
+    refused = f", {sender.refused:,} times nobody listened at {to}" if sender.refused else ""
+    print(
+        f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{refused}",
+        file=sys.stderr,
+    )
+    for key in _examples(parts):
+        print(f"ask: hopscope direct query {monitor} {key}", file=sys.stderr)
+
+
+def _examples(parts: list[Reports]) -> list[str]:
+    """Some keys that were reported; lists where the primitive has lists."""
+    from ..direct.keys import show_key
+    from ..wire.dta import Opcode
+
+    shown: dict[str, None] = {}
+    for part in parts:
+        for row in part.records:
+            if len(shown) == EXAMPLES:
+                break
+            at = int(row["key_at"])
+            key = part.arena[at : at + int(row["key_bytes"])].tobytes()
+            shown[str(row["list"]) if row["opcode"] == Opcode.APPEND else show_key(key)] = None
+    return list(shown)
