@@ -65,7 +65,7 @@ def test_a_store_is_described_in_one_line() -> None:
 
 def test_a_layout_is_described_by_what_it_has_of_its_own() -> None:
     """The options of a layout make it again."""
-    for text in ("a=key-write,slots=17,hashing=crc,data_bytes=20", "b=append,lists=3,batches=5"):
+    for text in ("a=key-write,slots=17,hashing=crc,data_bytes=20", "b=append,lists=3,batches=8"):
         spec = parse_store(text)
         assert StoreSpec.of(spec.name, spec.layout.name, options_of(spec.layout)) == spec
 
