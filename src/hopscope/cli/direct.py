@@ -147,7 +147,7 @@ def serve(
     from ..data_folder import owned_stores
     from ..nic_process import NicProcess
     from ..rdma.counters import NIC_COUNTERS
-    from ..translator_process import store_specs
+    from ..translator_stores import store_specs
     from .running import print_counters, told, until_stopped
 
     settings = load(
