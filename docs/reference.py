@@ -99,19 +99,23 @@ def counters() -> str:
     """Every counter."""
     from hopscope.direct.counters import COUNTERS as TRANSLATOR
     from hopscope.metrics import COUNTERS
+    from hopscope.rdma.counters import NIC_COUNTERS
 
-    def rows(counters: typing.Any) -> list[tuple[str, ...]]:
-        return [
+    def table(counted: typing.Any) -> str:
+        rows = [
             (f"`hopscope_{c.name}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help)
-            for c in counters
+            for c in counted
         ]
+        return _table(("counter", "label", "meaning"), rows)
 
     return (
         "# Counters\n\nCounted by every worker, summed in `/metrics`, `hopscope top` and the summary at a "
         "program's end.\n\n"
-        + _table(("counter", "label", "meaning"), rows(COUNTERS))
-        + "\n## The translator of direct telemetry access\n\n"
-        + _table(("counter", "label", "meaning"), rows(TRANSLATOR))
+        + table(COUNTERS)
+        + "\n## The translator of direct telemetry access\n\nWith those of its RoCEv2 connections.\n\n"
+        + table(TRANSLATOR)
+        + "\n## The software NIC\n\n"
+        + table(NIC_COUNTERS)
     )
 
 
@@ -194,6 +198,7 @@ def events() -> str:
 def records() -> str:
     """The record blocks that pass between rooms."""
     from hopscope.detect import records as state
+    from hopscope.rdma import records as rdma
     from hopscope.wire import observation
     from hopscope.wire import records as wire
 
@@ -203,6 +208,7 @@ def records() -> str:
     for module, names in (
         (wire, ("FRAME", "REPORT", "HOP", "DTA", "ROCE")),
         (observation, ("OBSERVATION",)),
+        (rdma, ("VERB", "NOTICE")),
         (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD")),
     ):
         for name in names:
