@@ -81,6 +81,29 @@ def test_the_scalar_codec_writes_the_same_frames(sender: str, receiver: str) -> 
         assert (read.source, read.destination) == (number(sender), number(receiver))
 
 
+@pytest.mark.parametrize(("sender", "receiver"), ADDRESSES)
+def test_payloads_of_the_scalar_codec_are_taken(sender: str, receiver: str) -> None:
+    """What a socket hands over of frames that the scalar codec wrote (identification 0, DF) is right."""
+    rows, payload = rows_of(OPCODES * 2, 10, receiver)
+    raws = [
+        write_frame(RoceFrame(packet_of(row, payload), number(sender), number(receiver), 777))[head:]
+        for row in rows
+        for head in [62 if ":" in sender else 42]
+    ]
+    batch = from_sender(batch_of(raws, Link.UDP_PAYLOAD), RoceFrames(sender))
+    batch.frames["source_port"] = 777
+    found = RoceFrames(receiver).parse(batch)
+    assert not found["reason"].any()
+    for row, read in zip(rows, found, strict=True):
+        assert packet_of(read, batch.arena) == packet_of(row, payload)
+    for wrong in ("source_port", "source_lo"):
+        other = batch.frames.copy()
+        other[wrong] ^= 1
+        assert (
+            RoceFrames(receiver).parse(FrameBatch(batch.arena, other))["reason"] == RoceReason.BAD_ICRC
+        ).all()
+
+
 def mutants(seed: int, count: int) -> list[bytes]:
     """Damaged frames, most of them with the right ICRC again, so that what follows it is reached."""
     rng = random.Random(seed)
