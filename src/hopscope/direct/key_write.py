@@ -25,6 +25,7 @@ import numpy.typing as npt
 from ..rdma.records import VerbBlock
 from ..wire.records import Records
 from . import layout as at
+from .adaptive import Adaptive
 from .answers import Answers, Question, Status
 from .hashing import Hashing, collectors_of, tables
 from .primitive import Primitive, Writer, register
@@ -34,6 +35,10 @@ BLOCK = 4096
 """Keys whose slots are on their way at once: they fit into a core's own cache."""
 TRIES = 8
 """Times that a slot is read again which changes while it is read; then its key is in conflict."""
+
+
+ADAPT_REPORTS = 1 << 14
+_NOTHING = np.zeros(0, np.uint8)
 
 
 class Variant(IntEnum):
@@ -115,14 +120,19 @@ class KeyWriteLayout(Layout):
 
 
 class KeyWriteWriter(Writer):
-    """Reports to writes, without state."""
+    """Reports to writes, without state but the load where copies are `adaptive` to it."""
 
-    def __init__(self, layout: KeyWriteLayout, targets: Sequence[int]) -> None:
+    def __init__(
+        self, layout: KeyWriteLayout, targets: Sequence[int], *, adaptive: Adaptive | None = None
+    ) -> None:
         from ..jit import readonly
 
         self.layout = layout
         self.copies_now = layout.copies
         """The most copies now: fewer than the layout's where load asks for it (DART 5.1); at least 1."""
+        self.adaptive = adaptive
+        """What sets `copies_now`, every some thousand reports."""
+        self._unseen = 0
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._tables = readonly(tables(layout.hashing))
@@ -140,8 +150,19 @@ class KeyWriteWriter(Writer):
 
         write(
             reports, readonly(rows), readonly(arena), self._params, self._tables, self._targets,
-            np.uint64(max(1, self.copies_now)), out.verbs, out.payload, out.fill,
+            np.uint64(max(1, self.copies_now)), self.adaptive.seen if self.adaptive else _NOTHING, out.verbs,
+            out.payload, out.fill,
         )  # fmt: skip
+        if self.adaptive:
+            self._unseen += len(rows)
+            if self._unseen >= ADAPT_REPORTS:
+                self.copies_now, self._unseen = self.adaptive.copies, 0
+
+    def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
+        """A new epoch begins with the copies that the last one's load asked for."""
+        if self.adaptive:
+            self.adaptive.begin()
+            self.copies_now = self.adaptive.copies
 
 
 def query(

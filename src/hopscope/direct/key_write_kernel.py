@@ -32,10 +32,12 @@ def entry(payload: Any, at: Any, check: Any, check_bytes: Any, arena: Any, data_
 
 @kernel
 def write(
-    reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, copies_now: Any, verbs: Any,
-    payload: Any, fill: Any,
+    reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, copies_now: Any, seen: Any,
+    verbs: Any, payload: Any, fill: Any,
 ) -> None:  # fmt: skip
     """Append one WRITE per copy of every report in `rows`; of variant SWAP a CMP_SWAP for the second.
+
+    First slots are marked in `seen`, uint8 [slots that are looked at]: `adaptive` counts them.
 
     8.9 ns a report of one copy; 9.4 where a verb is written as words of 64 bits instead of by its fields.
     """
@@ -72,7 +74,10 @@ def write(
             owner = collector(mode, tables, h, arena, key_at, key_bytes, collectors)
         for copy in range(copies):
             verb = verbs[count]
-            verb["address"] = slot(mode, tables, h, arena, key_at, key_bytes, copy, slots) * stride
+            number = slot(mode, tables, h, arena, key_at, key_bytes, copy, slots)
+            if copy == U64(0) and number < U64(seen.shape[0]):
+                seen[number] = U8(1)
+            verb["address"] = number * stride
             verb["payload_at"] = U32(at)
             verb["length"] = U32(stride)
             verb["target"] = targets[owner]
