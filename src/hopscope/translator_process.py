@@ -26,8 +26,10 @@ TICK_NS = 100_000_000
 NAP_SECONDS = 0.0005
 """Sleep after a turn that found little."""
 FEW = 64
-PATIENCE_NS = 20_000_000
-"""The most that a batch waits for collectors that are busy; meanwhile the socket's buffer fills."""
+PATIENCE_NS = 100_000_000
+"""The most that a batch waits for collectors that are busy: some retransmissions. The socket's buffer fills
+meanwhile.
+"""
 WAIT_SECONDS = 0.0001
 DRAIN_SECONDS = 5.0
 """The most that a stop waits for collectors."""
@@ -67,6 +69,8 @@ class TranslatorProcess:
         self.output = output
         self.parser = DtaParser(FORMS[one.form])
         self._socket = DatagramSocket(one.host, one.port, allow=one.allow, wildcard=True)
+        self.patience_ns = PATIENCE_NS
+        """The most that a batch waits for collectors that are busy."""
         self._datagrams = self._bytes = 0
         self._flush_ns = one.flush_ms * 1_000_000
         self._due_ns = self._next_flush_ns = self._patience_ns = 0
@@ -114,7 +118,7 @@ class TranslatorProcess:
         self._bytes += int(batch.frames["length"].sum())
         if not self.output.ready:
             reports["reason"][reports["reason"] == DtaReason.NONE] = DtaReason.NO_COLLECTOR
-        self._patience_ns = now_ns + PATIENCE_NS
+        self._patience_ns = now_ns + self.patience_ns
         self.translator.make_room = self._make_room
         answers = self.translator.translate(reports, batch.arena, self.parser.frames, now_ns)
         if answers is not None:

@@ -56,6 +56,7 @@ class RemoteStores:
         self._stores: list[tuple[int, str, Layout]] = []
         self._translator = self._make([])
         self._made = self._lost = 0
+        self._closing = False
         self._ended: dict[str, int] = {}
         self._generation = int(time.time()) & 0xFFFFFF
 
@@ -117,6 +118,7 @@ class RemoteStores:
 
     def close(self) -> None:
         """End the connections, and wait a little for the answers."""
+        self._closing = True
         now = time.monotonic_ns()
         for session in self._sessions:
             if session is not None:
@@ -158,13 +160,14 @@ class RemoteStores:
         self._say(f"collector {address}: connected, {_listed(stores)}")
 
     def _give_up(self, number: int, session: Session, now: int) -> None:
-        self._lost += self._up[number]
+        self._lost += self._up[number] and not self._closing
         self._up[number] = False
         self._sessions[number] = None
         self._next_ns[number] = now + AGAIN_NS
         self._translator.fanout.connect(number, None)
         _add(self._ended, session)
-        self._say(f"collector {self._addresses[number]}: {session.lost or 'disconnected'}; trying again")
+        if not self._closing:
+            self._say(f"collector {self._addresses[number]}: {session.lost or 'disconnected'}; trying again")
 
     def _make(self, stores: list[tuple[int, str, Layout]]) -> Translator:
         """A translator for these stores, none connected; what was counted goes on."""

@@ -22,9 +22,11 @@ ROUTE = np.dtype(
         ("data_bytes", "u1"),  # 0: any
         ("by_list", "u1"),
         ("by_frame", "u1"),  # it looks at the source address or the port
+        ("numbered", "u1"),  # its key is a number, and number modulo shares the collector
+        ("reserved", "u1", 7),
     ]
 )
-"""Which reports a store takes: `direct.routes.Route`, 64 bytes."""
+"""Which reports a store takes: `direct.routes.Route`, 72 bytes."""
 
 REPORTER = np.dtype(
     [

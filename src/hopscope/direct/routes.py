@@ -15,6 +15,8 @@ from .store import Layout
 
 APPEND = 2
 """Opcode of the primitive whose reports have a list in place of a key."""
+NUMBERED = (APPEND, 16)
+"""Opcodes whose key is a number, of a list or a sketch: modulo the collectors, it is its collector."""
 OPCODES = 256
 NO_LANE = 0xFFFFFFFF
 """Lane of a report that no store takes; in `plain`: the rules have to be looked at."""
@@ -149,5 +151,6 @@ def _fill(row: np.void, route: Route, first_share: int) -> None:
     row["first_share"], row["shares"] = first_share, len(route.at)
     row["port"], row["hashing"], row["opcode"] = route.port, route.layout.hashing, route.layout.opcode
     row["key_bytes"], row["data_bytes"] = route.key_bytes, route.data_bytes
+    row["numbered"] = route.layout.opcode in NUMBERED
     row["by_list"] = route.lists is not None
     row["by_frame"] = route.port != 0 or route.sources != _ADDRESSES

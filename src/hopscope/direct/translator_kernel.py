@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import I64, U8, U32, U64, kernel
+from ..jit import I64, U8, U32, U64, be32, kernel
 from ..rdma.records import COUNT, Verb
 from ..wire.reasons import DtaReason
 from .hashing_kernel import begin, collector
@@ -107,10 +107,13 @@ def _route(
             reports[row]["list"] = report["list"] - route["first_list"]
         share = U64(route["first_share"])
         if route["shares"] > U32(1):
+            key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
             if opcode == APPEND:
                 share += U64(reports[row]["list"]) % U64(route["shares"])
+            elif route["numbered"] != U8(0):
+                if key_bytes == U64(4):
+                    share += be32(arena, key_at) % U64(route["shares"])
             else:
-                key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
                 mode = route["hashing"]
                 h = begin(mode, arena, key_at, key_bytes, route["seed"])
                 share += collector(mode, tables, h, arena, key_at, key_bytes, route["shares"])
