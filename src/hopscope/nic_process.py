@@ -25,6 +25,7 @@ from .rdma.counters import NIC_FILE, NIC_INDEX, create_nic_counters
 from .rdma.endpoint import Endpoint
 from .rdma.memory_table import MemoryTable
 from .rdma.responder import create_notices
+from .warm_direct import warm_rdma
 from .wire.layout import ROCE_PORT
 from .wire.reasons import RoceReason
 
@@ -80,6 +81,7 @@ class NicProcess:
 
     def open(self) -> None:
         """Compile, then bind: connections are taken from now on. Raises CaptureError."""
+        warm_rdma()
         self.socket.open()
 
     def notes(self) -> list[str]:

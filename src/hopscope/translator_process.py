@@ -18,6 +18,7 @@ from .direct.counters import EXTENSION, OPCODE_LABELS, Counted
 from .direct.translator import Translator
 from .rdma.records import Verb
 from .translator_stores import FORMS, Checks, LocalStores, Output
+from .warm_direct import warm_translator
 from .wire.dta import Opcode
 from .wire.reasons import DtaReason
 from .wire.records import FrameBatch
@@ -77,6 +78,7 @@ class TranslatorProcess:
 
     def open(self) -> None:
         """Compile, then bind: reports are taken from now on. Raises CaptureError."""
+        warm_translator([route.layout for route in self.translator.routes], self.parser.form)
         self._socket.open()
 
     @property

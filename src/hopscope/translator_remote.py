@@ -18,6 +18,7 @@ from .rdma.endpoint import Endpoint, Session
 from .rdma.memory_table import RdmaError
 from .rdma.requester import Mode
 from .translator_stores import Checks
+from .warm_direct import warm_rdma
 from .wire.layout import ROCE_PORT
 
 SERVICE_PORT = 1330
@@ -42,13 +43,14 @@ class RemoteStores:
         *,
         port: int = ROCE_PORT,
     ) -> None:
-        """Opens the socket at once. Raises CaptureError; ValueError where an address is none."""
+        """Compiles, and opens the socket. Raises CaptureError; ValueError where an address is none."""
         one = settings.translator
         self._addresses = one.collectors
         self._mode = Mode.RELIABLE if one.reliable else Mode.RESYNC
         self._checks, self._say = checks, told
         self._endpoint = Endpoint(one.address)
         self._socket = DatagramSocket(one.address, port, allow=one.collectors)
+        warm_rdma()
         self._socket.open()
         self._sessions: list[Session | None] = [None] * len(one.collectors)
         self._up = [False] * len(one.collectors)
