@@ -7,7 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from support import direct_counts, direct_errors, direct_list_rates, direct_rates, direct_success
+from support import (
+    direct_counts,
+    direct_drawn,
+    direct_errors,
+    direct_list_rates,
+    direct_rates,
+    direct_success,
+)
 from support.common import Bench
 from support.figures import Sheet, keep, put_table
 
@@ -23,6 +30,7 @@ SHARES: dict[str, Callable[[bool], Sheet]] = {
     "dta14": direct_counts.dta14,
     "dart3": direct_success.dart3,
     "dart4": direct_success.dart4,
+    "dartreports": direct_drawn.dartreports,
     "dart5": direct_errors.dart5,
 }
 """Figures about what is found and counted: the same on every machine."""

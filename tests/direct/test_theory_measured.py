@@ -17,6 +17,7 @@ from hopscope.direct.store import Store
 from hopscope.direct.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import DTA
+from support.direct_drawn import expected, found_by_reports
 from support.direct_measured import KEY_BYTES, Tally, filled, keys_of
 from support.direct_postcards import Paths, complete_share
 
@@ -150,3 +151,11 @@ def test_an_entry_is_overwritten_after_the_ring_s_length() -> None:
     Translator([layout], MemoryTransport([store])).translate(entries, numbers)
     _, data = ListsReader(store, 0, "oldest").poll()
     assert data.view("<u4").ravel().tolist() == list(range(60 - theory.append_age(4, 8), 60))
+
+
+@pytest.mark.parametrize("reports", [1, 2, 5])
+def test_reports_that_draw_their_copy(reports: int) -> None:
+    """DART without a translator on a real store: success by reports per key, two copies, load 0.3."""
+    keys = 20_000
+    share = found_by_reports(1 << 16, keys, 2, reports)
+    within(round(share * keys), keys, expected(keys / (1 << 16), 2, reports))

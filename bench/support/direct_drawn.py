@@ -1,0 +1,91 @@
+"""DART without a translator: a switch draws one of N copies for each report; keys found by reports of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hopscope.direct import theory
+from hopscope.direct.hashing import checksums_of, slots_of
+from hopscope.direct.key_write import KeyWriteLayout, query
+from hopscope.direct.store import Store
+from hopscope.direct.transport import MemoryTransport
+from hopscope.rdma.records import COUNT, PAYLOAD, Verb, VerbBlock
+
+from .direct_measured import keys_of, values_of
+from .figures import COLORS, Sheet, Stated, legend, percent
+
+GROUP = 1 << 14
+
+
+def found_by_reports(slots: int, keys: int, copies: int, reports: int, seed: int = 1) -> float:
+    """Share of keys found, each of which was reported so many times, all reports of a key together."""
+    layout = KeyWriteLayout(slots=slots, copies=copies, seed=seed)
+    store = Store.create(None, layout)
+    transport, random = MemoryTransport([store]), np.random.default_rng(seed)
+    block = VerbBlock.of(GROUP * reports, GROUP * layout.stride)
+    for first in range(0, keys, GROUP):
+        last = min(first + GROUP, keys)
+        count = last - first
+        named = keys_of(first, last, seed)
+        slot, check = slots_of(store.params, named), checksums_of(store.params, named)
+        payload = block.payload[: count * layout.stride].reshape(count, layout.stride)
+        payload[:, :4] = check.astype("<u4").view(np.uint8).reshape(-1, 4)
+        payload[:, 4:] = values_of(first, last, 4)
+        row = np.repeat(np.arange(count), reports)
+        block.clear()
+        verbs = block.verbs[: len(row)]
+        verbs["address"] = slot[row, random.integers(copies, size=len(row))] * np.uint64(layout.stride)
+        verbs["payload_at"], verbs["length"] = row * layout.stride, layout.stride
+        verbs["kind"], verbs["target"] = Verb.WRITE, 0
+        block.fill[COUNT], block.fill[PAYLOAD] = len(row), payload.size
+        transport.submit(block)
+    correct = 0
+    for first in range(0, keys, GROUP):
+        last = min(first + GROUP, keys)
+        answers = query(store, keys_of(first, last, seed))
+        correct += int((answers.found & (answers.data == values_of(first, last, 4)).all(axis=1)).sum())
+    return correct / keys
+
+
+def expected(load: float, copies: int, reports: int) -> float:
+    """The closed form's mean over all ages."""
+    ages = np.linspace(0, load, 401)
+    return float(np.trapezoid(theory.success_after_reports(ages, copies, reports).correct, ages) / load)
+
+
+def dartreports(quick: bool) -> Sheet:
+    """Found keys by reports per key, for two and four copies at two loads."""
+    slots, counts = 1 << (14 if quick else 20), (1, 2, 3, 4, 6, 8, 12)
+    cases = [(copies, load) for load in (0.1, 0.5) for copies in (2, 4)]
+    rows: list[dict[str, object]] = [
+        {"copies": copies, "load": load, "reports": reports, "slots": slots,
+         "found": found_by_reports(slots, round(load * slots), copies, reports),
+         "theory": expected(load, copies, reports),
+         "copies_present": float(theory.copies_present(reports, copies))}
+        for copies, load in cases for reports in counts
+    ]  # fmt: skip
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for copies, load in cases:
+            shown = [r for r in rows if (r["copies"], r["load"]) == (copies, load)]
+            style = "-" if load < 0.3 else "--"
+            axes.plot(
+                counts, [100 * float(str(r["theory"])) for r in shown], style, color=COLORS[copies],
+                label=f"N = {copies}, load {load:g}",
+            )  # fmt: skip
+            axes.plot(counts, [100 * float(str(r["found"])) for r in shown], "o", color=COLORS[copies])
+        axes.set_xlabel("reports of each key, each into one of N slots at random")
+        axes.set_ylabel("keys found, mean over all ages [%]")
+        axes.set_ylim(70, 100.5)
+        legend(axes, "lines: closed form; dots: measured")
+
+    low = [r for r in rows if (r["copies"], r["load"]) == (2, 0.1)]
+    shares = ", ".join(percent(float(str(r["found"]))) for r in low[:4])
+    return Sheet(
+        "dartreports", "DART §3.1: reports that draw their copy", draw, rows,
+        [Stated("found after 1, 2, 3, 4 reports, N = 2, load 0.1", "no number", shares,
+                "closed form " + ", ".join(percent(float(str(r["theory"]))) for r in low[:4]))],
+    )  # fmt: skip
