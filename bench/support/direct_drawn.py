@@ -1,4 +1,4 @@
-"""DART without a translator: a switch draws one of N copies for each report; keys found by reports of each."""
+"""DART without a translator: a switch draws one of N copies for each report; what is found."""
 
 from __future__ import annotations
 
