@@ -218,6 +218,37 @@ def test_a_translator_that_cannot_read_begins_a_generation(read_before: int, aft
     assert (ListReader(bench.store, 1, "oldest").read()[0] == got).all()
 
 
+def test_batches_lost_on_their_way_do_not_stop_a_reader() -> None:
+    """Writes that never come (an unreliable transport) are passed after some polls, and counted."""
+    bench = Bench(AppendLayout(batches=64, batch=2))
+    reader = ListReader(bench.store, 0)
+    bench.take(0, numbers(0, 4))
+    for first in (4, 16):
+        bench.verbs(*appended(0, numbers(first, 6)))  # three batches that nobody executes
+        bench.take(0, numbers(first + 6, 6))
+    got, lost = [], 0
+    for _ in range(64):
+        entries, missed = reader.read()
+        got += entries[:, 3].tolist()
+        lost += missed
+    assert got == [*range(4), *range(10, 16), *range(22, 28)]
+    assert lost == 12
+    bench.writer.begin([bench.store.memory], 1)
+    bench.take(0, numbers(28, 2))
+    assert reader.read()[0][:, 3].tolist() == [28, 29]
+
+
+@pytest.mark.parametrize("sent", [0, 1, 7, 8, 9, 30])
+def test_readers_begin_where_they_are_asked_to(sent: int) -> None:
+    """So many batches before the newest, as far as they are there."""
+    bench = Bench(AppendLayout(batches=8, batch=1))
+    bench.take(0, numbers(0, sent))
+    there = list(range(sent))[-8:]
+    for back in range(10):
+        got = ListReader(bench.store, 0, back).read()[0]
+        assert got[:, 3].tolist() == there[len(there) - min(back, len(there)) :]
+
+
 def test_numbers_wrap() -> None:
     """Batch numbers begin again after 2^31, entries after 2^32; readers and a new translator follow."""
     bench = Bench(AppendLayout(batches=4, batch=2))

@@ -18,7 +18,7 @@ TAIL = np.dtype(
         ("entries", "<u4"),  # that the list had before it
         ("generation", "<u4"),
         ("restarts", "<u4"),  # new generations met; what was unread of the one before is not in `lost`
-        ("reserved", "<u4"),
+        ("idle", "<u4"),  # polls that found nothing: every 16th looks for a gap
     ]
 )
 """Where a reader is in one list, 32 bytes."""
@@ -34,7 +34,7 @@ class ListsReader:
 
     def __init__(self, store: Store, lists: npt.ArrayLike, start: Start = "new") -> None:
         from ..jit import readonly
-        from .append_kernel import start_tails
+        from .append_read_kernel import start_tails
 
         layout = store.layout
         if not isinstance(layout, AppendLayout):
@@ -58,7 +58,7 @@ class ListsReader:
         At most `limit`, but whole batches (at least one); lists that found no room come first next time. No
         entry is returned twice, or mixed with another.
         """
-        from .append_kernel import poll
+        from .append_read_kernel import poll
 
         limit = max(limit, self.layout.batch)
         lists, data = np.empty(limit, np.uint32), np.empty(limit * self.layout.data_bytes, np.uint8)

@@ -25,7 +25,7 @@ class Values:
 
     def __init__(self, values: npt.ArrayLike, layout: PostcardingLayout) -> None:
         from ..jit import readonly
-        from .postcarding_kernel import fill_values
+        from .postcarding_query_kernel import fill_values
 
         distinct = np.unique(np.asarray(values, np.uint32))
         if len(distinct) and distinct[-1] == BLANK:
@@ -108,7 +108,7 @@ def query(
     holes are only ``(V + V^2 + ... + V^B) / (V + 1)^B``.
     """
     from ..jit import readonly
-    from .postcarding_kernel import query as run
+    from .postcarding_query_kernel import query as run
 
     layout = store.layout
     assert isinstance(layout, PostcardingLayout)

@@ -1,0 +1,176 @@
+"""Append's lists in loops: slots into a reader's hands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U32, U64, inlined, kernel, load64, move, order_reads
+from . import layout as place
+
+ENTRIES = U64(12)
+"""Where a slot's entries begin (`append_layout`)."""
+WRITTEN = U64(0x80000000)
+NUMBERS = U64(0x7FFFFFFF)
+HALF = U64(0x40000000)
+WORD = U64(0xFFFFFFFF)
+UNKNOWN = U64(0xFFFFFFFF)
+"""The generation of a tail that has not seen one."""
+
+
+@inlined
+def slot_bytes(params: Any) -> Any:
+    """Bytes of a slot."""
+    return params[place.STRIDE] // params[place.BATCHES]
+
+
+@inlined
+def stamp_at(memory: Any, at: Any, size: Any) -> Any:
+    """Stamp at the start of a slot, and entries before it in the upper half; 0 where it is not whole."""
+    end = load64(memory, at + size - U64(8)) >> U64(32)
+    order_reads()
+    head = load64(memory, at)
+    if head & WORD != end or not head & WRITTEN:
+        return U64(0)
+    return head
+
+
+@inlined
+def kind_at(memory: Any, at: Any) -> Any:
+    """Entries of a slot's batch, and its generation from bit 8 on."""
+    return load64(memory, at + U64(8)) & WORD
+
+
+@inlined
+def batch_at(memory: Any, ring: Any, batch: Any, generation: Any, params: Any) -> Any:
+    """`stamp_at` of the slot of a batch where it holds just this batch; 0 otherwise."""
+    size = slot_bytes(params)
+    at = ring + (batch & (params[place.BATCHES] - U64(1))) * size
+    head = stamp_at(memory, at, size)
+    if head & WORD != (batch & NUMBERS) | WRITTEN or kind_at(memory, at) >> U64(8) != generation:
+        return U64(0)
+    return head
+
+
+@kernel
+def newest(memory: Any, params: Any, number: Any, every: Any) -> Any:
+    """Where a list ends: (generation, next batch, entries before it); generation UNKNOWN: it is empty.
+
+    `every`: look into every slot. Otherwise the end is searched for by halves, which where writes were lost
+    on their way may find the end of what came before them.
+    """
+    size, batches = slot_bytes(params), params[place.BATCHES]
+    ring = U64(number) * params[place.STRIDE]
+    head = stamp_at(memory, ring, size)
+    if head == U64(0):
+        return UNKNOWN, U64(0), U64(0)
+    first, generation = head & NUMBERS, kind_at(memory, ring) >> U64(8)
+    low, high = U64(0), batches
+    while not every and high - low > U64(1):
+        middle = (low + high) >> U64(1)
+        if batch_at(memory, ring, first + middle, generation, params):
+            low = middle
+        else:
+            high = middle
+    for slot in range(U64(1), batches if every else U64(0)):
+        if batch_at(memory, ring, first + slot, generation, params):
+            low = U64(slot)
+    at = ring + low * size
+    entries = (load64(memory, at) >> U64(32)) + (kind_at(memory, at) & U64(255))
+    return generation, (first + low + U64(1)) & NUMBERS, entries & WORD
+
+
+@kernel
+def start_tails(tails: Any, back: Any, memory: Any, params: Any) -> None:
+    """Put tails `back` batches before the newest, or at the oldest that is there."""
+    batches = params[place.BATCHES]
+    for i in range(tails.shape[0]):
+        tail = tails[i]
+        ring = U64(tail["list"]) * params[place.STRIDE]
+        generation, batch, entries = newest(memory, params, U64(tail["list"]), False)
+        tail["generation"], tail["number"], tail["entries"] = U32(generation), U32(batch), U32(entries)
+        step = min(U64(back), batches)
+        if not batch_at(memory, ring, batch - batches, generation, params):  # not once around
+            step = min(step, ((batch - U64(1)) & (batches - U64(1))) + U64(1)) if batch else U64(0)
+        while step > U64(0):
+            head = batch_at(memory, ring, batch - step, generation, params)
+            if head:
+                tail["number"], tail["entries"] = U32((batch - step) & NUMBERS), U32(head >> U64(32))
+                break
+            step -= U64(1)
+
+
+@inlined
+def renewed(tail: Any, memory: Any, ring: Any, size: Any) -> Any:
+    """Whether the list has a new generation, which slot 0 tells; the tail is then at its start."""
+    head = stamp_at(memory, ring, size)
+    generation = kind_at(memory, ring) >> U64(8)
+    order_reads()
+    if head == U64(0) or stamp_at(memory, ring, size) != head or generation == U64(tail["generation"]):
+        return False
+    if U64(tail["generation"]) != UNKNOWN:
+        tail["restarts"] += U32(1)
+    tail["generation"], tail["number"], tail["entries"] = U32(generation), U32(0), U32(0)
+    return True
+
+
+@inlined
+def behind_a_gap(tail: Any, memory: Any, ring: Any, params: Any) -> Any:
+    """Whether a later batch is there, so that the next one was lost; the tail is then behind the gap.
+
+    Looks 1, 2, 4 … batches ahead, so a gap is seen when as many batches as it has came after it.
+    """
+    batches, number = params[place.BATCHES], U64(tail["number"])
+    generation = U64(tail["generation"])
+    ahead = U64(1)
+    while ahead < batches:
+        if batch_at(memory, ring, number + ahead, generation, params):
+            for step in range(U64(1), ahead + U64(1)):
+                if batch_at(memory, ring, number + step, generation, params):
+                    tail["number"] = U32((number + step) & NUMBERS)
+                    return True
+        ahead <<= U64(1)
+    return False
+
+
+@kernel
+def poll(tails: Any, start: Any, memory: Any, params: Any, out: Any, lists: Any) -> Any:
+    """Copy new entries of lists, from tail `start` on, into `out` [entries * data_bytes] while a batch fits.
+
+    `lists` [entries] says of which list each is. Returns entries, and the tail to begin with next time.
+    """
+    size, batches, width = slot_bytes(params), params[place.BATCHES], params[place.DATA_BYTES]
+    room, count = U64(lists.shape[0]), U64(0)
+    turns = U64(tails.shape[0])
+    for turn in range(turns):
+        which = (U64(start) + turn) % turns
+        tail = tails[which]
+        ring = U64(tail["list"]) * params[place.STRIDE]
+        for _ in range(batches * U64(2) + U64(4)):  # a walk to the oldest, then every slot once
+            if count + params[place.BATCH] > room:
+                return count, which
+            at = ring + (U64(tail["number"]) & (batches - U64(1))) * size
+            head = stamp_at(memory, at, size)
+            kind = kind_at(memory, at)
+            ahead = ((head & NUMBERS) - U64(tail["number"])) & NUMBERS
+            if head == U64(0) or kind >> U64(8) != U64(tail["generation"]) or ahead >= HALF:
+                if renewed(tail, memory, ring, size):
+                    continue
+                tail["idle"] += U32(1)
+                if tail["idle"] & U32(15) == U32(0) and behind_a_gap(tail, memory, ring, params):
+                    continue
+                break
+            if ahead:
+                tail["number"] = U32(((head & NUMBERS) + U64(1) - batches) & NUMBERS)
+                continue
+            entries = min(kind & U64(255), params[place.BATCH])
+            move(out, count * width, memory, at + ENTRIES, entries * width)
+            order_reads()
+            if load64(memory, at) != head or stamp_at(memory, at, size) != head:
+                break
+            tail["lost"] += ((head >> U64(32)) - U64(tail["entries"])) & WORD
+            tail["entries"] = U32((head >> U64(32)) + entries)
+            tail["number"] = U32(((head & NUMBERS) + U64(1)) & NUMBERS)
+            for i in range(entries):
+                lists[count + i] = tail["list"]
+            count += entries
+    return count, U64(start)

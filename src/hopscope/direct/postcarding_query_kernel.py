@@ -1,0 +1,120 @@
+"""Postcarding's paths in loops: chunks to values, keys to paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U8, U32, U64, inlined, kernel
+from . import layout as place
+from .hashing_kernel import key_hash, slot
+from .postcarding_kernel import BLANK, encode, hop_checksum, word_mask
+
+# an entry of the table of values, behind its g: the value, and what it is
+PRESENT, AMBIGUOUS, IS_BLANK = U64(1) << U64(32), U64(1) << U64(33), U64(1) << U64(34)
+NOTHING, FITS, HOLES, UNSURE = U64(0), U64(1), U64(2), U64(3)
+"""What a chunk is: foreign; a path; values and blanks in no path's order; a path of values that share a g."""
+
+
+@kernel
+def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> Any:
+    """Fill the open-addressing table of g(v) and v, uint64 [2 * power of two]; values that share a g.
+
+    The blank is in it first.
+    """
+    mask, last = word_mask(bits), U64(table.shape[0]) // U64(2) - U64(1)
+    shared = U64(0)
+    for i in range(values.shape[0] + 1):
+        value = BLANK if i == 0 else U64(values[i - 1])
+        code = encode(mode, tables, value, bits) & mask
+        at = code & last
+        while table[at * U64(2) + U64(1)] and table[at * U64(2)] != code:
+            at = (at + U64(1)) & last
+        if table[at * U64(2) + U64(1)]:
+            table[at * U64(2) + U64(1)] |= AMBIGUOUS
+            shared += U64(1)
+            continue
+        table[at * U64(2)] = code
+        table[at * U64(2) + U64(1)] = value | PRESENT | (IS_BLANK if i == 0 else U64(0))
+    return shared
+
+
+@kernel
+def value_of(code: Any, table: Any) -> Any:
+    """The entry of a g, or 0 where no value has it."""
+    last = U64(table.shape[0]) // U64(2) - U64(1)
+    at = code & last
+    while table[at * U64(2) + U64(1)]:
+        if table[at * U64(2)] == code:
+            return table[at * U64(2) + U64(1)]
+        at = (at + U64(1)) & last
+    return U64(0)
+
+
+@inlined
+def read_chunk(
+    memory: Any, at: Any, mode: Any, tables: Any, h: Any, keys: Any, key_at: Any, key_bytes: Any, hops: Any,
+    bits: Any, table: Any, path: Any,
+) -> Any:  # fmt: skip
+    """Decode one chunk into `path`: what it is, and from bit 2 on which hops have a value."""
+    size, mask = (bits + U64(7)) >> U64(3), word_mask(bits)
+    known, unsure = U64(0), False
+    for hop in range(hops):
+        word = U64(0)
+        for j in range(size):
+            word |= U64(memory[at + hop * size + j]) << (j * U64(8))
+        code = (word ^ hop_checksum(mode, tables, h, keys, key_at, key_bytes, hop)) & mask
+        entry = value_of(code, table)
+        if entry == U64(0):
+            return NOTHING
+        if entry & AMBIGUOUS:
+            unsure = True
+        if entry & IS_BLANK:
+            path[hop] = U32(BLANK)
+        else:
+            path[hop] = U32(entry & BLANK)
+            known |= U64(1) << hop
+    if known == U64(0) and not unsure:
+        return NOTHING
+    kind = UNSURE if unsure else FITS if known & (known + U64(1)) == U64(0) else HOLES
+    return kind | (known << U64(2))
+
+
+@kernel
+def query(
+    questions: Any, key_bytes: Any, copies: Any, partial: Any, memory: Any, params: Any, tables: Any,
+    table: Any, scratch: Any, paths: Any, known: Any, votes: Any, kinds: Any,
+) -> None:  # fmt: skip
+    """Read each key's chunks; `kinds` [keys]: bit `kind` for each kind seen, bit 4 where they differ.
+
+    `paths` [keys * hops], `known` (bits of hops) and `votes` are those of the first chunk that answers.
+    """
+    mode, hops, bits = params[place.HASHING], params[place.HOPS], params[place.CHECKSUM_BITS]
+    key_bytes = U64(key_bytes)
+    for i in range(known.shape[0]):
+        key_at, at = U64(i) * key_bytes, U64(i) * hops
+        h = key_hash(questions, key_at, key_bytes, params[place.SEED])
+        seen = U64(0)
+        for copy in range(U64(copies)):
+            chunk = slot(mode, tables, h, questions, key_at, key_bytes, copy, params[place.SLOTS])
+            found = read_chunk(
+                memory, chunk * params[place.STRIDE], mode, tables, h, questions, key_at, key_bytes, hops,
+                bits, table, scratch,
+            )  # fmt: skip
+            kind, hops_known = found & U64(3), found >> U64(2)
+            seen |= U64(1) << kind
+            if kind != FITS and (kind != HOLES or not partial):
+                continue
+            if votes[i] == U8(0):
+                for hop in range(hops):
+                    paths[at + hop] = scratch[hop]
+                known[i] = hops_known
+                votes[i] = U8(1)
+                continue
+            same = known[i] == hops_known
+            for hop in range(hops):
+                same = same and paths[at + hop] == scratch[hop]
+            if same:
+                votes[i] += U8(1)
+            else:
+                seen |= U64(16)
+        kinds[i] = U8(seen)
