@@ -1,0 +1,115 @@
+"""Paths come back by key, and why not where they do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import twins
+from direct_make import as_bytes
+from postcard_make import BLANK, Bench, cards, paths
+
+from hopscope.direct.answers import Question, Status
+from hopscope.direct.hashing import Hashing
+from hopscope.direct.postcarding import PostcardingLayout, Values, Why, query
+from hopscope.direct.primitive import load
+from hopscope.direct.store import StoreError
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.mark.parametrize("hashing", [Hashing.MIX, Hashing.CRC])
+@pytest.mark.parametrize(("hops", "bits", "copies", "padded"), [(5, 32, 2, True), (8, 24, 1, False)])
+def test_paths_come_back(hashing: Hashing, hops: int, bits: int, copies: int, padded: bool) -> None:
+    """Whole paths, with and without a length told, are found as they were; a stranger's key is not."""
+    layout = PostcardingLayout(
+        chunks=1 << 14, hops=hops, checksum_bits=bits, copies=copies, padded=padded, hashing=hashing
+    )
+    bench = Bench(layout)
+    keys, values, lengths = paths(100, [1, 2, hops - 1, hops])
+    for hop in range(1, hops + 1):
+        there = lengths >= hop
+        told = np.where(lengths[there] == hops, 0, lengths[there])
+        bench.take(cards(keys[there], values[there], hop, path_length=told))
+    assert bench.writer.counters["completed"] == 100
+    assert bench.writer.counters["waiting"] == 0
+    answers = query(bench.store, keys, values=np.arange(1000))
+    expected = np.where(np.arange(hops) < lengths[:, None], values[:, :hops], BLANK)
+    good = answers.found
+    assert good.sum() >= 97  # the others have a chunk that a later key overwrote
+    assert (answers.path[good] == expected[good]).all()
+    assert (answers.length[good] == lengths[good]).all()
+    assert (answers.why[~good] != Why.FOUND).all()
+    strangers = query(bench.store, as_bytes(np.arange(500, 600, dtype=np.uint64), 13), values=np.arange(1000))
+    assert (strangers.status == Status.EMPTY).all()
+    assert (strangers.why == Why.NO_CHUNK).all()
+
+
+def test_a_path_with_holes_is_told_only_when_asked_for() -> None:
+    """Flushed without its second hop it is no path by the paper's rule; `partial` tells what is known."""
+    bench = Bench(PostcardingLayout(chunks=1 << 10))
+    keys, values, _ = paths(4, [5])
+    for hop in (1, 3):
+        bench.take(cards(keys, values, hop))
+    bench.flush()
+    assert (query(bench.store, keys, values=np.arange(1000)).why == Why.HOLES).all()
+    answers = query(bench.store, keys, values=np.arange(1000), partial=True)
+    assert answers.found.all()
+    assert (answers.known == [True, False, True, False, False]).all()
+    assert (answers.length == 3).all()
+    assert (answers.path[:, [0, 2]] == values[:, [0, 2]]).all()
+    told = load()[4].tell(
+        bench.store, keys[:1], Question(values=np.arange(1000, dtype=np.uint32), partial=True)
+    )
+    assert told == [
+        {"status": "found", "path": [int(values[0, 0]), None, int(values[0, 2])], "hops": 3, "votes": 1}
+    ]
+    with pytest.raises(StoreError, match="none were given"):
+        load()[4].tell(bench.store, keys[:1], Question())
+
+
+def test_a_prefix_that_was_flushed_is_a_path() -> None:
+    """Hops 1 and 2, flushed: values, then blanks, which is a path of two hops."""
+    bench = Bench(PostcardingLayout(chunks=1 << 10))
+    keys, values, _ = paths(4, [5])
+    for hop in (2, 1):
+        bench.take(cards(keys, values, hop))
+    bench.flush()
+    answers = query(bench.store, keys, values=np.arange(1000))
+    assert (answers.length == 2).all()
+    assert (answers.path[:, :2] == values[:, :2]).all()
+
+
+def test_chunks_that_disagree_are_a_conflict() -> None:
+    """Where another path was written into one of two chunks, neither is told."""
+    bench = Bench(PostcardingLayout(chunks=1 << 10, copies=2))
+    keys, values, _ = paths(1, [5])
+    for hop in range(1, 6):
+        block = bench.take(cards(keys, values, hop))
+    first = bench.store.memory.copy()
+    for hop in range(1, 6):
+        bench.take(cards(keys, values + np.uint32(1), hop))
+    at = int(block["address"][1])
+    bench.store.memory[at : at + 20] = first[at : at + 20]
+    answers = query(bench.store, keys, values=np.arange(1001))
+    assert (answers.status[0], answers.why[0]) == (Status.CONFLICT, Why.DISAGREE)
+    assert query(bench.store, keys, values=np.arange(1001), copies=1).found.all()
+
+
+def test_values_that_share_a_word_are_told_as_ambiguous() -> None:
+    """With 8 bits and 200 values some share a g: their path is no answer, others' are."""
+    layout = PostcardingLayout(chunks=1 << 12, checksum_bits=8, hops=16)
+    bench = Bench(layout)
+    prepared = Values(np.arange(200), layout)
+    assert prepared.shared > 0
+    assert Values(np.arange(1 << 18), PostcardingLayout(chunks=1)).shared == 0
+    codes = [twins.mix32(value) % 256 for value in (*range(200), BLANK)]
+    unique = [value for value in range(200) if codes.count(codes[value]) == 1]
+    double = [value for value in range(200) if codes.count(codes[value]) > 1]
+    keys = as_bytes(np.arange(2, dtype=np.uint64), 13)
+    values = np.array([unique[:16], [*unique[:15], double[0]]], np.uint32)
+    for hop in range(1, 17):
+        bench.take(cards(keys, values, hop))
+    answers = query(bench.store, keys, values=prepared)
+    assert answers.why.tolist() == [Why.FOUND, Why.AMBIGUOUS]
+    assert answers.status.tolist() == [Status.FOUND, Status.CONFLICT]
+    assert (answers.path[0] == values[0]).all()
