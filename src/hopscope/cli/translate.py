@@ -61,7 +61,9 @@ def translate(
     one = settings.direct.translator
     with until_stopped() as stop, owned_stores(settings.stores_folder):
         print("compiling what is not compiled yet …", file=sys.stderr)
-        process = TranslatorProcess(settings.direct, settings.stores_folder)
+        process = TranslatorProcess(
+            settings.direct, settings.stores_folder, told=lambda line: print(line, file=sys.stderr)
+        )
         process.open()
         where = (
             f"stores in {settings.stores_folder}"
