@@ -6,29 +6,9 @@ names a counter.  Law 5: everything that moves has a counter, everything refused
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from .counter import Counter
 from .detect.records import Kind
 from .wire.reasons import Place, Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """One slot of a worker's counter block (uint64)."""
-
-    name: str
-    """Prometheus name without the `hopscope_` prefix."""
-    help: str
-    label: tuple[str, str] | None = None
-    """Name and value of the one label, where the counter is one of a family."""
-    falls: bool = False
-    """It can become less, so Prometheus gets it as a gauge."""
-
-    @property
-    def key(self) -> str:
-        """`name`, or `name.value` in a family: how Python code addresses the counter."""
-        return f"{self.name}.{self.label[1]}" if self.label else self.name
-
 
 COUNTERS: tuple[Counter, ...] = (
     Counter("frames_total", "Frames (datagrams, packets of a file) handed over by capture."),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from ..counter import Counter
 from ..memory.region import Region, RegionError
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS
 from ..rdma.records import Verb
@@ -20,24 +20,6 @@ VERSION = 1
 FILE_NAME = "translator.counters"
 EXTENSION = "extension"
 """Label of reports for primitives that are not the paper's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """One counter, a uint64."""
-
-    name: str
-    """Prometheus name without its prefix."""
-    help: str
-    label: tuple[str, str] | None = None
-    """Name and value of the one label, where the counter is one of a family."""
-    falls: bool = False
-    """It can become less, so Prometheus gets it as a gauge."""
-
-    @property
-    def key(self) -> str:
-        """`name`, or `name.value` in a family."""
-        return f"{self.name}.{self.label[1]}" if self.label else self.name
 
 
 def _family(name: str, text: str, label: str, values: tuple[str, ...]) -> tuple[Counter, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.records import ROCE, Records
-from .counters import COUNTERS
+from .counters import PLACES
 from .queue_pair import DEFAULT_PARTITION, PSN_MASK
 from .records import (
     REMOTE,
@@ -256,7 +256,7 @@ class Requester:
             "dropped_verbs_total": self.dropped,
             "given_up_verbs_total": self._given_up,
         }
-        places = {c.key: int(self._state[c.place]) for c in COUNTERS if c.place is not None}
+        places = {key: int(self._state[place]) for key, place in PLACES.items()}
         return {**places, **own}
 
     def give_up(self, why: str) -> None:

@@ -39,9 +39,14 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(settings: ServeSettings, folder: Path, names: Names | None = None) -> FastAPI:
-    """The application for the data folder `folder`; serve `app.state.guarded`, which checks who asks."""
-    context = Context(settings, folder, names or Names())
+def create_app(
+    settings: ServeSettings, folder: Path, names: Names | None = None, stores: Path | None = None
+) -> FastAPI:
+    """The application for the data folder `folder`; serve `app.state.guarded`, which checks who asks.
+
+    `stores`: the folder of the stores, where it is not `direct` in the data folder.
+    """
+    context = Context(settings, folder, names or Names(), stores or folder / "direct")
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

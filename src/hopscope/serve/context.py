@@ -30,9 +30,11 @@ QUERIES = 2
 class Context:
     """One per app."""
 
-    def __init__(self, settings: ServeSettings, folder: Path, names: Names) -> None:
+    def __init__(self, settings: ServeSettings, folder: Path, names: Names, stores: Path) -> None:
         self.settings = settings
         self.folder = folder
+        self.stores = stores
+        """Folder of the stores of direct telemetry access."""
         self.names = names
         self.state = CollectorState(folder)
         self.feed = Feed(folder / "regions")

@@ -10,15 +10,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from .. import __version__
+from ..counter import Counter
 from ..detect.records import NO_NODE, PortKind
+from ..direct import counters as translator
 from ..export.counters import COUNTED, read_counters
 from ..metrics import COUNTERS, INDEX
 from ..names import Names
+from ..rdma import counters as nic
 from ..wire.address import address
 from ..wire.records import Records
 from .state import CollectorState
@@ -41,16 +45,16 @@ _PORT_FAMILIES = (
 )
 
 
-def render(state: CollectorState, names: Names, folder: Path) -> bytes:
-    """The whole exposition, text format 0.0.4."""
+def render(state: CollectorState, names: Names, folder: Path, stores: Path) -> bytes:
+    """The whole exposition, text format 0.0.4; `stores` is the folder of a translator or a software NIC."""
     registry = CollectorRegistry()
-    registry.register(_Scrape(state, names, folder))
+    registry.register(_Scrape(state, names, folder, stores))
     return generate_latest(registry)
 
 
 class _Scrape(Collector):
-    def __init__(self, state: CollectorState, names: Names, folder: Path) -> None:
-        self._state, self._names, self._folder = state, names, folder
+    def __init__(self, state: CollectorState, names: Names, folder: Path, stores: Path) -> None:
+        self._state, self._names, self._folder, self._stores = state, names, folder, stores
         self._left_out = 0
 
     def describe(self) -> Iterable[Family]:
@@ -65,6 +69,8 @@ class _Scrape(Collector):
         yield from self._counters()
         yield from self._tables()
         yield from self._alerts()
+        yield from _of_direct(translator.COUNTERS, translator.read_counters(self._stores))
+        yield from _of_direct(nic.NIC_COUNTERS, nic.read_nic_counters(self._stores))
 
     def _counters(self) -> Iterable[Family]:
         counts = self._state.counters()
@@ -149,3 +155,16 @@ class _Scrape(Collector):
             for at, row in enumerate(rows):
                 family.add_metric([str(at)], int(row[name]))
             yield family
+
+
+def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> Iterable[Family]:
+    """Counters of a translator or a software NIC; none where all are zero, as where neither ever ran."""
+    if not values.any():
+        return
+    families: dict[str, Family] = {}
+    for counter, value in zip(counters, values.tolist(), strict=True):
+        form = GaugeMetricFamily if counter.falls else CounterMetricFamily
+        name, labels = f"hopscope_{counter.name}", [counter.label[0]] if counter.label else []
+        family = families.setdefault(name, form(name, counter.help, labels=labels))
+        family.add_metric([counter.label[1]] if counter.label else [], value)
+    yield from families.values()

@@ -72,7 +72,7 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
     from .api import create_app  # the framework takes half a second to import
     from .live import mount
 
-    app = create_app(settings.serve, folder, Names.load(settings.names))
+    app = create_app(settings.serve, folder, Names.load(settings.names), settings.direct.folder)
     mount(app)
     config = uvicorn.Config(
         app.state.guarded,

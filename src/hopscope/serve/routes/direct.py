@@ -32,7 +32,7 @@ Keys = Annotated[
 @router.get("/stores", summary="Stores")
 async def stores(context: Ctx) -> m.StoreList:
     """Every store of the data folder: primitive, memory, epoch, layout."""
-    found = await context.run(describe_all, context.folder / "direct")
+    found = await context.run(describe_all, context.stores)
     return m.StoreList(items=[m.StoreInfo(**store) for store in found])
 
 
@@ -59,7 +59,7 @@ async def query(
     if value is not None and not all(0 <= one < 1 << 32 for one in value):
         raise HTTPException(400, "value: expected numbers of 32 bits")
     values = None if value is None else np.array(value, np.uint32)
-    folder = context.folder / "direct"
+    folder = context.stores
 
     def work() -> list[dict[str, Any]] | None:
         if name not in store_names(folder):

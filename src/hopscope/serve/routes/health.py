@@ -33,7 +33,7 @@ async def readyz(context: Ctx, response: Response) -> c.Ready:
 @router.get("/metrics", summary="Counters and state for Prometheus", response_class=Response)
 async def metrics(context: Ctx) -> Response:
     """Text format 0.0.4; no label is a flow."""
-    text = await context.run(prometheus.render, context.state, context.names, context.folder)
+    text = await context.run(prometheus.render, context.state, context.names, context.folder, context.stores)
     return Response(text, media_type=prometheus.CONTENT_TYPE)
 
 
