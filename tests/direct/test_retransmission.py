@@ -1,0 +1,170 @@
+"""Reporter and translator together: what found no room or was lost comes again, and nothing counts twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from direct_make import as_bytes
+
+from hopscope.direct.append import AppendLayout, ListReader
+from hopscope.direct.key_increment import KeyIncrementLayout, query
+from hopscope.direct.rate import TokenBucket
+from hopscope.direct.reporter import Reporter
+from hopscope.direct.sequence import SequenceTracker
+from hopscope.direct.store import Store
+from hopscope.direct.translator import Translator
+from hopscope.direct.transport import MemoryTransport
+from hopscope.rdma.records import VerbBlock
+from hopscope.wire.dta import Form
+from hopscope.wire.dta_batch import DtaParser
+from hopscope.wire.reasons import DtaReason
+from hopscope.wire.records import FrameBatch
+
+pytestmark = pytest.mark.kernel
+
+
+class Busy(MemoryTransport):
+    """Memory with room for so many verbs a turn."""
+
+    free = 1 << 30
+
+    def room(self) -> int:
+        return self.free
+
+    def submit(self, block: VerbBlock) -> None:
+        assert len(block) <= self.free
+        self.free -= len(block)
+        super().submit(block)
+
+
+class Network:
+    """Reporters, a translator and what happens between them, seeded."""
+
+    def __init__(self, reporters: int, *, limit: TokenBucket | None = None, form: Form = Form.SIZED) -> None:
+        layouts = KeyIncrementLayout(slots=1 << 14), AppendLayout(lists=4, batches=1 << 10, batch=4)
+        self.counters, self.lists = (Store.create(None, layout) for layout in layouts)
+        self.transport = Busy([self.counters, self.lists])
+        self.translator = Translator(layouts, self.transport, limit=limit, sequences=SequenceTracker(form))
+        self.reporters = [Reporter(form, first=1, source=f"192.0.2.{1 + n}") for n in range(reporters)]
+        self.parser = DtaParser(form)
+        self.rng = np.random.default_rng(9)
+        self.loss = self.double = 0.0
+        self.now = 0
+
+    def once(self, number: int, batch: FrameBatch) -> FrameBatch | None:
+        """Frames to the translator, its answers back; what the reporter then sends again."""
+        self.now += 10_000_000
+        rows = np.flatnonzero(self.rng.random(len(batch)) >= self.loss)
+        rows = np.repeat(rows, 1 + (self.rng.random(len(rows)) < self.double))
+        frames = batch.frames[rows]
+        frames["time_ns"] = self.now
+        reports = self.parser.parse(FrameBatch(batch.arena, frames))
+        answers = self.translator.translate(reports, batch.arena, self.parser.frames, self.now)
+        if answers is None:
+            return None
+        assert (answers.frames["source_lo"] & 0xFF == 1 + number).all(), "an answer to another reporter"
+        return self.reporters[number].receive(answers)
+
+    def send(self, number: int, batch: FrameBatch | None) -> None:
+        """Until nothing is asked for any more."""
+        while batch is not None:
+            batch = self.once(number, batch)
+
+    def added(self) -> int:
+        """All counters together."""
+        return int(self.counters.memory.view("<u8").sum())
+
+    def entries(self) -> list[bytes]:
+        """All entries of all lists."""
+        self.transport.free = 1 << 30
+        self.translator.flush()
+        return [
+            bytes(e) for n in range(4) for e in ListReader(self.lists, n, start="oldest").read(1 << 16)[0]
+        ]
+
+
+def increments(
+    network: Network, batches: int, each: int
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+    """Every reporter adds 1 to `each` keys of its own and appends their numbers, `batches` times."""
+    for batch in range(batches):
+        network.transport.free = max(network.transport.free, each)
+        for number, reporter in enumerate(network.reporters):
+            keys = as_bytes(np.arange(each, dtype=np.uint64) + np.uint64(1000 * number), 8)
+            ones = np.ones(each, np.uint64)
+            network.send(number, reporter.key_increment(keys, ones, redundancy=1, retransmit=True))
+            values = as_bytes(np.uint64(100_000 * number + each * batch) + np.arange(each, dtype=np.uint64))
+            lists = np.arange(each, dtype=np.uint32) % 4
+            network.send(number, reporter.append(lists, values, retransmit=True))
+    for number, reporter in enumerate(network.reporters):
+        network.loss = 0
+        network.transport.free = 1 << 30
+        network.send(number, reporter.again())
+    keys = np.concatenate(
+        [
+            as_bytes(np.arange(each, dtype=np.uint64) + np.uint64(1000 * n), 8)
+            for n in range(len(network.reporters))
+        ]
+    )
+    return query(network.counters, keys, copies=1).counter, keys
+
+
+@pytest.mark.parametrize("form", [Form.SIZED])
+def test_what_the_rate_limit_holds_back_comes_again(form: Form) -> None:
+    """A tenth of what is offered passes at once: NACKs bring the rest, each exactly once."""
+    network = Network(2, limit=TokenBucket(10_000, 100), form=form)
+    counters, keys = increments(network, 3, 200)
+    assert network.translator.refused[DtaReason.RATE_LIMITED] > 500
+    assert network.translator.acknowledger is not None
+    assert network.translator.acknowledger.nacks > 0
+    assert (counters >= 3).all()
+    assert network.added() == 3 * len(keys)
+    entries = network.entries()
+    assert len(entries) == len(set(entries)) == 3 * len(keys)
+
+
+def test_a_busy_collector_loses_no_report() -> None:
+    """The transport takes two copies of 150 reports a turn: what is congested is named by NACKs, and comes again."""
+    network = Network(1)
+    network.transport.free = 300
+    keys = as_bytes(np.arange(400, dtype=np.uint64), 8)
+    batch = network.reporters[0].key_increment(keys, np.ones(400, np.uint64), redundancy=1, retransmit=True)
+    turns = 0
+    again: FrameBatch | None = batch
+    while again is not None:
+        network.transport.free = 300
+        again = network.once(0, again)
+        turns += 1
+    assert turns == 3
+    assert network.translator.refused[DtaReason.CONGESTED] == 250 + 100
+    assert network.added() == 400
+    assert (query(network.counters, keys, copies=1).counter >= 1).all()
+
+
+def test_loss_and_doubles_on_the_way_change_no_count() -> None:
+    """Ten percent lost, five percent doubled: gaps are asked for, and every increment counts once."""
+    network = Network(3)
+    network.loss, network.double = 0.1, 0.05
+    counters, keys = increments(network, 5, 300)
+    assert network.translator.refused[DtaReason.DUPLICATE] > 100
+    assert (counters >= 5).all()
+    assert network.added() == 5 * len(keys)
+    entries = network.entries()
+    assert len(entries) == len(set(entries)) == 5 * len(keys)
+    assert network.translator.acknowledger is not None
+    assert network.translator.acknowledger.tracker.counts["lost"] == 0
+
+
+def test_without_loss_reporters_are_told_what_is_safe() -> None:
+    """An ACK of the newest report frees everything that is kept; reports that ask for nothing get nothing."""
+    network = Network(1)
+    reporter = network.reporters[0]
+    keys = as_bytes(np.arange(50, dtype=np.uint64), 8)
+    network.send(0, reporter.key_increment(keys, np.ones(50, np.uint64), redundancy=1, retransmit=True))
+    assert network.translator.acknowledger is not None
+    assert network.translator.acknowledger.acks == 1
+    assert reporter.kept == 0
+    assert reporter.counts["acknowledged"] == 50
+    network.send(0, reporter.key_increment(keys, np.ones(50, np.uint64), redundancy=1))
+    assert network.translator.acknowledger.acks == 1
