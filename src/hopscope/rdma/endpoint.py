@@ -20,6 +20,7 @@ from . import management
 from .advertisement import Advertisement, AdvertisementError
 from .connection import Accept, Connection, Limits, State, service_of
 from .handshake import Connections
+from .held import Held
 from .memory_table import MemoryTable, RdmaError
 from .queue_pair import QueuePairs
 from .records import PairState, Service, VerbBlock
@@ -105,6 +106,7 @@ class Endpoint:
         self.connections = Connections(address_of(own), self.services, limits or Limits())
         self.sessions: dict[int, Session] = {}
         """By own queue pair."""
+        self._held = Held(self.pairs, self.responder.counts)
         self._told: dict[int, Told] = {}
         self._codec = RoceFrames(own, any_ip_id=any_ip_id)
         self._out: list[FrameBatch] = []
@@ -136,14 +138,19 @@ class Endpoint:
         self._changed(now_ns)
 
     def receive(self, batch: FrameBatch, now_ns: int, time_ns: int) -> None:
-        """Take what a socket received. `now_ns`: a clock that never goes back; `time_ns`: since 1970."""
+        """Take what a socket received. `now_ns`: a clock that never goes back; `time_ns`: since 1970.
+
+        Packets of one batch that are in disorder cost nothing, and a lost one does not cost those behind it.
+        """
         rows = self._codec.parse(batch)
         self.packets += len(rows)
         managed = rows["queue_pair"] == CM_QUEUE_PAIR
         if managed.any():
             management.receive(self.connections, rows[managed], batch.arena, now_ns)
             self._changed(now_ns)
-        answers = self.responder.execute(rows, batch.arena, time_ns)
+        rows, arena = self._held.join(self.pairs.in_order(rows), batch.arena)
+        answers = self.responder.execute(rows, arena, time_ns)
+        self._held.keep(rows, arena)
         if len(answers):
             self.answers += len(answers)
             self._out.append(self._codec.build(answers, CNP_BYTES))

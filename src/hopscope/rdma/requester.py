@@ -33,8 +33,8 @@ _NOT_READY_US = (
     491_520,
 )  # fmt: skip
 """Time to wait by the timer of an RNR NAK, us (InfiniBand, table 45)."""
-_MOST_BACK_OFF = 5
-_LEAST_WINDOW = 32
+_MOST_BACK_OFF = 9
+_LEAST_WINDOW = 128
 
 
 class Mode(IntEnum):
@@ -70,11 +70,12 @@ class Requester:
     """Sends verbs over one connection to the memory regions of its peer, which are its targets.
 
     Reliable: up to `window` packets, and `atomics` atomic operations, are on their way; an answer is asked
-    for with every `every` packets and with the last of a burst. A congestion notification or a loss halves
-    the window, and what is acknowledged opens it again. What is not acknowledged `timeout_ns` after
-    the last progress is sent again, after twice the time the next time; after `retries` times the connection
-    is lost, as after a NAK of the peer's: `failed` says why, and what had been taken is given up and counted,
-    since nobody can say what of it was executed. Then a new connection needs a new Requester.
+    for with every `every` packets and with the last of a burst. A congestion notification halves the window,
+    a loss takes an eighth of it, and what is acknowledged opens it again. What is not acknowledged
+    `timeout_ns` after the last progress is sent again, after twice the time the next time; after `retries`
+    times the connection is lost, as after a NAK of the peer's: `failed` says why, and what had been taken is
+    given up and counted, since nobody can say what of it was executed. Then a new connection needs a new
+    Requester.
 
     `results`: what atomics found is waited for, and given out by `take_results`. Otherwise an operation is
     done when anything behind it is acknowledged, which says as much, and lost answers cost nothing.
@@ -88,12 +89,12 @@ class Requester:
         window: int = 2048,
         atomics: int = 255,
         every: int = 64,
-        timeout_ns: int = 16_800_000,
-        retries: int = 7,
+        timeout_ns: int = 4_200_000,
+        retries: int = 10,
         results: bool = False,
         resync_drop: int = 100_000,
-        packets: int = 8192,
-        payload_bytes: int = 1 << 20,
+        packets: int = 16384,
+        payload_bytes: int = 2 << 20,
     ) -> None:
         self.link = link
         self.mode = mode
@@ -226,15 +227,17 @@ class Requester:
         if state[Sender.ACKED] != before:
             self._tried = 0
             self._deadline_ns = now_ns + self._timeout_ns
-            self._open(int(state[Sender.ACKED] - before) // 8)
+            self._open(int(state[Sender.ACKED] - before) // 4)
         if state[Sender.RESYNCS] != resyncs:
             self._drop = self._resync_drop
         if state[Sender.WAIT]:
             self._resume_ns = now_ns + 1000 * _NOT_READY_US[int(state[Sender.WAIT]) - 1]
             state[Sender.WAIT] = 0
-        if state[Sender.CNP] or state[Sender.SEQUENCE_NAKS] != naks:
+        if state[Sender.CNP]:
             state[Sender.CNP] = 0
             self._open(-int(self._setup[SenderSetup.WINDOW]) // 2)
+        elif state[Sender.SEQUENCE_NAKS] != naks:  # towards twice of what is done between two losses
+            self._open(-int(self._setup[SenderSetup.WINDOW]) // 8)
         if state[Sender.FAILED]:
             self._fail(f"the peer refused a request (NAK {int(state[Sender.FAILED]):#04x})")
         self._refill()

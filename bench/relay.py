@@ -1,0 +1,350 @@
+"""Reporter, translator and software NIC as three processes, with a bad relay between each two of them.
+
+Afterwards every store is asked for all that the translator has accepted, and for nothing else: the relay in
+front of it knows each report that went on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hopscope.capture.datagram import DatagramSocket
+from hopscope.capture.udp import UdpSender
+from hopscope.config_direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
+from hopscope.direct import key_increment, key_write, postcarding_query
+from hopscope.direct.append_reader import ListsReader
+from hopscope.direct.counters import COUNTERS, read_counters
+from hopscope.direct.folder import read_store
+from hopscope.direct.reporter import Reporter
+from hopscope.direct.theory.key_write import average
+from hopscope.nic_process import SERVICE_PORT
+from hopscope.rdma.counters import NIC_COUNTERS, read_nic_counters
+from hopscope.rdma.endpoint import Endpoint
+from hopscope.rdma.records import VERB, Verb, VerbBlock
+from hopscope.wire.dta import Form
+from hopscope.wire.layout import DTA_PORT, ROCE_PORT
+from hopscope.wire.records import FrameBatch
+from support.common import Bench
+from support.relay import (
+    NIC,
+    REPORTS_SIDE,
+    TRANSLATOR,
+    TRANSLATOR_SIDE,
+    Relaying,
+    ReportRelay,
+    RoceRelay,
+    serve_nic,
+    translate,
+)
+
+ROUND = 4000
+"""Reports of a round: a quarter of each primitive, of postcards 200 flows with 5 hops."""
+PART = ROUND // 4
+HOPS, LISTS, COUNTED_KEYS, VALUES = 5, 64, 1000, 256
+COPIES = 2
+LOAD = 0.25
+CONTEXT = multiprocessing.get_context("spawn")
+Numbers = npt.NDArray[np.int64]
+
+
+def big_endian(numbers: Numbers, width: int = 4) -> npt.NDArray[np.uint8]:
+    """uint8 [n, width]."""
+    return np.asarray(numbers).astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :].copy()
+
+
+def values_of(flows: Numbers, hops: Numbers) -> Numbers:
+    """What hop `hops` (from 1) of a flow tells."""
+    return (flows * 31 + hops * 57) % VALUES
+
+
+def batches_of(reporter: Reporter, number: int) -> Iterator[FrameBatch]:
+    """The datagrams of a round."""
+    each = np.arange(PART)
+    ids = number * PART + each
+    flows = number * (PART // HOPS) + each % (PART // HOPS)
+    hops = each // (PART // HOPS) + 1
+    data = big_endian(ids + 1)
+    yield reporter.key_write(big_endian(ids, 8), data, redundancy=COPIES)
+    keys = big_endian(ids * 7919 % COUNTED_KEYS)
+    yield reporter.key_increment(keys, np.ones(PART, np.uint64), redundancy=COPIES)
+    yield reporter.append((ids % LISTS).astype(np.uint32), data)
+    told_by = big_endian(values_of(flows, hops))
+    yield reporter.postcard(big_endian(flows, 8), hops, told_by, path_length=HOPS)
+
+
+def report(address: str, rounds: int, rate: float, told: Connection) -> None:
+    """Process: the reporter. Sequence number n is report n % ROUND of round n // ROUND."""
+    reporter = Reporter(Form.SIZED, first=0)
+    sender = UdpSender(address, DTA_PORT, rate=rate, source="127.3.0.9")
+    told.send("ready")
+    told.recv()
+    for number in range(rounds):
+        for batch in batches_of(reporter, number):
+            sender.send(batch)
+    told.send("done")
+
+
+def settings(reports: int) -> DirectSettings:
+    """Stores of a load of 1/4, lists that hold everything."""
+    keys, flows = reports // 4, reports // 4 // HOPS
+    batches = 1 << max(4, (-(-keys // LISTS // 16) - 1).bit_length() + 1)
+    stores: tuple[tuple[str, str, dict[str, int | str | bool]], ...] = (
+        ("writes", "key-write", {"slots": int(keys / LOAD), "copies": COPIES}),
+        ("counts", "key-increment", {"slots": 1 << 14, "copies": COPIES}),
+        ("lists", "append", {"lists": LISTS, "batches": batches}),
+        ("paths", "postcarding", {"chunks": int(flows / LOAD)}),
+    )
+    return DirectSettings(
+        stores=tuple(StoreSettings(name=n, primitive=p, options=o) for n, p, o in stores),
+        translator=TranslatorSettings(
+            host=TRANSLATOR, form="sized", transport="rocev2", collectors=(TRANSLATOR_SIDE,),
+            address=TRANSLATOR, flush_ms=60_000,
+        ),
+        nic=NicSettings(host=NIC, any_ip_id=False),
+    )  # fmt: skip
+
+
+class Checks:
+    """What must hold; all are told, and one that does not ends the program with status 1."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.failed = 0
+
+    def that(self, true: bool, text: str) -> None:
+        """Tell one."""
+        self._bench.say(f"  {'holds' if true else 'FAILS'}: {text}")
+        self.failed += not true
+
+
+def child(target: Any, *arguments: Any) -> tuple[Any, Connection]:
+    """A process that has said that it is ready."""
+    ours, theirs = CONTEXT.Pipe()
+    process = CONTEXT.Process(target=target, args=(*arguments, theirs))
+    process.start()
+    if not ours.poll(300) or ours.recv() != "ready":
+        raise SystemExit(f"{target.__name__} did not start")
+    return process, ours
+
+
+def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: float) -> int:
+    """The whole road; how many checks failed."""
+    rounds = -(-reports // ROUND)
+    reports = rounds * ROUND
+    chosen, checks = settings(reports), Checks(bench)
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="relay-") as name:
+        folder = Path(name)
+        relay = ReportRelay(reports, loss, seed)
+        road = RoceRelay(loss, seed + 1)
+        with Relaying(relay, road) as relaying:
+            nic, _ = child(serve_nic, chosen, folder / "nic")
+            translator, _ = child(translate, chosen, folder / "translator")
+            reporter, told = child(report, REPORTS_SIDE, rounds, rate)
+            begun = time.perf_counter()
+            told.send("go")
+            told.recv()
+            taken = time.perf_counter() - begun
+            relaying.quiet(1.0)
+            translator.terminate()
+            translator.join()
+            nic.terminate()
+            nic.join()
+            reporter.join()
+        counted = dict(
+            zip((c.key for c in COUNTERS), read_counters(folder / "translator").tolist(), strict=True)
+        )
+        nic_counted = dict(
+            zip((c.key for c in NIC_COUNTERS), read_nic_counters(folder / "nic").tolist(), strict=True)
+        )
+        bench.say(
+            f"relays: {relay.mangler.lost:,} reports lost, {relay.mangler.doubled:,} doubled, "
+            f"{relay.mangler.late:,} late; of RoCEv2 packets {[one.lost for one in road.manglers]} lost"
+        )
+        bench.say("translator: " + told_of(counted) + "\nnic: " + told_of(nic_counted))
+        case = {"loss": loss, "reports": reports}
+        bench.row({**case, "what": "whole road"}, reports / taken, "reports/s")
+        look(checks, folder / "nic", relay.passed > 0, counted, nic_counted, int(relay.passed.sum()))
+    return checks.failed
+
+
+def told_of(counted: dict[str, int]) -> str:
+    """Counters that are not 0."""
+    return ", ".join(f"{key} {value:,}" for key, value in counted.items() if value)
+
+
+def look(
+    checks: Checks, folder: Path, passed: npt.NDArray[np.bool_], counted: dict[str, int],
+    nic: dict[str, int], datagrams: int,
+) -> None:  # fmt: skip
+    """Hold the stores against the reports that went on to the translator."""
+    accepted = passed.reshape(-1, 4, PART)
+    drops = datagrams - counted["dta_datagrams_total"]
+    checks.that(drops == 0, f"no datagram between relay and translator was lost ({drops})")
+    translated = sum(v for k, v in counted.items() if k.startswith("dta_translated_total."))
+    checks.that(
+        translated == passed.sum(), f"translated {translated:,} of {passed.sum():,} that passed, once"
+    )
+    missing = int((~passed).sum())
+    tail = len(passed) - 1 - int(np.flatnonzero(passed)[-1])
+    checks.that(
+        counted["dta_lost_reports"] == missing - tail - int(np.argmax(passed)),
+        f"reports lost before the translator are counted: {counted['dta_lost_reports']:,} of {missing:,}",
+    )
+    verbs = sum(v for k, v in counted.items() if k.startswith("dta_verbs_total."))
+    checks.that(
+        verbs == nic["nic_verbs_total"], f"{verbs:,} operations sent, {nic['nic_verbs_total']:,} executed"
+    )
+    ids = np.arange(passed.size // 4)
+
+    writes = read_store(folder, "writes")
+    keys = ids[accepted[:, 0].reshape(-1)]
+    answers = key_write.query(writes, big_endian(keys, 8), copies=COPIES)
+    right = (answers.data == big_endian(keys + 1)).all(axis=1)
+    expected = float(average(len(keys) / writes.layout.count, COPIES, 32).correct)
+    error = 4 * np.sqrt(expected * (1 - expected) / len(keys)) * 2  # keys share slots: twice, to be safe
+    share = float((answers.found & right).mean())
+    checks.that(abs(share - expected) < error, f"Key-Write: {share:.4%} found, theory {expected:.4%}")
+    wrong = int((answers.found & ~right).sum())
+    checks.that(wrong <= 2, f"Key-Write: {wrong} wrong answers")
+
+    counts = read_store(folder, "counts")
+    keys = (ids * 7919 % COUNTED_KEYS)[accepted[:, 1].reshape(-1)]
+    total = int(counts.memory.view("<u8").sum())
+    checks.that(
+        total == COPIES * len(keys),
+        f"Key-Increment: {total:,} in all slots, {COPIES} x {len(keys):,} accepted",
+    )
+    true = np.bincount(keys, minlength=COUNTED_KEYS)
+    least = key_increment.query(counts, big_endian(np.arange(COUNTED_KEYS)), copies=COPIES).counter
+    exact = float((least == true).mean())
+    checks.that(bool((least >= true).all()), f"Key-Increment: no counter too small, {exact:.1%} exact")
+
+    lists, data = read_lists(folder)
+    sent = ids[accepted[:, 2].reshape(-1)]
+    order = np.argsort(data, kind="stable")
+    checks.that(
+        np.array_equal(data[order], sent + 1) and np.array_equal(lists[order], sent % LISTS),
+        f"Append: {len(data):,} entries, each of {len(sent):,} accepted once and in its list",
+    )
+
+    # postcards: row `each` of a round is hop each // flows + 1 of flow each % flows
+    whole = accepted[:, 3].reshape(len(accepted), HOPS, PART // HOPS).all(axis=1).reshape(-1)
+    flows = np.flatnonzero(whole)
+    paths = read_store(folder, "paths")
+    found = postcarding_query.query(paths, big_endian(flows, 8), values=np.arange(VALUES))
+    truth = values_of(flows[:, None], np.arange(1, HOPS + 1)[None, :])
+    right = (found.path == truth).all(axis=1)
+    share = float((found.found & right).mean())
+    load = accepted[:, 3].reshape(len(accepted), HOPS, -1).any(axis=1).sum() / paths.layout.count
+    expected = float(average(load, 1, 32).correct)
+    error = 8 * np.sqrt(expected * (1 - expected) / len(flows))
+    checks.that(abs(share - expected) < error, f"Postcarding: {share:.3%} of paths, theory {expected:.3%}")
+    checks.that(not (found.found & ~right).any(), "Postcarding: no wrong path")
+
+
+def read_lists(folder: Path) -> tuple[npt.NDArray[np.uint32], Numbers]:
+    """All entries: lists, and their numbers."""
+    reader = ListsReader(read_store(folder, "lists"), np.arange(LISTS), "oldest")
+    lists, data = [], []
+    while len((part := reader.poll(1 << 16))[0]):
+        lists.append(part[0])
+        data.append(part[1].view(">u4").reshape(-1).astype(np.int64))
+    return np.concatenate(lists), np.concatenate(data)
+
+
+def goodput(bench: Bench, seconds: float, seed: int, loss: float | None, kind: Verb) -> None:
+    """Operations a second that are acknowledged; `loss` None: no relay between."""
+    count = 512
+    block = VerbBlock(np.zeros(count, VERB), np.arange(64, dtype=np.uint8), np.array([count, 64], np.uint64))
+    block.verbs["kind"], block.verbs["length"], block.verbs["value"] = kind, 8, 1
+    block.verbs["address"] = np.random.default_rng(seed).integers(0, 1 << 17, count) * 8
+    stores = (StoreSettings(name="writes", primitive="key-write", options={"bytes": "1MiB"}),)
+    chosen = DirectSettings(stores=stores, nic=NicSettings(host=NIC, any_ip_id=False))
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="relay-") as name:
+        nic, _ = child(serve_nic, chosen, Path(name))
+        relay = None if loss is None else child(relay_alone, loss, seed)[0]
+        endpoint, socket = Endpoint(TRANSLATOR), DatagramSocket(TRANSLATOR, ROCE_PORT)
+        socket.open()
+        now = time.monotonic_ns()
+        session = endpoint.connect(NIC if loss is None else TRANSLATOR_SIDE, SERVICE_PORT, now)
+        begun = None
+        warm = done = 0
+        while begun is None or time.perf_counter() - begun < seconds + 1:
+            batch, now = socket.receive(), time.monotonic_ns()
+            if batch is not None:
+                endpoint.receive(batch, now, 0)
+            while session.room() > 2 * count:
+                session.submit(block)
+            for frames in endpoint.frames(now):
+                socket.send(frames)
+            if session.lost:
+                raise SystemExit(f"the connection was lost: {session.lost}")
+            if session.ready and session.requester is not None:
+                done = session.requester.counts()["completed_verbs_total"]
+                if begun is None:
+                    begun = time.perf_counter()
+                if not warm and time.perf_counter() - begun > 1:
+                    warm = done
+        assert session.requester is not None
+        counts = session.requester.counts()
+        again = counts["retransmitted_packets_total"] / max(1, counts["packets_total"])
+        between = "nothing between" if loss is None else f"relay, {loss:.0%} lost, late, doubled"
+        case: dict[str, object] = {"operation": kind.name, "between": between}
+        note = f"{again:.1%} of packets sent again, {counts['timeouts_total']} timeouts"
+        bench.row(case, (done - warm) / seconds, "operations/s", note)
+        for process in (nic, relay):
+            if process is not None:
+                process.kill()
+                process.join()
+        socket.close()
+
+
+def relay_alone(loss: float, seed: int, told: Connection) -> None:
+    """Process: a relay of RoCEv2, until it is killed."""
+    relay = RoceRelay(loss, seed)
+    told.send("ready")
+    while True:
+        if not relay.turn():
+            time.sleep(0.0001)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Of this benchmark."""
+    parser.add_argument("--reports", type=int, default=1_000_000, help="through the three processes")
+    parser.add_argument("--rate", type=float, default=40_000, help="reports a second")
+    parser.add_argument("--loss", type=float, default=0.01, help="of packets lost, late and doubled, each")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=5, help="of each measurement of goodput; 0: none")
+
+
+def main() -> None:
+    """Run, and end with status 1 where a check failed."""
+    bench, chosen = Bench.start(
+        "relay",
+        "what is in the stores after relays that lose, reorder and double packets; the RDMA hop's goodput.",
+        "relays and processes share the machine's cores: with more of them the rates are higher.",
+        arguments,
+    )
+    reports = min(chosen.reports, 200_000) if bench.quick else chosen.reports
+    seconds = min(chosen.seconds, 2) if bench.quick else chosen.seconds
+    if seconds:
+        for kind in (Verb.WRITE, Verb.FETCH_ADD):
+            for loss in (None, 0.0, chosen.loss):
+                goodput(bench, seconds, chosen.seed, loss, kind)
+    failed = three_processes(bench, reports, chosen.rate, chosen.seed, chosen.loss)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
