@@ -125,7 +125,7 @@ def test_what_the_rate_limit_holds_back_comes_again(form: Form) -> None:
 
 
 def test_a_busy_collector_loses_no_report() -> None:
-    """The transport takes two copies of 150 reports a turn: what is congested is named by NACKs, and comes again."""
+    """The transport takes 150 reports of two copies a turn: what is congested is named, and comes again."""
     network = Network(1)
     network.transport.free = 300
     keys = as_bytes(np.arange(400, dtype=np.uint64), 8)
