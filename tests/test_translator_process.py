@@ -21,6 +21,7 @@ from hopscope.direct.append import ListReader
 from hopscope.direct.counters import COUNTERS, Counted, read_counters
 from hopscope.direct.folder import read_store
 from hopscope.direct.key_write import query
+from hopscope.direct.past import epochs
 from hopscope.direct.reporter import Reporter
 from hopscope.translator_process import TranslatorProcess
 from hopscope.wire.dta import Form
@@ -99,6 +100,40 @@ def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
     assert told["dta_refused_total.truncated"] == 2 * 3
     assert told["dta_verbs_total.write"] == 2 * 1000
     assert told["dta_collectors"] == 1
+
+
+def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
+    """Four epochs that end with batches half full: each entry and increment is in exactly one."""
+    base = settings()
+    process = TranslatorProcess(base.model_copy(update={"epoch_seconds": 10.0}), tmp_path)
+    reporter, sent = Reporter(Form.SIZED, first=1), 0
+    for second in range(40):
+        process.output.tick((1000 + second) * 1_000_000_000)
+        values = numbers(sent, 137, 4)
+        for batch in (
+            reporter.append(np.arange(137, dtype=np.uint32) % 10, values),
+            reporter.key_increment(values % 16, np.ones(137, np.uint64), redundancy=1),
+        ):
+            process.step(batch, second)
+        sent += 137
+        if second % 10 == 9:
+            time.sleep(0.05)  # the next region is made in the background
+    process.translator.flush()
+    process.output.close()
+    process.count()
+    lists = list(epochs(tmp_path, "events"))
+    assert [store.epoch for store in lists] == [3, 2, 1, 0]
+    entries = [
+        bytes(entry)
+        for store in lists
+        for number in range(10)
+        for entry in ListReader(store, number, start="oldest").read(1 << 14)[0]
+    ]
+    assert len(entries) == len(set(entries)) == sent
+    added = [int(store.memory.view("<u8").sum()) for store in epochs(tmp_path, "hosts")]
+    assert sum(added) == sent
+    assert all(added)
+    assert process.counted["dta_epochs_total"] == process.counted["dta_saved_epochs_total"] == 15
 
 
 def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
