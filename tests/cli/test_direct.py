@@ -34,6 +34,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     translator = Translator([store.layout], MemoryTransport([store]))
     keys = as_bytes(np.array([7], np.uint64))
     translator.translate(*dta(1, keys, as_bytes(np.array([0xBEEF], np.uint64)), redundancy=2))
+    lists = open_stores(folder / "direct", [parse_store("events=append,lists=2,batches=8,batch=2")])["events"]
+    appending = Translator([lists.layout], MemoryTransport([lists]))
+    numbers = as_bytes(np.array([1, 1, 1], np.uint64))
+    appending.translate(*dta(2, numbers, as_bytes(np.arange(3, dtype=np.uint64)), list=1))
+    appending.flush()
     (folder / "direct" / "broken.region").write_bytes(b"no region")
     return folder
 
@@ -58,14 +63,15 @@ def test_stores_are_listed(data: Path) -> None:
     stores = [json.loads(line) for line in run("list", "--data", str(data), "-f", "json").stdout.splitlines()]
     assert stores[0]["name"] == "broken"
     assert "not a Hopscope region" in stores[0]["error"]
-    assert stores[1]["layout"]["slots"] == 1024
+    assert stores[1]["name"] == "events"
+    assert stores[2]["layout"]["slots"] == 1024
     assert "slots=1024" in run("list", "--data", str(data)).stdout
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("query", "nothing", "7"), "there are broken, paths"),
+        (("query", "nothing", "7"), "there are broken, events, paths"),
         (("query", "broken", "7"), "not a Hopscope region"),
         (("query", "paths", "x"), "found 'x'"),
         (("query", "paths", "7", "--copies", "9"), "9 copies"),
@@ -81,3 +87,12 @@ def test_wrong_questions_are_told_in_one_line(data: Path, words: tuple[str, ...]
     assert done.returncode == 2
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_entries_of_a_list_are_printed(data: Path) -> None:
+    """In the order in which they were appended; another list is empty; a store without lists says so."""
+    done = run("list", "events", "1", "--data", str(data))
+    assert done.stdout.split() == ["data", "00000000", "00000001", "00000002"]
+    assert run("list", "events", "0", "--data", str(data), "-f", "json").stdout == ""
+    assert "expected one of append" in run("list", "paths", "0", "--data", str(data)).stderr
+    assert "the store has lists 0 to 1" in run("list", "events", "2", "--data", str(data)).stderr

@@ -50,6 +50,27 @@ def test_stores_are_listed_and_answer_keys(api: Any, tmp_path: Path) -> None:
     )
 
 
+def test_a_list_is_polled_from_where_the_last_answer_ended(api: Any, tmp_path: Path) -> None:
+    """Every entry is told once, in order; a place that nobody was told is refused or finds nothing wrong."""
+    store = open_stores(tmp_path / "direct", [parse_store("events=append,batches=8,batch=2")])["events"]
+    translator = Translator([store.layout], MemoryTransport([store]))
+    numbers = np.zeros((3, 4), np.uint8)
+    translator.translate(*dta(2, numbers, as_bytes(np.arange(3, dtype=np.uint64))))
+    translator.flush()
+    ((_, first),) = get(api, tmp_path, "stores/events/lists/0")
+    assert first["items"] == ["00000000", "00000001", "00000002"]
+    translator.translate(*dta(2, numbers, as_bytes(np.arange(3, 6, dtype=np.uint64))))
+    translator.flush()
+    ((_, second),) = get(api, tmp_path, f"stores/events/lists/0?after={first['next']}")
+    assert second["items"] == ["00000003", "00000004", "00000005"]
+    assert second["lost"] == 0
+    for place in ("4294967295-4294967295-16777215", "0-0-0", "7-3-1"):
+        ((status, _),) = get(api, tmp_path, f"stores/events/lists/0?after={place}")
+        assert status == 200
+    for path in ("0?after=x", "0?after=1-2", "1"):
+        assert get(api, tmp_path, f"stores/events/lists/{path}")[0][0] == 400
+
+
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [

@@ -16,6 +16,8 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+POLL_SECONDS = 0.2
+"""Between two looks at a list that is followed."""
 STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operations", "layout")
 ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "key-write": ("key", "status", "data", "votes"),
@@ -97,21 +99,58 @@ def query(
 
 @app.command(name="list")
 def list_(
+    store: Annotated[
+        str | None, typer.Argument(metavar="[STORE", help="Name of an Append store.", show_default=False)
+    ] = None,
+    number: Annotated[
+        int | None, typer.Argument(metavar="LIST]", help="Number of its list.", show_default=False)
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more entries, until Ctrl-C.")] = False,
     form: FormatOption = Format.TABLE,
     data: DataOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """List the stores of a data folder: primitive, memory, epoch, operations, layout."""
+    """List the stores of a data folder; or the entries of a list, the oldest first.
+
+    Entries that were overwritten before they could be read are counted on stderr.
+    """
+    folder = _folder(data, config)
+    with until_reader_leaves():
+        if store is not None:
+            _print_entries(folder, store, 0 if number is None else number, follow, form)
+        else:
+            _print_stores(folder, form)
+
+
+def _print_entries(folder: Path, store: str, number: int, follow: bool, form: Format) -> None:
+    from ..direct.ask import read_list
+    from .running import until_stopped
+
+    printer = Printer(form, ("data",))
+    place: str | None = None
+    with until_stopped() as stop:
+        while not stop.is_set():
+            entries, lost, place = read_list(folder, store, number, after=place)
+            printer.put({"data": entry} for entry in entries)
+            if lost:
+                print(f"{lost:,} entries were overwritten before they could be read", file=sys.stderr)
+            if entries:
+                continue
+            printer.flush()
+            if not follow or stop.wait(POLL_SECONDS):
+                break
+    printer.flush()
+
+
+def _print_stores(folder: Path, form: Format) -> None:
     from ..direct.ask import describe_all
 
-    folder = _folder(data, config)
     stores = describe_all(folder)
     if form is Format.TABLE:
         stores = [{**store, "layout": _layout(store)} for store in stores]
-    with until_reader_leaves():
-        printer = Printer(form, STORE_COLUMNS)
-        printer.put(stores)
-        printer.flush()
+    printer = Printer(form, STORE_COLUMNS)
+    printer.put(stores)
+    printer.flush()
     if not stores:
         print(f"{folder}: no stores yet; `hopscope translate` makes them", file=sys.stderr)
 

@@ -76,10 +76,13 @@ class ListsReader:
 
 
 class ListReader:
-    """Polls one list."""
+    """Polls one list; one that was told a `place` goes on there."""
 
-    def __init__(self, store: Store, number: int, start: Start = "new") -> None:
+    def __init__(self, store: Store, number: int, start: Start = "new", place: str | None = None) -> None:
         self._reader = ListsReader(store, [number], start)
+        if place is not None:
+            tail = self._reader.tails[0]
+            tail["number"], tail["entries"], tail["generation"] = _parse_place(place)
 
     def read(self, limit: int = 4096) -> tuple[npt.NDArray[np.uint8], int]:
         """New entries, uint8 [entries, data bytes], and how many were lost in front of them or among them."""
@@ -88,6 +91,20 @@ class ListReader:
         return entries, int(self._reader.lost[0]) - before
 
     @property
+    def place(self) -> str:
+        """Where it is in its list, for another reader to go on."""
+        tail = self._reader.tails[0]
+        return "-".join(str(int(tail[name])) for name in ("number", "entries", "generation"))
+
+    @property
     def restarts(self) -> int:
         """New generations met."""
         return int(self._reader.tails["restarts"][0])
+
+
+def _parse_place(text: str) -> tuple[int, ...]:
+    """Numbers of a `place`; StoreError where it is none. One that nobody was told costs no more than time."""
+    numbers = tuple(int(part) if part.isascii() and part.isdecimal() else -1 for part in text.split("-"))
+    if len(numbers) != 3 or not all(0 <= number < 1 << 32 for number in numbers) or numbers[2] >= 1 << 24:
+        raise StoreError(f"found {text[:40]!r}, expected the place that an answer told as next")
+    return numbers

@@ -38,6 +38,20 @@ def ask(
     return [{"key": text, **answer} for text, answer in zip(texts, answers, strict=True)]
 
 
+def read_list(
+    folder: Path, name: str, number: int, *, after: str | None = None, limit: int = 4096
+) -> tuple[list[str], int, str]:
+    """Entries of a list in hexadecimal, how many were lost before they were read, and where to go on.
+
+    `after`: such a place; None: the oldest entry that is there. Raises StoreError.
+    """
+    from .append_reader import ListReader
+
+    reader = ListReader(read_store(folder, name), number, "oldest", after)
+    entries, lost = reader.read(limit)
+    return [bytes(entry).hex() for entry in entries], lost, reader.place
+
+
 def find_epoch(folder: Path, name: str, epoch: int) -> Store:
     """The store of an epoch, past or current. Raises StoreError."""
     current = read_store(folder, name)

@@ -8,7 +8,7 @@ import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
 from ...direct.answers import Question
-from ...direct.ask import ask, describe_all
+from ...direct.ask import ask, describe_all, read_list
 from ...direct.folder import store_names
 from ..context import Ctx
 from . import models as m
@@ -70,3 +70,26 @@ async def query(
     if answers is None:
         raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists what there is")
     return m.StoreAnswers(items=answers)
+
+
+@router.get("/stores/{name}/lists/{number}", summary="Poll a list", responses={404: {"model": m.Error}})
+async def poll(
+    context: Ctx,
+    name: StoreName,
+    number: Annotated[int, Path(ge=0, le=131_071, description="Number of the list")],
+    after: Annotated[str | None, Query(max_length=40, description="`next` of the answer before")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Most entries, to whole batches")] = 1000,
+) -> m.ListEntries:
+    """Entries of an Append list since `after`, or from the oldest that is there; each is told once."""
+    folder = context.stores
+
+    def work() -> m.ListEntries | None:
+        if name not in store_names(folder):
+            return None
+        items, lost, place = read_list(folder, name, number, after=after, limit=limit)
+        return m.ListEntries(items=items, lost=lost, next=place)
+
+    entries = await context.run(work)
+    if entries is None:
+        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists what there is")
+    return entries

@@ -274,6 +274,17 @@ class StoreList(Model):
     items: list[StoreInfo]
 
 
+class ListEntries(Model):
+    """Entries of a list, the oldest first."""
+
+    items: list[str]
+    """Data of each, hexadecimal."""
+    lost: int
+    """Entries that were overwritten before they were read."""
+    next: str
+    """`after` of the next request."""
+
+
 class StoreAnswers(Model):
     """Answers in the order of the keys."""
 
