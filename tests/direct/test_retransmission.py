@@ -168,3 +168,23 @@ def test_without_loss_reporters_are_told_what_is_safe() -> None:
     assert reporter.counts["acknowledged"] == 50
     network.send(0, reporter.key_increment(keys, np.ones(50, np.uint64), redundancy=1))
     assert network.translator.acknowledger.acks == 1
+
+
+def test_reporters_without_numbers_are_not_taken_for_double() -> None:
+    """The published generators send 0 as every number: all count. A reporter that numbers is followed."""
+    network = Network(2, form=Form.THREE)
+    keys = as_bytes(np.arange(300, dtype=np.uint64), 4)
+    plain = network.reporters[0].key_increment(keys, np.ones(300, np.uint64), redundancy=1)
+    at = plain.frames["offset"] + np.uint64(1)
+    plain.arena[at] = 0
+    for _ in range(2):
+        network.send(0, plain)
+    assert network.added() == 600
+    numbered = network.reporters[1].key_increment(keys, np.ones(300, np.uint64), redundancy=1)
+    network.send(1, numbered)
+    assert network.added() == 900
+    network.send(1, FrameBatch(numbered.arena, numbered.frames[-20:]))
+    assert network.added() == 900
+    assert network.translator.refused[DtaReason.DUPLICATE] == 20
+    network.send(0, plain)
+    assert network.added() == 1200

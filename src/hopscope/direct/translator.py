@@ -105,7 +105,7 @@ class Translator:
         if len(reports) > len(self._lanes):
             self._grow(len(reports))
         if self.acknowledger is not None:
-            self.acknowledger.tracker.follow(reports, frames)
+            self.acknowledger.follow(reports, frames)
         if self.limit is not None:
             self._hold_back(reports, self.limit, now_ns)
         arena, fanout = readonly(arena), self.fanout
