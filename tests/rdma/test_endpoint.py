@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hopscope.rdma.advertisement import RemoteRegion, encode
-from hopscope.rdma.endpoint import Endpoint, Session, address_of
+from hopscope.rdma.endpoint import MOST_OF_PEER, Endpoint, Session, address_of
 from hopscope.rdma.records import VERB, Sender, Verb, VerbBlock
 from hopscope.rdma.requester import Mode
 from hopscope.wire.reasons import RoceReason
@@ -97,6 +97,21 @@ def test_a_silent_nic_is_given_up() -> None:
         ends.turn(100)
     assert "no answer" in session.lost
     assert not ends.translator.sessions
+
+
+def test_a_peer_has_so_many_connections() -> None:
+    """Whoever was killed 16 times and connects again loses his oldest, and everything else still works."""
+    ends = Ends()
+    sessions = [ends.connect() for _ in range(MOST_OF_PEER + 3)]
+    for _ in range(5):
+        ends.turn()
+    assert len(ends.nic.sessions) == MOST_OF_PEER
+    assert [bool(session.lost) for session in sessions] == [True] * 3 + [False] * MOST_OF_PEER
+    sessions[-1].submit(writes(10))
+    sessions[3].submit(writes(20, 2))
+    for _ in range(5):
+        ends.turn()
+    assert (ends.memory[:20] > 0).all()
 
 
 def test_a_refused_request_ends_the_connection_and_a_new_one_works() -> None:

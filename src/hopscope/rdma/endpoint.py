@@ -31,6 +31,8 @@ Told = Callable[[Connection], list[bytes]]
 """Messages for a new peer: its advertisement. ValueError where they do not fit its path MTU."""
 BUFFERS = 64
 """Posted for messages of a peer that was asked for a connection."""
+MOST_OF_PEER = 16
+"""Connections that one peer has asked for; one more ends the oldest."""
 ATOMICS = 255
 """The most that RDMA-CM can grant."""
 CNP_BYTES = np.zeros(16, np.uint8)
@@ -110,7 +112,7 @@ class Endpoint:
         self._told: dict[int, Told] = {}
         self._codec = RoceFrames(own, any_ip_id=any_ip_id)
         self._out: list[FrameBatch] = []
-        self._cm_psn = 0
+        self._cm_psn = self._now_ns = 0
         self._notified_ns: dict[int, int] = {}
 
     def serve(self, port: int, told: Told) -> None:
@@ -142,6 +144,7 @@ class Endpoint:
 
         Packets of one batch that are in disorder cost nothing, and a lost one does not cost those behind it.
         """
+        self._now_ns = now_ns
         rows = self._codec.parse(batch)
         self.packets += len(rows)
         managed = rows["queue_pair"] == CM_QUEUE_PAIR
@@ -191,11 +194,23 @@ class Endpoint:
             number = self.pairs.create(service=Service.RC if connection.reliable else Service.UC)
         except RdmaError:
             return CmReject.NO_RESOURCES
+        self._make_way(connection)
         connection.queue_pair, connection.psn = number, secrets.randbits(24)
         mode = Mode.RELIABLE if connection.reliable else Mode.UNRELIABLE
         session = self.sessions[number] = Session(connection, mode, messages=messages)
         self._join(session)
         return Accept(number, connection.psn)
+
+    def _make_way(self, connection: Connection) -> None:
+        """End the oldest connection of a peer that has many: who was killed cannot end his."""
+        of_peer = [
+            session
+            for session in self.sessions.values()
+            if session.connection.peer == connection.peer and not session.connection.active
+        ]
+        if len(of_peer) >= MOST_OF_PEER:
+            self.connections.disconnect(of_peer[0].connection, self._now_ns)
+            self._end(of_peer[0], "replaced by newer connections of its peer")
 
     def _join(self, session: Session) -> None:
         """Both ends know each other's numbers: packets are taken from now on."""

@@ -270,7 +270,7 @@ class Requester:
     def _enqueue(self, block: VerbBlock, first: int) -> int:
         """Verbs to packets from `first` on; the first that has to wait."""
         from ..jit import readonly
-        from .requester_kernel import enqueue
+        from .packets_kernel import enqueue
 
         done = enqueue(
             readonly(block.verbs), np.uint64(first), np.uint64(len(block)), readonly(block.payload),
