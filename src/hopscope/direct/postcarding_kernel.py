@@ -150,11 +150,11 @@ def write(
             index = U64(rows[i])
             report = reports[index]
             hop, length = U64(report["hop"]), U64(report["path_length"])
-            if hop == U64(0) or hop > hops or length > hops or (length != U64(0) and hop > length):
+            if (hop - U64(1) >= hops) | (length > hops) | ((length != U64(0)) & (hop > length)):
                 reports[index]["reason"] = BAD_HOP
                 continue
             key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])
-            if report["data_bytes"] != U8(4) or key_bytes == U64(0) or key_bytes > longest:
+            if (report["data_bytes"] != U8(4)) | (key_bytes - U64(1) >= longest):
                 reports[index]["reason"] = BAD_LENGTH
                 continue
             h = hashes[i - begin]
