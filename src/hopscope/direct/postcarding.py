@@ -67,8 +67,11 @@ class PostcardingWriter(Writer):
         self._swept = 0
 
     def room(self, reports: int) -> tuple[int, int]:
-        """A postcard may push another key's row out and complete its own."""
-        return 2 * reports * self.layout.copies, 2 * reports * self.layout.chunk_bytes + 8
+        """A postcard may push another key's row out and complete its own; no more rows leave than there are."""
+        from .postcarding_kernel import WAITING
+
+        chunks = min(2 * reports, reports + int(self._state[WAITING]))
+        return chunks * self.layout.copies, chunks * self.layout.chunk_bytes + 8
 
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
