@@ -15,6 +15,7 @@ from hopscope.direct.answers import Question
 from hopscope.direct.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.primitive import load
 from hopscope.direct.store import Store, StoreError
+from hopscope.direct.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
@@ -143,3 +144,29 @@ def test_no_records_write_outside_the_store(data: st.DataObject) -> None:
     assert (verbs["length"] == layout.slot_bytes).all()
     assert (verbs["payload_at"] + verbs["length"] <= block.fill[1]).all()
     assert block.fill[1] <= len(block.payload)
+
+
+def test_a_transport_with_little_room_gets_everything_in_parts() -> None:
+    """Where the connection takes ten verbs at a time, entries are accepted and batches that wait go out."""
+
+    class Narrow(MemoryTransport):
+        taken = 0
+
+        def room(self) -> int:
+            return 10
+
+        def submit(self, block: VerbBlock) -> None:
+            self.taken += len(block)
+            super().submit(block)
+
+    store = Store.create(None, AppendLayout(batches=1, lists=500))
+    transport = Narrow([store])
+    translator = Translator([store.layout], transport)
+    for first in range(0, 500, 10):
+        translator.translate(*appended(np.arange(first, first + 10), numbers(first, 10)))
+    assert translator.refused[DtaReason.CONGESTED] == 0
+    assert translator.flush()
+    assert transport.taken == 500
+    which, entries = ListsReader(store, np.arange(500), "oldest").poll()
+    assert (entries == numbers(0, 500)).all()
+    assert (which == np.arange(500)).all()

@@ -48,10 +48,10 @@ class AppendWriter(Writer):
         self.begin([None] * len(targets), 0)
 
     def room(self, reports: int) -> tuple[int, int]:
-        """A write for every full batch, and one more so that a flush always moves."""
+        """A write for every batch that may become full; one at least, so that a flush always moves."""
         from .append_kernel import WAITING
 
-        verbs = (int(self._state[WAITING]) + reports) // self.layout.batch + 1
+        verbs = max(1, min(reports, (int(self._state[WAITING]) + reports) // self.layout.batch))
         return verbs, verbs * self.layout.slot_bytes
 
     def write(

@@ -67,7 +67,7 @@ class PostcardingWriter(Writer):
         self._swept = 0
 
     def room(self, reports: int) -> tuple[int, int]:
-        """A postcard may push another key's row out and complete its own; no more rows leave than there are."""
+        """A postcard may push another key's row out and complete its own; only rows that are there leave."""
         from .postcarding_kernel import WAITING
 
         chunks = min(2 * reports, reports + int(self._state[WAITING]))

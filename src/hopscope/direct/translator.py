@@ -132,13 +132,13 @@ class Translator:
         """
         done = True
         for lane, writer in enumerate(self.writers):
-            verbs, payload = writer.room(FLUSH)
             more = True
             while more:
-                if self.fanout.room(lane) < verbs:
+                fit = _fitting(writer, FLUSH, self.fanout.room(lane))
+                if not fit:
                     done = False
                     break
-                more = writer.flush(self._room(verbs, payload), now_ns)
+                more = writer.flush(self._room(*writer.room(fit)), now_ns)
                 self._send()
         return done
 
