@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.capture.udp import UdpSender
-from hopscope.config_direct import DirectSettings, StoreSettings, TranslatorSettings
+from hopscope.config_direct import DirectSettings, PathSumSettings, StoreSettings, TranslatorSettings
 from hopscope.direct import postcarding
 from hopscope.direct.answers import Status
 from hopscope.direct.append import ListReader
@@ -23,6 +23,7 @@ from hopscope.direct.folder import read_store
 from hopscope.direct.key_write import query
 from hopscope.direct.past import epochs
 from hopscope.direct.reporter import Reporter
+from hopscope.direct.store import StoreError
 from hopscope.translator_process import TranslatorProcess
 from hopscope.wire.dta import Form
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
@@ -145,11 +146,46 @@ def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
     assert len({counter.key for counter in COUNTERS}) == len(COUNTERS)
 
 
+def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
+    """Of 100 paths, those whose latencies sum to more than 1000 become entries of a list, with their sum."""
+    base = settings(path_sum=PathSumSettings(threshold=1000, latency_bits=16, list=2), adaptive_copies=True)
+    lists = StoreSettings(name="events", primitive="append", options={"lists": 3, "data_bytes": 8 + 5 + 20})
+    base = base.model_copy(update={"stores": (*base.stores[:1], lists, *base.stores[2:])})
+    process = TranslatorProcess(base, tmp_path)
+    reporter, keys = Reporter(Form.SIZED, first=1), numbers(0, 100)
+    latencies = np.random.default_rng(6).integers(0, 400, (100, 5))
+    nodes = np.arange(1, 6) << 16
+    values = (latencies + nodes).astype(">u4").view(np.uint8).reshape(500, 4)
+    process.step(
+        reporter.postcard(keys.repeat(5, axis=0), np.tile(np.arange(1, 6), 100), values, redundancy=1), 1
+    )
+    process.translator.flush()
+    process.output.close()
+    process.count()
+    entries, _ = ListReader(read_store(tmp_path, "events"), 2, start="oldest").read(1000)
+    slow = {
+        keys[row].tobytes(): int(latencies[row].sum()) for row in range(100) if latencies[row].sum() > 1000
+    }
+    told = {bytes(one[:8]): int.from_bytes(bytes(one[8:12])) for one in entries}
+    assert told == slow
+    assert len(slow) > 20
+    assert process.counted["dta_told_paths_total"] == len(slow)
+    assert process.counted["dta_path_sums_total.below"] == 100 - len(slow)
+    assert process.counted["dta_translated_total.append"] == 0
+
+
+def test_slow_paths_need_a_list_with_room(tmp_path: Path) -> None:
+    """Entries of 4 bytes hold no path: the start says what is needed."""
+    with pytest.raises(StoreError, match="entries of 26 B at least: it has entries of 4"):
+        TranslatorProcess(settings(path_sum=PathSumSettings(threshold=1)), tmp_path)
+
+
 CHILD = """
 import signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_translator_process import settings
+from hopscope.direct.store import StoreError
 from hopscope.translator_process import TranslatorProcess
 process = TranslatorProcess(settings(), Path(sys.argv[1]))
 stop = threading.Event()

@@ -21,6 +21,23 @@ class StoreSettings(Section):
     """What its layout can have, as `{bytes = "64MiB", data_bytes = 20, copies = 2}`; without: 32 MiB."""
 
 
+class PathSumSettings(Section):
+    """A question answered as postcards pass (DTA 7): flow and path where the sum of latencies is high.
+
+    Answers are entries of an Append list: key, sum (4 bytes), hops (1), values (4 each); the key is what is
+    left of the list's entries.
+    """
+
+    threshold: int = Field(ge=0)
+    """Paths with a higher sum are told, in the unit of the latencies."""
+    hops: int = Field(default=5, ge=1, le=16)
+    """Hops of a path whose length no postcard tells."""
+    latency_bits: int = Field(default=32, ge=1, le=32)
+    """Lower bits of a postcard's value that are the latency; those above may be the node."""
+    list: int = Field(default=0, ge=0, le=2**32 - 1)
+    """List that they are appended to."""
+
+
 class TranslatorSettings(Section):
     """`hopscope translate`: DTA reports in, memory operations out."""
 
@@ -46,6 +63,10 @@ class TranslatorSettings(Section):
     is set to what the collector expects, and reports are dropped meanwhile."""
     flush_ms: int = Field(default=100, ge=1, le=60_000)
     """Postcards and batches that are not full are written after this time."""
+    adaptive_copies: bool = False
+    """Key-Write makes fewer copies than a report asks for where the store's load says so (DART 5.1)."""
+    path_sum: PathSumSettings | None = None
+    """Tell paths with a high sum of latencies as their postcards pass."""
 
     @model_validator(mode="after")
     def _one_collector(self) -> TranslatorSettings:

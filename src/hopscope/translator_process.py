@@ -14,7 +14,12 @@ import numpy as np
 
 from .capture.datagram import DatagramSocket
 from .config_direct import DirectSettings
+from .direct.adaptive import Adaptive
+from .direct.append import AppendWriter
 from .direct.counters import EXTENSION, OPCODE_LABELS, Counted
+from .direct.key_write import KeyWriteWriter
+from .direct.postcarding import PostcardingWriter
+from .direct.slow_paths import SlowPaths
 from .direct.translator import Translator
 from .rdma.records import Verb
 from .translator_stores import FORMS, Checks, LocalStores, Output
@@ -75,6 +80,10 @@ class TranslatorProcess:
         self._datagrams = self._bytes = 0
         self._flush_ns = one.flush_ms * 1_000_000
         self._due_ns = self._next_flush_ns = self._patience_ns = 0
+        self.slow_paths = _slow_paths(settings)
+        """With `path_sum`."""
+        self._prepared: Translator | None = None
+        self._prepare()
 
     def open(self) -> None:
         """Compile, then bind: reports are taken from now on. Raises CaptureError."""
@@ -106,7 +115,7 @@ class TranslatorProcess:
         count += self.output.turn()
         if now >= self._next_flush_ns:
             self.translator.flush(now)
-            self._next_flush_ns = now + self._flush_ns
+            self._next_flush_ns = now + self._flush_ns // 2
         if now >= self._due_ns:
             self._due_ns = now + TICK_NS
             self.output.tick(time.time_ns())
@@ -118,6 +127,8 @@ class TranslatorProcess:
         reports = self.parser.parse(batch)
         self._datagrams += len(batch)
         self._bytes += int(batch.frames["length"].sum())
+        if self.translator is not self._prepared:
+            self._prepare()
         if not self.output.ready:
             reports["reason"][reports["reason"] == DtaReason.NONE] = DtaReason.NO_COLLECTOR
         self._patience_ns = now_ns + self.patience_ns
@@ -125,6 +136,19 @@ class TranslatorProcess:
         answers = self.translator.translate(reports, batch.arena, self.parser.frames, now_ns)
         if answers is not None:
             self._socket.send(answers)
+        if self.slow_paths is not None:
+            self.slow_paths.append(self.translator, now_ns)
+
+    def _prepare(self) -> None:
+        """What the settings ask of a translator and its writers, once it knows its stores."""
+        self._prepared = translator = self.translator
+        for writer in translator.writers:
+            if isinstance(writer, AppendWriter | PostcardingWriter):
+                writer.idle_ns = self._flush_ns
+            elif isinstance(writer, KeyWriteWriter) and self.settings.translator.adaptive_copies:
+                writer.adaptive = Adaptive(writer.layout)
+        if self.slow_paths is not None and translator.routes:
+            self.slow_paths.watch(translator)
 
     def _make_room(self) -> bool:
         """Move packets while a collector is busy; for a batch no longer than is worth it."""
@@ -190,9 +214,10 @@ class TranslatorProcess:
                 getattr(one, "counters", {}) for route, one in writers if route.layout.opcode == opcode
             )
             self.counted.put(key, sum(each.get(name, 0) for each in counters))
-        if (asked := translator.watchers.get(Opcode.POSTCARDING)) is not None:
+        if self.slow_paths is not None:
             for name in ("above", "below", "unanswered"):
-                self.counted.put(f"dta_path_sums_total.{name}", getattr(asked, "counters", {}).get(name, 0))
+                self.counted.put(f"dta_path_sums_total.{name}", self.slow_paths.sums.counters[name])
+            self.counted.put("dta_told_paths_total", self.slow_paths.told)
         if (answered := translator.acknowledger) is not None:
             self.counted.put("dta_acks_total", answered.acks)
             self.counted.put("dta_nacks_total", answered.nacks)
@@ -219,6 +244,15 @@ _WRITERS = {
     "dta_waiting_entries": (Opcode.APPEND, "waiting"),
 }
 """Counter to the primitive whose writer has it among its `counters`, and its name there."""
+
+
+def _slow_paths(settings: DirectSettings) -> SlowPaths | None:
+    asked = settings.translator.path_sum
+    if asked is None:
+        return None
+    return SlowPaths(
+        asked.threshold, hops=asked.hops, latency_bits=asked.latency_bits, list_number=asked.list
+    )
 
 
 def _output(settings: DirectSettings, folder: Path, told: Callable[[str], object]) -> Output:

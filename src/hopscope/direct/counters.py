@@ -70,6 +70,7 @@ COUNTERS: tuple[Counter, ...] = (
         "dta_path_sums_total", "Paths summed as their postcards passed (DTA 7), by the sum.", "sum",
         ("above", "below", "unanswered"),
     ),
+    Counter("dta_told_paths_total", "Of these, paths above that were appended to their list."),
     Counter("dta_epochs_total", "Epochs begun."),
     Counter("dta_saved_epochs_total", "Epochs moved into the history."),
     Counter("dta_epoch_failures_total", "Times that the system refused a new epoch, or one to be kept."),

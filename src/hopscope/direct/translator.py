@@ -99,15 +99,28 @@ class Translator:
         addresses; `now_ns` is on a clock that never goes back, for the rate limit and the watchers. Returns
         what is to be answered to reporters: datagrams to the frames' `source_*`.
         """
-        from ..jit import readonly
-        from .translator_kernel import partition, tally
+        from .translator_kernel import tally
 
-        if len(reports) > len(self._lanes):
-            self._grow(len(reports))
         if self.acknowledger is not None:
             self.acknowledger.follow(reports, frames)
         if self.limit is not None:
             self._hold_back(reports, self.limit, now_ns)
+        self._spread(reports, arena, frames, now_ns)
+        tally(reports, self.refused, self.translated)
+        return None if self.acknowledger is None else self.acknowledger.answers(reports, frames)
+
+    def insert(self, reports: Records, arena: npt.NDArray[np.uint8], now_ns: int = 0) -> int:
+        """Write reports of our own, neither counted nor limited nor answered; how many were written."""
+        self._spread(reports, arena, _NO_FRAMES, now_ns)
+        return len(reports) - int(np.count_nonzero(reports["reason"]))
+
+    def _spread(self, reports: Records, arena: npt.NDArray[np.uint8], frames: Records, now_ns: int) -> None:
+        """Every report to its writer."""
+        from ..jit import readonly
+        from .translator_kernel import partition
+
+        if len(reports) > len(self._lanes):
+            self._grow(len(reports))
         arena, fanout = readonly(arena), self.fanout
         whole = partition(
             reports, readonly(frames), arena, self._routes, self._first,
@@ -122,8 +135,6 @@ class Translator:
                 if count:
                     self._give(lane, reports, self._ordered[at : at + count], arena, now_ns)
                     at += count
-        tally(reports, self.refused, self.translated)
-        return None if self.acknowledger is None else self.acknowledger.answers(reports, frames)
 
     def flush(self, now_ns: int | None = None) -> bool:
         """Send what waits in caches and batches; with a time, only what has been idle for too long.
