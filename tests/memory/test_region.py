@@ -45,6 +45,24 @@ def test_private_region() -> None:
     assert len(region["none"]) == 0
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_moved_while_it_is_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    """A file that goes away, or makes place for another, between opening and mapping is still that file."""
+    path = tmp_path / "a.region"
+    Region.create(path, "test", 1, {"x": (np.uint8, 4)})["x"][:] = 1
+
+    def move(_: object) -> None:
+        monkeypatch.undo()
+        path.rename(tmp_path / "b.region")
+        if again:
+            Region.create(path, "test", 1, {"x": (np.uint8, 4)})
+
+    monkeypatch.setattr("hopscope.memory.region._advise", move)
+    region = Region.attach(path, "test", 1)
+    assert region["x"].tolist() == [1] * 4
+    assert not region.is_current()
+
+
 def test_created_again(tmp_path: Path) -> None:
     """A region made again leaves the old one to whoever mapped it, who can tell; no draft stays behind."""
     old = Region.create(tmp_path / "a", "test", 1, {"count": (np.uint64, 1)})

@@ -91,14 +91,20 @@ class Region:
     """Named flat arrays over mapped memory: `region["name"]`. Made with `create` or `attach`."""
 
     def __init__(
-        self, path: Path | None, kind: str, version: int, memory: Any, table: list[list[Any]]
+        self,
+        path: Path | None,
+        kind: str,
+        version: int,
+        memory: Any,
+        table: list[list[Any]],
+        inode: int = 0,
     ) -> None:
         self.path = path
         self.kind = kind
         self.version = version
         self.nbytes = len(memory)
         self._memory = memory
-        self._inode = path.stat().st_ino if path is not None else 0
+        self._inode = inode
         self._arrays: dict[str, Array] = {
             name: np.frombuffer(memory, _dtype(described), length, offset)
             for name, described, length, offset in table
@@ -127,11 +133,12 @@ class Region:
                 memory = mmap.mmap(file.fileno(), size)
                 _advise(memory)
                 memory[: len(header)] = header
+                inode = os.fstat(file.fileno()).st_ino
             draft.replace(path)
         except OSError as error:
             draft.unlink(missing_ok=True)
             raise RegionError(f"{path}: cannot make a region of {size:,} bytes: {error.strerror}") from error
-        return cls(path, kind, version, memory, table)
+        return cls(path, kind, version, memory, table, inode)
 
     @classmethod
     def attach(cls, path: Path | str, kind: str, version: int, writable: bool = False) -> Region:
@@ -142,7 +149,8 @@ class Region:
         path = Path(path)
         try:
             with path.open("rb+" if writable else "rb") as file:
-                size = os.fstat(file.fileno()).st_size
+                found = os.fstat(file.fileno())  # not by name: another may have it a moment later
+                size = found.st_size
                 head = file.read(_HEADER.size)
                 table = _check(path, head, file, size, kind, version)
                 access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
@@ -150,7 +158,7 @@ class Region:
         except OSError as error:
             raise RegionError(f"{path}: cannot open the region: {error.strerror}") from error
         _advise(memory)
-        return cls(path, kind, version, memory, table)
+        return cls(path, kind, version, memory, table, found.st_ino)
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
