@@ -48,6 +48,8 @@ def steps() -> Iterator[Step]:
     yield "mirror port", _mirror
     yield "encoder", _encoder
     yield "simulated fabric", _fabric
+    yield "direct telemetry access", _direct
+    yield "RoCEv2", _rdma
     yield "done", lambda: _marker().touch()
 
 
@@ -99,6 +101,22 @@ def _pipeline() -> None:
     for seconds in (0, 10):  # the second one sweeps
         pipeline.tick(seconds * 1_000_000_000)
     pipeline.close()
+
+
+def _direct() -> None:
+    from .direct.spec import StoreSpec
+    from .translator_stores import store_specs
+    from .warm_direct import warm_translator
+    from .wire.dta import Form
+
+    specs: list[StoreSpec] = store_specs(_SMALL.direct)
+    warm_translator([spec.layout for spec in specs], Form.SIZED)
+
+
+def _rdma() -> None:
+    from .warm_direct import warm_rdma
+
+    warm_rdma()
 
 
 def _encoder() -> None:

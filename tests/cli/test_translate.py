@@ -23,7 +23,6 @@ def test_a_simulated_network_is_asked(tmp_path: Path) -> None:
     """What its switches reported over UDP answers queries; another translator may not write meanwhile; the
     end counts every report.
     """
-    monitor = "int-path-tracing"
     command = [
         *HOPSCOPE,
         "translate",
