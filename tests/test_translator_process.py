@@ -146,6 +146,38 @@ def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
     assert len({counter.key for counter in COUNTERS}) == len(COUNTERS)
 
 
+def test_damaged_datagrams_are_counted_and_nothing_stops(tmp_path: Path) -> None:
+    """20,000 with bytes changed and ends cut, of all primitives: each is translated or has a reason."""
+    process = TranslatorProcess(settings(), tmp_path)
+    process.open()
+    rng, reporter = np.random.default_rng(11), Reporter(Form.SIZED, first=1, source="127.0.0.1")
+    keys, received = numbers(0, 1000), 0
+    for _ in range(4):
+        for batch in (
+            reporter.key_write(keys, keys[:, 4:], redundancy=2, retransmit=True),
+            reporter.append(np.arange(1000, dtype=np.uint32) % 10, keys[:, 4:]),
+            reporter.key_increment(keys, np.ones(1000, np.uint64), redundancy=1, retransmit=True),
+            reporter.postcard(keys // 5, np.arange(1000) % 5 + 1, keys[:, 4:], redundancy=1),
+            reporter.report(16, numbers(0, 1000, 4) % 4, keys),
+        ):
+            rows = rng.integers(0, 12, 1000)
+            at = batch.frames["offset"] + rows.astype(np.uint64)
+            hit = rng.random(1000) < 0.7
+            batch.arena[at[hit]] = rng.integers(0, 256, int(hit.sum()), np.uint8)
+            short = rng.random(1000) < 0.2
+            batch.frames["length"][short] = rng.integers(0, batch.frames["length"][short] + 1)
+            process.step(batch, time.monotonic_ns())
+            received += len(batch)
+    process.close()
+    told = {counter.key: process.counted[counter.key] for counter in COUNTERS}
+    assert told["dta_datagrams_total"] == received == 20_000
+    accounted = ("dta_translated_total", "dta_refused_total")
+    assert sum(n for key, n in told.items() if key.startswith(accounted)) == received
+    assert told["dta_refused_total.truncated"] > 1000
+    assert told["dta_translated_total.key-write"] > 500
+    assert told["dta_out_of_bounds_verbs_total"] == 0
+
+
 def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
     """Of 100 paths, those whose latencies sum to more than 1000 become entries of a list, with their sum."""
     base = settings(path_sum=PathSumSettings(threshold=1000, latency_bits=16, list=2), adaptive_copies=True)
