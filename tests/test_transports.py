@@ -13,6 +13,7 @@ import pytest
 
 from hopscope.config_direct import DirectSettings, NicSettings, TranslatorSettings
 from hopscope.direct.counters import Counted
+from hopscope.direct.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.spec import StoreSpec, parse_store
 from hopscope.direct.store import Store
@@ -174,3 +175,25 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
             process.close()
     assert process.counted["dta_connections_total"] == 3
     assert process.counted["dta_lost_connections_total"] == 1
+
+
+def test_a_collector_that_comes_back_with_other_stores_is_written_as_it_says(tmp_path: Path) -> None:
+    """Its layout is learned anew when nobody else is connected; counters go on."""
+    keys = np.arange(200, dtype=">u8").view(np.uint8).reshape(-1, 8)
+    reporter = Reporter(Form.SIZED, first=1)
+    process = remote(tmp_path / "translator", "127.40.3.2", "127.40.3.1")
+    for folder, slots, data_bytes in (("one", 4096, 4), ("two", 8192, 8)):
+        specs = specs_of(f"flows=key-write,slots={slots},data_bytes={data_bytes},copies=1")
+        with nic_at(tmp_path / folder, "127.40.3.1", specs) as nic:
+            connected(process)
+            process.step(reporter.key_write(keys, keys[:, :data_bytes]), time.monotonic_ns())
+            drained(process)
+            assert query(nic.stores["flows"], keys).found.mean() > 0.9
+        until = time.monotonic() + 20
+        while not process.translator.fanout.any_down:
+            assert time.monotonic() < until
+            process.output.turn()
+            process.output.tick(time.time_ns())
+    process.close()
+    assert process.counted["dta_translated_total.key-write"] == 400
+    assert process.counted["dta_verbs_total.write"] == 400

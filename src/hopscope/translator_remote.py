@@ -32,7 +32,8 @@ ROUNDS = 16
 class RemoteStores:
     """Connections to all collectors of the settings.
 
-    Which stores there are is learned from the first collector that tells; the others must tell the same.
+    Which stores there are is learned from the first collector that tells; the others must tell the same, as
+    long as one is connected.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class RemoteStores:
 
     @property
     def translator(self) -> Translator:
-        """It is another one when a collector has told of its stores for the first time."""
+        """It is another one when collectors have told of other stores than before."""
         return self._translator
 
     @property
@@ -138,15 +139,15 @@ class RemoteStores:
             return
         address = self._addresses[number]
         stores = _stores_of(session)
-        if not self._stores:
+        if not stores:
+            session.lost = "it tells of no store that is known here"
+        elif stores != self._stores and not any(self._up):  # the first, or all have been made anew
             try:
                 self._translator = self._make(stores)
             except RouteError as error:
                 session.lost = str(error)
         elif stores != self._stores:
             session.lost = f"it tells of {_listed(stores)}, the first collector of {_listed(self._stores)}"
-        if not stores:
-            session.lost = "it tells of no store that is known here"
         if session.lost:
             self._endpoint.disconnect(session, now)
             self._give_up(number, session, now)

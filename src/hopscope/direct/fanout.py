@@ -37,6 +37,12 @@ class Fanout:
         self._counts = np.zeros(len(transports), np.uint64)
         self._out = np.zeros(0, VERB)
 
+    def continue_counters(self, other: Fanout) -> None:
+        """Count on from what another has counted."""
+        self.kinds += other.kinds
+        self.payload_bytes += other.payload_bytes
+        self.undelivered += other.undelivered
+
     @property
     def transports(self) -> tuple[Transport | None, ...]:
         """By collector; None: not connected."""

@@ -162,6 +162,7 @@ class Translator:
         """Count on from what another translator has counted, whose place it takes."""
         self.refused += other.refused
         self.translated += other.translated
+        self.fanout.continue_counters(other.fanout)
         if self.acknowledger is not None and other.acknowledger is not None:
             self.acknowledger.acks, self.acknowledger.nacks = (
                 other.acknowledger.acks,
