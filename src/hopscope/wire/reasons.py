@@ -95,9 +95,9 @@ class DtaReason(IntEnum):
     BAD_REDUNDANCY = 4
     """Redundancy 0, or more copies than the region allows."""
     BAD_LIST = 5
-    """A list that the region does not have."""
+    """A list, or a sketch, that the region does not have."""
     BAD_HOP = 6
-    """A hop number, or a path length, that is 0 or above the region's hops per chunk."""
+    """A hop number that is 0 or behind its path's end, or one or a path length above the hops of a chunk."""
     RATE_LIMITED = 7
     """Dropped by the rate limit; answered with a NACK where the report's form has a sequence number."""
     CONGESTED = 8
