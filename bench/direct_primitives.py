@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.direct import key_write
-from hopscope.direct.key_increment import KeyIncrementLayout
-from hopscope.direct.key_write import KeyWriteLayout
+from hopscope.direct.primitives import key_write
+from hopscope.direct.primitives.key_increment import KeyIncrementLayout
+from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.direct.store import Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.dta import Form
 from hopscope.wire.dta_batch import DtaParser

@@ -22,10 +22,10 @@ import numpy.typing as npt
 from hopscope.capture.datagram import DatagramSocket
 from hopscope.capture.udp import UdpSender
 from hopscope.config_direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
-from hopscope.direct import key_increment, key_write, postcarding_query
-from hopscope.direct.append_reader import ListsReader
 from hopscope.direct.counters import COUNTERS, read_counters
 from hopscope.direct.folder import read_store
+from hopscope.direct.primitives import key_increment, key_write, postcarding_query
+from hopscope.direct.primitives.append_reader import ListsReader
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.theory.key_write import average
 from hopscope.nic_process import SERVICE_PORT

@@ -15,13 +15,13 @@ import pytest
 
 from hopscope.capture.udp import UdpSender
 from hopscope.config_direct import DirectSettings, PathSumSettings, StoreSettings, TranslatorSettings
-from hopscope.direct import postcarding
 from hopscope.direct.answers import Status
-from hopscope.direct.append import ListReader
 from hopscope.direct.counters import COUNTERS, Counted, read_counters
 from hopscope.direct.folder import read_store
-from hopscope.direct.key_write import query
 from hopscope.direct.past import epochs
+from hopscope.direct.primitives import postcarding
+from hopscope.direct.primitives.append import ListReader
+from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.store import StoreError
 from hopscope.translator_process import TranslatorProcess

@@ -17,7 +17,7 @@ from hopscope.direct.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.spec import StoreSpec, parse_store
 from hopscope.direct.store import Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.nic_process import NicProcess
 from hopscope.translator_process import TranslatorProcess

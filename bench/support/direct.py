@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hopscope.direct.store import WRITES, Layout, Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.dta import Form
 from hopscope.wire.dta_batch import DtaParser

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hopscope.direct import theory
-from hopscope.direct.postcarding import PostcardingLayout
+from hopscope.direct.primitives.postcarding import PostcardingLayout
 from hopscope.direct.store import WRITES, Store
 
 from .direct_measured import filled, keys_of
@@ -56,8 +56,8 @@ def dta8(quick: bool) -> Sheet:
 
 def _append(reports: int) -> float:
     """Writes per entry of a list, in batches of 16."""
-    from hopscope.direct.append import AppendLayout
-    from hopscope.direct.translator import Translator
+    from hopscope.direct.primitives.append import AppendLayout
+    from hopscope.direct.translation.translator import Translator
     from hopscope.direct.transport import MemoryTransport
     from hopscope.wire.records import DTA
 

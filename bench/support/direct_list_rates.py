@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from hopscope.direct.postcarding import PostcardingLayout, PostcardingWriter
+from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter
 from hopscope.direct.store import Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 
 from .direct import Collecting, Feed, Work

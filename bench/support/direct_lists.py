@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopscope.direct.append import AppendLayout
-from hopscope.direct.postcarding import PostcardingLayout
+from hopscope.direct.primitives.append import AppendLayout
+from hopscope.direct.primitives.postcarding import PostcardingLayout
 from hopscope.wire.records import Records
 
 from .direct import Cases, Collecting, Draw, Feed, translating

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.direct.append import AppendLayout
-from hopscope.direct.append_reader import ListsReader
+from hopscope.direct.primitives.append import AppendLayout
+from hopscope.direct.primitives.append_reader import ListsReader
 from hopscope.direct.store import Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import DTA
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hopscope.direct.answers import Status
-from hopscope.direct.postcarding import PostcardingLayout, PostcardingWriter, Values, Why, query
+from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter, Values, Why, query
 from hopscope.direct.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.direct import key_write
-from hopscope.direct.append import AppendLayout
 from hopscope.direct.hashing import Hashing, checksums_of, slots_of
-from hopscope.direct.key_write import KeyWriteLayout
 from hopscope.direct.plan import RATES
+from hopscope.direct.primitives import key_write
+from hopscope.direct.primitives.append import AppendLayout
+from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.wire.dta import Form
 from hopscope.wire.records import Records
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from hopscope.direct import theory
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.key_write import Variant
+from hopscope.direct.primitives.key_write import Variant
 
 from .direct_measured import Filler, Tally, filled
 from .figures import COLORS, Sheet, Stated, legend, percent

@@ -14,13 +14,13 @@ import numpy as np
 
 from .capture.datagram import DatagramSocket
 from .config_direct import DirectSettings
-from .direct.adaptive import Adaptive
-from .direct.append import AppendWriter
 from .direct.counters import EXTENSION, OPCODE_LABELS, Counted
-from .direct.key_write import KeyWriteWriter
-from .direct.postcarding import PostcardingWriter
+from .direct.primitives.append import AppendWriter
+from .direct.primitives.key_write import KeyWriteWriter
+from .direct.primitives.postcarding import PostcardingWriter
 from .direct.slow_paths import SlowPaths
-from .direct.translator import Translator
+from .direct.translation.adaptive import Adaptive
+from .direct.translation.translator import Translator
 from .rdma.records import Verb
 from .translator_stores import FORMS, Checks, LocalStores, Output
 from .warm_direct import warm_translator

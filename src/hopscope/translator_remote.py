@@ -10,9 +10,9 @@ from .config_direct import DirectSettings
 from .direct.counters import Counted
 from .direct.layout import OPCODE
 from .direct.primitive import load
-from .direct.routes import Route, RouteError, routes_of
 from .direct.store import Layout, StoreError
-from .direct.translator import Translator
+from .direct.translation.routes import Route, RouteError, routes_of
+from .direct.translation.translator import Translator
 from .rdma.counters import COUNTERS as RDMA_COUNTERS
 from .rdma.endpoint import Endpoint, Session
 from .rdma.memory_table import RdmaError

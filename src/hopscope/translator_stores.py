@@ -13,11 +13,11 @@ from .direct.counters import Counted
 from .direct.epochs import EpochKeeper
 from .direct.folder import open_stores
 from .direct.primitive import load
-from .direct.rate import TokenBucket
-from .direct.sequence import SequenceTracker
 from .direct.spec import StoreSpec
 from .direct.store import Store
-from .direct.translator import Translator
+from .direct.translation.rate import TokenBucket
+from .direct.translation.sequence import SequenceTracker
+from .direct.translation.translator import Translator
 from .direct.transport import MemoryTransport
 from .wire.dta import Form
 

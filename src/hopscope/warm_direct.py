@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from .direct.reporter import Reporter
-from .direct.sequence import SequenceTracker
 from .direct.store import Layout, Store
-from .direct.translator import Translator
+from .direct.translation.sequence import SequenceTracker
+from .direct.translation.translator import Translator
 from .direct.transport import MemoryTransport
 from .rdma.advertisement import RemoteRegion, encode
 from .rdma.endpoint import Endpoint, address_of

@@ -13,7 +13,7 @@ from direct_make import as_bytes, dta
 
 from hopscope.direct.folder import open_stores
 from hopscope.direct.spec import parse_store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 
 pytestmark = pytest.mark.e2e

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from direct_make import as_bytes, dta
 
-from hopscope.direct.append import AppendLayout, AppendWriter
+from hopscope.direct.primitives.append import AppendLayout, AppendWriter
 from hopscope.direct.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock

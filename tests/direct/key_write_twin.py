@@ -6,7 +6,7 @@ import hashing_twin as twin
 import numpy as np
 
 from hopscope.direct.answers import Status
-from hopscope.direct.key_write import KeyWriteLayout, Variant
+from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant
 
 
 class KeyWrite:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from direct_make import as_bytes, dta
 
-from hopscope.direct.adaptive import Adaptive
-from hopscope.direct.key_write import KeyWriteLayout, KeyWriteWriter, query
+from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, query
 from hopscope.direct.store import Store
 from hopscope.direct.theory import optimum
+from hopscope.direct.translation.adaptive import Adaptive
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 

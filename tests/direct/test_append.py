@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.direct.answers import Question
-from hopscope.direct.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.primitive import load
+from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.store import Store, StoreError
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason

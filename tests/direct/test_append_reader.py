@@ -10,7 +10,7 @@ from append_make import Bench, Plain, appended, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.direct.append import AppendLayout, AppendWriter, ListReader, ListsReader
+from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.store import Store
 from hopscope.rdma.records import VerbBlock
 

@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hopscope.direct import key_increment, key_write
 from hopscope.direct import layout as at
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.key_increment import KeyIncrementLayout, KeyIncrementWriter
-from hopscope.direct.key_write import KeyWriteLayout, KeyWriteWriter, Variant
 from hopscope.direct.primitive import Writer, attach
+from hopscope.direct.primitives import key_increment, key_write
+from hopscope.direct.primitives.key_increment import KeyIncrementLayout, KeyIncrementWriter
+from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant
 from hopscope.direct.store import Layout, Store, StoreError
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.errors import HopscopeError
 from hopscope.memory.region import RegionError
@@ -271,7 +271,7 @@ def test_any_damage_to_a_header_is_refused_or_harmless(tmp_path: Path) -> None:
 
 def same_slot_twice(memory: npt.NDArray[np.uint8], changed_to: npt.NDArray[np.uint8]) -> list[list[int]]:
     """Marks and slot after two looks at a slot of 24 B, between which it changed."""
-    from hopscope.direct.key_write_query_kernel import fetch
+    from hopscope.direct.primitives.key_write_query_kernel import fetch
     from hopscope.jit import readonly
 
     zero, one, look = np.uint64(0), np.uint64(1), np.ones(1, np.uint8)

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.direct.answers import Question
-from hopscope.direct.cardinality import CardinalityLayout, CardinalityWriter, estimate, registers
 from hopscope.direct.primitive import load
+from hopscope.direct.primitives.cardinality import CardinalityLayout, CardinalityWriter, estimate, registers
 from hopscope.direct.store import Store, StoreError
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.dta import Form

@@ -11,7 +11,7 @@ import pytest
 from direct_make import as_bytes
 
 from hopscope.direct.hashing import POLYNOMIALS, Hashing, checksums_of, collectors_of, slots_of
-from hopscope.direct.key_write import KeyWriteLayout
+from hopscope.direct.primitives.key_write import KeyWriteLayout
 
 pytestmark = pytest.mark.kernel
 

@@ -11,10 +11,10 @@ from direct_make import as_bytes, dta
 
 from hopscope.direct.answers import Question, Status
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.key_increment import KeyIncrementLayout, bound, query
 from hopscope.direct.primitive import named
+from hopscope.direct.primitives.key_increment import KeyIncrementLayout, bound, query
 from hopscope.direct.store import Store, StoreError
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import Verb
 from hopscope.wire.reasons import DtaReason
@@ -125,7 +125,7 @@ def test_what_cannot_be_is_refused() -> None:
 
 def test_only_atomics_are_made() -> None:
     """Verbs are fetch-and-adds of 8 aligned bytes."""
-    from hopscope.direct.key_increment import KeyIncrementWriter
+    from hopscope.direct.primitives.key_increment import KeyIncrementWriter
     from hopscope.rdma.records import VerbBlock
 
     writer = KeyIncrementWriter(KeyIncrementLayout(slots=1000, copies=4), [3])

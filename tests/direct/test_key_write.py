@@ -12,9 +12,9 @@ from key_write_twin import KeyWrite
 
 from hopscope.direct.answers import Status
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.key_write import KeyWriteLayout, KeyWriteWriter, Variant, query
+from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant, query
 from hopscope.direct.store import Store, StoreError
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason

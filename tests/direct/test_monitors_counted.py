@@ -10,7 +10,6 @@ import pytest
 from monitor_traffic import fed, flows_of, seen
 
 from hopscope.capture.pcap import read
-from hopscope.direct.key_increment import bound
 from hopscope.direct.monitors.frames import observe_frames
 from hopscope.direct.monitors.host_counters import HostCounters, HostValues
 from hopscope.direct.monitors.path_tracing import PathTracing
@@ -19,6 +18,7 @@ from hopscope.direct.monitors.run import run_monitors, start
 from hopscope.direct.monitors.timeouts import PROTOCOL
 from hopscope.direct.monitors.turboflow import TurboFlow
 from hopscope.direct.primitive import attach, named
+from hopscope.direct.primitives.key_increment import bound
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.dta import Form
 from hopscope.wire.dta_batch import DtaParser

@@ -14,7 +14,7 @@ from hopscope.direct.monitors.pint import Pint, digest
 from hopscope.direct.monitors.postcards import Postcards
 from hopscope.direct.monitors.timeouts import TcpTimeouts
 from hopscope.direct.monitors.trajectory import Trajectories
-from hopscope.direct.postcarding import PostcardingWriter, Why
+from hopscope.direct.primitives.postcarding import PostcardingWriter, Why
 from hopscope.wire.observation import ACK, SYN
 from hopscope.wire.records import Records
 

@@ -9,10 +9,10 @@ from direct_make import as_bytes, dta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.direct.path_sum import PATH_SUM, PathSum, entries
-from hopscope.direct.postcarding import PostcardingLayout
+from hopscope.direct.primitives.postcarding import PostcardingLayout
 from hopscope.direct.store import Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.path_sum import PATH_SUM, PathSum, entries
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import Records
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hopscope.direct import theory
-from hopscope.direct.key_write import KeyWriteLayout
 from hopscope.direct.plan import RATES, Nic, PlanError, plan_network, plan_store
+from hopscope.direct.primitives.key_write import KeyWriteLayout
 
 
 def test_memory_of_dart() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from postcard_make import BLANK, Bench, Plain, cards, paths
 
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.postcarding import PostcardingLayout, PostcardingWriter, query
+from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter, query
 from hopscope.direct.store import Store, StoreError
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason

@@ -10,8 +10,8 @@ from postcard_make import BLANK, Bench, cards, paths
 
 from hopscope.direct.answers import Question, Status
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.postcarding import PostcardingLayout, Values, Why, query
 from hopscope.direct.primitive import load
+from hopscope.direct.primitives.postcarding import PostcardingLayout, Values, Why, query
 from hopscope.direct.store import StoreError
 
 pytestmark = pytest.mark.kernel

@@ -9,7 +9,7 @@ import pytest
 from direct_make import as_bytes
 
 from hopscope.direct.reporter import KEPT_REPORTS, Reporter
-from hopscope.direct.sequence import SequenceTracker
+from hopscope.direct.translation.sequence import SequenceTracker
 from hopscope.wire.dta import DtaAck, Form, push_ack
 from hopscope.wire.dta_ack import encode_answers
 from hopscope.wire.dta_batch import DtaParser, parse_scalar

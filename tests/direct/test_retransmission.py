@@ -7,13 +7,13 @@ import numpy.typing as npt
 import pytest
 from direct_make import as_bytes
 
-from hopscope.direct.append import AppendLayout, ListReader
-from hopscope.direct.key_increment import KeyIncrementLayout, query
-from hopscope.direct.rate import TokenBucket
+from hopscope.direct.primitives.append import AppendLayout, ListReader
+from hopscope.direct.primitives.key_increment import KeyIncrementLayout, query
 from hopscope.direct.reporter import Reporter
-from hopscope.direct.sequence import SequenceTracker
 from hopscope.direct.store import Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.rate import TokenBucket
+from hopscope.direct.translation.sequence import SequenceTracker
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.dta import Form

@@ -10,11 +10,11 @@ import pytest
 from direct_make import as_bytes, dta
 
 from hopscope.direct.hashing import Hashing, tables
-from hopscope.direct.key_write import KeyWriteLayout, query
-from hopscope.direct.rate import TokenBucket
-from hopscope.direct.routes import NO_LANE, Route, RouteError, compile_routes, routes_of
+from hopscope.direct.primitives.key_write import KeyWriteLayout, query
 from hopscope.direct.store import Layout, Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.rate import TokenBucket
+from hopscope.direct.translation.routes import NO_LANE, Route, RouteError, compile_routes, routes_of
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
@@ -57,7 +57,7 @@ def lane_of(report: np.void, frame: np.void, rules: list[Route], chosen: Any) ->
 def test_partition_is_that_of_the_plain_twin() -> None:
     """Mixed opcodes, lists, ports, addresses and lengths go where the rules say, in their order."""
     from hopscope.direct.hashing_kernel import begin, collector
-    from hopscope.direct.translator_kernel import partition
+    from hopscope.direct.translation.translator_kernel import partition
 
     rng = np.random.default_rng(4)
     single = KeyWriteLayout(slots=64, seed=6)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from hopscope.direct.sequence import WINDOWS, SequenceTracker
+from hopscope.direct.translation.sequence import WINDOWS, SequenceTracker
 from hopscope.wire.dta import Form
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA, FRAME, DtaFlag, Records

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from hopscope.direct import theory
-from hopscope.direct.append import AppendLayout
-from hopscope.direct.append_reader import ListsReader
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.key_increment import KeyIncrementLayout
-from hopscope.direct.key_increment import query as increments
-from hopscope.direct.key_write import Variant
-from hopscope.direct.postcarding import PostcardingLayout
+from hopscope.direct.primitives.append import AppendLayout
+from hopscope.direct.primitives.append_reader import ListsReader
+from hopscope.direct.primitives.key_increment import KeyIncrementLayout
+from hopscope.direct.primitives.key_increment import query as increments
+from hopscope.direct.primitives.key_write import Variant
+from hopscope.direct.primitives.postcarding import PostcardingLayout
 from hopscope.direct.store import Store
-from hopscope.direct.translator import Translator
+from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import DTA
 from support.direct_drawn import expected, found_by_reports

@@ -45,7 +45,7 @@ def read_list(
 
     `after`: such a place; None: the oldest entry that is there. Raises StoreError.
     """
-    from .append_reader import ListReader
+    from .primitives.append_reader import ListReader
 
     reader = ListReader(read_store(folder, name), number, "oldest", after)
     entries, lost = reader.read(limit)

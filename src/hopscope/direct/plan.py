@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import ceil, isfinite
 
 from ..errors import HopscopeError
-from .append_layout import AppendLayout
-from .key_write import KeyWriteLayout
-from .postcarding_layout import PostcardingLayout
+from .primitives.append_layout import AppendLayout
+from .primitives.key_write import KeyWriteLayout
+from .primitives.postcarding_layout import PostcardingLayout
 from .theory import age_for, average, error_bound, load_for, outcomes, stranger
 
 MOST_SLOTS = 1 << 32

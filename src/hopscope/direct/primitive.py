@@ -86,7 +86,7 @@ def register(primitive: Primitive) -> None:
 def load() -> dict[int, Primitive]:
     """All primitives, ours registered."""
     for name in _OURS:
-        import_module(f".{name}", __package__)
+        import_module(f".primitives.{name}", __package__)
     return PRIMITIVES
 
 

@@ -26,7 +26,7 @@ ROUTE = np.dtype(
         ("reserved", "u1", 7),
     ]
 )
-"""Which reports a store takes: `direct.routes.Route`, 72 bytes."""
+"""Which reports a store takes: `direct.translation.routes.Route`, 72 bytes."""
 
 REPORTER = np.dtype(
     [
@@ -45,7 +45,7 @@ REPORTER = np.dtype(
         ("suspected", "<u4"),
     ]
 )
-"""The sequence numbers of one reporter, 88 bytes: a row of `direct.sequence`."""
+"""The sequence numbers of one reporter, 88 bytes: a row of `direct.translation.sequence`."""
 KEPT = np.dtype(
     [
         ("number", "<u8"),  # counted from 0 by the reporter, without a wrap

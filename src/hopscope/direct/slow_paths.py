@@ -6,10 +6,10 @@ import numpy as np
 
 from ..wire.dta import Opcode
 from ..wire.records import DTA, Records
-from .append_layout import AppendLayout
-from .path_sum import PathSum, entries
+from .primitives.append_layout import AppendLayout
 from .store import StoreError
-from .translator import Translator
+from .translation.path_sum import PathSum, entries
+from .translation.translator import Translator
 
 
 class SlowPaths:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...wire.records import Records
-from ..append import AppendLayout, ListReader
+from ..primitives.append import AppendLayout, ListReader
 from ..store import Store
 from .monitor import Bytes, Monitor, unpacked
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..key_write import KeyWriteLayout, query
+from ..primitives.key_write import KeyWriteLayout, query
 from ..store import Store
 from .carried import Carried
 from .monitor import Bytes, Monitor, Reports, Told, packed, reports, unpacked

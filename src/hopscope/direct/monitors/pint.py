@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ...wire.records import Records
 from ..answers import Status
-from ..key_write import KeyWriteLayout, query
+from ..primitives.key_write import KeyWriteLayout, query
 from ..store import Store
 from .carried import Carried
 from .monitor import Bytes, Monitor, Numbers, Reports, Told, mix64, packed, reports

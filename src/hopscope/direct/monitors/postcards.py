@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..postcarding import Paths, PostcardingLayout, query
+from ..primitives.postcarding import Paths, PostcardingLayout, query
 from ..store import Store
 from .monitor import Bytes, Monitor, Reports, packed, reports, sampled
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...wire.records import Records
 from ..store import Store
-from ..translator import Translator
+from ..translation.translator import Translator
 from ..transport import MemoryTransport
 from .monitor import Monitor, Reports
 

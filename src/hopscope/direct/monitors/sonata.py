@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...wire.observation import ACK, SYN, TCP, addresses
 from ...wire.records import Records
-from ..key_write import KeyWriteLayout, query
+from ..primitives.key_write import KeyWriteLayout, query
 from ..store import Store
 from .events import Events, read
 from .groups import Groups, Numbering, grown

@@ -8,10 +8,10 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from .answers import Status
-from .hashing import tables
+from ..answers import Status
+from ..hashing import tables
+from ..store import Store, StoreError
 from .postcarding_layout import PostcardingLayout
-from .store import Store, StoreError
 
 BLANK = 0xFFFFFFFF
 """A hop without value."""
@@ -24,7 +24,7 @@ class Values:
     """
 
     def __init__(self, values: npt.ArrayLike, layout: PostcardingLayout) -> None:
-        from ..jit import readonly
+        from ...jit import readonly
         from .postcarding_query_kernel import fill_values
 
         distinct = np.unique(np.asarray(values, np.uint32))
@@ -107,7 +107,7 @@ def query(
     were passed, and a foreign chunk reads as one with the whole ``((V + 1) / 2^b)^B``, of which paths without
     holes are only ``(V + V^2 + ... + V^B) / (V + 1)^B``.
     """
-    from ..jit import readonly
+    from ...jit import readonly
     from .postcarding_query_kernel import query as run
 
     layout = store.layout

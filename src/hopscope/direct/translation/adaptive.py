@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .theory import optimum
+from ..theory import optimum
 
 if TYPE_CHECKING:
-    from .key_write import KeyWriteLayout
+    from ..primitives.key_write import KeyWriteLayout
 
 WINDOW = 1 << 16
 """Slots that are looked at: the standard error is below 1 % of the load between 0.02 and 3."""

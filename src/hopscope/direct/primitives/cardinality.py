@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..rdma.records import VerbBlock
-from ..wire.records import Records
-from . import layout as at
-from .answers import Question, Status
-from .primitive import Primitive, Writer, register
-from .store import Layout, Store, StoreError
+from ...rdma.records import VerbBlock
+from ...wire.records import Records
+from .. import layout as at
+from ..answers import Question, Status
+from ..primitive import Primitive, Writer, register
+from ..store import Layout, Store, StoreError
 
 RANKS = 32
 
@@ -80,7 +80,7 @@ class CardinalityWriter(Writer):
     """Elements to writes, without those that change nothing."""
 
     def __init__(self, layout: CardinalityLayout, targets: Sequence[int]) -> None:
-        from ..jit import readonly
+        from ...jit import readonly
 
         self.layout = layout
         self._targets = readonly(np.array(targets, np.uint16))
@@ -96,7 +96,7 @@ class CardinalityWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """Writes of the elements that raise a register."""
-        from ..jit import readonly
+        from ...jit import readonly
         from .cardinality_kernel import write
 
         write(
@@ -106,7 +106,7 @@ class CardinalityWriter(Writer):
 
     def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
         """Registers are those of the memory; where it cannot be read, everything is sent again."""
-        from ..jit import readonly
+        from ...jit import readonly
         from .cardinality_kernel import read
 
         registers = self._highest.reshape(self.layout.sketches, -1)
@@ -125,7 +125,7 @@ class CardinalityWriter(Writer):
 
 def registers(store: Store, sketch: int) -> npt.NDArray[np.uint8]:
     """Registers of a sketch, uint8 [2^precision]; those of a union are their maximum. Raises StoreError."""
-    from ..jit import readonly
+    from ...jit import readonly
     from .cardinality_kernel import read
 
     layout = store.layout

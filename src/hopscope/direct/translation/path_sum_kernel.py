@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U8, U32, U64, be32, kernel, move
-from .hashing_kernel import key_hash
+from ...jit import U8, U32, U64, be32, kernel, move
+from ..hashing_kernel import key_hash
 
 # a row: key hash, what is known, time of the last postcard, then one value per hop
 WHAT, LAST, VALUES = U64(1), U64(2), U64(3)

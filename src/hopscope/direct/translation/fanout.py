@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..rdma.records import PAYLOAD, VERB, Verb, VerbBlock
+from ...rdma.records import PAYLOAD, VERB, Verb, VerbBlock
+from ..transport import Transport
 from .routes import Route
-from .transport import Transport
 
 
 class Fanout:
     """The transports of all collectors as one."""
 
     def __init__(self, transports: Sequence[Transport | None], routes: Sequence[Route]) -> None:
-        from ..jit import readonly
+        from ...jit import readonly
 
         places = sorted({place for route in routes for place in route.at})
         if len(transports) == 1:  # one collector's numbers are everybody's: nothing has to be split

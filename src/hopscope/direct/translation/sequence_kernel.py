@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
-from ..wire.reasons import DtaReason
-from ..wire.records import DtaFlag
+from ...jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
+from ...wire.reasons import DtaReason
+from ...wire.records import DtaFlag
 
 WINDOW, MASK, AHEAD, IDLE_NS = range(4)
 """Places in `limits`, uint64: numbers that are followed, highest number, jump that is believed, and the age

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..wire.dta import Form
-from ..wire.records import DTA_ANSWER, Records
-from .records import REPORTER
+from ...wire.dta import Form
+from ...wire.records import DTA_ANSWER, Records
+from ..records import REPORTER
 
 WINDOWS = {Form.THREE: 64, Form.SIZED: 8192}
 """Numbers below the highest one that are told apart as late and double."""
@@ -50,7 +50,7 @@ class SequenceTracker:
 
         Returns how many numbers before each report were newly found missing, valid until the next call.
         """
-        from ..jit import readonly
+        from ...jit import readonly
 
         if len(reports) > len(self._gaps):
             self._gaps = np.zeros(len(reports), np.uint32)
@@ -67,7 +67,7 @@ class SequenceTracker:
         They name what was missing before reports that ask for retransmission, and such reports that found no
         room.  Valid until the next call; `wire.dta_ack.encode_answers` makes datagrams of them.
         """
-        from ..jit import readonly
+        from ...jit import readonly
 
         count = self._kernel.refused(
             readonly(frames), readonly(reports), readonly(self._gaps), self._rows, self._seen, self._answers,

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..rdma.records import VerbBlock
-from ..wire.records import Records
-from .answers import Question
+from ...rdma.records import VerbBlock
+from ...wire.records import Records
+from ..answers import Question
+from ..primitive import Primitive, Writer, register
+from ..store import Layout, Store, StoreError
+from ..translation.ticks import Ticks
 from .append_layout import AppendLayout
 from .append_reader import ListReader, ListsReader
-from .primitive import Primitive, Writer, register
-from .store import Layout, Store, StoreError
-from .ticks import Ticks
 
 __all__ = ["AppendLayout", "AppendWriter", "ListReader", "ListsReader"]
 
@@ -33,7 +33,7 @@ class AppendWriter(Writer):
     """Lists' batches that wait, each as the image of the slot that it will fill, and their heads in them."""
 
     def __init__(self, layout: AppendLayout, targets: Sequence[int], *, idle_ns: int = IDLE_NS) -> None:
-        from ..jit import readonly
+        from ...jit import readonly
 
         self.layout = layout
         self.idle_ns = idle_ns
@@ -58,7 +58,7 @@ class AppendWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """The batches that these entries fill."""
-        from ..jit import readonly
+        from ...jit import readonly
         from .append_kernel import write
 
         write(
@@ -96,7 +96,7 @@ class AppendWriter(Writer):
 
         What waits stays, and goes into the new memory.
         """
-        from ..jit import readonly
+        from ...jit import readonly
         from .append_kernel import resume
 
         for which, memory in enumerate(memories):

@@ -8,18 +8,18 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..rdma.records import VerbBlock
-from ..wire.reasons import DtaReason
-from ..wire.records import FRAME, FrameBatch, Records
+from ...rdma.records import VerbBlock
+from ...wire.reasons import DtaReason
+from ...wire.records import FRAME, FrameBatch, Records
+from ..hashing import Hashing, tables
+from ..primitive import Writer, load
+from ..store import Layout
+from ..transport import Transport
 from .acknowledge import Acknowledger
 from .fanout import Fanout
-from .hashing import Hashing, tables
-from .primitive import Writer, load
 from .rate import TokenBucket
 from .routes import OPCODES, Route, compile_routes, routes_of
 from .sequence import SequenceTracker
-from .store import Layout
-from .transport import Transport
 
 FLUSH = 1024
 """Reports for which there is room when what waits is sent."""
@@ -53,7 +53,7 @@ class Translator:
         limit: TokenBucket | None = None,
         sequences: SequenceTracker | None = None,
     ) -> None:
-        from ..jit import readonly
+        from ...jit import readonly
 
         transports = list(transport) if isinstance(transport, Sequence) else [transport]
         count = len(transports)
@@ -116,7 +116,7 @@ class Translator:
 
     def _spread(self, reports: Records, arena: npt.NDArray[np.uint8], frames: Records, now_ns: int) -> None:
         """Every report to its writer."""
-        from ..jit import readonly
+        from ...jit import readonly
         from .translator_kernel import partition
 
         if len(reports) > len(self._lanes):
@@ -215,7 +215,7 @@ class Translator:
         self._block.clear()
 
     def _grow(self, rows: int) -> None:
-        from ..jit import readonly
+        from ...jit import readonly
 
         self._lanes = np.zeros(rows, np.uint32)
         self._order = np.zeros(rows, np.uint32)

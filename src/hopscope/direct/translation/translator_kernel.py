@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import I64, U8, U32, U64, be32, kernel
-from ..rdma.records import COUNT, Verb
-from ..wire.reasons import DtaReason
-from .hashing_kernel import begin, collector
+from ...jit import I64, U8, U32, U64, be32, kernel
+from ...rdma.records import COUNT, Verb
+from ...wire.reasons import DtaReason
+from ..hashing_kernel import begin, collector
 
 NO_LANE = U32(0xFFFFFFFF)
 APPEND = U64(2)

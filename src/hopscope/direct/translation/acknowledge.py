@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..wire.dta import Form
-from ..wire.dta_ack import encode_answers
-from ..wire.reasons import DtaReason
-from ..wire.records import DTA_ANSWER, DtaFlag, FrameBatch, Records
+from ...wire.dta import Form
+from ...wire.dta_ack import encode_answers
+from ...wire.reasons import DtaReason
+from ...wire.records import DTA_ANSWER, DtaFlag, FrameBatch, Records
 from .sequence import SequenceTracker
 
 _NOT_FOLLOWED = 255

@@ -1,0 +1,1 @@
+"""The primitives: one module each, with its kernels, that ends in `register`."""

@@ -1,0 +1,1 @@
+"""Reports in, memory operations out: what the translator knows, remembers and answers."""
