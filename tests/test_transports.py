@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hopscope.direct.key_write import query
+from hopscope.direct.primitives.key_write import query
 
 from hopscope.config_direct import DirectSettings, NicSettings, TranslatorSettings
 from hopscope.direct.counters import Counted
