@@ -8,12 +8,12 @@ import numpy.typing as npt
 from ...wire.dta import Form
 from ...wire.dta_ack import encode_answers
 from ...wire.reasons import DtaReason
-from ...wire.records import DTA_ANSWER, DtaFlag, FrameBatch, Records
+from ...wire.records import FrameBatch, Records
 from .sequence import SequenceTracker
 
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _NOT_FOLLOWED = 255
 """Reason of a report while the tracker must pass it by."""
-_WHO = np.dtype([("source_hi", "<u8"), ("source_lo", "<u8"), ("source_port", "<u2")])
 
 
 class Acknowledger:
@@ -45,10 +45,14 @@ class Acknowledger:
             return None
         known = {(int(row["source_hi"]), int(row["source_lo"])) for row in self.tracker.reporters}
         high, low = frames["source_hi"], frames["source_lo"]
+        # one number for an address is sorted ten times as fast as two
+        _, firsts = np.unique((high ^ (low * _SPREAD))[zeros], return_index=True)
         rows = []
-        for hi, lo in np.unique(np.stack([high[zeros], low[zeros]], axis=1), axis=0).tolist():
-            mine = (high == hi) & (low == lo)
-            if (hi, lo) not in known and not reports["sequence"][mine].any():
+        for first in zeros[firsts].tolist():
+            mine = (high == high[first]) & (low == low[first])
+            if (int(high[first]), int(low[first])) in known:
+                continue
+            if not reports["sequence"][mine].any():
                 rows.append(zeros[mine[zeros]])
         return np.concatenate(rows) if rows else None
 
@@ -59,29 +63,9 @@ class Acknowledger:
         where it has nothing missing, an ACK of its newest report.
         """
         nacks = self.tracker.refused(reports, frames)
-        acks = self._acks(reports, frames)
+        acks = self.tracker.safe(reports, frames)
         self.nacks += len(nacks)
         self.acks += len(acks)
         if not len(nacks) and not len(acks):
             return None
         return encode_answers(np.concatenate([nacks, acks]), self.tracker.form)
-
-    def _acks(self, reports: Records, frames: Records) -> Records:
-        asks = (reports["flags"] & DtaFlag.RETRANSMIT) != 0
-        if not asks.any():
-            return np.zeros(0, DTA_ANSWER)
-        asks &= (reports["reason"] == DtaReason.NONE) | (reports["reason"] == DtaReason.DUPLICATE)
-        who = np.zeros(int(asks.sum()), _WHO)
-        for name in _WHO.names or ():
-            who[name] = frames[name][asks]
-        whole = {
-            (int(row["source_hi"]), int(row["source_lo"])): int(row["newest"])
-            for row in self.tracker.reporters
-            if row["lost"] == 0
-        }
-        found = [
-            (*one[:2], whole[one[:2]], 0, one[2], 0, 0, 0)
-            for one in np.unique(who).tolist()
-            if one[:2] in whole
-        ]
-        return np.array(found, DTA_ANSWER)

@@ -43,6 +43,8 @@ class SequenceTracker:
         self._gaps = np.zeros(0, np.uint32)
         self._answers = np.zeros(0, DTA_ANSWER)
         self._tally = np.zeros(kernel.TALLIES, np.uint64)
+        self._touched = np.zeros(rows, np.uint32)
+        self._acks = np.zeros(rows, DTA_ANSWER)
 
     def follow(self, reports: Records, frames: Records) -> npt.NDArray[np.uint32]:
         """Check DTA records, row by row with the FRAME rows of their payloads; duplicates and stale ones get
@@ -74,6 +76,19 @@ class SequenceTracker:
             self._limits, self._tally,
         )  # fmt: skip
         return self._answers[: int(count)]
+
+    def safe(self, reports: Records, frames: Records) -> Records:
+        """ACKs, DTA_ANSWER, of the same batch: to reporters that asked for retransmission and miss nothing.
+
+        Valid until the next call.
+        """
+        from ..jit import readonly
+
+        count = self._kernel.safe(
+            readonly(frames), readonly(reports), self._rows, self._touched, self._acks, self._limits,
+            self._tally,
+        )  # fmt: skip
+        return self._acks[: int(count)]
 
     @property
     def reporters(self) -> Records:

@@ -245,3 +245,45 @@ def refused(
         if asks:
             count = put_nack(answers, count, frames[i], number, ONE, report.reason, mask)
     return count
+
+
+@kernel
+def safe(
+    frames: Any, reports: Any, reporters: Any, touched: Any, answers: Any, limits: Any, tally: Any
+) -> Any:
+    """ACKs of a batch that has been translated: the newest number of every reporter that asked for
+    retransmission and has nothing missing.  Returns their number, at most one per reporter.
+
+    `touched`, uint32 [reporters]: 0 before and after.
+    """
+    last_hi, last_lo, at, asked = NONE, NONE, NONE, ZERO
+    for i in range(len(reports)):
+        report = reports[i]
+        if not report.flags & RETRANSMIT or (report.reason != U8(0) and report.reason != IS_DUPLICATE):
+            continue
+        high, low = frames[i].source_hi, frames[i].source_lo
+        if at == NONE or low != last_lo or high != last_hi:
+            at = find(reporters, high, low, False, I64(0), limits, tally)
+            last_hi, last_lo = high, low
+            if at == NONE:
+                continue
+        asked += U64(touched[at] == U32(0))
+        touched[at] = U32(frames[i].source_port) + U32(1)
+    count, row = ZERO, ZERO
+    while asked:
+        if touched[row] != U32(0):
+            asked -= ONE
+            reporter = reporters[row]
+            if reporter.lost == ZERO:
+                answer = answers[count]
+                answer.source_hi = reporter.source_hi
+                answer.source_lo = reporter.source_lo
+                answer.source_port = U16(touched[row] - U32(1))
+                answer.sequence = reporter.newest
+                answer.count = U16(0)
+                answer.nack = U8(0)
+                answer.reason = U8(0)
+                count += ONE
+            touched[row] = U32(0)
+        row += ONE
+    return count
