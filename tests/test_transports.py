@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hopscope.direct.primitives.key_write import query
 
 from hopscope.config_direct import DirectSettings, NicSettings, TranslatorSettings
 from hopscope.direct.counters import Counted
+from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.spec import StoreSpec, parse_store
 from hopscope.direct.store import Store

@@ -82,7 +82,7 @@ class SequenceTracker:
 
         Valid until the next call.
         """
-        from ..jit import readonly
+        from ...jit import readonly
 
         count = self._kernel.safe(
             readonly(frames), readonly(reports), self._rows, self._touched, self._acks, self._limits,
