@@ -25,6 +25,7 @@ from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.store import StoreError
 from hopscope.translator_process import TranslatorProcess
+from hopscope.translator_stores import LocalStores
 from hopscope.wire.dta import Form
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 
@@ -107,6 +108,7 @@ def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
     """Four epochs that end with batches half full: each entry and increment is in exactly one."""
     base = settings()
     process = TranslatorProcess(base.model_copy(update={"epoch_seconds": 10.0}), tmp_path)
+    assert isinstance(process.output, LocalStores)
     reporter, sent = Reporter(Form.SIZED, first=1), 0
     for second in range(40):
         process.output.tick((1000 + second) * 1_000_000_000)
@@ -117,8 +119,9 @@ def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
         ):
             process.step(batch, second)
         sent += 137
-        if second % 10 == 9:
-            time.sleep(0.05)  # the next region is made in the background
+        for keeper in process.output._keepers:
+            if keeper._next is not None:
+                keeper._next.result()  # made in the background; a swap does not wait for it
     process.translator.flush()
     process.output.close()
     process.count()
