@@ -226,3 +226,62 @@ def test_damaged_frames_change_nothing() -> None:
     ends.nic.receive(good, ends.now, 0)
     assert ends.memory[0] == 0xFF
     assert int(good.arena[0]) == Opcode.RC_WRITE_ONLY
+
+
+def test_a_peer_that_asked_for_nonsense_and_is_gone_is_forgotten() -> None:
+    """A request was refused, and nobody ends the connection: the NIC does, and its queue pair is free."""
+    ends = Ends()
+    session = ends.connect()
+    assert next(iter(ends.nic.sessions.values())).requester is None
+    ends.nic.table.rows["used"] = 0
+    session.submit(writes(1))
+    batch = ends.translator.frames(ends.now)[0]
+    batch.frames["source_lo"] = address_of(TRANSLATOR)
+    ends.nic.receive(batch, ends.now, 0)
+    for _ in range(20):
+        ends.now += 1_000_000_000
+        ends.nic.frames(ends.now)
+    assert not ends.nic.sessions
+    assert not ends.nic.pairs.rows["number"].any()
+
+
+def test_what_was_held_goes_with_its_connection() -> None:
+    """A gap that is never closed takes no room from others once its connection has ended."""
+    ends = Ends()
+    session = ends.connect()
+    session.submit(writes(100))
+    batch = ends.translator.frames(ends.now)[0]
+    batch.frames["source_lo"] = address_of(TRANSLATOR)
+    ends.nic.receive(FrameBatch(batch.arena, batch.frames[1:]), ends.now, 0)
+    assert len(ends.nic._held) == 99
+    ends.translator.disconnect(session, ends.now)
+    ends.turn()
+    assert not ends.nic.sessions
+    assert len(ends.nic._held) == 0
+
+
+def test_requests_in_anothers_name_do_not_end_its_connection() -> None:
+    """Many connections are asked for in the name of a peer that never hears of them: its own stays."""
+    ends = Ends()
+    session = ends.connect()
+    stranger = Endpoint(TRANSLATOR)
+    for _ in range(3 * MOST_OF_PEER):
+        stranger.connect(NIC, PORT, ends.now)
+        for batch in stranger.frames(ends.now):
+            batch.frames["source_lo"] = address_of(TRANSLATOR)
+            ends.nic.receive(batch, ends.now, 0)
+    session.submit(writes(10))
+    ends.turn()
+    assert not session.lost
+    assert ends.memory[:10].all()
+    assert len(ends.nic.sessions) == MOST_OF_PEER
+
+
+def test_as_many_regions_as_a_nic_has_are_told() -> None:
+    """256 regions at an MTU of 1024 are 86 messages, and there are buffers for all."""
+    ends = Ends()
+    regions = [RemoteRegion(f"store{n}", n << 20, 1 << 20, n + 1, 3) for n in range(256)]
+    ends.nic.serve(PORT, lambda connection: encode(regions, connection.path_mtu))
+    session = ends.connect()
+    assert session.ready
+    assert len(session.advertisement.regions) == 256

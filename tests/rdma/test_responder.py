@@ -87,6 +87,16 @@ def test_a_kept_value_is_forgotten_after_256_others() -> None:
     assert rig.memory[:8].view("<u8")[0] == 300
 
 
+def test_the_newest_result_of_a_number_is_kept() -> None:
+    """Numbers come again after 2^24 packets: a duplicate gets the result of the last atomic of its number."""
+    rig = Rig()
+    rig.take(add(0, 5))
+    rig.pairs.of(rig.number)["expected_psn"] = 0  # as after 2^24 other requests
+    assert rig.take(add(0, 1))["value"].tolist() == [5]
+    assert rig.take(add(0, 1))["value"].tolist() == [5]
+    assert rig.memory[:8].view("<u8")[0] == 6
+
+
 def test_compare_and_swap() -> None:
     """Written only where the old value is the one compared with; the old value is answered."""
     rig = Rig()

@@ -29,8 +29,8 @@ from .responder import Responder
 
 Told = Callable[[Connection], list[bytes]]
 """Messages for a new peer: its advertisement. ValueError where they do not fit its path MTU."""
-BUFFERS = 64
-"""Posted for messages of a peer that was asked for a connection."""
+BUFFERS = 128
+"""Posted for messages of a peer that was asked for a connection: it may tell of 256 regions, 3 in each."""
 MOST_OF_PEER = 16
 """Connections that one peer has asked for; one more ends the oldest."""
 ATOMICS = 255
@@ -202,15 +202,19 @@ class Endpoint:
         return Accept(number, connection.psn)
 
     def _make_way(self, connection: Connection) -> None:
-        """End the oldest connection of a peer that has many: who was killed cannot end his."""
+        """End the oldest connection of a peer that has many: who was killed cannot end his.
+
+        One that is half open goes first: whoever asks in another's name never hears the answer.
+        """
         of_peer = [
             session
             for session in self.sessions.values()
             if session.connection.peer == connection.peer and not session.connection.active
         ]
         if len(of_peer) >= MOST_OF_PEER:
-            self.connections.disconnect(of_peer[0].connection, self._now_ns)
-            self._end(of_peer[0], "replaced by newer connections of its peer")
+            oldest = min(of_peer, key=lambda session: session.connection.state is not State.REPLIED)
+            self.connections.disconnect(oldest.connection, self._now_ns)
+            self._end(oldest, "replaced by newer connections of its peer")
 
     def _join(self, session: Session) -> None:
         """Both ends know each other's numbers: packets are taken from now on."""
@@ -242,13 +246,14 @@ class Endpoint:
                     session.requester.send(message)
 
     def _end(self, session: Session, why: str) -> None:
-        session.lost = session.lost or why
-        session.ready = False
         number = session.connection.queue_pair
+        failed = "" if session.requester is None else session.requester.failed
+        session.lost, session.ready = session.lost or failed or why, False
         if session.requester is not None:
             session.requester.give_up(why)
         self.sessions.pop(number, None)
         self._notified_ns.pop(number, None)
+        self._held.forget(number)
         self.pairs.close(number)
 
     def _step(self, session: Session, now_ns: int) -> None:
@@ -274,15 +279,15 @@ class Endpoint:
     def _look_after(self, session: Session, now_ns: int) -> None:
         """End a connection that is lost; forget the sender of one that only receives."""
         connection, requester = session.connection, session.requester
-        if connection.state is not State.ESTABLISHED or requester is None:
+        if connection.state is not State.ESTABLISHED:
             return
-        if requester.failed and not session.lost:
+        if requester is not None and requester.failed and not session.lost:
             session.lost, session.ready = requester.failed, False
             self.connections.disconnect(connection, now_ns)
         elif self.pairs.of(connection.queue_pair)["state"] == PairState.ERROR and not session.lost:
             session.lost = "a request of the peer was refused"
             self.connections.disconnect(connection, now_ns)
-        elif not connection.active and requester.idle:
+        elif not connection.active and requester is not None and requester.idle:
             session.requester = None
         elif connection.active and not session.ready and now_ns > session.wait_ns and not session.lost:
             session.lost = "the peer told of no memory regions"

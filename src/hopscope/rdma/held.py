@@ -82,6 +82,12 @@ class Held:
         first = first[np.cumsum(every["payload_bytes"][first], dtype=np.int64) <= MOST_BYTES]
         self._rows, self._payload = compact(every[first], np.concatenate([self._payload, payload]))
 
+    def forget(self, number: int) -> None:
+        """A queue pair is closed: what it waited for comes no more."""
+        others = self._rows["queue_pair"] != number
+        if not others.all():
+            self._rows, self._payload = compact(self._rows[others], self._payload)
+
     def _tell_again(self, more: Records) -> None:
         """Let the next packet behind a gap be answered, where the requester has sent again what is held."""
         known = np.isin(_keys(more), _keys(self._rows))

@@ -88,8 +88,9 @@ def acknowledge(pair: Any, where: Any, dirty: Any, fill: Any) -> None:
 @kernel
 def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill: Any) -> None:
     """Answer a duplicate of an atomic operation with what was kept; one that is too old gets no answer."""
-    first = where * U64(REPLAYS)
-    for slot in range(first, first + U64(REPLAYS)):
+    first, newest = where * U64(REPLAYS), U64(pair.atomics) + U64(REPLAYS - 1)
+    for back in range(U64(REPLAYS)):  # numbers come again: the newest first
+        slot = first + (newest - back) % U64(REPLAYS)
         if replay[slot].used and U64(replay[slot].psn) == U64(record.psn):
             answer = put_answer(answers, fill, pair, ATOMIC_ACK, U64(Syndrome.ACK), U64(record.psn))
             answers[answer].address = slot
