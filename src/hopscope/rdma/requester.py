@@ -34,7 +34,7 @@ _NOT_READY_US = (
 )  # fmt: skip
 """Time to wait by the timer of an RNR NAK, us (InfiniBand, table 45)."""
 _MOST_BACK_OFF = 9
-_LEAST_WINDOW = 128
+_LEAST_WINDOW, _PROBE = 128, 32
 
 
 class Mode(IntEnum):
@@ -127,7 +127,8 @@ class Requester:
             SenderSetup.RESULTS: results,
         }.items():
             self._setup[place] = value
-        self._window = window
+        self._window = self._present = window
+        self._probing = False
         self._timeout_ns = timeout_ns
         self._retries = retries
         self._tried = 0
@@ -227,6 +228,7 @@ class Requester:
         if state[Sender.ACKED] != before:
             self._tried = 0
             self._deadline_ns = now_ns + self._timeout_ns
+            self._probing = False
             self._open(int(state[Sender.ACKED] - before) // 4)
         if state[Sender.RESYNCS] != resyncs:
             self._drop = self._resync_drop
@@ -235,17 +237,19 @@ class Requester:
             state[Sender.WAIT] = 0
         if state[Sender.CNP]:
             state[Sender.CNP] = 0
-            self._open(-int(self._setup[SenderSetup.WINDOW]) // 2)
+            self._open(-self._present // 2)
         elif state[Sender.SEQUENCE_NAKS] != naks:  # towards twice of what is done between two losses
-            self._open(-int(self._setup[SenderSetup.WINDOW]) // 8)
+            self._open(-self._present // 8)
         if state[Sender.FAILED]:
             self._fail(f"the peer refused a request (NAK {int(state[Sender.FAILED]):#04x})")
         self._refill()
 
     def _open(self, packets: int) -> None:
-        """Let so many packets more (or less) be on their way: a loss sends all of them again."""
-        window = int(self._setup[SenderSetup.WINDOW]) + packets
-        self._setup[SenderSetup.WINDOW] = min(max(window, _LEAST_WINDOW), self._window)
+        """Let so many packets more (or less) be on their way; after a timeout a few, until one is answered: a
+        peer that was only slow has got the others.
+        """
+        self._present = min(max(self._present + packets, _LEAST_WINDOW), self._window)
+        self._setup[SenderSetup.WINDOW] = min(self._present, _PROBE) if self._probing else self._present
 
     def take_results(self) -> Records:
         """What atomics found since the last call, RESULT, in the order of their answers."""
@@ -298,6 +302,8 @@ class Requester:
             self._fail(f"no answer, {self._retries} times")
             return False
         go_back(self._state)
+        self._probing = True
+        self._open(0)
         self._deadline_ns = now_ns + (self._timeout_ns << min(self._tried, _MOST_BACK_OFF))
         return True
 
