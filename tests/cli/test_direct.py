@@ -96,3 +96,15 @@ def test_entries_of_a_list_are_printed(data: Path) -> None:
     assert run("list", "events", "0", "--data", str(data), "-f", "json").stdout == ""
     assert "expected one of append" in run("list", "paths", "0", "--data", str(data)).stderr
     assert "the store has lists 0 to 1" in run("list", "events", "2", "--data", str(data)).stderr
+
+
+def test_tables_say_what_the_objects_say(data: Path, tmp_path: Path) -> None:
+    """In a table too: why a list has no entries, and past epochs, as ranges."""
+    asked = run("query", "events", "9", "--data", str(data))
+    assert "list 9: the store has lists 0 to 1" in asked.stdout
+    assert asked.returncode == 1
+    open_stores(tmp_path / "direct", [parse_store("paths=key-write,slots=1024")])
+    (tmp_path / "direct" / "history").mkdir()
+    for number in (3, 4, 5, 12):
+        (tmp_path / "direct" / "history" / f"paths-{number}.region").write_bytes(b"")
+    assert "3-5, 12" in run("list", "--data", str(tmp_path)).stdout

@@ -22,9 +22,9 @@ STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operatio
 ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "key-write": ("key", "status", "data", "votes"),
     "postcarding": ("key", "status", "path", "hops", "why"),
-    "key-increment": ("key", "status", "counter"),
-    "cardinality": ("key", "status", "estimate", "error"),
-    "append": ("key", "status", "entries"),
+    "key-increment": ("key", "status", "counter", "bound", "risk"),
+    "cardinality": ("key", "status", "estimate", "error", "why"),
+    "append": ("key", "status", "entries", "why"),
 }
 StoreName = Annotated[str, typer.Argument(metavar="STORE", help="Name of the store, as `direct list` shows.")]
 
@@ -147,7 +147,7 @@ def _print_stores(folder: Path, form: Format) -> None:
 
     stores = describe_all(folder)
     if form is Format.TABLE:
-        stores = [{**store, "layout": _layout(store)} for store in stores]
+        stores = [{**store, "layout": _layout(store), "past_epochs": _numbers(store)} for store in stores]
     printer = Printer(form, STORE_COLUMNS)
     printer.put(stores)
     printer.flush()
@@ -258,6 +258,17 @@ def _layout(store: dict[str, Any]) -> str:
     if "error" in store:
         return str(store["error"])
     return " ".join(f"{key}={value}" for key, value in sorted(store["layout"].items()))
+
+
+def _numbers(store: dict[str, Any]) -> str:
+    """Past epochs as 3-9, 12."""
+    runs: list[list[int]] = []
+    for number in store.get("past_epochs", ()):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 def _values(path: Path | None) -> Any:

@@ -2,7 +2,7 @@
 
 RDMA writes to one place per packet, and a switch keeps no state per key: so each report is one copy, whose
 number n is drawn at random. After r reports of a key, N (1 - (1 - 1/N)^r) of its N slots are expected to
-hold it (`theory.distinct_copies`); where its data changes, old and new may be in conflict. Slot, checksum and
+hold it (`theory.copies_present`); where its data changes, old and new may be in conflict. Slot, checksum and
 collector are the store's hash functions, the same as a translator's and as in queries.
 """
 

@@ -185,7 +185,7 @@ def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list
         {
             "status": Status(status).label,
             "counter": int(counter),
-            "bound": round(most, 3),
+            "bound": math.ceil(most * 1000) / 1000,
             "risk": round(risk, 6),
         }
         for status, counter in zip(found.status, found.counter, strict=True)

@@ -128,7 +128,7 @@ def _writer(layout: Layout, targets: Sequence[int]) -> PostcardingWriter:
 
 def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
     if question.values is None:
-        raise StoreError("a path is found by the values that its hops can have: none were given")
+        raise StoreError("a path is found by the values that hops can have: give them (--values, value=)")
     answers = query(store, keys, values=question.values, copies=question.copies, partial=question.partial)
     told: list[dict[str, Any]] = []
     for row, status in enumerate(answers.status):
