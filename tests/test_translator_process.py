@@ -140,6 +140,18 @@ def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
     assert process.counted["dta_epochs_total"] == process.counted["dta_saved_epochs_total"] == 15
 
 
+def test_a_flood_does_not_cut_a_stop_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports come as long as they are taken: then the collectors are still waited for."""
+    monkeypatch.setattr("hopscope.translator_process.TAKE_SECONDS", 0.05)
+    process = TranslatorProcess(settings(), tmp_path)
+    process.open()
+    busy = iter(range(30))
+    monkeypatch.setattr(process, "turn", lambda: 1)
+    monkeypatch.setattr(process.output, "idle", lambda: next(busy, None) is None)
+    process.close()
+    assert next(busy, None) is None
+
+
 def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
     """A file that does not fit is no reason to stop."""
     (tmp_path / "translator.counters").write_bytes(b"something else")

@@ -37,6 +37,8 @@ PATIENCE_NS = 100_000_000
 meanwhile.
 """
 WAIT_SECONDS = 0.0001
+TAKE_SECONDS = 1.0
+"""The most that a stop goes on taking reports, which may never end."""
 DRAIN_SECONDS = 5.0
 """The most that a stop waits for collectors."""
 
@@ -167,11 +169,12 @@ class TranslatorProcess:
 
     def close(self) -> None:
         """Take what is in the socket, flush caches and batches, drain, count, close."""
-        until = time.monotonic() + DRAIN_SECONDS
+        until = time.monotonic() + TAKE_SECONDS
         while self.turn() and time.monotonic() < until:
             pass
         self.count()
         self._socket.close()
+        until = time.monotonic() + DRAIN_SECONDS  # however long reports kept coming
         while not self.translator.flush() and time.monotonic() < until:
             self.output.turn()
         while not self.output.idle() and time.monotonic() < until:

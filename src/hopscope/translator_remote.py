@@ -146,6 +146,8 @@ class RemoteStores:
                 self._translator = self._make(stores)
             except RouteError as error:
                 session.lost = str(error)
+            except MemoryError:
+                session.lost = f"there is no memory to write {_listed(stores)}"
         elif stores != self._stores:
             session.lost = f"it tells of {_listed(stores)}, the first collector of {_listed(self._stores)}"
         if session.lost:

@@ -202,6 +202,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
         (at.OPCODE, 3, "its header is damaged|expected"),
         (at.OPCODE, 250, "primitive 250 is not known"),
         (at.SCHEMA, 2, "layout 2 of primitive 1, expected 1"),
+        (at.COLLECTORS, 2**40, "its header is damaged: .* collectors"),
         (at.HASHING, 9, "its header is damaged: 9 is not a valid Hashing"),
         (at.SLOTS, 0, "its header is damaged: slots is 0"),
         (at.SLOTS, 101, "its header says 808"),

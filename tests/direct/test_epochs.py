@@ -245,3 +245,15 @@ def test_a_store_that_was_made_anew_replaces_no_past_epoch(tmp_path: Path) -> No
     again.keeper.swap(9)
     again.keeper.close()
     assert [past.epoch for past in history(tmp_path, "flows")] == [1, 0]
+
+
+def test_regions_that_were_being_made_are_cleared(tmp_path: Path) -> None:
+    """A process that was killed leaves half a region under its number: the next one frees the space."""
+    Writing(tmp_path).keeper.close()
+    drafts = [tmp_path / f"..flows.next.{2**31}", tmp_path / f".flows.region.{2**31}"]
+    others = [tmp_path / ".flows.region.x-3.sealed", tmp_path / ".flows2.region.77"]
+    for path in (*drafts, *others):
+        path.write_bytes(b"half")
+    Writing(tmp_path).keeper.close()
+    assert not any(path.exists() for path in drafts)
+    assert all(path.exists() for path in others)

@@ -142,6 +142,33 @@ def test_a_busy_collector_loses_no_report() -> None:
     assert (query(network.counters, keys, copies=1).counter >= 1).all()
 
 
+def test_a_collector_that_is_away_loses_no_report() -> None:
+    """Reports of a collector that is not connected are named, not acknowledged, and count once it is back."""
+    network = Network(1)
+    network.translator.fanout.connect(0, None)
+    reporter = network.reporters[0]
+    keys = as_bytes(np.arange(50, dtype=np.uint64), 8)
+    batch = reporter.key_increment(keys, np.ones(50, np.uint64), redundancy=1, retransmit=True)
+    again = network.once(0, batch)
+    assert network.translator.refused[DtaReason.NO_COLLECTOR] == 50
+    assert reporter.kept == 50
+    network.translator.fanout.connect(0, network.transport)
+    network.send(0, again)
+    assert network.added() == 50
+    assert reporter.kept == 0
+
+
+def test_a_translator_that_is_replaced_within_a_batch_counts_it() -> None:
+    """What the old one is about to count is in the counters of the one that takes its place."""
+    network = Network(1)
+    old = network.translator
+    new = Translator([route.layout for route in old.routes], network.transport)
+    new.continue_counters(old)
+    keys = as_bytes(np.arange(50, dtype=np.uint64), 8)
+    network.once(0, network.reporters[0].key_increment(keys, np.ones(50, np.uint64), redundancy=1))
+    assert new.refused[DtaReason.NONE] == new.translated.sum() == 50
+
+
 def test_loss_and_doubles_on_the_way_change_no_count() -> None:
     """Ten percent lost, five percent doubled: gaps are asked for, and every increment counts once."""
     network = Network(3)

@@ -143,6 +143,10 @@ class EpochKeeper:
         for draft in self._history.glob(f".{self.name}-*{SUFFIX}.*"):
             draft.unlink(missing_ok=True)
         (self._folder / f".{self.name}.next").unlink(missing_ok=True)
+        for name in (f".{self.name}.next", self.name + SUFFIX):
+            for draft in self._folder.glob(f".{name}.*"):
+                if draft.suffix[1:].isdigit():  # of a region that was being made
+                    draft.unlink(missing_ok=True)
         taken = [*sealed_epochs(self._folder, self.name), *past_epochs(self._folder, self.name)]
         if taken and self.store.epoch <= max(taken):
             self.store.state[EPOCH] = max(taken) + 1  # its file was made anew; no past epoch is replaced

@@ -18,6 +18,7 @@ from ..memory.region import Region
 from . import layout as at
 from .hashing import Hashing, tables
 
+MOST_COLLECTORS = 1 << 16
 KIND = "direct"
 VERSION = 1
 EPOCH, WRITES, BEGUN_NS, ENDED_NS = 0, 1, 2, 3
@@ -108,6 +109,10 @@ class Layout:
             raise StoreError(
                 f"layout {int(params[at.SCHEMA])} of primitive {int(params[at.OPCODE])}, "
                 f"expected {cls.schema} of {cls.opcode} ({cls.name})"
+            )
+        if int(params[at.COLLECTORS]) > MOST_COLLECTORS:
+            raise StoreError(
+                f"its header is damaged: {int(params[at.COLLECTORS]):,} collectors, at most {MOST_COLLECTORS:,}"
             )
         try:
             return cls(

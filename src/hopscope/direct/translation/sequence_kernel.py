@@ -33,6 +33,7 @@ NONE = U64(0xFFFFFFFFFFFFFFFF)
 ZERO, ONE, SIX = U64(0), U64(1), U64(6)
 IS_DUPLICATE, IS_STALE = U8(DtaReason.DUPLICATE), U8(DtaReason.STALE)
 RATE_LIMITED, CONGESTED, GAP = U8(DtaReason.RATE_LIMITED), U8(DtaReason.CONGESTED), U8(0)
+NO_COLLECTOR = U8(DtaReason.NO_COLLECTOR)
 RETRANSMIT = U8(DtaFlag.RETRANSMIT)
 MOST = U64(0xFFFF)
 """Reports that one NACK names."""
@@ -218,9 +219,10 @@ def refused(
     frames: Any, reports: Any, gaps: Any, reporters: Any, seen: Any, answers: Any, limits: Any, tally: Any
 ) -> Any:
     """NACKs of a batch that has been translated: for what was missing before a report that asks for
-    retransmission, and for such reports that found no room.  Returns their number, at most two per report.
+    retransmission, and for such reports that found no room or no collector.  Returns their number, at most
+    two per report.
 
-    What found no room counts as lost until it comes again, and is then no duplicate.
+    What found neither counts as lost until it comes again, and is then no duplicate.
     """
     count = ZERO
     mask, window = limits[MASK], limits[WINDOW]
@@ -232,7 +234,8 @@ def refused(
             # what is older than the window would be refused as stale
             many = min(U64(gaps[i]), min(window - ONE, MOST))
             count = put_nack(answers, count, frames[i], (number - many) & mask, many, GAP, mask)
-        if report.reason != RATE_LIMITED and report.reason != CONGESTED:
+        why = report.reason
+        if why != RATE_LIMITED and why != CONGESTED and why != NO_COLLECTOR:
             continue
         at = find(reporters, frames[i].source_hi, frames[i].source_lo, False, I64(0), limits, tally)
         if at != NONE:

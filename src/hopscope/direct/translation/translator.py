@@ -159,9 +159,8 @@ class Translator:
             writer.begin([memories[collector][target] for collector, target in route.at], generation)
 
     def continue_counters(self, other: Translator) -> None:
-        """Count on from what another translator has counted, whose place it takes."""
-        self.refused += other.refused
-        self.translated += other.translated
+        """Count on from what another translator has counted, whose place it takes, perhaps within a batch."""
+        self.refused, self.translated = other.refused, other.translated
         self.fanout.continue_counters(other.fanout)
         if self.acknowledger is not None and other.acknowledger is not None:
             self.acknowledger.acks, self.acknowledger.nacks = (
