@@ -19,6 +19,7 @@ from . import layout as at
 from .hashing import Hashing, tables
 
 MOST_COLLECTORS = 1 << 16
+"""Of a header that is believed: writers have a table of them."""
 KIND = "direct"
 VERSION = 1
 EPOCH, WRITES, BEGUN_NS, ENDED_NS = 0, 1, 2, 3
@@ -110,15 +111,14 @@ class Layout:
                 f"layout {int(params[at.SCHEMA])} of primitive {int(params[at.OPCODE])}, "
                 f"expected {cls.schema} of {cls.opcode} ({cls.name})"
             )
-        if int(params[at.COLLECTORS]) > MOST_COLLECTORS:
-            raise StoreError(
-                f"its header is damaged: {int(params[at.COLLECTORS]):,} collectors, at most {MOST_COLLECTORS:,}"
-            )
+        collectors = int(params[at.COLLECTORS])
+        if collectors > MOST_COLLECTORS:
+            raise StoreError(f"its header is damaged: {collectors:,} collectors, at most {MOST_COLLECTORS:,}")
         try:
             return cls(
                 hashing=Hashing(int(params[at.HASHING])),
                 seed=int(params[at.SEED]),
-                collectors=int(params[at.COLLECTORS]),
+                collectors=collectors,
                 **cls.own_fields(params),
             )
         except ValueError as error:
