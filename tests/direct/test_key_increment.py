@@ -13,10 +13,13 @@ from hopscope.direct.answers import Question, Status
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import named
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, bound, query
+from hopscope.direct.reporter import Reporter
 from hopscope.direct.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import Verb
+from hopscope.wire.dta import Form
+from hopscope.wire.dta_batch import parse_scalar
 from hopscope.wire.reasons import DtaReason
 
 pytestmark = pytest.mark.kernel
@@ -87,6 +90,17 @@ def test_a_key_that_was_never_counted_is_empty() -> None:
     assert [row["status"] for row in told] == ["found", "empty"]
     assert told[0]["counter"] == 7
     assert told[0]["bound"] == pytest.approx(math.e * 140 / (1 << 16), abs=0.001)
+
+
+def test_what_is_reported_by_default_is_found_by_default() -> None:
+    """A reporter, a store and a query that are told no number of copies mean the same one."""
+    store = Store.create(None, KeyIncrementLayout(slots=1 << 16))
+    keys = as_bytes(np.arange(100, dtype=np.uint64))
+    frames = Reporter(Form.SIZED).key_increment(keys, np.full(100, 5, np.uint64))
+    Translator([store.layout], MemoryTransport([store])).translate(
+        parse_scalar(frames, Form.SIZED), frames.arena
+    )
+    assert (query(store, keys).counter >= 5).all()
 
 
 def test_counters_wrap_at_64_bits() -> None:

@@ -76,10 +76,13 @@ class Reporter:
         return self.report(Opcode.APPEND, keys, data, immediate=immediate, retransmit=retransmit)
 
     def key_increment(
-        self, keys: Bytes, counters: npt.NDArray[np.unsignedinteger], *, redundancy: Numbers = 1,
+        self, keys: Bytes, counters: npt.NDArray[np.unsignedinteger], *, redundancy: Numbers = 2,
         immediate: Flags = False, retransmit: Flags = False,
     ) -> FrameBatch:  # fmt: skip
-        """Key-Increment: add to the counters of keys."""
+        """Key-Increment: add to the counters of keys.
+
+        `redundancy`: as many copies as queries will look at, or counters are too small; as a store, 2.
+        """
         data = _big_endian(counters, COUNTER_BYTES)
         return self.report(
             Opcode.KEY_INCREMENT, keys, data, redundancy=redundancy, immediate=immediate,
