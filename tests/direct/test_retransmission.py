@@ -11,6 +11,7 @@ from hopscope.direct.primitives.append import AppendLayout, ListReader
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.store import Store
+from hopscope.direct.translation.acknowledge import Acknowledger
 from hopscope.direct.translation.rate import TokenBucket
 from hopscope.direct.translation.sequence import SequenceTracker
 from hopscope.direct.translation.translator import Translator
@@ -19,7 +20,7 @@ from hopscope.rdma.records import VerbBlock
 from hopscope.wire.dta import Form
 from hopscope.wire.dta_batch import DtaParser
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import FrameBatch
+from hopscope.wire.records import DTA, FRAME, FrameBatch
 
 pytestmark = pytest.mark.kernel
 
@@ -167,6 +168,25 @@ def test_a_translator_that_is_replaced_within_a_batch_counts_it() -> None:
     keys = as_bytes(np.arange(50, dtype=np.uint64), 8)
     network.once(0, network.reporters[0].key_increment(keys, np.ones(50, np.uint64), redundancy=1))
     assert new.refused[DtaReason.NONE] == new.translated.sum() == 50
+
+
+def test_who_numbers_nothing_is_found_among_many() -> None:
+    """Rows of sources without any number, against a search one by one; a source that is followed has some."""
+    rng = np.random.default_rng(5)
+    acknowledger = Acknowledger(SequenceTracker(Form.THREE))
+    reports, frames = np.zeros(600, DTA), np.zeros(600, FRAME)
+    frames["source_hi"], frames["source_lo"] = rng.integers(0, 2, 600), rng.integers(0, 99, 600)
+    reports["sequence"] = rng.random(600) < 0.1
+    reports["reason"] = rng.random(600) < 0.1
+    acknowledger.tracker.follow(reports[:9], frames[:9])
+    who = list(zip(frames["source_hi"].tolist(), frames["source_lo"].tolist(), strict=True))
+    known = {one for one, row in zip(who[:9], reports[:9], strict=True) if not row["reason"]}
+    known |= {one for one, number in zip(who, reports["sequence"], strict=True) if number}
+    rows = acknowledger._unnumbered(reports, frames)
+    assert rows is not None
+    assert 50 < len(rows) < 500
+    zeros = (reports["sequence"] == 0) & (reports["reason"] == 0)
+    assert rows.tolist() == [i for i in range(600) if zeros[i] and who[i] not in known]
 
 
 def test_loss_and_doubles_on_the_way_change_no_count() -> None:

@@ -103,7 +103,7 @@ class DtaReason(IntEnum):
     CONGESTED = 8
     """Dropped while the collector's connection had no room, or resynchronised; answered likewise."""
     NO_COLLECTOR = 9
-    """The collector that its key or its header chooses is not connected."""
+    """The collector that its key or its header chooses is not connected; answered likewise."""
     NOT_DTA = 10
     """Another protocol or UDP port: no DTA report at all."""
     DUPLICATE = 11

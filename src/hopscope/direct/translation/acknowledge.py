@@ -43,18 +43,17 @@ class Acknowledger:
         zeros = np.flatnonzero((reports["sequence"] == 0) & (reports["reason"] == DtaReason.NONE))
         if not len(zeros):
             return None
-        known = {(int(row["source_hi"]), int(row["source_lo"])) for row in self.tracker.reporters}
-        high, low = frames["source_hi"], frames["source_lo"]
-        # one number for an address is sorted ten times as fast as two
-        _, firsts = np.unique((high ^ (low * _SPREAD))[zeros], return_index=True)
-        rows = []
-        for first in zeros[firsts].tolist():
-            mine = (high == high[first]) & (low == low[first])
-            if (int(high[first]), int(low[first])) in known:
-                continue
-            if not reports["sequence"][mine].any():
-                rows.append(zeros[mine[zeros]])
-        return np.concatenate(rows) if rows else None
+        known = self.tracker.reporters
+        high = np.concatenate([frames["source_hi"], known["source_hi"]])
+        low = np.concatenate([frames["source_lo"], known["source_lo"]])
+        numbered = np.concatenate([reports["sequence"] != 0, np.ones(len(known), bool)])
+        order = np.lexsort((low, high))
+        other = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)
+        begins = np.flatnonzero(np.append(True, other))
+        group = np.empty(len(order), np.intp)
+        group[order] = np.append(0, np.cumsum(other))
+        rows = zeros[~np.logical_or.reduceat(numbered[order], begins)[group[zeros]]]
+        return rows if len(rows) else None
 
     def answers(self, reports: Records, frames: Records) -> FrameBatch | None:
         """Datagrams, to be sent to their `source_*`, for a batch that has been translated; None: nothing.
