@@ -18,11 +18,12 @@ from hopscope.config_direct import DirectSettings, NicSettings
 from hopscope.direct.folder import read_store
 from hopscope.direct.spec import parse_store
 from hopscope.memory.ring import RingReader, attach_ring
-from hopscope.nic_process import NOTICES_FILE, PUBLISHED_PORTS, SERVICE_PORT, NicProcess
+from hopscope.nic_process import PUBLISHED_PORTS, SERVICE_PORT, NicProcess
 from hopscope.rdma.advertisement import decode_published
 from hopscope.rdma.connection import service_of
 from hopscope.rdma.counters import NIC_INDEX, read_nic_counters
 from hopscope.rdma.endpoint import Endpoint, Session, address_of
+from hopscope.rdma.notices import NOTICES_FILE
 from hopscope.rdma.records import NOTICE_VERSION, VERB, Verb, VerbBlock, VerbFlag
 from hopscope.rdma.requester import Mode
 from hopscope.wire.cm import Addresses, Ready, Reply, Request, pull_message, push_addresses, push_message

@@ -24,7 +24,7 @@ from .rdma.connection import Connection
 from .rdma.counters import NIC_FILE, NIC_INDEX, create_nic_counters
 from .rdma.endpoint import Endpoint
 from .rdma.memory_table import MemoryTable
-from .rdma.responder import create_notices
+from .rdma.notices import NOTICES_FILE, create_notices
 from .warm_direct import warm_rdma
 from .wire.layout import ROCE_PORT
 from .wire.reasons import RoceReason
@@ -33,7 +33,6 @@ SERVICE_PORT = 1330
 """RDMA-CM port on which all stores are told of, in our own form."""
 PUBLISHED_PORTS = {"postcarding": 1336, "key-write": 1337, "append": 1338}
 """Ports of the published collector: the first store of a primitive; of Append the n-th at 1338 + n."""
-NOTICES_FILE = "notices.ring"
 LOOPBACK = ("127.0.0.0/8", "::1/128")
 TICK_NS = 100_000_000
 NAP_SECONDS = 0.0002

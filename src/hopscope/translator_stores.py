@@ -19,6 +19,7 @@ from .direct.translation.rate import TokenBucket
 from .direct.translation.sequence import SequenceTracker
 from .direct.translation.translator import Translator
 from .direct.transport import MemoryTransport
+from .rdma.notices import NOTICES_FILE, Notifier, create_notices
 from .wire.dta import Form
 
 FORMS = {"2": Form.TWO, "3": Form.THREE, "sized": Form.SIZED}
@@ -85,7 +86,9 @@ class LocalStores:
         """Raises StoreError and RegionError."""
         specs = store_specs(settings)
         self.stores = open_stores(folder, specs)
-        self.transport = MemoryTransport(list(self.stores.values()))
+        self.transport = MemoryTransport(
+            list(self.stores.values()), Notifier(create_notices(folder / NOTICES_FILE))
+        )
         self.translator = Translator(
             [spec.layout for spec in specs], self.transport, limit=checks.limit, sequences=checks.sequences
         )

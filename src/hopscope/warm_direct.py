@@ -13,8 +13,8 @@ from .direct.translation.translator import Translator
 from .direct.transport import MemoryTransport
 from .rdma.advertisement import RemoteRegion, encode
 from .rdma.endpoint import Endpoint, address_of
+from .rdma.notices import create_notices
 from .rdma.records import VERB, Verb, VerbBlock, VerbFlag
-from .rdma.responder import create_notices
 from .wire.dta import Form
 from .wire.dta_batch import DtaParser
 

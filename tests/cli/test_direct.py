@@ -15,6 +15,7 @@ from hopscope.direct.folder import open_stores
 from hopscope.direct.spec import parse_store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from hopscope.rdma.notices import NOTICES_FILE, Notifier, create_notices
 
 pytestmark = pytest.mark.e2e
 
@@ -39,6 +40,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     numbers = as_bytes(np.array([1, 1, 1], np.uint64))
     appending.translate(*dta(2, numbers, as_bytes(np.arange(3, dtype=np.uint64)), list=1))
     appending.flush()
+    notifier = Notifier(create_notices(folder / "direct" / NOTICES_FILE))
+    telling = Translator([store.layout], MemoryTransport([store], notifier))
+    telling.translate(*dta(1, keys, as_bytes(np.array([0xBEEF], np.uint64)), redundancy=2, flags=1))
     (folder / "direct" / "broken.region").write_bytes(b"no region")
     return folder
 
@@ -108,3 +112,15 @@ def test_tables_say_what_the_objects_say(data: Path, tmp_path: Path) -> None:
     for number in (3, 4, 5, 12):
         (tmp_path / "direct" / "history" / f"paths-{number}.region").write_bytes(b"")
     assert "3-5, 12" in run("list", "--data", str(tmp_path)).stdout
+
+
+def test_immediate_reports_are_told(data: Path, tmp_path: Path) -> None:
+    """A report with the immediate flag is one notice for all its copies; without a writer there are none."""
+    (told,) = [
+        json.loads(line) for line in run("notices", "--data", str(data), "-f", "json").stdout.splitlines()
+    ]
+    assert told["store"] == 0
+    assert told["bytes"] == 8
+    nothing = run("notices", "--data", str(tmp_path))
+    assert nothing.returncode == 2
+    assert "a translator or a software NIC makes it" in nothing.stderr

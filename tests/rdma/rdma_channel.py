@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hopscope.rdma.memory_table import MemoryTable
+from hopscope.rdma.notices import create_notices
 from hopscope.rdma.queue_pair import QueuePairs
 from hopscope.rdma.records import Service
 from hopscope.rdma.requester import Link, Mode, Requester
-from hopscope.rdma.responder import Responder, create_notices
+from hopscope.rdma.responder import Responder
 from hopscope.wire.records import ROCE, Records
 
 NIC, SENDER = (0, 0xFFFF_7F000001), (0, 0xFFFF_7F000002)

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from hopscope.memory.region import Region
 from hopscope.rdma.memory_table import MemoryTable
+from hopscope.rdma.notices import create_notices
 from hopscope.rdma.queue_pair import QueuePairs
 from hopscope.rdma.records import Access, Service
-from hopscope.rdma.responder import Responder, create_notices
+from hopscope.rdma.responder import Responder
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import ROCE, Opcode, Records
 

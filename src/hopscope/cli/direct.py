@@ -156,6 +156,53 @@ def _print_stores(folder: Path, form: Format) -> None:
 
 
 @app.command()
+def notices(
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more, until Ctrl-C.")] = False,
+    form: FormatOption = Format.TABLE,
+    data: DataOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Print what was written with the immediate flag: when, into which store, where, and the value with it.
+
+    Stores are numbered from 0 in the order in which their writer made them; none: an atomic operation.
+    """
+    from ..errors import HopscopeError
+    from ..memory.region import RegionError
+    from ..rdma.notices import follow_notices
+    from ..rdma.records import NO_TARGET
+    from .output import utc
+    from .running import until_stopped
+
+    folder = _folder(data, config)
+    try:
+        reader = follow_notices(folder)
+    except RegionError as error:
+        raise HopscopeError(f"{error}; a translator or a software NIC makes it") from error
+    with until_reader_leaves(), until_stopped() as stop:
+        printer = Printer(form, ("time", "store", "address", "bytes", "immediate"))
+        while not stop.is_set():
+            found, lost = reader.read()
+            printer.put(
+                {
+                    "time": utc(int(row["time_ns"])),
+                    "store": None if row["target"] == NO_TARGET else int(row["target"]),
+                    "address": int(row["address"]),
+                    "bytes": int(row["length"]),
+                    "immediate": int(row["immediate"]),
+                }
+                for row in found
+            )
+            if lost:
+                print(f"{lost:,} notices were overwritten before they could be read", file=sys.stderr)
+            if len(found):
+                continue
+            printer.flush()
+            if not follow or stop.wait(POLL_SECONDS):
+                break
+        printer.flush()
+
+
+@app.command()
 def monitors(form: FormatOption = Format.TABLE) -> None:
     """List the monitors: what existing systems report by these primitives, and how large a report is."""
     from ..direct.monitors.registry import MONITORS

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
+from ..rdma.notices import Notifier
 from ..rdma.records import VerbBlock
 from .store import WRITES, Store
 
@@ -24,7 +26,8 @@ class Transport(Protocol):
 class MemoryTransport:
     """Verbs are executed at once, on stores that this process has mapped for writing."""
 
-    def __init__(self, stores: Sequence[Store]) -> None:
+    def __init__(self, stores: Sequence[Store], notifier: Notifier | None = None) -> None:
+        self._notifier = notifier
         self.stores = list(stores)
         """By target number; a store may be replaced between two calls (a new epoch)."""
         self.refused = 0
@@ -35,13 +38,15 @@ class MemoryTransport:
         return 1 << 62
 
     def submit(self, block: VerbBlock) -> None:
-        """Execute the verbs of every store."""
+        """Execute the verbs of every store; then tell of those with an immediate value."""
         if len(self.stores) == 1:
             self._execute(block, 0, len(block))
-            return
-        counts = np.bincount(block.filled["target"])
-        for target in np.flatnonzero(counts).tolist():
-            self._execute(block, target, int(counts[target]))
+        else:
+            counts = np.bincount(block.filled["target"])
+            for target in np.flatnonzero(counts).tolist():
+                self._execute(block, target, int(counts[target]))
+        if self._notifier is not None:
+            self._notifier.tell(block, time.time_ns())
 
     def _execute(self, block: VerbBlock, target: int, count: int) -> None:
         from ..jit import readonly

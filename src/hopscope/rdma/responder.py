@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 
 from ..memory.region import Region
-from ..memory.ring import RingWriter, create_ring
+from ..memory.ring import RingWriter
 from ..wire.reasons import RoceReason
 from ..wire.records import ROCE, Records
 from .memory_table import MemoryTable
 from .queue_pair import ROWS, QueuePairs
-from .records import NOTICE, NOTICE_VERSION, VERB
+from .records import NOTICE, VERB
 
 VERBS, ANSWERS, NOTICES, RECEIVED = 0, 1, 2, 3
 """Places in `fill`, as in the kernel."""
@@ -21,11 +19,6 @@ VERBS, ANSWERS, NOTICES, RECEIVED = 0, 1, 2, 3
 _SEND_FIRST, _SEND_MIDDLE, _SEND_LAST, _SEND_LAST_IMMEDIATE = range(4)
 _GO_ON = (_SEND_MIDDLE, _SEND_LAST, _SEND_LAST_IMMEDIATE)
 _UNFINISHED = (_SEND_FIRST, _SEND_MIDDLE)
-
-
-def create_notices(path: Path | None, capacity: int = 4096) -> Region:
-    """A ring of NOTICE records, a power of two. Raises RegionError."""
-    return create_ring(path, NOTICE, capacity, NOTICE_VERSION)
 
 
 class Responder:
