@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from .direct_view import print_entries, print_notices, print_stores, read_values
 from .options import ConfigOption, DataOption, MonitorOption, SetOption, StoreOption, load, stores
 from .output import Format, FormatOption, Printer, until_reader_leaves
 
@@ -16,9 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-POLL_SECONDS = 0.2
-"""Between two looks at a list that is followed."""
-STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operations", "layout")
 ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "key-write": ("key", "status", "data", "votes"),
     "postcarding": ("key", "status", "path", "hops", "why"),
@@ -86,7 +84,7 @@ def query(
     from ..direct.folder import read_store
 
     folder = _folder(data, config)
-    question = Question(copies, consensus, _values(values), partial, limit)
+    question = Question(copies, consensus, read_values(values), partial, limit)
     answers = ask(folder, store, keys, question, _epoch(epoch))
     columns = ANSWER_COLUMNS.get(read_store(folder, store).layout.name, ("key", "status"))
     with until_reader_leaves():
@@ -117,42 +115,9 @@ def list_(
     folder = _folder(data, config)
     with until_reader_leaves():
         if store is not None:
-            _print_entries(folder, store, 0 if number is None else number, follow, form)
+            print_entries(folder, store, 0 if number is None else number, follow, form)
         else:
-            _print_stores(folder, form)
-
-
-def _print_entries(folder: Path, store: str, number: int, follow: bool, form: Format) -> None:
-    from ..direct.ask import read_list
-    from .running import until_stopped
-
-    printer = Printer(form, ("data",))
-    place: str | None = None
-    with until_stopped() as stop:
-        while not stop.is_set():
-            entries, lost, place = read_list(folder, store, number, after=place)
-            printer.put({"data": entry} for entry in entries)
-            if lost:
-                print(f"{lost:,} entries were overwritten before they could be read", file=sys.stderr)
-            if entries:
-                continue
-            printer.flush()
-            if not follow or stop.wait(POLL_SECONDS):
-                break
-    printer.flush()
-
-
-def _print_stores(folder: Path, form: Format) -> None:
-    from ..direct.ask import describe_all
-
-    stores = describe_all(folder)
-    if form is Format.TABLE:
-        stores = [{**store, "layout": _layout(store), "past_epochs": _numbers(store)} for store in stores]
-    printer = Printer(form, STORE_COLUMNS)
-    printer.put(stores)
-    printer.flush()
-    if not stores:
-        print(f"{folder}: no stores yet; `hopscope translate` makes them", file=sys.stderr)
+            print_stores(folder, form)
 
 
 @app.command()
@@ -166,40 +131,8 @@ def notices(
 
     Stores are numbered from 0 in the order in which their writer made them; none: an atomic operation.
     """
-    from ..errors import HopscopeError
-    from ..memory.region import RegionError
-    from ..rdma.notices import follow_notices
-    from ..rdma.records import NO_TARGET
-    from .output import utc
-    from .running import until_stopped
-
-    folder = _folder(data, config)
-    try:
-        reader = follow_notices(folder)
-    except RegionError as error:
-        raise HopscopeError(f"{error}; a translator or a software NIC makes it") from error
-    with until_reader_leaves(), until_stopped() as stop:
-        printer = Printer(form, ("time", "store", "address", "bytes", "immediate"))
-        while not stop.is_set():
-            found, lost = reader.read()
-            printer.put(
-                {
-                    "time": utc(int(row["time_ns"])),
-                    "store": None if row["target"] == NO_TARGET else int(row["target"]),
-                    "address": int(row["address"]),
-                    "bytes": int(row["length"]),
-                    "immediate": int(row["immediate"]),
-                }
-                for row in found
-            )
-            if lost:
-                print(f"{lost:,} notices were overwritten before they could be read", file=sys.stderr)
-            if len(found):
-                continue
-            printer.flush()
-            if not follow or stop.wait(POLL_SECONDS):
-                break
-        printer.flush()
+    with until_reader_leaves():
+        print_notices(_folder(data, config), follow, form)
 
 
 @app.command()
@@ -299,48 +232,3 @@ def _epoch(text: str | None) -> int | Literal["all"] | None:
 
 def _folder(data: Path | None, config: Path | None) -> Path:
     return load(config, None, [("--data", "data", data)]).settings.stores_folder
-
-
-def _layout(store: dict[str, Any]) -> str:
-    if "error" in store:
-        return str(store["error"])
-    return " ".join(f"{key}={value}" for key, value in sorted(store["layout"].items()))
-
-
-def _numbers(store: dict[str, Any]) -> str:
-    """Past epochs as 3-9, 12."""
-    runs: list[list[int]] = []
-    for number in store.get("past_epochs", ()):
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-def _values(path: Path | None) -> Any:
-    """Numbers of a file, uint32; HopscopeError names the line that is none."""
-    if path is None:
-        return None
-    import numpy as np
-
-    from ..direct.store import StoreError
-
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"--values {path}: {error}") from error
-    numbers = []
-    for number, line in enumerate(lines, 1):
-        if not (text := line.split("#")[0].strip()):
-            continue
-        try:
-            value = int(text, 0)
-        except ValueError:
-            value = -1
-        if not 0 <= value < 1 << 32:
-            raise StoreError(
-                f"--values {path}, line {number}: found {text[:40]!r}, expected a number of 32 bits"
-            )
-        numbers.append(value)
-    return np.array(numbers, np.uint32)
