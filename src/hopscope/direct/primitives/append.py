@@ -34,7 +34,9 @@ class AppendWriter(Writer):
 
     def __init__(self, layout: AppendLayout, targets: Sequence[int], *, idle_ns: int = IDLE_NS) -> None:
         from ...jit import readonly
+        from . import append_kernel
 
+        self._kernel, self._readonly = append_kernel, readonly
         self.layout = layout
         self.idle_ns = idle_ns
         """A batch whose oldest entry waits for so long goes out with `flush(out, now_ns)`."""
@@ -49,21 +51,17 @@ class AppendWriter(Writer):
 
     def room(self, reports: int) -> tuple[int, int]:
         """A write for every batch that may become full; one at least, so that a flush always moves."""
-        from .append_kernel import WAITING
-
-        verbs = max(1, min(reports, (int(self._state[WAITING]) + reports) // self.layout.batch))
+        waiting = int(self._state[self._kernel.WAITING])
+        verbs = max(1, min(reports, (waiting + reports) // self.layout.batch))
         return verbs, verbs * self.layout.slot_bytes
 
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """The batches that these entries fill."""
-        from ...jit import readonly
-        from .append_kernel import write
-
-        write(
-            reports, readonly(rows), readonly(arena), self._params, self._targets, self._pending, self._marks,
-            self._state, out.verbs, out.payload, out.fill,
+        self._kernel.write(
+            reports, self._readonly(rows), self._readonly(arena), self._params, self._targets, self._pending,
+            self._marks, self._state, out.verbs, out.payload, out.fill,
         )  # fmt: skip
 
     def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:

@@ -16,7 +16,9 @@ class Fanout:
 
     def __init__(self, transports: Sequence[Transport | None], routes: Sequence[Route]) -> None:
         from ...jit import readonly
+        from . import translator_kernel
 
+        self._kernel = translator_kernel
         places = sorted({place for route in routes for place in route.at})
         if len(transports) == 1:  # one collector's numbers are everybody's: nothing has to be split
             places = [(0, target) for target in range(max((target for _, target in places), default=0) + 1)]
@@ -65,16 +67,14 @@ class Fanout:
 
     def submit(self, block: VerbBlock) -> None:
         """All verbs of a block to their collectors."""
-        from .translator_kernel import kinds, split
-
         self.payload_bytes += int(block.fill[PAYLOAD])
-        kinds(block.verbs, block.fill, self.kinds)
+        self._kernel.kinds(block.verbs, block.fill, self.kinds)
         if len(self._transports) == 1:
             self._hand(self._transports[0], block)
             return
         if len(self._out) < len(block.verbs):
             self._out = np.zeros(len(block.verbs), VERB)
-        split(block.verbs, block.fill, self._collector, self._target, self._counts, self._out)
+        self._kernel.split(block.verbs, block.fill, self._collector, self._target, self._counts, self._out)
         at = 0
         for transport, count in zip(self._transports, self._counts.tolist(), strict=True):
             if count:
