@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from .rdma.counters import NIC_FILE, NIC_INDEX, create_nic_counters
 from .rdma.endpoint import Endpoint
 from .rdma.memory_table import MemoryTable
 from .rdma.notices import NOTICES_FILE, create_notices
+from .stop import Stop
 from .warm_direct import warm_rdma
 from .wire.layout import ROCE_PORT
 from .wire.reasons import RoceReason
@@ -39,13 +39,6 @@ NAP_SECONDS = 0.0002
 """Sleep after a turn that found little: the peer waits for its acknowledgments."""
 FEW = 16
 DRAIN_SECONDS = 2.0
-
-
-class Stop(Protocol):
-    """An event of threading or multiprocessing."""
-
-    def is_set(self) -> bool:
-        """Whether to stop."""
 
 
 class NicProcess:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from .direct.slow_paths import SlowPaths
 from .direct.translation.adaptive import Adaptive
 from .direct.translation.translator import Translator
 from .rdma.records import Verb
+from .stop import Stop
 from .translator_stores import FORMS, Checks, LocalStores, Output
 from .warm_direct import warm_translator
 from .wire.dta import Opcode
@@ -41,13 +41,6 @@ TAKE_SECONDS = 1.0
 """The most that a stop goes on taking reports, which may never end."""
 DRAIN_SECONDS = 5.0
 """The most that a stop waits for collectors."""
-
-
-class Stop(Protocol):
-    """An event of threading or multiprocessing."""
-
-    def is_set(self) -> bool:
-        """Whether to stop."""
 
 
 class TranslatorProcess:

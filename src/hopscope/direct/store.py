@@ -51,6 +51,12 @@ class Layout:
     collectors: int = 1
     """Collectors over which keys are spread."""
 
+    def _within(self, **ranges: tuple[int, int]) -> None:
+        """Fields that have to lie in (lowest, highest). Raises ValueError."""
+        for name, (low, high) in ranges.items():
+            if not low <= getattr(self, name) <= high:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+
     @property
     def stride(self) -> int:
         """Bytes from one slot (chunk, counter, list) to the next."""

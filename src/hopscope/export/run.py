@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ..config import Settings
 from ..detect.as_json import event_object
 from ..names import Names
+from ..stop import Stop
 from .counters import open_counters
 from .rings import Rings
 from .webhook import Webhook
 
 TURN_SECONDS = 0.1
-
-
-class Stop(Protocol):
-    """A threading or multiprocessing Event."""
-
-    def wait(self, timeout: float) -> bool:
-        """Wait for the end, at most `timeout` seconds; whether it has come."""
-        ...
 
 
 def run(settings: Settings, folder: Path, stop: Stop) -> None:

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import uvicorn
 
@@ -16,6 +15,7 @@ from ..config import ServeSettings, Settings
 from ..config_base import is_loopback
 from ..errors import HopscopeError
 from ..names import Names
+from ..stop import Stop
 
 _BACKLOG = 128
 _GRACE_SECONDS = 3
@@ -23,14 +23,6 @@ _GRACE_SECONDS = 3
 
 class ServeError(HopscopeError):
     """The API cannot be served: one line that says which setting to change."""
-
-
-class Stop(Protocol):
-    """A threading or multiprocessing Event."""
-
-    def is_set(self) -> bool:
-        """Whether to stop."""
-        ...
 
 
 def bind(settings: ServeSettings) -> socket.socket:

@@ -57,15 +57,13 @@ class AppendLayout(Layout):
     """Entries that are written at once."""
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("batches", 1, 1 << 30),
-            ("lists", 1, MOST_LISTS),
-            ("data_bytes", 1, 64),
-            ("batch", 1, 16),
-            ("collectors", 1, 1 << 16),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+        self._within(
+            batches=(1, 1 << 30),
+            lists=(1, MOST_LISTS),
+            data_bytes=(1, 64),
+            batch=(1, 16),
+            collectors=(1, 1 << 16),
+        )
         if self.batches & (self.batches - 1):
             raise ValueError(f"batches is {self.batches}, expected a power of two")
 

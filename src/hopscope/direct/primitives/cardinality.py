@@ -47,9 +47,7 @@ class CardinalityLayout(Layout):
     """Bits that choose a register: the standard error is 1.04 / sqrt(2^precision)."""
 
     def __post_init__(self) -> None:
-        for name, low, high in (("sketches", 1, 1 << 32), ("precision", 4, 18)):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+        self._within(sketches=(1, 1 << 32), precision=(4, 18))
 
     @property
     def registers(self) -> int:

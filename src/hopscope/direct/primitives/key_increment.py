@@ -49,9 +49,7 @@ class KeyIncrementLayout(Layout):
     data_bytes: int = COUNTER_BYTES
 
     def __post_init__(self) -> None:
-        for name, low, high in (("slots", 1, 1 << 32), ("copies", 1, 16)):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+        self._within(slots=(1, 1 << 32), copies=(1, 16))
         if self.data_bytes != COUNTER_BYTES:
             raise ValueError(f"data_bytes is {self.data_bytes}: fetch-and-add takes 8")
 

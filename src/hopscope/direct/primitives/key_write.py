@@ -67,14 +67,7 @@ class KeyWriteLayout(Layout):
     """Every copy of a key goes to a collector of its own (DART 3.1), from the key's on."""
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("slots", 1, 1 << 32),
-            ("data_bytes", 1, 64),
-            ("checksum_bits", 8, 64),
-            ("copies", 1, 16),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+        self._within(slots=(1, 1 << 32), data_bytes=(1, 64), checksum_bits=(8, 64), copies=(1, 16))
         if self.spread and self.collectors < self.copies:
             raise ValueError(f"{self.copies} copies spread over {self.collectors} collectors")
         if self.variant is Variant.SWAP:

@@ -54,15 +54,13 @@ class PostcardingLayout(Layout):
         crc = self.hashing is Hashing.CRC
         if self.hashing is Hashing.PUBLISHED:
             raise ValueError("hashing is published, expected mix or crc: its Postcarding was never finished")
-        for name, low, high in (
-            ("chunks", 1, 1 << 32),
-            ("hops", 1, 8 if crc else 16),
-            ("checksum_bits", 8, 32 if crc else 64),
-            ("copies", 1, 8),
-            ("collectors", 1, 1 << 16),
-        ):
-            if not low <= getattr(self, name) <= high:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
+        self._within(
+            chunks=(1, 1 << 32),
+            hops=(1, 8 if crc else 16),
+            checksum_bits=(8, 32 if crc else 64),
+            copies=(1, 8),
+            collectors=(1, 1 << 16),
+        )
 
     @property
     def chunk_bytes(self) -> int:

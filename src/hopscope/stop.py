@@ -1,0 +1,17 @@
+"""How a loop is told to end."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Stop(Protocol):
+    """An event of threading or multiprocessing."""
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        ...
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the end, at most `timeout` seconds; whether it has come."""
+        ...
