@@ -16,7 +16,7 @@ PACKAGE = ROOT / "src" / "hopscope"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 KERNELS = [path for path in MODULES if path.stem.endswith("_kernel")]
 
-EVERYWHERE = {"stop", "counter", "errors", "jit", "config", "config_base", "config_direct"}
+EVERYWHERE = {"stop", "counter", "errors", "jit", "config", "config_base", "config_direct", "config_sink"}
 """Small modules without a room of their own, which import no room."""
 MAY_IMPORT: dict[str, set[str]] = {
     "wire": set(),

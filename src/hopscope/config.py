@@ -21,6 +21,7 @@ from .config_base import (
     is_loopback,
 )
 from .config_direct import DirectSettings
+from .config_sink import DistributionSettings, SinkSettings
 
 
 class ListenSettings(Section):
@@ -35,6 +36,8 @@ class ListenSettings(Section):
     """Mirror: name of the interface."""
     promiscuous: bool = True
     """Mirror: take frames to other machines too."""
+    output: str = ""
+    """Sink: interface on which the frames go on, without their INT; empty: they end here."""
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)
@@ -332,6 +335,10 @@ class Settings(Section):
     """HTTP API and live page."""
     alerts: tuple[AlertSettings, ...] = ()
     """Webhooks."""
+    sink: SinkSettings = SinkSettings()
+    """The INT sink (`hopscope sink`)."""
+    distributions: DistributionSettings = DistributionSettings()
+    """Distributions of the metrics."""
     direct: DirectSettings = DirectSettings()
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})

@@ -29,6 +29,9 @@ from .wire.reasons import Place, Reason
 from .wire.records import FrameBatch, Records, ReportBatch
 
 if TYPE_CHECKING:
+    from .detect.detector import Detector
+    from .detect.sink.detector import SinkDetector
+    from .forward import Forward
     from .wire.decode import Decoder
 
 COUNTERS_KIND = "counters"
@@ -57,8 +60,6 @@ class Pipeline:
         told: Callable[[str], None] | None = None,
         seen: Callable[[Records], object] | None = None,
     ) -> None:
-        from .detect.detector import Detector
-
         self.shard = shard
         self.counters: npt.NDArray[np.uint64] = np.zeros(len(COUNTERS), np.uint64)
         """uint64 [COUNTERS]; mapped where there is a folder of regions."""
@@ -84,13 +85,16 @@ class Pipeline:
             )
             if self._ring is not None:
                 self._show_missed(data, ring)
-        self.detector = Detector(settings.detect, regions, shard, self.counters)
+        self.detector = _detector(settings, regions, shard, self.counters)
         self.joiner = Joiner(settings.postcards, self.counters, held=True)
         if self._journal is not None:
             self.detector.next_sequence = self._journal.next_sequence
 
-    def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT) -> int:
-        """Take frames through all rooms; returns how many reports were accepted."""
+    def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT, forward: Forward | None = None) -> int:
+        """Take frames through all rooms; returns how many reports were accepted.
+
+        `forward` gets them, and what was read in them, before anything else is done: they do not wait.
+        """
         begin = time.perf_counter_ns()
         decoder = self._decoders.get(dialect)
         if decoder is None:
@@ -99,6 +103,8 @@ class Pipeline:
             decoder = self._decoders[dialect] = Decoder(dialect)
         batch: ReportBatch = decoder.decode(frames)
         decoded = time.perf_counter_ns()
+        if forward is not None:
+            forward(frames, batch)
         accepted = self._count(frames, batch)
         timing.apply(batch, dialect.clock)
         detect_ns, journal_ns = self._keep(self._detect(self.joiner.update(batch, dialect.clock)))
@@ -193,6 +199,18 @@ class Pipeline:
         self.count("busy_detect_ns_total", detect_ns)
         self.count("busy_journal_ns_total", journal_ns)
         self.count("busy_ns_total", decode_ns + detect_ns + journal_ns)
+
+
+def _detector(
+    settings: Settings, regions: Path | None, shard: int, counters: npt.NDArray[np.uint64]
+) -> Detector | SinkDetector:
+    if settings.sink.enabled:
+        from .detect.sink.detector import SinkDetector
+
+        return SinkDetector(settings, regions, shard, counters)
+    from .detect.detector import Detector
+
+    return Detector(settings.detect, regions, shard, counters)
 
 
 def attach_counters(path: Path) -> npt.NDArray[np.uint64]:

@@ -43,6 +43,9 @@ class Kind(IntEnum):
     latest."""
     GAP = 15
     """Reports lost by sequence number; `value` is how many."""
+    ADAPTED = 16
+    """The sink's thresholds were raised or lowered, since there were more events than are taken, or fewer:
+    `value` and `previous` are the factors after and before, in thousandths."""
 
     @property
     def label(self) -> str:
@@ -187,18 +190,20 @@ HOP_STATE = np.dtype(
         ("latency_stored", "<u4"),
         ("egress_port", "<u2"),
         ("alarm", "u1"),
-        ("state", "u1"),  # bit 0 has a latency
+        ("state", "u1"),  # bit per sink.records.Measure: what is in the sums; the collector has bit 0 alone
         ("latency_sum", "<u8"),
-        ("samples", "<u4"),
+        ("samples", "<u4"),  # packets in the sums
         ("port_slot", "<u4"),  # row of (switch, egress port) in the port table: a hint, verified by key
-        ("queue_slot", "<u4"),
+        ("queue_slot", "<u4"),  # the same of its queue; in the sink, row of its distributions
         ("buffer_slot", "<u4"),
         ("queue_latest", "<u4"),
         ("utilization_latest", "<u4"),
+        ("queue_sum", "<u8"),  # the sink alone
+        ("utilization_sum", "<u8"),
     ]
 )
-"""One hop of one flow, 48 bytes. Hop h < 8 of flow f is at f * INLINE_HOPS + h; the others are at
-flows * INLINE_HOPS + block * POOL_HOPS + (h - 8)."""
+"""One hop of one flow, 64 bytes, a cache line. Hop h < 8 of flow f is at f * INLINE_HOPS + h; the others are
+at flows * INLINE_HOPS + block * POOL_HOPS + (h - 8)."""
 
 
 class PortKind(IntEnum):
@@ -259,5 +264,29 @@ SOURCE = np.dtype(
     ]
 )
 """One sequence space: (source address, node id, hw id), 128 bytes."""
-STATE_VERSION = 1
+
+DISTRIBUTED = 3
+"""Metrics that have a distribution at every queue: hop latency, queue occupancy, link utilisation."""
+BINS = 128
+"""Bins of one distribution."""
+DISTRIBUTION = np.dtype(
+    [
+        ("key", "<u8"),  # 1 << 63 | queue id << 48 | egress port << 32 | node id; 0 is empty
+        ("last_ns", "<i8"),
+        ("first_ns", "<i8"),
+        ("sum", "<u8", (DISTRIBUTED,)),  # by metric, as bins; mean = sum / (sum of the bins)
+        ("latest", "<u4", (DISTRIBUTED,)),
+        ("highest", "<u4", (DISTRIBUTED,)),
+        ("node_id", "<u4"),
+        ("port", "<u2"),  # egress port; NO_PORT where unknown
+        ("queue_id", "u1"),
+        ("state", "u1"),  # bit per metric: has values
+        ("reserved", "u1", (48,)),
+    ]
+)
+"""What is known of one (switch, egress port, queue), 128 bytes, in an open-addressing table; its bins are
+uint64 [rows][DISTRIBUTED][BINS]. Row 0 is not in the table: metric 0 of it is the end-to-end latency of all.
+Those of a switch are the sums over its rows."""
+
+STATE_VERSION = 2
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

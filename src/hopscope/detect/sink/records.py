@@ -1,0 +1,152 @@
+"""Records of the sink's rings, and its limits. All little-endian; other programs may read them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from ..records import PATH_PART
+
+
+class Measure(IntEnum):
+    """What has limits and distributions in the sink: the paper's three metrics, and the sum of the first."""
+
+    HOP_LATENCY = 0
+    QUEUE_OCCUPANCY = 1
+    LINK_UTILIZATION = 2
+    END_TO_END = 3
+    """The sum of the hop latencies of a packet."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as in settings and queries."""
+        return self.name.lower()
+
+
+MEASURES = 4
+
+
+class Type(IntEnum):
+    """Bits of `types` in SINK_EVENT: C and T events of section III-C; bits 2k and 2k + 1 are of Measure k."""
+
+    LATENCY_CHANGE = 1 << 0
+    LATENCY_ABOVE = 1 << 1
+    OCCUPANCY_CHANGE = 1 << 2
+    OCCUPANCY_ABOVE = 1 << 3
+    UTILIZATION_CHANGE = 1 << 4
+    UTILIZATION_ABOVE = 1 << 5
+    END_TO_END_CHANGE = 1 << 6
+    END_TO_END_ABOVE = 1 << 7
+    PATH_CHANGE = 1 << 8
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed, counted and queried."""
+        return self.name.lower()
+
+
+SINK_EVENT = np.dtype(
+    [
+        ("sequence", "<u8"),  # within its shard, from 0, without gaps
+        ("time_ns", "<i8"),  # of the packet
+        ("flow_id", "<u8"),  # hash of the 5-tuple
+        ("src_hi", "<u8"),  # the flow, IPv4 as ::ffff:a.b.c.d
+        ("src_lo", "<u8"),  # its low half
+        ("dst_hi", "<u8"),  # the flow's destination
+        ("dst_lo", "<u8"),  # its low half
+        ("sport", "<u2"),  # the flow's ports; 0 where it has none
+        ("dport", "<u2"),  # see sport
+        ("proto", "u1"),  # the flow's IP protocol
+        ("ip_version", "u1"),  # 4 or 6
+        ("types", "<u2"),  # bits of Type: all that this packet caused at this switch, or end to end
+        ("latency", "<u8"),  # ns: of the hop, or of the whole path
+        ("latency_previous", "<u8"),  # that of the flow's previous packet
+        ("occupancy", "<u4"),  # of the hop's queue
+        ("occupancy_previous", "<u4"),  # see latency_previous
+        ("utilization", "<u4"),  # of the hop's egress link
+        ("utilization_previous", "<u4"),  # see latency_previous
+        ("node_id", "<u4"),  # NO_NODE: end to end
+        ("path", "<u4", (PATH_PART,)),  # end to end: the first 8 node ids; else 0
+        ("port", "<u2"),  # egress port; NO_PORT where unknown
+        ("queue_id", "u1"),  # the hop's queue
+        ("hop", "u1"),  # index in the path
+        ("hop_count", "u1"),  # hops of the path
+        ("shard", "u1"),  # number of the worker
+        ("reserved", "<u2"),  # 0
+        ("reserved_2", "<u4"),  # 0
+    ]
+)
+"""One event of the sink, 144 bytes: the record of `worker-N.sink-events`, of SINK_EVENT_VERSION."""
+SINK_EVENT_VERSION = 1
+
+EVICTED_HOP = np.dtype(
+    [
+        ("latency_sum", "<u8"),
+        ("occupancy_sum", "<u8"),
+        ("utilization_sum", "<u8"),
+        ("node_id", "<u4"),
+        ("latency_latest", "<u4"),
+        ("occupancy_latest", "<u4"),
+        ("utilization_latest", "<u4"),
+        ("samples", "<u4"),  # packets in the sums; mean = sum / samples
+        ("port", "<u2"),  # egress port; NO_PORT where unknown
+        ("queue_id", "u1"),
+        ("have", "u1"),  # bit per Measure: the sums and latest values that there are
+    ]
+)
+"""One hop of a flow that left, 48 bytes."""
+
+
+class Why(IntEnum):
+    """Why a flow left the table: `why` in EVICTED."""
+
+    EVICTED = 1
+    """Its row was full, and it was the least recently used."""
+    EXPIRED = 2
+    """It was idle longer than `detect.idle_seconds`."""
+    ENDED = 3
+    """The sink stopped."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name."""
+        return self.name.lower()
+
+
+EVICTED = np.dtype(
+    [
+        ("sequence", "<u8"),  # within its shard, from 0, without gaps
+        ("flow_id", "<u8"),
+        ("src_hi", "<u8"),
+        ("src_lo", "<u8"),
+        ("dst_hi", "<u8"),
+        ("dst_lo", "<u8"),
+        ("first_ns", "<i8"),
+        ("last_ns", "<i8"),
+        ("packets", "<u8"),  # 0 in the second and later parts of a flow
+        ("latency_latest", "<u8"),  # end to end
+        ("latency_sum", "<u8"),
+        ("latency_samples", "<u8"),
+        ("path_hash", "<u8"),
+        ("sport", "<u2"),
+        ("dport", "<u2"),
+        ("proto", "u1"),
+        ("ip_version", "u1"),
+        ("hop_count", "u1"),  # of the path
+        ("first_hop", "u1"),  # of this part: 0, 8, 16 …
+        ("why", "u1"),  # Why
+        ("shard", "u1"),
+        ("reserved", "u1", (14,)),
+        ("hops", EVICTED_HOP, (PATH_PART,)),
+    ]
+)
+"""A flow that left the table, 512 bytes: the record of `worker-N.evictions`; of a path of more than 8 hops
+several, one after the other. Its layout is EVICTED_VERSION."""
+EVICTED_VERSION = 1
+
+SINK_LIMIT = np.dtype([("change", "<u8", (MEASURES,)), ("above", "<u8", (MEASURES,))])
+"""Limits of one switch, by Measure: C where |value - previous| > `change`, T where value > `above`.
+
+Row 0 is that of all switches without one of their own, and of END_TO_END.
+"""
