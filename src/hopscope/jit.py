@@ -289,3 +289,16 @@ def _lowest_bit(typingctx: Any, x: Any) -> Any:
 
 
 lowest_bit: Any = intrinsic(_lowest_bit)
+
+
+def _highest_bit(typingctx: Any, x: Any) -> Any:
+    """Number of the highest bit that is set; x must not be 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        zeros = builder.ctlz(args[0], ir.Constant(ir.IntType(1), 1))
+        return builder.sub(ir.Constant(ir.IntType(64), 63), zeros)
+
+    return numba.types.uint64(numba.types.uint64), codegen
+
+
+highest_bit: Any = intrinsic(_highest_bit)

@@ -271,22 +271,28 @@ BINS = 128
 """Bins of one distribution."""
 DISTRIBUTION = np.dtype(
     [
-        ("key", "<u8"),  # 1 << 63 | queue id << 48 | egress port << 32 | node id; 0 is empty
+        ("key", "<u8"),  # 1 << 63 | queue id << 48 | egress port << 32 | node id; 0 is empty, 1 is row 0
         ("last_ns", "<i8"),
-        ("first_ns", "<i8"),
         ("sum", "<u8", (DISTRIBUTED,)),  # by metric, as bins; mean = sum / (sum of the bins)
-        ("latest", "<u4", (DISTRIBUTED,)),
+        ("latest", "<u4", (DISTRIBUTED,)),  # NO_VALUE: none yet
         ("highest", "<u4", (DISTRIBUTED,)),
+        ("first_ns", "<i8"),
         ("node_id", "<u4"),
         ("port", "<u2"),  # egress port; NO_PORT where unknown
         ("queue_id", "u1"),
-        ("state", "u1"),  # bit per metric: has values
-        ("reserved", "u1", (48,)),
+        ("reserved", "u1", (49,)),
     ]
 )
-"""What is known of one (switch, egress port, queue), 128 bytes, in an open-addressing table; its bins are
-uint64 [rows][DISTRIBUTED][BINS]. Row 0 is not in the table: metric 0 of it is the end-to-end latency of all.
-Those of a switch are the sums over its rows."""
+"""What is known of one (switch, egress port, queue), 128 bytes, in an open-addressing table.
+
+What every packet writes is in the first cache line.  Its bins are uint64 [rows][DISTRIBUTED][BINS].  Row 0 is
+not in the table: metric 0 of it is the end-to-end latency of all, of which `latest` and `highest` stop at
+MOST_LATENCY.  Those of a switch are the sums over its rows.
+"""
+NO_VALUE = 0xFFFFFFFF
+MOST_LATENCY = 0xFFFFFFFE
+DISTRIBUTION_VERSION = 1
+"""Schema version of the regions `distributions`."""
 
 STATE_VERSION = 2
 """Schema version of the regions that hold FLOW_ROW, FLOW, HOP_STATE, PORT and SOURCE."""

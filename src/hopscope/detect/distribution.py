@@ -1,0 +1,104 @@
+"""How often which value occurred at which queue: the region that a worker counts in."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..config_sink import DistributionSettings
+from ..memory.region import MAGIC, Region, RegionError
+from ..wire.records import Records, ReportBatch
+from .records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION
+from .sink.records import MEASURES, Measure
+
+KIND = "distributions"
+NO_BOUND = 0xFFFFFFFFFFFFFFFF
+"""Upper edge of a last bin."""
+LOG_ERROR = 0.25
+"""A bin of the logarithmic ones is at most so wide, as a share of its lowest value."""
+
+Edges = npt.NDArray[np.uint64]
+
+
+def log_edges() -> Edges:
+    """Upper edges of the logarithmic bins, uint64 [BINS]: one a value below 8, then four an octave."""
+    lowest = [bin_at if bin_at < 8 else (4 + bin_at % 4) << (bin_at // 4 - 1) for bin_at in range(1, BINS)]
+    return np.array([value - 1 for value in lowest] + [NO_BOUND], np.uint64)
+
+
+def padded(edges: Sequence[int]) -> Edges:
+    """Upper edges as kernels search them, uint64 [BINS]; none: the logarithmic ones."""
+    if not edges:
+        return log_edges()
+    return np.array([*edges, *[NO_BOUND] * (BINS - len(edges))], np.uint64)
+
+
+def edges_of(settings: DistributionSettings) -> Edges:
+    """`edges` of `distribution_kernel`: the upper edges by Measure, then 1 for each that is logarithmic."""
+    configured = [getattr(settings, measure.label) for measure in Measure]
+    flags = np.array([not edges for edges in configured], np.uint64)
+    return np.concatenate([*map(padded, configured), flags])
+
+
+def arrays_of(settings: DistributionSettings) -> dict[str, tuple[Any, int]]:
+    """Arrays of a region; `generation` is a random number that a region has from when it is made."""
+    return {
+        "rows": (DISTRIBUTION, settings.queues),
+        "bins": (np.uint64, settings.queues * DISTRIBUTED * BINS),
+        "edges": (np.uint64, MEASURES * BINS + MEASURES),
+        "generation": (np.uint64, 1),
+    }
+
+
+class Distributions:
+    """Counts of one shard, in the region `worker-SHARD.distributions` of a folder; None: private memory.
+
+    An existing region of the same settings is continued; one of others is made anew, and a file that is no
+    region is a RegionError.
+    """
+
+    def __init__(self, settings: DistributionSettings, folder: Path | None = None, shard: int = 0) -> None:
+        self.region = _open(settings, folder, shard)
+        self.rows: Records = self.region["rows"]
+        """DISTRIBUTION [queues]."""
+        self.bins: npt.NDArray[np.uint64] = self.region["bins"]
+        """uint64 [queues * DISTRIBUTED * BINS]."""
+        self.edges: Edges = self.region["edges"]
+        """See `edges_of`."""
+        self._full = np.zeros(1, np.uint64)
+
+    def update(self, batch: ReportBatch) -> int:
+        """Count the hops of accepted reports; returns how many the table had no room for."""
+        from .distribution_kernel import count_batch
+
+        reports, hops = batch.reports.view(), batch.hops.view()
+        reports.flags.writeable = hops.flags.writeable = False
+        self._full[0] = 0
+        count_batch(reports, hops, self.rows, self.bins, self.edges, self._full)
+        return int(self._full[0])
+
+
+def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Region:
+    arrays, edges = arrays_of(settings), edges_of(settings)
+    path = None if folder is None else folder / f"worker-{shard}.{KIND}"
+    if path is not None and path.exists():
+        try:
+            region = Region.attach(path, KIND, DISTRIBUTION_VERSION, writable=True)
+        except RegionError:
+            with path.open("rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    raise
+        else:
+            expected = {name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()}
+            if region.shape() == expected and np.array_equal(region["edges"], edges):
+                return region
+    region = Region.create(path, KIND, DISTRIBUTION_VERSION, arrays)
+    region["edges"][:] = edges
+    region["generation"][0] = secrets.randbits(64) | 1
+    region["rows"]["key"][0] = 1
+    return region
