@@ -158,6 +158,8 @@ def refusals() -> str:
         + _enum_table(reasons.DtaReason, reasons)
         + "\n## RoCEv2 packets\n\nWhy the software NIC does not execute a packet.\n\n"
         + _enum_table(reasons.RoceReason, reasons)
+        + "\n## Frames of a sink\n\nWhy a sink does not send a frame on "
+        '(`hopscope_forward_drops_total{reason="…"}`).\n\n' + _enum_table(reasons.DropReason, reasons)
     )
 
 

@@ -1,14 +1,261 @@
-"""What a sink does with frames after it has read them: strip their INT, send them on."""
+"""What a sink does with frames after it has read them: strip their INT, send them on.
+
+A bump in the wire: frames keep their order, and what is no INT packet (ARP, LLDP, neighbour discovery …) or
+cannot be restored goes on as it came.  Nothing here waits: what the interface does not take is counted.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from .wire.records import FrameBatch, ReportBatch
+import numpy as np
+import numpy.typing as npt
+
+from .capture.errors import CaptureError
+from .config_sink import SinkSettings
+from .wire.dialect import Dialect
+from .wire.reasons import DropReason
+from .wire.records import FrameBatch, Link, Records, ReportBatch
+
+if TYPE_CHECKING:
+    from .capture.pcap_writer import Writer
+
+Count = Callable[[str, int], object]
+"""Adds to a counter of `metrics.COUNTERS`, by its key."""
+_VLAN_BYTES = 4
+_TYPE_AT = 12
+_VLAN = (0x81, 0x00)
 
 
 class Forward(Protocol):
     """Where frames go on."""
 
-    def __call__(self, frames: FrameBatch, reports: ReportBatch) -> None:
-        """Send a batch on; `reports` are what the decoder said of it, raw."""
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Send a batch on; `reports` are what the decoder of this dialect said of it, raw."""
+
+
+class Sender(Protocol):
+    """An interface as frames go out: `capture.ring.RingSender`."""
+
+    arena: npt.NDArray[np.uint8]
+    """Memory of all slots."""
+    room: int
+    """Bytes of a slot."""
+    longest: int
+    """Bytes of the longest frame without a VLAN tag that the interface takes."""
+    sent: int
+    """Frames that the kernel took, since it was opened."""
+    dropped: int
+    """Frames that it did not take."""
+
+    def slots(self, count: int) -> npt.NDArray[np.uint64]:
+        """Places in the arena for at most so many frames; none where the ring is full."""
+
+    def send(self, lengths: npt.NDArray[np.uint32]) -> object:
+        """Send the frames in the first slots that `slots` gave, as many as there are lengths."""
+
+    def notes(self) -> list[str]:
+        """Lines for the start."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class Forwarder(ABC):
+    """A `Forward`, which counts what it does."""
+
+    def __init__(self, settings: SinkSettings, count: Count) -> None:
+        self._strip = settings.strip
+        self._count = count
+        self._strippers: dict[Dialect, Any] = {}
+
+    @abstractmethod
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Send a batch on; `reports` are what the decoder of this dialect said of it, raw."""
+
+    def notes(self) -> list[str]:
+        """Lines for the start."""
+        return []
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send no more. Raises CaptureError."""
+
+    def __enter__(self) -> Forwarder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _stripper(self, dialect: Dialect) -> Any:
+        found = self._strippers.get(dialect)
+        if found is None:
+            found = self._strippers[dialect] = import_module("hopscope.wire.strip_batch").Stripper(dialect)
+        return found
+
+    def _told(self, stripper: Any) -> None:
+        """Count what the last call of a stripper did."""
+        self._count("stripped_packets_total", stripper.stripped)
+        self._count("unstripped_packets_total", stripper.damaged)
+
+
+class ToInterface(Forwarder):
+    """Frames go out at an interface. `sender` is closed with it."""
+
+    def __init__(self, sender: Sender, settings: SinkSettings, count: Count) -> None:
+        super().__init__(settings, count)
+        self._sender = sender
+        self._sent = self._refused = 0
+
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Into the free slots of the transmit ring; without a free one frames are dropped."""
+        if not self._strip:
+            reports = ReportBatch(reports.reports[:0], reports.hops[:0])
+        stripper = self._stripper(dialect)
+        done, total = 0, len(frames)
+        while done < total:
+            offsets = self._sender.slots(total - done)
+            if not len(offsets):
+                self._dropped(DropReason.NO_SLOT, total - done)
+                return
+            part = _part(frames, reports, done, done + len(offsets))
+            self._send(*part, offsets, stripper)
+            done += len(offsets)
+
+    def _send(
+        self, frames: FrameBatch, reports: ReportBatch, offsets: npt.NDArray[np.uint64], stripper: Any
+    ) -> None:
+        sender = self._sender
+        lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room)
+        self._told(stripper)
+        cut = frames.frames["length"] < frames.frames["wire_length"]
+        long = lengths == 0
+        if len(beyond := np.flatnonzero(lengths > sender.longest)):
+            long[beyond] = ~_taken(sender, offsets[beyond], lengths[beyond])
+        long &= ~cut
+        kept = ~(cut | long)
+        if not kept.all():
+            self._dropped(DropReason.CUT, int(np.count_nonzero(cut)))
+            self._dropped(DropReason.TOO_LONG, int(np.count_nonzero(long)))
+            lengths = _closed_up(sender.arena, offsets, lengths, np.flatnonzero(kept))
+        sender.send(lengths)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Count what the kernel has taken and refused meanwhile."""
+        sent, refused = self._sender.sent, self._sender.dropped
+        self._count("forwarded_frames_total", sent - self._sent)
+        self._dropped(DropReason.REFUSED, refused - self._refused)
+        self._sent, self._refused = sent, refused
+
+    def _dropped(self, reason: DropReason, frames: int) -> None:
+        if frames:
+            self._count(f"forward_drops_total.{reason.label}", frames)
+
+    def notes(self) -> list[str]:
+        """What was changed at the interface."""
+        return self._sender.notes()
+
+    def close(self) -> None:
+        """Close the ring; offloads are again as they were."""
+        self._sender.close()
+        self._settle()
+
+
+class ToFile(Forwarder):
+    """Frames are written to a capture file (`-`: standard output), of the link type of the first."""
+
+    def __init__(self, path: Path | str, settings: SinkSettings, count: Count) -> None:
+        super().__init__(settings, count)
+        self._name = "standard output" if str(path) == "-" else str(path)
+        self._pcapng = self._name.endswith(".pcapng")
+        self._writer: Writer | None = None
+        try:
+            # opened now: a path that cannot be written is told before the work, not after it
+            self._file: BinaryIO = sys.stdout.buffer if str(path) == "-" else Path(path).open("wb")  # noqa: SIM115
+        except OSError as error:
+            raise CaptureError(f"{self._name}: cannot be written ({error.strerror})") from error
+
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Append the frames. Raises CaptureError."""
+        if not len(frames):
+            return
+        if self._strip:
+            stripper = self._stripper(dialect)
+            frames = stripper.strip(frames, reports)
+            self._told(stripper)
+        self._open(Link(int(frames.frames["link"][0]))).write(frames)
+        self._count("forwarded_frames_total", len(frames))
+
+    def _open(self, link: Link) -> Writer:
+        if self._writer is None:
+            from .capture.pcap_writer import Writer
+
+            self._writer = Writer(self._file, link=link, pcapng=self._pcapng)
+        return self._writer
+
+    def close(self) -> None:
+        """Write what is buffered, and close. Without a frame the file is a whole one, too."""
+        try:
+            self._open(Link.ETHERNET).close()
+        finally:
+            if self._file is not sys.stdout.buffer:
+                with suppress(OSError):  # the writer has told
+                    self._file.close()
+
+
+def to_interface(interface: str, settings: SinkSettings, count: Count) -> Forwarder:
+    """Frames out at an interface, through a transmit ring. Raises CaptureError."""
+    return ToInterface(import_module("hopscope.capture.ring").RingSender(interface), settings, count)
+
+
+def to_file(path: Path | str, settings: SinkSettings, count: Count) -> Forwarder:
+    """Frames into a capture file: pcapng where the path ends so, else pcap. Raises CaptureError."""
+    return ToFile(path, settings, count)
+
+
+def _part(frames: FrameBatch, reports: ReportBatch, first: int, last: int) -> tuple[FrameBatch, ReportBatch]:
+    """Frames from `first` up to `last`, and what was said of them."""
+    if first == 0 and last == len(frames):
+        return frames, reports
+    rows: Records = reports.reports
+    begin, end = np.searchsorted(rows["packet"], (first, last)).tolist()
+    rows = rows[begin:end].copy()
+    rows["packet"] -= np.uint32(first)
+    return (
+        FrameBatch(frames.arena, frames.frames[first:last], frames.first_packet + first),
+        ReportBatch(rows, reports.hops),
+    )
+
+
+def _taken(
+    sender: Sender, offsets: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.bool_]:
+    """Which frames above the longest are taken all the same: a VLAN tag is not counted by an interface."""
+    first, second = (sender.arena[offsets + np.uint64(_TYPE_AT + i)] for i in (0, 1))
+    tagged = (first == _VLAN[0]) & (second == _VLAN[1])
+    fits: npt.NDArray[np.bool_] = tagged & (lengths <= sender.longest + _VLAN_BYTES)
+    return fits
+
+
+def _closed_up(
+    arena: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.uint64],
+    lengths: npt.NDArray[np.uint32],
+    kept: npt.NDArray[np.intp],
+) -> npt.NDArray[np.uint32]:
+    """Move the frames that are kept into the first slots: the kernel takes them in a row, without gaps."""
+    starts, sizes = offsets.tolist(), lengths.tolist()
+    for slot, row in enumerate(kept.tolist()):
+        if slot != row:
+            arena[starts[slot] : starts[slot] + sizes[row]] = arena[starts[row] : starts[row] + sizes[row]]
+    return lengths[kept]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .counter import Counter
 from .detect.records import Kind
-from .wire.reasons import Place, Reason
+from .wire.reasons import DropReason, Place, Reason
 
 COUNTERS: tuple[Counter, ...] = (
     Counter("frames_total", "Frames (datagrams, packets of a file) handed over by capture."),
@@ -30,6 +30,14 @@ COUNTERS: tuple[Counter, ...] = (
         Counter("refused_places_total", "The same reports, by the header being read.", ("place", place.label))
         for place in Place
         if place
+    ),
+    Counter("forwarded_frames_total", "Frames that a sink sent on, at an interface or into a file."),
+    Counter("stripped_packets_total", "Packets whose INT a sink removed: they are as before their source."),
+    Counter("unstripped_packets_total", "Packets that a sink sent on with their INT, which is damaged."),
+    *(
+        Counter("forward_drops_total", "Frames not sent on by a sink, by reason.", ("reason", drop.label))
+        for drop in DropReason
+        if drop
     ),
     Counter("lost_reports", "Reports missing by sequence number, less those that came late.", falls=True),
     Counter("duplicate_reports_total", "Reports whose sequence number had been seen."),

@@ -104,7 +104,7 @@ class Pipeline:
         batch: ReportBatch = decoder.decode(frames)
         decoded = time.perf_counter_ns()
         if forward is not None:
-            forward(frames, batch)
+            forward(frames, batch, dialect)
         accepted = self._count(frames, batch)
         timing.apply(batch, dialect.clock)
         detect_ns, journal_ns = self._keep(self._detect(self.joiner.update(batch, dialect.clock)))

@@ -157,3 +157,23 @@ class RoceReason(IntEnum):
     def label(self) -> str:
         """Lower-case name, as printed and counted."""
         return self.name.lower()
+
+
+class DropReason(IntEnum):
+    """Why a sink did not send a frame on. 0 is no refusal."""
+
+    NONE = 0
+    """Sent on."""
+    NO_SLOT = 1
+    """The transmit ring was full: frames came faster than the output takes them."""
+    TOO_LONG = 2
+    """Longer than the MTU of the output interface, even without its INT."""
+    CUT = 3
+    """Captured only in part."""
+    REFUSED = 4
+    """The kernel did not take it: the interface is down, or the frame is shorter than its header."""
+
+    @property
+    def label(self) -> str:
+        """Lower-case name, as printed and counted."""
+        return self.name.lower()
