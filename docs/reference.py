@@ -178,13 +178,15 @@ def _record_table(module: typing.Any, record: str) -> str:
     for name in dtype.names or ():
         field, offset = dtype.fields[name][:2]
         shape = f" × {field.shape[0]}" if field.shape else ""
-        rows.append((f"`{name}`", str(offset), f"{field.base.name}{shape}", comments.get(name, "")))
+        kind = "records" if field.base.names else field.base.name
+        rows.append((f"`{name}`", str(offset), f"{kind}{shape}", comments.get(name, "")))
     return _table(("field", "byte", "type", "meaning"), rows)
 
 
 def events() -> str:
     """Every kind of event, every metric, and the record."""
     from hopscope.detect import records
+    from hopscope.detect.sink import records as sink
 
     return (
         "# Events\n\n## Kinds\n\n"
@@ -193,13 +195,20 @@ def events() -> str:
         + _enum_table(records.Metric, records)
         + f"\n## The record\n\nRings, journals and segments hold this record: {records.EVENT.itemsize} "
         f"bytes, little-endian, version {records.EVENT_VERSION}. "
-        "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n" + _record_table(records, "EVENT")
+        "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n"
+        + _record_table(records, "EVENT")
+        + "\n## Events of the sink\n\nA [ring](../guides/rings.md) of its own has them, in the record "
+        "[SINK_EVENT](records.md#sink_event); `types` has a bit for each.\n\n"
+        + _enum_table(sink.Type, sink)
+        + "\n## Why a flow left the sink\n\n`why` in [EVICTED](records.md#evicted).\n\n"
+        + _enum_table(sink.Why, sink)
     )
 
 
 def records() -> str:
     """The record blocks that pass between rooms."""
     from hopscope.detect import records as state
+    from hopscope.detect.sink import records as sink
     from hopscope.rdma import records as rdma
     from hopscope.wire import observation
     from hopscope.wire import records as wire
@@ -211,7 +220,8 @@ def records() -> str:
         (wire, ("FRAME", "REPORT", "HOP", "DTA", "ROCE")),
         (observation, ("OBSERVATION",)),
         (rdma, ("VERB", "NOTICE")),
-        (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD")),
+        (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD", "DISTRIBUTION")),
+        (sink, ("SINK_EVENT", "EVICTED", "EVICTED_HOP")),
     ):
         for name in names:
             size = getattr(module, name).itemsize

@@ -17,7 +17,6 @@ from hopscope.config import AlertSettings, Settings
 from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
 from hopscope.export import webhook as module
 from hopscope.export.counters import COUNTER_ROW, open_counters, read_counters
-from hopscope.export.rings import Rings
 from hopscope.export.run import run
 from hopscope.export.webhook import EVENTS, QUEUE, Webhook
 from hopscope.memory.ring import RingWriter, create_ring
@@ -180,21 +179,6 @@ def test_nobody_listens() -> None:
     hook.offer(events(1))
     wait(lambda: counted["failed_total"] == 1)
     hook.close()
-
-
-def test_rings_give_each_event_once_also_after_a_restart(tmp_path: Path) -> None:
-    """A reader that is made again goes on behind what it had; what the ring overwrote is lost and counted."""
-    writer = RingWriter(create_ring(tmp_path / "worker-0.events", EVENT, 16, EVENT_VERSION))
-    following = np.zeros(4, np.uint64)
-    writer.write(events(5))
-    assert [len(block) for block in Rings(tmp_path, following).read()[0]] == [5]
-    writer.write(events(3, first=5))
-    blocks, lost = Rings(tmp_path, following).read()
-    assert (blocks[0]["sequence"].tolist(), lost) == ([5, 6, 7], 0)
-    writer.write(events(40, first=8))
-    blocks, lost = Rings(tmp_path, following).read()
-    assert len(blocks[0]) + lost == 40
-    assert following[0] == 48
 
 
 def test_the_process_posts_what_happens_and_stops(receiver: Receiver, tmp_path: Path) -> None:

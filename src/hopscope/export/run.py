@@ -10,10 +10,11 @@ import numpy as np
 
 from ..config import Settings
 from ..detect.as_json import event_object
+from ..detect.records import EVENT_VERSION
+from ..memory.rings import Rings
 from ..names import Names
 from ..stop import Stop
 from .counters import open_counters
-from .rings import Rings
 from .webhook import Webhook
 
 TURN_SECONDS = 0.1
@@ -31,7 +32,7 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
     webhooks = [
         Webhook(alert, describe, region["webhooks"][at : at + 1]) for at, alert in enumerate(settings.alerts)
     ]
-    rings = Rings(folder / "regions", region["next"])
+    rings = Rings(folder / "regions", "events", EVENT_VERSION, region["next"])
     try:
         while not stop.wait(TURN_SECONDS) and os.getppid() == parent:
             blocks, lost = rings.read()

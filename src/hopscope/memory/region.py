@@ -80,11 +80,10 @@ def _describe(dtype: np.dtype[Any]) -> Any:
 
 
 def _dtype(described: Any) -> np.dtype[Any]:
+    """The inverse of `_describe`; a field of records is a list of their fields, a shape comes third."""
     if isinstance(described, str):
         return np.dtype(described)
-    return np.dtype(
-        [tuple(tuple(part) if isinstance(part, list) else part for part in field) for field in described]
-    )
+    return np.dtype([(name, _dtype(of), *map(tuple, shape)) for name, of, *shape in described])
 
 
 class Region:

@@ -31,14 +31,23 @@ class Type(IntEnum):
     """Bits of `types` in SINK_EVENT: C and T events of section III-C; bits 2k and 2k + 1 are of Measure k."""
 
     LATENCY_CHANGE = 1 << 0
+    """Hop latency differs from the flow's previous packet by more than `change`."""
     LATENCY_ABOVE = 1 << 1
+    """Hop latency is above `above`."""
     OCCUPANCY_CHANGE = 1 << 2
+    """Queue occupancy differs by more than `change`."""
     OCCUPANCY_ABOVE = 1 << 3
+    """Queue occupancy is above `above`."""
     UTILIZATION_CHANGE = 1 << 4
+    """Link utilisation differs by more than `change`."""
     UTILIZATION_ABOVE = 1 << 5
+    """Link utilisation is above `above`."""
     END_TO_END_CHANGE = 1 << 6
+    """The sum of the hop latencies differs by more than `change`."""
     END_TO_END_ABOVE = 1 << 7
+    """The sum of the hop latencies is above `above`."""
     PATH_CHANGE = 1 << 8
+    """The packet took another path than the flow's previous one."""
 
     @property
     def label(self) -> str:
@@ -82,16 +91,16 @@ SINK_EVENT_VERSION = 1
 
 EVICTED_HOP = np.dtype(
     [
-        ("latency_sum", "<u8"),
-        ("occupancy_sum", "<u8"),
-        ("utilization_sum", "<u8"),
-        ("node_id", "<u4"),
-        ("latency_latest", "<u4"),
-        ("occupancy_latest", "<u4"),
-        ("utilization_latest", "<u4"),
+        ("latency_sum", "<u8"),  # ns
+        ("occupancy_sum", "<u8"),  # in the unit that the switch sends
+        ("utilization_sum", "<u8"),  # see occupancy_sum
+        ("node_id", "<u4"),  # the switch
+        ("latency_latest", "<u4"),  # ns, of the last packet
+        ("occupancy_latest", "<u4"),  # of the last packet
+        ("utilization_latest", "<u4"),  # of the last packet
         ("samples", "<u4"),  # packets in the sums; mean = sum / samples
         ("port", "<u2"),  # egress port; NO_PORT where unknown
-        ("queue_id", "u1"),
+        ("queue_id", "u1"),  # its queue
         ("have", "u1"),  # bit per Measure: the sums and latest values that there are
     ]
 )
@@ -117,28 +126,28 @@ class Why(IntEnum):
 EVICTED = np.dtype(
     [
         ("sequence", "<u8"),  # within its shard, from 0, without gaps
-        ("flow_id", "<u8"),
-        ("src_hi", "<u8"),
-        ("src_lo", "<u8"),
-        ("dst_hi", "<u8"),
-        ("dst_lo", "<u8"),
-        ("first_ns", "<i8"),
-        ("last_ns", "<i8"),
+        ("flow_id", "<u8"),  # hash of the 5-tuple
+        ("src_hi", "<u8"),  # the flow, IPv4 as ::ffff:a.b.c.d
+        ("src_lo", "<u8"),  # its low half
+        ("dst_hi", "<u8"),  # the flow's destination
+        ("dst_lo", "<u8"),  # its low half
+        ("first_ns", "<i8"),  # time of its first packet
+        ("last_ns", "<i8"),  # time of its last packet
         ("packets", "<u8"),  # 0 in the second and later parts of a flow
         ("latency_latest", "<u8"),  # end to end
-        ("latency_sum", "<u8"),
-        ("latency_samples", "<u8"),
-        ("path_hash", "<u8"),
-        ("sport", "<u2"),
-        ("dport", "<u2"),
-        ("proto", "u1"),
-        ("ip_version", "u1"),
+        ("latency_sum", "<u8"),  # end to end
+        ("latency_samples", "<u8"),  # packets in the sum
+        ("path_hash", "<u8"),  # of its node ids
+        ("sport", "<u2"),  # the flow's ports; 0 where it has none
+        ("dport", "<u2"),  # see sport
+        ("proto", "u1"),  # the flow's IP protocol
+        ("ip_version", "u1"),  # 4 or 6
         ("hop_count", "u1"),  # of the path
         ("first_hop", "u1"),  # of this part: 0, 8, 16 …
         ("why", "u1"),  # Why
-        ("shard", "u1"),
-        ("reserved", "u1", (14,)),
-        ("hops", EVICTED_HOP, (PATH_PART,)),
+        ("shard", "u1"),  # number of the worker
+        ("reserved", "u1", (14,)),  # 0
+        ("hops", EVICTED_HOP, (PATH_PART,)),  # EVICTED_HOP, in path order
     ]
 )
 """A flow that left the table, 512 bytes: the record of `worker-N.evictions`; of a path of more than 8 hops

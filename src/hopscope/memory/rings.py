@@ -1,0 +1,99 @@
+"""The rings of one kind of all workers in a folder, read with cursors of one's own."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .region import Region, RegionError
+from .ring import HEAD, RingReader, attach_ring
+
+Records = npt.NDArray[np.void]
+LIMIT = 16_384
+SHARDS = 1024
+LOOK_SECONDS = 0.05
+"""How often the folder is looked at for rings that are new or were made anew."""
+
+
+class Rings:
+    """Rings `worker-N.KIND` below `regions`, whose records have a `sequence` without gaps.
+
+    `following` uint64 [shards] is where each goes on, 1 + the sequence of the last record that was read; it
+    is written to, so that another reader can continue with it.  0, or none given: at the oldest record of
+    a ring, or at its end where `start` is "new".  Rings that come later are read whole.
+    """
+
+    def __init__(
+        self,
+        regions: Path,
+        kind: str,
+        version: int,
+        following: npt.NDArray[np.uint64] | None = None,
+        start: Literal["new", "oldest"] = "oldest",
+    ) -> None:
+        self._regions = regions
+        self._pattern = re.compile(rf"worker-(\d+)\.{re.escape(kind)}")
+        self._files = f"worker-*.{kind}"
+        self._version = version
+        self._following = np.zeros(SHARDS, np.uint64) if following is None else following
+        self._readers: dict[int, tuple[Region, RingReader]] = {}
+        self._looked = -LOOK_SECONDS
+        self.lost = 0
+        """Records lost so far."""
+        self._attach(start)
+
+    def read(self, limit: int = LIMIT) -> tuple[list[Records], int]:
+        """New records, a block of at most `limit` of each ring that has some, copied; and how many were
+        lost in front of them: those that no ring has any more.
+        """
+        if time.monotonic() - self._looked >= LOOK_SECONDS:
+            self._attach()
+        blocks, lost = [], 0
+        for shard, (_, reader) in self._readers.items():
+            records, _ = reader.read(limit)
+            following = int(self._following[shard])
+            if following and len(records) and records["sequence"][0] < following:
+                records = records[records["sequence"] >= following]
+            if not len(records):
+                continue
+            if following:
+                lost += int(records["sequence"][0]) - following
+            self._following[shard] = int(records["sequence"][-1]) + 1
+            blocks.append(records)
+        self.lost += lost
+        return blocks, lost
+
+    def _attach(self, start: Literal["new", "oldest"] = "oldest") -> None:
+        self._looked = time.monotonic()
+        for path in self._regions.glob(self._files):
+            match = self._pattern.fullmatch(path.name)
+            if match is None or int(match[1]) >= len(self._following):
+                continue
+            shard = int(match[1])
+            known = self._readers.get(shard)
+            if known is not None and known[0].is_current():
+                continue
+            try:
+                region = attach_ring(path, self._version)
+            except RegionError:
+                continue  # half made: next time
+            if _next(region) < self._following[shard]:
+                self._following[shard] = 0  # its numbers began anew
+            self._readers[shard] = (region, RingReader(region, start))
+
+
+def _next(region: Region) -> int:
+    """1 + the sequence of a ring's newest record; 0: it has none."""
+    head, records = int(region["cursor"][HEAD]), region["records"]
+    return int(records["sequence"][(head - 1) & (len(records) - 1)]) + 1 if head else 0
+
+
+def columns(records: Records) -> dict[str, npt.NDArray[Any]]:
+    """Fields of records as contiguous arrays, by name; those that are reserved are left out."""
+    names = records.dtype.names or ()
+    return {name: records[name].copy() for name in names if not name.startswith("reserved")}
