@@ -100,6 +100,6 @@ def test_the_guides_structure_is_the_record() -> None:
             assert at % (int(bits) // 8) == 0, name
             found.append((name, at))
             at += int(bits) // 8 * int(count or 1)
-    fields = SINK_EVENT.fields or {}
-    assert found == [(name, fields[name][1]) for name in SINK_EVENT.names or ()]
+    assert SINK_EVENT.fields is not None
+    assert found == [(name, SINK_EVENT.fields[name][1]) for name in SINK_EVENT.names or ()]
     assert at == SINK_EVENT.itemsize
