@@ -345,6 +345,12 @@ class Settings(Section):
     """Dialects of your own, by name: `[dialects.mine]`."""
 
     @property
+    def counts_distributions(self) -> bool:
+        """Whether workers count distributions."""
+        chosen = self.distributions.enabled
+        return self.sink.enabled if chosen is None else chosen
+
+    @property
     def stores_folder(self) -> Path:
         """Folder of the stores that switches write to."""
         return self.direct.folder or self.data / "direct"

@@ -54,6 +54,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("flow_evictions_total", "Flows evicted from the flow table because their row was full."),
     Counter("flow_expiries_total", "Flows that were idle longer than the limit."),
     Counter("port_table_full_total", "Values not kept because the table of queues and ports was full."),
+    Counter("distribution_table_full_total", "Hops not counted because the table of distributions was full."),
     Counter("source_table_full_total", "Reports not checked for loss because the table of sources was full."),
     Counter("hop_pool_full_total", "Paths cut to 8 hops of state because the hop pool was full."),
     Counter("nameless_hops_total", "Hops without a node id, which belong to no switch."),

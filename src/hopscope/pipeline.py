@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .config import Settings
+from .detect.distribution import Distributions
 from .detect.postcards import Joiner
 from .detect.records import EVENT, EVENT_VERSION
 from .history.journal import JournalWriter, Retry
@@ -86,6 +87,9 @@ class Pipeline:
             if self._ring is not None:
                 self._show_missed(data, ring)
         self.detector = _detector(settings, regions, shard, self.counters)
+        self._distributions: Distributions | None = None
+        if settings.counts_distributions and not settings.sink.enabled:  # a sink's detector counts by itself
+            self._distributions = Distributions(settings.distributions, regions, shard)
         self.joiner = Joiner(settings.postcards, self.counters, held=True)
         if self._journal is not None:
             self.detector.next_sequence = self._journal.next_sequence
@@ -170,6 +174,8 @@ class Pipeline:
     def _detect(self, batches: Iterable[ReportBatch]) -> Iterator[Records]:
         for batch in batches:
             yield from self.detector.update(batch)
+            if self._distributions is not None:
+                self.count("distribution_table_full_total", self._distributions.update(batch))
 
     def _keep(self, blocks: Iterable[Records]) -> tuple[int, int]:
         """Journal, then ring; returns ns spent detecting and ns spent writing."""

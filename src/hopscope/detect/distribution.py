@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,11 @@ import numpy.typing as npt
 from ..config_sink import DistributionSettings
 from ..memory.region import MAGIC, Region, RegionError
 from ..wire.records import Records, ReportBatch
+from .quantiles import NO_BOUND
 from .records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION
 from .sink.records import MEASURES, Measure
 
 KIND = "distributions"
-NO_BOUND = 0xFFFFFFFFFFFFFFFF
-"""Upper edge of a last bin."""
-LOG_ERROR = 0.25
-"""A bin of the logarithmic ones is at most so wide, as a share of its lowest value."""
-
 Edges = npt.NDArray[np.uint64]
 
 
@@ -45,13 +42,14 @@ def edges_of(settings: DistributionSettings) -> Edges:
     return np.concatenate([*map(padded, configured), flags])
 
 
-def arrays_of(settings: DistributionSettings) -> dict[str, tuple[Any, int]]:
-    """Arrays of a region; `generation` is a random number that a region has from when it is made."""
+def shape_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
+    """Arrays of a region; `origin` is a random number, and when the region was made (ns since the epoch)."""
+    number = np.dtype(np.uint64)
     return {
-        "rows": (DISTRIBUTION, settings.queues),
-        "bins": (np.uint64, settings.queues * DISTRIBUTED * BINS),
-        "edges": (np.uint64, MEASURES * BINS + MEASURES),
-        "generation": (np.uint64, 1),
+        "rows": (DISTRIBUTION, queues),
+        "bins": (number, queues * DISTRIBUTED * BINS),
+        "edges": (number, MEASURES * BINS + MEASURES),
+        "origin": (number, 2),
     }
 
 
@@ -84,7 +82,7 @@ class Distributions:
 
 
 def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Region:
-    arrays, edges = arrays_of(settings), edges_of(settings)
+    shape, edges = shape_of(settings.queues), edges_of(settings)
     path = None if folder is None else folder / f"worker-{shard}.{KIND}"
     if path is not None and path.exists():
         try:
@@ -94,11 +92,10 @@ def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Re
                 if file.read(len(MAGIC)) != MAGIC:
                     raise
         else:
-            expected = {name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()}
-            if region.shape() == expected and np.array_equal(region["edges"], edges):
+            if region.shape() == shape and np.array_equal(region["edges"], edges):
                 return region
-    region = Region.create(path, KIND, DISTRIBUTION_VERSION, arrays)
+    region = Region.create(path, KIND, DISTRIBUTION_VERSION, shape)
     region["edges"][:] = edges
-    region["generation"][0] = secrets.randbits(64) | 1
+    region["origin"][:] = secrets.randbits(64), time.time_ns()
     region["rows"]["key"][0] = 1
     return region
