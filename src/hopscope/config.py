@@ -43,11 +43,17 @@ class ListenSettings(Section):
     port: int = Field(default=32766, ge=0, le=65535)
     """UDP port; 0 lets the kernel choose one."""
     workers: int = Field(default=1, ge=1, le=64)
-    """Processes that share this port; a source's reports always reach the same one."""
+    """Processes that share this port or interface; a source's reports, a flow's packets always reach the
+    same one."""
     dialect: str = "spec"
     """How the reports are read; `hopscope config dialects` lists the names."""
     receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
-    """Socket buffer asked for; the kernel may grant less, and the start says so."""
+    """UDP: socket buffer asked for; the kernel may grant less, and the start says so."""
+    ring_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024, le=2**34)
+    """Mirror: ring into which the kernel puts frames, of each worker; a small frame takes 200 bytes."""
+    filter: str = ""
+    """Mirror: only frames that this program takes, as `tcpdump -ddd` prints it, with commas for new lines;
+    empty: all."""
     gro: bool = True
     """Take trains of datagrams merged by the kernel (UDP_GRO)."""
     allow: tuple[str, ...] = ()
@@ -60,13 +66,14 @@ class ListenSettings(Section):
     @model_validator(mode="after")
     def _mirror(self) -> ListenSettings:
         if self.kind == "udp":
-            if self.interface:
-                raise ValueError(f"found interface {self.interface!r} with kind udp, expected kind mirror")
+            if self.interface or self.filter:
+                found = f"interface {self.interface!r}" if self.interface else "filter"
+                raise ValueError(f"found {found} with kind udp, expected kind mirror")
             return self
         if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
             raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
-        if self.workers > 1 or self.allow or self.rate_limit:
-            raise ValueError("found workers, allow or rate_limit with kind mirror, which has none of them")
+        if self.allow or self.rate_limit:
+            raise ValueError("found allow or rate_limit with kind mirror, which has none of them")
         return self
 
 

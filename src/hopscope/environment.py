@@ -44,7 +44,8 @@ def findings(settings: Settings) -> Iterator[Finding]:
     yield _processors(settings)
     for listen in settings.listen:
         yield from _listener(listen)
-    yield _receive_buffer(settings)
+    if any(listen.kind == "udp" for listen in settings.listen):
+        yield _receive_buffer(settings)
     yield _shared_memory(settings)
     yield from _data(settings)
     if settings.serve.enabled:
@@ -122,7 +123,7 @@ def _listener(listen: ListenSettings) -> Iterator[Finding]:
 
 def _receive_buffer(settings: Settings) -> Finding:
     what = "net.core.rmem_max"
-    wanted = max(listen.receive_buffer_bytes for listen in settings.listen)
+    wanted = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind == "udp")
     try:
         allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
     except (OSError, ValueError):

@@ -207,8 +207,10 @@ class Supervisor:
 
         self.listening = []
         for listen in self.settings.listen:
+            first = None
             for index in range(listen.workers):
-                share = bind_share(listen, index)
+                share = bind_share(listen, index, first)
+                first = first or share
                 workers[index].sockets.append(share)
                 if listen.kind == "udp":
                     listen = listen.model_copy(update={"port": share.getsockname()[1]})

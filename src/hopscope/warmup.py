@@ -36,7 +36,7 @@ def warm_worker(settings: Settings, say: Callable[..., None]) -> None:
     for _, step in worker_steps():
         step()
     if any(listen.kind == "mirror" for listen in settings.listen):
-        _mirror()
+        _ring()
     if not is_warm():
         _marker().touch()
 
@@ -45,7 +45,7 @@ def steps() -> Iterator[Step]:
     """Everything that `hopscope warmup` compiles, part by part."""
     yield from worker_steps()
     yield "capture files", _files
-    yield "mirror port", _mirror
+    yield "interface", _ring
     yield "encoder", _encoder
     yield "simulated fabric", _fabric
     yield "direct telemetry access", _direct
@@ -134,10 +134,10 @@ def _listener() -> None:
     listener.close()
 
 
-def _mirror() -> None:
-    from .capture.mirror import MirrorListener
+def _ring() -> None:
+    from .capture.ring import RingListener
 
-    MirrorListener(ListenSettings(kind="mirror", interface="lo")).prepare()
+    RingListener(ListenSettings(kind="mirror", interface="lo")).prepare()
 
 
 def _files() -> None:

@@ -22,7 +22,7 @@ from .wire.dialect import Dialect
 from .wire.records import FrameBatch
 
 if TYPE_CHECKING:
-    from .capture.udp import UdpListener
+    from .capture.listener import Listener
     from .config import ListenSettings, Settings
     from .process import Child
     from .wire.evidence import Evidence
@@ -81,12 +81,12 @@ def run(child: Child) -> None:
             one.listener.close()
 
 
-def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None = None) -> UdpListener:
+def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None = None) -> Listener:
     """What receives the frames of a listener, in the worker `index`."""
     if listen.kind == "mirror":
-        from .capture.mirror import MirrorListener
+        from .capture.ring import RingListener
 
-        return MirrorListener(listen, index, 1, handle)
+        return RingListener(listen, index, listen.workers, handle)
     from .capture.udp import UdpListener
 
     return UdpListener(listen, index, listen.workers, handle)
@@ -102,7 +102,7 @@ class Listening:
     """A listener and how its frames are read; of several dialects its first reports choose one, for good."""
 
     def __init__(
-        self, listener: UdpListener, possible: tuple[Dialect, ...], told: Callable[[str], object]
+        self, listener: Listener, possible: tuple[Dialect, ...], told: Callable[[str], object]
     ) -> None:
         self.listener = listener
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None

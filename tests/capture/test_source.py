@@ -17,9 +17,15 @@ from hopscope.config import ListenSettings
         ("udp://[::1]:0", ListenSettings(host="::1", port=0)),
         ("mirror://Eth1.100", ListenSettings(kind="mirror", interface="Eth1.100")),
         (
-            "mirror://lo?dialect=auto&promiscuous=no&receive_buffer_bytes=8192",
+            "mirror://lo?dialect=auto&promiscuous=no&ring_bytes=2097152&workers=2&filter=1,6%200%200%200",
             ListenSettings(
-                kind="mirror", interface="lo", dialect="auto", promiscuous=False, receive_buffer_bytes=8192
+                kind="mirror",
+                interface="lo",
+                dialect="auto",
+                promiscuous=False,
+                ring_bytes=2**21,
+                workers=2,
+                filter="1,6 0 0 0",
             ),
         ),
         ("udp://localhost", ListenSettings(host="localhost")),
@@ -46,7 +52,8 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
             "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE",
         ),
         ("mirror://eth0:1", "found interface 'eth0:1', expected a name as eth1"),
-        ("mirror://eth0?workers=2", "no option 'workers'; there are dialect, receive_buffer_bytes"),
+        ("mirror://eth0?allow=::1", "no option 'allow'; there are dialect, workers, ring_bytes"),
+        ("mirror://eth0?ring_bytes=1", "ring_bytes: found '1', expected greater than or equal to 1048576"),
         ("udp://", "expected udp://HOST:PORT"),
         ("udp://127.0.0.1:70000", "Port out of range"),
         ("udp://127.0.0.1:abc", "expected udp://HOST:PORT"),

@@ -112,3 +112,76 @@ class Setup(IntEnum):
 
 
 SETUP_SLOTS = 5
+
+
+class Ring(IntEnum):
+    """Slots of where `ring_kernel.walk` is in a receive ring, uint64."""
+
+    BLOCK = 0
+    """Block that is read."""
+    AT = 1
+    """Its next packet, as an index in the ring; 0: the block is not begun."""
+    LEFT = 2
+    """Packets that are left in it."""
+    HELD = 3
+    """First block that was read and is not handed back."""
+    DONE = 4
+    """Such blocks."""
+    OVERSIZED = 5
+    COMPLETED = 6
+    """Frames whose checksum was completed."""
+
+
+RING_SLOTS = 7
+
+
+class RingSetup(IntEnum):
+    """Slots of what `ring_kernel.walk` is told once, uint64."""
+
+    BLOCKS = 0
+    BLOCK_BYTES = 1
+    MOST = 2
+    """Most blocks that one batch holds."""
+
+
+RING_SETUP_SLOTS = 3
+
+
+class BlockAt(IntEnum):
+    """Byte offsets in a block of a TPACKET_V3 ring (struct tpacket_block_desc, linux/if_packet.h)."""
+
+    STATUS = 8
+    PACKETS = 12
+    FIRST = 16
+    """Offset of the first packet."""
+    SEQUENCE = 24
+    TAKEN = 48
+    """Our own, behind the kernel's: 1 while a worker reads the block."""
+    DROPS = 56
+    """Our own, in the first block: frames that the kernel dropped since the socket was opened."""
+
+
+BLOCK_PRIVATE = 16
+"""Bytes of our own at the head of a block."""
+
+
+class PacketAt(IntEnum):
+    """Byte offsets in the header of a packet in a block (struct tpacket3_hdr, then struct sockaddr_ll)."""
+
+    NEXT = 0
+    SECONDS = 4
+    NANOSECONDS = 8
+    CAPTURED = 12
+    LENGTH = 16
+    STATUS = 20
+    FRAME = 24
+    """Where the frame begins, 16 bits."""
+    VLAN_TCI = 32
+    VLAN_TPID = 36
+    KIND = 58
+    """sll_pkttype."""
+    END = 68
+
+
+VNET_BYTES = 10
+"""struct virtio_net_hdr in front of each frame: what is left to do about its checksum."""

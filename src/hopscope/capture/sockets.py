@@ -1,6 +1,4 @@
-"""Sockets for reports: addresses, buffers, the filter that chooses a worker by the source address, and the
-socket that reads an interface.
-"""
+"""Sockets for reports: addresses, buffers, the filter that chooses a worker by the source address."""
 
 from __future__ import annotations
 
@@ -17,12 +15,6 @@ UDP_SEGMENT, UDP_GRO = 103, 104
 SO_RXQ_OVFL = 40
 SO_MEMINFO = 55
 SO_ATTACH_REUSEPORT_CBPF = 51
-SOL_PACKET = 263
-PACKET_ADD_MEMBERSHIP, PACKET_AUXDATA, PACKET_IGNORE_OUTGOING = 1, 8, 23
-_PROMISCUOUS = 1
-_ALL_PROTOCOLS = 3
-_ETHERNET_TYPES = (1, 772)
-"""ARPHRD_ETHER and loopback, whose frames have an Ethernet header too."""
 _SO_RCVBUFFORCE = 33
 _IP_MTU_DISCOVER, _IPV6_MTU_DISCOVER, _PMTUDISC_DO = 10, 23, 2
 _MEMINFO_DROPS = 8
@@ -57,16 +49,19 @@ def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tup
     return found[0][0], found[0][4]
 
 
-def bind_share(settings: ListenSettings, index: int = 0) -> socket.socket:
+def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | None = None) -> socket.socket:
     """The bound, non-blocking socket of worker `index` of a listener. Raises CaptureError.
 
     One process opens them all, in the order of the workers, and hands them out: so they outlive a worker that
     is restarted, its datagrams wait, and no source moves to another worker.  (A socket that is closed changes
-    the places of the others.)  Port 0: put the port of the first into the settings of the others.
+    the places of the others.)  Port 0: put the port of the first into the settings of the others.  `first`:
+    the socket of worker 0, which the others of an interface need.
     """
     require_linux()
     if settings.kind == "mirror":
-        return _bind_interface(settings)
+        from .ring_socket import bind_ring
+
+        return bind_ring(settings, first)
     if settings.workers > 1 and index == 0:
         # shares are not refused by another collector's shares of the same port, so look first without sharing
         _bind(settings, share=1).close()
@@ -92,36 +87,6 @@ def _bind(settings: ListenSettings, share: int) -> socket.socket:
     except OSError as error:
         handle.close()
         raise CaptureError(_refusal(named, error)) from error
-    return handle
-
-
-def _bind_interface(settings: ListenSettings) -> socket.socket:
-    """A packet socket that gets every frame of an interface (packet(7)). Raises CaptureError."""
-    named, interface = url(settings), settings.interface
-    try:
-        handle = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
-    except PermissionError as error:
-        raise CaptureError(
-            f"{named}: reading an interface needs root or the capability CAP_NET_RAW"
-        ) from error
-    try:
-        handle.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        _try_option(handle, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)  # since 4.20; frames say it, too
-        _ask_buffer(handle, settings.receive_buffer_bytes)
-        handle.bind((interface, _ALL_PROTOCOLS))
-        if settings.promiscuous:
-            member = struct.pack("<iHH8x", socket.if_nametoindex(interface), _PROMISCUOUS, 0)
-            handle.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, member)
-        if handle.getsockname()[3] not in _ETHERNET_TYPES:
-            raise CaptureError(f"{named}: the interface has no Ethernet frames")
-    except OSError as error:
-        handle.close()
-        if error.errno == errno.ENODEV:
-            raise CaptureError(f"{named}: this machine has no such interface") from error
-        raise CaptureError(f"{named}: {error.strerror or error}") from error
-    except CaptureError:
-        handle.close()
-        raise
     return handle
 
 
