@@ -71,6 +71,7 @@ class UdpSender:
         self.refused = 0
         """Times that the receiver's machine said that nobody listens."""
         self._rate = self._due = 0.0
+        self._full = False
         self._source = 0
         self._socket = handle
         try:
@@ -90,10 +91,11 @@ class UdpSender:
         self._messages["control"] = self._controls.ctypes.data + each * CONTROL_BYTES
         self._ends = np.zeros(_MESSAGES, np.int64)
 
-    def send(self, batch: FrameBatch, to: bytes | None = None) -> int:
+    def send(self, batch: FrameBatch, to: bytes | None = None, *, wait: bool = True) -> int:
         """Send all frames, at the rate; how many. Raises CaptureError.
 
-        `to`: the receiver, a sockaddr, where the socket is not connected.
+        `to`: the receiver, a sockaddr, where the socket is not connected.  Without `wait` it ends where the
+        socket's buffer is full, and nothing is slept.
         """
         from ..jit import readonly
         from .udp_kernel import plan
@@ -105,21 +107,24 @@ class UdpSender:
             raise CaptureError(f"{self._named}: only payloads of UDP can be sent (Link.UDP_PAYLOAD)")
         frames, base = readonly(batch.frames), batch.arena.ctypes.data
         done, total = 0, len(frames)
-        while done < total:
+        self._full = False
+        while done < total and not self._full:
             until = total if not self._rate else min(total, done + max(1, int(self._rate / 1000)))
             if self._rate:
                 self._wait()
             start = done
-            while done < until:
-                count = plan(
-                    base, frames[:until], done, self._most, self._source,
-                    self._messages, self._iovecs, self._controls, self._ends,
-                )  # fmt: skip
-                done = self._put(int(count), done)
-            self.sent += done - start
+            try:
+                while done < until and not self._full:
+                    count = plan(
+                        base, frames[:until], done, self._most, self._source,
+                        self._messages, self._iovecs, self._controls, self._ends,
+                    )  # fmt: skip
+                    done = self._put(int(count), done, wait)
+            finally:
+                self.sent += done - start
             if self._rate:
                 self._due += (done - start) / self._rate
-        return total
+        return done
 
     def _wait(self) -> None:
         """Sleep until the next datagram is due; what is late by more than a tenth of a second is let go."""
@@ -128,9 +133,10 @@ class UdpSender:
         if self._due > now:
             time.sleep(self._due - now)
 
-    def _put(self, count: int, done: int) -> int:
+    def _put(self, count: int, done: int, wait: bool) -> int:
         """Hand messages to the kernel: the first frame that was not sent."""
-        sent = self._sendmmsg(self._socket.fileno(), self._messages.ctypes.data, count, 0)
+        flags = 0 if wait else socket.MSG_DONTWAIT
+        sent = self._sendmmsg(self._socket.fileno(), self._messages.ctypes.data, count, flags)
         if sent > 0:
             return int(self._ends[sent - 1])
         error = ctypes.get_errno()
@@ -138,6 +144,8 @@ class UdpSender:
             self.refused += 1
         elif error in (errno.EINVAL, errno.EMSGSIZE, errno.EIO) and self._most > 1:
             self._most = 1  # trains do not fit this path
+        elif error in _AGAIN and not wait:
+            self._full = error != errno.EINTR
         elif error in _AGAIN:
             select.select([], [self._socket], [], 0.01)
         else:

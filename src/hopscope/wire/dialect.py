@@ -56,6 +56,22 @@ class Domain:
     """The same for DS Flags: metadata that the source alone adds, once, at the bottom of the stack."""
 
 
+FLOW_OF_HOP = (
+    (0, "latency_sum", 8), (1, "occupancy_sum", 8), (2, "utilization_sum", 8), (3, "latency_latest", 4),
+    (4, "occupancy_latest", 4), (5, "utilization_latest", 4), (6, "samples", 4),
+)  # fmt: skip
+"""What a report about a flow, not a packet, has behind the means of each hop."""
+FLOW_OF_REPORT = (
+    (7, "flow_packets", 8), (8, "flow_first_ns", 8), (9, "flow_last_ns", 8), (10, "flow_latency_sum", 8),
+    (11, "flow_latency_samples", 8), (12, "flow_latency_latest", 8), (13, "flow_path_hash", 8),
+    (14, "flow_id", 8), (15, "flow_part", 4),
+)  # fmt: skip
+"""… and in its main contents; `flow_part` is why it was sent (0: it lives), first hop of this part, hops of
+the path, 0, a byte each."""
+FLOW_DOMAIN = Domain(0x4853, FLOW_OF_HOP + FLOW_OF_REPORT)
+"""Domain of aggregates that `hopscope sink` sends; "HS"."""
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One way of reading reports and packets. The defaults are what the specifications say."""
@@ -326,10 +342,15 @@ _ETHERNET = ((4, 3), (5, 3))
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
-        Dialect("spec", "What the specifications say; the report's version by its first byte."),
+        Dialect(
+            "spec", "What the specifications say; the report's version by its first byte.",
+            domains=(FLOW_DOMAIN,),
+        ),
         Dialect("report-0.5", "As spec, but every report is a 0.5.", report_version="0.5"),
         Dialect("report-1.0", "As spec, but every report is a 1.0.", report_version="1.0"),
-        Dialect("report-2.0", "As spec, but every report is a 2.0.", report_version="2.0"),
+        Dialect(
+            "report-2.0", "As spec, but every report is a 2.0.", report_version="2.0", domains=(FLOW_DOMAIN,)
+        ),
         Dialect(
             "intcollector",
             "INTCollector's generators: queue words 16+16, INT 1.0 as version 0 with bit 6 in 4 bytes, "
