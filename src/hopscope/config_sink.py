@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from .config_base import Limit, PowerOfTwo, Seconds, Section
 
@@ -53,10 +53,17 @@ class AdaptSettings(Section):
     """Time between steps; thresholds fall again after ten of them with less than half of the rate."""
 
 
+def _collector(value: str) -> str:
+    host, _, port = value.rpartition(":")
+    if value and not (host and port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"found {value!r}, expected an address and a port, as 192.0.2.1:32766")
+    return value
+
+
 class SinkReportSettings(Section):
     """Telemetry Reports that the sink sends to another collector."""
 
-    to: str = ""
+    to: Annotated[str, AfterValidator(_collector)] = ""
     """Collector, as `192.0.2.1:32766`; empty: none."""
     when: Literal["packet", "event", "flow"] = "event"
     """`packet`: of each packet with INT; `event`: of those that caused an event; `flow`: one of each flow as

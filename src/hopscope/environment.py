@@ -14,7 +14,21 @@ from pathlib import Path
 
 from .config import ListenSettings, Settings
 from .data_folder import SHARED_MEMORY, check_writable
-from .detect.records import EVENT, FLOW, FLOW_ROW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, WAYS
+from .detect.records import (
+    BINS,
+    DISTRIBUTED,
+    DISTRIBUTION,
+    EVENT,
+    FLOW,
+    FLOW_ROW,
+    HOP_STATE,
+    INLINE_HOPS,
+    POOL_HOPS,
+    PORT,
+    SOURCE,
+    WAYS,
+)
+from .detect.sink.records import EVICTED, SINK_EVENT
 from .errors import HopscopeError
 
 
@@ -66,7 +80,17 @@ def state_bytes(settings: Settings) -> int:
         + detect.sources * SOURCE.itemsize
         + settings.history.ring_events * EVENT.itemsize
     )
+    if settings.distributions.enabled or settings.sink.enabled:
+        one += settings.distributions.queues * (DISTRIBUTION.itemsize + DISTRIBUTED * BINS * 8)
+    if settings.sink.enabled:
+        one += settings.sink.ring_events * SINK_EVENT.itemsize
+        one += settings.sink.ring_evictions * EVICTED.itemsize
     return one * max(listen.workers for listen in settings.listen)
+
+
+def memory_text(settings: Settings) -> str:
+    """The same for people."""
+    return _size(state_bytes(settings))
 
 
 def _size(count: float) -> str:

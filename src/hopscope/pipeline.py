@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,6 @@ from .wire.reasons import Place, Reason
 from .wire.records import FrameBatch, Records, ReportBatch
 
 if TYPE_CHECKING:
-    from .detect.detector import Detector
-    from .detect.sink.detector import SinkDetector
     from .forward import Forward
     from .wire.decode import Decoder
 
@@ -39,6 +37,18 @@ COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
 _PLACES = np.array([INDEX[f"refused_places_total.{place.label}"] for place in Place if place])
 _REFUSED = np.array([INDEX[f"refused_reports_total.{reason.label}"] for reason in Reason if reason])
+
+
+class Detection(Protocol):
+    """What keeps state of one shard and finds events in it: a `Detector`, or a `SinkDetector`."""
+
+    next_sequence: int
+
+    def update(self, batch: ReportBatch) -> Iterator[Records]:
+        """Take reports in; yield blocks of EVENT records, each valid until the next is asked for."""
+
+    def tick(self, now_ns: int) -> Iterator[Records]:
+        """What the time brings."""
 
 
 class Pipeline:
@@ -86,7 +96,7 @@ class Pipeline:
             )
             if self._ring is not None:
                 self._show_missed(data, ring)
-        self.detector = _detector(settings, regions, shard, self.counters)
+        self.detector = self._detection(settings, regions)
         self._distributions: Distributions | None = None
         if settings.counts_distributions and not settings.sink.enabled:  # a sink's detector counts by itself
             self._distributions = Distributions(settings.distributions, regions, shard)
@@ -111,7 +121,7 @@ class Pipeline:
             forward(frames, batch, dialect)
         accepted = self._count(frames, batch)
         timing.apply(batch, dialect.clock)
-        detect_ns, journal_ns = self._keep(self._detect(self.joiner.update(batch, dialect.clock)))
+        detect_ns, journal_ns = self._keep(self._found(batch, dialect))
         self._spent(decoded - begin, detect_ns, journal_ns)
         return accepted
 
@@ -171,6 +181,15 @@ class Pipeline:
             self.counters[_PLACES] += places[1 : len(Place)].astype(np.uint64)
         return accepted
 
+    def _detection(self, settings: Settings, regions: Path | None) -> Detection:
+        from .detect.detector import Detector
+
+        return Detector(settings.detect, regions, self.shard, self.counters)
+
+    def _found(self, batch: ReportBatch, dialect: Dialect) -> Iterator[Records]:
+        """Events of a decoded batch."""
+        return self._detect(self.joiner.update(batch, dialect.clock))
+
     def _detect(self, batches: Iterable[ReportBatch]) -> Iterator[Records]:
         for batch in batches:
             yield from self.detector.update(batch)
@@ -205,18 +224,6 @@ class Pipeline:
         self.count("busy_detect_ns_total", detect_ns)
         self.count("busy_journal_ns_total", journal_ns)
         self.count("busy_ns_total", decode_ns + detect_ns + journal_ns)
-
-
-def _detector(
-    settings: Settings, regions: Path | None, shard: int, counters: npt.NDArray[np.uint64]
-) -> Detector | SinkDetector:
-    if settings.sink.enabled:
-        from .detect.sink.detector import SinkDetector
-
-        return SinkDetector(settings, regions, shard, counters)
-    from .detect.detector import Detector
-
-    return Detector(settings.detect, regions, shard, counters)
 
 
 def attach_counters(path: Path) -> npt.NDArray[np.uint64]:

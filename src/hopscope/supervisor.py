@@ -20,6 +20,7 @@ from .control_server import ControlServer, changed_limits
 from .data_folder import DataFolder
 from .detect.links import read_links
 from .detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
+from .environment import memory_text
 from .errors import HopscopeError
 from .member import DEATHS, Member
 from .memory.region import Region
@@ -262,6 +263,7 @@ def run(settings: Settings) -> int:
             say.info(
                 "collecting",
                 listen=supervisor.listening,
+                memory=memory_text(settings),
                 data=str(supervisor.folder.path),
                 page=supervisor.url,
             )

@@ -15,9 +15,11 @@ import numpy as np
 
 from .capture.sockets import url
 from .dialects import Changes, named
+from .forward import Forwarder, to_interface
 from .history.journal import backoff
 from .metrics import INDEX
 from .pipeline import Pipeline
+from .sink_pipeline import pipeline_of
 from .wire.dialect import Dialect
 from .wire.records import FrameBatch
 
@@ -46,7 +48,7 @@ def run(child: Child) -> None:
     settings = child.settings
     warm_worker(settings, child.say)
     child.begun = True
-    pipeline = Pipeline(
+    pipeline = pipeline_of(
         settings,
         shard=child.index,
         data=child.data,
@@ -60,10 +62,11 @@ def run(child: Child) -> None:
     for listen, handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
         listener.open()
-        listeners.append(
-            Listening(listener, dialects_of(listen, settings), lambda line: child.say(message=line))
-        )
-        for note in listener.notes() if child.index == 0 else ():
+        one = Listening(listener, dialects_of(listen, settings), lambda line: child.say(message=line))
+        if settings.sink.enabled and listen.output:
+            one.forward = to_interface(listen.output, settings.sink, pipeline.count)
+        listeners.append(one)
+        for note in one.notes() if child.index == 0 else ():
             child.say(message=note)
     child.say(ready=True)
     loop = _Loop(pipeline, listeners)
@@ -78,7 +81,7 @@ def run(child: Child) -> None:
     finally:
         pipeline.close()
         for one in listeners:
-            one.listener.close()
+            one.close()
 
 
 def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None = None) -> Listener:
@@ -107,6 +110,8 @@ class Listening:
         self.listener = listener
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
         """None as long as it is open."""
+        self.forward: Forwarder | None = None
+        """Where the frames go on, in a sink."""
         self._possible = possible
         self._told = told
         self._evidence: Evidence | None = None
@@ -114,6 +119,16 @@ class Listening:
         self._first_ns = 0
         self._pause_ns = EVIDENCE_NS
         self._again_ns = 0
+
+    def notes(self) -> list[str]:
+        """Lines for the start."""
+        return [*self.listener.notes(), *(self.forward.notes() if self.forward is not None else ())]
+
+    def close(self) -> None:
+        """Stop receiving and sending."""
+        self.listener.close()
+        if self.forward is not None:
+            self.forward.close()
 
     def take(self, batch: FrameBatch | None, now_ns: int) -> Iterator[tuple[FrameBatch, Dialect]]:
         """What is to be decoded now, `now_ns` on a clock that never goes back: what came, or nothing yet, or
@@ -197,7 +212,7 @@ class _Loop:
                 frames += len(batch)
             for ready, dialect in one.take(batch, time.monotonic_ns()):
                 if len(ready):
-                    self._pipeline.step(ready, dialect)
+                    self._pipeline.step(ready, dialect, one.forward)
             self._pipeline.count("busy_capture_ns_total", spent)
             self._pipeline.count("busy_ns_total", spent)
         now = time.monotonic_ns()
@@ -214,7 +229,7 @@ class _Loop:
             pass
         for one in self._listeners:
             for batch, dialect in one.settle():
-                self._pipeline.step(batch, dialect)
+                self._pipeline.step(batch, dialect, one.forward)
         self._count()
 
     def _count(self) -> None:

@@ -22,6 +22,7 @@ from ..errors import HopscopeError
 
 COMMANDS = (
     "collect",
+    "sink",
     "replay",
     "decode",
     "craft",

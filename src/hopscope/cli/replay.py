@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .decode import decide
+from .feeding import feed, open_pipeline
 from .options import (
     AutoDialectOption,
     CaptureArgument,
@@ -27,12 +26,6 @@ from .options import (
     find_dialects,
     load,
 )
-
-if TYPE_CHECKING:
-    from ..config import DetectSettings, Settings
-    from ..pipeline import Pipeline
-    from ..wire.dialect import Dialect
-    from ..wire.records import FrameBatch
 
 
 def replay(
@@ -77,8 +70,8 @@ def replay(
     reader = Reader(file)
     begin = time.monotonic()
     chosen, batches = decide(iter(reader), possible)
-    with _pipeline(settings, data, names if events else None) as pipeline:
-        _feed(batches, pipeline, chosen, speed, settings.detect)
+    with open_pipeline(settings, data, names if events else None) as pipeline:
+        feed(batches, pipeline, chosen, speed, settings.detect)
         counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
     seconds = time.monotonic() - begin
     if as_json:
@@ -89,56 +82,3 @@ def replay(
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
         raise typer.Exit(1)
-
-
-@contextmanager
-def _pipeline(settings: Settings, data: Path | None, names: object) -> Iterator[Pipeline]:
-    """A pipeline in memory or over a data folder that nobody else holds, whose journals become segments."""
-    from ..data_folder import DataFolder
-    from ..detect.as_json import event_object
-    from ..pipeline import Pipeline
-    from ..wire.records import Records
-
-    def show(block: Records) -> None:
-        sys.stdout.writelines(json.dumps(event_object(row, names)) + "\n" for row in block)  # type: ignore[arg-type]
-
-    seen = None if names is None else show
-    if data is None:
-        yield Pipeline(settings, seen=seen)
-        return
-    from ..history.archive import archive_once
-
-    with DataFolder(data, settings.regions) as folder:
-        folder.write_owner()
-        pipeline = Pipeline(settings, data=folder.path, seen=seen)
-        try:
-            yield pipeline
-        finally:
-            pipeline.close()
-        archive_once(folder.path, settings.history)
-
-
-def _feed(
-    batches: Iterator[FrameBatch],
-    pipeline: Pipeline,
-    dialect: Dialect,
-    speed: float,
-    settings: DetectSettings,
-) -> None:
-    from ..detect.clock import CaptureClock
-    from ..wire.records import FrameBatch
-
-    clock = CaptureClock(settings)
-    first_ns, begin = 0, time.monotonic()
-    for frames in batches:
-        for ticks, start, end in clock.cut(frames.frames["time_ns"]):
-            for now_ns in ticks:
-                if speed:
-                    first_ns = first_ns or now_ns
-                    time.sleep(max(0.0, begin + (now_ns - first_ns) / 1e9 / speed - time.monotonic()))
-                pipeline.tick(now_ns)
-            pipeline.step(
-                FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + start), dialect
-            )
-    pipeline.flush()
-    pipeline.tick(clock.newest_ns)

@@ -1,0 +1,78 @@
+"""A capture file through the pipeline of a worker: what `replay` and `sink` share."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..config import DetectSettings, Settings
+    from ..forward import Forward
+    from ..names import Names
+    from ..pipeline import Pipeline
+    from ..wire.dialect import Dialect
+    from ..wire.records import FrameBatch
+
+
+@contextmanager
+def open_pipeline(settings: Settings, data: Path | None, names: Names | None) -> Iterator[Pipeline]:
+    """A pipeline in memory or over a data folder that nobody else holds, whose journals become segments."""
+    from ..data_folder import DataFolder
+    from ..detect.as_json import event_object
+    from ..sink_pipeline import pipeline_of
+    from ..wire.records import Records
+
+    def show(block: Records) -> None:
+        sys.stdout.writelines(json.dumps(event_object(row, names)) + "\n" for row in block)
+
+    seen = None if names is None else show
+    if data is None:
+        pipeline = pipeline_of(settings, seen=seen)
+        yield pipeline
+        pipeline.close()
+        return
+    from ..history.archive import archive_once
+
+    with DataFolder(data, settings.regions) as folder:
+        folder.write_owner()
+        pipeline = pipeline_of(settings, data=folder.path, seen=seen)
+        try:
+            yield pipeline
+        finally:
+            pipeline.close()
+        archive_once(folder.path, settings.history)
+
+
+def feed(
+    batches: Iterator[FrameBatch],
+    pipeline: Pipeline,
+    dialect: Dialect,
+    speed: float,
+    settings: DetectSettings,
+    forward: Forward | None = None,
+) -> None:
+    """Take batches through a pipeline, with ticks when a worker would have had them; `speed` 0: at once."""
+    from ..detect.clock import CaptureClock
+    from ..wire.records import FrameBatch
+
+    clock = CaptureClock(settings)
+    first_ns, begin = 0, time.monotonic()
+    for frames in batches:
+        for ticks, start, end in clock.cut(frames.frames["time_ns"]):
+            for now_ns in ticks:
+                if speed:
+                    first_ns = first_ns or now_ns
+                    time.sleep(max(0.0, begin + (now_ns - first_ns) / 1e9 / speed - time.monotonic()))
+                pipeline.tick(now_ns)
+            pipeline.step(
+                FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + start),
+                dialect,
+                forward,
+            )
+    pipeline.flush()
+    pipeline.tick(clock.newest_ns)

@@ -1,0 +1,58 @@
+"""The pipeline of a sink: packets instead of reports, and reports of its own to another collector."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .config import Settings
+from .detect.sink.detector import SinkDetector
+from .pipeline import Pipeline
+from .wire.records import Records, ReportBatch
+
+if TYPE_CHECKING:
+    from .sink_reports import SinkReporter
+    from .wire.dialect import Dialect
+
+
+class SinkPipeline(Pipeline):
+    """A `Pipeline` whose detector is a `SinkDetector`; postcards are not joined, INT-MX packets only pass."""
+
+    detector: SinkDetector
+
+    def __init__(self, settings: Settings, **given: Any) -> None:
+        super().__init__(settings, **given)
+        report = settings.sink.report
+        self._reporter: SinkReporter | None = None
+        if report.to:
+            from .sink_reports import SinkReporter
+
+            self._reporter = SinkReporter(report, self.detector, self.count)
+
+    def tick(self, now_ns: int) -> None:
+        """What `Pipeline.tick` does; reports of flows that left, or are due."""
+        super().tick(now_ns)
+        if self._reporter is not None:
+            self._reporter.tick(now_ns)
+
+    def close(self) -> None:
+        """Put all live flows into the eviction ring, report them, and close."""
+        self.detector.close(time.time_ns())
+        if self._reporter is not None:
+            self._reporter.close()
+        super().close()
+
+    def _detection(self, settings: Settings, regions: Path | None) -> SinkDetector:
+        return SinkDetector(settings, regions, self.shard, self.counters)
+
+    def _found(self, batch: ReportBatch, dialect: Dialect) -> Iterator[Records]:
+        yield from self.detector.update(batch)
+        if self._reporter is not None:
+            self._reporter.take(batch)
+
+
+def pipeline_of(settings: Settings, **given: Any) -> Pipeline:
+    """The pipeline that the settings ask for; `given` is what `Pipeline` takes."""
+    return (SinkPipeline if settings.sink.enabled else Pipeline)(settings, **given)

@@ -1,0 +1,88 @@
+"""`hopscope sink` over capture files, and its one line for a mistake."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hopscope import cli
+from hopscope.capture.pcap import read
+
+Run = Callable[..., tuple[int, str, str]]
+SMALL = (
+    "--set", "detect.flow_rows=16", "--set", "detect.ports=64", "--set", "detect.sources=16",
+    "--set", "sink.ring_evictions=1024", "--set", "distributions.queues=16",
+)  # fmt: skip
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `hopscope sink` with arguments: exit status, stdout, stderr."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["hopscope", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out, err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ((), "INPUT: found none"),
+        (("nosuch0", "nosuch1", "-o", "nosuch2"), "--output nosuch2: expected one INPUT"),
+        (("--pair", "eth1"), "--pair eth1: expected two interfaces"),
+        (("--pair", "eth1:eth1"), "--pair eth1:eth1: expected two interfaces"),
+        (("eth1", "--pair", "eth1:eth2"), "eth1: found twice"),
+        (("eth1", "--events"), "expected with a capture file"),
+        (("eth1", "--int-port", "5"), "expected with a capture file"),
+        (("in.pcap", "--workers", "2"), "a capture file is read by one process"),
+        (("missing.pcap",), "missing.pcap"),
+        (("eth1", "--report-to", "nowhere"), "sink.report.to"),
+    ],
+)
+def test_a_mistake_is_one_line(run: Run, arguments: tuple[str, ...], expected: str) -> None:
+    """It says what was found and what was expected, and ends with 2."""
+    status, out, err = run("sink", *arguments)
+    assert (status, out, len(err.splitlines())) == (2, "", 1), err
+    assert expected in err
+
+
+@pytest.mark.kernel
+@pytest.mark.shared
+def test_a_capture_goes_through(run: Run, shared: Path, tmp_path: Path) -> None:
+    """INT packets of another program leave without INT, their flows and hops are counted, and history has
+    what was found; ordinary traffic leaves as it came.
+    """
+    source = shared / "int_2_1" / "scapy_int_vectors_udp_tcp.pcap"
+    out = tmp_path / "out.pcap"
+    status, text, err = run(
+        "sink", source, "-o", out, "--dialect", "scapy", "--data", tmp_path / "data", "--json", *SMALL
+    )
+    assert (status, err) == (0, "")
+    counted = json.loads(text)
+    packets = sum(len(batch) for batch in read(source))
+    assert counted["forwarded_frames_total"] == counted["frames_total"] == packets
+    assert 0 < counted["stripped_packets_total"] <= packets
+    status, text, _ = run("decode", out, "--packets", "--dialect", "scapy")
+    left = [json.loads(line) for line in text.splitlines()]
+    assert len(left) == packets - counted["stripped_packets_total"]  # INT-MX alone
+    status, text, _ = run("query", "events", "--data", tmp_path / "data", "--json")
+    assert status == 0
+    assert any(event["kind"] == "new_key" for event in json.loads(text))
+
+    traffic = shared / "traffic" / "tcpreplay_test.pcap"
+    status, text, _ = run("sink", traffic, "-o", out, *SMALL)
+    assert status == 0
+    assert [bytes(b.arena[f["offset"] : f["offset"] + f["length"]]) for b in read(out) for f in b.frames] == [
+        bytes(b.arena[f["offset"] : f["offset"] + f["length"]]) for b in read(traffic) for f in b.frames
+    ]
