@@ -28,6 +28,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     from ..wire.records import Records
 
     def show(block: Records) -> None:
+        assert names is not None
         sys.stdout.writelines(json.dumps(event_object(row, names)) + "\n" for row in block)
 
     seen = None if names is None else show
