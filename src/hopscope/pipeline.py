@@ -121,7 +121,7 @@ class Pipeline:
             forward(frames, batch, dialect)
         accepted = self._count(frames, batch)
         timing.apply(batch, dialect.clock)
-        detect_ns, journal_ns = self._keep(self._found(batch, dialect))
+        detect_ns, journal_ns = self._keep(self._found(frames, batch, dialect))
         self._spent(decoded - begin, detect_ns, journal_ns)
         return accepted
 
@@ -186,8 +186,8 @@ class Pipeline:
 
         return Detector(settings.detect, regions, self.shard, self.counters)
 
-    def _found(self, batch: ReportBatch, dialect: Dialect) -> Iterator[Records]:
-        """Events of a decoded batch."""
+    def _found(self, frames: FrameBatch, batch: ReportBatch, dialect: Dialect) -> Iterator[Records]:
+        """Events of a batch that was decoded from `frames`."""
         return self._detect(self.joiner.update(batch, dialect.clock))
 
     def _detect(self, batches: Iterable[ReportBatch]) -> Iterator[Records]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .config import Settings
 from .detect.sink.detector import SinkDetector
 from .pipeline import Pipeline
-from .wire.records import Records, ReportBatch
+from .wire.records import FrameBatch, Records, ReportBatch
 
 if TYPE_CHECKING:
     from .sink_reports import SinkReporter
@@ -29,28 +29,31 @@ class SinkPipeline(Pipeline):
         if report.to:
             from .sink_reports import SinkReporter
 
-            self._reporter = SinkReporter(report, self.detector, self.count)
+            self._reporter = SinkReporter(report, self.counters, self.shard)
 
     def tick(self, now_ns: int) -> None:
         """What `Pipeline.tick` does; reports of flows that left, or are due."""
         super().tick(now_ns)
         if self._reporter is not None:
+            self._reporter.flows(self.detector.take_gone())
             self._reporter.tick(now_ns)
 
     def close(self) -> None:
         """Put all live flows into the eviction ring, report them, and close."""
         self.detector.close(time.time_ns())
         if self._reporter is not None:
+            self._reporter.flows(self.detector.take_gone())
             self._reporter.close()
         super().close()
 
     def _detection(self, settings: Settings, regions: Path | None) -> SinkDetector:
         return SinkDetector(settings, regions, self.shard, self.counters)
 
-    def _found(self, batch: ReportBatch, dialect: Dialect) -> Iterator[Records]:
+    def _found(self, frames: FrameBatch, batch: ReportBatch, dialect: Dialect) -> Iterator[Records]:
         yield from self.detector.update(batch)
         if self._reporter is not None:
-            self._reporter.take(batch)
+            self._reporter.packets(frames, batch)
+            self._reporter.events(frames, batch, self.detector.event_rows)
 
 
 def pipeline_of(settings: Settings, **given: Any) -> Pipeline:

@@ -29,6 +29,8 @@ class SinkDetector:
     ) -> None:
         self.next_sequence = 0
         """Of the events that go into the journal."""
+        self.event_rows: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
+        """Rows of the last batch whose packets caused an event, each once."""
 
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Take packets in: flow table, distributions, rings.
@@ -40,6 +42,10 @@ class SinkDetector:
 
     def tick(self, now_ns: int) -> Iterator[Records]:
         """Expire idle flows, adapt the thresholds: every 100 ms or oftener."""
+        raise NotImplementedError
+
+    def take_gone(self) -> Records:
+        """EVICTED records of the flows that left since the last call."""
         raise NotImplementedError
 
     def close(self, now_ns: int) -> None:
