@@ -208,6 +208,7 @@ CARRIED = {
     ),
     "npt 1": (ipv4(udp(int_2(0xA000, STACK_2, 2, npt=1, original=53) + DNS, 999), dscp=0x17), "udp"),
     "npt 2": (ipv4(udp(int_2(0xA000, STACK_2, 2, npt=2, original=17) + udp(DNS), 999), dscp=0x17), "udp"),
+    "npt 1, port 0x1000": (ipv4(udp(int_2(0xA000, STACK_2, 2, npt=1, original=53) + DNS, 0x1000)), "udp"),
     "inserted": (
         ipv4(udp(int_2(0xA000, STACK_2, 2, npt=2, original=17) + udp(DNS), 0x1000)),
         "udp_inserted",

@@ -136,6 +136,15 @@ CASES: dict[str, tuple[bytes, int, tuple[str, int, set[str]]]] = {
         ("geneve", 77, {"geneve"})),
     "inserted": (
         ipv4(udp(INT + tcp(b"payload!"), 0x1000)), 0x0800, ("udp_inserted", 0, set())),
+    "inserted npt 2": (
+        ipv4(udp(int_2(0xA000, STACK_2, 2, npt=2, original=6) + tcp(b""), 0x1000)), 0x0800,
+        ("udp_inserted", 0, set())),
+    "inserted in front of gre": (
+        around(udp(int_2(0xA000, STACK_2, 2, npt=2, original=47) + u32(0x0800) + PLAIN, 0x1000), 17), 0x0800,
+        ("udp_inserted", 0, {"gre"})),
+    "npt 1, port 0x1000": (
+        ipv4(udp(int_2(0xA000, STACK_2, 2, npt=1, original=53) + b"payload!", 0x1000), dscp=0), 0x0800,
+        ("udp", 0, set())),
     "npt 1": (
         ipv4(udp(int_2(0xA000, STACK_2, 2, npt=1, original=53), 666)), 0x0800, ("udp", 0, set())),
     "npt 1 in front of vxlan": (
@@ -189,7 +198,7 @@ def test_int_is_found(case: str, report: bool) -> None:
     assert found["hops"] == PATH_2
     flow = found["flow"]
     assert flow["src"] in ("198.51.100.1", "2001:db8::1")
-    assert flow["proto"] == (6 if "tcp" in case or case in ("inserted", "npt 2") else 17)
+    assert flow["proto"] == (6 if "tcp" in case or case in ("inserted", "inserted npt 2", "npt 2") else 17)
     assert flow["sport"] == 4000
     assert flow["dport"] == (666 if "by port" in case else 53)
     assert (flow.get("tunnel_id", 0), set(flow.get("layers", []))) == (tunnel_id, layers)

@@ -94,11 +94,16 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Di
     if one.carrier == "udp_inserted":
         if not dialect.inserted_udp_ports:
             raise CraftError("int.carrier", f"dialect {dialect.name} has no port for an inserted UDP header")
+        if npt == 1:
+            raise CraftError(
+                "int.npt", "found 1 with an inserted UDP header, which keeps no port; expected 0 or 2"
+            )
         protocol, outer = layout.PROTOCOL_UDP, (_SPORT, dialect.inserted_udp_ports[0])
-        original = {1: outer[1], 2: ip.protocol}.get(npt, 0)
+        original = ip.protocol if npt == 2 else 0
         behind = segment(ip, ports, b"") if ports else b""
     elif npt == 1 and name and ports and one.carrier in ("", name):
-        original, outer = ports[1], (ports[0], _int_port(dialect, ports[1]))
+        usual = (*dialect.inserted_udp_ports, ports[1])[0] if name == "udp" else ports[1]
+        original, outer = ports[1], (ports[0], _int_port(dialect, usual))
     elif npt == 2:
         original = ip.protocol
         protocol = layout.PROTOCOL_TCP if one.carrier == "tcp" else layout.PROTOCOL_UDP  # as some do

@@ -8,7 +8,7 @@ from ..jit import U64, be16, inlined, kernel
 from . import rules
 from .form_kernel import UDP
 from .group_kernel import group_2_0, new_row
-from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE
+from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
 from .packet_kernel import (
     ETHERNET,
     IPV4_SOURCE,
@@ -28,7 +28,6 @@ from .reasons import Place, Reason
 from .records import Link
 from .report_kernel import report_0_5, report_1_0
 from .tunnel_kernel import FOUR, LABELS, SIX, by_ethertype, mpls
-from .walk_kernel import packet
 
 UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
 OUTER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP)

@@ -120,7 +120,9 @@ class Dialect:
     marker: bytes = b""
     """Probe marker (1 to 8 bytes) between the TCP or UDP header and the shim."""
     inserted_udp_ports: tuple[int, ...] = (0x1000,)
-    """UDP ports behind which INT and then the packet's own TCP header follow."""
+    """UDP ports behind which INT and then the packet's own TCP header follow; with NPT 1, they stand in place
+    of a UDP packet's own.
+    """
     gre_protocol: int = 0x88B6
     """GRE protocol type of INT; the specification's number was never assigned."""
     vxlan_ports: tuple[int, ...] = (4789,)

@@ -474,6 +474,7 @@ local function pull_shim(c, w, carrier)
                  next_protocol = head.next_protocol }
   if header == H.SHIM_2_0 then
     shim.npt = head.next_protocol_type
+    if shim.npt == 1 and carrier == "udp_inserted" then shim.carrier = "udp" end
     local row = dialect.original[shim.npt + 1]
     if row then
       one[#one + 1] = { { row }, start, "int.shim" }

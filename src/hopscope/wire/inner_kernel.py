@@ -6,10 +6,24 @@ from typing import Any
 
 from ..jit import U64, be16, inlined, kernel
 from . import layout, rules
-from .form_kernel import OVER_TCP, OVER_UDP, TCP, UDP, read_own
-from .int_kernel import find_shim, read_int
+from .form_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP, read_own
+from .int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from .metadata_kernel import NODE, ONES_32, OWN_2_0
-from .packet_kernel import IPV6_NEXT, NONE, code, ethernet, get, ip_version, ipv4, ipv6, lacks, refuse, word
+from .packet_kernel import (
+    ETHERNET,
+    IPV6_NEXT,
+    NONE,
+    code,
+    ethernet,
+    get,
+    ip_version,
+    ipv4,
+    ipv6,
+    lacks,
+    other_link,
+    refuse,
+    word,
+)
 from .reasons import Place, Reason
 from .records import Carried, Flag, Kind, Mode
 from .tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
@@ -21,10 +35,14 @@ from .walk_kernel import (
     INNER_IP,
     INNER_L4,
     INT_DSCP,
-    ROLE_INSERTED,
+    INT_HEADER,
+    IOAM_DATA,
+    IOAM_OPTION,
     ROLE_INT,
+    TOO_MANY_LAYERS,
     layers_of,
     leads_on,
+    original_l4,
     packet_id,
     set_flow,
     walk,
@@ -39,7 +57,7 @@ CUT_HEADER, CUT_METADATA = (
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:4])
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
-LEAVING_ROLES = TUNNEL_ROLES | ROLE_INSERTED
+ROLES_OF_INT = ROLE_INT | ROLE_INSERTED
 MD = U64(Mode.MD)
 LEFT = U64(1 << 32)
 """No number of hops."""
@@ -122,25 +140,35 @@ def plain(
     row.dport = dport
     row.carried = U64(row.carried) | HAS_PORTS
     role = U64(table[UDP_ROLE + dport]) if protocol == UDP else NONE
-    if role & LEAVING_ROLES or table[UNMARKED]:
+    if role & TUNNEL_ROLES or table[UNMARKED]:
         return LEFT
     count, refused = NONE, False
-    if table[INT_DSCP + dscp] or role & ROLE_INT:
+    if table[INT_DSCP + dscp] or role & ROLES_OF_INT:
         why, at = find_shim(buf, at, end, limit, protocol, table)
+        restored = False
         if not why:
-            carrier = OVER_TCP if protocol == TCP else OVER_UDP
+            carrier = OVER_TCP
+            if protocol == UDP:
+                carrier = udp_carrier(buf, at, limit, role, table)
             why, at, count = read_int(
                 buf, origin, at, end, limit, protocol, carrier, row, table, plans, hops, first
             )
-        if why:
-            refused = refuse_int(row, why, at, origin)
-        elif U64(row.int_mode) == MD:
-            if U64(row.dport) != dport or U64(row.npt) == U64(2):
+            if not why:
+                if U64(row.int_mode) != MD:
+                    return LEFT
+                restored = U64(row.npt) == U64(2) or carrier == OVER_INSERTED
+                if carrier == OVER_INSERTED:
+                    why, _ = original_l4(buf, origin, at, end, limit, row, table)
+        if not why:
+            if restored or U64(row.dport) != dport:
                 if leads_on(row, table):
                     return LEFT
+            if row.version == 0:
+                if restored and U64(row.carried) & HAS_PORTS:
+                    ports = at
+                row.packet_id = packet_id(buf, start, version, length, ports + U64(4), limit)
             return count
-        else:
-            return LEFT
+        refused = refuse_int(row, why, at, origin)
     if not refused and wants_id(row):
         row.packet_id = packet_id(buf, start, version, length, ports + U64(4), limit)
     return NONE
@@ -164,6 +192,28 @@ def inner(
     if count == LEFT:
         count = walk(buf, origin, at, end, type_, NONE, NONE, row, table, plans, hops, first)
     return count
+
+
+@kernel
+def packet(
+    buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+) -> Any:
+    """(whether it carries INT or IOAM, next free row of `hops`) of a captured packet, into a row of zeros."""
+    if link == ETHERNET:
+        count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
+    else:
+        cut, at, type_, tags, vlan = other_link(buf, origin, end, link)
+        if cut:
+            return False, first
+        here = by_ethertype(type_)
+        count = walk(buf, origin, at, end, here, layers_of(tags), vlan, row, table, plans, hops, first)
+    row.first_hop = first
+    row.hop_count = count
+    place = U64(row.place)
+    damaged = place == INT_HEADER or place == IOAM_OPTION or place == IOAM_DATA
+    if row.int_version or damaged or U64(row.reason) == TOO_MANY_LAYERS >> U64(8):
+        return True, first + count
+    return False, first
 
 
 @kernel

@@ -149,6 +149,8 @@ def pull_shim(buf: Buffer, carrier: int = Carrier.UDP, dialect: Dialect = DEFAUL
         shim.npt = head["next_protocol_type"]
         if shim.npt < len(_NPT_MASKS):
             shim.original = head["original"] >> dialect.npt_shifts[shim.npt] & _NPT_MASKS[shim.npt]
+        if shim.npt == 1 and carrier == Carrier.UDP_INSERTED:
+            shim.carrier = Carrier.UDP  # only the port is another (INT 2.1 section 4.6.2)
     return shim
 
 

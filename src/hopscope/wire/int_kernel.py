@@ -22,6 +22,8 @@ from .form_kernel import (
     MTU,
     NEW_LENGTH,
     NPT,
+    OLD_SHIM,
+    OVER_INSERTED,
     OVER_UDP,
     REMAINING,
     SHIM,
@@ -43,7 +45,7 @@ from .records import Mode
 BAD_TCP = code(Reason.BAD_LENGTH, Place.INNER_L4)
 QUICK = U64(Mode.MD | 64)
 """The rule of a shim (`rules.SHIM`) that has the quick lane."""
-FIXED_TCP = U64(rules.FIXED_TCP)
+FIXED_TCP, ROLE_INSERTED = U64(rules.FIXED_TCP), U64(rules.ROLE_INSERTED)
 assert rules.SHIM == SHIM_RULE
 
 TCP_WORDS = word(layout.TCP, "header_words")
@@ -75,6 +77,18 @@ def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any
 
 
 @inlined
+def udp_carrier(buf: Any, shim: Any, limit: Any, role: Any, table: Any) -> Any:
+    """Whether the UDP header in front of a shim was inserted with INT; `role` is that of its port."""
+    if not role & ROLE_INSERTED:
+        return OVER_UDP
+    if shim < limit:
+        first = U64(buf[shim])
+        if (first >> U64(2)) & U64(3) == U64(1) and not table[SHIM_RULE + first] & OLD_SHIM:
+            return OVER_UDP
+    return OVER_INSERTED
+
+
+@inlined
 def read_int(
     buf: Any,
     origin: Any,
@@ -99,7 +113,7 @@ def read_int(
     if why:
         return why | SHIM, shim, NONE
     at = shim + U64(4)
-    quick = table[SHIM_RULE + U64(buf[shim])] == QUICK and carrier <= OVER_UDP
+    quick = table[SHIM_RULE + U64(buf[shim])] == QUICK and (carrier <= OVER_UDP or carrier == OVER_INSERTED)
     if not quick or (at < limit and U64(buf[at]) >> U64(4) != U64(2)):
         return read_any(buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first)
     why = lacks(at, U64(12), end, limit)

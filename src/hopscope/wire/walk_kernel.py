@@ -18,15 +18,13 @@ from .form_kernel import (
     OVER_GRE,
     OVER_INSERTED,
     OVER_TCP,
-    OVER_UDP,
     TCP,
     UDP,
     restore_l4,
 )
-from .int_kernel import find_shim, read_int
+from .int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from .ioam_kernel import is_in, read_extensions
 from .packet_kernel import (
-    ETHERNET,
     IPV4_DESTINATION,
     IPV4_SOURCE,
     IPV4_TTL,
@@ -41,7 +39,6 @@ from .packet_kernel import (
     ipv4,
     ipv6,
     lacks,
-    other_link,
     refuse,
     word,
 )
@@ -86,7 +83,7 @@ VXLAN_GPE, GENEVE, GTP_U = U64(Layer.VXLAN_GPE), U64(Layer.GENEVE), U64(Layer.GT
 MAX_LAYERS = U64(layout.MAX_LAYERS)
 INT_DSCP, ASSUME_INT, TCP_PORTS = U64(rules.INT_DSCP), U64(rules.ASSUME_INT), U64(rules.TCP_PORTS)
 MARKER, ANY_IP_LENGTH = U64(rules.MARKER), U64(rules.ANY_IP_LENGTH)
-ROLE_INT, ROLE_INSERTED = U64(rules.ROLE_INT), U64(rules.ROLE_INSERTED)
+ROLE_INT = U64(rules.ROLE_INT)
 GRE_NEXT, GPE_SHIM_NEXT = (
     word(layout.SHIM_GRE_2_0, "next_protocol"),
     word(layout.SHIM_GPE_2_0, "next_protocol"),
@@ -204,10 +201,9 @@ def over_l4(
         if not told and marker == NONE:
             return NONE, at, NONE, False
         told = True
-        carrier = OVER_TCP
+        carrier, shim = OVER_TCP, where + marker
         if protocol == UDP:
-            carrier = OVER_INSERTED if U64(table[UDP_ROLE + dport]) & ROLE_INSERTED else OVER_UDP
-        shim = where + marker
+            carrier = udp_carrier(buf, shim, limit, U64(table[UDP_ROLE + dport]), table)
         why, where, count = read_int(
             buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
         )
@@ -400,25 +396,3 @@ def walk(
     if depth and wants_id(row):
         row.packet_id = packet_id(buf, ip_at, version, length, behind_ports, limit)
     return count
-
-
-@kernel
-def packet(
-    buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
-) -> Any:
-    """(whether it carries INT or IOAM, next free row of `hops`) of a captured packet, into a row of zeros."""
-    if link == ETHERNET:
-        cut, at, type_, tags, vlan = ethernet(buf, origin, end, end)
-    else:
-        cut, at, type_, tags, vlan = other_link(buf, origin, end, link)
-    if cut:
-        return False, first
-    here = by_ethertype(type_)
-    count = walk(buf, origin, at, end, here, layers_of(tags), vlan, row, table, plans, hops, first)
-    row.first_hop = first
-    row.hop_count = count
-    place = U64(row.place)
-    damaged = place == INT_HEADER or place == IOAM_OPTION or place == IOAM_DATA
-    if row.int_version or damaged or U64(row.reason) == TOO_MANY_LAYERS >> U64(8):
-        return True, first + count
-    return False, first
