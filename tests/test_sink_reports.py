@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import errno
 import socket
@@ -15,11 +16,13 @@ from tshark import Tshark, reports
 from wire_cases import frame_batch, frames_of
 
 from hopscope.capture.errors import CaptureError
-from hopscope.config import Settings
+from hopscope.config import DetectSettings, Settings
 from hopscope.config_sink import SinkReportSettings
 from hopscope.detect.sink.flow_report import flow_reports
+from hopscope.detect.sink.live import LiveFlows
 from hopscope.detect.sink.records import EVICTED, Why
-from hopscope.metrics import COUNTERS, INDEX
+from hopscope.detect.tables import open_tables
+from hopscope.metrics import INDEX
 from hopscope.pipeline import Pipeline
 from hopscope.sink_reports import SinkReporter, collector_address
 from hopscope.wire import report as codec
@@ -234,13 +237,24 @@ def receiver() -> Iterator[socket.socket]:
         yield one
 
 
-def _reporter(receiver: socket.socket, shard: int = 0, **settings: object) -> SinkReporter:
+class Found:
+    """What a detector found: two packets were events, three flows left."""
+
+    def __init__(self) -> None:
+        self.event_rows = np.array([1, 4], np.uint32)
+        self.tables = {"flows": open_tables(DetectSettings(flow_rows=16), None, 0)["flows"]}
+
+    def take_gone(self) -> tuple[np.ndarray, int]:
+        return flow_records(3), 0
+
+
+def _reporter(
+    receiver: socket.socket, shard: int = 0, **settings: object
+) -> tuple[SinkReporter, collections.Counter[str]]:
     to = f"127.0.0.1:{receiver.getsockname()[1]}"
-    return SinkReporter(
-        SinkReportSettings.model_validate({"to": to, "node": 9, **settings}),
-        np.zeros(len(COUNTERS), np.uint64),
-        shard,
-    )
+    counted: collections.Counter[str] = collections.Counter()
+    report = SinkReportSettings.model_validate({"to": to, "node": 9, **settings})
+    return SinkReporter(report, Found(), lambda key, n: counted.update({key: n}), shard), counted
 
 
 def _received(receiver: socket.socket, count: int) -> FrameBatch:
@@ -257,25 +271,22 @@ def test_another_collector_finds_no_gap(receiver: socket.socket, version: str) -
     """
     collector = Pipeline(Settings())
     frames, batch = packets(count=6)
-    rows = np.array([1, 4], np.uint32)
     for when, each in (("packet", 6), ("event", 2), ("flow", 3)):
         for shard in (0, 1):
-            reporter = _reporter(receiver, shard, when=when, version=version)
+            reporter, counted = _reporter(receiver, shard, when=when, version=version)
             for _ in range(2):
-                reporter.packets(frames, batch)
-                reporter.events(frames, batch, rows)
-                reporter.flows(flow_records(3))
+                reporter.take(batch, frames)
             reporter.tick(10**18)
             reporter.close()
             got = _received(receiver, 2 * each)
-            assert reporter.sequence == reporter._counters[INDEX["sink_reports_total"]] == 2 * each
+            assert reporter.sequence == counted["sink_reports_total"] == 2 * each
             got.frames["source_lo"] += shard + 2 * ("packet", "event", "flow").index(when)
             assert collector.step(got) == 2 * each
     assert collector.counters[INDEX["lost_reports"]] == 0
     assert collector.counters[INDEX["duplicate_reports_total"]] == 0
-    reporter = _reporter(receiver, 5, when="event", version=version)
+    reporter, _ = _reporter(receiver, 5, when="event", version=version)
     for _ in range(2):
-        reporter.events(frames, batch, rows)
+        reporter.take(batch, frames)
     reporter.close()
     got = _received(receiver, 4)
     collector.step(FrameBatch(got.arena, got.frames[[0, 2, 3]]))
@@ -286,7 +297,7 @@ def test_another_collector_finds_no_gap(receiver: socket.socket, version: str) -
 @pytest.mark.kernel
 def test_nothing_waits_for_the_socket(receiver: socket.socket) -> None:
     """A full buffer: what is not taken is counted, and its numbers are used up."""
-    reporter = _reporter(receiver, when="packet")
+    reporter, counted = _reporter(receiver, when="packet")
     frames, batch = packets(count=6)
     put, calls = reporter._sender._sendmmsg, count()
 
@@ -299,10 +310,8 @@ def test_nothing_waits_for_the_socket(receiver: socket.socket) -> None:
 
     reporter._sender._sendmmsg = once  # type: ignore[assignment]
     reporter._sender._most = 1
-    reporter.packets(frames, batch)
-    counters = reporter._counters
-    sent, dropped = (int(counters[INDEX[f"sink_report{key}_total"]]) for key in ("s", "_drops"))
-    assert (sent, dropped, reporter.sequence) == (1, 5, 6)
+    reporter.take(batch, frames)
+    assert (counted["sink_reports_total"], counted["sink_report_drops_total"], reporter.sequence) == (1, 5, 6)
     reporter.close()
 
 
@@ -312,3 +321,32 @@ def test_addresses(to: str) -> None:
     with pytest.raises(CaptureError, match=r"sink\.report\.to: found .*expected HOST:PORT"):
         collector_address(to)
     assert collector_address("[2001:db8::1]:32766") == ("2001:db8::1", 32766)
+
+
+def test_living_flows_come_once_a_period() -> None:
+    """Each flow with new packets comes once in a period, as it is in the table, long paths in parts."""
+    table = open_tables(DetectSettings(flow_rows=16), None, 0)["flows"]
+    rows, flows, hops = table["rows"], table["flows"], table["hops"]
+    rng = np.random.default_rng(1)
+    used = np.sort(rng.choice(16 * 12, 40, replace=False))
+    rows["tag"][used // 12, used % 12] = 1
+    flows["flow_id"][used], flows["packets"][used], flows["last_ns"][used] = used + 1, used, 5
+    flows["hop_count"][used] = 3
+    flows["hop_count"][used[7]], flows["pool_block"][used[7]] = 11, 2
+    hops["node_id"], hops["samples"], hops["state"] = np.arange(len(hops)), 4, 1
+    hops["latency_sum"], hops["queue_sum"], hops["buffer_slot"] = np.arange(len(hops)) * 8, 9, 3
+    live = LiveFlows(table, 10.0, shard=2)
+    assert len(live.due(10**9)) == 0
+    found = np.concatenate([live.due(10**9 + k * 10**9) for k in range(1, 11)])
+    assert found["flow_id"][found["first_hop"] == 0].tolist() == (used + 1).tolist()
+    assert found["packets"].sum() == used.sum()
+    assert (found["shard"] == 2).all()
+    first = found[0]["hops"]
+    assert first["node_id"][:4].tolist() == [*(used[0] * 8 + np.arange(3)), 0xFFFFFFFF]
+    assert first["latency_sum"][:4].tolist() == [*(first["node_id"][:3] * 8), 0]
+    assert (first["occupancy_sum"][0], first["queue_id"][0], first["samples"][0]) == (0, 3, 4)
+    (rest,) = found[found["first_hop"] == 8]
+    assert rest["hops"]["node_id"][:3].tolist() == (16 * 12 * 8 + 56 + np.arange(3)).tolist()
+    flows["last_ns"][used[3]] = 12 * 10**9
+    again = np.concatenate([live.due(k * 10**9) for k in range(12, 22)])
+    assert again["flow_id"].tolist() == [used[3] + 1]

@@ -63,7 +63,10 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("hop_pool_full_total", "Paths cut to 8 hops of state because the hop pool was full."),
     Counter("nameless_hops_total", "Hops without a node id, which belong to no switch."),
     Counter("sink_reports_total", "Telemetry Reports that the sink sent to another collector."),
-    Counter("sink_report_drops_total", "The same, not sent: the socket's buffer was full, or no route."),
+    Counter(
+        "sink_report_drops_total",
+        "The same, not sent: the socket's buffer was full, no route, or flows lost to the eviction ring.",
+    ),
     Counter("sink_report_refusals_total", "Times that the other collector's machine said: nobody listens."),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Failed writes of the journal (a full disk), tried again."),

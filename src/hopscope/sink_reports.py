@@ -7,8 +7,10 @@ dropped, counted, and seen by the collector as a gap in the sequence numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
+from typing import Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -17,7 +19,9 @@ import numpy.typing as npt
 from .capture.errors import CaptureError
 from .capture.udp_sender import UdpSender
 from .config_sink import SinkReportSettings
-from .metrics import INDEX
+from .detect.sink.flow_report import flow_reports
+from .detect.sink.live import LiveFlows
+from .memory.region import Region
 from .wire.enclose import carries_stack, enclose
 from .wire.records import FrameBatch, Records, ReportBatch
 
@@ -39,97 +43,90 @@ def collector_address(text: str) -> tuple[str, int]:
     return host, port
 
 
-class SinkReporter:
-    """Sends the reports of one worker; only those of `settings.when`, so a worker may offer it everything.
+class Source(Protocol):
+    """What a `SinkDetector` tells of what it found."""
 
-    Its sequence numbers begin with 0; its hw id is the number of the worker (its low 6 bits), so that each
-    has a sequence space of its own.  `counters` is a block in the order of `metrics.COUNTERS`.  `live` gives
-    EVICTED records of living flows that are due at a time (`detect.sink.live`).  Raises CaptureError where
-    the collector's name cannot be resolved.
+    @property
+    def event_rows(self) -> npt.NDArray[np.uint32]:
+        """Rows of the last update's batch that caused events, each once."""
+
+    @property
+    def tables(self) -> Mapping[str, Region]:
+        """`flows` is the flow table."""
+
+    def take_gone(self) -> tuple[Records, int]:
+        """EVICTED records since the last call, and how many were lost."""
+
+
+class SinkReporter:
+    """Sends the reports of one worker, of what `settings.when` says.
+
+    Its sequence numbers begin with 0; its hw id is the number of the worker, so that each has a sequence
+    space of its own.  `count` adds to a counter of `metrics.COUNTERS`.  Raises CaptureError where the
+    collector's name cannot be resolved.
     """
 
     def __init__(
         self,
         settings: SinkReportSettings,
-        counters: npt.NDArray[np.uint64],
+        detector: Source,
+        count: Callable[[str, int], object],
         shard: int = 0,
-        live: Callable[[int], Records] | None = None,
     ) -> None:
         self._when = settings.when
-        self._version = _VERSIONS[settings.version]
-        self._node = settings.node
+        self._detector = detector
+        self._count = count
+        self._version, self._node = _VERSIONS[settings.version], settings.node
         self._hw_id = shard % _HW_IDS
-        self._counters = counters
-        self._live = live if settings.flow_seconds else None
         self._refused = 0
+        self._live: LiveFlows | None = None
+        if self._when == "flow" and settings.flow_seconds:
+            self._live = LiveFlows(detector.tables["flows"], settings.flow_seconds, shard)
         self.sequence = 0
         """Of the next report, without a bound: 22 bits of it are sent in 2.0, 32 in the others."""
         host, port = collector_address(settings.to)
         self._sender = UdpSender(host, port)
 
-    def packets(self, frames: FrameBatch, batch: ReportBatch) -> None:
-        """Report packets with INT-MD of a batch, which was decoded from `frames`."""
-        if self._when == "packet":
-            self._enclose(frames, batch.reports)
-
-    def events(self, frames: FrameBatch, batch: ReportBatch, rows: npt.NDArray[np.uint32]) -> None:
-        """Report packets that caused an event: `rows` of the batch (`SinkDetector.event_rows`), each once."""
-        if self._when == "event" and len(rows):
-            self._enclose(frames, batch.reports[rows])
-
-    def flows(self, records: Records) -> None:
-        """Report flows that left: EVICTED records."""
-        if self._when != "flow":
+    def take(self, batch: ReportBatch, frames: FrameBatch) -> None:
+        """Report packets of a batch, which was decoded from `frames` and which the detector took last."""
+        if self._when == "flow":
             return
-        from .detect.sink.flow_report import flow_reports
-
-        for at in range(0, len(records), _MOST):
-            part = records[at : at + _MOST]
-            self._send(
-                flow_reports(
-                    part,
-                    version=self._version,
-                    node_id=self._node,
-                    hw_id=self._hw_id,
-                    sequence=self.sequence,
-                )
-            )
+        rows = batch.reports if self._when == "packet" else batch.reports[self._detector.event_rows]
+        self._send(partial(enclose, frames), rows[carries_stack(rows)])
 
     def tick(self, now_ns: int) -> None:
-        """Report living flows that are due at `now_ns` (ns since the epoch)."""
-        if self._when == "flow" and self._live is not None:
-            self.flows(self._live(now_ns))
+        """Report flows that left, and living ones that are due at `now_ns` (ns since the epoch)."""
+        if self._when != "flow":
+            return
+        gone, lost = self._detector.take_gone()
+        self.sequence += lost
+        self._count("sink_report_drops_total", lost)
+        self._send(flow_reports, gone)
+        if self._live is not None:
+            self._send(flow_reports, self._live.due(now_ns))
 
     def close(self) -> None:
-        """Close the socket; what was sent is on its way."""
+        """Report the flows that the detector let go at its end, and close the socket."""
+        self._live = None
+        self.tick(0)
         self._sender.close()
 
-    def _enclose(self, frames: FrameBatch, rows: Records) -> None:
-        rows = rows[carries_stack(rows)]
-        for at in range(0, len(rows), _MOST):
-            part = rows[at : at + _MOST]
-            self._send(
-                enclose(
-                    frames,
-                    part,
-                    version=self._version,
-                    node_id=self._node,
-                    hw_id=self._hw_id,
-                    sequence=self.sequence,
-                )
-            )
-
-    def _send(self, reports: FrameBatch) -> None:
+    def _send(self, made: Callable[..., FrameBatch], records: Records) -> None:
         """Hand reports to the socket; their numbers are used up whether it takes them or not."""
-        self.sequence += len(reports)
-        before = self._sender.sent
-        with suppress(CaptureError):  # no route, or the interface is down: tried again with the next
-            self._sender.send(reports, wait=False)
-        sent = self._sender.sent - before
-        self._count("sink_reports_total", sent)
-        self._count("sink_report_drops_total", len(reports) - sent)
+        for at in range(0, len(records), _MOST):
+            reports = made(
+                records[at : at + _MOST],
+                version=self._version,
+                node_id=self._node,
+                hw_id=self._hw_id,
+                sequence=self.sequence,
+            )
+            self.sequence += len(reports)
+            before = self._sender.sent
+            with suppress(CaptureError):  # no route, or the interface is down: tried again with the next
+                self._sender.send(reports, wait=False)
+            sent = self._sender.sent - before
+            self._count("sink_reports_total", sent)
+            self._count("sink_report_drops_total", len(reports) - sent)
         self._count("sink_report_refusals_total", self._sender.refused - self._refused)
         self._refused = self._sender.refused
-
-    def _count(self, key: str, more: int) -> None:
-        self._counters[INDEX[key]] += np.uint64(more)
