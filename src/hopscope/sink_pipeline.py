@@ -29,20 +29,18 @@ class SinkPipeline(Pipeline):
         if report.to:
             from .sink_reports import SinkReporter
 
-            self._reporter = SinkReporter(report, self.counters, self.shard)
+            self._reporter = SinkReporter(report, self.detector, self.count, self.shard)
 
     def tick(self, now_ns: int) -> None:
         """What `Pipeline.tick` does; reports of flows that left, or are due."""
         super().tick(now_ns)
         if self._reporter is not None:
-            self._reporter.flows(self.detector.take_gone())
             self._reporter.tick(now_ns)
 
     def close(self) -> None:
         """Put all live flows into the eviction ring, report them, and close."""
         self.detector.close(time.time_ns())
         if self._reporter is not None:
-            self._reporter.flows(self.detector.take_gone())
             self._reporter.close()
         super().close()
 
@@ -52,8 +50,7 @@ class SinkPipeline(Pipeline):
     def _found(self, frames: FrameBatch, batch: ReportBatch, dialect: Dialect) -> Iterator[Records]:
         yield from self.detector.update(batch)
         if self._reporter is not None:
-            self._reporter.packets(frames, batch)
-            self._reporter.events(frames, batch, self.detector.event_rows)
+            self._reporter.take(batch, frames)
 
 
 def pipeline_of(settings: Settings, **given: Any) -> Pipeline:

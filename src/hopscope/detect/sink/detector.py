@@ -44,8 +44,8 @@ class SinkDetector:
         """Expire idle flows, adapt the thresholds: every 100 ms or oftener."""
         raise NotImplementedError
 
-    def take_gone(self) -> Records:
-        """EVICTED records of the flows that left since the last call."""
+    def take_gone(self) -> tuple[Records, int]:
+        """EVICTED records of the flows that left since the last call, and how many were lost."""
         raise NotImplementedError
 
     def close(self, now_ns: int) -> None:
