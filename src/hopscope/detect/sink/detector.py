@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...config import Settings
+from ...memory.region import Region
 from ...wire.records import Records, ReportBatch
 
 
@@ -27,6 +28,7 @@ class SinkDetector:
         shard: int = 0,
         counters: npt.NDArray[np.uint64] | None = None,
     ) -> None:
+        self.tables: dict[str, Region] = {}
         self.next_sequence = 0
         """Of the events that go into the journal."""
         self.event_rows: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
