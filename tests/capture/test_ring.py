@@ -2,122 +2,30 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import socket
-import subprocess
-import threading
+import struct
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, TypeVar
 
 import pytest
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Packet, Raw
+from veth import BROADCAST, FOREIGN, Namespace, received
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring import RingListener
 from hopscope.capture.sockets import bind_share
 from hopscope.config import ListenSettings
-from hopscope.wire.records import Link
-
-T = TypeVar("T")
 
 pytestmark = pytest.mark.kernel
-BROADCAST = bytes.fromhex("ffffffffffff02000000000aabcd")
-FOREIGN = bytes.fromhex("02aabbccddee02000000000aabcd")
-
-
-class Namespace:
-    """A network namespace with a veth pair, `near` and `far`."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        _ip("netns", "add", name)
-        _ip("-n", name, "link", "add", "near", "type", "veth", "peer", "name", "far")
-        for end in ("near", "far"):
-            _ip("-n", name, "link", "set", end, "up")
-
-    def inside(self, work: Callable[[], T]) -> T:
-        """Do this in a thread that has entered the namespace; sockets stay in it."""
-        results: list[Any] = []
-
-        def enter() -> None:
-            with Path(f"/run/netns/{self.name}").open("rb") as file:
-                if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000):
-                    results.append(OSError(ctypes.get_errno(), "setns"))
-                    return
-            try:
-                results.append(work())
-            except Exception as error:
-                results.append(error)
-
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-        if isinstance(results[0], Exception):
-            raise results[0]
-        found: T = results[0]
-        return found
-
-    def sender(self, end: str = "far") -> socket.socket:
-        """A raw socket that sends frames at one end."""
-
-        def make() -> socket.socket:
-            handle = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
-            handle.bind((end, 0))
-            return handle
-
-        return self.inside(make)
-
-    def listener(self, **settings: Any) -> RingListener:
-        """What listens at the near end."""
-        listener = RingListener(ListenSettings(kind="mirror", interface="near", **settings))
-        self.inside(listener.open)
-        return listener
-
-    def remove(self) -> None:
-        """Take it away, and the pair with it."""
-        _ip("netns", "del", self.name)
-
-
-def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-@pytest.fixture
-def namespace() -> Iterator[Namespace]:
-    if os.geteuid() != 0:
-        pytest.skip("a packet socket and a network namespace need root")
-    try:
-        made = Namespace(f"hopscope-test-{os.getpid()}")
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"no network namespace with a veth pair here: {error}")
-    yield made
-    made.remove()
-
-
-def received(listener: RingListener, count: int, seconds: float = 5) -> list[bytes]:
-    """The next frames with our type, tagged or not, as bytes."""
-    frames: list[bytes] = []
-    until = time.monotonic() + seconds
-    while len(frames) < count and time.monotonic() < until:
-        batch = listener.receive()
-        for frame in batch.frames if batch is not None else ():
-            assert batch is not None
-            assert frame["link"] == Link.ETHERNET
-            assert frame["wire_length"] == frame["length"]
-            start = int(frame["offset"])
-            raw = batch.arena[start : start + int(frame["length"])].tobytes()
-            if b"\xab\xcd" in (raw[12:14], raw[16:18], raw[20:22]):
-                frames.append(raw)
-    return frames
 
 
 def test_frames_to_anybody(namespace: Namespace) -> None:
     """Frames to everybody and, promiscuous, to other machines come whole and in order; one's own do not."""
     listener = namespace.listener()
     sent = [head + bytes([i]) * (46 + i * 90) for i, head in enumerate([BROADCAST, FOREIGN] * 8)]
-    with namespace.sender("near") as own, namespace.sender() as far:
+    with namespace.raw("near") as own, namespace.raw() as far:
         own.send(BROADCAST + b"own" * 20)
         for frame in sent:
             far.send(frame)
@@ -127,14 +35,169 @@ def test_frames_to_anybody(namespace: Namespace) -> None:
     listener.close()
 
 
-@pytest.mark.parametrize("tags", ["81000064", "88a80064", "88a8006481000007"])
-def test_tags_are_put_back(namespace: Namespace, tags: str) -> None:
-    """A VLAN tag that the kernel takes off is in the frame again, be it 802.1Q or 802.1ad."""
+def test_tags_are_put_back(namespace: Namespace) -> None:
+    """VLAN tags that the kernel takes off are in the frame again, be they 802.1Q or 802.1ad, up to three."""
     listener = namespace.listener()
-    frame = BROADCAST[:12] + bytes.fromhex(tags) + BROADCAST[12:] + b"x" * 60
-    with namespace.sender() as far:
-        far.send(frame)
-        assert received(listener, 1) == [frame]
+    tags = ["81000064", "88a80064", "88a8006481000007", "88a80fff8100ffff81000001"]
+    frames = [BROADCAST[:12] + bytes.fromhex(tag) + BROADCAST[12:] + b"x" * 60 for tag in tags]
+    with namespace.raw() as far:
+        for frame in frames:
+            far.send(frame)
+        assert received(listener, len(frames)) == frames
+    listener.close()
+
+
+def test_long_frames(namespace: Namespace) -> None:
+    """Frames of 9000 bytes are whole, with a tag too."""
+    for end in ("near", "far"):
+        namespace.ip("link", "set", end, "mtu", "9000")
+    listener = namespace.listener()
+    tags = (b"", b"\x81\x00\x00\x07")
+    frames = [BROADCAST[:12] + tag + b"\xab\xcd" + bytes(range(250)) * 36 for tag in tags]
+    with namespace.raw() as far:
+        for frame in frames:
+            far.send(frame)
+        assert received(listener, 2) == frames
+    listener.close()
+
+
+def unfinished(packet: Packet, field: int, segment: int = 0) -> tuple[bytes, bytes]:
+    """A packet whose checksum, `field` bytes into its last header, is left to the card (behind a
+    virtio_net_hdr), and as it is on the wire. `segment`: bytes in which the card is to send TCP.
+    """
+    whole = bytes(packet)
+    protocol, layer = (6, TCP) if TCP in packet else (17, UDP)
+    at = len(whole) - len(bytes(packet[layer]))
+    if IP in packet:
+        ends = socket.inet_aton(packet[IP].src) + socket.inet_aton(packet[IP].dst)
+    else:
+        ends = b"".join(socket.inet_pton(socket.AF_INET6, to) for to in (packet[IPv6].src, packet[IPv6].dst))
+    total = protocol + len(whole) - at + sum(struct.unpack(f">{len(ends) // 2}H", ends))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    partial = whole[: at + field] + struct.pack(">H", total) + whole[at + field + 2 :]
+    header = struct.pack("<BBHHHH", 1, 1 if segment else 0, at + 20 if segment else 0, segment, at, field)
+    return header + partial, whole
+
+
+def test_checksums_are_completed(namespace: Namespace) -> None:
+    """Checksums of TCP and UDP over IPv4 and IPv6 that were left to a card, of even and odd lengths, with a
+    tag, and one that is zero, are those that scapy computes; a frame of 60,000 bytes that the card is to cut
+    comes in one piece. A frame whose checksum is not left to the card is not touched.
+    """
+    plain = Ether(dst="ff:ff:ff:ff:ff:ff", src="02:00:00:00:00:0a")
+    four, six = IP(src="192.0.2.1", dst="192.0.2.2"), IPv6(src="2001:db8::1", dst="2001:db8::2")
+    cases = [
+        unfinished(head / ip / layer / Raw(bytes(range(length))), field)
+        for head in (plain, plain / Dot1Q(vlan=7))
+        for ip in (four, six)
+        for layer, field in ((UDP(sport=1, dport=2), 6), (TCP(sport=1, dport=2), 16))
+        for length in (0, 1, 6, 7, 8, 63, 64)
+    ]
+    zero = bytes(plain / four / UDP(sport=1, dport=2) / Raw(b"\0\0"))[40:42]
+    cases.append(unfinished(plain / four / UDP(sport=1, dport=2) / Raw(zero), 6))
+    assert cases[-1][1][40:42] == b"\xff\xff"
+    cases.append(unfinished(plain / four / TCP(flags="A") / Raw(bytes(range(200)) * 300), 16, 1448))
+    listener = namespace.listener()
+    with namespace.unfinished() as far:
+        for partial, _ in cases:
+            far.send(partial)
+        far.send(bytes(10) + cases[0][0][10:])
+    expected = [*(whole for _, whole in cases), cases[0][0][10:]]
+    got = received(listener, len(expected))
+    assert [frame.hex() for frame in got] == [frame.hex() for frame in expected]
+    assert listener.counts()["completed_checksums_total"] == len(cases)
+    listener.close()
+
+
+def test_flows_are_shared(namespace: Namespace) -> None:
+    """Two workers share an interface by flow: a flow's frames reach the same one, in order, none is lost or
+    doubled; nothing is let in before a worker is there.
+    """
+    settings = ListenSettings(kind="mirror", interface="near", workers=2)
+    first = namespace.inside(lambda: bind_share(settings, 0))
+    second = namespace.inside(lambda: bind_share(settings, 1, first))
+    workers = [RingListener(settings, i, 2, sock) for i, sock in enumerate((first, second))]
+    flows = [
+        bytes(
+            Ether(dst="02:aa:bb:cc:dd:ee")
+            / IP(src="192.0.2.1", dst="192.0.2.2")
+            / UDP(sport=port, dport=9)
+            / b"xx"
+        )
+        for port in range(1000, 1040)
+    ]
+    with namespace.raw() as far:
+        far.send(flows[0])
+        for worker in workers:
+            worker.open()
+        for turn in range(3):
+            for flow in flows:
+                far.send(flow[:-1] + bytes([turn]))
+    got = [received(worker, 120, seconds=0.3) for worker in workers]
+    assert sorted(got[0] + got[1]) == sorted(flow[:-1] + bytes([turn]) for flow in flows for turn in range(3))
+    keys = [{frame[:-1] for frame in frames} for frames in got]
+    assert keys[0]
+    assert keys[1]
+    assert not keys[0] & keys[1]
+    for frames in got:
+        assert [frame[-1] for frame in frames] == sorted(frame[-1] for frame in frames)
+    for worker in workers:
+        worker.close()
+
+
+def test_the_next_worker_goes_on(namespace: Namespace) -> None:
+    """What a worker has not read when it dies, the next one gets; what it was reading is not given again."""
+    settings = ListenSettings(kind="mirror", interface="near", ring_bytes=2**21)
+    handle = namespace.inside(lambda: bind_share(settings))
+    frames = [BROADCAST + bytes([i % 256, i // 256]) + b"x" * 1000 for i in range(500)]
+
+    def start() -> RingListener:
+        worker = RingListener(settings, sock=handle.dup())
+        worker.open()
+        return worker
+
+    with namespace.raw() as far:
+        for waiting in (0, 150, 300, 450, 5, 490, 1, 400):  # 16 blocks of 120 frames: it goes round
+            worker = start()
+            for frame in frames[:10]:
+                far.send(frame)
+            assert received(worker, 10) == frames[:10]
+            worker.close()  # with the block in its hands
+            for frame in frames[10 : 10 + waiting]:
+                far.send(frame)
+            heir = start()
+            assert received(heir, waiting) == frames[10 : 10 + waiting]
+            assert heir.receive() is None  # hands back
+            assert heir.counts()["kernel_drops_total"] == 0
+            heir.close()
+    handle.close()
+
+
+def test_only_what_the_filter_takes(namespace: Namespace) -> None:
+    """A program as of `tcpdump -ddd` chooses frames; a damaged one, and one that is refused, is told."""
+    listener = namespace.listener(filter="4\n40 0 0 12\n21 0 1 43981\n6 0 0 262144\n6 0 0 0\n")
+    other = BROADCAST[:12] + b"\xab\xce" + b"y" * 60
+    with namespace.raw() as far:
+        for frame in (other, BROADCAST + b"x" * 60, other):
+            far.send(frame)
+    assert received(listener, 2, seconds=0.2) == [BROADCAST + b"x" * 60]
+    listener.close()
+    for text in ("port 80", "2,6 0 0 0", "1,6 0 0", "1,6 0 0 -1", "0", "1,6 0 0 99999999999"):
+        with pytest.raises(CaptureError, match=r"found filter .*, expected the number of its lines"):
+            namespace.listener(filter=text)
+    with pytest.raises(CaptureError, match="mirror://near: the kernel refuses the filter"):
+        namespace.listener(filter="1,21 9 9 0")
+
+
+def test_frames_that_a_filter_cuts_are_counted(namespace: Namespace) -> None:
+    """A frame that is not whole is counted as oversized, and left out."""
+    listener = namespace.listener(filter="1,6 0 0 64")
+    with namespace.raw() as far:
+        for length in (50, 51, 50):
+            far.send(BROADCAST + b"x" * length)
+    assert received(listener, 3, seconds=0.2) == [BROADCAST + b"x" * 50] * 2
+    assert listener.counts()["oversized_frames_total"] == 1
     listener.close()
 
 
@@ -144,7 +207,7 @@ def test_drops_are_counted(namespace: Namespace) -> None:
     """
     listener = namespace.listener(ring_bytes=1024 * 1024)
     frames = [BROADCAST + bytes([i % 256, i // 256]) + b"x" * 1000 for i in range(1500)]
-    with namespace.sender() as far:
+    with namespace.raw() as far:
         for frame in frames:
             far.send(frame)
         got = received(listener, len(frames), seconds=0.3)
@@ -163,16 +226,16 @@ def test_drops_are_counted(namespace: Namespace) -> None:
 def test_an_interface_that_goes_down_comes_back(namespace: Namespace) -> None:
     """Going down is no failure; an interface that is gone is one, told in a line."""
     listener = namespace.listener()
-    _ip("-n", namespace.name, "link", "set", "near", "down")
+    namespace.ip("link", "set", "near", "down")
     assert namespace.inside(listener.receive) is None
-    _ip("-n", namespace.name, "link", "set", "near", "up")
-    with namespace.sender() as far:
+    namespace.ip("link", "set", "near", "up")
+    with namespace.raw() as far:
         until = time.monotonic() + 5
         while not (got := received_now(namespace, listener)) and time.monotonic() < until:
             far.send(BROADCAST + b"x" * 60)
             time.sleep(0.01)
         assert got
-    _ip("-n", namespace.name, "link", "del", "near")
+    namespace.ip("link", "del", "near")
     with pytest.raises(CaptureError, match="mirror://near: the interface is gone"):
         namespace.inside(lambda: [listener.receive() for _ in range(3)])
     listener.close()

@@ -185,3 +185,14 @@ class PacketAt(IntEnum):
 
 VNET_BYTES = 10
 """struct virtio_net_hdr in front of each frame: what is left to do about its checksum."""
+
+
+class SlotAt(IntEnum):
+    """Byte offsets in the header of a slot of a transmit ring (struct tpacket3_hdr)."""
+
+    LENGTH = 16
+    STATUS = 20
+
+
+SLOT_HEADER = 48
+"""Where the frame begins in a slot."""

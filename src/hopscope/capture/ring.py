@@ -14,9 +14,13 @@ import numpy.typing as npt
 
 from ..config import ListenSettings
 from ..wire.records import FRAME, FrameBatch, Link, Records
+from .errors import CaptureError
 from .layout import BLOCK_PRIVATE, RING_SETUP_SLOTS, RING_SLOTS, BlockAt, Ring, RingSetup
+from .ring_sender import RingSender
 from .ring_socket import BLOCK_BYTES, Geometry, dropped, let_in, look
 from .sockets import bind_share
+
+__all__ = ["RingListener", "RingSender"]
 
 FRAMES = 4096
 """Most frames of one batch."""
@@ -54,7 +58,11 @@ class RingListener:
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
         self._map(np.frombuffer(mmap.mmap(self._socket.fileno(), geometry.nbytes, flags), np.uint8))
         self._go_on()
-        let_in(self._socket, self.settings)
+        try:
+            let_in(self._socket, self.settings)
+        except CaptureError:
+            self.close()
+            raise
 
     def prepare(self) -> None:
         """Compile and allocate, without a socket."""

@@ -1,10 +1,10 @@
-"""Blocks of a packet socket's receive ring to frames, in place, compiled (linux/if_packet.h, TPACKET_V3)."""
+"""Blocks of a receive ring to frames, in place, and gaps of a transmit ring (TPACKET_V3), compiled."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, kernel, load64, order, order_reads, store64
+from ..jit import U64, kernel, load64, move, order, order_reads, store64
 from .layout import VNET_BYTES, BlockAt, PacketAt, Ring, RingSetup
 from .pcap_kernel import le32
 
@@ -143,3 +143,17 @@ def walk(ring: Any, frames: Any, setup: Any, state: Any, link: Any) -> Any:
             state[_BLOCK] = (state[_BLOCK] + U64(1)) % setup[_BLOCKS]
             state[_DONE] += U64(1)
     return count
+
+
+@kernel
+def close_gaps(ring: Any, places: Any, lengths: Any) -> Any:
+    """Move frames and their lengths ahead over those of length 0, in order; how many are left."""
+    kept = 0
+    for i in range(len(lengths)):
+        if lengths[i] == 0:
+            continue
+        if kept < i:
+            move(ring, places[kept], ring, places[i], U64(lengths[i]))
+            lengths[kept] = lengths[i]
+        kept += 1
+    return kept

@@ -15,7 +15,7 @@ from .layout import BLOCK_PRIVATE
 from .sockets import url
 
 SOL_PACKET = 263
-_ADD_MEMBERSHIP, _RX_RING, _STATISTICS, _VERSION = 1, 5, 6, 10
+_ADD_MEMBERSHIP, _RX_RING, _STATISTICS, VERSION = 1, 5, 6, 10
 _VNET_HDR, _FANOUT, _IGNORE_OUTGOING = 15, 18, 23
 TPACKET_V3 = 2
 _PROMISCUOUS = 1
@@ -26,11 +26,13 @@ _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
 _BY_HASH, _UNIQUE, _DEFRAGMENT = 0, 0x2000, 0x8000
 _MOST_LINES = 4096  # BPF_MAXINSNS
 
-BLOCK_BYTES = 1 << 18
-"""A block holds the largest frame that GRO makes (64 KiB) and a thousand small ones."""
+BLOCK_BYTES = 1 << 17
+"""A block holds the largest frame that GRO makes (64 KiB), or 600 small ones."""
 _FRAME_BYTES = 2048  # only checked by the kernel, in this version of the ring
-_RETIRE_MS = 1
-"""A block that is not full is handed over after so long: about a worker's nap."""
+_RETIRE_MS, _RETIRE_SOON_MS = 16, 1
+"""A block that is not full is handed over after so long: where frames go on, as soon as a worker looks again.
+A worker may stand still for this times the blocks of the ring before frames are lost: 4 s, a restart of it.
+"""
 _NOTHING = struct.pack("<HBBI", 0x06, 0, 0, 0)  # ret #0
 
 
@@ -39,11 +41,12 @@ class Geometry:
     """Blocks of a receive ring."""
 
     blocks: int
+    retire_ms: int
 
     @classmethod
     def of(cls, settings: ListenSettings) -> Geometry:
         """As many whole blocks as the settings have bytes for."""
-        return cls(settings.ring_bytes // BLOCK_BYTES)
+        return cls(settings.ring_bytes // BLOCK_BYTES, _RETIRE_SOON_MS if settings.output else _RETIRE_MS)
 
     @property
     def nbytes(self) -> int:
@@ -53,7 +56,7 @@ class Geometry:
     def request(self) -> bytes:
         """struct tpacket_req3."""
         counts = (BLOCK_BYTES, self.blocks, _FRAME_BYTES, self.nbytes // _FRAME_BYTES)
-        return struct.pack("<7I", *counts, _RETIRE_MS, BLOCK_PRIVATE, 0)
+        return struct.pack("<7I", *counts, self.retire_ms, BLOCK_PRIVATE, 0)
 
 
 def bind_ring(settings: ListenSettings, first: socket.socket | None = None) -> socket.socket:
@@ -72,7 +75,7 @@ def bind_ring(settings: ListenSettings, first: socket.socket | None = None) -> s
         ) from error
     try:
         _attach(handle, _NOTHING)
-        handle.setsockopt(SOL_PACKET, _VERSION, TPACKET_V3)
+        handle.setsockopt(SOL_PACKET, VERSION, TPACKET_V3)
         handle.setsockopt(SOL_PACKET, _VNET_HDR, 1)
         _ignore_outgoing(handle)
         handle.setsockopt(SOL_PACKET, _RX_RING, Geometry.of(settings).request())
@@ -109,10 +112,10 @@ def _share(handle: socket.socket, first: socket.socket | None, settings: ListenS
     """
     how = _BY_HASH | (0 if settings.output else _DEFRAGMENT)
     if first is None:
-        handle.setsockopt(SOL_PACKET, _FANOUT, (how | _UNIQUE) << 16)
+        group, how = 0, how | _UNIQUE  # the kernel chooses the group's number
     else:
         group = first.getsockopt(SOL_PACKET, _FANOUT) & 0xFFFF
-        handle.setsockopt(SOL_PACKET, _FANOUT, how << 16 | group)
+    handle.setsockopt(SOL_PACKET, _FANOUT, struct.pack("<HH", group, how))
 
 
 def _refusal(settings: ListenSettings, error: OSError) -> str:

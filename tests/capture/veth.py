@@ -1,0 +1,134 @@
+"""A network namespace with a veth pair, for tests of what reads and sends frames."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hopscope.capture.ring import RingListener, RingSender
+from hopscope.config import ListenSettings
+from hopscope.wire.records import Link
+
+T = TypeVar("T")
+BROADCAST = bytes.fromhex("ffffffffffff02000000000aabcd")
+FOREIGN = bytes.fromhex("02aabbccddee02000000000aabcd")
+_PACKET, _AUXDATA, _VNET_HDR, _IGNORE_OUTGOING = 263, 8, 15, 23
+
+
+class Namespace:
+    """A network namespace with a veth pair, `near` and `far`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        run("ip", "netns", "add", name)
+        self.ip("link", "add", "near", "type", "veth", "peer", "name", "far")
+        for end in ("near", "far"):
+            # no router solicitations, duplicate address detection, …: what comes is what was sent
+            self.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
+            self.ip("link", "set", end, "up")
+
+    def run(self, *words: str) -> None:
+        """A command inside."""
+        run("ip", "netns", "exec", self.name, *words)
+
+    def ip(self, *words: str) -> None:
+        """The `ip` command inside."""
+        run("ip", "-n", self.name, *words)
+
+    def inside(self, work: Callable[[], T]) -> T:
+        """Do this in a thread that has entered the namespace; sockets stay in it."""
+        results: list[Any] = []
+
+        def enter() -> None:
+            with Path(f"/run/netns/{self.name}").open("rb") as file:
+                if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000):
+                    results.append(OSError(ctypes.get_errno(), "setns"))
+                    return
+            try:
+                results.append(work())
+            except Exception as error:
+                results.append(error)
+
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        if isinstance(results[0], Exception):
+            raise results[0]
+        found: T = results[0]
+        return found
+
+    def raw(self, end: str = "far", protocol: int = 0) -> socket.socket:
+        """A raw socket at one end; without a protocol it only sends."""
+
+        def make() -> socket.socket:
+            handle = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            handle.settimeout(5)
+            handle.setsockopt(_PACKET, _AUXDATA, 1)
+            handle.setsockopt(_PACKET, _IGNORE_OUTGOING, 1)
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            handle.bind((end, protocol))
+            return handle
+
+        return self.inside(make)
+
+    def unfinished(self) -> socket.socket:
+        """A raw socket at the far end, to which frames are given behind a virtio_net_hdr."""
+        handle = self.raw()
+        handle.setsockopt(_PACKET, _VNET_HDR, 1)
+        return handle
+
+    def listener(self, **settings: Any) -> RingListener:
+        """What listens at the near end."""
+        listener = RingListener(ListenSettings(kind="mirror", interface="near", **settings))
+        self.inside(listener.open)
+        return listener
+
+    def sender(self, **options: Any) -> RingSender:
+        """What sends at the near end."""
+        return self.inside(lambda: RingSender("near", **options))
+
+    def remove(self) -> None:
+        """Take it away, and the pair with it."""
+        run("ip", "netns", "del", self.name)
+
+
+def run(*words: str) -> None:
+    """A command that has to succeed."""
+    subprocess.run(words, check=True, capture_output=True)
+
+
+def received(listener: RingListener, count: int, seconds: float = 5) -> list[bytes]:
+    """The next frames, as bytes."""
+    frames: list[bytes] = []
+    until = time.monotonic() + seconds
+    while len(frames) < count and time.monotonic() < until:
+        batch = listener.receive()
+        for frame in batch.frames if batch is not None else ():
+            assert batch is not None
+            assert frame["link"] == Link.ETHERNET
+            assert frame["wire_length"] == frame["length"]
+            start = int(frame["offset"])
+            frames.append(batch.arena[start : start + int(frame["length"])].tobytes())
+    return frames
+
+
+def taken(handle: socket.socket, count: int) -> list[bytes]:
+    """The next frames of a raw socket, with the VLAN tags that the kernel took off (tpacket_auxdata)."""
+    frames: list[bytes] = []
+    for _ in range(count):
+        frame, controls, _, _ = handle.recvmsg(70_000, 256)
+        for _, kind, words in controls:
+            status, *_, tci, protocol = struct.unpack("<IIIHHHH", words)
+            if kind == _AUXDATA and status & 0x10:
+                frame = (
+                    frame[:12] + struct.pack(">HH", protocol if status & 0x40 else 0x8100, tci) + frame[12:]
+                )
+        frames.append(frame)
+    return frames
