@@ -25,34 +25,38 @@ LONGEST = 1514
 class Ring:
     """A sender with few slots, which keeps what it is given."""
 
-    def __init__(self, slots: int, turns: int = 1000) -> None:
+    def __init__(self, slots: int, turns: int = 1000, waits: int = 0) -> None:
         self.arena: npt.NDArray[np.uint8] = np.zeros(slots * SLOT, np.uint8)
-        self.room = SLOT
-        self.longest = LONGEST
-        self.sent = self.dropped = 0
+        self.room = LONGEST + 4
+        self.sent = self.refused = self.dropped = 0
         self.out: list[bytes] = []
         self.closed = False
         self._slots = slots
         self._turns = turns
+        self._waits = self._waiting = waits
 
-    def slots(self, count: int) -> npt.NDArray[np.uint64]:
+    def slots(self, n: int) -> npt.NDArray[np.uint64]:
         self._turns -= 1
-        free = min(count, self._slots) if self._turns >= 0 else 0
+        free = min(n, self._slots) if self._turns >= 0 else 0
         return np.arange(free, dtype=np.uint64) * np.uint64(SLOT)
 
-    def send(self, lengths: npt.NDArray[np.uint32]) -> None:
+    def send(self, lengths: npt.NDArray[np.uint32]) -> int:
         for slot, length in enumerate(lengths.tolist()):
-            if length < 14:
-                self.dropped += 1
-                continue
-            self.out.append(self.arena[slot * SLOT : slot * SLOT + length].tobytes())
-            self.sent += 1
+            assert length == 0 or 14 <= length <= self.room
+            if length > LONGEST:
+                self.refused += 1
+            elif length:
+                self.out.append(self.arena[slot * SLOT : slot * SLOT + length].tobytes())
+        self.sent = len(self.out) - self._waits
+        return self.sent
 
-    def notes(self) -> list[str]:
-        return ["eth2: a note"]
+    def flush(self) -> int:
+        self.sent, self._waits = len(self.out), 0
+        return self._waiting
 
     def close(self) -> None:
         self.closed = True
+        self.dropped += self._waits
 
 
 class TakesFour:
@@ -113,7 +117,7 @@ def forwarder(ring: Ring, counted: Counter[str], **settings: Any) -> Forwarder:
         assert more >= 0
         counted[key] += more
 
-    made = ToInterface(ring, SinkSettings(**settings), count)
+    made = ToInterface(ring, SinkSettings(**settings), count, ["eth2: a note"])
     made._strippers[DEFAULT] = TakesFour()
     return made
 
@@ -140,25 +144,34 @@ def test_a_full_ring_drops_the_rest_at_once() -> None:
     assert counted["forward_drops_total.no_slot"] == 6
 
 
-def test_frames_that_cannot_go_leave_no_gap() -> None:
-    """Too long for the MTU or the slot, cut by the capture, refused by the kernel: each has its reason, and
-    the frames around it go on in order. A VLAN tag is no part of the MTU."""
+def test_frames_that_cannot_go_have_a_reason() -> None:
+    """Too long for the MTU or the slot, cut by the capture, shorter than a header: each is counted once, and
+    the frames around it go on in order."""
     ring, counted = Ring(16), Counter[str]()
-    tagged = bytes(12) + b"\x81\x00" + bytes(LONGEST - 10)
-    packets = [
-        packet(0), packet(1, LONGEST + 1), tagged, tagged + b"x", packet(4, LONGEST), packet(5, SLOT + 9),
-        packet(6), packet(7, 9), packet(8),
-    ]  # fmt: skip
+    sizes = (100, LONGEST + 1, LONGEST, LONGEST + 5, 100, 9, 100)
+    packets = [packet(i, size) for i, size in enumerate(sizes)]
     batch = batch_of(packets)
-    batch.frames["wire_length"][6] += 1
+    batch.frames["wire_length"][4] += 1
     forwarder(ring, counted)(batch, reports_of({}), DEFAULT)
-    assert ring.out == [packets[i] for i in (0, 2, 4, 8)]
+    assert ring.out == [packets[i] for i in (0, 2, 6)]
     assert +counted == {
-        "forwarded_frames_total": 4,
-        "forward_drops_total.too_long": 3,
+        "forwarded_frames_total": 3,
+        "forward_drops_total.too_long": 2,
         "forward_drops_total.cut": 1,
-        "forward_drops_total.refused": 1,
+        "forward_drops_total.too_short": 1,
     }
+
+
+def test_what_waits_in_the_ring_is_counted_when_it_goes() -> None:
+    """A frame counts as sent when the interface has taken it, and as dropped when it never did."""
+    for goes, key in ((True, "forwarded_frames_total"), (False, "forward_drops_total.down")):
+        ring, counted = Ring(8, waits=2), Counter[str]()
+        with forwarder(ring, counted) as forward:
+            forward(batch_of([packet(i) for i in range(5)]), reports_of({}), DEFAULT)
+            assert +counted == {"forwarded_frames_total": 3}
+            if goes:
+                forward.flush()
+        assert counted[key] - 3 * goes == 2
 
 
 def test_a_packet_that_fits_without_its_int_goes() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 Count = Callable[[str, int], object]
 """Adds to a counter of `metrics.COUNTERS`, by its key."""
-_VLAN_BYTES = 4
-_TYPE_AT = 12
-_VLAN = (0x81, 0x00)
+_HEADER_BYTES = 14
 
 
 class Forward(Protocol):
@@ -42,30 +40,30 @@ class Forward(Protocol):
 
 
 class Sender(Protocol):
-    """An interface as frames go out: `capture.ring.RingSender`."""
+    """An interface as frames go out: `capture.ring_sender.RingSender`."""
 
     arena: npt.NDArray[np.uint8]
     """Memory of all slots."""
     room: int
-    """Bytes of a slot."""
-    longest: int
-    """Bytes of the longest frame without a VLAN tag that the interface takes."""
+    """Bytes of the longest frame."""
     sent: int
-    """Frames that the kernel took, since it was opened."""
+    """Frames that the interface took, since it was opened."""
+    refused: int
+    """Frames that it cannot send: shorter than their header, or longer than its MTU."""
     dropped: int
-    """Frames that it did not take."""
+    """Frames given up because it was down or gone."""
 
-    def slots(self, count: int) -> npt.NDArray[np.uint64]:
+    def slots(self, n: int) -> npt.NDArray[np.uint64]:
         """Places in the arena for at most so many frames; none where the ring is full."""
 
-    def send(self, lengths: npt.NDArray[np.uint32]) -> object:
-        """Send the frames in the first slots that `slots` gave, as many as there are lengths."""
+    def send(self, lengths: npt.NDArray[np.uint32]) -> int:
+        """Send the frames in the first slots that `slots` gave, by their lengths; 0: not this one."""
 
-    def notes(self) -> list[str]:
-        """Lines for the start."""
+    def flush(self) -> int:
+        """Try again what the interface did not take at once."""
 
     def close(self) -> None:
-        """Close it."""
+        """Close it; what waits is not sent."""
 
 
 class Forwarder(ABC):
@@ -83,6 +81,10 @@ class Forwarder(ABC):
     def notes(self) -> list[str]:
         """Lines for the start."""
         return []
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Send what waits: when nothing has come in, and at times."""
 
     @abstractmethod
     def close(self) -> None:
@@ -111,10 +113,13 @@ class Forwarder(ABC):
 class ToInterface(Forwarder):
     """Frames go out at an interface. `sender` is closed with it."""
 
-    def __init__(self, sender: Sender, settings: SinkSettings, count: Count) -> None:
+    def __init__(
+        self, sender: Sender, settings: SinkSettings, count: Count, notes: Iterable[str] = ()
+    ) -> None:
         super().__init__(settings, count)
         self._sender = sender
-        self._sent = self._refused = 0
+        self._notes = tuple(notes)
+        self._settled = (0, 0, 0)
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
         """Into the free slots of the transmit ring; without a free one frames are dropped."""
@@ -138,24 +143,28 @@ class ToInterface(Forwarder):
         lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room)
         self._told(stripper)
         cut = frames.frames["length"] < frames.frames["wire_length"]
-        long = lengths == 0
-        if len(beyond := np.flatnonzero(lengths > sender.longest)):
-            long[beyond] = ~_taken(sender, offsets[beyond], lengths[beyond])
-        long &= ~cut
-        kept = ~(cut | long)
-        if not kept.all():
-            self._dropped(DropReason.CUT, int(np.count_nonzero(cut)))
-            self._dropped(DropReason.TOO_LONG, int(np.count_nonzero(long)))
-            lengths = _closed_up(sender.arena, offsets, lengths, np.flatnonzero(kept))
-        sender.send(lengths)
+        long = (lengths == 0) & ~cut
+        short = (lengths < _HEADER_BYTES) & ~cut & ~long
+        for reason, which in (
+            (DropReason.CUT, cut),
+            (DropReason.TOO_LONG, long),
+            (DropReason.TOO_SHORT, short),
+        ):
+            self._dropped(reason, int(np.count_nonzero(which)))
+        sender.send(np.where(cut | short, np.uint32(0), lengths))
         self._settle()
 
     def _settle(self) -> None:
-        """Count what the kernel has taken and refused meanwhile."""
-        sent, refused = self._sender.sent, self._sender.dropped
-        self._count("forwarded_frames_total", sent - self._sent)
-        self._dropped(DropReason.REFUSED, refused - self._refused)
-        self._sent, self._refused = sent, refused
+        """Count what the interface has taken and refused meanwhile."""
+        sender = self._sender
+        now = (sender.sent, sender.refused, sender.dropped)
+        if now == self._settled:
+            return
+        sent, refused, dropped = (new - old for new, old in zip(now, self._settled, strict=True))
+        self._settled = now
+        self._count("forwarded_frames_total", sent)
+        self._dropped(DropReason.TOO_LONG, refused)  # none is too short by now
+        self._dropped(DropReason.DOWN, dropped)
 
     def _dropped(self, reason: DropReason, frames: int) -> None:
         if frames:
@@ -163,7 +172,12 @@ class ToInterface(Forwarder):
 
     def notes(self) -> list[str]:
         """What was changed at the interface."""
-        return self._sender.notes()
+        return list(self._notes)
+
+    def flush(self) -> None:
+        """Try again what the interface did not take at once."""
+        self._sender.flush()
+        self._settle()
 
     def close(self) -> None:
         """Close the ring; offloads are again as they were."""
@@ -196,6 +210,9 @@ class ToFile(Forwarder):
         self._open(Link(int(frames.frames["link"][0]))).write(frames)
         self._count("forwarded_frames_total", len(frames))
 
+    def flush(self) -> None:
+        """Nothing waits."""
+
     def _open(self, link: Link) -> Writer:
         if self._writer is None:
             from .capture.pcap_writer import Writer
@@ -215,7 +232,9 @@ class ToFile(Forwarder):
 
 def to_interface(interface: str, settings: SinkSettings, count: Count) -> Forwarder:
     """Frames out at an interface, through a transmit ring. Raises CaptureError."""
-    return ToInterface(import_module("hopscope.capture.ring").RingSender(interface), settings, count)
+    from .capture.ring_sender import RingSender
+
+    return ToInterface(RingSender(interface), settings, count)
 
 
 def to_file(path: Path | str, settings: SinkSettings, count: Count) -> Forwarder:
@@ -235,27 +254,3 @@ def _part(frames: FrameBatch, reports: ReportBatch, first: int, last: int) -> tu
         FrameBatch(frames.arena, frames.frames[first:last], frames.first_packet + first),
         ReportBatch(rows, reports.hops),
     )
-
-
-def _taken(
-    sender: Sender, offsets: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32]
-) -> npt.NDArray[np.bool_]:
-    """Which frames above the longest are taken all the same: a VLAN tag is not counted by an interface."""
-    first, second = (sender.arena[offsets + np.uint64(_TYPE_AT + i)] for i in (0, 1))
-    tagged = (first == _VLAN[0]) & (second == _VLAN[1])
-    fits: npt.NDArray[np.bool_] = tagged & (lengths <= sender.longest + _VLAN_BYTES)
-    return fits
-
-
-def _closed_up(
-    arena: npt.NDArray[np.uint8],
-    offsets: npt.NDArray[np.uint64],
-    lengths: npt.NDArray[np.uint32],
-    kept: npt.NDArray[np.intp],
-) -> npt.NDArray[np.uint32]:
-    """Move the frames that are kept into the first slots: the kernel takes them in a row, without gaps."""
-    starts, sizes = offsets.tolist(), lengths.tolist()
-    for slot, row in enumerate(kept.tolist()):
-        if slot != row:
-            arena[starts[slot] : starts[slot] + sizes[row]] = arena[starts[row] : starts[row] + sizes[row]]
-    return lengths[kept]

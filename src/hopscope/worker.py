@@ -205,6 +205,8 @@ class _Loop:
         for one in self._listeners:
             begin = time.perf_counter_ns()
             batch = one.listener.receive()
+            if batch is None and one.forward is not None:
+                one.forward.flush()
             if batch is None and one.dialect is not None:
                 continue
             spent = time.perf_counter_ns() - begin

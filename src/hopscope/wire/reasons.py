@@ -170,8 +170,10 @@ class DropReason(IntEnum):
     """Longer than the MTU of the output interface, even without its INT."""
     CUT = 3
     """Captured only in part."""
-    REFUSED = 4
-    """The kernel did not take it: the interface is down, or the frame is shorter than its header."""
+    TOO_SHORT = 4
+    """Shorter than an Ethernet header."""
+    DOWN = 5
+    """The output interface was down or gone."""
 
     @property
     def label(self) -> str:
