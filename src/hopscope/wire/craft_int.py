@@ -22,6 +22,7 @@ _NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
 _USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
 _COUNTED = (1, 4, 5)
 _GPE_PROTOCOLS = {1: 0x05, 4: 0x05, 5: 0x05, 10: 0x08, 20: 0x82}
+_GRE_ADDED = 0x08
 _HOPS = 8
 """Hops that a packet may take, where nothing is said."""
 _UNSAID = 0x8000
@@ -146,11 +147,11 @@ def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
     raise CraftError("int.version", f"dialect {dialect.name} has no such INT here")
 
 
-def push_l4(out: bytearray, one: Telemetry, original: int, tail: tuple[int, int], dialect: Dialect) -> None:
+def push_l4(out: bytearray, one: Telemetry, original: int, tail: tuple[int, ...], dialect: Dialect) -> None:
     """Append the INT behind a TCP or UDP header: marker, shim, header, stack, tail.
 
     `original` is what the shim says of the packet as it was before (by NPT: DSCP, port, protocol); `tail`
-    the protocol and port that 0.4 and 0.5 repeat.
+    the protocol and port (and DSCP) that 0.4 and 0.5 repeat.
     """
     out += dialect.marker
     shim = one.shim
@@ -177,7 +178,7 @@ def in_tunnel(one: Telemetry, inside: int, dialect: Dialect) -> Shimmed:
             raise CraftError("int.carrier", f"dialect {dialect.name} has no Geneve class for INT")
         protocol = 0
     else:
-        first = _first_byte(one, dialect)
+        first = _first_byte(one, dialect) | _GRE_ADDED * (shim.added and one.carrier == "gre")
         shim.length = _length(one, 0, dialect)
         shim.next_protocol = inside if one.carrier == "gre" else next_protocol(inside)
         protocol = dialect.gre_protocol if one.carrier == "gre" else _gpe_protocol(one.version, dialect)

@@ -241,6 +241,9 @@ def _write_reports(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
 def _write_places(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
     bit = dialect.int_dscp_bit
     _put(table, rules.INT_DSCP, [dscp in dialect.int_dscp or bool(dscp & bit) for dscp in range(64)])
+    plain = [0 if dscp in dialect.int_dscp and not dscp & bit else dscp & ~bit for dscp in range(64)]
+    _put(table, rules.PLAIN_DSCP, plain)
+    _put(table, rules.VXLAN_PORT, next(iter(dialect.vxlan_ports), 0).to_bytes(2, "big"))
     roles = (
         (dialect.ports, rules.ROLE_REPORT), (dialect.int_ports, rules.ROLE_INT),
         (dialect.vxlan_ports, rules.ROLE_VXLAN), (dialect.gpe_ports, rules.ROLE_GPE),

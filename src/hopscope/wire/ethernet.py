@@ -265,10 +265,15 @@ def udp_checksum(ip: Ip, segment: bytes) -> int:
 
 def segment_checksum(ip: Ip, protocol: int, segment: bytes) -> int:
     """Checksum of a TCP or UDP header with 0 in its checksum field, and of the bytes behind it."""
+    return checksum(pseudo_header(ip, protocol, len(segment)) + segment)
+
+
+def pseudo_header(ip: Ip, protocol: int, length: int) -> bytes:
+    """What checksums of TCP and UDP cover of the IP header in front of `length` bytes."""
     width = 4 if ip.version == 4 else 16
     addresses = (ip.source & ((1 << width * 8) - 1)).to_bytes(width, "big")
     addresses += (ip.destination & ((1 << width * 8) - 1)).to_bytes(width, "big")
-    return checksum(addresses + len(segment).to_bytes(4, "big") + bytes([0, 0, 0, protocol]) + segment)
+    return addresses + length.to_bytes(4, "big") + bytes([0, 0, 0, protocol])
 
 
 def pull_udp(buf: Buffer, place: Place) -> Udp:

@@ -62,9 +62,14 @@ def read_packet(buf: Buffer, link: int, row: Row, dialect: Dialect) -> bool:
     """A captured packet, into the row; whether it carries INT or IOAM, sound or damaged, or hides what it
     carries behind too many layers.
     """
-    walk = Walk(buf, row, dialect)
+    return follow(Walk(buf, row, dialect), link)
+
+
+def follow(walk: Walk, link: int) -> bool:
+    """`read_packet` by this walk, which is at the packet's start."""
+    row = walk.row
     try:
-        type_, tags = ethernet.pull_link(buf, link)
+        type_, tags = ethernet.pull_link(walk.buf, link)
         walk.note_tags(tags)
         walk.run(tunnel.by_ethertype(type_))
     except WireError as error:

@@ -81,7 +81,13 @@ MARKER = GENEVE_CLASSES + 8
 """1 + 8: bytes of the probe marker behind TCP or UDP (0 none), then the marker."""
 UNMARKED = MARKER + 9
 """1: DSCP and UDP port do not tell all INT behind TCP and UDP: ASSUME_INT, TCP_PORTS or MARKER is set."""
-ITEMS = UNMARKED + 1
+PLAIN_DSCP = UNMARKED + 1
+"""64: what a DSCP that says INT becomes again where nothing tells the packet's own: without the bit that says
+it, else 0.
+"""
+VXLAN_PORT = PLAIN_DSCP + 64
+"""2: the UDP port of a VXLAN that the INT source made VXLAN-GPE, big-endian; 0 none."""
+ITEMS = VXLAN_PORT + 2
 """[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and own metadata are read."""
 ALTERNATIVES = 2
 ITEM = 12
