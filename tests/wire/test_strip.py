@@ -231,7 +231,7 @@ CRAFTED = [
 def test_crafted_packets(int_: dict[str, object], proto: int, src: str) -> None:
     """A crafted packet with INT becomes the packet that is crafted without, in each tunnel."""
     by_port = int_.get("carrier") == "udp_inserted" or int_.get("npt") == 1
-    dialect = replace(SPEC, int_dscp=()) if by_port else SPEC  # or it would say INT twice
+    dialect = replace(SPEC, int_dscp=(), int_ports=(666,)) if by_port else SPEC  # or it would say INT twice
     for layer in ("vlan", "vxlan", "gre", "geneve", "mpls", "ip_in_ip", "erspan"):
         flow = {"src": src, "proto": proto, "layers": [layer]}
         (with_int,) = frames_of(craft([{"flow": flow, "int": int_, "hops": [{"node_id": 1}]}], dialect))
