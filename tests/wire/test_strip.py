@@ -233,7 +233,12 @@ def test_crafted_packets(int_: dict[str, object], proto: int, src: str) -> None:
     by_port = int_.get("carrier") == "udp_inserted" or int_.get("npt") == 1
     dialect = replace(SPEC, int_dscp=(), int_ports=(666,)) if by_port else SPEC  # or it would say INT twice
     for layer in ("vlan", "vxlan", "gre", "geneve", "mpls", "ip_in_ip", "erspan"):
-        flow = {"src": src, "proto": proto, "layers": [layer]}
+        flow = {
+            "src": src,
+            "proto": proto,
+            "layers": [layer],
+            **({"sport": 7, "dport": 9} if proto > 1 else {}),
+        }
         (with_int,) = frames_of(craft([{"flow": flow, "int": int_, "hops": [{"node_id": 1}]}], dialect))
         without = bytearray()
         push_packet(without, Keys({"flow": flow}), None, dialect)
