@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from ..memory.region import Region, RegionError
 from ..memory.snapshot import consistent
+from .flow_hops import FlowHops, flow_hops, hops_of_flow
 from .records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, STATE_VERSION, WAYS
 
 Records = npt.NDArray[np.void]
@@ -74,6 +76,17 @@ class StateReader:
             if found is not None and found[0] > newest:
                 newest, best = found
         return best
+
+    def paths(self) -> Iterator[FlowHops]:
+        """All live flows with their hops, in blocks; a flow that several workers know is in several."""
+        for shard in self._shards:
+            yield from flow_hops(shard["flows"], shard["ports"])
+
+    def path_of(self, flow: np.void) -> FlowHops | None:
+        """Hops of a row of `flows` with their queues; None for a flow that has left."""
+        found = (hops_of_flow(shard["flows"], shard["ports"], flow) for shard in self._shards)
+        known = [one for one in found if one is not None]
+        return max(known, key=lambda one: int(one.flows["last_ns"][0]), default=None)
 
     def through(self, node_id: int) -> npt.NDArray[np.uint64]:
         """Ids of the flows that have a switch on their path, uint64 [flows]."""

@@ -1,0 +1,212 @@
+"""Who is to blame: shares against brute force on raw hops, and the fault of a simulation is found."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.config import DetectSettings
+from hopscope.config_sink import DistributionSettings
+from hopscope.detect.bottleneck import (
+    Gauge,
+    Place,
+    Queues,
+    of_drops,
+    of_flow,
+    of_network,
+    of_sums,
+    standing,
+)
+from hopscope.detect.detector import Detector
+from hopscope.detect.distribution import Distributions
+from hopscope.detect.distribution_reader import copied
+from hopscope.detect.flow_hops import FlowHops
+from hopscope.detect.place_sums import PlaceSums, gauges_of
+from hopscope.detect.quantiles import Distribution
+from hopscope.detect.records import FLOW, HOP_STATE, PORT, Kind, PortKind
+from hopscope.detect.sink.records import Measure
+from hopscope.detect.state import StateReader
+from hopscope.fabric.faults import make_fault
+from hopscope.fabric.simulation import Simulation, SimulationModel
+from hopscope.fabric.topology import parse_topology
+from hopscope.fabric.traffic import TrafficModel
+from hopscope.wire.records import Have, ReportBatch
+
+NODE, NUMBER = "leaf-1", 2
+
+
+def raw_hops(batches: list[ReportBatch]) -> list[tuple[Place, int, int, int]]:
+    """(place, latency, occupancy, report's flow port) of every hop that carries a latency."""
+    found = []
+    for batch in batches:
+        for row in batch.reports[batch.reports["hop_count"] > 0]:
+            first = int(row["first_hop"])
+            for hop in batch.hops[first : first + int(row["hop_count"])]:
+                assert hop["present"] & Have.HOP_LATENCY
+                place: Place = (int(hop["node_id"]), int(hop["egress_port"]), int(hop["queue_id"]))
+                found.append((place, int(hop["hop_latency"]), int(hop["queue_occupancy"]), int(row["sport"])))
+    return found
+
+
+def simulated(kind: str, seconds: float = 0.06, **strength: float) -> tuple[Simulation, list[ReportBatch]]:
+    """Reports of a fabric with a fault from 0.01 s on at leaf-1's port 2 or a spine's."""
+    topology = parse_topology("leaf-spine:4x2x4")
+    fault = make_fault(topology, kind, 0.01, NODE, NUMBER, 1.0, **strength)
+    traffic = TrafficModel(flows=120, load=0.3)
+    simulation = Simulation(
+        topology, SimulationModel(traffic=traffic, faults=(fault,), seed=3, reports_per_second=0)
+    )
+    return simulation, [simulation.step(0.01 * (k + 1)) for k in range(round(seconds * 100))]
+
+
+def counted(batches: list[ReportBatch]) -> list[Distribution]:
+    """Distributions of these reports."""
+    counts = Distributions(DistributionSettings(queues=1024))
+    for batch in batches:
+        assert counts.update(batch) == 0
+    return copied(counts.region, 0).distributions()
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("kind", "strength"), [("slow-hop", {"delay_ns": 800_000}), ("microburst", {"fill": 0.8})]
+)
+def test_the_faulty_queue_is_named(tmp_path: Path, kind: str, strength: dict[str, float]) -> None:
+    """The fault's place is first in the network and in its flows; every number is brute force's."""
+    simulation, batches = simulated(kind, **strength)
+    raw = raw_hops(batches)
+    truth = int(simulation.topology.ports["node_id"][simulation.model.faults[0].port])
+    queues = Queues(counted(batches))
+    shares = of_network(queues)
+    assert shares[0].place == (truth, NUMBER, NUMBER)
+    by_place: dict[Place, list[tuple[int, int]]] = defaultdict(list)
+    for place, latency, occupancy, _ in raw:
+        by_place[place].append((latency, occupancy))
+    total = sum(latency for _, latency, _, _ in raw)
+    assert {one.place for one in shares} == set(by_place)
+    for one in shares:
+        latencies = sorted(latency for latency, _ in by_place[one.place])
+        occupancies = [occupancy for _, occupancy in by_place[one.place]]
+        assert (one.latency_sum_ns, one.packets) == (sum(latencies), len(latencies))
+        assert one.share == pytest.approx(sum(latencies) / total)
+        assert one.mean_ns == pytest.approx(sum(latencies) / len(latencies))
+        for found, q in ((one.median_ns, 0.5), (one.p99_ns, 0.99)):
+            assert found is not None
+            value = latencies[max(0, int(np.ceil(q * len(latencies))) - 1)]
+            assert found.lower <= value <= (found.upper or value)
+        assert one.occupancy.mean == pytest.approx(np.mean(occupancies))
+        assert one.occupancy.highest == max(occupancies)
+    _flows_blame_it(tmp_path, batches, queues, (truth, NUMBER, NUMBER))
+
+
+def _flows_blame_it(folder: Path, batches: list[ReportBatch], queues: Queues, place: Place) -> None:
+    detector = Detector(DetectSettings(flow_rows=64), folder)
+    for batch in batches:
+        for _ in detector.update(batch):
+            pass
+    reader = StateReader.attach(folder)
+    means: dict[int, dict[Place, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for at, latency, _, sport in raw_hops(batches):
+        means[sport][at].append(latency)
+    sums = PlaceSums(queues, 300_000.0)
+    blamed = slow = 0
+    for block in reader.paths():
+        sums.add(block)
+    for flow in reader.flows():
+        path = reader.path_of(flow)
+        assert path is not None
+        shares = of_flow(path, queues, by="mean")
+        known = means[int(flow["sport"])]
+        assert {one.place for one in shares} == set(known)
+        total = sum(np.mean(known[one.place]) for one in shares)
+        for one in shares:
+            assert one.mean_ns == pytest.approx(np.mean(known[one.place]))
+            assert one.share_mean == pytest.approx(np.mean(known[one.place]) / total)
+            assert one.latest_ns == known[one.place][-1]
+            latencies = queues.at(one.place)[Measure.HOP_LATENCY]
+            assert one.standing == standing(latencies, known[one.place][-1])
+            assert one.standing is not None
+            assert one.standing.lower < one.standing.upper
+        if flow["latency_latest"] > 300_000:
+            slow += 1
+            blamed += place in known
+        if place in known and len(known[place]) > 20 and max(known[place]) > 300_000:
+            assert shares[0].place == place
+    assert (sums.slow_flows, sums.slow.get(place, 0)) == (slow, blamed)
+    exact = of_sums(sums.sums, sums.slow)
+    assert [(one.place, one.latency_sum_ns, one.packets) for one in exact] == [
+        (one.place, one.latency_sum_ns, one.packets) for one in of_network(queues)
+    ]
+
+
+@pytest.mark.kernel
+def test_the_lossy_port_is_named() -> None:
+    """Its share of the drops is first, and as many are counted as its drop reports told."""
+    simulation, batches = simulated("lossy-port", loss=0.2)
+    truth = int(simulation.topology.ports["node_id"][simulation.model.faults[0].port])
+    detector = Detector(DetectSettings(flow_rows=64), None)
+    drops: Counter[Place] = Counter()
+    for batch in batches:
+        for events in detector.update(batch):
+            lost = events[events["kind"] == Kind.DROP]
+            drops.update(lost[["node_id", "port", "ident"]].tolist())
+    losses = of_drops(drops)
+    assert losses[0].place == (truth, NUMBER, NUMBER)
+    assert sum(one.drops for one in losses) == simulation.truth.drop_reports
+    assert sum(one.share for one in losses) == pytest.approx(1)
+
+
+def test_queues_that_are_not_known() -> None:
+    """A hop without a queue is compared with its port's only one, and with none where there are two."""
+    one, two = np.array([1], np.uint64), np.array([2], np.uint64)
+    parts = [
+        Distribution(Measure.HOP_LATENCY, one, two, two, 3, 2, node=1, port=2, queue=queue)
+        for queue in (0, 7)
+    ]
+    assert Queues(parts[1:]).resolve((1, 2, None)) == (1, 2, 7)
+    assert Queues(parts).resolve((1, 2, None)) == (1, 2, None)
+    assert Queues(parts).resolve((1, 2, 0)) == (1, 2, 0)
+    assert Queues([]).resolve((1, None, None)) == (1, None, None)
+    empty = Distribution(Measure.HOP_LATENCY, one[:0], one[:0], one[:0], 0, 0)
+    assert standing(empty, 5) is None
+    assert standing(parts[0], 3) is not None
+
+
+def test_hops_without_values() -> None:
+    """A hop without a latency comes last and has no share; latencies of 0 share nothing; null gauges are
+    none.
+    """
+    hops = np.zeros(3, HOP_STATE)
+    hops["node_id"], hops["egress_port"] = (1, 2, 3), (5, 0xFFFF, 6)
+    hops["state"], hops["samples"] = (0, 1, 1), (0, 4, 4)
+    hops["latency_latest"], hops["latency_sum"] = (9, 0, 70), (9, 0, 400)
+    hops["queue_latest"], hops["utilization_latest"] = 0xFFFFFFFF, (0, 1, 2)
+    path = FlowHops(np.zeros(1, FLOW), hops, np.zeros(3, np.int64), np.arange(3), np.full(3, -1))
+    shares = of_flow(path, Queues([]))
+    assert [(one.hop, one.share_latest, one.share_mean) for one in shares] == [
+        (2, 1.0, 1.0), (1, 0.0, 0.0), (0, None, None)
+    ]  # fmt: skip
+    assert shares[0].mean_ns == 100
+    assert shares[1].place == (2, None, None)
+    assert shares[0].occupancy == Gauge()
+    assert shares[0].utilization == Gauge(2)
+    hops["latency_latest"] = 0
+    assert {one.share_latest for one in of_flow(path, Queues([]))} == {None, 0.0}
+    assert of_sums({}) == []
+    assert of_sums({(1, 2, 3): (0, 0)}) == []
+    assert of_sums({(1, 2, 3): (0, 5)})[0].share == 0
+
+
+def test_gauges() -> None:
+    """Occupancy by queue, whether or not its id has its port in it, and utilisation by port."""
+    rows = np.zeros(4, PORT)
+    rows["kind"] = (PortKind.QUEUE, PortKind.QUEUE, PortKind.EGRESS, PortKind.BUFFER)
+    rows["node_id"], rows["ident"], rows["state"] = (1, 2, 1, 1), (7, 5 << 8 | 7, 5, 7), 1
+    rows["latest"][:, 0], rows["highest"][:, 0] = (10, 20, 30, 40), (11, 21, 31, 41)
+    found = gauges_of(rows, [(1, 5, 7), (2, 5, 7), (3, None, None)])
+    assert found[1, 5, 7] == (Gauge(10, None, 11), Gauge(30, None, 31))
+    assert found[2, 5, 7] == (Gauge(20, None, 21), Gauge())
+    assert found[3, None, None] == (Gauge(), Gauge())
