@@ -23,7 +23,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "memory": set(),
     "capture": {"wire"},
     "detect": {"wire", "memory", "metrics"},
-    "history": {"detect.records", "memory", "names", "wire.address", "wire.records"},
+    "history": {
+        "detect.distribution",
+        "detect.distribution_reader",
+        "detect.quantiles",
+        "detect.records",
+        "detect.sink.records",
+        "memory",
+        "names",
+        "wire.address",
+        "wire.records",
+    },
     "export": {
         "detect.as_json",
         "detect.records",

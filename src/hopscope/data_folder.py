@@ -119,6 +119,10 @@ class DataFolder:
             ) from error
         if self.regions.stat().st_uid != os.getuid():
             raise FolderError(f"{self.regions} belongs to another user; remove it, or choose --regions")
+        if any(self.regions.glob("worker-*.distributions")):  # of a collector that was killed
+            from .history.periods import take_leftovers
+
+            take_leftovers(self.path, self.regions)
         for leftover in self.regions.iterdir():
             if leftover.is_file():
                 leftover.unlink()

@@ -143,7 +143,15 @@ def _archive(child: Child) -> None:
 
     child.begun = True
     child.say(ready=True)
-    run(child.data, child.settings.history, child.stop.is_set, lambda line: child.say(message=line))
+    settings = child.settings
+    run(
+        child.data,
+        settings.history,
+        child.stop.is_set,
+        lambda line: child.say(message=line),
+        child.regions if settings.counts_distributions else None,
+        settings.distributions.period_seconds,
+    )
 
 
 def _serve(child: Child) -> None:

@@ -215,7 +215,10 @@ def summary(
 @app.command()
 def sql(
     text: Annotated[
-        str, typer.Argument(metavar="SELECT", help="One SELECT over the view events; - is standard input.")
+        str,
+        typer.Argument(
+            metavar="SELECT", help="One SELECT over the views events and distributions; - is stdin."
+        ),
     ],
     limit: LimitOption = 10_000,
     seconds: Annotated[float, typer.Option("--seconds", metavar="S", min=0.1, help="Longest time.")] = 30.0,

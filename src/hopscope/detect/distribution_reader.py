@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -41,26 +41,17 @@ class Counts:
 
         `highest` stays that of all values: the highest of the difference is at most that.
         """
-        if before is None or before.generation != self.generation:
-            return self
         rows, bins = self.rows.copy(), self.bins.copy()
-        place = np.searchsorted(self.at, before.at)
-        if not np.array_equal(self.at[place[place < len(self.at)]], before.at):
-            return None
-        if np.any(bins[place] < before.bins):
-            return None
-        bins[place] -= before.bins
-        rows["sum"][place] -= before.rows["sum"]
+        if before is not None and before.generation == self.generation:
+            place = np.searchsorted(self.at, before.at)
+            if not np.array_equal(self.at[place[place < len(self.at)]], before.at):
+                return None
+            if np.any(bins[place] < before.bins):
+                return None
+            bins[place] -= before.bins
+            rows["sum"][place] -= before.rows["sum"]
         changed = bins.any(axis=(1, 2))
-        return Counts(
-            self.shard,
-            self.generation,
-            self.made_ns,
-            self.at[changed],
-            rows[changed],
-            bins[changed],
-            self.edges,
-        )
+        return replace(self, at=self.at[changed], rows=rows[changed], bins=bins[changed])
 
     def distributions(self) -> list[Distribution]:
         """One for every measure of every queue that has values, and the end-to-end latency."""

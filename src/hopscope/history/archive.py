@@ -1,4 +1,4 @@
-"""Journals into segments, small segments into larger ones, old segments away.
+"""Journals into segments, small segments into larger ones, old segments away; distributions by period.
 
 A killed archive loses nothing and leaves nothing twice: a segment has its name only when it is on disk, its
 journals go only after that, and until they are gone whoever reads drops what the segment covers (`files`).
@@ -31,6 +31,8 @@ from .files import (
     sync_folder,
 )
 from .journal_file import read_journal
+from .period_files import FOLDER, all_files, check_periods, list_files
+from .periods import PeriodArchive
 from .segments import DamagedError, check_footers, check_range, merge_segments, write_segment
 
 SEGMENT_EVENTS = 1_000_000
@@ -50,6 +52,8 @@ class ArchiveResult:
     """Events in these."""
     journals: int = 0
     """Journals removed, since segments have their events."""
+    periods: int = 0
+    """Files written of distributions."""
     merged: int = 0
     """Segments that became part of a larger one."""
     expired_segments: int = 0
@@ -57,7 +61,7 @@ class ArchiveResult:
     expired_events: int = 0
     """Events in these."""
     expired_bytes: int = 0
-    """Bytes of these."""
+    """Bytes of these, and of distributions."""
     quarantined: int = 0
     """Damaged segments set aside as NAME.damaged."""
     failures: int = 0
@@ -74,25 +78,48 @@ def run(
     settings: HistorySettings,
     stop: Callable[[], bool],
     told: Callable[[str], None] = lambda line: None,
+    regions: Path | None = None,
+    period_seconds: float = 10.0,
 ) -> ArchiveResult:
-    """Archive `folder` until `stop()`; returns what was done. `told` gets lines for a person, each once."""
+    """Archive `folder` until `stop()`; returns what was done. `told` gets lines for a person, each once.
+
+    What the workers count in `regions` is taken every period, and at the end.
+    """
     total = ArchiveResult()
     before: set[str] = set()
-    while not stop():
-        lines: list[str] = []
+    lines: list[str] = []
+    periods = None if regions is None else PeriodArchive(folder, regions, period_seconds, lines.append)
+
+    def attempt(work: Callable[[], None]) -> None:
         try:
-            total.add(archive_once(folder, settings, lines.append))
+            work()
         except (HistoryError, OSError) as error:
             lines.append(str(error))
             total.failures += 1
+
+    while not stop():
+        attempt(lambda: total.add(archive_once(folder, settings, lines.append)))
+        until = time.monotonic() + ROUND_SECONDS
+        while not stop() and time.monotonic() < until:
+            if periods is not None:
+                attempt(lambda: _take(folder, periods.tick))
+            time.sleep(0.1)
         for line in lines:
             if line not in before:  # a full disk is told once, not every round
                 told(line)
         before = set(lines)
-        until = time.monotonic() + ROUND_SECONDS
-        while not stop() and time.monotonic() < until:
-            time.sleep(0.1)
+        lines.clear()
+    if periods is not None:
+        attempt(lambda: _take(folder, periods.take))
+        total.periods = periods.written
+    for line in lines:
+        told(line)
     return total
+
+
+def _take(folder: Path, take: Callable[[int], None]) -> None:
+    with _sole(folder):
+        take(time.time_ns())
 
 
 def archive_once(
@@ -105,7 +132,7 @@ def archive_once(
         return result
     (folder / "segments").mkdir(exist_ok=True)
     with _sole(folder):
-        for part in (folder / "segments").glob("*.part"):
+        for part in [*(folder / "segments").glob("*.part"), *(folder / FOLDER).glob("*.part")]:
             part.unlink()
         _quarantine(folder, result, told)
         _remove_covered(folder, result)
@@ -127,9 +154,16 @@ _sound: dict[Path, tuple[int, int]] = {}
 def _quarantine(folder: Path, result: ArchiveResult, told: Callable[[str], None]) -> None:
     """Set damaged segments aside, so that no query stumbles over them and no journal counts as covered."""
     fresh = [segment for segment in all_segments(folder) if _sound.get(segment.path) != _state(segment.path)]
-    if not fresh:
+    periods = [file.path for file in all_files(folder) if _sound.get(file.path) != _state(file.path)]
+    if not fresh and not periods:
         return
     with connect(256 * 1024**2, threads=1) as connection:
+        lost = check_periods(connection, periods)
+        _sound.update({path: _state(path) for path in periods if path not in lost})
+        for path, damage in lost.items():
+            path.rename(path.with_suffix(".parquet.damaged"))
+            result.quarantined += 1
+            told(f"{damage}; set aside as {path.name}.damaged")
         damaged = check_footers(connection, [segment.path for segment in fresh])
         for segment in fresh:
             try:
@@ -156,6 +190,8 @@ def _remove_covered(folder: Path, result: ArchiveResult) -> None:
     for segment in all_segments(folder):
         if segment not in segments:
             segment.path.unlink()
+    for file in set(all_files(folder)) - set(list_files(folder)):
+        file.path.unlink()
     for journal in list_journals(folder):
         if segment_covering(segments, journal.shard, journal.first):
             journal.path.unlink()
@@ -236,19 +272,24 @@ def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:
 
 
 def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
-    """Delete segments archived longer ago than `keep_days`, and the oldest ones above `keep_bytes`."""
-    stats = {segment: segment.path.stat() for segment in list_segments(folder)}
+    """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes`.
+
+    Segments and distributions are treated alike: of the same age, they go together.
+    """
+    segments = {segment.path: segment for segment in list_segments(folder)}
+    stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
     size = sum(stat.st_size for stat in stats.values())
     limit_ns = time.time_ns() - int(settings.keep_days * 86_400e9)
-    for segment, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0])):
+    for path, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
         if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes:
             continue
-        _note_sequence(folder, segment.shard, segment.last + 1)
-        segment.path.unlink()
-        _sound.pop(segment.path, None)
+        if (segment := segments.get(path)) is not None:
+            _note_sequence(folder, segment.shard, segment.last + 1)
+            result.expired_segments += 1
+            result.expired_events += segment.last - segment.first + 1
+        path.unlink()
+        _sound.pop(path, None)
         size -= stat.st_size
-        result.expired_segments += 1
-        result.expired_events += segment.last - segment.first + 1
         result.expired_bytes += stat.st_size
 
 

@@ -60,7 +60,7 @@ def noted_path(folder: Path, shard: int) -> Path:
 def list_journals(folder: Path) -> list[JournalFile]:
     """Journals of a data folder by (shard, first). HistoryError: a file ends in .journal and is not ours."""
     found = []
-    for path in _listing(folder / "journal", ".journal"):
+    for path in listing(folder / "journal", ".journal"):
         match = _JOURNAL.fullmatch(path.name)
         if match is None:
             raise HistoryError(f"{path} is not named as a journal (SHARD-FIRST): move it out of the folder")
@@ -71,7 +71,7 @@ def list_journals(folder: Path) -> list[JournalFile]:
 def all_segments(folder: Path) -> list[SegmentFile]:
     """Segments of a data folder by (shard, first), larger first. HistoryError: one has a foreign name."""
     found = []
-    for path in _listing(folder / "segments", ".parquet"):
+    for path in listing(folder / "segments", ".parquet"):
         match = _SEGMENT.fullmatch(path.name)
         if match is None or int(match[3]) < int(match[2]):
             raise HistoryError(
@@ -107,7 +107,8 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _listing(folder: Path, suffix: str) -> list[Path]:
+def listing(folder: Path, suffix: str) -> list[Path]:
+    """Files of a folder whose names end so; none without the folder. HistoryError: it cannot be read."""
     try:
         return [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(suffix)]
     except FileNotFoundError:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 import duckdb
 import numpy as np
 
+from ..detect.quantiles import By, Distribution
 from ..detect.records import PATH_PART
 from ..names import Names
 from ..wire.address import address
 from . import sandbox
 from .columns import COLUMNS, NAMES, connect
+from .distributions import PeriodSnapshot, Window, read
 from .files import HistoryError
-from .filters import Filters, Flow, where
+from .filters import Filters, Flow, to_ns, where
 from .segments import first_line
-from .source import Source
+from .source import Snapshot, Source
 from .table import Table, fetch
 
 __all__ = ["Filters", "Flow", "History", "HistoryError", "Table"]
 
+Answer = TypeVar("Answer")
 _TRIES = 20
 """Snapshots tried while archive replaces segments under a query."""
 _FLOW = ", ".join(f"any_value({part}) AS {part}" for part in ("src", "dst", "sport", "dport", "proto"))
@@ -90,7 +94,7 @@ class History:
                 select = _page_sql(source, condition, by, limit)
             return fetch(cursor, select, limit, COLUMNS)
 
-        table = self._ask(ask, long=False)
+        table = self._ask(ask, lambda: self._source.snapshot(long=False))
         _complete(table)
         if table.truncated and len(table):
             time_ns = int(table["time"][-1].astype(np.int64))
@@ -150,6 +154,29 @@ class History:
         self._name(table)
         return table
 
+    def distributions(
+        self,
+        *,
+        start: int | datetime | None = None,
+        end: int | datetime | None = None,
+        nodes: Collection[int] = (),
+        ports: Collection[int] = (),
+        queues: Collection[int] = (),
+        measures: Collection[str] = (),
+        by: By = "queue",
+    ) -> list[Distribution]:
+        """How often which value occurred: of each measure and place, with quantiles.
+
+        Of a time window, all periods that are in it in part are taken; `since_ns` and `until_ns` say what
+        that covers.  The period that goes on is there too.  `by` queue, port, switch, or over the network;
+        end-to-end latency is of no place, and left out where one is asked for.
+        """
+        start_ns, end_ns = (None if moment is None else to_ns(moment) for moment in (start, end))
+        window = Window(start_ns, end_ns, nodes, ports, queues, measures)
+        return self._ask(
+            lambda source, cursor: read(source, cursor, window, by), lambda: self._source.periods(window)
+        )
+
     def sql(
         self, text: str, *, limit: int = 10_000, seconds: float = 10.0, memory_bytes: int = 512 * 1024**2
     ) -> Table:
@@ -169,13 +196,17 @@ class History:
             )
         )
 
-    def _ask(self, ask: Callable[[str, duckdb.DuckDBPyConnection], Table], long: bool = True) -> Table:
-        """Ask until no segment disappeared meanwhile, leaving out damaged ones; `long` as in `register`."""
+    def _ask(
+        self,
+        ask: Callable[[str, duckdb.DuckDBPyConnection], Answer],
+        look: Callable[[], Snapshot | PeriodSnapshot] | None = None,
+    ) -> Answer:
+        """Ask until no file disappeared meanwhile, leaving out damaged ones; `look` says what there is."""
         for attempt in range(_TRIES):
-            snapshot = self._source.snapshot()
+            snapshot = (look or self._source.snapshot)()
             with self._connection.cursor() as cursor:
                 try:
-                    return ask(snapshot.select(cursor, long), cursor)
+                    return ask(snapshot.select(cursor), cursor)
                 except (duckdb.OutOfMemoryException, duckdb.InterruptException) as error:
                     raise HistoryError(f"the query needs too much memory: {first_line(error)}") from error
                 except duckdb.Error as error:

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ import numpy as np
 
 from .columns import connect, quoted
 from .files import HistoryError
+from .period_files import FOLDER
 from .segments import first_line
 from .source import Source
 from .table import Table, fetch, plain
@@ -89,18 +91,21 @@ def _answer(request: dict[str, Any]) -> Table:
     for _ in range(20):
         snapshot = source.snapshot()
         connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
+        periods = source.periods()
         connection.execute(f"CREATE VIEW events AS {snapshot.select(connection)}")
+        connection.execute(f"CREATE VIEW distributions AS {periods.select(connection)}")
         _close(connection, Path(request["folder"]))
         try:
             return _select(connection, request)
         except (duckdb.IOException, duckdb.InvalidInputException) as error:
-            source.blame(snapshot, error)
+            source.blame(replace(snapshot, paths=snapshot.paths + periods.paths), error)
     raise SqlError("the segments change faster than they can be read: try again")
 
 
 def _close(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Leave DuckDB nothing but the segments. In this order: no folder can be allowed once access is off."""
-    connection.execute(f"SET allowed_directories = [{quoted((folder / 'segments').absolute())}]")
+    allowed = ", ".join(quoted((folder / part).absolute()) for part in ("segments", FOLDER))
+    connection.execute(f"SET allowed_directories = [{allowed}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET enable_progress_bar = false")  # it would be drawn into the answer
     connection.execute("SET lock_configuration = true")
@@ -114,7 +119,8 @@ def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> T
         raise SqlError(_told(error)) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise SqlError(
-            "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the view events"
+            "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the views events and"
+            " distributions"
         )
     _limit_memory(request["memory"])
     late = threading.Event()

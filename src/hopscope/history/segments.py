@@ -55,18 +55,23 @@ class DamagedError(HistoryError):
     """A segment that cannot be read: it is set aside, and the rest goes on."""
 
 
-def check_footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[Path, DamagedError]:
+def check_footers(
+    connection: duckdb.DuckDBPyConnection,
+    paths: Sequence[Path],
+    key: str = VERSION_KEY,
+    version: int = EVENT_VERSION,
+) -> dict[Path, DamagedError]:
     """Those of the files whose end is damaged, with the reason. Files that are gone are none.
 
-    HistoryError: one is foreign, or of another version.
+    `key` and `version` are those of the files' metadata.  HistoryError: one is foreign or of another version.
     """
     try:
-        _check_versions(connection, paths)
+        _check_versions(connection, paths, key, version)
     except duckdb.Error:
         damaged = {}
         for path in paths:
             try:
-                _check_versions(connection, [path])
+                _check_versions(connection, [path], key, version)
             except duckdb.Error as error:
                 if path.exists():
                     damaged[path] = DamagedError(f"{path} is damaged: {first_line(error)}")
@@ -94,18 +99,20 @@ def check_range(connection: duckdb.DuckDBPyConnection, segment: SegmentFile) -> 
         raise DamagedError(f"{segment.path} is damaged: it has not the events that its name says")
 
 
-def _check_versions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> None:
+def _check_versions(
+    connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], key: str, expected: int
+) -> None:
     listed = ", ".join(quoted(path) for path in paths)
     rows = connection.execute(f"SELECT file_name, key, value FROM parquet_kv_metadata([{listed}])").fetchall()
-    versions = {name: bytes(value) for name, key, value in rows if bytes(key) == VERSION_KEY.encode()}
+    versions = {name: bytes(value) for name, found, value in rows if bytes(found) == key.encode()}
     for path in paths:
         version = versions.get(str(path))
         if version is None:
             raise HistoryError(f"{path} is not a segment of Hopscope: move it out of the folder")
-        if version != str(EVENT_VERSION).encode():
+        if version != str(expected).encode():
             raise HistoryError(
-                f"{path} has event layout {version.decode(errors='replace')}, and this version of Hopscope"
-                f" reads {EVENT_VERSION}: open the folder with the version that wrote it, or use a new one"
+                f"{path} has layout {version.decode(errors='replace')}, and this version of Hopscope"
+                f" reads {expected}: open the folder with the version that wrote it, or use a new one"
             )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
@@ -12,8 +13,10 @@ import numpy as np
 from ..detect.records import EVENT
 from ..wire.records import Records
 from .columns import NAMES, connect, register
+from .distributions import EVERYTHING, PeriodSnapshot, Window, snapshot
 from .files import HistoryError, list_journals, list_segments, segment_covering
 from .journal_file import JournalReader
+from .period_files import check_periods
 from .segments import DamagedError, check_footers, check_pages, first_line, parquet_sql
 
 
@@ -25,14 +28,13 @@ class Snapshot:
     """Segments."""
     fresh: list[Records]
     """EVENT blocks of journals that no segment covers."""
+    long: bool = True
+    """As in `columns.register`."""
 
-    def select(self, connection: duckdb.DuckDBPyConnection, long: bool = True) -> str:
-        """A SELECT of all of it, with the columns of `columns`; registers journals with the connection.
-
-        `long` as in `columns.register`.
-        """
+    def select(self, connection: duckdb.DuckDBPyConnection) -> str:
+        """A SELECT of all of it, with the columns of `columns`; registers journals with the connection."""
         blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
-        parts = [register(connection, f"journal_{i}", block, long) for i, block in enumerate(blocks)]
+        parts = [register(connection, f"journal_{i}", block, self.long) for i, block in enumerate(blocks)]
         if self.paths:
             parts.insert(0, f"SELECT {NAMES} FROM {parquet_sql(self.paths)}")
         if not parts:
@@ -57,6 +59,7 @@ class Source:
         self.damaged: dict[Path, DamagedError] = {}
         """Segments that are left out, and why."""
         self._sound: set[Path] = set()
+        self._sound_periods: set[Path] = set()
         self._journals: dict[Path, JournalReader] = {}
         self._lock = threading.Lock()
         self._connection = connect(256 * 1024**2, threads=1)
@@ -65,7 +68,7 @@ class Source:
         """Let go of DuckDB."""
         self._connection.close()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self, long: bool = True) -> Snapshot:
         """Journals are read before segments are listed, so no event is missed, none is there twice."""
         with self._lock:
             readers: dict[Path, JournalReader] = {}
@@ -81,9 +84,18 @@ class Source:
             segments = list_segments(self.folder)
             fresh = [e for j, e in blocks if len(e) and not segment_covering(segments, j.shard, j.first)]
             self._check([segment.path for segment in segments])
-            return Snapshot([s.path for s in segments if s.path not in self.damaged], fresh)
+            return Snapshot([s.path for s in segments if s.path not in self.damaged], fresh, long)
 
-    def blame(self, snapshot: Snapshot, error: duckdb.Error) -> None:
+    def periods(self, window: Window = EVERYTHING) -> PeriodSnapshot:
+        """The distributions of a window."""
+        with self._lock:
+            found = snapshot(self.folder, time.time_ns(), window)
+            fresh = [path for path in found.paths if path not in self._sound_periods | set(self.damaged)]
+            self.damaged |= check_periods(self._connection, fresh)
+            self._sound_periods = set(found.paths).difference(self.damaged)
+            return replace(found, paths=[path for path in found.paths if path not in self.damaged])
+
+    def blame(self, snapshot: Snapshot | PeriodSnapshot, error: duckdb.Error) -> None:
         """A query over a snapshot failed. Returns if another one may succeed, else raises HistoryError.
 
         A damaged page is told with the file's name, or (in few places) as an error of no kind.

@@ -1,0 +1,175 @@
+"""Distributions of a time window: files of periods, and what workers have counted since the last of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from ..detect.distribution import KIND
+from ..detect.distribution_reader import Counts, attach, copied, shard_of
+from ..detect.quantiles import VIEWS, By, Distribution
+from ..detect.records import BINS, DISTRIBUTED, DISTRIBUTION
+from ..detect.sink.records import MEASURES, Measure
+from ..memory.region import RegionError
+from .columns import quoted
+from .files import HistoryError
+from .period_files import NAMES, Period, list_files, register
+from .periods import read_told
+from .segments import parquet_sql
+from .table import fetch
+
+_PLACES = ("node_id", "port", "queue_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which values are asked for; those that are given must all hold."""
+
+    start_ns: int | None = None
+    """Periods that end after this."""
+    end_ns: int | None = None
+    """Periods that begin before this."""
+    nodes: Collection[int] = ()
+    ports: Collection[int] = ()
+    queues: Collection[int] = ()
+    measures: Collection[str] = ()
+
+    def when(self) -> str:
+        """The condition on periods."""
+        terms = ["true"]
+        if self.start_ns is not None:
+            terms.append(f'"until" > make_timestamp_ns({self.start_ns})')
+        if self.end_ns is not None:
+            terms.append(f"since < make_timestamp_ns({self.end_ns})")
+        return " AND ".join(terms)
+
+    def where(self) -> str:
+        """The condition on places and measures. HistoryError: there is no such measure."""
+        terms = ["true"]
+        known = [measure.label for measure in Measure]
+        for name in self.measures:
+            if name not in known:
+                raise HistoryError(f"{name!r} is no measure: expected one of {', '.join(known)}")
+        if self.measures:
+            terms.append(f"measure IN ({', '.join(map(quoted, self.measures))})")
+        for column, numbers in zip(_PLACES, (self.nodes, self.ports, self.queues), strict=True):
+            if numbers:
+                terms.append(f"{column} IN ({', '.join(str(int(number)) for number in numbers)})")
+        return " AND ".join(terms)
+
+
+EVERYTHING = Window()
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodSnapshot:
+    """Every period of a moment, once."""
+
+    paths: list[Path]
+    """Files."""
+    live: list[tuple[Counts, Period]]
+    """What workers have counted since the last period that files have, which is also in none of these."""
+
+    def select(self, connection: duckdb.DuckDBPyConnection) -> str:
+        """A SELECT of all of it, with the columns of `period_files`; registers counts with the connection."""
+        parts = [register(connection, f"live_{counts.shard}", counts, period) for counts, period in self.live]
+        if self.paths:
+            newer = " OR ".join(
+                f"(shard = {period.shard} AND generation = {counts.generation} AND number >= {period.number})"
+                for counts, period in self.live
+            )
+            parts.append(f"SELECT {NAMES} FROM {parquet_sql(self.paths)} WHERE NOT ({newer or 'false'})")
+        if not parts:
+            parts.append(register(connection, "live_none", _NOTHING, Period(0, 0, 0, 0)))
+        return " UNION ALL ".join(parts)
+
+
+def snapshot(folder: Path, now_ns: int, window: Window = EVERYTHING) -> PeriodSnapshot:
+    """What there is of a data folder. What workers count is copied before files are listed: none is missed.
+
+    HistoryError: a file or a region is foreign.
+    """
+    live = list(_live(folder, now_ns))
+    paths = [
+        file.path
+        for file in list_files(folder)
+        if (window.start_ns is None or file.until_ns > window.start_ns)
+        and (window.end_ns is None or file.since_ns < window.end_ns)
+    ]
+    return PeriodSnapshot(paths, live)
+
+
+def _live(folder: Path, now_ns: int) -> Iterator[tuple[Counts, Period]]:
+    """What files do not have of each region, and the period that goes on."""
+    for path in sorted((folder / "regions").glob(f"worker-*.{KIND}")):
+        try:
+            shard = shard_of(path)
+            told = read_told(path.parent, shard)
+            counts = copied(attach(path), shard)
+        except RegionError as error:
+            if not path.exists():
+                continue  # the collector has just stopped: files have it all
+            raise HistoryError(str(error)) from error
+        number, since_ns, change = 0, counts.made_ns, counts
+        if told is not None and told.counts is not None and told.counts.generation == counts.generation:
+            number, since_ns = told.number, told.until_ns
+            change = counts.since(told.counts) or replace(counts, at=counts.at[:0], rows=counts.rows[:0])
+        yield change, Period(shard, number, since_ns, max(now_ns, since_ns + 1))
+
+
+_NOTHING = Counts(
+    0, 0, 0, np.empty(0, np.int64), np.empty(0, DISTRIBUTION),
+    np.empty((0, DISTRIBUTED, BINS), np.uint64), np.zeros((MEASURES, BINS), np.uint64),
+)  # fmt: skip
+
+
+def read(select: str, cursor: duckdb.DuckDBPyConnection, window: Window, by: By) -> list[Distribution]:
+    """The distributions of a window, joined by queue, port, switch, or over the network."""
+    places = ", ".join(_PLACES[: len(VIEWS) - 1 - VIEWS.index(by)])
+    key = f"measure, {places}" if places else "measure"
+    when = window.when()
+    periods = f"(SELECT * FROM ({select}) WHERE {when} AND {window.where()})"
+    covered = cursor.execute(
+        f'SELECT min(epoch_ns(since)), max(epoch_ns("until")) FROM ({select}) WHERE {when}'
+    ).fetchone()
+    heads = fetch(
+        cursor,
+        f"""SELECT {key}, sum("sum") AS total, max(highest) AS highest FROM {periods}
+        GROUP BY {key} ORDER BY {key}""",
+        None,
+    )
+    bins = fetch(
+        cursor,
+        f"""SELECT {key}, low, high, sum(n)::UBIGINT AS n FROM (
+        SELECT {key}, unnest(lower) AS low, unnest(upper) AS high, unnest(counts) AS n FROM {periods})
+        GROUP BY {key}, low, high ORDER BY {key}, low, high""",
+        None,
+    )
+    since_ns, until_ns = covered or (None, None)
+    names = key.split(", ")
+    keys = list(zip(*(bins[name].tolist() for name in names), strict=True))
+    starts = {k: at for at, k in reversed(list(enumerate(keys)))}
+    begins = [starts[k] for k in zip(*(heads[name].tolist() for name in names), strict=True)]
+    labels = {measure.label: measure for measure in Measure}
+    found = []
+    for row, first, end in zip(heads.rows(), begins, [*begins, len(keys)][1:], strict=True):
+        found.append(
+            Distribution(
+                labels[row["measure"]],
+                bins["low"][first:end],
+                bins["high"][first:end],
+                bins["n"][first:end],
+                sum=int(row["total"]),
+                highest=int(row["highest"]),
+                node=row.get("node_id"),
+                port=row.get("port"),
+                queue=row.get("queue_id"),
+                since_ns=since_ns,
+                until_ns=until_ns,
+            )
+        )
+    return sorted(found, key=lambda one: one.measure)

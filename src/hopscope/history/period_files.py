@@ -1,0 +1,229 @@
+"""Parquet files of distributions: what one shard counted in one or more periods, written once.
+
+| column | type | |
+|---|---|---|
+| since, until | TIMESTAMP_NS | the period, by the clock of who archived it, UTC |
+| measure | VARCHAR | as `hop_latency`, `end_to_end` |
+| node_id, port, queue_id | UINTEGER, USMALLINT, UTINYINT | where; NULL: not known, or end to end |
+| count, sum | UBIGINT | values in the period, and their sum |
+| highest | UINTEGER | no value is above it; it is that of the period where the maximum rose in it |
+| lower, upper, counts | UBIGINT[] | bins with values: lowest and highest value, and how many |
+| shard, number | USMALLINT, UBIGINT | the period's name: unique |
+| generation | UBIGINT | the region that counted; another one counts from 0 |
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from ..detect.distribution_reader import Counts, bounds
+from ..detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
+from ..detect.sink.records import Measure
+from .columns import connect, quoted
+from .files import HistoryError, listing, sync_folder
+from .segments import DamagedError, check_footers, first_line, parquet_sql
+
+FOLDER = "distributions"
+VERSION_KEY = "hopscope_distribution_version"
+MERGE = 8
+"""As many adjacent files of about one size become one."""
+MERGED_BYTES = 64 * 1024**2
+"""Bytes above which no more files are joined."""
+_MEMORY_BYTES = 1024**3
+_NAME = re.compile(r"(\d{5})-(\d{12})-(\d{12})-(\d{19})-(\d{19})\.parquet")
+COLUMNS = (
+    ("since", "TIMESTAMP_NS"),
+    ("until", "TIMESTAMP_NS"),
+    ("measure", "VARCHAR"),
+    ("node_id", "UINTEGER"),
+    ("port", "USMALLINT"),
+    ("queue_id", "UTINYINT"),
+    ("count", "UBIGINT"),
+    ("sum", "UBIGINT"),
+    ("highest", "UINTEGER"),
+    ("lower", "UBIGINT[]"),
+    ("upper", "UBIGINT[]"),
+    ("counts", "UBIGINT[]"),
+    ("shard", "USMALLINT"),
+    ("number", "UBIGINT"),
+    ("generation", "UBIGINT"),
+)
+NAMES = ", ".join(f'"{name}"' for name, _ in COLUMNS)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Period:
+    """What was counted from `since_ns` to `until_ns`: the `number`th of its shard."""
+
+    shard: int
+    number: int
+    since_ns: int
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PeriodFile:
+    """A file by its name: periods `first` to `last` of a shard, and the time that they cover."""
+
+    shard: int
+    first: int
+    last: int
+    since_ns: int
+    until_ns: int
+    path: Path
+
+
+def file_of(folder: Path, shard: int, first: int, last: int, since_ns: int, until_ns: int) -> PeriodFile:
+    """What the file of these periods is called in the data folder `folder`."""
+    name = f"{shard:05d}-{first:012d}-{last:012d}-{since_ns:019d}-{until_ns:019d}.parquet"
+    return PeriodFile(shard, first, last, since_ns, until_ns, folder / FOLDER / name)
+
+
+def all_files(folder: Path) -> list[PeriodFile]:
+    """Files of a data folder by (shard, first), larger first. HistoryError: one has a foreign name."""
+    found = []
+    for path in listing(folder / FOLDER, ".parquet"):
+        match = _NAME.fullmatch(path.name)
+        if match is None or int(match[3]) < int(match[2]):
+            raise HistoryError(
+                f"{path} is not named as distributions (SHARD-FIRST-LAST-SINCE-UNTIL):"
+                " move it out of the folder"
+            )
+        shard, first, last, since_ns, until_ns = map(int, match.groups())
+        found.append(PeriodFile(shard, first, last, since_ns, until_ns, path))
+    return sorted(found, key=lambda file: (file.shard, file.first, -file.last))
+
+
+def list_files(folder: Path) -> list[PeriodFile]:
+    """The same without those that a larger one has too (after a merge)."""
+    kept: list[PeriodFile] = []
+    for file in all_files(folder):
+        if not (kept and kept[-1].shard == file.shard and file.last <= kept[-1].last):
+            kept.append(file)
+    return kept
+
+
+def check_periods(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[Path, DamagedError]:
+    """Those of the files that are damaged, and why. HistoryError: one is foreign, or of another version."""
+    return check_footers(connection, paths, VERSION_KEY, DISTRIBUTION_VERSION) if paths else {}
+
+
+def write_period(folder: Path, counts: Counts, period: Period) -> PeriodFile:
+    """Write what was counted in a period; it has its name once all is on disk. HistoryError: it failed."""
+    target = file_of(folder, period.shard, period.number, period.number, period.since_ns, period.until_ns)
+    with connect(_MEMORY_BYTES, threads=1) as connection:
+        _copy(connection, register(connection, "fresh", counts, period), target)
+    return target
+
+
+def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
+    """Write one file with the periods of adjacent ones, and then remove these. HistoryError: it failed."""
+    target = file_of(
+        folder,
+        files[0].shard,
+        files[0].first,
+        files[-1].last,
+        min(file.since_ns for file in files),
+        max(file.until_ns for file in files),
+    )
+    newest = max(file.path.stat().st_mtime_ns for file in files)
+    with connect(_MEMORY_BYTES, threads=1) as connection:
+        source = parquet_sql([file.path for file in files])
+        _copy(connection, f"SELECT {NAMES} FROM {source}", target, newest)
+    for file in files:
+        file.path.unlink(missing_ok=True)
+    sync_folder(target.path.parent)
+    return target
+
+
+def mergeable(files: Sequence[PeriodFile]) -> Sequence[PeriodFile]:
+    """MERGE adjacent files of one shard and one order of magnitude, if there are."""
+    for start in range(len(files) - MERGE + 1):
+        run = files[start : start + MERGE]
+        if any(a.shard != b.shard or a.last + 1 != b.first for a, b in pairwise(run)):
+            continue
+        sizes = [file.path.stat().st_size for file in run]
+        if sum(sizes) <= MERGED_BYTES and max(sizes) < MERGE * max(min(sizes), 4096):
+            return run
+    return ()
+
+
+def register(connection: duckdb.DuckDBPyConnection, name: str, counts: Counts, period: Period) -> str:
+    """Make counts a table source called `name`; returns the SELECT that gives COLUMNS from it."""
+    used, metric, place = np.nonzero(counts.bins)
+    cell = used * DISTRIBUTED + metric
+    measure = np.where(counts.at[used] == 0, int(Measure.END_TO_END), metric)
+    ends = [bounds(edges) for edges in counts.edges]
+    lower, upper = (np.stack([pair[side] for pair in ends])[measure, place] for side in (0, 1))
+    connection.register(
+        f"{name}_bins",
+        {"cell": cell, "lower": lower, "upper": upper, "n": counts.bins[used, metric, place]},
+    )
+    heads, first = np.unique(cell, return_index=True)
+    rows, metrics = counts.rows[used[first]], metric[first]
+    placed = counts.at[used[first]] != 0
+    connection.register(
+        name,
+        {
+            "cell": heads,
+            "measure": measure[first],
+            "placed": placed,
+            "node": rows["node_id"].astype(np.int64),
+            "port": rows["port"].astype(np.int64),
+            "queue": rows["queue_id"].astype(np.int64),
+            "total": rows["sum"][np.arange(len(rows)), metrics],
+            "highest": rows["highest"][np.arange(len(rows)), metrics].astype(np.int64),
+        },
+    )
+    labels = ", ".join(quoted(one.label) for one in Measure)
+    source = {
+        "since": f"make_timestamp_ns({period.since_ns})",
+        "until": f"make_timestamp_ns({period.until_ns})",
+        "measure": f"list_extract([{labels}], h.measure::INT + 1)",
+        "node_id": "CASE WHEN placed THEN node END",
+        "port": f"CASE WHEN placed THEN nullif(port, {NO_PORT}) END",
+        "queue_id": "CASE WHEN placed THEN queue END",
+        "count": "b.count",
+        "sum": "total",
+        "highest": "h.highest",
+        "shard": str(counts.shard),
+        "number": str(period.number),
+        "generation": str(counts.generation),
+        **{column: f"b.{column}" for column in ("lower", "upper", "counts")},
+    }
+    shown = ", ".join(f'CAST({source[column]} AS {kind}) AS "{column}"' for column, kind in COLUMNS)
+    return f"""SELECT {shown} FROM {name} h JOIN (
+        SELECT cell, sum(n) AS count, list(lower ORDER BY lower) AS lower,
+        list(upper ORDER BY lower) AS upper, list(n ORDER BY lower) AS counts
+        FROM {name}_bins GROUP BY cell) b USING (cell)"""
+
+
+def _copy(
+    connection: duckdb.DuckDBPyConnection, select: str, target: PeriodFile, archived_ns: int | None = None
+) -> None:
+    """`archived_ns`: when its periods were archived first, which retention goes by; None: now."""
+    part = target.path.with_suffix(".part")
+    options = f"FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{VERSION_KEY}: '{DISTRIBUTION_VERSION}'}}"
+    try:
+        target.path.parent.mkdir(exist_ok=True)
+        connection.execute(f"COPY ({select}) TO {quoted(part)} ({options})")
+        if archived_ns is not None:
+            os.utime(part, ns=(archived_ns, archived_ns))
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.rename(target.path)
+        sync_folder(part.parent)
+    except (duckdb.Error, OSError) as error:
+        raise HistoryError(f"{target.path} cannot be written: {first_line(error)}") from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
