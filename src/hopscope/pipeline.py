@@ -97,12 +97,17 @@ class Pipeline:
             if self._ring is not None:
                 self._show_missed(data, ring)
         self.detector = self._detection(settings, regions)
-        self._distributions: Distributions | None = None
+        self._counts: Distributions | None = None
         if settings.counts_distributions and not settings.sink.enabled:  # a sink's detector counts by itself
-            self._distributions = Distributions(settings.distributions, regions, shard)
+            self._counts = Distributions(settings.distributions, regions, shard)
         self.joiner = Joiner(settings.postcards, self.counters, held=True)
         if self._journal is not None:
             self.detector.next_sequence = self._journal.next_sequence
+
+    @property
+    def distributions(self) -> Distributions | None:
+        """What it counts; None: nothing."""
+        return self._counts or getattr(self.detector, "distributions", None)
 
     def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT, forward: Forward | None = None) -> int:
         """Take frames through all rooms; returns how many reports were accepted.
@@ -193,8 +198,8 @@ class Pipeline:
     def _detect(self, batches: Iterable[ReportBatch]) -> Iterator[Records]:
         for batch in batches:
             yield from self.detector.update(batch)
-            if self._distributions is not None:
-                self.count("distribution_table_full_total", self._distributions.update(batch))
+            if self._counts is not None:
+                self.count("distribution_table_full_total", self._counts.update(batch))
 
     def _keep(self, blocks: Iterable[Records]) -> tuple[int, int]:
         """Journal, then ring; returns ns spent detecting and ns spent writing."""

@@ -37,7 +37,9 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         yield pipeline
         pipeline.close()
         return
+    from ..detect.distribution_reader import copied
     from ..history.archive import archive_once
+    from ..history.periods import take_once
 
     with DataFolder(data, settings.regions) as folder:
         folder.write_owner()
@@ -46,6 +48,8 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
             yield pipeline
         finally:
             pipeline.close()
+        if pipeline.distributions is not None:
+            take_once(folder.path, copied(pipeline.distributions.region, 0))
         archive_once(folder.path, settings.history)
 
 

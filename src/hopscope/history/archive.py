@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -26,13 +26,13 @@ from .files import (
     all_segments,
     list_journals,
     list_segments,
-    noted_path,
     segment_covering,
     sync_folder,
 )
 from .journal_file import read_journal
 from .period_files import FOLDER, all_files, check_periods, list_files
 from .periods import PeriodArchive
+from .retention import expire, note_sequence
 from .segments import DamagedError, check_footers, check_range, merge_segments, write_segment
 
 SEGMENT_EVENTS = 1_000_000
@@ -173,7 +173,7 @@ def _quarantine(folder: Path, result: ArchiveResult, told: Callable[[str], None]
                 _sound[segment.path] = _state(segment.path)
             except DamagedError as error:
                 aside = segment.path.with_suffix(".parquet.damaged")
-                _note_sequence(folder, segment.shard, segment.last + 1)
+                note_sequence(folder, segment.shard, segment.last + 1)
                 segment.path.rename(aside)
                 result.quarantined += 1
                 told(f"{error}; set aside as {aside.name}")
@@ -272,38 +272,12 @@ def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:
 
 
 def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
-    """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes`.
-
-    Segments and distributions are treated alike: of the same age, they go together.
-    """
-    segments = {segment.path: segment for segment in list_segments(folder)}
-    stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
-    size = sum(stat.st_size for stat in stats.values())
-    limit_ns = time.time_ns() - int(settings.keep_days * 86_400e9)
-    for path, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
-        if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes:
-            continue
-        if (segment := segments.get(path)) is not None:
-            _note_sequence(folder, segment.shard, segment.last + 1)
+    for path, segment, size in expire(folder, settings):
+        _sound.pop(path, None)
+        result.expired_bytes += size
+        if segment is not None:
             result.expired_segments += 1
             result.expired_events += segment.last - segment.first + 1
-        path.unlink()
-        _sound.pop(path, None)
-        size -= stat.st_size
-        result.expired_bytes += stat.st_size
-
-
-def _note_sequence(folder: Path, shard: int, following: int) -> None:
-    """So that a shard goes on counting where it was, also after the last of its files is gone."""
-    path = noted_path(folder, shard)
-    with suppress(FileNotFoundError, ValueError):
-        following = max(following, int(path.read_text()))
-    part = path.with_suffix(".next.part")
-    part.write_text(f"{following}\n")
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    part.rename(path)
-    sync_folder(path.parent)
 
 
 @contextmanager

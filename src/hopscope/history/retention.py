@@ -1,0 +1,45 @@
+"""What is deleted because of its age, or above the size."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ..config import HistorySettings
+from .files import SegmentFile, list_segments, noted_path, sync_folder
+from .period_files import list_files
+
+
+def expire(folder: Path, settings: HistorySettings) -> Iterator[tuple[Path, SegmentFile | None, int]]:
+    """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes`.
+
+    Segments and distributions are treated alike.  Yields what went: path, the segment it was, bytes.
+    """
+    segments = {segment.path: segment for segment in list_segments(folder)}
+    stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
+    size = sum(stat.st_size for stat in stats.values())
+    limit_ns = time.time_ns() - int(settings.keep_days * 86_400e9)
+    for path, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
+        if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes:
+            continue
+        if (segment := segments.get(path)) is not None:
+            note_sequence(folder, segment.shard, segment.last + 1)
+        path.unlink()
+        size -= stat.st_size
+        yield path, segment, stat.st_size
+
+
+def note_sequence(folder: Path, shard: int, following: int) -> None:
+    """So that a shard goes on counting where it was, also after the last of its files is gone."""
+    path = noted_path(folder, shard)
+    with suppress(FileNotFoundError, ValueError):
+        following = max(following, int(path.read_text()))
+    part = path.with_suffix(".next.part")
+    part.write_text(f"{following}\n")
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.rename(path)
+    sync_folder(path.parent)
