@@ -245,8 +245,15 @@ def add_flow(
         tally[EVICTIONS] += U64(1)
         n = tell_flow(events, n, tally, knobs, flows, f, states, path, FLOW_RECORD, flows[f].last_ns)
         forget_flow(tags, flows, f, pool)
+    start_flow(tags, flows, row, way, hashed, reports, i)
+    return n, way
+
+
+@kernel
+def start_flow(tags: Any, flows: Any, row: Any, way: Any, hashed: Any, reports: Any, i: Any) -> Any:
+    """Give an empty way to the flow of report i; the caller holds the row's version odd."""
     r = reports[i]
-    flow = flows[f]
+    flow = flows[row * WAY + way]
     flow.src_hi = r.src_hi
     flow.src_lo = r.src_lo
     flow.dst_hi = r.dst_hi
@@ -270,4 +277,3 @@ def add_flow(
     flow.flow_id = hashed
     flow.path_hash = U64(0)
     tags[row * ROW_WORDS + way] = tag_of(hashed)
-    return n, way
