@@ -31,11 +31,21 @@ class SinkThresholds(Section):
     """Utilisation of the egress link."""
 
 
-class SinkSwitch(SinkThresholds):
-    """Limits of one switch, instead of those of all."""
+class SinkSwitch(Section):
+    """Limits of one switch; those that are not given are those of all."""
 
     node: Annotated[int, Field(ge=0, le=2**32 - 2)]
     """Its node id."""
+    hop_latency: SinkLimits | None = None
+    """Latency of one hop of a flow."""
+    queue_occupancy: SinkLimits | None = None
+    """Occupancy of the queue that the packet waited in."""
+    link_utilization: SinkLimits | None = None
+    """Utilisation of the egress link."""
+
+
+MOST_SWITCHES = 4096
+"""Switches that can have limits of their own."""
 
 
 class AdaptSettings(Section):
@@ -87,7 +97,7 @@ class SinkSettings(Section):
     """Limits of every switch."""
     end_to_end: SinkLimits = SinkLimits(change=50_000)
     """Limits of the sum of a packet's hop latencies."""
-    switches: tuple[SinkSwitch, ...] = ()
+    switches: tuple[SinkSwitch, ...] = Field(default=(), max_length=MOST_SWITCHES)
     """Switches with limits of their own."""
     quota: int = Field(default=0, ge=0)
     """Most events a second of one type and worker; 0: no limit. What is held back is counted by type."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .counter import Counter
 from .detect.records import Kind
+from .detect.sink.records import Type
 from .wire.reasons import DropReason, Place, Reason
 
 COUNTERS: tuple[Counter, ...] = (
@@ -68,6 +69,23 @@ COUNTERS: tuple[Counter, ...] = (
         "The same, not sent: the socket's buffer was full, no route, or flows lost to the eviction ring.",
     ),
     Counter("sink_report_refusals_total", "Times that the other collector's machine said: nobody listens."),
+    Counter("sink_packets_total", "INT packets that a sink took into its flow table."),
+    *(
+        Counter("sink_events_total", "Events in a sink's event ring, by type.", ("type", kind.label))
+        for kind in Type
+    ),
+    *(
+        Counter(
+            "sink_held_back_total", "Events that a sink's quota held back, by type.", ("type", kind.label)
+        )
+        for kind in Type
+    ),
+    Counter("sink_journal_held_back_total", "Events of a sink that history does not have, by its own quota."),
+    Counter(
+        "sink_thresholds_raised",
+        "By how much a sink has raised its limits above those in force, in thousandths; 0: not at all.",
+        falls=True,
+    ),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Failed writes of the journal (a full disk), tried again."),
     Counter("journal_sync_failures_total", "Times that the journal could not be forced to disk (fsync)."),

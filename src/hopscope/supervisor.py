@@ -76,7 +76,9 @@ class Supervisor:
         settings = self.settings
         Names.load(settings.names)  # an error in it is told here, once
         read_links(settings.postcards.links)
-        self._thresholds = create_control(self.folder.regions / CONTROL_FILE, settings.detect.thresholds)
+        self._thresholds = create_control(
+            self.folder.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink
+        )
         workers = [
             Member(f"worker-{i}", "worker", i)
             for i in range(max(listen.workers for listen in settings.listen))

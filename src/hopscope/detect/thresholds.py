@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ..config import MetricLimits, ThresholdSettings
+from ..config import MetricLimits, SinkSettings, ThresholdSettings
+from ..config_sink import MOST_SWITCHES
 from ..memory.region import Region, barrier
-from .records import METRICS, NEVER, STATE_VERSION, THRESHOLD, Metric
+from .records import METRICS, NEVER, NO_NODE, STATE_VERSION, THRESHOLD, Metric
+from .sink import limits as sink_limits
+from .sink.records import SINK_LIMIT
 
 Table = npt.NDArray[np.void]
 CONTROL_FILE = "control.region"
 KIND = "control"
-ARRAYS = {"thresholds": (THRESHOLD, METRICS), "changes": (np.uint64, 1)}
+ARRAYS = {
+    "thresholds": (THRESHOLD, METRICS),
+    "changes": (np.uint64, 1),  # odd while limits are written
+    "sink_limits": (SINK_LIMIT, 1 + MOST_SWITCHES),
+    "sink_nodes": (np.uint32, MOST_SWITCHES),  # rising; sink_limits[1 + i] are those of sink_nodes[i]
+}
 
 
 def to_table(settings: ThresholdSettings) -> Table:
@@ -41,19 +50,24 @@ def to_settings(table: Table) -> ThresholdSettings:
     return ThresholdSettings(**limits)
 
 
-def create_control(path: Path | None, settings: ThresholdSettings) -> Region:
+def create_control(
+    path: Path | None, settings: ThresholdSettings, sink: SinkSettings | None = None
+) -> Region:
     """Make the region with the limits in force, in a file or (None) in private memory."""
     region = Region.create(path, KIND, STATE_VERSION, ARRAYS)
     region["thresholds"][:] = to_table(settings)
+    set_sink_limits(region, sink or SinkSettings())
     return region
 
 
-def open_control(folder: Path | None, settings: ThresholdSettings) -> Region:
+def open_control(
+    folder: Path | None, settings: ThresholdSettings, sink: SinkSettings | None = None
+) -> Region:
     """Map the region of a folder, read-only, or make it from the settings where there is none."""
     if folder is None:
-        return create_control(None, settings)
+        return create_control(None, settings, sink)
     path = folder / CONTROL_FILE
-    return Region.attach(path, KIND, STATE_VERSION) if path.exists() else create_control(path, settings)
+    return Region.attach(path, KIND, STATE_VERSION) if path.exists() else create_control(path, settings, sink)
 
 
 def set_limits(region: Region, limits: Mapping[str, Any]) -> None:
@@ -66,12 +80,18 @@ def set_limits(region: Region, limits: Mapping[str, Any]) -> None:
         if metric not in settings:
             raise ValueError(f"no metric '{metric}' has limits; those that have: {', '.join(settings)}")
         settings[metric] = dict(values)
-    table, changes = to_table(ThresholdSettings.model_validate(settings)), region["changes"]
-    changes[0] |= np.uint64(1)
-    barrier()
-    region["thresholds"][:] = table
-    barrier()
-    changes[0] += np.uint64(1)
+    table = to_table(ThresholdSettings.model_validate(settings))
+    with _changing(region):
+        region["thresholds"][:] = table
+
+
+def set_sink_limits(region: Region, settings: SinkSettings) -> None:
+    """Put the limits of `settings` in force for sinks, which follow with their next batch."""
+    limits, nodes = sink_limits.to_tables(settings)
+    with _changing(region):
+        region["sink_limits"][: len(limits)] = limits
+        region["sink_nodes"][: len(nodes)] = nodes
+        region["sink_nodes"][len(nodes) :] = NO_NODE
 
 
 def limits_as_json(region: Region) -> dict[str, dict[str, int | None]]:
@@ -81,12 +101,34 @@ def limits_as_json(region: Region) -> dict[str, dict[str, int | None]]:
 
 def read_limits(region: Region) -> Table:
     """A copy of the limits in force, THRESHOLD[METRICS], whole even while they are changed."""
+    return _whole(region, "thresholds")[0]
+
+
+def read_sink_limits(region: Region) -> tuple[Table, npt.NDArray[np.uint32]]:
+    """A copy of the sinks' limits in force: SINK_LIMIT [1 + switches], and the switches' node ids, rising."""
+    limits, nodes = _whole(region, "sink_limits", "sink_nodes")
+    count = int(np.searchsorted(nodes, np.uint32(NO_NODE)))
+    return limits[: count + 1], nodes[:count]
+
+
+@contextmanager
+def _changing(region: Region) -> Iterator[None]:
+    changes = region["changes"]
+    changes[0] |= np.uint64(1)
+    barrier()
+    yield
+    barrier()
+    changes[0] += np.uint64(1)
+
+
+def _whole(region: Region, *names: str) -> list[npt.NDArray[Any]]:
+    """Copies of arrays that nobody was writing."""
     changes = region["changes"]
     for _ in range(1000):
         before = changes[0]
         barrier()
-        table = region["thresholds"].copy()
+        copies = [region[name].copy() for name in names]
         barrier()
         if before & 1 == 0 and changes[0] == before:
             break
-    return table
+    return copies

@@ -6,7 +6,17 @@ from typing import Any
 
 from ...jit import U8, U16, U32, U64, kernel, order
 from ..event_kernel import EVICTIONS, EXPIRIES, SHARD
-from ..flow_cache_kernel import INLINE, NONE, ROW_WORDS, VERSION, WAY, forget_flow, free_way, hop_at, start_flow
+from ..flow_cache_kernel import (
+    INLINE,
+    NONE,
+    ROW_WORDS,
+    VERSION,
+    WAY,
+    forget_flow,
+    free_way,
+    hop_at,
+    start_flow,
+)
 from ..records import NO_NODE, NO_PORT, PATH_PART, WAYS
 from .records import Why
 from .tell_kernel import GONE
@@ -127,7 +137,7 @@ def sweep_idle(
             f = row * WAY + way
             flow = flows[f]
             ahead = flow.last_ns > now and idle_ns >= 0
-            if not ahead and now - flow.last_ns < idle_ns:
+            if not ahead and idle_ns >= 0 and now - flow.last_ns < idle_ns:
                 continue
             version = tags[row * ROW_WORDS + VERSION]
             tags[row * ROW_WORDS + VERSION] = version | U32(1)

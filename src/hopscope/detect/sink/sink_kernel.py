@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U16, U32, U64, inlined, kernel, order, prefetch
+from ...jit import U8, U16, U32, U64, inlined, kernel, mix64, order, prefetch
 from ...wire.records import Carried, Flag, Have, IntFlag, Mode
-from ..event_kernel import NAMELESS, POOL_FULL, VALUES, hash_flow, pack_l4
+from ..distribution_kernel import count_hop, count_path, queue_key, slot_of
+from ..event_kernel import NAMELESS, hash_flow, pack_l4
 from ..flow_cache_kernel import (
     HAS_LATENCY,
     INLINE,
@@ -40,14 +41,14 @@ from ..path_kernel import (
 )
 from ..records import HOP_STATE, NO_NODE, FlowState
 from .leave_kernel import make_room
-from .records import Measure
 from .tell_kernel import (
+    COUNTED,
     END_TO_END,
-    LIMITED,
     MARKED,
     NEW_KEY,
     PACKETS,
     PATH_CHANGE,
+    QUEUES_FULL,
     ROW,
     STEP,
     journal_path,
@@ -157,7 +158,8 @@ def types_of(
 
 @inlined
 def take_hop(
-    states: Any, s: Any, hops: Any, at: Any, h: Any, m: Any, limits: Any, overrides: Any,
+    states: Any, s: Any, hops: Any, at: Any, h: Any, m: Any,
+    rows: Any, bins: Any, edges: Any, limits: Any, overrides: Any,
     told: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, measures: Any,
 ) -> Any:  # fmt: skip
     """A hop whose state is row s (NONE: none is kept). (records, journal events so far)."""
@@ -167,6 +169,8 @@ def take_hop(
     latency = U64(hop.hop_latency)
     occupancy = U64(hop.queue_occupancy)
     utilization = U64(hop.tx_utilization)
+    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
     known, latency_before, occupancy_before, utilization_before = U64(0), U64(0), U64(0), U64(0)
     if s != NONE:
         state = states[s]
@@ -174,10 +178,22 @@ def take_hop(
         latency_before = U64(state.latency_latest)
         occupancy_before = U64(state.queue_latest)
         utilization_before = U64(state.utilization_latest)
-        state.egress_port = hop.egress_port if have & PORTS else U16(UNKNOWN)
-        state.buffer_slot = U32(hop.queue_id) if have & OCCUPANCY else U32(0)
+        state.egress_port = U16(port)
+        state.buffer_slot = U32(queue)
         keep(state, measures, latency, occupancy, utilization)
     if node != NOBODY:
+        if measures != U64(0) and knobs[COUNTED] != U64(0):
+            key = queue_key(node, port, queue)
+            hint = U64(states[s].queue_slot) if s != NONE else mix64(key)
+            slot = slot_of(rows, key, hint & (U64(len(rows)) - U64(1)))
+            if slot == NONE:
+                tally[QUEUES_FULL] += U64(1)
+            else:
+                if s != NONE:
+                    states[s].queue_slot = U32(slot)
+                count_hop(
+                    rows, bins, edges, slot, measures, latency, occupancy, utilization, reports[i].time_ns
+                )
         base = limits_of(overrides, node)
         types = types_of(
             limits, base, measures, known, latency, latency_before,
@@ -256,7 +272,7 @@ def settle(
 @kernel
 def take_packet(
     reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
-    tags: Any, flows: Any, states: Any, pool: Any,
+    tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any,
     limits: Any, overrides: Any, knobs: Any, told: Any, n: Any, journal: Any, j: Any, gone: Any, g: Any,
     tally: Any, path: Any, where: Any, spare: Any,
 ) -> Any:  # fmt: skip
@@ -293,7 +309,7 @@ def take_packet(
         s = hop_at(f, U64(h), block, pool_base) if straight else where[U64(h)]
         have = U64(hops[at].present & ~hops[at].null)
         n, j = take_hop(
-            states, s, hops, at, U64(h), count, limits, overrides,
+            states, s, hops, at, U64(h), count, rows, bins, edges, limits, overrides,
             told, n, journal, j, tally, knobs, reports, i, measured(have),
         )  # fmt: skip
         has = measured(have) & U64(1)
@@ -302,6 +318,8 @@ def take_packet(
     before = U64(0)
     if count != U64(0) and having == count and not cut:
         more, before = take_end_to_end(flow, total, limits)
+        if knobs[COUNTED]:
+            count_path(rows, bins, edges, total, r.time_ns)
         types |= more
     else:
         total = U64(0)
@@ -320,7 +338,8 @@ def take_packet(
 @kernel
 def update_kernel(
     reports: Any, start: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any,
-    limits: Any, overrides: Any, knobs: Any, told: Any, journal: Any, gone: Any, marked: Any,
+    rows: Any, bins: Any, edges: Any, limits: Any, overrides: Any,
+    knobs: Any, told: Any, journal: Any, gone: Any, marked: Any,
     tally: Any, hashes: Any, path: Any, where: Any, spare: Any,
 ) -> Any:  # fmt: skip
     """Take packets from row `start` on. Returns (first row not taken, records, journal events, evictions).
@@ -385,8 +404,8 @@ def update_kernel(
                 or not is_known_path(flows[f], f, states, hops, first, count)
             ):
                 n, j, g = take_packet(
-                    reports, i, hops, hashed, way, tags, flows, states, pool, limits, overrides, knobs,
-                    told, n, journal, j, gone, g, tally, path, where, spare,
+                    reports, i, hops, hashed, way, tags, flows, states, pool, rows, bins, edges,
+                    limits, overrides, knobs, told, n, journal, j, gone, g, tally, path, where, spare,
                 )  # fmt: skip
             else:
                 version = tags[row * ROW_WORDS + VERSION]
@@ -401,12 +420,12 @@ def update_kernel(
                     s = f * INLINE + U64(h)
                     if have & FULL == FULL:
                         n, j = take_hop(
-                            states, s, hops, at, U64(h), count, limits, overrides,
+                            states, s, hops, at, U64(h), count, rows, bins, edges, limits, overrides,
                             told, n, journal, j, tally, knobs, reports, i, ALL,
                         )  # fmt: skip
                     else:
                         n, j = take_hop(
-                            states, s, hops, at, U64(h), count, limits, overrides,
+                            states, s, hops, at, U64(h), count, rows, bins, edges, limits, overrides,
                             told, n, journal, j, tally, knobs, reports, i, measured(have),
                         )  # fmt: skip
                     latency += U64(hops[at].hop_latency)
@@ -414,6 +433,8 @@ def update_kernel(
                 flow = flows[f]
                 if lacking == U64(0):
                     types, last = take_end_to_end(flow, latency, limits)
+                    if knobs[COUNTED]:
+                        count_path(rows, bins, edges, latency, r.time_ns)
                     if types:
                         n, j = tell_packet(
                             told, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,

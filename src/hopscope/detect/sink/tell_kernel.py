@@ -5,7 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from ...jit import U8, U16, U32, U64, inlined, kernel
-from ..event_kernel import CHANGE, KNOBS, TALLY, at_hop, emit, hash_flow, of_report, pack_l4
+from ..event_kernel import (  # noqa: F401 - the detector finds all slots here
+    CHANGE,
+    ENABLED,
+    EVICTIONS,
+    EXPIRIES,
+    KNOBS,
+    NAMELESS,
+    POOL_FULL,
+    PORT_QUEUES,
+    PORTS_FULL,
+    SEQUENCE,
+    SHARD,
+    TALLY,
+    VALUES,
+    at_hop,
+    emit,
+    hash_flow,
+    of_report,
+    pack_l4,
+)
 from ..flow_cache_kernel import FLOW_LATENCY, HOP_LATENCY, INLINE
 from ..hop_kernel import LINK_UTILIZATION, OCCUPANCY, PORTS, QUEUE_OCCUPANCY, UNKNOWN
 from ..path_kernel import gather, tell_path
@@ -105,7 +124,7 @@ def begin(told: Any, n: Any, knobs: Any, reports: Any, i: Any, types: Any) -> No
     e.proto = r.proto
     e.ip_version = r.ip_version
     e.types = U16(types)
-    e.shard = U8(knobs[3])
+    e.shard = U8(knobs[SHARD])
 
 
 @kernel
@@ -213,5 +232,3 @@ def journal_path(
     if journal_takes(knobs, tally, (count + INLINE - U64(1)) // INLINE):
         j = tell_path(journal, j, tally, knobs, reports, i, kind, path, count, old, new)
     return j
-
-

@@ -1,0 +1,387 @@
+"""The sink: its kernels do what the plain-Python twin does, on anything; nothing is counted twice or lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hopscope.config import DetectSettings, DistributionSettings, Settings, SinkSettings
+from hopscope.config_sink import AdaptSettings, SinkLimits, SinkSwitch, SinkThresholds
+from hopscope.detect.records import Kind, Metric
+from hopscope.detect.sink.detector import SinkDetector
+from hopscope.detect.sink.records import Measure, Type, Why
+from hopscope.detect.state import StateReader
+from hopscope.metrics import INDEX
+from hopscope.wire.records import Flag, Have, Mode
+
+pytestmark = pytest.mark.kernel
+
+KEY = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
+MEASURED = Have.NODE_ID | Have.PORTS | Have.HOP_LATENCY | Have.QUEUE_OCCUPANCY | Have.TX_UTILIZATION
+BITS = [bit for bit in Have if bit & MEASURED]
+SMALL = DetectSettings(flow_rows=2, hop_pool=2, ports=64, sources=16)
+LIMITS = SinkSettings(
+    thresholds=SinkThresholds(
+        hop_latency=SinkLimits(change=12, above=25),
+        queue_occupancy=SinkLimits(change=6),
+        link_utilization=SinkLimits(above=11),
+    ),
+    end_to_end=SinkLimits(change=30, above=70),
+    switches=(
+        SinkSwitch(node=3, hop_latency=SinkLimits(above=5)),
+        SinkSwitch(node=70000, queue_occupancy=SinkLimits(change=0)),
+    ),
+)
+
+
+def config(sink: SinkSettings = LIMITS, **detect: Any) -> Settings:
+    return Settings(
+        detect=SMALL.model_copy(update=detect), sink=sink, distributions=DistributionSettings(queues=1024)
+    )
+
+
+def any_hop(make: Any, chance: Random, node: int, odd: bool) -> Any:
+    have, null = int(MEASURED), 0
+    if odd:
+        have &= ~sum(bit for bit in BITS if chance.random() < 0.15)
+        null = sum(bit for bit in BITS if chance.random() < 0.1)
+    small = chance.randrange
+    return make.Hop(
+        node=node, latency=small(31), queue=small(3) // 2, occupancy=small(13), utilization=small(13),
+        port=small(1, 3), have=have, null=null,
+    )  # fmt: skip
+
+
+def any_packets(make: Any, seed: int, count: int, flows: int, longest: int) -> list[Any]:
+    """Packets of a few flows that mostly repeat their paths, with everything odd now and then."""
+    chance = Random(seed)
+    paths: dict[int, list[int]] = {}
+    shape = int(MEASURED)
+    found = []
+    for i in range(count):
+        flow = int(flows * chance.random() ** 2)
+        if flow not in paths or chance.random() < 0.1:
+            nodes = [1, 2, 3, 4, 70000] if chance.random() < 0.3 else range(1, 40)
+            paths[flow] = [chance.choice(nodes) for _ in range(chance.randrange(longest + 1))]
+        odd = chance.random() < 0.25
+        if chance.random() < 0.05:
+            shape = int(MEASURED) & ~chance.choice([0, Have.PORTS, Have.QUEUE_OCCUPANCY])
+        hops = [any_hop(make, chance, node, odd and chance.random() < 0.5) for node in paths[flow]]
+        for hop in hops:
+            hop.have &= shape
+        if odd and chance.random() < 0.4:
+            del hops[chance.randrange(len(hops) + 1) :]
+        found.append(
+            make.Report(
+                hops=hops,
+                flow=None if odd and chance.random() < 0.05 else flow,
+                time=3 * i,
+                version=20 if odd and chance.random() < 0.1 else 0,
+                flags=chance.choice([8, Flag.JOINED, Flag.HELD, 32]) if chance.random() < 0.05 else 0,
+                int_flags=chance.randrange(4) if odd else 0,
+                int_version=0 if odd and chance.random() < 0.1 else 20,
+                reason=int(odd and chance.random() < 0.1),
+            )
+        )
+    return found
+
+
+def batch_of(make: Any, packets: list[Any], chance: Random) -> Any:
+    batch = make.batch(packets)
+    batch.reports["int_mode"] = [chance.choice([Mode.MD] * 30 + [Mode.MX]) for _ in packets]
+    return batch
+
+
+def plain(record: np.void, names: Iterable[str] = KEY) -> tuple[int, ...]:
+    return tuple(int(record[name]) for name in names)
+
+
+def told(records: Any) -> list[tuple[Any, ...]]:
+    """SINK_EVENT records as the twin has them."""
+    found: list[tuple[Any, ...]] = []
+    for e in records:
+        head = (plain(e), int(e["time_ns"]), int(e["types"]), int(e["node_id"]), int(e["hop"]))
+        hop_count = int(e["hop_count"])
+        pairs = [
+            (int(e[name]), int(e[f"{name}_previous"])) for name in ("latency", "occupancy", "utilization")
+        ]
+        if e["node_id"] == 0xFFFFFFFF:
+            found.append((*head, hop_count, *pairs[0], tuple(int(node) for node in e["path"])))
+            assert pairs[1:] == [(0, 0), (0, 0)]
+        else:
+            found.append((*head, hop_count, *pairs, int(e["port"]), int(e["queue_id"])))
+            assert not e["path"].any()
+    return found
+
+
+def kept(blocks: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Events for the journal as the twin has them; of a path in several parts the first."""
+    return [
+        (
+            Kind(e["kind"]).label,
+            Metric(e["metric"]).label,
+            *plain(e, ("value", "previous", "node_id", "ident")),
+        )
+        for block in blocks
+        for e in block.copy()
+        if not (e["metric"] == Metric.FLOW_PATH and e["hop"])
+    ]
+
+
+def hop_record(
+    node: Any, port: Any, queue: Any, samples: Any, have: Any, values: list[Any]
+) -> tuple[Any, ...]:
+    names = ("hop_latency", "queue_occupancy", "link_utilization")
+    found = {
+        name: (int(values[2 * k]), int(values[2 * k + 1]))
+        for k, name in enumerate(names)
+        if int(have) >> k & 1
+    }
+    return int(node), int(port), int(queue), int(samples) if found else 0, found
+
+
+def left(records: Any) -> list[tuple[Any, ...]]:
+    """EVICTED records as the twin has them; parts joined, hops that are not known left out."""
+    found: list[tuple[Any, ...]] = []
+    for e in records:
+        hops = [
+            hop_record(
+                hop["node_id"], hop["port"], hop["queue_id"], hop["samples"], hop["have"],
+                [hop[f"{name}_{what}"] for name in ("latency", "occupancy", "utilization")
+                 for what in ("latest", "sum")],
+            )
+            for hop in e["hops"][: max(int(e["hop_count"]) - int(e["first_hop"]), 0)]
+            if not e["first_hop"] or hop["node_id"] != 0xFFFFFFFF
+        ]  # fmt: skip
+        if e["first_hop"]:
+            found[-1][-1].extend(hops)
+            assert e["packets"] == 0
+            continue
+        latency = plain(e, ("latency_latest", "latency_sum", "latency_samples"))
+        found.append(
+            (plain(e), int(e["packets"]), *plain(e, ("first_ns", "last_ns", "hop_count")), latency, hops)
+        )
+    return found
+
+
+def alive(folder: Path) -> list[tuple[Any, ...]]:
+    """Flows of a folder as the twin has them, through the reader that serves the API."""
+    reader = StateReader.attach(folder)
+    found = []
+    for flow in reader.flows():
+        hops = [
+            hop_record(
+                hop["node_id"], hop["egress_port"], hop["buffer_slot"], hop["samples"], hop["state"],
+                [hop[name] for name in ("latency_latest", "latency_sum", "queue_latest", "queue_sum",
+                                        "utilization_latest", "utilization_sum")],
+            )
+            for k, hop in enumerate(reader.hops_of(flow))
+            if k < 8 or hop["node_id"] != 0xFFFFFFFF
+        ]  # fmt: skip
+        latency = plain(flow, ("latency_latest", "latency_sum", "latency_samples"))
+        found.append(
+            (
+                plain(flow),
+                int(flow["packets"]),
+                *plain(flow, ("first_ns", "last_ns", "hop_count")),
+                latency,
+                hops,
+            )
+        )
+    return found
+
+
+def new_events(detector: SinkDetector, before: int) -> Any:
+    """SINK_EVENT records since the ring's head was `before`."""
+    ring = detector._event_ring["records"]
+    return ring[np.arange(before, detector._events.head) % len(ring)]
+
+
+def compare(make: Any, twin: Any, detector: SinkDetector, packets: list[Any], parts: int, seed: int) -> None:
+    chance = Random(seed)
+    for at in range(0, len(packets), parts):
+        batch = batch_of(make, packets[at : at + parts], chance)
+        head = detector._events.head
+        journal = kept(detector.update(batch))
+        twin.update(batch)
+        events = new_events(detector, head)
+        assert told(events) == twin.events
+        assert events["sequence"].tolist() == list(range(head, head + len(events)))
+        assert journal == twin.journal
+        assert detector.event_rows.tolist() == twin.marked
+        gone, lost = detector.take_gone()
+        assert lost == 0
+        assert left(gone) == twin.gone
+        assert np.all(gone["why"] == Why.EVICTED)
+    expected = {f"sink_events_total.{kind.label}": twin.counted[f"type.{k}"] for k, kind in enumerate(Type)}
+    expected |= {
+        f"sink_held_back_total.{kind.label}": twin.counted[f"held.{k}"] for k, kind in enumerate(Type)
+    }
+    expected |= {
+        "sink_packets_total": twin.counted["packets"],
+        "sink_journal_held_back_total": twin.counted["journal"],
+        "hop_pool_full_total": twin.counted["pool"],
+        "nameless_hops_total": twin.counted["nameless"],
+        "distribution_table_full_total": 0,
+    }
+    assert {key: int(detector.counters[INDEX[key]]) for key in expected} == expected
+
+
+def counts(detector: SinkDetector) -> dict[tuple[Any, ...], int]:
+    """Values in the distributions by (node, port, queue, measure, value): all are in bins of one value."""
+    found: dict[tuple[Any, ...], int] = {}
+    bins = detector.distributions.bins.reshape(-1, 3, 128)
+    for row, values in zip(detector.distributions.rows, bins, strict=True):
+        if row["key"] > 1:
+            for measure, at in zip(*np.nonzero(values), strict=True):
+                key = (int(row["node_id"]), int(row["port"]), int(row["queue_id"]), Measure(measure).label)
+                found[*key, int(at)] = int(values[measure, at])
+    return found
+
+
+quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@quick
+@given(
+    seed=st.integers(0, 1 << 32), count=st.integers(1, 160), parts=st.integers(1, 161),
+    flows=st.sampled_from([3, 60]), longest=st.sampled_from([4, 20]),
+    quota=st.sampled_from([0, 9]), journal=st.sampled_from([10_000, 40]),
+)  # fmt: skip
+def test_kernel_equals_twin(
+    make: Any, sink_reference: Any, seed: int, count: int, parts: int, flows: int, longest: int,
+    quota: int, journal: int,
+) -> None:  # fmt: skip
+    """Any packets: same events, journal, evictions and counters as the twin, whatever the batches.
+
+    Tables are small, so that flows are evicted and the pool is short; paths change, are long, cut and nameless;
+    measures are missing or null; quotas run out.
+    """
+    chosen = config(LIMITS.model_copy(update={"quota": quota, "journal_events": journal}))
+    twin = sink_reference.Reference(chosen)
+    detector = SinkDetector(chosen)
+    compare(make, twin, detector, any_packets(make, seed, count, flows, longest), parts, seed)
+
+
+def test_state_and_distributions_equal_twin(make: Any, sink_reference: Any, tmp_path: Path) -> None:
+    """A long run: flows through the API's reader, means, distributions; live and gone make all packets."""
+    chosen = config()
+    twin = sink_reference.Reference(chosen)
+    edges = tuple(range(1, 100))
+    one_each = DistributionSettings(
+        queues=1024, hop_latency=edges, queue_occupancy=edges, link_utilization=edges, end_to_end=edges
+    )
+    detector = SinkDetector(chosen.model_copy(update={"distributions": one_each}), tmp_path)
+    compare(make, twin, detector, any_packets(make, 7, 1500, 40, 12), 200, 7)
+    assert sorted(alive(tmp_path)) == sorted(twin.live())
+    gone = twin.counted["packets"] - sum(record[1] for record in twin.live())
+    before = int(detector._eviction_ring["records"]["packets"].sum())
+    assert before == gone
+    expected = {key: n for key, n in twin.values.items() if key[0] != "end_to_end"}
+    found = {(*key, max(value, 1)): 0 for *key, value in expected}
+    for *key, value in expected:
+        found[*key, max(value, 1)] += expected[*key, value]
+    # the edges 1, 2, 3 … have 0 and 1 in bin 0, and v in bin v - 1
+    assert {(*key, value + 1): n for (*key, value), n in counts(detector).items()} == found
+    path = detector.distributions.bins[:128]
+    assert int(path.sum()) == sum(n for key, n in twin.values.items() if key[0] == "end_to_end")
+
+    now = make.T0 + 1500 * 3
+    for _ in detector.tick(now):
+        pass
+    detector.close(now)
+    everything, lost = detector.take_gone()
+    assert lost == 0
+    assert sorted(left(everything)) == sorted(twin.expire(now, None))
+    assert np.all(everything["why"] == Why.ENDED)
+    assert int(detector._eviction_ring["records"]["packets"].sum()) == twin.counted["packets"]
+    assert alive(tmp_path) == []
+
+
+def test_idle_flows_expire(make: Any, sink_reference: Any) -> None:
+    """A flow idle for `idle_seconds` leaves within an eighth of them, and is told once; others stay."""
+    chosen = config(idle_seconds=8.0)
+    twin, detector = sink_reference.Reference(chosen), SinkDetector(chosen)
+    stream = any_packets(make, 3, 20, 20, 5)
+    compare(make, twin, detector, stream, 20, 3)
+    late = make.batch([make.Report(hops=make.path(1), flow=500, version=0, time=5 * 10**9)])
+    for _ in detector.update(late):
+        pass
+    twin.update(late)
+    for second in range(5, 11):
+        for _ in detector.tick(make.T0 + second * 10**9):
+            pass
+    gone, _ = detector.take_gone()
+    assert np.all(gone["why"] == Why.EXPIRED)
+    assert sorted(left(gone)) == sorted(twin.expire(make.T0 + 9 * 10**9, 8 * 10**9))
+    assert int(detector.counters[INDEX["flow_expiries_total"]]) == len(twin.gone) + len(left(gone))
+    assert [record[0] for record in twin.live()] == [make.flow_key(500)]
+
+
+def test_records_that_do_not_fit_one_call(make: Any, sink_reference: Any) -> None:
+    """More events than a call's block: the rest come with the next call, and nothing is missing."""
+    everything = SinkThresholds(
+        hop_latency=SinkLimits(above=0),
+        queue_occupancy=SinkLimits(above=0),
+        link_utilization=SinkLimits(above=0),
+    )
+    chosen = config(SinkSettings(thresholds=everything, end_to_end=SinkLimits(above=0)), flow_rows=1)
+    packets = [
+        make.Report(hops=make.path(*range(1, 6), occupancy=1, utilization=1), flow=k % 40, version=0, time=k)
+        for k in range(3000)
+    ]
+    twin, detector = sink_reference.Reference(chosen), SinkDetector(chosen)
+    compare(make, twin, detector, packets, 3000, 1)
+    assert len(twin.events) > 8192
+    assert len(twin.gone) > 1024
+
+
+def test_thresholds_adapt(make: Any) -> None:
+    """With more events than are taken the limits rise, which is an event and a counter."""
+    adapt = AdaptSettings(enabled=True, events_per_second=10, factor=2.0, highest=4.0, seconds=1.0)
+    thresholds = SinkThresholds(hop_latency=SinkLimits(above=8))
+    detector = SinkDetector(config(SinkSettings(thresholds=thresholds, adapt=adapt, end_to_end=SinkLimits())))
+    steps = []
+    for second in range(4):
+        now = second * 10**9
+        packets = [
+            make.Report(hops=make.path(1, latency=10 + k % 10), version=0, time=now + k) for k in range(100)
+        ]
+        for _ in detector.update(make.batch(packets)):
+            pass
+        for block in detector.tick(make.T0 + now):
+            steps += [(int(e["value"]), int(e["previous"])) for e in block if e["kind"] == Kind.ADAPTED]
+    # above 8: all; above 16: three of ten; above 32: none
+    assert steps == [(2000, 1000), (4000, 2000)]
+    assert int(detector.counters[INDEX["sink_events_total.latency_above"]]) == 100 + 100 + 30
+    assert int(detector.counters[INDEX["sink_thresholds_raised"]]) == 3000
+    assert int(detector.counters[INDEX["events_total.adapted"]]) == 2
+
+
+def test_queues_and_ports_are_shown(make: Any) -> None:
+    """The port table has the newest and the highest value of each queue and link, and how many there were."""
+    detector = SinkDetector(config())
+    hops = [(5, 1), (9, 2), (7, 1)]
+    for k, (value, port) in enumerate(hops):
+        hop = make.Hop(node=1, queue=2, occupancy=value, utilization=value + 1, port=port)
+        for _ in detector.update(make.batch([make.Report(hops=[hop], version=0, time=k)])):
+            pass
+        for _ in detector.tick(make.T0 + k):
+            pass
+    rows = detector.tables["ports"]["ports"]
+    shown = {
+        plain(row, ("kind", "ident")): (
+            *plain(row, ("node_id", "samples")),
+            int(row["latest"][0]),
+            int(row["highest"][0]),
+        )
+        for row in rows[rows["key"] > 1]
+    }
+    assert shown == {(2, 2): (1, 3, 7, 9), (1, 1): (1, 2, 8, 8), (1, 2): (1, 1, 10, 10)}
