@@ -23,6 +23,11 @@ METRICS = ("hop_latency", "queue_occupancy", "link_utilization", "flow_latency")
 PATH_CHANGE = 1 << 8
 
 
+def _hash_of(key: tuple[int, ...]) -> int:
+    src_hi, src_lo, dst_hi, dst_lo, *l4 = (U64(part) for part in key)
+    return int(hash_flow(src_hi, src_lo, dst_hi, dst_lo, pack_l4(*l4)))
+
+
 @dataclass
 class Hop:
     """What is kept of one hop of a flow."""
@@ -164,12 +169,12 @@ class Reference:
                 kind, compared = ("threshold", limits.above) if k & 1 else ("change", before)
                 self._keep(kind, METRICS[k // 2], value, compared, *where)
 
-    # ------------------------------------------------------------------------------------------------ a packet
+    # ---------------------------------------------------------------------------------------------- a packet
 
     def _packet(self, packet: dict[str, int], hops: list[dict[str, Any]]) -> None:
         names = ("src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version")
         key = tuple(packet[name] for name in names)
-        hashed = int(hash_flow(*(U64(part) for part in key[:4]), pack_l4(*(U64(part) for part in key[4:]))))
+        hashed = _hash_of(key)
         row = self.rows[hashed & (len(self.rows) - 1)]
         now = packet["time_ns"]
         flow = next((flow for flow in row if flow.key == key), None)

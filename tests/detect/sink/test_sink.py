@@ -12,8 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hopscope.config import DetectSettings, DistributionSettings, Settings, SinkSettings
-from hopscope.config_sink import AdaptSettings, SinkLimits, SinkSwitch, SinkThresholds
+from hopscope.config import DetectSettings, Settings
+from hopscope.config_sink import (
+    AdaptSettings,
+    DistributionSettings,
+    SinkLimits,
+    SinkSettings,
+    SinkSwitch,
+    SinkThresholds,
+)
 from hopscope.detect.records import Kind, Metric
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import Measure, Type, Why
@@ -261,8 +268,8 @@ def test_kernel_equals_twin(
 ) -> None:  # fmt: skip
     """Any packets: same events, journal, evictions and counters as the twin, whatever the batches.
 
-    Tables are small, so that flows are evicted and the pool is short; paths change, are long, cut and nameless;
-    measures are missing or null; quotas run out.
+    Tables are small, so that flows are evicted and the pool is short; paths change, are long, cut and
+    nameless; measures are missing or null; quotas run out.
     """
     chosen = config(LIMITS.model_copy(update={"quota": quota, "journal_events": journal}))
     twin = sink_reference.Reference(chosen)

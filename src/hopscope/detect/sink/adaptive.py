@@ -1,4 +1,4 @@
-"""Thresholds that follow the rate of events: a pure state machine, told the time (SmartNIC INT sink, III-C)."""
+"""Thresholds that follow the rate of events (SmartNIC INT sink, III-C): a state machine that is told the time."""
 
 from __future__ import annotations
 

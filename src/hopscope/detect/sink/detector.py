@@ -65,8 +65,6 @@ class SinkDetector:
         counters: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         from .. import sweep_kernel
-
-        from .. import sweep_kernel
         from . import leave_kernel, port_rows_kernel, sink_kernel, tell_kernel
 
         self.settings = settings.detect
@@ -104,15 +102,16 @@ class SinkDetector:
         self._marked = np.zeros(4096, np.uint32)
         self._tally = np.zeros(tell_kernel.SINK_TALLY, np.uint64)
         self._slots = _slots(tell_kernel)
-        knobs = self._knobs = np.zeros(tell_kernel.SINK_KNOBS, np.uint64)
-        self._knob: Any = tell_kernel
-        knobs[tell_kernel.ENABLED] = 1
-        knobs[tell_kernel.PORT_QUEUES] = self.settings.queue_key == "switch-port-queue"
-        knobs[tell_kernel.SHARD] = shard
-        knobs[tell_kernel.COUNTED] = counted
-        knobs[tell_kernel.LIMITED] = self.sink.quota > 0
+        knob: Any = tell_kernel
+        self._knob = knob
+        knobs = self._knobs = np.zeros(knob.SINK_KNOBS, np.uint64)
+        knobs[knob.ENABLED] = 1
+        knobs[knob.PORT_QUEUES] = self.settings.queue_key == "switch-port-queue"
+        knobs[knob.SHARD] = shard
+        knobs[knob.COUNTED] = counted
+        knobs[knob.LIMITED] = self.sink.quota > 0
         rates = [self.sink.journal_events, *[self.sink.quota] * len(Type)]
-        self._buckets = Buckets(knobs[int(tell_kernel.JOURNAL) :], rates)
+        self._buckets = Buckets(knobs[int(knob.JOURNAL) :], rates)
         self._scratch = (
             np.zeros(2 * sink_kernel.BLOCK, np.uint64),  # hashes, then ways
             np.zeros(64, np.uint32),  # path

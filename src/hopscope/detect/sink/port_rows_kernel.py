@@ -1,4 +1,4 @@
-"""Kernel that shows what the distributions know of queues and links in the port table, as a collector does."""
+"""Kernel that puts what the distributions know of queues and links into the port table."""
 
 from __future__ import annotations
 

@@ -35,7 +35,6 @@ from ..path_kernel import (
     gather,
     hash_path,
     lay_hops,
-    node_of,
     second_visit,
     thread,
 )
@@ -141,7 +140,8 @@ def keep(state: Any, measures: Any, latency: Any, occupancy: Any, utilization: A
 @inlined
 def types_of(
     limits: Any, base: Any, measures: Any, known: Any,
-    latency: Any, before: Any, occupancy: Any, occupancy_before: Any, utilization: Any, utilization_before: Any,
+    latency: Any, before: Any, occupancy: Any, occupancy_before: Any,
+    utilization: Any, utilization_before: Any,
 ) -> Any:  # fmt: skip
     """Bits of Type of a hop's values; `known` has a bit for each value before."""
     types = U64(0)
@@ -257,7 +257,6 @@ def settle(
         flow.state |= U8(INCOMPLETE)
         if thread(flows, f, states, path, count, where) == count or had:
             return j, False, U64(0)
-    old = flow.path_hash
     lay_hops(flows, f, states, pool, path, count, spare, tally)
     looped = second_visit(path, count) != U64(0)
     state = U64(flow.state) & ~HAS_LOOP
