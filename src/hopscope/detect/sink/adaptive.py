@@ -1,4 +1,4 @@
-"""Thresholds that follow the rate of events (SmartNIC INT sink, III-C): a state machine that is told the time."""
+"""Thresholds that follow the rate of events: a state machine that is told the time (INT sink, III-C)."""
 
 from __future__ import annotations
 
