@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import socket
-import struct
 import time
 
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
-from scapy.packet import Packet, Raw
-from veth import BROADCAST, FOREIGN, Namespace, received
+from scapy.packet import Raw
+from veth import BROADCAST, FOREIGN, Namespace, received, unfinished
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring import RingListener
@@ -61,25 +60,6 @@ def test_long_frames(namespace: Namespace) -> None:
     listener.close()
 
 
-def unfinished(packet: Packet, field: int, segment: int = 0) -> tuple[bytes, bytes]:
-    """A packet whose checksum, `field` bytes into its last header, is left to the card (behind a
-    virtio_net_hdr), and as it is on the wire. `segment`: bytes in which the card is to send TCP.
-    """
-    whole = bytes(packet)
-    protocol, layer = (6, TCP) if TCP in packet else (17, UDP)
-    at = len(whole) - len(bytes(packet[layer]))
-    if IP in packet:
-        ends = socket.inet_aton(packet[IP].src) + socket.inet_aton(packet[IP].dst)
-    else:
-        ends = b"".join(socket.inet_pton(socket.AF_INET6, to) for to in (packet[IPv6].src, packet[IPv6].dst))
-    total = protocol + len(whole) - at + sum(struct.unpack(f">{len(ends) // 2}H", ends))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    partial = whole[: at + field] + struct.pack(">H", total) + whole[at + field + 2 :]
-    header = struct.pack("<BBHHHH", 1, 1 if segment else 0, at + 20 if segment else 0, segment, at, field)
-    return header + partial, whole
-
-
 def test_checksums_are_completed(namespace: Namespace) -> None:
     """Checksums of TCP and UDP over IPv4 and IPv6 that were left to a card, of even and odd lengths, with a
     tag, and one that is zero, are those that scapy computes; a frame of 60,000 bytes that the card is to cut
@@ -99,7 +79,7 @@ def test_checksums_are_completed(namespace: Namespace) -> None:
     assert cases[-1][1][40:42] == b"\xff\xff"
     cases.append(unfinished(plain / four / TCP(flags="A") / Raw(bytes(range(200)) * 300), 16, 1448))
     listener = namespace.listener()
-    with namespace.unfinished() as far:
+    with namespace.offloading() as far:
         for partial, _ in cases:
             far.send(partial)
         far.send(bytes(10) + cases[0][0][10:])

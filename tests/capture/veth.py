@@ -12,6 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Packet
+
 from hopscope.capture.ring import RingListener, RingSender
 from hopscope.config import ListenSettings
 from hopscope.wire.records import Link
@@ -78,7 +82,7 @@ class Namespace:
 
         return self.inside(make)
 
-    def unfinished(self) -> socket.socket:
+    def offloading(self) -> socket.socket:
         """A raw socket at the far end, to which frames are given behind a virtio_net_hdr."""
         handle = self.raw()
         handle.setsockopt(_PACKET, _VNET_HDR, 1)
@@ -132,3 +136,22 @@ def taken(handle: socket.socket, count: int) -> list[bytes]:
                 )
         frames.append(frame)
     return frames
+
+
+def unfinished(packet: Packet, field: int, segment: int = 0) -> tuple[bytes, bytes]:
+    """A packet whose checksum, `field` bytes into its last header, is left to the card (behind a
+    virtio_net_hdr), and as it is on the wire. `segment`: bytes in which the card is to send TCP.
+    """
+    whole = bytes(packet)
+    protocol, layer = (6, TCP) if TCP in packet else (17, UDP)
+    at = len(whole) - len(bytes(packet[layer]))
+    if IP in packet:
+        ends = socket.inet_aton(packet[IP].src) + socket.inet_aton(packet[IP].dst)
+    else:
+        ends = b"".join(socket.inet_pton(socket.AF_INET6, to) for to in (packet[IPv6].src, packet[IPv6].dst))
+    total = protocol + len(whole) - at + sum(struct.unpack(f">{len(ends) // 2}H", ends))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    partial = whole[: at + field] + struct.pack(">H", total) + whole[at + field + 2 :]
+    header = struct.pack("<BBHHHH", 1, 1 if segment else 0, at + 20 if segment else 0, segment, at, field)
+    return header + partial, whole
