@@ -38,6 +38,9 @@ class ListenSettings(Section):
     """Mirror: take frames to other machines too."""
     output: str = ""
     """Sink: interface on which the frames go on, without their INT; empty: they end here."""
+    keep_offloads: bool = False
+    """Mirror: leave the offloads on that merge frames (GRO, LRO) or leave them uncut; without, they are
+    switched off while the interface is read."""
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)

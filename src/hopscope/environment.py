@@ -134,7 +134,7 @@ def _listener(listen: ListenSettings) -> Iterator[Finding]:
         return
     with handle:
         if listen.kind == "mirror":
-            yield Finding(what, "can be read")
+            yield Finding(what, f"can be read, in a ring of {_size(listen.ring_bytes)} a worker")
             return
         yield Finding(what, "free")
         if listen.gro and not take_trains(handle):

@@ -9,7 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from subprocess import TimeoutExpired
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from .metrics import COUNTERS, INDEX
 from .names import Names
 from .pipeline import attach_counters
 from .summary import summary_lines
+
+if TYPE_CHECKING:
+    from .capture.offload import Prepared
 
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
@@ -56,6 +59,7 @@ class Supervisor:
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
         self._thresholds: Region | None = None
+        self._prepared: list[Prepared] = []
         self.ending = threading.Event()
         """Set by whoever wants the end, also while it starts."""
         self.last_counters: dict[str, int] = {}
@@ -107,6 +111,7 @@ class Supervisor:
             if not self.ending.is_set():
                 self._launch(member)
         self._await(workers, "warm")
+        self._prepare_interfaces()
         self._open_listeners(workers)  # only now: a socket that nobody reads from loses what it gets
         for member in workers:
             if member.process is not None:
@@ -138,6 +143,8 @@ class Supervisor:
         self.last_counters = self.counters()
         self._control.close()
         self._close_listeners(self.members)
+        for prepared in self._prepared:
+            prepared.close()
         self._selector.close()
         self.folder.close()
 
@@ -218,6 +225,16 @@ class Supervisor:
                 if listen.kind == "udp":
                     listen = listen.model_copy(update={"port": share.getsockname()[1]})
             self.listening.append(url(listen))
+
+    def _prepare_interfaces(self) -> None:
+        """Switch off offloads that would change what is read, until `stop`."""
+        from .capture.offload import prepare
+
+        for listen in self.settings.listen:
+            if listen.kind == "mirror":
+                self._prepared.append(prepare(listen.interface, change=not listen.keep_offloads))
+                for line in self._prepared[-1].lines:
+                    self._log.info(line)
 
     def _close_listeners(self, members: list[Member]) -> None:
         for member in members:

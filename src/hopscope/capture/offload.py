@@ -13,6 +13,7 @@ import errno
 import fcntl
 import socket
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -116,12 +117,16 @@ class Prepared:
     """What was done, and what could not be."""
     _changed: list[tuple[_Device, dict[str, bool]]] = field(default_factory=list)
 
-    def off(self, interface: str, names: list[str], change: bool, called: str, why: str) -> None:
-        """Switch these features off, where they are on. `called`: what they are together; `why`: what they
-        do. Raises CaptureError.
+    def off(self, interface: str, which: Callable[[str], bool], change: bool, called: str, why: str) -> None:
+        """Switch features off, where they are on. `which`: their names; `called`: what they are together;
+        `why`: what they do.
         """
-        before = features(interface)
-        on = {name: True for name in names if name in before and before[name].active}
+        try:
+            found = features(interface)
+        except CaptureError as error:
+            self.lines.append(str(error))
+            return
+        on = {name: True for name, feature in found.items() if feature.active and which(name)}
         if not on:
             return
         if not change:
@@ -158,23 +163,20 @@ def prepare(interface: str, change: bool = True) -> Prepared:
     """Switch off what merges the frames that come in at an interface, and what its veth peer leaves uncut.
 
     Without `change` or the permission (CAP_NET_ADMIN) it only tells. Closing the result puts everything back.
-    Raises CaptureError where there is no such interface, or it does not tell its features.
+    Raises CaptureError where there is no such interface.
     """
     prepared = Prepared()
     kind, peer = _link(interface)
     if kind == "loopback":  # its frames are neither merged nor longer than its MTU
         return prepared
-    prepared.off(interface, list(MERGING), change, "GRO and LRO", "they merge packets of a connection")
-    if kind != "veth":
-        return prepared
-    if peer is None:
+    prepared.off(interface, MERGING.__contains__, change, "GRO and LRO", "they merge packets of a connection")
+    if kind == "veth" and peer is None:
         prepared.lines.append(
             f"{interface}: its other end is in another namespace; frames longer than the MTU come unless its"
             " segmentation offloads are off there: ethtool -K NAME tso off"
         )
-    else:
-        names = [name for name in features(peer) if _cuts(name)]
-        prepared.off(peer, names, change, "segmentation offload", "it leaves frames longer than the MTU")
+    elif peer is not None:
+        prepared.off(peer, _cuts, change, "segmentation offload", "it leaves frames longer than the MTU")
     return prepared
 
 

@@ -12,7 +12,7 @@ from .errors import CaptureError
 from .limits import network
 
 _FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE"
-_MIRROR_OPTIONS = ("dialect", "workers", "ring_bytes", "filter", "promiscuous", "output")
+_MIRROR_OPTIONS = ("dialect", "workers", "ring_bytes", "filter", "promiscuous", "output", "keep_offloads")
 _PLACES = ("kind", "host", "port", "interface", *_MIRROR_OPTIONS[2:])
 _UDP_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in _PLACES)
 
