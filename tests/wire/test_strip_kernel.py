@@ -1,0 +1,203 @@
+"""The batch stripper is the scalar one, for sound, cut and damaged packets, and stays within its bounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from packet_cases import TUNNELS, Packet
+from wire_cases import frame_batch, frames_of
+
+from hopscope.wire.craft import craft
+from hopscope.wire.decode import decode_scalar
+from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
+from hopscope.wire.errors import WireError
+from hopscope.wire.insert import Checksums, Form, insert_int
+from hopscope.wire.int_header import Hop
+from hopscope.wire.records import Carrier, Link
+from hopscope.wire.strip import Restored, restore
+from hopscope.wire.strip_batch import Stripper
+
+pytestmark = pytest.mark.kernel
+
+SPEC = replace(DEFAULT, name="sink", packets=True)
+HOPS = [Hop(node_id=1, hop_latency=7, checksum_complement=5), Hop(node_id=2, hop_latency=9)]
+MARKED = replace(SPEC, marker=b"INT")
+"""A marker of an odd number of bytes: what is behind it changes places in the checksum."""
+OPEN = replace(DIALECTS["intcollector"], packets=True, int_dscp=(0x17,))
+
+
+@lru_cache(16)
+def _stripper(dialect: Dialect) -> Stripper:
+    return Stripper(dialect)
+
+
+def _scalar(frame: bytes, dialect: Dialect, link: int) -> Restored | None:
+    try:
+        return restore(frame, link, dialect)
+    except WireError:
+        return None
+
+
+def assert_same(frames: list[bytes], dialect: Dialect = SPEC, link: int = Link.ETHERNET) -> list[Restored]:
+    """Fail where both differ in a frame or a count, or the kernel reads what lies around a frame or writes
+    beside it; what the scalar one made of each, damaged ones as they came.
+    """
+    scalar = [_scalar(frame, dialect, link) for frame in frames]
+    kept = [Restored(frame) if one is None else one for frame, one in zip(frames, scalar, strict=True)]
+    room = max(map(len, frames), default=0) + 24
+    offsets = np.arange(len(frames), dtype=np.uint64) * np.uint64(room) + np.uint64(8)
+    stripper = _stripper(dialect)
+    for filler in (0, 0xFF):
+        batch = frame_batch(frames, link, gap=48, filler=filler)
+        reports = decode_scalar(batch, dialect)
+        arena = np.full(len(frames) * room + 8, 0xA5, np.uint8)
+        lengths = stripper.strip_into(batch, reports, arena, offsets, room - 16)
+        for number, (one, at, length) in enumerate(
+            zip(kept, offsets.tolist(), lengths.tolist(), strict=True)
+        ):
+            assert arena[at : at + length].tobytes() == one.frame, f"frame {number}: {frames[number].hex()}"
+            arena[at : at + length] = 0xA5
+        assert (arena == 0xA5).all()
+        counts = (stripper.stripped, stripper.unverified, stripper.damaged, stripper.passed)
+        stripped = sum(one.removed > 0 for one in kept)
+        damaged = sum(one is None for one in scalar)
+        assert counts == (
+            stripped, sum(one.unverified for one in kept), damaged, len(frames) - stripped - damaged
+        )  # fmt: skip
+    return kept
+
+
+def _forms(protocol: int) -> list[tuple[Form, Dialect]]:
+    """Every way to put INT into TCP or UDP."""
+    own = Carrier.TCP if protocol == 6 else Carrier.UDP
+    old = replace(DIALECTS["int-0.4"], inserted_udp_ports=(0x1000,))
+    found = [(Form(own, 0, version), SPEC) for version in (5, 10, 20)] + [(Form(own, 0, 4), old)]
+    found += [(Form(own, 0, version), MARKED) for version in (5, 10, 20)]
+    found += [(Form(Carrier.UDP_INSERTED, 2), SPEC), (Form(own, 0, 10), OPEN), (Form(own, 0, 5), OPEN)]
+    found += [(Form(own, 0), replace(SPEC, fixed_tcp=True, length_with_shim=True, name="fixed"))]
+    found += [(Form(own, 0, 5), replace(SPEC, shims=((1, 1, True, True),), name="numbered"))]
+    if protocol == 6:
+        found += [(Form(Carrier.UDP_INSERTED, 0, version), SPEC) for version in (5, 10, 20)]
+    else:
+        found += [(Form(own, 1), SPEC)]
+    return [(replace(form, checksums=how), one) for form, one in found for how in Checksums]
+
+
+def _packets(tunnels: tuple[str, ...] = ()) -> list[Packet]:
+    return [
+        Packet(version, protocol, payload, dscp, options, check, tags, trailer, tunnels)
+        for version in (4, 6)
+        for protocol in (6, 17)
+        for payload, dscp, options, check, tags, trailer in (
+            (b"", 0, False, True, 0, b""), (b"payload", 0x20, True, True, 2, bytes(5)),
+            (bytes(range(99)), 10, False, False, 1, b"\x01"),
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [6, 17])
+def test_tcp_and_udp(protocol: int) -> None:
+    """Every form and treatment of checksums, over IPv4 and IPv6, with and without options, tags, trailers."""
+    by_dialect: dict[Dialect, list[bytes]] = {}
+    for form, dialect in _forms(protocol):
+        for packet in _packets():
+            if packet.protocol == protocol:
+                inserted = insert_int(packet.frame(), HOPS, 0xA000, form, dialect=dialect)
+                by_dialect.setdefault(dialect, []).append(inserted)
+    for dialect, frames in by_dialect.items():
+        assert sum(one.removed > 0 for one in assert_same(frames, dialect)) > len(frames) // 2
+        assert_same([frame[14:] for frame in frames if frame[12] == 8], dialect, Link.RAW_IP)
+
+
+def _tunnelled() -> list[bytes]:
+    """INT in the headers of tunnels, behind TCP in tunnels, and with GRE that the source added."""
+    carriers = {"gre": Carrier.GRE, "vxlan": Carrier.VXLAN_GPE, "geneve": Carrier.GENEVE}
+    frames = []
+    for packet in _packets()[::2]:
+        for name in TUNNELS:
+            for around in ((), ("vxlan",), ("gtp_u", "gre checksum")):
+                one = replace(packet, protocol=6, tunnels=(name, *around))
+                for how in (Checksums.UPDATE, Checksums.LEAVE):
+                    forms = [
+                        Form(Carrier.TCP, 0, checksums=how),
+                        Form(Carrier.UDP_INSERTED, 2, checksums=how),
+                    ]
+                    carrier = carriers.get(name.split("_")[0].split()[0])
+                    if carrier:
+                        forms.append(Form(carrier, checksums=how))
+                    frames += [insert_int(one.frame(), HOPS, 0xA000, form, dialect=SPEC) for form in forms]
+        frames.append(insert_int(packet.frame(), HOPS, 0xA000, Form(Carrier.GRE, added=True), dialect=SPEC))
+    return frames
+
+
+def test_tunnels() -> None:
+    """Every length, next protocol and checksum around the INT."""
+    assert all(one.removed and not one.unverified for one in assert_same(_tunnelled()))
+
+
+def _mutants(frames: list[bytes], seed: int, count: int) -> list[bytes]:
+    rng = np.random.default_rng(seed)
+    out = []
+    for number in rng.integers(0, len(frames), count).tolist():
+        raw = bytearray(frames[number])
+        for at in rng.integers(12, len(raw), rng.integers(1, 4)).tolist():
+            raw[at] = rng.integers(0, 256) if rng.random() < 0.5 else raw[at] ^ 1 << int(rng.integers(0, 8))
+        out.append(bytes(raw))
+    return out
+
+
+def test_cut_and_mutated() -> None:
+    """Every frame cut at every byte, and mutants of all: alike, and nothing outside is read or written."""
+    frames = [insert_int(packet.frame(), HOPS, 0xA000, form, dialect=one)
+              for packet in (_packets()[1], _packets()[7], _packets()[10])
+              for form, one in _forms(packet.protocol) if one is SPEC and form.checksums < 2]  # fmt: skip
+    frames += _tunnelled()[3::19]
+    cut = [frame[:end] for frame in frames[::3] for end in range(len(frame))]
+    assert {one.removed > 0 for one in assert_same(cut)} == {True, False}
+    mutants = assert_same(_mutants(frames, 1, 3000))
+    assert {(one.removed > 0, one.unverified) for one in mutants} == {(0, 0), (1, 0), (1, 1)}
+
+
+def test_what_is_no_int_md() -> None:
+    """INT-MX, IOAM, reports, other link types, empty frames and ordinary packets go through."""
+    objects: list[dict[str, Any]] = [
+        {"flow": {"proto": 17}, "int": {"mode": "mx", "instructions": "0x8800"}, "hops": []},
+        {"flow": {"src": "2001:db8::1"}, "int": {"version": "ioam"}, "hops": [{"node_id": 1}]},
+        {"flow": {"proto": 6}, "int": {}, "hops": [{"node_id": 1}], "report": {}},
+    ]
+    frames = [*frames_of(craft(objects)), b"", bytes(70), *(packet.frame() for packet in _packets())]
+    for link in (Link.ETHERNET, Link.NULL, Link.OTHER, Link.LINUX_SLL):
+        assert not any(one.removed for one in assert_same(frames, SPEC, link))
+
+
+def test_what_does_not_fit() -> None:
+    """A frame that takes more than its room, or than the arena has, has length 0 and is not counted."""
+    frame = insert_int(Packet().frame(), HOPS, 0xA000, dialect=SPEC)
+    batch = frame_batch([frame, Packet().frame()] * 2)
+    arena, stripper = np.zeros(400, np.uint8), _stripper(SPEC)
+    size = len(Packet().frame())
+    offsets = np.array([0, 100, 200, 400 - size + 1], np.uint64)
+    reports = decode_scalar(batch, SPEC)
+    assert stripper.strip_into(batch, reports, arena, offsets, size).tolist() == [size] * 3 + [0]
+    assert (stripper.stripped, stripper.passed) == (2, 1)
+    assert not stripper.strip_into(batch, reports, arena, offsets, size - 1).any()
+
+
+def test_frames_of_a_batch() -> None:
+    """`strip` gives a frame for each, in order, with the times and the lengths that they had on the wire."""
+    packets = [Packet(payload=bytes(number)) for number in range(40)]
+    frames = [insert_int(packet.frame(), HOPS, 0xA000, dialect=SPEC) for packet in packets]
+    frames[7] = packets[7].frame()
+    batch = frame_batch(frames)
+    batch.frames["time_ns"] = np.arange(40)
+    batch.frames["wire_length"] += 9
+    out = _stripper(SPEC).strip(batch, decode_scalar(batch, SPEC))
+    assert frames_of(out) == [packet.frame() for packet in packets]
+    assert out.frames["time_ns"].tolist() == list(range(40))
+    assert (out.frames["wire_length"] == out.frames["length"] + 9).all()
+    empty = frame_batch([])
+    assert len(_stripper(SPEC).strip(empty, decode_scalar(empty, SPEC))) == 0
