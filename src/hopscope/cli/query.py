@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import HopscopeError
-from .filters import FlowOption, FlowParts, NodeOption, PrefixOption, node_ids
-from .options import ConfigOption, DataOption, NamesOption, load
+from .filters import FlowOption, NodeOption, PrefixOption
+from .options import ConfigOption, DataOption, NamesOption
 from .output import Format, FormatOption, Printer
+from .query_distributions import distributions
+from .query_options import (
+    FlowIdOption,
+    FromOption,
+    KindOption,
+    LimitOption,
+    MetricOption,
+    SinceOption,
+    ToOption,
+    age_ns,
+    filters_of,
+    open_history,
+)
 from .query_rows import (
     EVENT_COLUMNS,
     FLOW_COLUMNS,
@@ -26,44 +37,13 @@ from .query_rows import (
 )
 
 if TYPE_CHECKING:
-    from ..history.query import Filters, History, Table
-    from ..names import Names
+    from ..history.query import History, Table
 
 app = typer.Typer(
-    help="Ask history: events, flows, paths, hops, or SQL.",
+    help="Ask history: events, flows, paths, hops, distributions, or SQL.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-SinceOption = Annotated[
-    str | None,
-    typer.Option("--since", metavar="AGE", help="Only the last 30s, 10m, 2h or 7d.", show_default=False),
-]
-FromOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="From this time on (ISO 8601, or ns).", show_default=False),
-]
-ToOption = Annotated[
-    str | None,
-    typer.Option("--to", metavar="TIME", help="Up to this time (ISO 8601, or ns).", show_default=False),
-]
-KindOption = Annotated[
-    list[str] | None,
-    typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.", show_default=False),
-]
-MetricOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric", "-m", metavar="METRIC", help="Only this metric. Repeatable.", show_default=False
-    ),
-]
-FlowIdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--flow-id", metavar="ID", help="Only the flow of this id (hexadecimal).", show_default=False
-    ),
-]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
 
 
 @app.command()
@@ -93,8 +73,8 @@ def events(
     """Print events, the newest first; each is on disk."""
     from ..serve.past import event_of_row
 
-    history, known = _open(data, names, config)
-    chosen = _filters(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
+    history, known = open_history(data, names, config)
+    chosen = filters_of(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
     with history:
         order = "oldest" if oldest_first else "newest"
         table = history.events(limit=limit, order=order, after=after, **chosen)  # type: ignore[arg-type]
@@ -125,8 +105,8 @@ def flows(
 
     Latencies are in ns.
     """
-    history, known = _open(data, names, config)
-    chosen = _filters(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
+    history, known = open_history(data, names, config)
+    chosen = filters_of(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
     with history:
         table = history.flows(limit=limit, **chosen)
     _print(form, FLOW_COLUMNS, map(flow_object, table.rows()), flat_flow, history, table)
@@ -149,8 +129,8 @@ def paths(
     config: ConfigOption = None,
 ) -> None:
     """Print the paths of flows over time, the oldest first."""
-    history, known = _open(data, names, config)
-    chosen = _filters(known, since, start, end, kind, None, node, flow, flow_id, prefix)
+    history, known = open_history(data, names, config)
+    chosen = filters_of(known, since, start, end, kind, None, node, flow, flow_id, prefix)
     with history:
         table = history.paths(limit=limit, **chosen)
 
@@ -174,8 +154,8 @@ def hops(
     config: ConfigOption = None,
 ) -> None:
     """Print hops by the highest latency (ns) that history has of them."""
-    history, known = _open(data, names, config)
-    chosen = _filters(known, since, start, end, None, None, node, flow, flow_id, prefix)
+    history, known = open_history(data, names, config)
+    chosen = filters_of(known, since, start, end, None, None, node, flow, flow_id, prefix)
     with history:
         table = history.hops(limit=limit, **chosen)
 
@@ -203,11 +183,11 @@ def summary(
     config: ConfigOption = None,
 ) -> None:
     """Print how many events there are, by kind and metric."""
-    history, known = _open(data, names, config)
-    chosen = _filters(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
+    history, known = open_history(data, names, config)
+    chosen = filters_of(known, since, start, end, kind, metric, node, flow, flow_id, prefix)
     with history:
         table = history.summary(
-            bucket_seconds=None if bucket is None else _age_ns("--bucket", bucket) / 1e9, **chosen
+            bucket_seconds=None if bucket is None else age_ns("--bucket", bucket) / 1e9, **chosen
         )
     _print(form, tuple(table.columns), table.rows(), None, history, table)
 
@@ -217,7 +197,7 @@ def sql(
     text: Annotated[
         str,
         typer.Argument(
-            metavar="SELECT", help="One SELECT over the views events and distributions; - is stdin."
+            metavar="SELECT", help="One SELECT over the views events and distributions; -: stdin."
         ),
     ],
     limit: LimitOption = 10_000,
@@ -229,93 +209,16 @@ def sql(
 ) -> None:
     """Answer one read-only SELECT over history.
 
-    It is DuckDB's SQL; `DESCRIBE events` tells the columns.
+    It is DuckDB's SQL; `DESCRIBE events` and `DESCRIBE distributions` tell the columns.
     """
-    history, _ = _open(data, None, config)
+    history, _ = open_history(data, None, config)
     with history:
         question = sys.stdin.read() if text == "-" else text
         table = history.sql(question, limit=limit, seconds=seconds, memory_bytes=memory * 1024**2)
     _print(form, tuple(table.columns), table.rows(), None, history, table)
 
 
-def _open(data: Path | None, names: Path | None, config: Path | None) -> tuple[History, Names]:
-    from ..history.query import History
-    from ..names import Names
-
-    settings = load(config, None, [("--data", "data", data), ("--names", "names", names)]).settings
-    return History(settings.data), Names.load(settings.names)
-
-
-def _filters(
-    known: Names,
-    since: str | None,
-    start: str | None,
-    end: str | None,
-    kind: list[str] | None,
-    metric: list[str] | None,
-    node: list[str] | None,
-    flow: str | None,
-    flow_id: str | None,
-    prefix: list[str] | None,
-) -> Filters:
-    import time
-
-    from ..history.query import Flow
-
-    now = time.time_ns()
-    if since and start:
-        raise HopscopeError("--since and --from: expected one of them")
-    begin = now - _age_ns("--since", since) if since else _moment("--from", start, now)
-    parts = FlowParts.parse(flow) if flow else None
-    chosen: Filters = {
-        "start": begin,
-        "end": _moment("--to", end, now),
-        "kinds": _words(kind),
-        "metrics": _words(metric),
-        "nodes": node_ids(node or (), known),
-        "prefix": prefix,
-    }
-    if parts is not None or flow_id is not None:
-        number = None if flow_id is None else _flow_id(flow_id)
-        chosen["flow"] = (
-            Flow(flow_id=number)
-            if parts is None
-            else Flow(parts.src, parts.dst, parts.sport, parts.dport, parts.proto, number)
-        )
-    return chosen
-
-
-def _words(given: list[str] | None) -> list[str]:
-    return [word for text in given or () for word in text.lower().replace(",", " ").split()]
-
-
-def _flow_id(text: str) -> int:
-    try:
-        number = int(text, 16)
-    except ValueError:
-        number = -1
-    if not 0 <= number < 2**64:
-        raise HopscopeError(f"--flow-id {text}: expected up to 16 hexadecimal digits")
-    return number
-
-
-def _age_ns(flag: str, text: str) -> int:
-    from ..serve.text import UnreadableError, parse_when
-
-    try:
-        far = 1 << 62
-        return far - parse_when(f"-{text.strip().removeprefix('-')}", far)
-    except UnreadableError:
-        raise HopscopeError(f"{flag} {text}: expected a number and ms, s, m, h or d, as in 10m") from None
-
-
-def _moment(flag: str, text: str | None, now_ns: int) -> int | None:
-    from ..serve.text import UnreadableError, parse_when
-
-    try:
-        return None if text is None else parse_when(text, now_ns)
-    except UnreadableError as error:
-        raise HopscopeError(f"{flag} {text}: {error}") from None
+app.command()(distributions)
 
 
 def _print(
