@@ -21,6 +21,7 @@ from .config_base import (
     is_loopback,
 )
 from .config_direct import DirectSettings
+from .config_export import AlertSettings, RedisSettings
 from .config_sink import DistributionSettings, SinkSettings
 
 
@@ -307,23 +308,6 @@ class ServeSettings(Section):
         return self
 
 
-class AlertSettings(Section):
-    """One webhook."""
-
-    url: str = Field(pattern=r"^https?://")
-    """Where events are posted, as JSON."""
-    kinds: tuple[str, ...] = Field(
-        default=("raised", "cleared", "path_change", "loop", "silent", "returned"), min_length=1
-    )
-    """Kinds of events that are posted."""
-    per_minute: int = Field(default=30, ge=1)
-    """Posts a minute and kind; what is above is counted, and told in the next post."""
-    retries: int = Field(default=5, ge=0)
-    """Tries after a failure, with doubling pauses."""
-    timeout_seconds: Seconds = Field(default=5.0, gt=0)
-    """Longest time of one post."""
-
-
 class Settings(Section):
     """The whole configuration."""
 
@@ -345,6 +329,8 @@ class Settings(Section):
     """HTTP API and live page."""
     alerts: tuple[AlertSettings, ...] = ()
     """Webhooks."""
+    redis: tuple[RedisSettings, ...] = ()
+    """Redis servers that are kept up to date."""
     sink: SinkSettings = SinkSettings()
     """The INT sink (`hopscope sink`)."""
     distributions: DistributionSettings = DistributionSettings()

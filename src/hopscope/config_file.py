@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +22,15 @@ from .errors import HopscopeError
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
 """Variables with our prefix that are no settings."""
-LISTS = frozenset({"listen", "allow", "kinds"})
+LISTS = frozenset({"listen", "allow", "kinds", "what"})
 """Settings that hold several words: separated by blanks or commas where they are given as a text."""
 
 DIALECT_LISTS = frozenset(
     name for name, field in DialectSettings.model_fields.items() if "tuple" in str(field.annotation)
 )
 """The same of a dialect."""
+SECRETS = frozenset({"token", "password"})
+"""Settings that are shown nowhere."""
 OPEN = "dialects"
 """The table whose keys are names of the user's own."""
 
@@ -200,8 +203,16 @@ def error_line(item: Any, origins: Mapping[str, str] | None = None) -> str:
     expected = item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if item["type"] == "value_error":
         return f"{where}: {expected}"
-    found = f"{len(str(item['input']))} characters" if path.endswith("token") else repr(item["input"])
-    return f"{where}: found {found}, {expected}"
+    return f"{where}: found {_found(path, item['input'])}, {expected}"
+
+
+def _found(path: str, value: Any) -> str:
+    """What was found, without what is secret."""
+    if path.rsplit(".", 1)[-1] in SECRETS:
+        return f"{len(str(value))} characters"
+    if isinstance(value, Mapping):
+        value = {key: "(set)" if key in SECRETS else one for key, one in value.items()}
+    return re.sub(r"//[^/@\s]*@", "//***@", repr(value))
 
 
 def _origin(path: str, origins: Mapping[str, str]) -> str | None:

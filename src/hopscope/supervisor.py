@@ -79,6 +79,10 @@ class Supervisor:
     def _start(self) -> None:
         settings = self.settings
         Names.load(settings.names)  # an error in it is told here, once
+        if settings.redis:
+            from .export.redis import require_redis
+
+            require_redis()
         read_links(settings.postcards.links)
         self._thresholds = create_control(
             self.folder.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink
@@ -99,7 +103,7 @@ class Supervisor:
         self._open_listeners(workers)  # only to see at once that the ports are free
         self._close_listeners(workers)
         self.members.append(Member("archive", "archive"))
-        if settings.alerts:
+        if settings.alerts or settings.redis:
             self.members.append(Member("export", "export"))
         self._write_owner()
         self._control.start()

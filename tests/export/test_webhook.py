@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import AlertSettings, Settings
+from hopscope.config import Settings
+from hopscope.config_export import AlertSettings
 from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
-from hopscope.export import webhook as module
-from hopscope.export.counters import COUNTER_ROW, open_counters, read_counters
+from hopscope.export import exporter as module
+from hopscope.export.counters import DESTINATION, open_counters, read_counters
+from hopscope.export.exporter import ExportBatch, Read
 from hopscope.export.run import run
 from hopscope.export.webhook import EVENTS, QUEUE, Webhook
 from hopscope.memory.ring import RingWriter, create_ring
@@ -85,9 +87,16 @@ def describe(row: np.void) -> dict[str, Any]:
 
 
 def make(url: str, **more: Any) -> tuple[Webhook, np.ndarray]:
-    """A webhook, and its counters."""
-    row = np.zeros(1, COUNTER_ROW)
-    return Webhook(AlertSettings(url=url, **more), describe, row), row
+    """A webhook that has been started, and its counters."""
+    row = np.zeros(1, DESTINATION)
+    hook = Webhook(AlertSettings(url=url, **more), describe, row)
+    hook.start()
+    return hook, row
+
+
+def offer(hook: Webhook, found: np.ndarray) -> None:
+    """Export one block of events."""
+    hook.export(ExportBatch(events=Read([found])))
 
 
 def wait(condition: Callable[[], bool], seconds: float = 10) -> None:
@@ -101,9 +110,9 @@ def wait(condition: Callable[[], bool], seconds: float = 10) -> None:
 def test_chosen_kinds_are_posted(receiver: Receiver) -> None:
     """One post for the events of one kind; other kinds are not posted."""
     hook, counted = make(receiver.url, kinds=("raised", "loop"))
-    hook.offer(np.concatenate([events(2), events(3, Kind.PUSH), events(1, Kind.LOOP)]))
+    offer(hook, np.concatenate([events(2), events(3, Kind.PUSH), events(1, Kind.LOOP)]))
     wait(lambda: len(receiver.posts) == 2)
-    hook.close()
+    hook.stop(2)
     by_kind = {post["kind"]: post for post in receiver.posts}
     assert [event["value"] for event in by_kind["raised"]["events"]] == [0, 1]
     assert len(by_kind["loop"]["events"]) == 1
@@ -113,14 +122,14 @@ def test_chosen_kinds_are_posted(receiver: Receiver) -> None:
 def test_what_the_rate_limit_holds_back_is_told_in_the_next_post(receiver: Receiver) -> None:
     """Above the limit of a kind events are counted; the next post of this kind says how many."""
     hook, counted = make(receiver.url, kinds=("raised", "silent"), per_minute=1)
-    hook.offer(events(1))
+    offer(hook, events(1))
     for _ in range(5):
-        hook.offer(events(3))
-    hook.offer(events(1, Kind.SILENT))
+        offer(hook, events(3))
+    offer(hook, events(1, Kind.SILENT))
     hook._allowed[Kind.RAISED].left = 1.0  # a minute later
-    hook.offer(events(1))
+    offer(hook, events(1))
     wait(lambda: len(receiver.posts) == 3)
-    hook.close()
+    hook.stop(2)
     assert [(p["kind"], p["held_back"]) for p in receiver.posts] == [
         ("raised", 0),
         ("silent", 0),
@@ -132,9 +141,9 @@ def test_what_the_rate_limit_holds_back_is_told_in_the_next_post(receiver: Recei
 def test_a_flood_is_one_post_of_bounded_size(receiver: Receiver) -> None:
     """A thousand events found together are one post with the first ones, and say how many more there are."""
     hook, _ = make(receiver.url)
-    hook.offer(events(1000))
+    offer(hook, events(1000))
     wait(lambda: len(receiver.posts) == 1)
-    hook.close()
+    hook.stop(2)
     assert len(receiver.posts[0]["events"]) == EVENTS
     assert receiver.posts[0]["held_back"] == 1000 - EVENTS
 
@@ -143,9 +152,9 @@ def test_failures_are_tried_again(receiver: Receiver) -> None:
     """A server that is busy or broken for a moment gets the post in the end, once."""
     receiver.statuses = [500, 429, 503]
     hook, counted = make(receiver.url)
-    hook.offer(events(1))
+    offer(hook, events(1))
     wait(lambda: len(receiver.posts) == 1)
-    hook.close()
+    hook.stop(2)
     assert [int(counted[n][0]) for n in ("retried_total", "sent_total", "failed_total")] == [3, 1, 0]
 
 
@@ -154,9 +163,9 @@ def test_what_cannot_be_delivered_is_counted(receiver: Receiver, status: int, tr
     """Retries end; a refusal is not repeated; a redirect is not followed."""
     receiver.statuses = [status] * 10
     hook, counted = make(receiver.url, retries=2)
-    hook.offer(events(1))
+    offer(hook, events(1))
     wait(lambda: counted["failed_total"] == 1)
-    hook.close()
+    hook.stop(2)
     assert receiver.requests == ["/alerts"] * tries
     assert counted["sent_total"] == 0
 
@@ -166,19 +175,19 @@ def test_a_slow_webhook_holds_up_nothing(receiver: Receiver) -> None:
     receiver.delay = 0.3
     hook, counted = make(receiver.url, per_minute=100_000, timeout_seconds=0.2, retries=0)
     for _ in range(QUEUE + 50):
-        hook.offer(events(1))
+        offer(hook, events(1))
     assert counted["queue_full_total"] >= 48
     assert not receiver.posts
-    hook.close(timeout=0)
+    hook.stop(0)
     assert counted["failed_total"] + counted["queue_full_total"] >= QUEUE + 50
 
 
 def test_nobody_listens() -> None:
     """A refused connection is a failure, not an exception."""
     hook, counted = make("http://127.0.0.1:9/x", retries=0)
-    hook.offer(events(1))
+    offer(hook, events(1))
     wait(lambda: counted["failed_total"] == 1)
-    hook.close()
+    hook.stop(2)
 
 
 def test_the_process_posts_what_happens_and_stops(receiver: Receiver, tmp_path: Path) -> None:
@@ -209,6 +218,7 @@ def test_the_process_posts_what_happens_and_stops(receiver: Receiver, tmp_path: 
 def test_counters_are_continued(tmp_path: Path) -> None:
     """The region of a process that died is taken up, unless the number of webhooks has changed."""
     (tmp_path / "regions").mkdir()
-    open_counters(tmp_path, 2)["webhooks"]["sent_total"][1] = 5
-    assert open_counters(tmp_path, 2)["webhooks"]["sent_total"].tolist() == [0, 5]
-    assert open_counters(tmp_path, 1)["webhooks"]["sent_total"].tolist() == [0]
+    two = [("webhook", "http://a"), ("webhook", "http://b")]
+    open_counters(tmp_path, two)["destinations"]["sent_total"][1] = 5
+    assert open_counters(tmp_path, two)["destinations"]["sent_total"].tolist() == [0, 5]
+    assert open_counters(tmp_path, two[:1])["destinations"]["sent_total"].tolist() == [0]

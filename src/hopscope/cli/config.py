@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..config_export import shown
 from .options import ConfigOption, SetOption, load
 
 app = typer.Typer(help="Show, check and write settings.", no_args_is_help=True)
@@ -23,6 +24,9 @@ def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
     tree["dialects"] = {name: one.model_dump(mode="json", exclude_none=True) for name, one in own.items()}
     if tree["serve"]["token"]:
         tree["serve"]["token"] = "(set)"
+    for server in tree["redis"]:
+        server["url"] = shown(server["url"])
+        server["password"] = "(set)" if server["password"] else None
     print(f"# {loaded.file}" if loaded.file else "# no file")
     print("\n".join(_toml(tree, loaded.origins)))
 

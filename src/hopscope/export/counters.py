@@ -1,15 +1,18 @@
-"""Counters of the webhooks, in a region that `/metrics` reads."""
+"""Counters and health of every destination, in a region that `/metrics` and `hopscope top` read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ..memory.region import Region, RegionError
+from ..memory.rings import SHARDS
 from ..wire.records import Records
 
-COUNTED = (
+ALERTS = (
     ("sent_total", "Posts that a webhook has taken."),
     ("events_total", "Events in these posts."),
     ("failed_total", "Posts given up after the last retry."),
@@ -18,34 +21,99 @@ COUNTED = (
     ("queue_full_total", "Events dropped because the queue of posts was full."),
     ("ring_lost_total", "Events that the ring had overwritten before alerts read them."),
 )
-COUNTER_ROW = np.dtype([(name, "<u8") for name, _ in COUNTED])
-"""One webhook's counters, in the order of the configuration."""
+"""Counters of a webhook, as `hopscope_alerts_*`."""
+EXPORTS = (
+    ("sent_total", "Batches that a destination has taken."),
+    ("events_total", "Events in them, of the sink and of detection."),
+    ("evictions_total", "Flows in them that had left the table."),
+    ("flows_total", "States of live flows in them."),
+    ("distributions_total", "Distributions in them."),
+    ("retried_total", "Tries after a failed one."),
+    ("connections_total", "Connections made to a destination."),
+)
+"""Counters of any other destination, as `hopscope_export_*`."""
+LOST = (
+    ("ring_lost_total", "ring", "overwritten in a ring before they were read"),
+    ("queue_full_total", "queue_full", "what waited for the destination had no more room"),
+    ("failed_total", "failed", "the destination refused them"),
+    (
+        "forgotten_total",
+        "forgotten",
+        "the destination had taken them, and had them no more when it came back",
+    ),
+    ("stopped_total", "stopped", "they still waited when the collector stopped"),
+)
+"""Why events and evictions did not reach a destination: counter, its label in `hopscope_export_lost_total`,
+meaning.  State is never lost: it is read again."""
+NAMES = tuple(dict.fromkeys(row[0] for row in (*ALERTS, *EXPORTS, *LOST)))
+DESTINATION = np.dtype(
+    [
+        ("kind", "S16"),
+        ("place", "S128"),
+        ("ok", "<u8"),
+        ("since_ns", "<i8"),
+        ("problem", "S240"),
+        *((name, "<u8") for name in NAMES),
+    ]
+)
+"""One destination: what it is, where (without a password), whether it takes what it is given, since when,
+what is wrong, and its counters."""
 FILE_NAME = "export.counters"
-KIND = "alerts"
-VERSION = 1
-SHARDS = 1024
+KIND = "export"
+VERSION = 2
+RINGS = ("next", "next_sink", "next_evicted")
 
 
-def open_counters(folder: Path, webhooks: int) -> Region:
-    """Region with one row per webhook, and `next`: by shard, 1 + the sequence up to which alerts have read.
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether a destination takes what it is given."""
 
-    It is continued where it is there, so that an export process that is started again posts nothing twice.
+    ok: bool
+    since_ns: int
+    """Since when, ns since the epoch."""
+    problem: str
+    """What is wrong, one line; empty: nothing."""
+
+
+def open_counters(folder: Path, destinations: Sequence[tuple[str, str]]) -> Region:
+    """Region with a DESTINATION for each (kind, place), and RINGS: by shard, 1 + the sequence up to which a
+    kind of ring has been read.
+
+    It is continued where it is there, so that an export process that is started again sends nothing twice.
     """
     path = folder / "regions" / FILE_NAME
-    arrays = {"webhooks": (COUNTER_ROW, webhooks), "next": (np.dtype(np.uint64), SHARDS)}
+    arrays = {
+        "destinations": (DESTINATION, len(destinations)),
+        **{name: (np.dtype(np.uint64), SHARDS) for name in RINGS},
+    }
+    kinds = np.array([kind for kind, _ in destinations], "S16")
     try:
         region = Region.attach(path, KIND, VERSION, writable=True)
-        if region.shape() == arrays:
+        if region.shape() == arrays and np.array_equal(region["destinations"]["kind"], kinds):
             return region
     except RegionError:
         pass  # none yet
-    return Region.create(path, KIND, VERSION, arrays)
+    region = Region.create(path, KIND, VERSION, arrays)
+    rows = region["destinations"]
+    rows["kind"], rows["place"] = kinds, np.array([place for _, place in destinations], "S128")
+    return region
 
 
 def read_counters(folder: Path) -> Records:
-    """COUNTER_ROW [webhooks]; empty where no alerts are sent."""
+    """DESTINATION [destinations]; empty where nothing is exported."""
     try:
         with Region.attach(folder / "regions" / FILE_NAME, KIND, VERSION) as region:
-            return region["webhooks"].copy()
+            return region["destinations"].copy()
     except RegionError:
-        return np.empty(0, COUNTER_ROW)
+        return np.empty(0, DESTINATION)
+
+
+def health_of(row: np.void) -> Health:
+    """What a DESTINATION says of itself."""
+    return Health(bool(row["ok"]), int(row["since_ns"]), bytes(row["problem"]).decode("utf-8", "replace"))
+
+
+def labels_of(rows: Records) -> list[str]:
+    """A name for each DESTINATION: its kind and which of its kind it is, as in the settings."""
+    kinds = [bytes(kind).decode() for kind in rows["kind"]]
+    return [f"{kind}[{kinds[:at].count(kind)}]" for at, kind in enumerate(kinds)]

@@ -1,44 +1,123 @@
-"""Main of the export process: rings to webhooks."""
+"""Main of the export process: rings to destinations."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..config import Settings
+from ..config_export import shown
 from ..detect.as_json import event_object
-from ..detect.records import EVENT_VERSION
-from ..memory.rings import Rings
+from ..detect.records import EVENT_VERSION, PATH_PART
+from ..detect.sink.records import EVICTED, EVICTED_VERSION, SINK_EVENT_VERSION
+from ..detect.sink.rings import EVENT_RING, EVICTION_RING
+from ..memory.region import Region
+from ..memory.rings import LIMIT, Rings
 from ..names import Names
 from ..stop import Stop
-from .counters import open_counters
+from ..wire.records import Records
+from .counters import RINGS, open_counters
+from .exporter import ExportBatch, Exporter, Read, stop_all
+from .redis import Redis, require_redis
+from .state import State
 from .webhook import Webhook
 
 TURN_SECONDS = 0.1
+CLOSE_SECONDS = 5.0
+"""How long destinations may take at the end to deliver what waits."""
+KINDS = {
+    "events": ("events", EVENT_VERSION),
+    "sink_events": (EVENT_RING, SINK_EVENT_VERSION),
+    "evicted": (EVICTION_RING, EVICTED_VERSION),
+}
+"""Kinds of rings by field of ExportBatch, in the order of `counters.RINGS`."""
+
+
+def destinations(settings: Settings) -> list[tuple[str, str]]:
+    """Kind and place of every destination. HopscopeError: one lacks what it needs."""
+    if settings.redis:
+        require_redis()
+    return [
+        *(("webhook", shown(one.url)) for one in settings.alerts),
+        *(("redis", shown(one.url)) for one in settings.redis),
+    ]
 
 
 def run(settings: Settings, folder: Path, stop: Stop) -> None:
-    """Post alerts until `stop` is set, or the process that started this one is gone."""
-    names = Names.load(settings.names)
-
-    def describe(row: np.void) -> dict[str, Any]:
-        return event_object(row, names)
-
+    """Export until `stop` is set, or the process that started this one is gone; then what is left, for at
+    most CLOSE_SECONDS.
+    """
     parent = os.getppid()
-    region = open_counters(folder, len(settings.alerts))
-    webhooks = [
-        Webhook(alert, describe, region["webhooks"][at : at + 1]) for at, alert in enumerate(settings.alerts)
-    ]
-    rings = Rings(folder / "regions", "events", EVENT_VERSION, region["next"])
+    region = open_counters(folder, destinations(settings))
+    exporters = list(exporters_of(settings, folder / "regions", region["destinations"]))
+    wanted = frozenset[str]().union(*(one.reads for one in exporters))
+    source = Source(folder / "regions", region, wanted)
+    for one in exporters:
+        one.start()
+    full = False
     try:
-        while not stop.wait(TURN_SECONDS) and os.getppid() == parent:
-            blocks, lost = rings.read()
-            for webhook in webhooks:
-                for at, block in enumerate(blocks):
-                    webhook.offer(block, lost if at == 0 else 0)
+        while not stop.wait(0.0 if full else TURN_SECONDS) and os.getppid() == parent:
+            full = _turn(source, exporters)
     finally:
-        for webhook in webhooks:
-            webhook.close()
+        until = time.monotonic() + CLOSE_SECONDS
+        while _turn(source, exporters) and time.monotonic() < until:
+            pass
+        stop_all(exporters, until - time.monotonic())
+
+
+def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[Exporter[Any]]:
+    """Every destination, in the order of `destinations`, with its DESTINATION."""
+    names = Names.load(settings.names)
+    describe = partial(event_object, names=names)
+    for at, alert in enumerate(settings.alerts):
+        yield Webhook(alert, describe, rows[at : at + 1])
+    for at, one in enumerate(settings.redis, len(settings.alerts)):
+        state = None
+        if {"flows", "distributions"} & set(one.what):
+            state = State(regions, one.flush_seconds, "flows" in one.what, "distributions" in one.what)
+        yield Redis(one, names, rows[at : at + 1], state, settings.detect.idle_seconds, settings.sink.enabled)
+
+
+def _turn(source: Source, exporters: list[Exporter[Any]]) -> bool:
+    """Take what is new in the rings once; whether there may be more already."""
+    batch = source.read()
+    if batch.count or batch.lost:
+        for one in exporters:
+            one.export(batch)
+    return any(len(block) >= LIMIT for one in KINDS for block in getattr(batch, one).blocks)
+
+
+class Source:
+    """Reads the rings of these kinds; where each goes on stands in the region of the counters."""
+
+    def __init__(self, regions: Path, counters: Region, kinds: frozenset[str]) -> None:
+        self._rings = {
+            kind: Rings(regions, *KINDS[kind], following=counters[name])
+            for kind, name in zip(KINDS, RINGS, strict=True)
+            if kind in kinds
+        }
+        self._parts: dict[int, Records] = {}
+
+    def read(self) -> ExportBatch:
+        """What is new since the last call."""
+        found: dict[str, Any] = {kind: Read(*rings.read()) for kind, rings in self._rings.items()}
+        if "evicted" in found:
+            blocks = [whole for block in found["evicted"].blocks if len(whole := self._whole(block))]
+            found["evicted"] = Read(blocks, found["evicted"].lost)
+        return ExportBatch(**found)
+
+    def _whole(self, block: Records) -> Records:
+        """The block without a flow at its end whose parts are not all there; they wait for the next one."""
+        shard = int(block["shard"][0])
+        block = np.concatenate([self._parts.pop(shard, np.empty(0, EVICTED)), block])
+        heads = np.flatnonzero(block["first_hop"] == 0)
+        if len(heads) and int(block["hop_count"][heads[-1]]) > (len(block) - heads[-1]) * PATH_PART:
+            self._parts[shard] = block[heads[-1] :]
+            return block[: heads[-1]]
+        return block

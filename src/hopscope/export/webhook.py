@@ -1,17 +1,14 @@
 """Alerts: events of chosen kinds, posted as JSON to a webhook, at a bounded rate, with retries.
 
-Nothing waits for a webhook: events are taken from the rings, a post is queued if there is room, and what is
-held back or dropped is counted and told in the next post of its kind.
+What is held back by the rate, or dropped because too many posts wait, is counted and told in the next post
+of its kind.
 """
 
 from __future__ import annotations
 
 import json
-import queue
-import random
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,17 +16,16 @@ import httpx
 import numpy as np
 
 from .. import __version__
-from ..config import AlertSettings
+from ..config_export import AlertSettings
 from ..detect.records import Kind
-from ..log import logger
 from ..wire.records import Records
+from .exporter import DeliveryError, ExportBatch, Exporter
 
 QUEUE = 100
 """Posts that wait for a webhook that is slow or gone."""
 EVENTS = 50
 """Events in one post, those of one kind that were found together; more are held back."""
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 60.0
+Post = dict[str, Any]
 Describe = Callable[[np.void], dict[str, Any]]
 """An EVENT record as the object that the API shows."""
 
@@ -57,29 +53,30 @@ class Allowance:
         return True
 
 
-class Webhook:
-    """One webhook: `offer` it events, from one thread; a thread of its own posts. `close` ends it.
+class Webhook(Exporter[Post]):
+    """One webhook; `row` is its DESTINATION."""
 
-    `counted` is its COUNTER_ROW; only this object writes it.
-    """
-
-    def __init__(self, settings: AlertSettings, describe: Describe, counted: Records) -> None:
+    def __init__(self, settings: AlertSettings, describe: Describe, row: Records) -> None:
         known = {kind.label: kind for kind in Kind}
         self.settings = settings
+        self.retries = settings.retries
         self._describe = describe
-        self._counted = counted
         self._kinds = np.array([known[name] for name in settings.kinds if name in known], np.uint8)
         self._allowed = {int(kind): Allowance(settings.per_minute) for kind in self._kinds}
-        self._queue: queue.Queue[dict[str, Any]] = queue.Queue(QUEUE)
-        self._stop = threading.Event()
-        self._log = logger("export")
-        self._thread = threading.Thread(target=self._work, name="webhook", daemon=True)
-        self._thread.start()
+        self._client: httpx.Client | None = None
+        super().__init__(row, QUEUE)
 
-    def offer(self, events: Records, lost: int = 0) -> None:
-        """Take EVENT records; at most one post for each of the kinds among them is queued. Never waits."""
-        if lost:
-            self.count("ring_lost_total", lost)
+    @property
+    def grace(self) -> float:
+        """One post, and a little."""
+        return self.settings.timeout_seconds + 1
+
+    def items(self, batch: ExportBatch) -> Iterator[Post]:
+        """At most one post for each of the kinds among the events of a block."""
+        for block in batch.events.blocks:
+            yield from self._posts(block)
+
+    def _posts(self, events: Records) -> Iterator[Post]:
         wanted = events[np.isin(events["kind"], self._kinds)]
         now = time.monotonic()
         for kind, allowance in self._allowed.items():
@@ -90,66 +87,48 @@ class Webhook:
                 self._hold_back(allowance, len(found))
                 continue
             self._hold_back(allowance, max(0, len(found) - EVENTS))
-            post = {
+            held_back, allowance.held_back = allowance.held_back, 0
+            yield {
                 "kind": Kind(kind).label,
                 "sent_by": f"hopscope {__version__}",
-                "held_back": allowance.held_back,
+                "held_back": held_back,
                 "events": [self._describe(row) for row in found[:EVENTS]],
             }
-            try:
-                self._queue.put_nowait(post)
-                allowance.held_back = 0
-            except queue.Full:
-                self.count("queue_full_total", len(found[:EVENTS]))
-                allowance.held_back += len(found[:EVENTS])
+
+    def events(self, item: Post) -> int:
+        """Events in a post."""
+        return len(item["events"])
+
+    def dropped(self, item: Post) -> None:
+        """The next post of its kind tells about its events too."""
+        kind = next(kind for kind in self._allowed if Kind(kind).label == item["kind"])
+        self._allowed[kind].held_back += item["held_back"] + len(item["events"])
+
+    def failed(self, item: Post) -> None:
+        """A post was given up."""
+        self.count("failed_total")
+
+    left = failed
 
     def _hold_back(self, allowance: Allowance, events: int) -> None:
         allowance.held_back += events
         self.count("held_back_total", events)
 
-    def count(self, name: str, more: int = 1) -> None:
-        """Add to a counter of COUNTED."""
-        with _COUNTING:
-            self._counted[name] += np.uint64(more)
+    def close(self) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
 
-    def close(self, timeout: float = 2.0) -> None:
-        """Give what is queued `timeout` seconds, then stop; what is left is counted as failed."""
-        until = time.monotonic() + timeout
-        while not self._queue.empty() and time.monotonic() < until and self._thread.is_alive():
-            time.sleep(0.02)
-        self._stop.set()
-        self._thread.join(self.settings.timeout_seconds + 1)
-
-    def _work(self) -> None:
-        timeout = httpx.Timeout(self.settings.timeout_seconds)
-        with httpx.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client:
-            while not self._stop.is_set():
-                try:
-                    post = self._queue.get(timeout=0.1)
-                except queue.Empty:
-                    continue
-                self._deliver(client, post)
-        self.count("failed_total", self._queue.qsize())
-
-    def _deliver(self, client: httpx.Client, post: dict[str, Any]) -> None:
-        """Try until it is taken, the retries are used up, or the end."""
-        content = json.dumps(post, separators=(",", ":")).encode()
-        problem = ""
-        for tried in range(self.settings.retries + 1):
-            if tried:
-                self.count("retried_total")
-                pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (tried - 1))
-                if self._stop.wait(pause * random.uniform(0.5, 1.5)):  # apart from other collectors' retries
-                    break
-            problem, again = self._post(client, content)
-            if not problem:
-                self.count("sent_total")
-                self.count("events_total", len(post["events"]))
-                return
-            if not again:
-                break
-        self.count("failed_total")
-        self._log.warning("alert not delivered", url=self.settings.url, kind=post["kind"], reason=problem)
+    def deliver(self, item: Post) -> None:
+        """Post it."""
+        if self._client is None:
+            timeout = httpx.Timeout(self.settings.timeout_seconds)
+            self._client = httpx.Client(timeout=timeout, follow_redirects=False, trust_env=False)
+        content = json.dumps(item, separators=(",", ":")).encode()
+        problem, again = self._post(self._client, content)
+        if problem:
+            raise DeliveryError(problem, again)
+        self.count("events_total", len(item["events"]))
 
     def _post(self, client: httpx.Client, content: bytes) -> tuple[str, bool]:
         """Post once: what went wrong (empty: nothing), and whether another try may help."""
@@ -167,6 +146,3 @@ class Webhook:
                 return f"status {status}", status in (408, 425, 429) or status >= 500
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
             return f"{type(error).__name__}: {error}", not isinstance(error, httpx.InvalidURL)
-
-
-_COUNTING = threading.Lock()

@@ -19,7 +19,7 @@ from .. import __version__
 from ..counter import Counter
 from ..detect.records import NO_NODE, PortKind
 from ..direct import counters as translator
-from ..export.counters import COUNTED, read_counters
+from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
 from ..metrics import COUNTERS, INDEX
 from ..names import Names
 from ..rdma import counters as nic
@@ -68,7 +68,7 @@ class _Scrape(Collector):
         yield build
         yield from self._counters()
         yield from self._tables()
-        yield from self._alerts()
+        yield from self._exports()
         yield from _of_direct(translator.COUNTERS, translator.read_counters(self._stores))
         yield from _of_direct(nic.NIC_COUNTERS, nic.read_nic_counters(self._stores))
 
@@ -148,13 +148,36 @@ class _Scrape(Collector):
         yield from families.values()
         yield silent
 
-    def _alerts(self) -> Iterable[Family]:
+    def _exports(self) -> Iterable[Family]:
         rows = read_counters(self._folder)
-        for name, text in COUNTED:
+        hooks = rows["kind"] == b"webhook"
+        for name, text in ALERTS:
             family = CounterMetricFamily(f"hopscope_alerts_{name}", text, labels=["webhook"])
-            for at, row in enumerate(rows):
+            for at, row in enumerate(rows[hooks]):
                 family.add_metric([str(at)], int(row[name]))
             yield family
+        named = list(zip(labels_of(rows), rows, strict=True))
+        up = GaugeMetricFamily(
+            "hopscope_export_up", "1 where a destination took what it was given last.", labels=["destination"]
+        )
+        for label, row in named:
+            up.add_metric([label], int(row["ok"]))
+        yield up
+        others = [(label, row) for (label, row), hook in zip(named, hooks, strict=True) if not hook]
+        for name, text in EXPORTS:
+            family = CounterMetricFamily(f"hopscope_export_{name}", text, labels=["destination"])
+            for label, row in others:
+                family.add_metric([label], int(row[name]))
+            yield family
+        lost = CounterMetricFamily(
+            "hopscope_export_lost_total",
+            "Events and evictions that did not reach a destination, by reason.",
+            labels=["destination", "reason"],
+        )
+        for label, row in others:
+            for name, reason, _ in LOST:
+                lost.add_metric([label, reason], int(row[name]))
+        yield lost
 
 
 def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> Iterable[Family]:

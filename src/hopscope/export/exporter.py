@@ -1,0 +1,319 @@
+"""What every destination is: settings in, batches out of a bounded queue, in a thread of its own.
+
+Nothing waits for a destination.  The export process reads the rings and offers every destination what is
+new; each has a queue of bounded size and a thread that delivers.  State (live flows, distributions) is not
+queued: the thread reads it from the regions when it is due, so it is late where a destination is slow, and
+never lost.  What is lost of events and evictions is counted by reason (`counters.LOST`).
+
+A new destination is a subclass that says what it `reads` and implements `deliver`; see `redis.py`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from ..errors import HopscopeError
+from ..log import logger
+from ..wire.records import Records
+from .counters import Health, health_of
+
+if TYPE_CHECKING:
+    from ..detect.flow_walk import FlowBlock
+    from ..detect.quantiles import Distribution
+    from .state import State
+
+FIRST_PAUSE = 0.5
+LONGEST_PAUSE = 60.0
+IDLE_SECONDS = 0.1
+"""How often a thread with nothing to deliver looks whether state is due."""
+
+
+class DeliveryError(HopscopeError):
+    """A destination did not take something: one line that says why, without a password."""
+
+    def __init__(self, problem: str, again: bool = True) -> None:
+        super().__init__(problem)
+        self.again = again
+        """Whether another try may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """New records of one kind of ring, by shard, and how many were lost in front of them."""
+
+    blocks: Sequence[Records] = ()
+    lost: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class ExportBatch:
+    """What a destination is given: what was new in the rings, or a part of the state. Blocks are copies."""
+
+    events: Read = Read()
+    """EVENT: changes and alarms that detection found, as in history."""
+    sink_events: Read = Read()
+    """SINK_EVENT."""
+    evicted: Read = Read()
+    """EVICTED; all parts of a long path are in one block."""
+    flows: FlowBlock | None = None
+    """Live flows that have changed since they were last given."""
+    distributions: Sequence[Distribution] | None = None
+    """All distributions since the start of the workers, by switch."""
+    begins: bool = False
+    """With this batch all flows are given anew: what a destination had may be gone, or be no longer true."""
+    ends: bool = False
+    """With this batch every flow that was live at `begins`, and still is, has been given."""
+
+    def only(self, reads: frozenset[str]) -> ExportBatch:
+        """The part of it that comes from these kinds of rings."""
+        return ExportBatch(**{name: getattr(self, name) for name in reads})
+
+    @property
+    def count(self) -> int:
+        """Events and evictions."""
+        return len(self.events) + len(self.sink_events) + len(self.evicted)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of these."""
+        reads = (self.events, self.sink_events, self.evicted)
+        return sum(block.nbytes for read in reads for block in read.blocks)
+
+    @property
+    def lost(self) -> int:
+        """Events and evictions that were lost before."""
+        return self.events.lost + self.sink_events.lost + self.evicted.lost
+
+
+Item = TypeVar("Item")
+
+
+class Exporter(ABC, Generic[Item]):
+    """One destination: `start` it, `export` batches to it from one thread, `stop` it.
+
+    `row` is its DESTINATION, one record that only this object writes.  An Item is what is delivered at a
+    time: an ExportBatch, or what a subclass makes of it in `items`.
+    """
+
+    reads: frozenset[str] = frozenset({"events"})
+    """Kinds of rings that it wants: fields of ExportBatch."""
+    retries: int | None = None
+    """Tries after a failure; None: until it is taken."""
+    longest_pause = LONGEST_PAUSE
+
+    def __init__(self, row: Records, room: int, state: State | None = None) -> None:
+        self.row = row
+        self.state = state
+        """What is live; None: it wants none."""
+        self.log = logger("export")
+        self._room = room
+        self._taken = 0
+        self._queue: deque[Item] = deque()
+        self._filled = threading.Condition()
+        self._ending = False
+        self._stop = threading.Event()
+        self._healthy(True, "")
+        self._thread = threading.Thread(target=self._work, name=self.kind, daemon=True)
+
+    # ------------------------------------------------------------------------- what a destination says
+
+    @abstractmethod
+    def deliver(self, item: Item) -> None:
+        """Write one item, in the destination's thread. DeliveryError: it was not taken, or not all of it."""
+
+    @abstractmethod
+    def items(self, batch: ExportBatch) -> Iterator[Item]:
+        """What is to be delivered of a batch; called in the thread that exports, so it must not wait."""
+
+    def size(self, item: Item) -> int:
+        """Room that an item takes in the queue: all that wait have at most `room`."""
+        return 1
+
+    def events(self, item: Item) -> int:
+        """Events and evictions in an item, which are lost where it is."""
+        return 1
+
+    def close(self) -> None:
+        """Give back what was opened; called last in the destination's thread."""
+
+    # ------------------------------------------------------------------------- what the process calls
+
+    @property
+    def kind(self) -> str:
+        """Kind of destination, as its settings are called."""
+        return bytes(self.row["kind"][0]).decode()
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._thread.start()
+
+    def export(self, batch: ExportBatch) -> None:
+        """Queue what it wants of a batch, or count it as lost. Never waits."""
+        batch = batch.only(self.reads)
+        self.count("ring_lost_total", batch.lost)
+        gone = batch.evicted.lost > 0
+        for item in self.items(batch):
+            with self._filled:
+                fits = self._taken + self.size(item) <= self._room or not self._queue
+                if fits:
+                    self._taken += self.size(item)
+                    self._queue.append(item)
+                    self._filled.notify()
+            if not fits:
+                self.count("queue_full_total", self.events(item))
+                self.dropped(item)
+                gone |= len(batch.evicted) > 0
+        if gone and self.state is not None:
+            self.state.restart()  # flows have left, and nobody told
+
+    def dropped(self, item: Item) -> None:
+        """An item did not fit the queue; it is counted already."""
+
+    def health(self) -> Health:
+        """Whether the last delivery was taken, and since when that is so."""
+        return health_of(self.row[0])
+
+    def stop(self, timeout: float) -> None:
+        """Deliver what waits for at most `timeout` seconds, then end; what is left is counted."""
+        stop_all([self], timeout)
+
+    def finish(self) -> None:
+        """Nothing more will come: end as soon as all is delivered."""
+        with self._filled:
+            self._ending = True
+            self._filled.notify()
+
+    def ended(self, timeout: float, give_up: bool = False) -> bool:
+        """Whether it has ended, after at most `timeout` seconds; `give_up`: without what still waits."""
+        if give_up:
+            self._stop.set()
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @property
+    def grace(self) -> float:
+        """Seconds that one delivery may take, which are waited for at the end."""
+        return 1.0
+
+    def count(self, name: str, more: int = 1) -> None:
+        """Add to a counter of the row."""
+        with _COUNTING:
+            self.row[name] += np.uint64(more)
+
+    # ------------------------------------------------------------------------- its thread
+
+    def _work(self) -> None:
+        try:
+            while not self._stop.is_set():
+                item = self._next()
+                if item is not None:
+                    self._deliver(item)
+                elif self._ending:
+                    break
+                if not self._stop.is_set():
+                    self._refresh()
+            if not self._stop.is_set():
+                self._refresh(rest=True)
+        finally:
+            for item in self._queue:
+                self.left(item)
+            self.close()
+
+    def left(self, item: Item) -> None:
+        """An item was still queued at the end."""
+        self.count("stopped_total", self.events(item))
+
+    def _next(self) -> Item | None:
+        with self._filled:
+            if not self._queue and not self._ending:
+                self._filled.wait(IDLE_SECONDS)
+            if not self._queue:
+                return None
+            item = self._queue.popleft()
+            self._taken -= self.size(item)
+            return item
+
+    def _refresh(self, rest: bool = False) -> None:
+        """Deliver the state that is due; where that fails it is read again, after a pause."""
+        if self.state is None:
+            return
+        for part in self.state.rest() if rest else self.state.due():
+            for item in self.items(part):
+                if self._stop.is_set() or not self._try(item):
+                    self._stop.wait(0 if self._ending else min(FIRST_PAUSE, self.longest_pause))
+                    return
+
+    def _deliver(self, item: Item) -> None:
+        """Try until it is taken, the retries are used up, or the end."""
+        tried = 0
+        while not self._try(item, final=tried == self.retries):
+            if self._refused or tried == self.retries:
+                self.failed(item)
+                return
+            pause = min(self.longest_pause, FIRST_PAUSE * 2 ** min(tried, 30))
+            tried += 1
+            self.count("retried_total")
+            if self._stop.wait(pause * random.uniform(0.5, 1.5)):  # apart from other collectors' retries
+                self.left(item)
+                return
+
+    def failed(self, item: Item) -> None:
+        """An item was given up."""
+        self.count("failed_total", self.events(item))
+
+    _refused = False
+
+    def _try(self, item: Item, final: bool = False) -> bool:
+        try:
+            self.deliver(item)
+        except DeliveryError as error:
+            self._refused = not error.again
+            if self._refused or final or self.health().ok:
+                self.log.warning("not delivered", to=self._place, reason=str(error))
+            self._healthy(False, str(error))
+            if self.state is not None:
+                self.state.restart()
+            return False
+        self.count("sent_total")
+        if not self.health().ok:
+            self.log.info("delivered again", to=self._place)
+        self._healthy(True, "")
+        return True
+
+    @property
+    def _place(self) -> str:
+        return bytes(self.row["place"][0]).decode("utf-8", "replace")
+
+    def _healthy(self, ok: bool, problem: str) -> None:
+        row = self.row[0]
+        if bool(row["ok"]) != ok or not row["since_ns"]:
+            row["since_ns"] = time.time_ns()
+        row["ok"], row["problem"] = ok, problem.encode()[:240]
+
+
+def stop_all(exporters: Sequence[Exporter[Any]], timeout: float) -> None:
+    """Let all of them deliver what waits, at the same time, for at most `timeout` seconds; then end them."""
+    until = time.monotonic() + timeout
+    for one in exporters:
+        one.finish()
+    left = [one for one in exporters if not one.ended(max(0.0, until - time.monotonic()))]
+    for one in left:
+        one.ended(0, give_up=True)
+    until = time.monotonic() + max((one.grace for one in left), default=0.0)
+    for one in left:
+        one.ended(max(0.0, until - time.monotonic()))
+
+
+_COUNTING = threading.Lock()

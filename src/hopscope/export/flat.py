@@ -1,0 +1,272 @@
+"""Records as fields of text and numbers, without nesting: what a key-value or column store takes.
+
+Every record of a kind has the same fields in the same order; one that has no value is an empty text.  A
+list by hop is one text: its values in path order, separated by commas, empty where a switch did not tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..detect.as_json import event_object, when
+from ..detect.flow_walk import FlowBlock
+from ..detect.quantiles import NO_BOUND, QUANTILES, Distribution
+from ..detect.records import NO_NODE, NO_PORT, PATH_PART
+from ..detect.sink.records import MEASURES, Type, Why
+from ..names import Names
+from ..wire.address import address
+from ..wire.records import Records
+
+Value = str | int | float
+Fields = dict[str, Value]
+_TYPES = {bits: " ".join(t.label for t in Type if bits & t) for bits in range(2 * max(Type))}
+
+
+def flow_id(number: int) -> str:
+    """A flow's id as the API writes it: 16 hexadecimal digits."""
+    return f"{number:016x}"
+
+
+def event_fields(records: Records, names: Names) -> Iterator[Fields]:
+    """EVENT records: the values of the API's objects."""
+    for row in records:
+        one = event_object(row, names)
+        flow, node, port, source = (one[key] or {} for key in ("flow", "node", "port", "source"))
+        path = one["path"] or ()
+        yield {
+            "id": one["id"],
+            "time": one["time"],
+            "kind": one["kind"],
+            "metric": one["metric"],
+            "value": one["value"],
+            "previous": one["previous"],
+            "flow": flow.get("id", ""),
+            **{key: flow.get(key, "") for key in ("src", "dst", "proto", "sport", "dport")},
+            "node": node.get("id", ""),
+            "node_name": node.get("name") or "",
+            "port": port.get("id", ""),
+            "port_name": port.get("name") or "",
+            "queue": _text(one["queue"]),
+            "hop": _text(one["hop"]),
+            "path": ",".join(str(each["id"]) for each in path),
+            "path_names": names.path_label([each["id"] for each in path]),
+            "source": source.get("address", ""),
+        }
+
+
+def sink_event_fields(records: Records, names: Names) -> Iterator[Fields]:
+    """SINK_EVENT records; those of the whole path have no node, port, queue and hop, but a path."""
+    columns = {name: records[name].tolist() for name in records.dtype.names or ()}
+    flows = _tuples(records)
+    for at in range(len(records)):
+        row = {name: column[at] for name, column in columns.items()}
+        whole = row["node_id"] == NO_NODE
+        node, port = row["node_id"], row["port"]
+        path = row["path"][: min(row["hop_count"], PATH_PART)] if whole else []
+        placed = not whole and port != NO_PORT
+        yield {
+            "id": f"{row['shard']}-{row['sequence']}",
+            "time": when(row["time_ns"]),
+            "types": _TYPES.get(row["types"], str(row["types"])),
+            "flow": flow_id(row["flow_id"]),
+            **flows[at],
+            "node": "" if whole else node,
+            "node_name": "" if whole else names.node(node) or "",
+            "port": port if placed else "",
+            "port_name": (names.port(node, port) or "") if placed else "",
+            "queue": "" if whole else row["queue_id"],
+            "hop": "" if whole else row["hop"],
+            "hops": row["hop_count"],
+            "latency": row["latency"],
+            "latency_previous": row["latency_previous"],
+            "occupancy": "" if whole else row["occupancy"],
+            "occupancy_previous": "" if whole else row["occupancy_previous"],
+            "utilization": "" if whole else row["utilization"],
+            "utilization_previous": "" if whole else row["utilization_previous"],
+            "path": ",".join(map(str, path)),
+            "path_names": names.path_label(path),
+        }
+
+
+def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
+    """Live flows: 5-tuple, packets, path, and by hop the latest values and means; `ended` is empty."""
+    flows, hops = block.flows, block.hops
+    have = hops["state"]
+    lists = _Hops(
+        hops["node_id"].tolist(),
+        hops["egress_port"].tolist(),
+        [
+            (
+                _latest(hops[latest], have, bit),
+                _means(hops[total], hops["samples"], have, bit),
+            )
+            for bit, (latest, total) in enumerate(
+                (
+                    ("latency_latest", "latency_sum"),
+                    ("queue_latest", "queue_sum"),
+                    ("utilization_latest", "utilization_sum"),
+                )
+            )
+        ],
+    )
+    begin = 0
+    for one, end in zip(_common(flows), block.ends.tolist(), strict=True):
+        yield {**one, **lists.fields(range(begin, end), names), "ended": "", "why": ""}
+        begin = end
+
+
+def evicted_fields(records: Records, names: Names) -> Iterator[Fields]:
+    """Flows that left, from EVICTED records whose parts follow each other; parts without a beginning, which
+    was lost, are left out.
+    """
+    heads = np.flatnonzero(records["first_hop"] == 0)
+    ends = np.append(heads[1:], len(records))
+    hops = records["hops"].reshape(-1)
+    have = hops["have"]
+    lists = _Hops(
+        hops["node_id"].tolist(),
+        hops["port"].tolist(),
+        [
+            (
+                _latest(hops[f"{name}_latest"], have, bit),
+                _means(hops[f"{name}_sum"], hops["samples"], have, bit),
+            )
+            for bit, name in enumerate(("latency", "occupancy", "utilization"))
+        ],
+    )
+    flows = records[heads]
+    why = {member.value: member.label for member in Why}
+    for one, begin, end, row in zip(_common(flows), heads.tolist(), ends.tolist(), flows, strict=True):
+        known = min(int(row["hop_count"]), (end - begin) * PATH_PART)
+        places = range(begin * PATH_PART, begin * PATH_PART + known)
+        reason = int(row["why"])
+        yield {
+            **one,
+            **lists.fields(places, names),
+            "ended": one["last"],
+            "why": why.get(reason, str(reason)),
+        }
+
+
+def left_fields(records: Records, names: Names) -> Iterator[Fields]:
+    """Flows that left the collector's table, as far as an EVENT (FLOW_RECORD of its path) tells of them."""
+    for row, five in zip(records, _tuples(records), strict=True):
+        path = row["path"][: min(int(row["hop_count"]), PATH_PART)].tolist()
+        yield {
+            "id": flow_id(int(row["flow_id"])),
+            **five,
+            "packets": int(row["value"]),
+            "first": when(row["previous"]),
+            "last": when(row["time_ns"]),
+            "path": ",".join(map(str, path)),
+            "path_names": names.path_label(path),
+            "ended": when(row["time_ns"]),
+            "why": "",
+        }
+
+
+def distribution_fields(one: Distribution, names: Names) -> Fields:
+    """A distribution: its number of values, mean, quantiles (upper bounds), and `le:EDGE` the values of each
+    bin up to its upper edge, those below not counted in.
+    """
+    found: Fields = {
+        "measure": one.measure.label,
+        "node": _text(one.node),
+        "node_name": (names.node(one.node) or "") if one.node is not None else "",
+        "count": one.count,
+        "sum": one.sum,
+        "mean": _number(one.mean or 0.0),
+        "highest": one.highest,
+    }
+    for q in QUANTILES:
+        at = one.quantile(q)
+        found[f"p{100 * q:g}"] = "" if at is None or at.upper is None else at.upper
+    for edge, count in zip(one.upper.tolist(), one.counts.tolist(), strict=True):
+        found["le:inf" if edge == NO_BOUND else f"le:{edge}"] = count
+    return found
+
+
+def _common(flows: Records) -> Iterator[Fields]:
+    """What FLOW and EVICTED have in common."""
+    columns = (
+        "flow_id",
+        "packets",
+        "first_ns",
+        "last_ns",
+        "latency_latest",
+        "latency_sum",
+        "latency_samples",
+    )
+    values = zip(*(flows[name].tolist() for name in columns), _tuples(flows), strict=True)
+    for number, packets, first, last, latest, total, samples, five in values:
+        yield {
+            "id": flow_id(number),
+            **five,
+            "packets": packets,
+            "first": when(first),
+            "last": when(last),
+            "latency": latest if samples else "",
+            "latency_mean": _number(total / samples) if samples else "",
+        }
+
+
+def _tuples(records: Records) -> list[Fields]:
+    """5-tuples of records that have one."""
+    names = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
+    rows = zip(*(records[name].tolist() for name in names), strict=True)
+    return [
+        {"src": address(a, b), "dst": address(c, d), "proto": proto, "sport": sport, "dport": dport}
+        for a, b, c, d, proto, sport, dport in rows
+    ]
+
+
+class _Hops:
+    """Columns of hops as text, of which some rows are those of a flow."""
+
+    def __init__(
+        self, nodes: list[int], ports: list[int], measures: Sequence[tuple[list[str], list[str]]]
+    ) -> None:
+        self._nodes, self._ports = nodes, ports
+        self._measures = measures
+
+    def fields(self, rows: range, names: Names) -> Fields:
+        nodes = self._nodes[rows.start : rows.stop]
+        found: Fields = {
+            "path": ",".join(map(str, nodes)),
+            "path_names": names.path_label(nodes),
+            "ports": ",".join("" if p == NO_PORT else str(p) for p in self._ports[rows.start : rows.stop]),
+        }
+        for name, (latest, means) in zip(_BY_HOP, self._measures, strict=True):
+            found[name] = ",".join(latest[rows.start : rows.stop])
+            found[f"{name}_mean"] = ",".join(means[rows.start : rows.stop])
+        return found
+
+
+_BY_HOP = ("hop_latency", "queue_occupancy", "link_utilization")
+assert len(_BY_HOP) == MEASURES - 1
+
+
+def _latest(values: Any, have: Any, bit: int) -> list[str]:
+    told = (have >> bit & 1).tolist()
+    return [str(value) if yes else "" for value, yes in zip(values.tolist(), told, strict=True)]
+
+
+def _means(sums: Any, samples: Any, have: Any, bit: int) -> list[str]:
+    told = ((have >> bit & 1 == 1) & (samples > 0)).tolist()
+    return [
+        str(_number(total / count)) if yes else ""
+        for total, count, yes in zip(sums.tolist(), samples.tolist(), told, strict=True)
+    ]
+
+
+def _number(value: float) -> float | int:
+    """A mean with three digits behind the point, where it has some."""
+    rounded = round(value, 3)
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def _text(value: Any) -> Value:
+    return "" if value is None else value

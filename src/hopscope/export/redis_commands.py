@@ -1,0 +1,184 @@
+"""What is written to Redis for a batch: keys, fields, and commands in chunks.
+
+With PREFIX = `hopscope`:
+
+=============================== ============ ===========================================================
+key                             type         what
+=============================== ============ ===========================================================
+`hopscope:flow:ID`              hash         latest state of a flow; `ended` is empty while it is live
+`hopscope:flows`                sorted set   ids of live flows by the time of their last packet, us
+`hopscope:flows:ended`          sorted set   ids of flows that left, by the second in which they expire
+`hopscope:events`               stream       events of detection, as in history
+`hopscope:sink_events`          stream       events of the sink
+`hopscope:distribution:N:M`     hash         measure M at switch N; `all:end_to_end`: of whole paths
+`hopscope:distributions`        set          those that there are, as `N:M`
+=============================== ============ ===========================================================
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+from ..config_export import RedisSettings
+from ..detect.flow_walk import FlowBlock
+from ..detect.quantiles import Distribution
+from ..detect.records import Kind, Metric
+from ..names import Names
+from ..wire.records import Records
+from .exporter import ExportBatch
+from .flat import (
+    Fields,
+    distribution_fields,
+    event_fields,
+    evicted_fields,
+    flow_fields,
+    left_fields,
+    sink_event_fields,
+)
+
+T = TypeVar("T")
+Command = list[str | int | float]
+CHUNK = 512
+"""Events, flows or distributions that are written at a time."""
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Commands that are sent together."""
+
+    commands: list[Command]
+    counter: str = ""
+    """What they are, as a counter; empty: nothing that counts."""
+    count: int = 0
+    stream: str = ""
+    """Key of the stream whose entries they are: the commands get their ids as they are sent."""
+    gone: list[int] = field(default_factory=list)
+    """Ids of flows that have left with it."""
+
+
+class Commands:
+    """Makes the commands; `live_seconds` is how long a flow stays at most that nobody says has left."""
+
+    def __init__(
+        self, settings: RedisSettings, names: Names, live_seconds: float, has_evictions: bool
+    ) -> None:
+        self._settings = settings
+        self._names = names
+        self._live = int(live_seconds) + settings.ttl_seconds
+        self._has_evictions = has_evictions
+        self._what = frozenset(settings.what)
+        self._anew = False
+        self.flows, self.ended, self._next = (
+            self.key("flows"),
+            self.key("flows", "ended"),
+            self.key("flows", "next"),
+        )
+        self.streams = (self.key("events"), self.key("sink_events"))
+
+    def key(self, *parts: object) -> str:
+        """A key below the prefix."""
+        return ":".join([self._settings.prefix, *map(str, parts)])
+
+    def of(self, batch: ExportBatch) -> Iterator[Chunk]:
+        """All chunks of a batch, in order."""
+        if "events" in self._what:
+            for key, blocks, fields in (
+                (self.streams[0], batch.events.blocks, event_fields),
+                (self.streams[1], batch.sink_events.blocks, sink_event_fields),
+            ):
+                for block in blocks:
+                    for some in _in_parts(fields(block, self._names)):
+                        entries = [self._entry(key, one) for one in some]
+                        yield Chunk(entries, "events_total", len(entries), stream=key)
+        if "flows" in self._what:
+            yield from self._ended(batch)
+            if batch.begins:
+                self._anew = True
+                yield Chunk([["DEL", self._next]])
+            if batch.flows is not None:
+                yield from self._flows(batch.flows)
+            if batch.ends:
+                self._anew = False
+                yield Chunk([["ZUNIONSTORE", self.flows, 1, self._next], ["DEL", self._next]])
+        if batch.distributions is not None:
+            yield from self._distributions(batch.distributions)
+
+    def _entry(self, key: str, fields: Fields) -> Command:
+        return ["XADD", key, "MAXLEN", "~", self._settings.stream_max, "*", *_flat(fields)]
+
+    def _flows(self, block: FlowBlock) -> Iterator[Chunk]:
+        scores = iter((block.flows["last_ns"] // 1000).tolist())
+        for some in _in_parts(flow_fields(block, self._names)):
+            scored = [value for one in some for value in (next(scores), one["id"])]
+            commands: list[Command] = [["ZADD", self.flows, *scored]]
+            if self._anew:
+                commands.append(["ZADD", self._next, *scored])
+            commands.append(["ZREM", self.ended, *(one["id"] for one in some)])
+            for one in some:
+                key = self.key("flow", one["id"])
+                commands += [["HSET", key, *_flat(one)], ["EXPIRE", key, self._live]]
+            yield Chunk(commands, "flows_total", len(some))
+
+    def _ended(self, batch: ExportBatch) -> Iterator[Chunk]:
+        for block in batch.evicted.blocks:
+            yield from self._left(evicted_fields(block, self._names), "evictions_total")
+        if not self._has_evictions:
+            for block in batch.events.blocks:
+                yield from self._left(left_fields(_left(block), self._names), "")
+
+    def _left(self, flows: Iterator[Fields], counter: str) -> Iterator[Chunk]:
+        ttl = self._settings.ttl_seconds
+        for some in _in_parts(flows):
+            now = int(time.time())
+            ids = [str(one["id"]) for one in some]
+            commands: list[Command] = [
+                ["ZREM", self.flows, *ids],
+                ["ZREM", self._next, *ids],
+                ["ZADD", self.ended, *(value for one in ids for value in (now + ttl, one))],
+                ["ZREMRANGEBYSCORE", self.ended, "-inf", now],
+            ]
+            for one in some:
+                key = self.key("flow", one["id"])
+                commands += [["HSET", key, *_flat(one)], ["EXPIRE", key, ttl]]
+            yield Chunk(commands, counter, len(some), gone=[int(one, 16) for one in ids])
+
+    def _distributions(self, found: Sequence[Distribution]) -> Iterator[Chunk]:
+        index, draft = self.key("distributions"), self.key("distributions", "next")
+        yield Chunk([["DEL", draft]])
+        for some in _in_parts(iter(found)):
+            commands: list[Command] = []
+            for one in some:
+                name = f"{'all' if one.node is None else one.node}:{one.measure.label}"
+                key, next_ = self.key("distribution", name), self.key("distribution", name, "next")
+                commands += [
+                    ["DEL", next_],
+                    ["HSET", next_, *_flat(distribution_fields(one, self._names))],
+                    ["EXPIRE", next_, self._live],
+                    ["RENAME", next_, key],  # as a whole: bins of another time do not stay in it
+                    ["SADD", draft, name],
+                ]
+            yield Chunk(commands, "distributions_total", len(some))
+        yield Chunk([["SUNIONSTORE", index, draft], ["EXPIRE", index, self._live], ["DEL", draft]])
+
+
+def _left(events: Records) -> Records:
+    """Those EVENT records that say that a flow left the collector's table."""
+    found: Records = events[
+        (events["kind"] == Kind.FLOW_RECORD) & (events["metric"] == Metric.FLOW_PATH) & (events["hop"] == 0)
+    ]
+    return found
+
+
+def _in_parts(items: Iterator[T]) -> Iterator[list[T]]:
+    while some := list(islice(items, CHUNK)):
+        yield some
+
+
+def _flat(fields: Fields) -> Iterator[str | int | float]:
+    for name, value in fields.items():
+        yield name
+        yield value

@@ -1,0 +1,106 @@
+"""The live state that a destination is given: flows that have changed, distributions, a part at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..detect.distribution_reader import DistributionReader
+from ..detect.flow_walk import FlowBlock, FlowWalk, Numbers, joined
+from ..detect.quantiles import Distribution, grouped
+from ..memory.region import RegionError
+from .exporter import ExportBatch
+
+ROWS = 256
+"""Rows of the flow tables that are read at a time."""
+FLOWS = 1024
+"""A part has at most so many flows, and those of one more step: events are delivered between parts."""
+
+
+class State:
+    """State below `regions`: every flow that has changed, and all distributions, once in `seconds`.
+
+    It belongs to the thread of one destination; only `restart` may be called from others.
+    """
+
+    def __init__(self, regions: Path, seconds: float, flows: bool = True, distributions: bool = True) -> None:
+        self._regions = regions
+        self._seconds = max(seconds, 0.01)
+        self._walk = FlowWalk(regions) if flows else None
+        self._counted = distributions
+        self._row = 0
+        self._anew = threading.Event()
+        self._anew.set()
+        self._begun = False
+        self._turned = time.monotonic()
+        self._debt = 0.0
+        self._told = -self._seconds
+
+    def restart(self) -> None:
+        """Give everything again from now on: what was given may be gone, or is no longer true."""
+        self._anew.set()
+
+    def forget(self, flow_ids: Numbers) -> None:
+        """Give these flows again where they are live: the destination was told that they had left."""
+        if self._walk is not None:
+            self._walk.forget(flow_ids)
+
+    def due(self) -> Iterator[ExportBatch]:
+        """What is to be given now: at most one part of the flows, and all distributions once a period."""
+        now = time.monotonic()
+        if self._walk is not None:
+            self._debt = min(1.0, self._debt + (now - self._turned) / self._seconds)
+            self._turned = now
+            yield from self._flows()
+        if self._counted and now - self._told >= self._seconds:
+            self._told = now
+            yield ExportBatch(distributions=self.distributions())
+
+    def rest(self) -> Iterator[ExportBatch]:
+        """All that has changed and was not given yet: called at the end."""
+        if self._walk is not None:
+            for _ in range(2):  # the walk that is under way, and a whole one
+                self._debt = 1.0
+                yield from self._flows()
+                while self._row:
+                    self._debt = 1.0
+                    yield from self._flows()
+        if self._counted:
+            yield ExportBatch(distributions=self.distributions())
+
+    def distributions(self) -> list[Distribution]:
+        """Those of every switch, and end to end, since the workers began."""
+        try:
+            return grouped(DistributionReader.attach(self._regions).distributions(), "switch")
+        except RegionError:
+            return []  # half made: next time
+
+    def _flows(self) -> Iterator[ExportBatch]:
+        """Walk on as far as is due, until there are enough flows for one part."""
+        assert self._walk is not None
+        if self._row == 0 and self._walk.attach():
+            self._anew.set()
+        rows = self._walk.rows
+        if rows == 0:
+            return
+        if self._anew.is_set():
+            self._anew.clear()
+            self._walk.forget()
+            self._row, self._begun = 0, True
+            yield ExportBatch(begins=True)
+        step = min(ROWS, rows) / rows
+        found: list[FlowBlock] = []
+        while self._debt >= step - 1e-9 and sum(map(len, found)) < FLOWS:
+            found.append(self._walk.changed(self._row, self._row + ROWS))
+            self._debt -= step
+            self._row += ROWS
+            if self._row >= rows:
+                self._row = 0
+                break
+        ends = self._begun and bool(found) and self._row == 0
+        self._begun &= not ends
+        block = joined(found)
+        if len(block) or ends:
+            yield ExportBatch(flows=block, ends=ends)

@@ -1,0 +1,319 @@
+"""Redis, the real server: what it holds is what the regions hold, also after it was killed under load."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.config import Settings
+from hopscope.config_export import RedisSettings
+from hopscope.config_sink import SinkSettings
+from hopscope.detect.as_json import when
+from hopscope.detect.distribution import Distributions
+from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
+from hopscope.detect.sink.records import (
+    EVICTED,
+    EVICTED_VERSION,
+    SINK_EVENT,
+    SINK_EVENT_VERSION,
+    Measure,
+    Type,
+    Why,
+)
+from hopscope.export import exporter as module
+from hopscope.export.counters import FILE_NAME, KIND, LOST, VERSION, health_of, read_counters
+from hopscope.export.run import run
+from hopscope.memory.region import Region
+from hopscope.memory.ring import RingWriter, create_ring
+
+NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_PAUSE", 0.02)
+
+
+@contextmanager
+def exporting(folder: Path, sink: bool = True, **redis: Any) -> Iterator[Settings]:
+    """The export process's loop, in a thread."""
+    (folder / "names.toml").write_text(NAMES)
+    settings = Settings(
+        data=folder,
+        names=folder / "names.toml",
+        sink=SinkSettings(enabled=sink),
+        redis=(RedisSettings(flush_seconds=0.2, timeout_seconds=2.0, **redis),),
+    )
+    stop = threading.Event()
+    thread = threading.Thread(target=run, args=(settings, folder, stop))
+    thread.start()
+    try:
+        yield settings
+    finally:
+        stop.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def wait(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until it is so; a test that waits in vain says so."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def counted(folder: Path, name: str) -> int:
+    """A counter of the server."""
+    return int(read_counters(folder)[name].sum())
+
+
+def read_up_to(folder: Path) -> int:
+    """Events of the sink that have been read from its ring."""
+    with Region.attach(folder / "regions" / FILE_NAME, KIND, VERSION) as region:
+        return int(region["next_sink"][0])
+
+
+def sink_ring(regions: Path, shard: int = 0, capacity: int = 1 << 14) -> RingWriter:
+    """Ring of the sink's events."""
+    path = regions / f"worker-{shard}.sink-events"
+    return RingWriter(create_ring(path, SINK_EVENT, capacity, SINK_EVENT_VERSION))
+
+
+def sink_events(first: int, count: int, shard: int = 0) -> np.ndarray:
+    """Events of two hops and of whole paths."""
+    made = np.zeros(count, SINK_EVENT)
+    made["sequence"], made["shard"] = np.arange(first, first + count), shard
+    made["time_ns"], made["flow_id"] = made["sequence"] * 1000, 77
+    made["node_id"] = np.where(made["sequence"] % 3 == 2, NO_NODE, made["sequence"] % 3 + 1)
+    made["types"] = Type.LATENCY_ABOVE | Type.PATH_CHANGE
+    made["port"], made["hop_count"], made["latency"] = 3, 2, made["sequence"]
+    made["path"][:, :2] = 1, 2
+    return made
+
+
+def evicted(flow_id: int, hops: int, first: int) -> np.ndarray:
+    """A flow that left, in as many parts as its path needs."""
+    made = np.zeros(max(1, -(-hops // 8)), EVICTED)
+    made["sequence"], made["flow_id"] = np.arange(first, first + len(made)), flow_id
+    made["first_hop"], made["hop_count"] = np.arange(len(made)) * 8, hops
+    made["packets"][0], made["last_ns"], made["why"] = 4, 900, Why.EXPIRED
+    made["latency_samples"], made["latency_sum"], made["latency_latest"] = 4, 10, 3
+    cells = made["hops"]
+    cells["node_id"], cells["have"], cells["samples"] = np.arange(cells.size).reshape(-1, 8), 1, 4
+    cells["latency_latest"], cells["latency_sum"] = 5, 6
+    return made
+
+
+def flows_of(client: Any) -> dict[str, dict[str, str]]:
+    """Every flow in Redis by its id."""
+    return {key.rpartition(":")[2]: client.hgetall(key) for key in client.scan_iter("hopscope:flow:*", 1000)}
+
+
+def expected_flow(flow: np.void, hops: np.ndarray) -> dict[str, str]:
+    """What a live flow of `Tables` should be in Redis, written once more."""
+
+    def each(latest: str, total: str, bit: int) -> tuple[str, str]:
+        told = list(hops)
+        values = [str(hop[latest]) if hop["state"] >> bit & 1 else "" for hop in told]
+        means = [
+            f"{round(int(h[total]) / int(h['samples']), 3):g}" if h["state"] >> bit & 1 else "" for h in told
+        ]
+        return ",".join(values), ",".join(means)
+
+    nodes = hops["node_id"].tolist()
+    fields = {
+        "id": f"{int(flow['flow_id']):016x}",
+        "src": ".".join(map(str, (int(flow["src_lo"]) & 0xFFFFFFFF).to_bytes(4, "big"))),
+        "dst": "10.0.0.1",
+        "proto": "6",
+        "sport": str(flow["sport"]),
+        "dport": "80",
+        "packets": str(flow["packets"]),
+        "first": when(1_000),
+        "last": when(int(flow["last_ns"])),
+        "latency": str(flow["latency_latest"]),
+        "latency_mean": "9",
+        "path": ",".join(map(str, nodes)),
+        "path_names": " → ".join("leaf-1" if node == 1 else str(node) for node in nodes),
+        "ports": ",".join(str(at) for at in range(len(nodes))),
+        "ended": "",
+        "why": "",
+    }
+    for bit, (name, latest, total) in enumerate(
+        (
+            ("hop_latency", "latency_latest", "latency_sum"),
+            ("queue_occupancy", "queue_latest", "queue_sum"),
+            ("link_utilization", "utilization_latest", "utilization_sum"),
+        )
+    ):
+        fields[name], fields[f"{name}_mean"] = each(latest, total, bit)
+    return fields
+
+
+def expected_flows(table: Any, paths: dict[int, list[int]]) -> dict[str, dict[str, str]]:
+    """The same of all flows of a table whose paths are inline."""
+    found = {}
+    for at in np.flatnonzero(table.rows["tag"].reshape(-1)):
+        flow = table.flows[at]
+        hops = table.hops[at * 8 : at * 8 + len(paths[int(flow["flow_id"])])]
+        found[f"{int(flow['flow_id']):016x}"] = expected_flow(flow, hops)
+    return found
+
+
+def test_what_it_holds_is_what_the_regions_hold(
+    redis_server: Callable[..., Any], tables: Callable[..., Any], regions: Path, tmp_path: Path
+) -> None:
+    """Flows, events of both kinds, evictions and distributions are read back as the regions have them; a
+    flow that left is marked and expires; one that comes back is live again; nothing changed is written twice.
+    """
+    server = redis_server()
+    client = server.start()
+    paths = {number: [number % 5 + node for node in range(number % 8)] for number in range(100, 400)}
+    table = tables()
+    for number, path in paths.items():
+        table.put(number, number % 7 + 1, 10**18 + number, path)
+    counts = Distributions(Settings().distributions, regions, 0)
+    counts.rows["key"][1], counts.rows["node_id"][1] = 1 << 63 | 1, 1
+    cells = counts.bins.reshape(-1, 3, 128)
+    cells[1, Measure.QUEUE_OCCUPANCY, [0, 5, 20]] = 7, 2, 1
+    counts.rows["highest"][1, Measure.QUEUE_OCCUPANCY], counts.rows["sum"][1, 1] = 70, 90
+    cells[0, 0, 9] = 4
+    events = np.zeros(3, EVENT)
+    events["sequence"], events["kind"], events["metric"] = range(3), Kind.RAISED, Metric.HOP_LATENCY
+    events["node_id"], events["value"], events["flow_id"] = 1, [5, 6, 2**63], 77
+    RingWriter(create_ring(regions / "worker-0.events", EVENT, 64, EVENT_VERSION)).write(events)
+    ring = sink_ring(regions)
+    ring.write(sink_events(0, 3000))
+    gone = RingWriter(create_ring(regions / "worker-0.evictions", EVICTED, 64, EVICTED_VERSION))
+    gone.write(np.concatenate([evicted(7, 3, 0), evicted(8, 19, 1)[:2]]))
+    with exporting(tmp_path, url=server.url):
+        wait(lambda: client.xlen("hopscope:sink_events") == 3000)
+        gone.write(evicted(8, 19, 1)[2:])  # the rest of a path in parts
+        wait(
+            lambda: (
+                client.zcard("hopscope:flows") == len(paths)
+                and client.exists("hopscope:flow:" + "8".zfill(16)) == 1
+            )
+        )
+        wait(lambda: client.exists("hopscope:distribution:1:queue_occupancy") == 1)
+        assert {n: f for n, f in flows_of(client).items() if not f["ended"]} == expected_flows(table, paths)
+        scores = dict(client.zrange("hopscope:flows", 0, -1, withscores=True))
+        assert scores == {f"{n:016x}": float((10**18 + n) // 1000) for n in paths}
+        written = counted(tmp_path, "flows_total")
+        assert written == len(paths)
+        one = client.hgetall("hopscope:flow:" + "8".zfill(16))
+        assert one["path"] == ",".join(map(str, range(19)))
+        assert (one["hop_latency_mean"], one["queue_occupancy"]) == (",".join(["1.5"] * 19), "," * 18)
+        assert (one["why"], one["ended"], one["packets"]) == ("expired", when(900), "4")
+        assert 0 < client.ttl("hopscope:flow:" + "8".zfill(16)) <= 3600
+        assert sorted(client.zrange("hopscope:flows:ended", 0, -1)) == ["7".zfill(16), "8".zfill(16)]
+        table.put(7, 9, 10**18, [1])  # it had been told as ended, and is live again
+        paths[7] = [1]
+        table.drop(100)
+        gone.write(evicted(100, 2, 4))
+        wait(lambda: client.zscore("hopscope:flows", f"{100:016x}") is None)
+        wait(lambda: client.hget("hopscope:flow:" + "7".zfill(16), "ended") == "")
+        assert client.zrange("hopscope:flows:ended", 0, -1) == ["8".zfill(16), f"{100:016x}"]
+        assert client.ttl("hopscope:flow:" + "7".zfill(16)) > 3600
+        assert written <= counted(tmp_path, "flows_total") <= written + 4
+    found = [fields for _, fields in client.xrange("hopscope:sink_events")]
+    assert [one["id"] for one in found] == [f"0-{n}" for n in range(3000)]
+    expected = {
+        "types": "latency_above path_change", "flow": f"{77:016x}", "src": "::", "dst": "::", "proto": "0",
+        "sport": "0", "dport": "0", "node": "1", "node_name": "leaf-1", "port": "3", "port_name": "to spine",
+        "queue": "0", "hop": "0", "hops": "2", "latency": "0", "latency_previous": "0", "occupancy": "0",
+        "occupancy_previous": "0", "utilization": "0", "utilization_previous": "0", "path": "",
+        "path_names": "",
+    }  # fmt: skip
+    assert found[0] == {"id": "0-0", "time": when(0), **expected}
+    assert (found[2]["node"], found[2]["path"], found[2]["path_names"]) == ("", "1,2", "leaf-1 → 2")
+    assert [int(one["latency"]) for one in found] == list(range(3000))
+    told = [fields for _, fields in client.xrange("hopscope:events")]
+    assert [(one["id"], one["value"], one["node_name"]) for one in told] == [
+        ("0-0", "5", "leaf-1"), ("0-1", "6", "leaf-1"), ("0-2", str(2**63), "leaf-1"),
+    ]  # fmt: skip
+    assert client.smembers("hopscope:distributions") == {"1:queue_occupancy", "all:end_to_end"}
+    one = client.hgetall("hopscope:distribution:1:queue_occupancy")
+    assert (one["count"], one["sum"], one["highest"], one["le:0"], one["le:5"]) == (
+        "10",
+        "90",
+        "70",
+        "7",
+        "2",
+    )
+    assert (one["p50"], one["node_name"]) == ("0", "leaf-1")
+    assert client.hget("hopscope:distribution:all:end_to_end", "count") == "4"
+    assert [counted(tmp_path, name) for name, *_ in LOST] == [0] * len(LOST)
+    assert not client.keys("*next*")
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["empty", "append-only"])
+def test_killed_and_restarted_under_load(
+    redis_server: Callable[..., Any],
+    tables: Callable[..., Any],
+    regions: Path,
+    tmp_path: Path,
+    durable: bool,
+) -> None:
+    """The server is killed while events come, stays away, and comes back, empty or with its log: the rings
+    are read on meanwhile; every event is in Redis once, or counted as lost; every flow that is live, and no
+    other, is there as the table has it; health says what was wrong and since when.
+    """
+    server = redis_server(*(["--appendonly", "yes", "--appendfsync", "always"] if durable else []))
+    server.start()
+    table, ring = tables(), sink_ring(regions)
+    gone = RingWriter(create_ring(regions / "worker-0.evictions", EVICTED, 64, EVICTED_VERSION))
+    paths = {number: [1, 2, 3] for number in range(64, 364)}
+    for number, path in paths.items():
+        table.put(number, 1, 10**18, path)
+    end, total = threading.Event(), 0
+
+    def load() -> None:
+        nonlocal total
+        while not end.is_set():
+            ring.write(sink_events(total, 500))
+            total += 500
+            number = 64 + total // 500 % 100
+            table.put(number, total, 10**18 + total, paths[number])
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=load, daemon=True)
+    thread.start()
+    with exporting(tmp_path, url=server.url, queue_bytes=1 << 20, stream_max=10**7):
+        wait(lambda: counted(tmp_path, "events_total") > 2000)
+        assert health_of(read_counters(tmp_path)[0]).ok
+        server.kill()
+        wait(
+            lambda: (
+                f"127.0.0.1:{server.port}. Connection refused"
+                in health_of(read_counters(tmp_path)[0]).problem
+            )
+        )
+        assert not health_of(read_counters(tmp_path)[0]).ok
+        dropped, written = counted(tmp_path, "queue_full_total"), total + 10_000
+        wait(lambda: read_up_to(tmp_path) > written)  # nothing waits: it is read, and dropped
+        assert counted(tmp_path, "queue_full_total") > dropped
+        table.drop(300)
+        gone.write(evicted(300, 2, 0))  # while nobody hears it
+        client = server.start()
+        wait(lambda: health_of(read_counters(tmp_path)[0]).ok)
+        wait(lambda: client.zcard("hopscope:flows") == len(paths) - 1)
+        end.set()
+        thread.join()
+    assert {n: f for n, f in flows_of(client).items() if n != f"{300:016x}"} == expected_flows(table, paths)
+    assert f"{300:016x}" not in client.zrange("hopscope:flows", 0, -1)
+    ids = [fields["id"] for _, fields in client.xrange("hopscope:sink_events")]
+    assert len(ids) == len(set(ids))
+    assert (counted(tmp_path, "forgotten_total") == 0) == durable
+    lost = sum(counted(tmp_path, name) for name, *_ in LOST)
+    evictions = 1 - counted(tmp_path, "evictions_total")  # in what was lost
+    assert len(ids) + lost == total + evictions
+    assert counted(tmp_path, "connections_total") >= 2

@@ -1,0 +1,122 @@
+"""The state that destinations are given: every flow that has changed, as it is, and nothing twice."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hopscope.detect.flow_walk import FlowBlock, FlowWalk
+from hopscope.detect.records import FLOW, HOP_STATE
+from hopscope.export import state as module
+from hopscope.export.exporter import ExportBatch
+from hopscope.export.state import State
+
+
+def told(block: FlowBlock) -> dict[int, tuple[int, list[int]]]:
+    """Packets and path of each flow of a block by its id."""
+    begins = block.ends - np.diff(block.ends, prepend=0)
+    return {
+        int(flow["flow_id"]): (int(flow["packets"]), block.hops["node_id"][begin:end].tolist())
+        for flow, begin, end in zip(block.flows, begins, block.ends, strict=True)
+    }
+
+
+def test_a_walk_gives_what_has_changed(tables: Callable[..., Any], regions: Path) -> None:
+    """Over random changes in two shards a reader that keeps what it was given has every live flow as it is,
+    with paths beyond the inline hops; flows that did not change are not given again.
+    """
+    rng = random.Random(4)
+    shards = [tables(0), tables(1)]
+    walk = FlowWalk(regions)
+    assert walk.changed(0, 64).flows.dtype == FLOW
+    assert walk.attach()
+    truth: dict[int, tuple[int, list[int]]] = {}
+    kept: dict[int, tuple[int, list[int]]] = {}
+    for turn in range(30):
+        touched = set()
+        for _ in range(rng.randrange(8)):
+            number = rng.randrange(1, 12) << 6 | rng.randrange(4) << 2
+            packets, _ = truth.get(number, (0, []))
+            length = rng.choice([0, 3, 8, 9, 20]) if number < 384 else 5
+            truth[number] = packets + 1, [rng.randrange(9) for _ in range(length)]
+            shards[number >> 6 & 1].put(number, packets + 1, turn, truth[number][1])
+            touched.add(number)
+        found = told(walk.changed(0, 32)) | told(walk.changed(32, 64))
+        assert set(found) == touched
+        kept |= found
+        assert kept == truth
+    walk.forget(np.array([next(iter(truth)), 12345], np.uint64))
+    assert set(told(walk.changed(0, 64))) == {next(iter(truth))}
+    walk.forget()
+    assert told(walk.changed(0, 64)) == truth
+
+
+def test_of_two_workers_the_latest_counts(tables: Callable[..., Any], regions: Path) -> None:
+    """A flow that two workers know is given once, as the one with its last packet has it."""
+    first, second = tables(0), tables(1)
+    first.put(5, 9, 200, [1, 2])
+    second.put(5, 4, 100, [3])
+    walk = FlowWalk(regions)
+    walk.attach()
+    assert told(walk.changed(0, 64)) == {5: (9, [1, 2])}
+    second.put(5, 6, 300, [4, 5, 6])
+    assert told(walk.changed(0, 64)) == {5: (6, [4, 5, 6])}
+
+
+def parts(state: State) -> list[ExportBatch]:
+    """Everything that is due."""
+    found: list[ExportBatch] = []
+    while more := list(state.due()):
+        found += more
+    return found
+
+
+def test_state_comes_in_parts_and_again_after_a_restart(
+    tables: Callable[..., Any], regions: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One period gives every flow once, in parts of bounded size between `begins` and `ends`; later periods
+    give changes alone; after `restart`, or where a worker made its table anew, all are given again.
+    """
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(module, "ROWS", 8)
+    monkeypatch.setattr(module, "FLOWS", 16)
+    table = tables()
+    for number in range(1, 200):
+        table.put(number, 1, 50, [1, 2, 3])
+    state = State(regions, 10.0)
+    seen: list[ExportBatch] = []
+    for _ in range(20):
+        clock[0] += 0.6
+        seen += parts(state)
+    flows = [batch for batch in seen if batch.flows is not None]
+    assert (seen[0].begins, flows[-1].ends, sum(batch.ends for batch in seen)) == (True, True, 1)
+    assert max(len(batch.flows or ()) for batch in flows) < 16 + 8 * 12
+    assert sorted(number for batch in flows for number in told(batch.flows or FlowBlock(*EMPTY))) == [
+        *range(1, 200)
+    ]
+    assert sum(batch.distributions is not None for batch in seen) == 2
+    table.put(77, 2, 51, [1])
+    clock[0] += 12
+    assert [told(b.flows) for b in parts(state) if b.flows is not None] == [{77: (2, [1])}]
+    table.put(78, 2, 51, [1])
+    assert [told(b.flows) for b in state.rest() if b.flows is not None] == [{78: (2, [1])}]
+    for again in (state.restart, tables):
+        again()
+        clock[0] += 12
+        after = parts(state)
+        assert [batch.begins for batch in after].count(True) == 1
+        clock[0] += 12
+        after += parts(state)
+        given = {n for batch in after if batch.flows is not None for n in told(batch.flows)}
+        assert given == (set() if again is tables else set(range(1, 200)))
+        assert sum(batch.ends for batch in after) == 1
+
+
+EMPTY = (np.empty(0, FLOW), np.empty(0, HOP_STATE), np.empty(0, np.int64))
