@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +21,11 @@ from .capture.errors import CaptureError
 from .config_sink import SinkSettings
 from .wire.dialect import Dialect
 from .wire.reasons import DropReason
-from .wire.records import FrameBatch, Link, Records, ReportBatch
+from .wire.records import FRAME, HOP, REPORT, FrameBatch, Link, Records, ReportBatch
 
 if TYPE_CHECKING:
     from .capture.pcap_writer import Writer
+    from .wire.strip_batch import Stripper
 
 Count = Callable[[str, int], object]
 """Adds to a counter of `metrics.COUNTERS`, by its key."""
@@ -72,15 +72,11 @@ class Forwarder(ABC):
     def __init__(self, settings: SinkSettings, count: Count) -> None:
         self._strip = settings.strip
         self._count = count
-        self._strippers: dict[Dialect, Any] = {}
+        self._strippers: dict[Dialect, Stripper] = {}
 
     @abstractmethod
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
         """Send a batch on; `reports` are what the decoder of this dialect said of it, raw."""
-
-    def notes(self) -> list[str]:
-        """Lines for the start."""
-        return []
 
     @abstractmethod
     def flush(self) -> None:
@@ -98,27 +94,27 @@ class Forwarder(ABC):
     ) -> None:
         self.close()
 
-    def _stripper(self, dialect: Dialect) -> Any:
+    def _stripper(self, dialect: Dialect) -> Stripper:
         found = self._strippers.get(dialect)
         if found is None:
-            found = self._strippers[dialect] = import_module("hopscope.wire.strip_batch").Stripper(dialect)
+            from .wire.strip_batch import Stripper
+
+            found = self._strippers[dialect] = Stripper(dialect)
         return found
 
-    def _told(self, stripper: Any) -> None:
+    def _told(self, stripper: Stripper) -> None:
         """Count what the last call of a stripper did."""
         self._count("stripped_packets_total", stripper.stripped)
+        self._count("unverified_packets_total", stripper.unverified)
         self._count("unstripped_packets_total", stripper.damaged)
 
 
 class ToInterface(Forwarder):
     """Frames go out at an interface. `sender` is closed with it."""
 
-    def __init__(
-        self, sender: Sender, settings: SinkSettings, count: Count, notes: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, sender: Sender, settings: SinkSettings, count: Count) -> None:
         super().__init__(settings, count)
         self._sender = sender
-        self._notes = tuple(notes)
         self._settled = (0, 0, 0)
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
@@ -137,7 +133,7 @@ class ToInterface(Forwarder):
             done += len(offsets)
 
     def _send(
-        self, frames: FrameBatch, reports: ReportBatch, offsets: npt.NDArray[np.uint64], stripper: Any
+        self, frames: FrameBatch, reports: ReportBatch, offsets: npt.NDArray[np.uint64], stripper: Stripper
     ) -> None:
         sender = self._sender
         lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room)
@@ -170,17 +166,13 @@ class ToInterface(Forwarder):
         if frames:
             self._count(f"forward_drops_total.{reason.label}", frames)
 
-    def notes(self) -> list[str]:
-        """What was changed at the interface."""
-        return list(self._notes)
-
     def flush(self) -> None:
         """Try again what the interface did not take at once."""
         self._sender.flush()
         self._settle()
 
     def close(self) -> None:
-        """Close the ring; offloads are again as they were."""
+        """Close the ring."""
         self._sender.close()
         self._settle()
 
@@ -234,7 +226,17 @@ def to_interface(interface: str, settings: SinkSettings, count: Count) -> Forwar
     """Frames out at an interface, through a transmit ring. Raises CaptureError."""
     from .capture.ring_sender import RingSender
 
-    return ToInterface(RingSender(interface), settings, count)
+    made = ToInterface(RingSender(interface), settings, count)
+    warm()
+    return made
+
+
+def warm() -> None:
+    """Compile what strips, or load it: frames must not wait for it."""
+    from .wire.strip_batch import Stripper
+
+    nothing = ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP))
+    Stripper().strip(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), nothing)
 
 
 def to_file(path: Path | str, settings: SinkSettings, count: Count) -> Forwarder:

@@ -38,6 +38,10 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("forwarded_frames_total", "Frames that a sink sent on, at an interface or into a file."),
     Counter("stripped_packets_total", "Packets whose INT a sink removed: they are as before their source."),
+    Counter(
+        "unverified_packets_total",
+        "Of these, packets with a checksum that fitted neither with INT nor without: it is as it came.",
+    ),
     Counter("unstripped_packets_total", "Packets that a sink sent on with their INT, which is damaged."),
     *(
         Counter("forward_drops_total", "Frames not sent on by a sink, by reason.", ("reason", drop.label))

@@ -66,7 +66,7 @@ def run(child: Child) -> None:
         if settings.sink.enabled and listen.output:
             one.forward = to_interface(listen.output, settings.sink, pipeline.count)
         listeners.append(one)
-        for note in one.notes() if child.index == 0 else ():
+        for note in listener.notes() if child.index == 0 else ():
             child.say(message=note)
     child.say(ready=True)
     loop = _Loop(pipeline, listeners)
@@ -119,10 +119,6 @@ class Listening:
         self._first_ns = 0
         self._pause_ns = EVIDENCE_NS
         self._again_ns = 0
-
-    def notes(self) -> list[str]:
-        """Lines for the start."""
-        return [*self.listener.notes(), *(self.forward.notes() if self.forward is not None else ())]
 
     def close(self) -> None:
         """Stop receiving and sending."""
