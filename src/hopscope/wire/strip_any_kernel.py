@@ -9,7 +9,7 @@ from typing import Any
 
 from ..jit import U64, be16, inlined, kernel, move
 from . import rules
-from .checksum_kernel import ONES_16, pseudo, total_of, updated
+from .checksum_kernel import ONES_16, addresses, folded, pseudo, total_of, updated
 from .form_kernel import (
     ANY_SHIM_LENGTH,
     LENGTH_WITH_SHIM,
@@ -324,7 +324,7 @@ def sum_covered(raw: Any, end: Any, shift: Any, trail: Any, place: Any, removed:
             if length < U64(8) or at + length > stop:
                 return NONE
             stop = at + length
-        base = pseudo(raw, ip, protocol, stop - at)
+        base = pseudo(folded(addresses(raw, ip)), protocol, stop - at)
     if stop > end:
         return NONE
     return fold(base + total_of(raw, at, stop))

@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, be16, inlined, kernel, move
-from .checksum_kernel import ONES_16, move_and_add, pseudo, total_of, updated
+from ..jit import U64, be16, inlined, kernel
+from .checksum_kernel import (
+    ONES_16,
+    add_up,
+    addresses,
+    changed,
+    copy,
+    copy_and_add,
+    folded,
+    pseudo,
+    updated,
+)
 from .form_kernel import OVER_INSERTED, OVER_TCP, OVER_UDP, TCP, UDP
 from .int_kernel import FIXED_TCP, TCP_WORDS
 from .packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, get
@@ -75,43 +85,54 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
             covered, check = limit, be16(buf, l4 + U64(16))
     if length > room:
         return NONE, False
-    move(out, to, buf, origin, cut - origin)
+    copy(out, to, buf, origin, cut)
     after_cut = to + cut - origin
     own_ip, own_l4 = to + ip - origin, to + l4 - origin
     rest = NONE
     if checked:
-        rest = move_and_add(out, after_cut, buf, behind, covered)
-        move(out, after_cut + covered - behind, buf, covered, end - covered)
+        rest = copy_and_add(out, after_cut, buf, behind, covered)
+        copy(out, after_cut + covered - behind, buf, covered, end)
     else:
-        move(out, after_cut, buf, behind, end - behind)
-    dport = be16(buf, l4 + U64(2))
+        copy(out, after_cut, buf, behind, end)
+    own_port = dport = be16(buf, l4 + U64(2))
+    if npt == U64(1):
+        own_port = original(buf, shim, npt, table)
+    first = be16(buf, ip)
+    own_first = first
     if table[INT_DSCP + dscp] and not said_by_port(protocol, dport, table):
-        put_dscp(out, own_ip, own_dscp(buf, shim, behind, False, protocol, dscp, U64(20), npt, table))
+        own = own_dscp(buf, shim, behind, False, protocol, dscp, U64(20), npt, table)
+        put_dscp(out, own_ip, own)
+        own_first = be16(out, own_ip)
+    own_protocol = protocol
     if inserted:
-        own = original(buf, shim, npt, table) & U64(0xFF) if npt == U64(2) else TCP
-        put8(out, own_ip + (U64(9) if four else U64(6)), own)
+        own_protocol = original(buf, shim, npt, table) & U64(0xFF) if npt == U64(2) else TCP
+        put8(out, own_ip + (U64(9) if four else U64(6)), own_protocol)
     else:
-        if npt == U64(1):
-            put16(out, own_l4 + U64(2), original(buf, shim, npt, table))
+        put16(out, own_l4 + U64(2), own_port)
         if protocol == UDP:
             put16(out, own_l4 + U64(4), udp_length - removed)
     unverified = False
     if four:
         put16(out, own_ip + U64(2), total - removed)
-        after = total_of(out, own_ip, own_l4)
+        before = folded(add_up(buf, ip, l4))
+        after = changed(changed(before, total, total - removed), protocol, own_protocol)
+        after = fold(changed(after, first, own_first))
         if after != ONES_16:
-            if total_of(buf, ip, l4) == ONES_16:
-                put16(out, own_ip + U64(10), updated(be16(out, own_ip + U64(10)), after, False))
+            if before == ONES_16:
+                put16(out, own_ip + U64(10), updated(be16(buf, ip + U64(10)), after, False))
             else:
                 unverified = True
     else:
         put16(out, own_ip + U64(4), total - removed)
     if checked:
-        base = pseudo(buf, ip, protocol, covered - l4 - removed)
-        after = fold(base + total_of(out, own_l4, after_cut) + rest)
+        size = covered - l4
+        own = addresses(buf, ip) + add_up(buf, l4, shim) + rest
+        after = changed(pseudo(folded(own), protocol, size - removed), dport, own_port)
+        if protocol == UDP:
+            after = changed(after, udp_length, udp_length - removed)
+        after = fold(after)
         if after != ONES_16:
-            before = fold(pseudo(buf, ip, protocol, covered - l4) + total_of(buf, l4, behind) + rest)
-            if before == ONES_16:
+            if fold(pseudo(folded(own + add_up(buf, shim, behind)), protocol, size)) == ONES_16:
                 at = own_l4 + (U64(6) if protocol == UDP else U64(16))
                 put16(out, at, updated(check, after, protocol == UDP))
             else:
@@ -152,7 +173,7 @@ def strip_frames(
                     what = DAMAGED
         if length == LEFT:
             length = size if size <= here else NONE
-            move(out, to, buf, origin, length)
+            copy(out, to, buf, origin, origin + length)
         lengths[i] = length
         if length or size == NONE:
             counts[what] += U64(1)
