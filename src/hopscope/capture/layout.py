@@ -191,8 +191,11 @@ class SlotAt(IntEnum):
     """Byte offsets in the header of a slot of a transmit ring (struct tpacket3_hdr)."""
 
     LENGTH = 16
+    """Bytes behind this header."""
     STATUS = 20
+    HEADER_LENGTH = 50
+    """In the virtio_net_hdr: so many bytes are copied; the others stay in the ring until they are sent."""
 
 
-SLOT_HEADER = 48
+SLOT_HEADER = 48 + VNET_BYTES
 """Where the frame begins in a slot."""

@@ -8,25 +8,25 @@ import mmap
 import os
 import socket
 import struct
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import CaptureError
-from .layout import SLOT_HEADER, SlotAt
-from .ring_socket import SOL_PACKET, TPACKET_V3, VERSION
+from .layout import SLOT_HEADER, VNET_BYTES, SlotAt
+from .ring_socket import SOL_PACKET, TPACKET_V3, VERSION, VNET_HDR
 from .sockets import require_linux
 
 _TX_RING, _QDISC_BYPASS = 13, 20
 _SO_SNDBUFFORCE = 32
 _SIOCGIFMTU = 0x8921
-_AVAILABLE, _SEND_REQUEST, _WRONG_FORMAT = 0, 1, 4
+_AVAILABLE, _SEND_REQUEST = 0, 1
 _HEADER, _TAG = 14, 4
 _SMALLEST_SLOT = 2048
 _BLOCK_BYTES = 1 << 17
 _GONE = (errno.ENETDOWN, errno.ENXIO, errno.ENODEV)
 _AGAIN = (0, errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
-_REFUSED = (errno.EMSGSIZE, errno.EINVAL)
 
 
 class RingSender:
@@ -34,6 +34,7 @@ class RingSender:
 
     What the interface does not take at once waits in the ring, and is tried again by the next call of `send`
     or `flush`; `slots` says how much room is left.  A frame for an interface that is down or gone is dropped.
+    The kernel copies a frame whole: one that it sends out of the ring itself costs 700 ns at a veth, not 510.
     """
 
     def __init__(self, interface: str, *, ring_bytes: int = 1 << 23, bypass: bool = False) -> None:
@@ -66,14 +67,17 @@ class RingSender:
         self._close_gaps = close_gaps
         handle = self._socket
         handle.bind((self.interface, 0))
+        self._most = 1 << 16
         self._read_mtu()
         slot = _SMALLEST_SLOT
         while slot < SLOT_HEADER + self.room:
             slot *= 2
+        self._most = slot - SLOT_HEADER
         block = max(slot, _BLOCK_BYTES)
         blocks = max(1, ring_bytes // block)
         total = blocks * block // slot
         handle.setsockopt(SOL_PACKET, VERSION, TPACKET_V3)
+        handle.setsockopt(SOL_PACKET, VNET_HDR, 1)
         handle.setsockopt(SOL_PACKET, _TX_RING, struct.pack("<7I", block, blocks, slot, total, 0, 0, 0))
         if bypass:
             handle.setsockopt(SOL_PACKET, _QDISC_BYPASS, 1)
@@ -87,6 +91,7 @@ class RingSender:
         """The mapped ring, writable."""
         words = ring.view(np.uint32).reshape(total, slot // 4)
         self._lengths, self._statuses = words[:, SlotAt.LENGTH // 4], words[:, SlotAt.STATUS // 4]
+        self._copied = ring.view(np.uint16).reshape(total, slot // 2)[:, SlotAt.HEADER_LENGTH // 2]
         self._total = total
         self._offsets = np.arange(total, dtype=np.uint64) * slot + SLOT_HEADER
         self._first = self._next = 0
@@ -97,7 +102,7 @@ class RingSender:
         mtu = struct.unpack_from("<16si", fcntl.ioctl(self._socket, _SIOCGIFMTU, asked))[1]
         self.longest = mtu + _HEADER
         """Bytes of the longest frame that the interface takes, without an 802.1Q tag."""
-        self.room = self.longest + _TAG
+        self.room = min(self.longest + _TAG, self._most)
         """Bytes of the longest frame."""
 
     @property
@@ -110,9 +115,13 @@ class RingSender:
         full. The same ones again until `send`.
         """
         n = min(n, self._total - self._waiting)
-        places = self._next + np.arange(n)
-        busy = np.flatnonzero(self._statuses.take(places, mode="wrap") != _AVAILABLE)
-        return self._offsets.take(places[: busy[0]] if len(busy) else places, mode="wrap")
+        places = self._places(self._next, n)
+        busy = np.flatnonzero(self._statuses[places] != _AVAILABLE)
+        return self._offsets[places[: busy[0]] if len(busy) else places]
+
+    def _places(self, first: int, n: int) -> npt.NDArray[np.int64]:
+        """Numbers of n slots."""
+        return (first + np.arange(n)) % self._total
 
     def send(self, lengths: npt.NDArray[np.uint32]) -> int:
         """Send the frames in the first slots that `slots` gave, by their lengths (0: not this one).
@@ -123,28 +132,32 @@ class RingSender:
         return self.flush()
 
     def _put(self, lengths: npt.NDArray[np.uint32]) -> None:
-        """Ask the kernel to send; what cannot be sent leaves no gap, at which the kernel would stop."""
+        """Ask the kernel to send; what cannot be sent leaves no gap, at which it would stop. It does not look
+        at the MTU itself.
+        """
         if not len(lengths):
             return
-        places = self._offsets.take(self._next + np.arange(len(lengths)), mode="wrap")
+        with suppress(OSError):  # it is gone: `flush` finds that
+            self._read_mtu()
+        offsets = self._offsets[self._places(self._next, len(lengths))]
         wrong = (lengths < _HEADER) | (lengths > self.longest)
         if wrong.any():
-            wrong &= ~self._tagged(places, lengths)
+            wrong &= ~self._tagged(offsets, lengths)
             self.refused += int(np.count_nonzero(wrong & (lengths != 0)))
             lengths = np.where(wrong, np.uint32(0), lengths)
-            lengths = lengths[: self._close_gaps(self.arena, places, lengths)]
-        start, room = self._next, self._total - self._next
-        for part, at in ((lengths[:room], start), (lengths[room:], 0)):
-            self._lengths[at : at + len(part)] = part
-            self._statuses[at : at + len(part)] = _SEND_REQUEST
-        self._next = (start + len(lengths)) % self._total
+            lengths = lengths[: self._close_gaps(self.arena, offsets, lengths)]
+        places = self._places(self._next, len(lengths))
+        self._copied[places] = lengths
+        self._lengths[places] = lengths + VNET_BYTES
+        self._statuses[places] = _SEND_REQUEST
+        self._next = (self._next + len(lengths)) % self._total
         self._waiting += len(lengths)
 
     def _tagged(
-        self, places: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32]
+        self, offsets: npt.NDArray[np.uint64], lengths: npt.NDArray[np.uint32]
     ) -> npt.NDArray[np.bool_]:
         """Which frames are longer by no more than the 802.1Q tag that they have: these the kernel takes."""
-        tagged = (self.arena[places + 12] == 0x81) & (self.arena[places + 13] == 0)
+        tagged = (self.arena[offsets + 12] == 0x81) & (self.arena[offsets + 13] == 0)
         fits: npt.NDArray[np.bool_] = tagged & (lengths > self.longest) & (lengths <= self.room)
         return fits
 
@@ -158,9 +171,8 @@ class RingSender:
                 continue
             if error in _GONE:
                 self.dropped += self._waiting
-                self._withdraw()
-            elif error in _REFUSED and self._statuses[self._first] == _WRONG_FORMAT:
-                self._refuse()
+                self._statuses[self._places(self._first, self._waiting)] = _AVAILABLE
+                self._next, self._waiting = self._first, 0
             elif error in _AGAIN:
                 break
             else:
@@ -177,29 +189,12 @@ class RingSender:
 
     def _reap(self) -> None:
         """Count what the kernel has taken: it goes in the order of the slots."""
-        places = self._first + np.arange(self._waiting)
-        statuses = self._statuses.take(places, mode="wrap")
-        left = np.flatnonzero((statuses == _SEND_REQUEST) | (statuses == _WRONG_FORMAT))
+        statuses = self._statuses[self._places(self._first, self._waiting)]
+        left = np.flatnonzero(statuses == _SEND_REQUEST)
         taken = int(left[0]) if len(left) else self._waiting
         self.sent += taken
         self._waiting -= taken
         self._first = (self._first + taken) % self._total
-
-    def _withdraw(self) -> npt.NDArray[np.uint32]:
-        """Take back what waits; its lengths."""
-        places = (self._first + np.arange(self._waiting)) % self._total
-        lengths = self._lengths[places]
-        self._statuses[places] = _AVAILABLE
-        self._next, self._waiting = self._first, 0
-        return lengths
-
-    def _refuse(self) -> None:
-        """The kernel does not send the first frame that waits: leave it out, and what the MTU forbids now."""
-        self._read_mtu()
-        lengths = self._withdraw()
-        lengths[0] = 0
-        self.refused += 1
-        self._put(lengths)
 
     def close(self) -> None:
         """Close the socket; what waits is not sent."""

@@ -16,7 +16,7 @@ from .sockets import url
 
 SOL_PACKET = 263
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, VERSION = 1, 5, 6, 10
-_VNET_HDR, _FANOUT, _IGNORE_OUTGOING = 15, 18, 23
+VNET_HDR, _FANOUT, _IGNORE_OUTGOING = 15, 18, 23
 TPACKET_V3 = 2
 _PROMISCUOUS = 1
 _ALL_PROTOCOLS = 3
@@ -76,7 +76,7 @@ def bind_ring(settings: ListenSettings, first: socket.socket | None = None) -> s
     try:
         _attach(handle, _NOTHING)
         handle.setsockopt(SOL_PACKET, VERSION, TPACKET_V3)
-        handle.setsockopt(SOL_PACKET, _VNET_HDR, 1)
+        handle.setsockopt(SOL_PACKET, VNET_HDR, 1)
         _ignore_outgoing(handle)
         handle.setsockopt(SOL_PACKET, _RX_RING, Geometry.of(settings).request())
         handle.bind((interface, _ALL_PROTOCOLS))

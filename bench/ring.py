@@ -1,0 +1,185 @@
+"""Frames of an interface: a ring read in place beside a UDP socket, and how fast a transmit ring sends."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import multiprocessing
+import os
+import struct
+import subprocess
+import sys
+import time
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+from hopscope.capture.listener import Listener
+from hopscope.capture.ring import RingListener, RingSender
+from hopscope.capture.udp import UdpListener
+from hopscope.config import ListenSettings
+from support.common import Bench
+
+CONTEXT = multiprocessing.get_context("spawn")
+ADDRESS, PORT = "192.0.2.1", 32766
+_CLONE_NEWNET = 0x40000000
+BURST = 256
+FLOWS = 64
+LOSS = 0.001
+NAP, FEW = 0.001, 256  # as a worker does
+CASES = {"ring": "02:aa:bb:cc:dd:ee", "UDP socket": "02:00:00:00:00:01"}
+"""What receives, and to whom frames are sent: past a ring nothing else should take them."""
+
+
+def frame(to: str, flow: int, payload: int) -> bytes:
+    """A UDP datagram to the near end's address, without a UDP checksum."""
+    ip = struct.pack(">BBHHHBBH", 0x45, 0, 28 + payload, 0, 0, 64, 17, 0) + bytes(
+        (192, 0, 2, 2, 192, 0, 2, 1)
+    )
+    total = sum(struct.unpack(">10H", ip))
+    total = (total & 0xFFFF) + (total >> 16)
+    ip = ip[:10] + struct.pack(">H", ~total & 0xFFFF) + ip[12:]
+    udp = struct.pack(">4H", 1000 + flow, PORT, 8 + payload, 0)
+    return bytes.fromhex(to.replace(":", "")) + bytes.fromhex("0200000000020800") + ip + udp + bytes(payload)
+
+
+def send(channel: Connection, to: str, payload: int, bypass: bool) -> None:
+    """A process that sends from the far end: told (rate, seconds), it answers (frames, seconds, ns)."""
+    sender = RingSender("far", bypass=bypass)
+    places = sender.slots(1 << 20)
+    for slot, place in enumerate(places.tolist()):
+        octets = frame(to, slot % FLOWS, payload)
+        sender.arena[place : place + len(octets)] = np.frombuffer(octets, np.uint8)
+    lengths = np.full(BURST, len(octets), np.uint32)
+    channel.send(True)
+    for rate, seconds in iter(channel.recv, None):
+        before, spent, start = sender.sent, time.thread_time_ns(), time.perf_counter()
+        asked, now = 0, start
+        while now - start < seconds:
+            if not rate or asked < rate * (now - start):
+                room = len(sender.slots(BURST))
+                sender.send(lengths[:room])
+                asked += room
+            now = time.perf_counter()
+        while sender.waiting:
+            sender.flush()
+        channel.send((sender.sent - before, now - start, time.thread_time_ns() - spent))
+    sender.close()
+
+
+class Sending:
+    """The other process."""
+
+    def __init__(self, to: str, payload: int, bypass: bool = True) -> None:
+        self.channel, other = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(target=send, args=(other, to, payload, bypass))
+        self._process.start()
+        self.channel.recv()
+
+    def close(self) -> None:
+        """End it."""
+        self.channel.send(None)
+        self._process.join()
+
+
+def listener(what: str) -> Listener:
+    """The receiver, open."""
+    made: Listener = (
+        RingListener(ListenSettings(kind="mirror", interface="near"))
+        if what == "ring"
+        else UdpListener(ListenSettings(host=ADDRESS, port=PORT))
+    )
+    made.open()
+    return made
+
+
+def run(sending: Sending, receiver: Listener, rate: float, seconds: float) -> dict[str, float]:
+    """Send for some seconds and receive as a worker does; what was sent, received and spent."""
+    sending.channel.send((rate, seconds))
+    frames, spent, last = 0, 0, 0
+    sent: tuple[int, float, int] | None = None
+    while sent is None or last:
+        if sent is None and sending.channel.poll():
+            sent = sending.channel.recv()
+            time.sleep(0.05)  # what is left in a block comes after 16 ms
+        start = time.thread_time_ns()
+        batch = receiver.receive()
+        spent += time.thread_time_ns() - start
+        last = 0 if batch is None else len(batch)
+        frames += last
+        if last < FEW:
+            time.sleep(NAP)
+            last += sent is None
+    count, taken, _ = sent
+    return {"rate": count / taken, "loss": 1 - frames / count, "ns": spent / max(1, frames)}
+
+
+def without_loss(sending: Sending, receiver: Listener, seconds: float) -> dict[str, float]:
+    """Lower the offered rate, from as fast as the sender can, until the loss is small enough."""
+    rate = 0.0
+    for _ in range(10):
+        found = run(sending, receiver, rate, seconds)
+        if found["loss"] <= LOSS:
+            break
+        rate = found["rate"] * min(0.9, 1 - found["loss"] * 0.9)
+    return found
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
+    parser.add_argument("--rate", type=float, default=200_000, help="frames a second where the rate is fixed")
+
+
+def _pair() -> None:
+    """A network namespace of this process's own with a veth pair; it goes with the process."""
+    if os.geteuid():
+        os.execvp("unshare", ["unshare", "-Urn", sys.executable, *sys.argv])
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "no network namespace can be made here")
+    for words in (
+        "sysctl -qw net.ipv6.conf.default.disable_ipv6=1",  # no frames but ours
+        "ip link add near address 02:00:00:00:00:01 type veth peer name far address 02:00:00:00:00:02",
+        f"ip addr add {ADDRESS}/24 dev near",
+        "ip link set lo up",
+        "ip link set near up",
+        "ip link set far up",
+    ):
+        subprocess.run(words.split(), check=True)
+
+
+def main() -> None:
+    """A fixed rate, the highest rate without loss, and the sender alone."""
+    bench, arguments = Bench.start(
+        "ring",
+        "frames of a veth pair, sent by another process from a transmit ring: thread time of receive() a"
+        f" frame, and the rate at a loss of at most {LOSS:.1%}.",
+        "a network card: on veth the kernel's receive work runs on the sender's core, which bounds the rates;"
+        " what reads a frame's bytes, which the UDP socket has copied into the cache and the ring has not.",
+        _arguments,
+    )
+    _pair()
+    seconds = 0.5 if bench.quick else arguments.seconds
+    for payload in (100,) if bench.quick else (100, 1400):
+        for what, to in CASES.items():
+            sending, receiver = Sending(to, payload), listener(what)
+            run(sending, receiver, 10_000, 0.2)  # touches everything once
+            case: dict[str, object] = {"what": what, "payload": payload}
+            found = run(sending, receiver, arguments.rate, seconds)
+            note = f"at {found['rate']:,.0f} frames/s, loss {found['loss']:.3%}"
+            bench.row(case, found["ns"], "ns/frame", note)
+            found = without_loss(sending, receiver, seconds)
+            note = f"{found['ns']:.0f} ns a frame, loss {found['loss']:.3%}"
+            bench.row(case, found["rate"], "frames/s", note)
+            sending.close()
+            receiver.close()
+        for bypass in (False, True):
+            sending = Sending(CASES["ring"], payload, bypass)
+            sending.channel.send((0, seconds))
+            count, taken, spent = sending.channel.recv()
+            case = {"what": "send", "payload": payload, "bypass": bypass}
+            bench.row(case, count / taken, "frames/s", f"{spent / max(1, count):.0f} ns a frame")
+            sending.close()
+
+
+if __name__ == "__main__":
+    main()
