@@ -145,6 +145,9 @@ class _Source:
         self.last = way.headers[-1]
         self.ip_at = next(header.at for header in reversed(way.headers) if header.kind in IPS)
         self.out = bytearray(frame)
+        least = layout.TCP.size if self.last.ip.protocol == layout.PROTOCOL_TCP else layout.UDP.size
+        if self.last.kind == Next.L4 and self.last.at + least > self.last.limit:
+            raise ValueError(f"found a packet that ends in its header at byte {self.last.at}")
         if self.last.limit > len(frame):
             raise ValueError(f"found a packet cut to {len(frame)} bytes, expected all {self.last.limit}")
 
