@@ -98,6 +98,7 @@ def settings() -> str:
 def counters() -> str:
     """Every counter."""
     from hopscope.direct.counters import COUNTERS as TRANSLATOR
+    from hopscope.export import counters as exports
     from hopscope.metrics import COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
 
@@ -116,6 +117,18 @@ def counters() -> str:
         + table(TRANSLATOR)
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS)
+        + "\n## Exports\n\nOf every destination, `destination` being its place in the settings, as "
+        "`redis[0]`; [alerts](../guides/alerts.md) have their own names, `webhook` being a number. "
+        "`hopscope_export_up` is 1 where a destination of either kind took what it was given last.\n\n"
+        + _table(
+            ("counter", "label", "meaning"),
+            [(f"`hopscope_export_{name}`", "", text) for name, text in exports.EXPORTS]
+            + [
+                ("`hopscope_export_lost_total`", f"`reason={reason}`", f"Events and evictions lost: {text}.")
+                for _, reason, text in exports.LOST
+            ]
+            + [(f"`hopscope_alerts_{name}`", "", text) for name, text in exports.ALERTS],
+        )
     )
 
 

@@ -28,6 +28,7 @@ from hopscope.detect.sink.records import (
     Why,
 )
 from hopscope.export import exporter as module
+from hopscope.export import run as run_module
 from hopscope.export.counters import FILE_NAME, KIND, LOST, VERSION, health_of, read_counters
 from hopscope.export.run import run
 from hopscope.memory.region import Region
@@ -39,6 +40,7 @@ NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(run_module, "CLOSE_SECONDS", 0.5)
 
 
 @contextmanager
@@ -73,6 +75,11 @@ def wait(condition: Callable[[], bool], seconds: float = 20) -> None:
 def counted(folder: Path, name: str) -> int:
     """A counter of the server."""
     return int(read_counters(folder)[name].sum())
+
+
+def problem(folder: Path) -> str:
+    """What is wrong with the server."""
+    return "".join(health_of(row).problem for row in read_counters(folder))
 
 
 def read_up_to(folder: Path) -> int:
@@ -284,12 +291,7 @@ def test_killed_and_restarted_under_load(
     with exporting(tmp_path, url=server.url, queue_bytes=1 << 20, stream_max=10**7):
         wait(lambda: counted(tmp_path, "events_total") > 2000)
         server.kill()
-        wait(
-            lambda: (
-                f"127.0.0.1:{server.port}. Connection refused"
-                in health_of(read_counters(tmp_path)[0]).problem
-            )
-        )
+        wait(lambda: f"127.0.0.1:{server.port}. Connection refused" in problem(tmp_path))
         assert not health_of(read_counters(tmp_path)[0]).ok
         dropped, written = counted(tmp_path, "queue_full_total"), total + 10_000
         wait(lambda: read_up_to(tmp_path) > written)  # nothing waits: it is read, and dropped
@@ -310,3 +312,95 @@ def test_killed_and_restarted_under_load(
     evictions = 1 - counted(tmp_path, "evictions_total")  # in what was lost
     assert len(ids) + lost == total + evictions
     assert counted(tmp_path, "connections_total") >= 2
+
+
+def test_what_the_server_refuses(redis_server: Callable[..., Any], regions: Path, tmp_path: Path) -> None:
+    """A server without memory is tried again until it has some; entries that it cannot take, since the key
+    is something else, are given up and counted; those behind ids that are higher than ours get higher ones.
+    """
+    server = redis_server("--maxmemory-policy", "noeviction")
+    client = server.start()
+    ring = sink_ring(regions)
+    client.config_set("maxmemory", 1)
+    with exporting(tmp_path, url=server.url, what=("events",)):
+        ring.write(sink_events(0, 700))
+        wait(lambda: "maxmemory" in problem(tmp_path))
+        client.config_set("maxmemory", 0)
+        wait(lambda: counted(tmp_path, "events_total") == 700)
+        ahead = int(time.time() * 1000) + 10**7
+        client.xadd("hopscope:sink_events", {"id": "foreign"}, f"{ahead}-0")
+        ring.write(sink_events(700, 600))
+        wait(lambda: client.xlen("hopscope:sink_events") == 1301)
+        client.delete("hopscope:sink_events")
+        client.set("hopscope:sink_events", "something else")
+        ring.write(sink_events(1300, 5))
+        wait(lambda: counted(tmp_path, "failed_total") == 5)
+        assert "WRONGTYPE" in problem(tmp_path)
+        client.delete("hopscope:sink_events")
+        ring.write(sink_events(1305, 2))
+        wait(lambda: client.xlen("hopscope:sink_events") == 2)
+    assert counted(tmp_path, "events_total") == 1302
+
+
+def test_flows_of_a_collector(
+    redis_server: Callable[..., Any], tables: Callable[..., Any], regions: Path, tmp_path: Path
+) -> None:
+    """Where workers are no sinks, the event that tells that a flow has left marks it; a stream is kept at its
+    length; the prefix and what is written are as configured.
+    """
+    server = redis_server()
+    client = server.start()
+    table = tables()
+    for number in (5, 6):
+        table.put(number, 3, 10**18, [1, 2])
+    ring = RingWriter(create_ring(regions / "worker-0.events", EVENT, 4096, EVENT_VERSION))
+    with exporting(
+        tmp_path, sink=False, url=server.url, prefix="mine", stream_max=100, what=("flows", "events")
+    ):
+        wait(lambda: client.zcard("mine:flows") == 2)
+        table.drop(5)
+        left = np.zeros(2000, EVENT)
+        left["sequence"], left["kind"] = np.arange(2000), Kind.PUSH
+        left[7]["kind"], left[7]["metric"], left[7]["flow_id"] = Kind.FLOW_RECORD, Metric.FLOW_PATH, 5
+        left["value"], left["time_ns"] = 44, 10**18
+        ring.write(left)
+        wait(lambda: client.zrange("mine:flows:ended", 0, -1) == ["5".zfill(16)])
+        wait(lambda: counted(tmp_path, "events_total") == 2000)
+    assert client.zrange("mine:flows", 0, -1) == ["6".zfill(16)]
+    fields = client.hgetall("mine:flow:" + "5".zfill(16))
+    assert (fields["packets"], fields["ended"], fields["hop_latency"]) == ("44", when(10**18), ",3")
+    assert 100 <= client.xlen("mine:events") < 300
+    assert {key.split(":")[1] for key in client.scan_iter()} == {"flow", "flows", "events"}
+
+
+@pytest.mark.parametrize("given", ["url", "setting", "environment"])
+def test_passwords(
+    redis_server: Callable[..., Any],
+    regions: Path,
+    tmp_path: Path,
+    given: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A password from the URL, the settings or the environment opens the server; with a wrong one health
+    says so. No log, counter or health has it.
+    """
+    server = redis_server("--requirepass", "open-sesame")
+    client = server.start(password="open-sesame")
+    ring = sink_ring(regions)
+    for at, password in enumerate(("false-sesame", "open-sesame")):
+        monkeypatch.setenv("OF_REDIS", password)
+        more = {
+            "url": {"url": server.url.replace("//", f"//:{password}@")},
+            "setting": {"url": server.url, "password": password},
+            "environment": {"url": server.url, "password_env": "OF_REDIS"},
+        }[given]
+        ring.write(sink_events(3 * at, 3))
+        with exporting(tmp_path, **more):
+            if at:
+                wait(lambda: client.xlen("hopscope:sink_events") == 3)
+            else:
+                wait(lambda: "password" in problem(tmp_path))
+    said = capfd.readouterr()
+    assert "sesame" not in said.out + said.err
+    assert b"sesame" not in (regions / FILE_NAME).read_bytes()

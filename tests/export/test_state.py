@@ -14,7 +14,7 @@ import pytest
 from hopscope.detect.flow_walk import FlowBlock, FlowWalk
 from hopscope.detect.records import FLOW, HOP_STATE
 from hopscope.export import state as module
-from hopscope.export.exporter import ExportBatch
+from hopscope.export.batch import ExportBatch
 from hopscope.export.state import State
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from ..data_folder import read_owner
 from ..detect.as_json import unit
 from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, Kind, Metric, PortKind
+from ..export.counters import labels_of, lost_of, read_counters
 from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
 from ..metrics import INDEX
@@ -123,6 +124,11 @@ class TopView:
                 table.add_row(text, f"{rates[key]:,.0f}", f"{now[key]:,}", style=_red(now[key] > 0))
         busy = rates["busy_ns_total"] / 1e9 / max(len(now.workers), 1)
         per_report = rates["busy_ns_total"] / rates["reports_total"] if rates["reports_total"] else 0.0
+        exports = read_counters(self._folder)
+        for label, row in zip(labels_of(exports), exports, strict=True):
+            lost, ok = lost_of(row), bool(row["ok"])
+            told = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
+            table.add_row(label, f"{lost:,} lost" if lost else "", told, style=_red(lost > 0 or not ok))
         table.add_row("workers busy", f"{busy:.0%}", f"{per_report:,.0f} ns a report" if per_report else "")
         return table
 

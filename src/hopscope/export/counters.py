@@ -113,6 +113,11 @@ def health_of(row: np.void) -> Health:
     return Health(bool(row["ok"]), int(row["since_ns"]), bytes(row["problem"]).decode("utf-8", "replace"))
 
 
+def lost_of(row: np.void) -> int:
+    """Events and evictions that did not reach a DESTINATION."""
+    return sum(int(row[name]) for name, *_ in LOST)
+
+
 def labels_of(rows: Records) -> list[str]:
     """A name for each DESTINATION: its kind and which of its kind it is, as in the settings."""
     kinds = [bytes(kind).decode() for kind in rows["kind"]]

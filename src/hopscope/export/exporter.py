@@ -16,7 +16,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -24,11 +23,10 @@ import numpy as np
 from ..errors import HopscopeError
 from ..log import logger
 from ..wire.records import Records
+from .batch import ExportBatch
 from .counters import Health, health_of
 
 if TYPE_CHECKING:
-    from ..detect.flow_walk import FlowBlock
-    from ..detect.quantiles import Distribution
     from .state import State
 
 FIRST_PAUSE = 0.5
@@ -44,57 +42,6 @@ class DeliveryError(HopscopeError):
         super().__init__(problem)
         self.again = again
         """Whether another try may help."""
-
-
-@dataclass(frozen=True, slots=True)
-class Read:
-    """New records of one kind of ring, by shard, and how many were lost in front of them."""
-
-    blocks: Sequence[Records] = ()
-    lost: int = 0
-
-    def __len__(self) -> int:
-        return sum(map(len, self.blocks))
-
-
-@dataclass(frozen=True, slots=True)
-class ExportBatch:
-    """What a destination is given: what was new in the rings, or a part of the state. Blocks are copies."""
-
-    events: Read = Read()
-    """EVENT: changes and alarms that detection found, as in history."""
-    sink_events: Read = Read()
-    """SINK_EVENT."""
-    evicted: Read = Read()
-    """EVICTED; all parts of a long path are in one block."""
-    flows: FlowBlock | None = None
-    """Live flows that have changed since they were last given."""
-    distributions: Sequence[Distribution] | None = None
-    """All distributions since the start of the workers, by switch."""
-    begins: bool = False
-    """With this batch all flows are given anew: what a destination had may be gone, or be no longer true."""
-    ends: bool = False
-    """With this batch every flow that was live at `begins`, and still is, has been given."""
-
-    def only(self, reads: frozenset[str]) -> ExportBatch:
-        """The part of it that comes from these kinds of rings."""
-        return ExportBatch(**{name: getattr(self, name) for name in reads})
-
-    @property
-    def count(self) -> int:
-        """Events and evictions."""
-        return len(self.events) + len(self.sink_events) + len(self.evicted)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of these."""
-        reads = (self.events, self.sink_events, self.evicted)
-        return sum(block.nbytes for read in reads for block in read.blocks)
-
-    @property
-    def lost(self) -> int:
-        """Events and evictions that were lost before."""
-        return self.events.lost + self.sink_events.lost + self.evicted.lost
 
 
 Item = TypeVar("Item")
@@ -249,11 +196,16 @@ class Exporter(ABC, Generic[Item]):
         """Deliver the state that is due; where that fails it is read again, after a pause."""
         if self.state is None:
             return
-        for part in self.state.rest() if rest else self.state.due():
-            for item in self.items(part):
-                if self._stop.is_set() or not self._try(item):
-                    self._stop.wait(0 if self._ending else min(FIRST_PAUSE, self.longest_pause))
-                    return
+        try:
+            for part in self.state.rest() if rest else self.state.due():
+                for item in self.items(part):
+                    if self._stop.is_set():
+                        return
+                    if not self._try(item):
+                        self._stop.wait(0 if self._ending else min(FIRST_PAUSE, self.longest_pause))
+                        return
+        except HopscopeError as error:  # a region that is foreign
+            self._healthy(False, str(error))
 
     def _deliver(self, item: Item) -> None:
         """Try until it is taken, the retries are used up, or the end."""
@@ -277,7 +229,7 @@ class Exporter(ABC, Generic[Item]):
 
     def _try(self, item: Item, final: bool = False) -> bool:
         try:
-            self.deliver(item)
+            self._give(item)
         except DeliveryError as error:
             self._refused = not error.again
             if self._refused or final or self.health().ok:
@@ -291,6 +243,15 @@ class Exporter(ABC, Generic[Item]):
             self.log.info("delivered again", to=self._place)
         self._healthy(True, "")
         return True
+
+    def _give(self, item: Item) -> None:
+        """Deliver; what nobody foresaw is an error of this item alone."""
+        try:
+            self.deliver(item)
+        except DeliveryError:
+            raise
+        except Exception as error:
+            raise DeliveryError(f"{type(error).__name__}: {error}", again=False) from error
 
     @property
     def _place(self) -> str:

@@ -20,14 +20,15 @@ from ..config_export import RedisSettings, shown
 from ..errors import HopscopeError
 from ..names import Names
 from ..wire.records import Records
-from .exporter import DeliveryError, ExportBatch, Exporter
+from .batch import ExportBatch
+from .exporter import DeliveryError, Exporter
 from .redis_commands import Chunk, Commands
 from .state import State
 
 ID = 5
 """Place of the id in an XADD command."""
-BUSY = ("OOM", "MISCONF", "LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "NOAUTH")
-"""Errors that pass; a batch that meets any other one is given up."""
+BUSY = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY")
+"""Errors that pass, and for which the client has no class; a batch that meets any other one is given up."""
 
 
 def require_redis() -> None:
@@ -225,7 +226,15 @@ def _line(error: Exception) -> str:
 
 
 def _passes(error: Exception) -> bool:
-    return str(error).startswith(BUSY) or "equal or smaller" in str(error)
+    from redis import exceptions
+
+    passing = (
+        exceptions.OutOfMemoryError,
+        exceptions.ReadOnlyError,
+        exceptions.TryAgainError,
+        exceptions.ClusterDownError,
+    )
+    return isinstance(error, passing) or str(error).startswith(BUSY) or "equal or smaller" in str(error)
 
 
 def _text(value: Any) -> str:

@@ -29,7 +29,7 @@ from ..detect.quantiles import Distribution
 from ..detect.records import Kind, Metric
 from ..names import Names
 from ..wire.records import Records
-from .exporter import ExportBatch
+from .batch import ExportBatch
 from .flat import (
     Fields,
     distribution_fields,

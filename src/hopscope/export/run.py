@@ -22,8 +22,9 @@ from ..memory.rings import LIMIT, Rings
 from ..names import Names
 from ..stop import Stop
 from ..wire.records import Records
+from .batch import ExportBatch, Read
 from .counters import RINGS, open_counters
-from .exporter import ExportBatch, Exporter, Read, stop_all
+from .exporter import Exporter, stop_all
 from .redis import Redis, require_redis
 from .state import State
 from .webhook import Webhook

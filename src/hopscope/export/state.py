@@ -11,7 +11,7 @@ from ..detect.distribution_reader import DistributionReader
 from ..detect.flow_walk import FlowBlock, FlowWalk, Numbers, joined
 from ..detect.quantiles import Distribution, grouped
 from ..memory.region import RegionError
-from .exporter import ExportBatch
+from .batch import ExportBatch
 
 ROWS = 256
 """Rows of the flow tables that are read at a time."""

@@ -19,7 +19,8 @@ from .. import __version__
 from ..config_export import AlertSettings
 from ..detect.records import Kind
 from ..wire.records import Records
-from .exporter import DeliveryError, ExportBatch, Exporter
+from .batch import ExportBatch
+from .exporter import DeliveryError, Exporter
 
 QUEUE = 100
 """Posts that wait for a webhook that is slow or gone."""

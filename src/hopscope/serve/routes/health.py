@@ -8,6 +8,8 @@ import time
 from fastapi import APIRouter, Response
 
 from ...data_folder import read_owner
+from ...detect.as_json import when
+from ...export.counters import health_of, labels_of, lost_of, read_counters
 from .. import control, prometheus
 from ..context import Context, Ctx
 from . import collector_models as c
@@ -38,9 +40,11 @@ async def metrics(context: Ctx) -> Response:
 
 
 def components(context: Context) -> c.Ready:
-    """State of the supervisor, its processes, the regions and the history."""
+    """State of the supervisor, its processes, the regions and the history, which must all be ready; and of
+    the destinations of exports, for which nothing waits.
+    """
     parts = [*_processes(context), _regions(context), _history(context)]
-    return c.Ready(ready=all(part.ready for part in parts), components=parts)
+    return c.Ready(ready=all(part.ready for part in parts), components=[*parts, *_exports(context)])
 
 
 def _processes(context: Context) -> list[c.Component]:
@@ -83,3 +87,15 @@ def _history(context: Context) -> c.Component:
     left = free.f_bavail * free.f_frsize
     detail = f"{left / 1e9:,.1f} GB free on its disk"
     return c.Component(name="history", ready=left > 64 * 1024**2, detail=detail)
+
+
+def _exports(context: Context) -> list[c.Component]:
+    rows = read_counters(context.folder)
+    parts = []
+    for label, row in zip(labels_of(rows), rows, strict=True):
+        health = health_of(row)
+        detail = f"{bytes(row['place']).decode('utf-8', 'replace')}, {lost_of(row):,} lost"
+        if not health.ok:
+            detail += f", failing since {when(health.since_ns)}: {health.problem}"
+        parts.append(c.Component(name=label, ready=health.ok, detail=detail))
+    return parts

@@ -1,0 +1,61 @@
+"""What a destination is given at a time: what was new in the rings, or a part of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..detect.flow_walk import FlowBlock
+from ..detect.quantiles import Distribution
+from ..wire.records import Records
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """New records of one kind of ring, by shard, and how many were lost in front of them."""
+
+    blocks: Sequence[Records] = ()
+    lost: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class ExportBatch:
+    """What a destination is given: what was new in the rings, or a part of the state. Blocks are copies."""
+
+    events: Read = Read()
+    """EVENT: changes and alarms that detection found, as in history."""
+    sink_events: Read = Read()
+    """SINK_EVENT."""
+    evicted: Read = Read()
+    """EVICTED; all parts of a long path are in one block."""
+    flows: FlowBlock | None = None
+    """Live flows that have changed since they were last given."""
+    distributions: Sequence[Distribution] | None = None
+    """All distributions since the start of the workers, by switch."""
+    begins: bool = False
+    """With this batch all flows are given anew: what a destination had may be gone, or be no longer true."""
+    ends: bool = False
+    """With this batch every flow that was live at `begins`, and still is, has been given."""
+
+    def only(self, reads: frozenset[str]) -> ExportBatch:
+        """The part of it that comes from these kinds of rings."""
+        return ExportBatch(**{name: getattr(self, name) for name in reads})
+
+    @property
+    def count(self) -> int:
+        """Events and evictions."""
+        return len(self.events) + len(self.sink_events) + len(self.evicted)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of these."""
+        reads = (self.events, self.sink_events, self.evicted)
+        return sum(block.nbytes for read in reads for block in read.blocks)
+
+    @property
+    def lost(self) -> int:
+        """Events and evictions that were lost before."""
+        return self.events.lost + self.sink_events.lost + self.evicted.lost
