@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
+
+from hopscope.history.periods import PeriodArchive
 
 pytestmark = pytest.mark.kernel
 Use = Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]
@@ -64,6 +67,46 @@ def test_a_flow_shows_its_path_with_names_and_hops(api: Any, collector: Any) -> 
         missing = await client.get(f"/api/v0/flows/{'0' * 16}")
         assert missing.status_code == 404
         assert "\n" not in missing.json()["error"]
+
+    run(api, collector.folder, use)
+
+
+def test_distributions_with_quantiles(api: Any, collector: Any) -> None:
+    """What workers count, and what periods have of it, by switch and over the network; a page of it; wrong
+    parameters are told in one line.
+    """
+    PeriodArchive(collector.folder, collector.folder / "regions", 10).take(time.time_ns())
+    collector.report(occupancy=900)
+
+    async def use(client: httpx.AsyncClient) -> None:
+        found = (await client.get("/api/v0/distributions?measure=queue_occupancy&node=leaf-2")).json()
+        (one,) = found["items"]
+        assert (found["total"], one["node"]["name"], one["port"], one["count"]) == (1, "leaf-2", None, 6)
+        assert [(each["lower"], each["upper"], each["count"]) for each in one["bins"]] == [
+            (7, 7, 3),
+            (896, 1023, 3),
+        ]
+        assert one["quantiles"][-1] == {
+            "q": 0.999,
+            "lower": 896,
+            "upper": 900,
+            "estimate": pytest.approx(899.3, abs=1),
+        }
+        network = (await client.get("/api/v0/distributions?by=network&bins=false")).json()["items"]
+        assert [(each["measure"], each["count"], each["bins"]) for each in network] == [
+            ("hop_latency", 18, None),
+            ("queue_occupancy", 18, None),
+            ("link_utilization", 18, None),
+            ("end_to_end", 6, None),
+        ]
+        assert network[3]["mean"] == 3000
+        page = (await client.get("/api/v0/distributions?by=queue&limit=2&offset=1&since=5m")).json()
+        assert (page["total"], len(page["items"]), page["items"][0]["port"]["id"]) == (10, 2, 3)
+        assert (await client.get("/api/v0/distributions?until=2000-01-01")).json()["items"] == []
+        for wrong in ("measure=delay", "by=rack", "node=nowhere", "since=soon", "port=x"):
+            answer = await client.get(f"/api/v0/distributions?{wrong}")
+            assert answer.status_code == 400, wrong
+            assert "\n" not in answer.json()["error"]
 
     run(api, collector.folder, use)
 

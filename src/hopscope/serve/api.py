@@ -21,7 +21,7 @@ from ..memory.region import RegionError
 from ..names import Names
 from .context import Context
 from .guard import Guard
-from .routes import direct, events, health, state
+from .routes import direct, distributions, events, health, state
 from .routes import models as m
 from .text import UnreadableError
 
@@ -67,6 +67,7 @@ def create_app(
     app.state.closing = context.closing
     app.include_router(state.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(events.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(distributions.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(direct.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(health.router)
     app.add_api_route(

@@ -1,0 +1,69 @@
+"""Routes about distributions: how often which value occurred, in any time window."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query
+
+from ...detect.distribution_json import distribution_object
+from ...detect.quantiles import By
+from ..context import Ctx
+from ..text import UnreadableError, parse_when
+from . import distribution_models as d
+
+router = APIRouter(tags=["distributions"])
+
+Moment = Annotated[str | None, Query(max_length=60, description="RFC 3339, ns since 1970, or 5m")]
+Nodes = Annotated[list[str] | None, Query(max_length=64, description="Node ids or names; repeat it")]
+Ports = Annotated[list[int] | None, Query(max_length=64, description="Egress ports; repeat it")]
+Queues = Annotated[list[int] | None, Query(max_length=64, description="Queue ids; repeat it")]
+Measures = Annotated[list[d.MeasureName] | None, Query(max_length=4, description="Measures; repeat it")]
+
+
+@router.get("/distributions", summary="How often which value occurred, with quantiles")
+async def distributions(
+    context: Ctx,
+    since: Moment = None,
+    until: Moment = None,
+    measure: Measures = None,
+    node: Nodes = None,
+    port: Ports = None,
+    queue: Queues = None,
+    by: By = "switch",
+    bins: bool = True,
+    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> d.DistributionPage:
+    """Distributions joined by queue, port, switch or over the network; what is counted now is in them.
+
+    Of a time window, whole periods are taken (`distributions.period_seconds`): `since` and `until` of the
+    answer say what that covers.  End-to-end latency is of no place.
+    """
+    start, end = (_moment(name, text) for name, text in (("since", since), ("until", until)))
+    nodes = [context.node(each) for each in node or ()]
+
+    def work() -> d.DistributionPage:
+        found = context.past.history().distributions(
+            start=start,
+            end=end,
+            nodes=nodes,
+            ports=port or (),
+            queues=queue or (),
+            measures=measure or (),
+            by=by,
+        )
+        shown = [distribution_object(one, context.names, bins=bins) for one in found[offset : offset + limit]]
+        return d.DistributionPage(
+            total=len(found), offset=offset, items=[d.Distribution.model_validate(one) for one in shown]
+        )
+
+    return await context.query(work)
+
+
+def _moment(name: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_when(text, time.time_ns())
+    except UnreadableError as error:
+        raise HTTPException(400, f"{name}: {error}, found {(text or '')[:60]!r}") from None
