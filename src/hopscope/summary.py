@@ -41,6 +41,7 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
             f"postcards  {counters['postcards_total']:,}, of which {counters['joined_postcards_total']:,} "
             f"are hops of joined paths; paths {_listed(paths)}"
         )
+    lines += _sink_lines(counters)
     lines.append(f"refused    {_listed(refused)}")
     lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
     lines.append(f"lost       {_listed(lost)}")
@@ -50,6 +51,32 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
         ratio = counters["values_total"] / stored
         lines.append(
             f"reduction  {counters['values_total']:,} values in the reports, {ratio:,.1f} to an event"
+        )
+    return lines
+
+
+def _sink_lines(counters: Mapping[str, int]) -> list[str]:
+    """What a sink sent on and found; nothing where there was none."""
+    lines = []
+    dropped = family(counters, "forward_drops_total")
+    if counters["forwarded_frames_total"] or dropped:
+        damaged = counters["unstripped_packets_total"]
+        lines.append(
+            f"forwarded  {counters['forwarded_frames_total']:,} frames, "
+            f"{counters['stripped_packets_total']:,} of them stripped of INT"
+            + (f", {damaged:,} as they came, since it could not be" if damaged else "")
+            + (f"; dropped {_listed(dropped)}" if dropped else "")
+        )
+    if counters["sink_packets_total"]:
+        lines.append(f"sink       {_listed(family(counters, 'sink_events_total'))} in the event ring")
+        if held := family(counters, "sink_held_back_total"):
+            lines.append(f"held back  {_listed(held)} by the quota")
+        if more := counters["sink_journal_held_back_total"]:
+            lines.append(f"history    {more:,} events above sink.journal_events are not in it")
+    if counters["sink_reports_total"] or counters["sink_report_drops_total"]:
+        lines.append(
+            f"reported   {counters['sink_reports_total']:,} reports to another collector, "
+            f"{counters['sink_report_drops_total']:,} not taken"
         )
     return lines
 
