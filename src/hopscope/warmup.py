@@ -14,12 +14,18 @@ from pathlib import Path
 import numpy as np
 
 from .config import DetectSettings, ListenSettings, Settings
+from .config_sink import DistributionSettings, SinkSettings
+from .dialects import Changes
 from .wire import timing
-from .wire.dialect import Clock
+from .wire.dialect import DEFAULT, Clock
 from .wire.records import Carried, FrameBatch, Link, ReportBatch
 
 Step = tuple[str, Callable[[], None]]
-_SMALL = Settings(detect=DetectSettings(flow_rows=16, hop_pool=8, ports=64, sources=16))
+_SMALL = Settings(
+    detect=DetectSettings(flow_rows=16, hop_pool=8, ports=64, sources=16),
+    sink=SinkSettings(ring_events=1024, ring_evictions=1024),
+    distributions=DistributionSettings(queues=16),
+)
 
 
 def is_warm() -> bool:
@@ -35,6 +41,8 @@ def warm_worker(settings: Settings, say: Callable[..., None]) -> None:
         )
     for _, step in worker_steps():
         step()
+    if settings.sink.enabled:
+        _sink()
     if any(listen.kind == "mirror" for listen in settings.listen):
         _ring()
     if not is_warm():
@@ -46,6 +54,7 @@ def steps() -> Iterator[Step]:
     yield from worker_steps()
     yield "capture files", _files
     yield "interface", _ring
+    yield "INT sink", _sink
     yield "encoder", _encoder
     yield "simulated fabric", _fabric
     yield "direct telemetry access", _direct
@@ -101,6 +110,38 @@ def _pipeline() -> None:
     for seconds in (0, 10):  # the second one sweeps
         pipeline.tick(seconds * 1_000_000_000)
     pipeline.close()
+
+
+def _sink() -> None:
+    from .forward import to_file
+    from .sink_pipeline import SinkPipeline
+
+    pipeline = SinkPipeline(_SMALL)
+    dialect = Changes(packets=True).of(DEFAULT)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        to_file(Path(folder) / "sample.pcap", _SMALL.sink, pipeline.count) as forward,
+    ):
+        for seconds in (1, 20):  # the second time, flows are known, and swept
+            pipeline.step(_int_packets(), dialect, forward)
+            pipeline.tick(seconds * 1_000_000_000)
+    pipeline.close()
+
+
+def _int_packets() -> FrameBatch:
+    from .wire.insert import insert_int
+    from .wire.int_header import Hop
+
+    plain = _encode(Link.ETHERNET)
+    hops = [Hop(node_id=node, hop_latency=node) for node in (1, 2)]
+    packets = [
+        insert_int(plain.arena[start : start + length].tobytes(), hops, 0xA000)
+        for start, length in plain.frames[["offset", "length"]].tolist()
+    ]
+    frames = plain.frames.copy()
+    frames["length"] = frames["wire_length"] = [len(packet) for packet in packets]
+    frames["offset"] = np.cumsum(frames["length"], dtype=np.uint64) - frames["length"]
+    return FrameBatch(np.frombuffer(b"".join(packets), np.uint8), frames)
 
 
 def _direct() -> None:
