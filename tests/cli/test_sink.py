@@ -76,9 +76,9 @@ def test_a_capture_goes_through(run: Run, shared: Path, tmp_path: Path) -> None:
     status, text, _ = run("decode", out, "--packets", "--dialect", "scapy")
     left = [json.loads(line) for line in text.splitlines()]
     assert len(left) == packets - counted["stripped_packets_total"]  # INT-MX alone
-    status, text, _ = run("query", "events", "--data", tmp_path / "data", "--json")
+    status, text, _ = run("query", "events", "--data", tmp_path / "data", "-f", "json")
     assert status == 0
-    assert any(event["kind"] == "new_key" for event in json.loads(text))
+    assert {json.loads(line)["kind"] for line in text.splitlines()} == {"new_key"}
 
     traffic = shared / "traffic" / "tcpreplay_test.pcap"
     status, text, _ = run("sink", traffic, "-o", out, *SMALL)
