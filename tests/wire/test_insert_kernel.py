@@ -104,7 +104,7 @@ def test_what_does_not_fit() -> None:
         {"dialect": replace(SPEC, inserted_udp_ports=())},
     ):
         with pytest.raises(ValueError, match="found"):
-            Inserter(**wrong)  # type: ignore[arg-type]
+            Inserter(**wrong)
 
 
 def test_tshark_finds_every_checksum_right(tmp_path: Path, tool: Callable[..., str]) -> None:

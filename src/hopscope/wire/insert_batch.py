@@ -90,10 +90,11 @@ class Inserter:
                 f"number for each, and {(_MOST_WORDS - 3) // max(self._words, 1)} at most"
             )
         lengths = np.zeros(len(frames), np.uint32)
+        places = self._readonly(np.ascontiguousarray(offsets, np.uint64))
         self._counts[:] = 0
         self._setup[3] = each
         self._kernel(
             self._readonly(frames.arena), self._readonly(frames.frames), self._readonly(hops), self._setup,
-            self._table, self._plans, arena, offsets, np.uint64(room), lengths, self._counts,
+            self._table, self._plans, arena, places, np.uint64(room), lengths, self._counts,
         )  # fmt: skip
         return lengths

@@ -79,9 +79,10 @@ class Stripper:
         `reports` are as decoded, raw and in the order of the frames. `arena` is another than the frames'.
         """
         lengths = np.zeros(len(frames), np.uint32)
+        places = self._readonly(np.ascontiguousarray(offsets, np.uint64))
         self._counts[:] = 0
         self._kernel(
             self._readonly(frames.arena), self._readonly(frames.frames), self._readonly(reports.reports),
-            self._table, self._trail, arena, offsets, np.uint64(room), lengths, self._counts,
+            self._table, self._trail, arena, places, np.uint64(room), lengths, self._counts,
         )  # fmt: skip
         return lengths
