@@ -43,7 +43,7 @@ def forms(draw: st.DrawFn, protocol: int) -> Form:
     return Form(carrier, npt, version, checksums=checksums)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(st.data(), packets, hop_lists, st.sampled_from((0x8000, 0xB001, 0xFF01, 0xFF81)))
 def test_strip_is_the_inverse_of_insert(
     data: st.DataObject, packet: Packet, hops: list[Hop], bitmap: int
@@ -68,7 +68,7 @@ CARRIERS = {
 }  # fmt: skip
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(
     packets,
     st.sampled_from(sorted(CARRIERS)),

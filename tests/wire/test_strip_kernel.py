@@ -11,13 +11,18 @@ import pytest
 from packet_cases import TUNNELS, Packet
 from wire_cases import frame_batch, frames_of
 
+from hopscope.fabric.simulation import Simulation, SimulationModel
+from hopscope.fabric.switch import ReportModel
+from hopscope.fabric.topology import FatTree
+from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.craft import craft
 from hopscope.wire.decode import decode_scalar
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
+from hopscope.wire.encode_scalar import encode_scalar
 from hopscope.wire.errors import WireError
 from hopscope.wire.insert import Checksums, Form, insert_int
 from hopscope.wire.int_header import Hop
-from hopscope.wire.records import Carrier, Link
+from hopscope.wire.records import Carried, Carrier, Kind, Link, ReportBatch
 from hopscope.wire.strip import Restored, restore
 from hopscope.wire.strip_batch import Stripper
 
@@ -156,9 +161,9 @@ def test_cut_and_mutated() -> None:
               for packet in (_packets()[1], _packets()[7], _packets()[10])
               for form, one in _forms(packet.protocol) if one is SPEC and form.checksums < 2]  # fmt: skip
     frames += _tunnelled()[3::19]
-    cut = [frame[:end] for frame in frames[::3] for end in range(len(frame))]
+    cut = [frame[:end] for frame in frames[::4] for end in range(len(frame))]
     assert {one.removed > 0 for one in assert_same(cut)} == {True, False}
-    mutants = assert_same(_mutants(frames, 1, 3000))
+    mutants = assert_same(_mutants(frames, 1, 2000))
     assert {(one.removed > 0, one.unverified) for one in mutants} == {(0, 0), (1, 0), (1, 1)}
 
 
@@ -201,3 +206,28 @@ def test_frames_of_a_batch() -> None:
     assert (out.frames["wire_length"] == out.frames["length"] + 9).all()
     empty = frame_batch([])
     assert len(_stripper(SPEC).strip(empty, decode_scalar(empty, SPEC))) == 0
+
+
+@pytest.mark.parametrize(("version", "start"), [("0.5", 12), ("1.0", 16), ("2.0", 20)])
+def test_packets_of_the_fabric(version: str, start: int) -> None:
+    """Packets that a simulated network put INT into are those that it would have sent without."""
+    traffic = TrafficModel(flows=200)
+    model = SimulationModel(traffic, report=ReportModel(version=version), reports_per_second=0, seed=3)
+    batch = Simulation(FatTree(4), model).step(0.0005)
+    rows = batch.reports[(batch.reports["int_version"] > 0) & (batch.reports["hop_count"] > 0)]
+    rows = rows[(rows["index"] == 0) & (rows["kind"] == Kind.INT)][:200]
+    rows["carried"] = Carried.FLOW | Carried.PORTS
+    rows["inner_length"] = 0  # as long as what is there
+    plain = rows.copy()
+    plain["int_version"] = 0
+    made, without = (
+        frames_of(encode_scalar(ReportBatch(one, batch.hops), link=Link.UDP_PAYLOAD)) for one in (rows, plain)
+    )
+    assert len(made) > 50
+    found = assert_same([frame[start:] for frame in made])
+    assert all(one.removed for one in found)
+    for one, frame in zip(found, without, strict=True):
+        own = frame[start:]
+        assert one.frame[: len(own)] == own[: len(one.frame)]
+        assert not any(one.frame[len(own) :])  # padding to words
+        assert not any(own[len(one.frame) :])
