@@ -57,6 +57,22 @@ def test_a_mistake_is_one_line(run: Run, arguments: tuple[str, ...], expected: s
     assert expected in err
 
 
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [("in.pcap", "found the file that is read"), ("lo", "found an interface"), ("-", "found with --events")],
+)
+def test_an_output_that_would_be_spoiled(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, expected: str
+) -> None:
+    """The input is not written over, an interface is no file name, events do not go into a capture."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.pcap").write_bytes(b"as it was")
+    status, out, err = run("sink", "in.pcap", "-o", output, "--events")
+    assert (status, out, len(err.splitlines())) == (2, "", 1), err
+    assert f"--output {output}: {expected}" in err
+    assert Path("in.pcap").read_bytes() == b"as it was"
+
+
 @pytest.mark.kernel
 @pytest.mark.shared
 def test_a_capture_goes_through(run: Run, shared: Path, tmp_path: Path) -> None:

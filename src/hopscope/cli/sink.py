@@ -134,6 +134,8 @@ def sink(
     if len(inputs) == 1 and not pair and _is_file(inputs[0]):
         if workers > 1:
             raise HopscopeError("--workers: a capture file is read by one process")
+        if output is not None:
+            _check_output(inputs[0], output, events)
         settings = load(config, overrides, flags).settings
         _file(settings, inputs[0], output, data, dialect, changed, events, as_json)
         return
@@ -195,6 +197,19 @@ def _live(settings: Settings) -> None:
     raise typer.Exit(run(settings))
 
 
+def _check_output(file: str, output: str, events: bool) -> None:
+    """What a file cannot be written to. Raises HopscopeError."""
+    from ..errors import HopscopeError
+
+    if output == "-" and events:
+        raise HopscopeError("--output -: found with --events, which are printed there; expected a file")
+    if output != "-" and file != "-" and Path(output).exists() and Path(file).exists():
+        if Path(output).samefile(file):
+            raise HopscopeError(f"--output {output}: found the file that is read, expected another one")
+    elif Path("/sys/class/net", output).exists():
+        raise HopscopeError(f"--output {output}: found an interface, expected a file for packets of a file")
+
+
 def _file(
     settings: Settings, file: str, output: str | None, data: Path | None, dialect: str, changed: Changes,
     events: bool, as_json: bool,
@@ -220,10 +235,11 @@ def _file(
         feed(batches, pipeline, chosen, 0, settings.detect, forward)
         pipeline.close()
         counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
+    told = sys.stderr if events or output == "-" else sys.stdout
     if as_json:
-        print(json.dumps({key: count for key, count in counters.items() if count}))
+        print(json.dumps({key: count for key, count in counters.items() if count}), file=told)
     else:
-        print("\n".join(summary_lines(counters)), file=sys.stderr if events else sys.stdout)
+        print("\n".join(summary_lines(counters)), file=told)
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
         raise typer.Exit(1)
