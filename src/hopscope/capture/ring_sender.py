@@ -1,4 +1,4 @@
-"""Frames out at an interface, through a ring that the kernel sends from in place (TPACKET_V3)."""
+"""Frames out at an interface, through a transmit ring (TPACKET_V3): one system call for many."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class RingSender:
     def _read_mtu(self) -> None:
         asked = struct.pack("<16si20x", self.interface.encode(), 0)
         mtu = struct.unpack_from("<16si", fcntl.ioctl(self._socket, _SIOCGIFMTU, asked))[1]
-        self.longest = mtu + _HEADER
+        self.longest = min(mtu + _HEADER, self._most)
         """Bytes of the longest frame that the interface takes, without an 802.1Q tag."""
         self.room = min(self.longest + _TAG, self._most)
         """Bytes of the longest frame."""
