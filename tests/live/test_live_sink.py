@@ -1,0 +1,273 @@
+"""A live sink between two hosts: what they send arrives as it was, and what the switches wrote is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import inserter
+import pytest
+from namespaces import ADDRESSES, CommandError, Network, clear_abandoned, namespaces
+
+from hopscope.capture.pcap import read
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+HERE = Path(__file__).parent
+PATHS = {
+    "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
+}
+MARK = bytes.fromhex("c0ffeebadcab1e")
+"""Content of the first and the last packets that are compared: captures begin and end one after the other."""
+TCP_BYTES, UDP_BYTES = 4_000_000, 1_200_000
+
+
+@pytest.fixture
+def network(tool: Callable[..., str], tmp_path: Path) -> Iterator[Network]:
+    """Namespaces; where they are not allowed the test is skipped, or fails where nothing may be missing."""
+    for name in ("ip", "ethtool", "ping", "iperf3", "tcpdump", "tshark"):
+        tool(name)
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(Network(tmp_path))
+        except (OSError, CommandError) as error:
+            if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
+                raise
+            pytest.skip(f"no network namespaces with veth pairs here: {error}")
+        yield made
+
+
+class Sink:
+    """`hopscope sink` between the two inner links."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        data = network.folder / "data"
+        self.program = network.start(
+            "sink", sys.executable, "-m", "hopscope", "sink", "--pair", "s0:s1", "--data", str(data),
+            "--http-port", "0", "--set", f"regions={network.folder / 'regions'}",
+            "--set", "detect.flow_rows=64", "--set", "history.ring_events=16384",
+            "--set", "sink.end_to_end.above=1000000",
+            "--set", "sink.thresholds.hop_latency.above=1000000",
+            ready='"collecting"', seconds=240, **PATHS,
+        )  # fmt: skip
+        self.url = json.loads((data / "owner.json").read_text())["api"].rstrip("/")
+
+    def ask(self, path: str) -> Any:
+        """What its API answers."""
+        return self._network.ask("sink", f"{self.url}/api/v0/{path}")
+
+
+class Capture:
+    """tcpdump at a host's interface: all that it sends and receives."""
+
+    def __init__(self, network: Network, host: str) -> None:
+        self.file = network.folder / f"{host}.pcap"
+        self._program = network.start(
+            host, "tcpdump", "-i", f"{host}0", "-U", "-w", str(self.file), "-B", "32768", "-Z", "root",
+            "--immediate-mode", ready="listening on",
+        )  # fmt: skip
+
+    def stop(self) -> None:
+        """End it; it must not have missed a packet."""
+        self._program.stop(signal.SIGINT)
+        assert re.search(r"^0 packets dropped by kernel", self._program.said(), re.M), self._program.said()
+
+    def sent_by(self, address: bytes) -> list[bytes]:
+        """The frames with this source address (MAC), in order, from the first with MARK to the last."""
+        found = [
+            raw
+            for batch in read(self.file)
+            for start, length in zip(
+                batch.frames["offset"].tolist(), batch.frames["length"].tolist(), strict=True
+            )
+            if (raw := batch.arena[start : start + length].tobytes())[6:12] == address
+        ]
+        marked = [number for number, raw in enumerate(found) if MARK in raw]
+        return found[marked[0] : marked[-1] + 1]
+
+
+def without_checksum(frame: bytes) -> bytes:
+    """A frame with the checksum of its TCP, UDP or ICMPv6 as 0: a sender leaves it to its card."""
+    out, at, protocol = bytearray(frame), 0, 0
+    if frame[12:14] == b"\x08\x00" and not (frame[20] & 0x1F or frame[21]):
+        at, protocol = 14 + 4 * (frame[14] & 15), frame[23]
+    elif frame[12:14] == b"\x86\xdd":
+        at, protocol = 54, frame[20]
+    if field := {6: 16, 17: 6, 58: 2}.get(protocol):
+        out[at + field : at + field + 2] = b"\0\0"
+    return bytes(out)
+
+
+def ping(network: Network, address: str, size: int, *flags: str) -> None:
+    """Five echo requests of a size, each answered."""
+    said = network.run("a", "ping", "-c", "5", "-i", "0.02", "-W", "5", "-s", str(size), *flags, address)
+    assert "5 received, 0% packet loss" in said, said
+
+
+def iperf(network: Network, server: str, *flags: str) -> dict[str, Any]:
+    """What iperf3 says at the end of one run between a host that serves and the other one."""
+    client = "ab".replace(server, "")
+    running = network.start(server, "iperf3", "-s", "-1", "--forceflush", ready="listening")
+    said = network.run(client, "iperf3", "-c", ADDRESSES[server]["-6" in flags], "-J", *flags)
+    running.process.wait(10)
+    found: dict[str, Any] = json.loads(said)["end"]
+    return found
+
+
+def bad_checksums(file: Path) -> str:
+    """Packets of a capture whose checksum tshark finds bad, one a line."""
+    kinds = ("ip", "tcp", "udp", "icmp", "icmpv6")
+    wanted = [
+        word
+        for kind in kinds
+        if kind != "icmp" and kind != "icmpv6"
+        for word in ("-o", f"{kind}.check_checksum:TRUE")
+    ]
+    bad = " or ".join(f"{kind}.checksum.status == 0" for kind in kinds)
+    return subprocess.run(
+        ["tshark", "-r", str(file), *wanted, "-Y", bad],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout
+
+
+def test_hosts_see_what_hosts_sent(network: Network) -> None:
+    """ping and iperf3 (TCP and UDP, both ways, IPv4 and IPv6) run through INT switches and a sink as through
+    a cable: every frame arrives as it was sent, in order, once; and the sink tells flows, hops and events.
+    """
+    network.run("a", "ethtool", "-K", "a0", "tx", "off")  # whole checksums at the sender, to be compared
+    network.run("sink", "ethtool", "-K", "s0", "gro", "on")
+    before = network.features("sink", "s0")
+    words = (sys.executable, str(HERE / "inserter.py"), "i0:i1", "i3:i2")
+    switches = network.start("net", *words, ready="ready", seconds=240, **PATHS)
+    sink = Sink(network)
+    assert "s0" in sink.program.said()
+    assert network.features("sink", "s0")["generic-receive-offload"] is False
+    captures = {host: Capture(network, host) for host in "ab"}
+    v4, v6 = ADDRESSES["b"]
+    ping(network, v4, 56, "-p", MARK.hex())
+    for size in (16, 56, 1000, 1472):
+        ping(network, v4, size, "-M", "do")
+    ping(network, v4, 4000)  # fragments
+    ping(network, v6, 1452)
+    for server, family in (("a", "-4"), ("b", "-4"), ("a", "-6")):
+        # the client receives, and ends the run when it has all, with more on its way
+        told = iperf(network, server, family, "-R", "-n", str(TCP_BYTES))
+        assert told["sum_sent"]["bytes"] >= told["sum_received"]["bytes"] >= TCP_BYTES
+    for server, family in (("b", "-4"), ("a", "-6")):
+        told = iperf(network, server, family, "-u", "-n", str(UDP_BYTES), "-b", "20M", "-l", "1200")
+        assert told["sum"]["lost_packets"] == 0
+        assert told["sum_sent"]["bytes"] == UDP_BYTES
+    ping(network, v4, 56, "-p", MARK.hex())
+    told_flows = flows_when_settled(sink)
+    for capture in captures.values():
+        capture.stop()
+    compare(network, captures)
+    assert_told(sink, told_flows)
+    assert switches.stop() == 0
+    assert "drops" not in switches.said(), "the switches lost frames, not the sink"
+    assert sink.program.stop(signal.SIGINT) == 0, sink.program.said()
+    assert network.features("sink", "s0") == before
+    with pytest.raises(CommandError, match="100% packet loss"):
+        network.run("a", "ping", "-c", "1", "-W", "1", v4)  # it was the sink through which all went
+
+
+def counters_of(sink: Sink) -> dict[str, int]:
+    """Its counters, by `metrics` key."""
+    return {
+        ".".join([one["name"].removeprefix("hopscope_"), *(one["label"] or {}).values()]): one["value"]
+        for one in sink.ask("summary")["counters"]
+    }
+
+
+def flows_when_settled(sink: Sink) -> list[dict[str, Any]]:
+    """The flows, once nothing changes any more."""
+    last: list[dict[str, Any]] = []
+    for _ in range(50):
+        now: list[dict[str, Any]] = sink.ask("flows")["items"]
+        if now and now == last:
+            break
+        last = now
+        time.sleep(0.3)
+    return last
+
+
+def compare(network: Network, captures: dict[str, Capture]) -> None:
+    """What one host sent is what the other received."""
+    macs = {
+        host: bytes.fromhex(
+            network.run(host, "cat", f"/sys/class/net/{host}0/address").strip().replace(":", "")
+        )
+        for host in "ab"
+    }
+    for sender, receiver in ("ab", "ba"):
+        sent, received = (captures[host].sent_by(macs[sender]) for host in (sender, receiver))
+        if sender == "b":  # which leaves checksums to its card
+            assert received != sent
+            sent, received = ([without_checksum(one) for one in some] for some in (sent, received))
+        assert len(sent) > 1000
+        assert len(received) == len(sent)
+        assert received == sent
+    # host a sends whole checksums and gets those that were completed: its capture shows both directions
+    assert not bad_checksums(captures["a"].file)
+
+
+def assert_told(sink: Sink, flows: list[dict[str, Any]]) -> None:
+    """The sink knows the flows with their hops, has stripped their packets, and found the slow ones."""
+    ports = {(one["flow"]["proto"], one["flow"]["dport"]) for one in flows}
+    assert {(6, 5201), (17, 5201)} <= ports
+    for one in flows:
+        assert one["hop_count"] == len(inserter.NODES), one
+    detail = sink.ask(f"flows/{max(flows, key=lambda one: one['packets'])['flow']['id']}")
+    assert [hop["node"]["id"] for hop in detail["path"]] == list(inserter.NODES)
+    assert {hop["queue_occupancy"] for hop in detail["path"]} == {inserter.OCCUPANCY}
+    counters = counters_of(sink)
+    assert counters["stripped_packets_total"] == sum(one["packets"] for one in flows)
+    assert counters["unstripped_packets_total"] == 0
+    assert not [key for key, count in counters.items() if key.startswith("forward_drops_total") and count]
+    assert counters["kernel_drops_total"] == 0
+    events = sink.ask("events")["items"]
+    assert events
+
+
+def running(process: int) -> bool:
+    """Whether a process runs, and is not only waited for by nobody yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_nothing_is_left_after_a_kill(network: Network, tmp_path: Path) -> None:
+    """Ctrl-C ends the programs and deletes the namespaces; those of a killed run go with the next one."""
+    script = (
+        "import sys, time; from pathlib import Path; from namespaces import Network\n"
+        "with Network(Path(sys.argv[1])) as network:\n"
+        "    print(network.start('a', 'sleep', '1000').process.pid, flush=True); time.sleep(1000)\n"
+    )
+    for number, left in ((signal.SIGINT, 0), (signal.SIGKILL, 4)):
+        with subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            text=True, env={**os.environ, **PATHS},
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            sleeping = int(process.stdout.readline())
+            process.send_signal(number)
+            process.wait(30)
+        found = [name for name in namespaces() if f"-{process.pid}-" in name]
+        assert len(found) == left
+        assert running(sleeping) == bool(left)
+        clear_abandoned()
+        assert not [name for name in namespaces() if f"-{process.pid}-" in name]
+        assert not running(sleeping)
