@@ -251,7 +251,8 @@ class _Source:
             return self.way.buf.at, told.raw
         flags, next_ = out[at], out[at + 3]
         type_ = {1: layout.ETHERTYPE_IPV4, 2: layout.ETHERTYPE_IPV6, 3: layout.ETHERTYPE_TEB}.get(next_)
-        if kind == Next.VXLAN and flags == 0x08 and next_ == 0 and self.dialect.gpe_ports:
+        made_gpe = kind == Next.VXLAN and self.form.version == 20 and self.dialect.gpe_ports
+        if made_gpe and flags == 0x08 and next_ == 0:
             type_, out[at] = layout.ETHERTYPE_TEB, flags | 0x04
             put16(out, self.way.headers[-2].at + 2, self.dialect.gpe_ports[0])
         elif type_ is None or flags & 0x35 != 0x04:
