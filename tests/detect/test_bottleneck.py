@@ -111,7 +111,7 @@ def _flows_blame_it(folder: Path, batches: list[ReportBatch], queues: Queues, pl
     means: dict[int, dict[Place, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, latency, _, sport in raw_hops(batches):
         means[sport][at].append(latency)
-    sums = PlaceSums(queues, 300_000.0)
+    sums = PlaceSums(queues, 300_000)
     blamed = slow = 0
     for block in reader.paths():
         sums.add(block)

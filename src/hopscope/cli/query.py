@@ -11,6 +11,7 @@ import typer
 from .filters import FlowOption, NodeOption, PrefixOption
 from .options import ConfigOption, DataOption, NamesOption
 from .output import Format, FormatOption, Printer
+from .query_bottleneck import bottleneck
 from .query_distributions import distributions
 from .query_options import (
     FlowIdOption,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from ..history.query import History, Table
 
 app = typer.Typer(
-    help="Ask history: events, flows, paths, hops, distributions, or SQL.",
+    help="Ask history: events, flows, paths, hops, distributions, what is to blame, or SQL.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -218,6 +219,7 @@ def sql(
     _print(form, tuple(table.columns), table.rows(), None, history, table)
 
 
+app.command()(bottleneck)
 app.command()(distributions)
 
 

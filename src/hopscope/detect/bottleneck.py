@@ -51,8 +51,8 @@ class Standing:
 class HopShare:
     """One hop's part in a flow's end-to-end latency."""
 
-    hop: int
-    """Index in the path."""
+    hop: int | None
+    """Index in the path; None: not known."""
     place: Place
     share_mean: float | None
     """Of the sum of the hops' mean latencies, 0 to 1."""

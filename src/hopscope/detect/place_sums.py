@@ -18,22 +18,22 @@ class PlaceSums:
     `slow_above_ns`: latest end-to-end latency above which a flow is slow; None: none is.
     """
 
-    def __init__(self, queues: Queues, slow_above_ns: float | None) -> None:
+    def __init__(self, queues: Queues, slow_above_ns: int | None) -> None:
         self.sums: dict[Place, tuple[int, int]] = {}
         """(Sum of latencies, packets) of all flows, since each was first seen."""
         self.slow: dict[Place, int] = {}
         """Slow flows by place."""
         self.slow_flows = 0
         self._queues = queues
-        self._above = slow_above_ns
+        self.slow_above_ns = slow_above_ns
 
     def add(self, block: FlowHops) -> None:
         """Take the flows of a block."""
         hops = block.hops
         slow = np.zeros(len(block.flows), np.bool_)
-        if self._above is not None:
+        if self.slow_above_ns is not None:
             known = block.flows["state"] & 2 > 0
-            slow = known & (block.flows["latency_latest"] > self._above)
+            slow = known & (block.flows["latency_latest"] > self.slow_above_ns)
         self.slow_flows += int(slow.sum())
         columns = (hops["node_id"].astype(np.int64), hops["egress_port"].astype(np.int64), block.queue)
         places, which = np.unique(np.stack(columns), axis=1, return_inverse=True)

@@ -21,7 +21,7 @@ from ..memory.region import RegionError
 from ..names import Names
 from .context import Context
 from .guard import Guard
-from .routes import direct, distributions, events, health, state
+from .routes import bottleneck, direct, distributions, events, health, state
 from .routes import models as m
 from .text import UnreadableError
 
@@ -66,6 +66,7 @@ def create_app(
     app.state.context = context
     app.state.closing = context.closing
     app.include_router(state.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(bottleneck.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(events.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(distributions.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(direct.router, prefix=PREFIX, responses=_ERRORS)

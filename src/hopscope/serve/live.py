@@ -14,6 +14,7 @@ import numpy as np
 from fastapi import FastAPI
 from nicegui import events, ui
 
+from ..detect.bottleneck import Queues, Standing, of_flow
 from .context import Context
 from .page.charts import LOSS, RATE, Series, options
 from .page.fragments import Fragments
@@ -102,7 +103,14 @@ class Drawing:
                 else "This flow has left the flow table."
             )
             return f'<p class="empty">{said}</p>'
-        return fragments.path(rows[0], self.context.state.hops_of(rows[0]))
+        return fragments.path(rows[0], self.context.state.hops_of(rows[0]), self._standings(rows[0]))
+
+    def _standings(self, flow: np.void) -> dict[int, Standing]:
+        """Where the latest latencies of a flow's hops stand among those of all packets there, by hop."""
+        queues = Queues(self.context.state.distributions())
+        path = self.context.state.path_of(flow) if queues.places() else None
+        shares = [] if path is None else of_flow(path, queues)
+        return {one.hop: one.standing for one in shares if one.hop is not None and one.standing is not None}
 
     def _slowest(self, look: Look) -> int:
         """Id of the slowest flow, the same for some seconds so that it can be read; 0 where there is none."""
@@ -148,6 +156,7 @@ class Page:
             self._build_feed()
             self._build_strip()
             self._build_path()
+            self.blame = self._table("blame", "What is to blame", "for latency, by switch, port and queue")
             self.flows = self._table("flow-panel", "Slowest flows", "latest latency, click for the path")
             self.hops = self._table("hops", "Slowest hops", "of these flows")
             self.limits = self._table("lims", "Limits", "change them with the API")
@@ -278,6 +287,7 @@ class Page:
             self.filled = True
             self.flows.set_content(fragments.get("flows"))
             self.hops.set_content(fragments.get("hops"))
+            self.blame.set_content(fragments.get("blame"))
             self.limits.set_content(fragments.get("limits"))
             self.rate.run_chart_method("setOption", {"series": self.drawing.series("rate", RATE)})
             self.loss.run_chart_method("setOption", {"series": self.drawing.series("loss", LOSS)})

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..detect.flow_hops import FlowHops
+from ..detect.quantiles import Distribution
 from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, STATE_VERSION, THRESHOLD, Metric
 from ..detect.thresholds import CONTROL_FILE, KIND, read_limits
 from ..memory.region import Region, RegionError
@@ -141,6 +143,24 @@ class CollectorState:
                 return np.zeros(len(flows), np.bool_)
             return np.isin(flows["flow_id"], self._reader.through(node_id))
 
+    def paths(self) -> Iterator[FlowHops]:
+        """All live flows with their hops, in blocks."""
+        with self._lock:
+            self._attach()
+            reader = self._reader
+        if reader is not None:
+            yield from reader.paths()
+
+    def path_of(self, flow: np.void) -> FlowHops | None:
+        """Hops of one flow with their queues; None where it has left."""
+        with self._lock:
+            self._attach()
+            return None if self._reader is None else self._reader.path_of(flow)
+
+    def distributions(self) -> list[Distribution]:
+        """How often which value occurred since workers began to count; empty where they do not."""
+        return self._once("distributions", self._read_distributions)
+
     def thresholds(self) -> dict[str, Limits]:
         """Limits by metric, as the workers use them now; empty where there is no collector."""
         return self._once("thresholds", self._read_thresholds)
@@ -207,6 +227,15 @@ class CollectorState:
         if self._reader is None:
             return EMPTY[table]
         return getattr(self._reader, table)()
+
+    def _read_distributions(self) -> list[Distribution]:
+        from ..detect.distribution_reader import DistributionReader
+
+        try:
+            return DistributionReader.attach(self.regions).distributions()
+        except RegionError as error:
+            self.problems["distributions"] = str(error)
+            return []
 
     def _read_counters(self) -> Counts:
         clock = time.monotonic()

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 import numpy as np
 
+from ...detect.bottleneck import Standing
 from ...detect.records import NO_PORT
 from ...names import Names
 from ...wire.address import address
 from ...wire.records import Records
 from ..routes.collector_models import CounterValue
 from ..state import Limits
+from .blame import blame_table
 from .feed import feed
 from .poller import COLUMNS, HotRow, Look, SlowHop
 from .strips import CALM, LEVELS, cells
 from .units import duration, endpoints, measured, place, port_text, si
+
+NO_STANDINGS: Mapping[int, Standing] = {}
 
 
 class Fragments:
@@ -153,6 +157,9 @@ class Fragments:
             f'<td class="n">{duration(hop.mean_ns)}<td class="n">{hop.flows}</tr>'
         )
 
+    def _blame(self) -> str:
+        return blame_table(self.look.blamed, self.names)
+
     def _limits(self) -> str:
         head = (
             '<tr><th>Metric<th class="n">Stored at ±<th class="n">Raised &gt;<th class="n">Cleared &lt;</tr>'
@@ -202,8 +209,8 @@ class Fragments:
 
     # -------------------------------------------------------------------------------------------- path
 
-    def path(self, flow: np.void, hops: Records) -> str:
-        """A flow's path, hop by hop, with a ribbon of each hop's share of the latency."""
+    def path(self, flow: np.void, hops: Records, standings: Mapping[int, Standing] = NO_STANDINGS) -> str:
+        """A flow's path, hop by hop, with a ribbon of each hop's share of the latency; `standings` by hop."""
         known = [int(hop["latency_latest"]) if hop["state"] & 1 else 0 for hop in hops]
         total = max(1, sum(known))
         worst = known.index(max(known)) if 2 * max(known, default=0) > total else -1
@@ -213,7 +220,7 @@ class Fragments:
             for at, (hop, each) in enumerate(zip(hops, known, strict=True))
         )
         cards = "".join(
-            self._hop_card(hop, each, total, at == worst)
+            self._hop_card(hop, each, total, at == worst, standings.get(at))
             for at, (hop, each) in enumerate(zip(hops, known, strict=True))
         )
         src = escape(address(int(flow["src_hi"]), int(flow["src_lo"])))
@@ -231,13 +238,17 @@ class Fragments:
             f'<div class="chain"><span class="host">{src}</span>{cards}<span class="host">{dst}</span></div>'
         )
 
-    def _hop_card(self, hop: np.void, latency: int, total: int, slowest: bool) -> str:
+    def _hop_card(
+        self, hop: np.void, latency: int, total: int, slowest: bool, standing: Standing | None
+    ) -> str:
         node, port = int(hop["node_id"]), int(hop["egress_port"])
         mood = "bad" if hop["alarm"] else "slow" if slowest else ""
         seen = [f"{100 * latency / total:.0f} %"]
         for name, value in (("queue", int(hop["queue_latest"])), ("link", int(hop["utilization_latest"]))):
             if 0 < value < 0xFFFFFFFF:
                 seen.append(f"{name} {si(value)}")
+        if standing is not None and standing.upper > standing.lower:
+            seen.insert(1, f"above {100 * standing.lower:.0f}–{100 * standing.upper:.0f} % here")
         via = "" if port == NO_PORT else port_text(self.names, node, port)
         shown = duration(latency) if hop["state"] & 1 else "–"
         return (

@@ -19,6 +19,7 @@ from ..routes import collector_models as c
 from ..routes.state import summarise
 from ..select import ordered
 from ..state import Limits
+from .blame import Blamed, Blamer
 from .feed import Joined, Shown
 
 PERIOD_SECONDS = 0.5
@@ -91,6 +92,7 @@ class Look:
     strips: Mapping[str, list[HotRow]]
     slow_flows: Records
     slow_hops: list[SlowHop]
+    blamed: Blamed
     notable: Shown
     latest: Shown
     limits: Mapping[str, Limits]
@@ -160,6 +162,7 @@ class Poller:
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._strips = {name: _Strip() for name in _STRIPS}
         self._notable, self._latest = Joined(), Joined()
+        self._blamer = Blamer(context.state)
         self._missed = 0
         self._number = 0
         self.look: Look | None = None
@@ -202,6 +205,7 @@ class Poller:
             slow_hops=self._slow_hops(slowest)
             if self._number % 2 or self.look is None
             else self.look.slow_hops,
+            blamed=self._blamer.look(slowest),
             notable=self._notable.shown(),
             latest=self._latest.shown(),
             limits=state.thresholds(),

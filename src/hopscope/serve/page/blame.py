@@ -1,0 +1,149 @@
+"""What is to blame, on the live page: over the last minute, where distributions are counted."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+from html import escape
+
+from ...detect.bottleneck import SLOW, Place, Queues, QueueShare, of_network, of_sums
+from ...detect.distribution_reader import Counts, DistributionReader
+from ...detect.place_sums import PlaceSums, gauges_of
+from ...detect.quantiles import Distribution, grouped
+from ...detect.records import NO_PORT
+from ...memory.region import RegionError
+from ...names import Names
+from ...wire.records import Records
+from ..state import CollectorState
+from .units import duration, place, si
+
+EVERY_SECONDS = 5.0
+WINDOW_SECONDS = 60.0
+ROWS = 8
+MOST_QUEUES = 8192
+"""Queues of one worker whose counts are compared with those of a minute ago: 3 KiB each, in every copy."""
+MOST_FLOWS = 20_000
+"""Live flows whose sums are taken where there are no distributions."""
+_COPIES = 5
+_GAP_SECONDS = WINDOW_SECONDS / (_COPIES - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Blamed:
+    """The first places, and what they are of."""
+
+    note: str = ""
+    items: tuple[QueueShare, ...] = ()
+
+
+class Blamer:
+    """Looks now and then; `blamed` is the newest answer."""
+
+    def __init__(self, state: CollectorState) -> None:
+        self._state = state
+        self._reader: DistributionReader | None = None
+        self._copies: deque[tuple[float, dict[int, Counts]]] = deque(maxlen=_COPIES)
+        self._due = 0.0
+        self.blamed = Blamed()
+
+    def look(self, slowest: Records, now: float | None = None) -> Blamed:
+        """The newest answer; `slowest` are the slowest live flows, whose paths are looked at. `now`: s."""
+        now = time.monotonic() if now is None else now
+        if now >= self._due:
+            self._due = now + EVERY_SECONDS
+            self.blamed = self._find(slowest, now)
+        return self.blamed
+
+    def _find(self, slowest: Records, now: float) -> Blamed:
+        counts = self._counts()
+        if counts:
+            parts, seconds = self._window(counts, now)
+            queues = Queues(grouped(parts, "queue"))
+            gauges = gauges_of(self._state.ports(), queues.places())
+            items = of_network(queues, self._slow(queues, slowest), gauges)
+            span = f"in the last {round(seconds)} s" if seconds else "so far"
+            return Blamed(f"share of the latency of all packets, {span}", tuple(items[:ROWS]))
+        if not 0 < len(self._state.flows()) <= MOST_FLOWS:
+            return Blamed("needs distributions")
+        sums = PlaceSums(Queues([]), None)
+        for block in self._state.paths():
+            sums.add(block)
+        items = of_sums(sums.sums, None, gauges_of(self._state.ports(), sums.sums))
+        return Blamed("share of the latency of the live flows' packets", tuple(items[:ROWS]))
+
+    def _counts(self) -> dict[int, Counts]:
+        try:
+            if self._reader is None or not self._reader.shards or not self._reader.is_current():
+                self._reader = DistributionReader.attach(self._state.regions)
+            if any(len(region["rows"]) > MOST_QUEUES for region in self._reader.shards.values()):
+                return {}
+            return {counts.shard: counts for counts in self._reader.counts()}
+        except (RegionError, OSError):
+            self._reader = None
+            return {}
+
+    def _window(self, counts: dict[int, Counts], now: float) -> tuple[list[Distribution], float]:
+        """What was counted since the oldest copy, and how long ago that was made; 0: since the beginning."""
+        before = self._copies[0] if self._copies else None
+        if before is None or now - self._copies[-1][0] >= _GAP_SECONDS:
+            self._copies.append((now, counts))
+        parts: list[Distribution] = []
+        for shard, each in counts.items():
+            old = None if before is None else before[1].get(shard)
+            change = each.since(old) or each
+            parts += change.distributions()
+        return parts, 0.0 if before is None else now - before[0]
+
+    def _slow(self, queues: Queues, slowest: Records) -> dict[Place, int] | None:
+        limit = None if queues.end_to_end is None else queues.end_to_end.quantile(SLOW)
+        if limit is None:
+            return None
+        sums = PlaceSums(queues, round(limit.estimate))
+        for flow in slowest:
+            path = self._state.path_of(flow)
+            if path is not None:
+                sums.add(path)
+        return sums.slow
+
+
+def blame_table(blamed: Blamed, names: Names) -> str:
+    """HTML of the panel."""
+    if not blamed.items:
+        hint = "distributions.enabled counts them by switch, port and queue."
+        empty = "No hop latencies." if blamed.note != "needs distributions" else hint
+        return f'<p class="empty">{empty}</p>'
+    head = (
+        '<tr><th>Switch, port, queue<th class="n">Share<th class="n">Mean<th class="n">99 % below'
+        '<th class="n">Queue, mean<th class="n">highest<th class="n">Link, mean<th class="n">Packets'
+        '<th class="n">Slow flows</tr>'
+    )
+    rows = "".join(_row(one, names) for one in blamed.items)
+    return (
+        f'<table title="{escape(blamed.note)}"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+        f'<p class="note">{escape(blamed.note)}</p>'
+    )
+
+
+def _row(one: QueueShare, names: Names) -> str:
+    node, port, queue = one.place
+    where = place(names, node, NO_PORT if port is None else port)
+    where += "" if queue is None else f" <em>q{queue}</em>"
+    p99 = one.p99_ns
+    tail = "–" if p99 is None else f"&gt; {duration(p99.lower)}" if p99.upper is None else duration(p99.upper)
+    cells = (
+        f'<td class="n bar" style="--w:{100 * one.share:.0f}%"><b>{one.share:.1%}</b>',
+        f'<td class="n">{duration(one.mean_ns)}',
+        f'<td class="n">{tail}',
+        f'<td class="n">{_number(one.occupancy.mean, one.occupancy.latest)}',
+        f'<td class="n">{_number(one.occupancy.highest)}',
+        f'<td class="n">{_number(one.utilization.mean, one.utilization.latest)}',
+        f'<td class="n">{si(one.packets)}',
+        f'<td class="n">{_number(one.slow_flows)}',
+    )
+    return f'<tr data-node="{node}"><td>{where}{"".join(cells)}</tr>'
+
+
+def _number(*values: float | None) -> str:
+    """The first that is known."""
+    return next((si(value) for value in values if value is not None), "–")

@@ -1,0 +1,71 @@
+"""Routes about who is to blame: for the latency and loss of the network, and of a flow."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+import numpy as np
+from fastapi import APIRouter, HTTPException, Path, Query
+
+from .. import bottleneck as blame
+from ..bottleneck_objects import flow_object_of, network_object
+from ..context import Ctx
+from ..text import UnreadableError, parse_when
+from . import models as m
+from .bottleneck_models import FlowBlameModel, NetworkBlameModel
+
+router = APIRouter(tags=["bottleneck"])
+
+When = Annotated[str | None, Query(max_length=60, description="Time: ISO 8601, ns, or an age as -10m")]
+
+
+@router.get("/bottleneck", summary="What is to blame in the network", responses={400: {"model": m.Error}})
+async def network(
+    context: Ctx,
+    since: When = None,
+    until: When = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="Most places of each kind")] = 20,
+) -> NetworkBlameModel:
+    """Switches with port and queue by their share of the latency of all packets in a time window, and of the
+    drops in it.
+    """
+    start_ns, end_ns = _moment("since", since), _moment("until", until)
+
+    def work() -> NetworkBlameModel:
+        found = blame.network(context.state, context.past.history(), start_ns, end_ns)
+        return NetworkBlameModel.model_validate(network_object(found, context.names, limit))
+
+    return await context.query(work)
+
+
+@router.get("/flows/{flow_id}/bottleneck", summary="What is to blame for a flow's latency")
+async def flow(
+    context: Ctx,
+    flow_id: Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")],
+    by: Annotated[
+        Literal["latest", "mean"], Query(description="Which latency the hops are ordered by")
+    ] = "latest",
+) -> FlowBlameModel:
+    """The hops of a flow by their share of its latency, each beside what is usual at its place; of a flow
+    that has left, by the values that history has of it.
+    """
+    number = int(flow_id, 16)
+
+    def work() -> FlowBlameModel:
+        from ...history.query import Flow
+
+        rows = context.state.flows()
+        rows = rows[rows["flow_id"] == np.uint64(number)]
+        row = rows[np.argmax(rows["last_ns"])] if len(rows) else None
+        found = blame.flow(context.state, context.past.history(), row, Flow(flow_id=number), by)
+        return FlowBlameModel.model_validate(flow_object_of(found, context.names))
+
+    return await context.query(work)
+
+
+def _moment(name: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_when(text, time.time_ns())
+    except UnreadableError as error:
+        raise HTTPException(400, f"{name}: {error}") from None

@@ -1,0 +1,126 @@
+"""What the API answers about who is to blame for latency and loss."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from .models import FlowKey, Model, Node, Port, Time, Wide
+
+
+class Bounds(Model):
+    """A quantile: counts by bins say between which values it lies."""
+
+    lower: Wide
+    upper: Wide | None
+    """null: not known."""
+    estimate: float
+
+
+class StandingModel(Model):
+    """The quantile at which a value stands, 0 to 1."""
+
+    lower: float
+    """At least this share of all values is below it."""
+    upper: float
+    """At most this share is not above it."""
+
+
+class GaugeModel(Model):
+    """Occupancy or utilisation, in the unit that the switch sends."""
+
+    latest: int | None
+    mean: float | None
+    highest: int | None
+
+
+class PlaceModel(Model):
+    """A switch, its egress port and queue."""
+
+    node: Node
+    port: Port | None
+    queue: int | None
+
+
+class QueueBlame(PlaceModel):
+    """A place's part in the latency of all packets."""
+
+    share: float = Field(ge=0, le=1)
+    """Of the sum of all hop latencies."""
+    latency_sum_ns: Wide
+    packets: Wide
+    """Packets that it was counted on; with the source `events` stored values, with `flows` of live flows."""
+    mean_ns: float
+    median_ns: Bounds | None
+    p99_ns: Bounds | None
+    highest_ns: int | None
+    occupancy: GaugeModel
+    utilization: GaugeModel
+    slow_flows: int | None
+    """Slow flows through it, now."""
+
+
+class LossBlame(PlaceModel):
+    """A place's part in the packets that were dropped."""
+
+    share: float = Field(ge=0, le=1)
+    drops: int
+    """Drop events in history."""
+
+
+class EndToEnd(Model):
+    """Latency of whole paths."""
+
+    packets: Wide
+    mean_ns: float | None
+    median_ns: Bounds | None
+    p99_ns: Bounds | None
+
+
+class NetworkBlameModel(Model):
+    """Places by their share, the largest first."""
+
+    source: str
+    """`distributions`: all packets; `flows`: sums over live flows; `events`: stored values alone; `none`."""
+    since: Time | None
+    """What is covered begins here; null: not known."""
+    until: Time | None
+    end_to_end: EndToEnd | None
+    slow_above_ns: int | None
+    """A flow is slow when its latest end-to-end latency is above this: that of 95 % of all packets."""
+    slow_flows: int | None
+    items: list[QueueBlame]
+    losses: list[LossBlame]
+
+
+class HopBlame(PlaceModel):
+    """A hop's part in a flow's latency."""
+
+    hop: int | None
+    """Index in the path."""
+    share: float | None
+    """Of the flow's latest latency."""
+    share_mean: float | None
+    """Of its mean latency."""
+    latency_ns: int | None
+    mean_ns: float | None
+    samples: int
+    usual_ns: Bounds | None
+    """Median of all packets at this place."""
+    usual_p99_ns: Bounds | None
+    standing: StandingModel | None
+    """Of the latest latency among those of all packets at this place."""
+    occupancy: GaugeModel
+    utilization: GaugeModel
+
+
+class FlowBlameModel(Model):
+    """Hops of a flow by their share, the largest first."""
+
+    source: str
+    """`flows`: it is live; `events`: it has left, and history has stored values of it; `none`."""
+    flow: FlowKey | None
+    latency_ns: Wide | None
+    latency_mean_ns: float | None
+    standing: StandingModel | None
+    """Of its latest latency among those of all packets."""
+    items: list[HopBlame]
