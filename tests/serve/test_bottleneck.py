@@ -13,6 +13,7 @@ import pytest
 
 from hopscope.config_sink import DistributionSettings
 from hopscope.detect.distribution import Distributions
+from hopscope.detect.records import FLOW
 from hopscope.names import Names
 from hopscope.serve.page.blame import Blamer, blame_table
 from hopscope.serve.page.fragments import Fragments
@@ -137,10 +138,10 @@ def test_page(collector: Any, distributions: Distributions) -> None:
 
 def test_page_without_distributions(collector: Any) -> None:
     """Live flows are summed; a collector without flows has none."""
-    blamed = Blamer(CollectorState(collector.folder)).look(np.empty(0))
+    blamed = Blamer(CollectorState(collector.folder)).look(np.empty(0, FLOW))
     assert "live flows" in blamed.note
     assert len(blamed.items) == 3
-    assert Blamer(CollectorState(collector.folder / "nowhere")).look(np.empty(0)).items == ()
+    assert Blamer(CollectorState(collector.folder / "nowhere")).look(np.empty(0, FLOW)).items == ()
 
 
 @pytest.mark.e2e

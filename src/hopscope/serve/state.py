@@ -97,8 +97,6 @@ class CollectorState:
         self.problems: dict[str, str] = {}
         """Regions that could not be read, with the reason."""
 
-    # ------------------------------------------------------------------------------------------ what is there
-
     def counters(self) -> Counts:
         """Counters, summed over workers; zeros where no collector has run."""
         return self._once("counters", self._read_counters)
@@ -170,8 +168,6 @@ class CollectorState:
         with self._lock:
             self._attach()
             return sorted(self._counters)
-
-    # ------------------------------------------------------------------------------------------------ how
 
     def _once(self, what: str, read: Callable[[], T]) -> T:
         with self._lock:
