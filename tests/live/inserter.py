@@ -11,20 +11,21 @@ import sys
 import time
 
 import numpy as np
-from hopscope.wire.insert_batch import Inserter
 
 from hopscope.capture.ring import RingListener
 from hopscope.config import ListenSettings
 from hopscope.config_sink import SinkSettings
 from hopscope.forward import Forwarder, to_interface
 from hopscope.wire.dialect import DEFAULT
-from hopscope.wire.records import HOP, REPORT, Have, Records, ReportBatch
+from hopscope.wire.insert_batch import Inserter
+from hopscope.wire.records import HOP, REPORT, Records, ReportBatch
 
 NODES = (101, 102, 103, 104)
 LATENCY_NS, SLOW_LATENCY_NS, SLOW_EVERY = 1_000, 5_000_000, 50
 """Of a hop; of the third switch in every so many frames."""
 OCCUPANCY, UTILIZATION, PORT, QUEUE = 40, 70, 3, 1
-INSTRUCTIONS = Have.NODE_ID | Have.PORTS | Have.HOP_LATENCY | Have.QUEUE_OCCUPANCY | Have.TX_UTILIZATION
+INSTRUCTIONS = 0xF100
+"""Node id, ports, hop latency, queue, egress utilisation."""
 _NOTHING = ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP))
 
 
@@ -58,7 +59,6 @@ class Lane:
         hops["hop_latency"][(self._seen + np.arange(frames)) % SLOW_EVERY == 0, 2] = SLOW_LATENCY_NS
         hops["queue_occupancy"], hops["tx_utilization"] = OCCUPANCY, UTILIZATION
         hops["egress_port"], hops["queue_id"] = PORT, QUEUE
-        hops["present"] = INSTRUCTIONS
         return hops.reshape(-1)
 
 
@@ -75,7 +75,7 @@ def main(pairs: list[str]) -> None:
     for pair in pairs:
         outer, inner = pair.split(":")
         ways = {name: to_interface(name, SinkSettings(strip=False), count) for name in (outer, inner)}
-        lanes.append(Lane(outer, inner, ways[inner], Inserter(INSTRUCTIONS, len(NODES))))
+        lanes.append(Lane(outer, inner, ways[inner], Inserter(INSTRUCTIONS)))
         lanes.append(Lane(inner, outer, ways[outer], None))
     print("ready", flush=True)
     while not ended:
