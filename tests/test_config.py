@@ -85,6 +85,23 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("listen = ['tcp://127.0.0.1:1']", "listen: tcp://127.0.0.1:1: expected udp://HOST:PORT"),
         ("[[alerts]]\nurl = 'ftp://x'", "alerts[0].url: found 'ftp://x', "),
         (
+            "[[redis]]\nurl = 'http://u:sesame@h:1/0'",
+            "redis[0].url: found 'http://***@h:1/0', expected redis://",
+        ),
+        (
+            "[[redis]]\nurl = 'redis://:sesame@h:x/0'",
+            "redis[0].url: found a URL that is none, expected redis://",
+        ),
+        (
+            "[[redis]]\nurl = 'redis://:sesame@h/zero'",
+            "found 'redis://***@h/zero', expected a number of a database",
+        ),
+        ("[[redis]]\nurl = 'redis://h?password=sesame'", "found 'redis://h' with a query, expected none"),
+        ("[[redis]]\npassword = ['sesame']", "redis[0].password: found 10 characters, "),
+        ("[[redis]]\nurl = 'redis://:12/sesame@h'", "redis[0].url: found 'redis://***', "),
+        ("[[redis]]\nurl = 'redis://:open/sesame@h'", "redis[0].url: found a URL that is none, "),
+        ("redis = 'redis://:sesame@h'", "redis: found 'redis://***@h', "),
+        (
             "[detect.thresholds.hop_latency]\nclear_below = 1",
             "expected clear_below to be at most raise_above",
         ),
@@ -132,6 +149,7 @@ def test_a_wrong_setting_is_told_in_a_line(tmp_path: Path, text: str, said: str)
         load(file, environment={})
     assert str(caught.value).startswith(str(file))
     assert said in str(caught.value)
+    assert "sesame" not in str(caught.value)
 
 
 def test_every_mistake_has_a_line(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ def shown(url: str) -> str:
         place = parts.netloc.rpartition("@")[2]
     except ValueError:
         return "(no URL)"
+    if "@" in parts.path + parts.query + parts.fragment:
+        return f"{parts.scheme}://***"  # a password with a slash, perhaps
     return f"{parts.scheme}://{'***@' if '@' in parts.netloc else ''}{place}{parts.path}"
 
 

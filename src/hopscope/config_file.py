@@ -212,7 +212,7 @@ def _found(path: str, value: Any) -> str:
         return f"{len(str(value))} characters"
     if isinstance(value, Mapping):
         value = {key: "(set)" if key in SECRETS else one for key, one in value.items()}
-    return re.sub(r"//[^/@\s]*@", "//***@", repr(value))
+    return re.sub(r"//[^\s]*@", "//***@", repr(value))
 
 
 def _origin(path: str, origins: Mapping[str, str]) -> str | None:

@@ -98,6 +98,13 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     assert tomllib.loads(out)["serve"]["token"] == "(set)"
     assert "0123456789abcdef" not in out
     assert f"# {tmp_path / 'settings.toml'}" in out
+    secret = tmp_path / "secret.toml"
+    secret.write_text('[[redis]]\nurl = "redis://me:sesame@h/0"\n[[redis]]\npassword = "sesame"\n')
+    status, out, _ = run("config", "show", "--config", secret)
+    assert status == 0
+    told = [(one["url"], one.get("password")) for one in tomllib.loads(out)["redis"]]
+    assert told == [("redis://***@h/0", None), ("redis://127.0.0.1:6379/0", "(set)")]
+    assert "sesame" not in out
     written = tmp_path / "new" / "hopscope.toml"
     assert run("config", "init", written)[0] == 0
     assert run("config", "check", written)[:2] == (0, f"{written}: good\n")

@@ -24,9 +24,13 @@ def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
     tree["dialects"] = {name: one.model_dump(mode="json", exclude_none=True) for name, one in own.items()}
     if tree["serve"]["token"]:
         tree["serve"]["token"] = "(set)"
+    tree["redis"] = [
+        {key: value for key, value in server.items() if value is not None} for server in tree["redis"]
+    ]
     for server in tree["redis"]:
         server["url"] = shown(server["url"])
-        server["password"] = "(set)" if server["password"] else None
+        if "password" in server:
+            server["password"] = "(set)"
     print(f"# {loaded.file}" if loaded.file else "# no file")
     print("\n".join(_toml(tree, loaded.origins)))
 
