@@ -113,6 +113,8 @@ def test_tcp_and_udp(protocol: int) -> None:
             if packet.protocol == protocol:
                 inserted = insert_int(packet.frame(), HOPS, 0xA000, form, dialect=dialect)
                 by_dialect.setdefault(dialect, []).append(inserted)
+    unsaid = [frame[:16] + bytes(2) + frame[18:] for frame in by_dialect[SPEC] if frame[12] == 8]
+    by_dialect[replace(SPEC, any_ip_length=True)] = unsaid
     for dialect, frames in by_dialect.items():
         assert sum(one.removed > 0 for one in assert_same(frames, dialect)) > len(frames) // 2
         assert_same([frame[14:] for frame in frames if frame[12] == 8], dialect, Link.RAW_IP)

@@ -13,7 +13,8 @@ from .metadata_kernel import INT_2_0, WORDS, plan
 from .packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, ipv4, ipv6
 from .put_int_kernel import put_hop
 from .put_kernel import fold, put8, put16, put32
-from .strip_any_kernel import LEFT, protocol_at
+from .strip_any_kernel import LEFT
+from .way_kernel import protocol_at
 
 INSERTED, PASSED = U64(0), U64(1)
 """What happened to a frame: places in `counts`."""

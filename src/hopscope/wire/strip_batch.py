@@ -20,12 +20,12 @@ class Stripper:
 
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
         from ..jit import readonly
-        from . import strip_any_kernel, strip_kernel
+        from . import strip_kernel, way_kernel
 
         self._kernel = strip_kernel.strip_frames
         self._readonly = readonly
         self._table = dialect.table()
-        self._trail = np.zeros(strip_any_kernel.TRAIL, np.uint64)
+        self._trail = np.zeros(way_kernel.TRAIL, np.uint64)
         self._counts = np.zeros(4, np.uint64)
         self._arena = np.zeros(0, np.uint8)
 

@@ -25,7 +25,8 @@ from .int_kernel import FIXED_TCP, TCP_WORDS
 from .packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, get
 from .put_kernel import fold, put8, put16
 from .records import Mode
-from .strip_any_kernel import LEFT, behind_int, original, own_dscp, put_dscp, said_by_port, strip_any
+from .strip_any_kernel import LEFT, strip_any
+from .told_kernel import behind_int, original, own_dscp, put_dscp, said_by_port
 from .walk_kernel import INT_DSCP
 
 MD = U64(Mode.MD)
