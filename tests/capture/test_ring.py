@@ -9,7 +9,7 @@ import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
-from scapy.packet import Raw
+from scapy.packet import Packet, Raw
 from veth import BROADCAST, FOREIGN, Namespace, received, unfinished
 
 from hopscope.capture.errors import CaptureError
@@ -122,6 +122,45 @@ def test_flows_are_shared(namespace: Namespace) -> None:
     assert not keys[0] & keys[1]
     for frames in got:
         assert [frame[-1] for frame in frames] == sorted(frame[-1] for frame in frames)
+    for worker in workers:
+        worker.close()
+
+
+def test_flows_that_go_on_are_shared_by_addresses(namespace: Namespace) -> None:
+    """Where frames go on, all frames of two hosts reach the same worker, whatever INT makes of their protocol
+    and ports, fragments as they are, tagged or not, in both directions; other pairs reach the other one.
+    """
+    settings = ListenSettings(kind="mirror", interface="near", workers=2, output="far")
+    first = namespace.inside(lambda: bind_share(settings, 0))
+    second = namespace.inside(lambda: bind_share(settings, 1, first))
+    workers = [RingListener(settings, i, 2, sock) for i, sock in enumerate((first, second))]
+    head = Ether(dst="02:aa:bb:cc:dd:ee")
+    pairs: list[tuple[type[Packet], str, str]] = [(IP, f"192.0.2.{i}", "192.0.2.99") for i in range(8)]
+    pairs += [(IPv6, f"2001:db8::{i}", "2001:db8::99") for i in range(8)]
+    frames: dict[bytes, str] = {}
+    for ip, one, other in pairs:
+        there, back = ip(src=one, dst=other), ip(src=other, dst=one)
+        several = [
+            head / there / TCP(sport=5),
+            head / there / UDP(sport=7, dport=4096),
+            head / back / TCP(dport=5),
+        ]
+        several.append(head / Dot1Q(vlan=7) / there / TCP(sport=9))
+        if ip is IP:
+            several += [head / there.copy() / UDP() / bytes(64), head / there.copy() / bytes(64)]
+            several[-2][IP].flags, several[-1][IP].frag = "MF", 9
+        frames |= {bytes(packet): one for packet in several}
+    with namespace.raw() as far:
+        for worker in workers:
+            worker.open()
+        for frame in frames:
+            far.send(frame)
+    got = [received(worker, len(frames), seconds=0.3) for worker in workers]
+    assert sorted(got[0] + got[1]) == sorted(frames)
+    keys = [{frames[frame] for frame in some} for some in got]
+    assert keys[0]
+    assert keys[1]
+    assert not keys[0] & keys[1]
     for worker in workers:
         worker.close()
 

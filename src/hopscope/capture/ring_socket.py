@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import socket
@@ -10,20 +9,21 @@ import struct
 from dataclasses import dataclass
 
 from ..config import ListenSettings
+from .bpf import NOTHING, assemble, attach, by_addresses
 from .errors import CaptureError
 from .layout import BLOCK_PRIVATE
 from .sockets import url
 
 SOL_PACKET = 263
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, VERSION = 1, 5, 6, 10
-VNET_HDR, _FANOUT, _IGNORE_OUTGOING = 15, 18, 23
+VNET_HDR, _FANOUT, _FANOUT_DATA, _IGNORE_OUTGOING = 15, 18, 22, 23
 TPACKET_V3 = 2
 _PROMISCUOUS = 1
 _ALL_PROTOCOLS = 3
 _ETHERNET_TYPES = (1, 772)
 """ARPHRD_ETHER and loopback, whose frames have an Ethernet header too."""
 _SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
-_BY_HASH, _UNIQUE, _DEFRAGMENT = 0, 0x2000, 0x8000
+_BY_HASH, _BY_PROGRAM, _UNIQUE, _DEFRAGMENT = 0, 6, 0x2000, 0x8000
 _MOST_LINES = 4096  # BPF_MAXINSNS
 
 BLOCK_BYTES = 1 << 17
@@ -33,7 +33,6 @@ _RETIRE_MS, _RETIRE_SOON_MS = 16, 1
 """A block that is not full is handed over after so long: where frames go on, as soon as a worker looks again.
 A worker may stand still for this times the blocks of the ring before frames are lost: 4 s, a restart of it.
 """
-_NOTHING = struct.pack("<HBBI", 0x06, 0, 0, 0)  # ret #0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ def bind_ring(settings: ListenSettings, first: socket.socket | None = None) -> s
             f"{named}: reading an interface needs root or the capability CAP_NET_RAW"
         ) from error
     try:
-        _attach(handle, _NOTHING)
+        attach(handle, socket.SOL_SOCKET, _SO_ATTACH_FILTER, NOTHING)
         handle.setsockopt(SOL_PACKET, VERSION, TPACKET_V3)
         handle.setsockopt(SOL_PACKET, VNET_HDR, 1)
         _ignore_outgoing(handle)
@@ -107,15 +106,18 @@ def _ignore_outgoing(handle: socket.socket) -> None:
 def _share(handle: socket.socket, first: socket.socket | None, settings: ListenSettings) -> None:
     """Share frames by a hash of their flow (PACKET_FANOUT_HASH), in a group of this listener's own.
 
-    Fragments are put together, so that a flow's go where its other packets go; where frames go on they must
-    not be changed, and go by their addresses.
+    Fragments are put together, so that a flow's go where its other packets go.  Frames that go on must not
+    be changed, and a flow's must keep their order, with and without INT, which changes ports and protocol:
+    they are shared by their addresses.
     """
-    how = _BY_HASH | (0 if settings.output else _DEFRAGMENT)
+    how = _BY_PROGRAM if settings.output else _BY_HASH | _DEFRAGMENT
     if first is None:
         group, how = 0, how | _UNIQUE  # the kernel chooses the group's number
     else:
         group = first.getsockopt(SOL_PACKET, _FANOUT) & 0xFFFF
     handle.setsockopt(SOL_PACKET, _FANOUT, struct.pack("<HH", group, how))
+    if settings.output:
+        attach(handle, SOL_PACKET, _FANOUT_DATA, by_addresses(settings.workers))
 
 
 def _refusal(settings: ListenSettings, error: OSError) -> str:
@@ -134,7 +136,7 @@ def let_in(handle: socket.socket, settings: ListenSettings) -> None:
     wanted = program(settings)
     try:
         if wanted:
-            _attach(handle, wanted)
+            attach(handle, socket.SOL_SOCKET, _SO_ATTACH_FILTER, wanted)
         else:
             handle.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
     except OSError as error:
@@ -150,22 +152,15 @@ def program(settings: ListenSettings) -> bytes:
         return b""
     count, *lines = text.split(",")
     try:
-        parts = [tuple(map(int, line.split())) for line in lines]
+        parts = [[int(number) for number in line.split()] for line in lines]
         if int(count) != len(parts) or not 0 < len(parts) <= _MOST_LINES:
             raise ValueError
-        return b"".join(struct.pack("<HBBI", *part) for part in parts)
+        return assemble([(code, true, false, constant) for code, true, false, constant in parts])
     except (ValueError, struct.error) as error:
         raise CaptureError(
             f"{url(settings)}: found filter {settings.filter[:40]!r}, expected the number of its lines and"
             " four numbers a line, as 1,6 0 0 262144 (tcpdump -ddd)"
         ) from error
-
-
-def _attach(handle: socket.socket, code: bytes) -> None:
-    """Attach a classic BPF program. Raises OSError."""
-    buffer = ctypes.create_string_buffer(code, len(code))
-    described = struct.pack("<H6xQ", len(code) // 8, ctypes.addressof(buffer))
-    handle.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, described)
 
 
 def dropped(handle: socket.socket) -> int:

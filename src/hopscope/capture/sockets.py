@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import errno
 import socket
-import struct
 import sys
 
 from ..config import ListenSettings
+from .bpf import attach, by_source
 from .errors import CaptureError
 
 UDP_SEGMENT, UDP_GRO = 103, 104
@@ -83,7 +83,7 @@ def _bind(settings: ListenSettings, share: int) -> socket.socket:
             take_trains(handle)
         handle.bind(address)
         if share > 1:
-            choose_by_source(handle, share)
+            attach(handle, socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, by_source(share))
     except OSError as error:
         handle.close()
         raise CaptureError(_refusal(named, error)) from error
@@ -140,44 +140,3 @@ def _refusal(named: str, error: OSError) -> str:
     if error.errno == errno.EADDRNOTAVAIL:
         return f"{named}: the address is none of this machine"
     return f"{named}: {error.strerror or error}"
-
-
-# ------------------------------------------------------------- classic BPF (linux/filter.h, bpf_common.h)
-
-_LD_W_ABS, _LD_B_ABS, _TAX, _RET_A = 0x20, 0x30, 0x07, 0x16
-_RSH_K, _XOR_X, _MUL_K, _MOD_K, _JEQ_K = 0x74, 0xAC, 0x24, 0x94, 0x15
-_NET = 0xFFF0_0000  # SKF_NET_OFF: offsets from the IP header
-
-
-def source_filter(workers: int) -> bytes:
-    """Program that returns the worker of a datagram: a hash of its source address, IPv4 or IPv6."""
-    program = [
-        (_LD_B_ABS, 0, 0, _NET),
-        (_RSH_K, 0, 0, 4),
-        (_JEQ_K, 0, 2, 4),
-        (_LD_W_ABS, 0, 0, _NET + 12),
-        (_JEQ_K, 10, 10, 0),  # to the hash, either way
-        (_LD_W_ABS, 0, 0, _NET + 8),
-        (_TAX, 0, 0, 0),
-        (_LD_W_ABS, 0, 0, _NET + 12),
-        (_XOR_X, 0, 0, 0),
-        (_TAX, 0, 0, 0),
-        (_LD_W_ABS, 0, 0, _NET + 16),
-        (_XOR_X, 0, 0, 0),
-        (_TAX, 0, 0, 0),
-        (_LD_W_ABS, 0, 0, _NET + 20),
-        (_XOR_X, 0, 0, 0),
-        (_MUL_K, 0, 0, 0x9E3779B1),
-        (_RSH_K, 0, 0, 16),
-        (_MOD_K, 0, 0, workers),
-        (_RET_A, 0, 0, 0),
-    ]
-    return b"".join(struct.pack("<HBBI", *line) for line in program)
-
-
-def choose_by_source(handle: socket.socket, workers: int) -> None:
-    """Attach `source_filter` to the group of sockets that share a port. Raises OSError."""
-    program = source_filter(workers)
-    buffer = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("<H6xQ", len(program) // 8, ctypes.addressof(buffer))
-    handle.setsockopt(socket.SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, described)

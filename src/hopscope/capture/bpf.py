@@ -1,0 +1,69 @@
+"""Classic BPF programs of sockets (linux/filter.h, bpf_common.h): which worker is to get a packet."""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from collections.abc import Sequence
+
+_LD_W_ABS, _LD_B_ABS, _TAX, _RET_A, _RET_K = 0x20, 0x30, 0x07, 0x16, 0x06
+_RSH_K, _XOR_X, _MUL_K, _MOD_K, _JEQ_K, _JA = 0x74, 0xAC, 0x24, 0x94, 0x15, 0x05
+_NET = 0xFFF0_0000  # SKF_NET_OFF: offsets from the IP header
+
+Line = tuple[int, int, int, int]
+"""Code, jump if true, jump if false, constant."""
+
+
+def assemble(lines: Sequence[Line]) -> bytes:
+    """struct sock_filter [lines]. Raises struct.error."""
+    return b"".join(struct.pack("<HBBI", *line) for line in lines)
+
+
+NOTHING = assemble([(_RET_K, 0, 0, 0)])
+"""Takes no packet."""
+
+
+def _folded(offsets: Sequence[int]) -> list[Line]:
+    """XOR of the words at these offsets from the IP header."""
+    lines: list[Line] = [(_LD_W_ABS, 0, 0, _NET + offsets[0])]
+    for offset in offsets[1:]:
+        lines += [(_TAX, 0, 0, 0), (_LD_W_ABS, 0, 0, _NET + offset), (_XOR_X, 0, 0, 0)]
+    return lines
+
+
+def _by_words(four: Sequence[int], six: Sequence[int], workers: int) -> bytes:
+    """Program that hashes words of the IP header of version 4 or 6; worker 0 for anything else."""
+    of_four, of_six = _folded(four), _folded(six)
+    return assemble(
+        [
+            (_LD_B_ABS, 0, 0, _NET),
+            (_RSH_K, 0, 0, 4),
+            (_JEQ_K, 2, 0, 4),
+            (_JEQ_K, 2 + len(of_four), 0, 6),
+            (_RET_K, 0, 0, 0),
+            *of_four,
+            (_JA, 0, 0, len(of_six)),
+            *of_six,
+            (_MUL_K, 0, 0, 0x9E3779B1),
+            (_RSH_K, 0, 0, 16),
+            (_MOD_K, 0, 0, workers),
+            (_RET_A, 0, 0, 0),
+        ]
+    )
+
+
+def by_source(workers: int) -> bytes:
+    """Program that returns the worker of a datagram: a hash of its source address."""
+    return _by_words((12,), (8, 12, 16, 20), workers)
+
+
+def by_addresses(workers: int) -> bytes:
+    """Program that returns the worker of a frame: a hash of both addresses, the same in both directions."""
+    return _by_words((12, 16), range(8, 40, 4), workers)
+
+
+def attach(handle: socket.socket, level: int, option: int, code: bytes) -> None:
+    """Give a program to a socket by this option. Raises OSError."""
+    buffer = ctypes.create_string_buffer(code, len(code))
+    handle.setsockopt(level, option, struct.pack("<H6xQ", len(code) // 8, ctypes.addressof(buffer)))
