@@ -236,9 +236,13 @@ def assert_told(sink: Sink, flows: list[dict[str, Any]]) -> None:
     assert counters["stripped_packets_total"] == sum(one["packets"] for one in flows)
     assert counters["unstripped_packets_total"] == 0
     assert not [key for key, count in counters.items() if key.startswith("forward_drops_total") and count]
-    assert counters["kernel_drops_total"] == 0
-    events = sink.ask("events")["items"]
-    assert events
+    assert counters["kernel_drops_total"] == counters["oversized_frames_total"] == 0
+    assert counters["sink_packets_total"] == counters["stripped_packets_total"]
+    slow = inserter.NODES[2]
+    hop_events = [one for one in sink.ask("events")["items"] if one["metric"] == "hop_latency"]
+    assert hop_events
+    assert {one["node"]["id"] for one in hop_events} == {slow}
+    assert sink.ask("bottleneck")["items"][0]["node"]["id"] == slow
 
 
 def running(process: int) -> bool:
