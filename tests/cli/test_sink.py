@@ -40,6 +40,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     [
         ((), "INPUT: found none"),
         (("nosuch0", "nosuch1", "-o", "nosuch2"), "--output nosuch2: expected one INPUT"),
+        (("lo", "-o", "lo"), "--output lo: found the INPUT"),
         (("--pair", "eth1"), "--pair eth1: expected two interfaces"),
         (("--pair", "eth1:eth1"), "--pair eth1:eth1: expected two interfaces"),
         (("eth1", "--pair", "eth1:eth2"), "eth1: found twice"),
@@ -55,6 +56,12 @@ def test_a_mistake_is_one_line(run: Run, arguments: tuple[str, ...], expected: s
     status, out, err = run("sink", *arguments)
     assert (status, out, len(err.splitlines())) == (2, "", 1), err
     assert expected in err
+
+
+def test_an_output_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    """It is told at once, before anything is compiled or read."""
+    status, _, err = run("sink", "lo", "-o", "nosuch0", "--data", tmp_path / "data", "--no-serve")
+    assert (status, err) == (2, "hopscope: nosuch0: this machine has no such interface\n")
 
 
 @pytest.mark.parametrize(

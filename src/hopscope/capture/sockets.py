@@ -61,6 +61,11 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
     if settings.kind == "mirror":
         from .ring_socket import bind_ring
 
+        if settings.output:
+            try:
+                socket.if_nametoindex(settings.output)  # the sender is opened late, where it sends
+            except OSError as error:
+                raise CaptureError(f"{settings.output}: this machine has no such interface") from error
         return bind_ring(settings, first)
     if settings.workers > 1 and index == 0:
         # shares are not refused by another collector's shares of the same port, so look first without sharing

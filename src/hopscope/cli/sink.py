@@ -168,6 +168,8 @@ def _listeners(
     if output is not None and len(inputs) != 1:
         raise HopscopeError(f"--output {output}: expected one INPUT, whose packets go on there")
     lanes = [(name, output or "") for name in inputs]
+    if output in inputs:
+        raise HopscopeError(f"--output {output}: found the INPUT, expected another interface")
     for text in pairs:
         one, colon, other = text.partition(":")
         if not (one and colon and other) or one == other:
