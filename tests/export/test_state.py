@@ -107,7 +107,7 @@ def test_state_comes_in_parts_and_again_after_a_restart(
     assert [told(b.flows) for b in parts(state) if b.flows is not None] == [{77: (2, [1])}]
     table.put(78, 2, 51, [1])
     assert [told(b.flows) for b in state.rest() if b.flows is not None] == [{78: (2, [1])}]
-    for again in (state.restart, tables):
+    for again in (state.restart, state.repeat, tables):
         again()
         clock[0] += 12
         after = parts(state)

@@ -23,7 +23,7 @@ import numpy as np
 from ..errors import HopscopeError
 from ..log import logger
 from ..wire.records import Records
-from .batch import ExportBatch
+from .batch import ExportBatch, Read
 from .counters import Health, health_of
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class Exporter(ABC, Generic[Item]):
 
     reads: frozenset[str] = frozenset({"events"})
     """Kinds of rings that it wants: fields of ExportBatch."""
+    leaving = "evicted"
+    """Of these, the one that tells of flows that have left: where some are lost, all live ones are told again."""
     retries: int | None = None
     """Tries after a failure; None: until it is taken."""
     longest_pause = LONGEST_PAUSE
@@ -110,7 +112,8 @@ class Exporter(ABC, Generic[Item]):
         """Queue what it wants of a batch, or count it as lost. Never waits."""
         batch = batch.only(self.reads)
         self.count("ring_lost_total", batch.lost)
-        gone = batch.evicted.lost > 0
+        leaving: Read = getattr(batch, self.leaving)
+        gone = leaving.lost > 0
         for item in self.items(batch):
             with self._filled:
                 fits = self._taken + self.size(item) <= self._room or not self._queue
@@ -121,9 +124,9 @@ class Exporter(ABC, Generic[Item]):
             if not fits:
                 self.count("queue_full_total", self.events(item))
                 self.dropped(item)
-                gone |= len(batch.evicted) > 0
+                gone |= len(leaving) > 0
         if gone and self.state is not None:
-            self.state.restart()  # flows have left, and nobody told
+            self.state.repeat()
 
     def dropped(self, item: Item) -> None:
         """An item did not fit the queue; it is counted already."""

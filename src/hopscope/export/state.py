@@ -22,7 +22,7 @@ FLOWS = 1024
 class State:
     """State below `regions`: every flow that has changed, and all distributions, once in `seconds`.
 
-    It belongs to the thread of one destination; only `restart` may be called from others.
+    It belongs to the thread of one destination; only `restart` and `repeat` may be called from others.
     """
 
     def __init__(self, regions: Path, seconds: float, flows: bool = True, distributions: bool = True) -> None:
@@ -31,7 +31,7 @@ class State:
         self._walk = FlowWalk(regions) if flows else None
         self._counted = distributions
         self._row = 0
-        self._anew = threading.Event()
+        self._anew, self._again = threading.Event(), threading.Event()
         self._anew.set()
         self._begun = False
         self._turned = time.monotonic()
@@ -41,6 +41,10 @@ class State:
     def restart(self) -> None:
         """Give everything again from now on: what was given may be gone, or is no longer true."""
         self._anew.set()
+
+    def repeat(self) -> None:
+        """The same as soon as the round that is under way has ended: nobody told of flows that have left."""
+        self._again.set()
 
     def forget(self, flow_ids: Numbers) -> None:
         """Give these flows again where they are live: the destination was told that they had left."""
@@ -85,8 +89,11 @@ class State:
         rows = self._walk.rows
         if rows == 0:
             return
+        if self._row == 0 and not self._begun and self._again.is_set():
+            self._anew.set()
         if self._anew.is_set():
             self._anew.clear()
+            self._again.clear()
             self._walk.forget()
             self._row, self._begun = 0, True
             yield ExportBatch(begins=True)
