@@ -18,6 +18,7 @@ from hopscope.detect.bottleneck import (
     of_flow,
     of_network,
     of_sums,
+    slow_above,
     standing,
 )
 from hopscope.detect.detector import Detector
@@ -198,6 +199,21 @@ def test_hops_without_values() -> None:
     assert of_sums({}) == []
     assert of_sums({(1, 2, 3): (0, 0)}) == []
     assert of_sums({(1, 2, 3): (0, 5)})[0].share == 0
+
+
+def test_what_is_slow() -> None:
+    """Above 95 % of all packets; where more of them are slow, above eight times the median."""
+    lower = np.array([100, 1000, 50_000], np.uint64)
+
+    def limit(*counts: int) -> int | None:
+        many = np.array(counts, np.uint64)
+        return slow_above(Distribution(Measure.END_TO_END, lower, lower, many, 1, 50_000))
+
+    assert limit(90, 9, 1) == 800
+    assert limit(10, 90, 0) == 1000
+    assert limit(70, 0, 30) == 800
+    assert limit(0, 0, 0) is None
+    assert slow_above(None) is None
 
 
 def test_gauges() -> None:

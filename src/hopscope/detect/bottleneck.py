@@ -24,8 +24,9 @@ Place = tuple[int, int | None, int | None]
 """(node id, egress port, queue); None: not known."""
 By = Literal["mean", "latest"]
 _NULL = 0xFFFFFFFF
-SLOW = 0.95
-"""A flow is slow when its latest end-to-end latency is above that of this share of all packets."""
+SLOW, SLOW_MEDIANS = 0.95, 8
+"""A flow is slow when its latest end-to-end latency is above that of this share of all packets, or above so
+many times the median: where a twentieth of all packets is slow, the first would not see it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,6 +282,16 @@ def of_drops(drops: Mapping[Place, int]) -> list[LossShare]:
     total = sum(drops.values())
     ranked = sorted(drops.items(), key=lambda one: (-one[1], _sortable(one[0])))
     return [LossShare(place, count / total, count) for place, count in ranked if count]
+
+
+def slow_above(end_to_end: Distribution | None) -> int | None:
+    """End-to-end latency (ns) above which a flow is slow; None where nothing is known."""
+    if end_to_end is None:
+        return None
+    most, median = end_to_end.quantile(SLOW), end_to_end.quantile(0.5)
+    if most is None or median is None:
+        return None
+    return round(min(most.estimate, SLOW_MEDIANS * median.estimate))
 
 
 def _sortable(place: Place) -> tuple[int, ...]:

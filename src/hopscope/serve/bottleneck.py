@@ -26,6 +26,7 @@ from ..detect.bottleneck import (
     of_flow,
     of_network,
     of_sums,
+    slow_above,
     standing,
 )
 from ..detect.place_sums import PlaceSums, gauges_of
@@ -154,8 +155,7 @@ def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
     flows = state.flows()
     if not 0 < len(flows) <= MOST_FLOWS:
         return None
-    limit = None if queues.end_to_end is None else queues.end_to_end.quantile(SLOW)
-    above = None if limit is None else round(limit.estimate)
+    above = slow_above(queues.end_to_end)
     if above is None:
         known = flows["latency_latest"][flows["state"] & 2 > 0]
         above = int(np.quantile(known, SLOW)) if len(known) else None

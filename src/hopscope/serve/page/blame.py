@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from html import escape
 
-from ...detect.bottleneck import SLOW, Place, Queues, QueueShare, of_network, of_sums
+from ...detect.bottleneck import Place, Queues, QueueShare, of_network, of_sums, slow_above
 from ...detect.distribution_reader import Counts, DistributionReader
 from ...detect.place_sums import PlaceSums, gauges_of
 from ...detect.quantiles import Distribution, grouped
@@ -26,7 +26,7 @@ MOST_QUEUES = 8192
 MOST_FLOWS = 20_000
 """Live flows whose sums are taken where there are no distributions."""
 _COPIES = 5
-_GAP_SECONDS = WINDOW_SECONDS / (_COPIES - 1)
+_GAP_SECONDS = WINDOW_SECONDS / _COPIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class Blamer:
         return parts, 0.0 if before is None else now - before[0]
 
     def _slow(self, queues: Queues, slowest: Records) -> dict[Place, int] | None:
-        limit = None if queues.end_to_end is None else queues.end_to_end.quantile(SLOW)
-        if limit is None:
+        above = slow_above(queues.end_to_end)
+        if above is None:
             return None
-        sums = PlaceSums(queues, round(limit.estimate))
+        sums = PlaceSums(queues, above)
         for flow in slowest:
             path = self._state.path_of(flow)
             if path is not None:
@@ -116,7 +116,7 @@ def blame_table(blamed: Blamed, names: Names) -> str:
     head = (
         '<tr><th>Switch, port, queue<th class="n">Share<th class="n">Mean<th class="n">99 % below'
         '<th class="n">Queue, mean<th class="n">highest<th class="n">Link, mean<th class="n">Packets'
-        '<th class="n">Slow flows</tr>'
+        '<th class="n" title="of the 100 slowest">Slow flows</tr>'
     )
     rows = "".join(_row(one, names) for one in blamed.items)
     return (

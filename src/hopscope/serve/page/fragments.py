@@ -247,8 +247,8 @@ class Fragments:
         for name, value in (("queue", int(hop["queue_latest"])), ("link", int(hop["utilization_latest"]))):
             if 0 < value < 0xFFFFFFFF:
                 seen.append(f"{name} {si(value)}")
-        if standing is not None and standing.upper > standing.lower:
-            seen.insert(1, f"above {100 * standing.lower:.0f}–{100 * standing.upper:.0f} % here")
+        if standing is not None and standing.lower >= 0.5:
+            seen.insert(1, f"longer than {int(100 * standing.lower)} % here")
         via = "" if port == NO_PORT else port_text(self.names, node, port)
         shown = duration(latency) if hop["state"] & 1 else "–"
         return (

@@ -86,7 +86,8 @@ class NetworkBlameModel(Model):
     until: Time | None
     end_to_end: EndToEnd | None
     slow_above_ns: int | None
-    """A flow is slow when its latest end-to-end latency is above this: that of 95 % of all packets."""
+    """A flow is slow when its latest end-to-end latency is above this: that of 95 % of all packets, or
+    eight times the median."""
     slow_flows: int | None
     items: list[QueueBlame]
     losses: list[LossBlame]
