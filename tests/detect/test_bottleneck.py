@@ -24,12 +24,13 @@ from hopscope.detect.bottleneck import (
 from hopscope.detect.detector import Detector
 from hopscope.detect.distribution import Distributions
 from hopscope.detect.distribution_reader import copied
-from hopscope.detect.flow_hops import FlowHops
+from hopscope.detect.flow_hops import FlowHops, flow_hops, hops_of_flow
 from hopscope.detect.place_sums import PlaceSums, gauges_of
 from hopscope.detect.quantiles import Distribution
 from hopscope.detect.records import FLOW, HOP_STATE, PORT, Kind, PortKind
 from hopscope.detect.sink.records import Measure
 from hopscope.detect.state import StateReader
+from hopscope.detect.tables import open_tables
 from hopscope.fabric.faults import make_fault
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.topology import parse_topology
@@ -226,3 +227,33 @@ def test_gauges() -> None:
     assert found[1, 5, 7] == (Gauge(10, None, 11), Gauge(30, None, 31))
     assert found[2, 5, 7] == (Gauge(20, None, 21), Gauge())
     assert found[3, None, None] == (Gauge(), Gauge())
+
+
+def test_hops_of_a_table() -> None:
+    """Long paths are whole, hops of nobody are left out; a queue is the sink's, or the collector's row."""
+    tables = open_tables(DetectSettings(flow_rows=4, hop_pool=2, ports=16), None, 0)
+    table, ports = tables["flows"], tables["ports"]["ports"]
+    table["rows"]["tag"][1, 3] = table["rows"]["tag"][2, 0] = 9
+    flows, hops = table["flows"], table["hops"]
+    flows["flow_id"][15], flows["hop_count"][15] = 1, 3
+    flows["flow_id"][24], flows["hop_count"][24], flows["pool_block"][24] = 2, 10, 2
+    table["pool"][0] -= 1
+    hops["node_id"] = np.arange(len(hops)) + 1
+    hops["node_id"][15 * 8 + 1] = 0xFFFFFFFF
+    hops["state"], hops["buffer_slot"], hops["queue_slot"] = 3, 5, 7
+    hops["state"][15 * 8 :][:3] = 1
+    ports["kind"][7], ports["node_id"][7], ports["ident"][7] = PortKind.QUEUE, 15 * 8 + 3, 6 << 8 | 4
+    (block,) = flow_hops(tables["flows"], tables["ports"])
+    pool = 4 * 12 * 8 + 56
+    nodes = [121, 123, *(24 * 8 + np.arange(8) + 1), pool + 1, pool + 2]
+    assert block.hops["node_id"].tolist() == nodes
+    assert block.owner.tolist() == [0, 0, *[1] * 10]
+    assert block.number.tolist() == [0, 2, *range(10)]
+    assert block.queue.tolist() == [-1, 4, *[5] * 10]
+    assert block.of(1).hops["node_id"].tolist() == nodes[2:]
+    found = hops_of_flow(tables["flows"], tables["ports"], flows[24])
+    assert found is not None
+    assert found.queue.tolist() == [5] * 10
+    other = flows[24].copy()
+    other["sport"] = 9
+    assert hops_of_flow(tables["flows"], tables["ports"], other) is None
