@@ -99,13 +99,13 @@ class SinkSettings(Section):
     """Limits of the sum of a packet's hop latencies."""
     switches: tuple[SinkSwitch, ...] = Field(default=(), max_length=MOST_SWITCHES)
     """Switches with limits of their own."""
-    quota: int = Field(default=0, ge=0)
+    quota: int = Field(default=0, ge=0, le=10**9)
     """Most events a second of one type and worker; 0: no limit. What is held back is counted by type."""
     ring_events: PowerOfTwo = Field(default=65_536, ge=1024, le=2**26)
     """Events in a worker's event ring, a power of two."""
     ring_evictions: PowerOfTwo = Field(default=65_536, ge=1024, le=2**24)
     """Flows in a worker's eviction ring, a power of two; 512 bytes each."""
-    journal_events: int = Field(default=10_000, ge=0)
+    journal_events: int = Field(default=10_000, ge=0, le=10**9)
     """Most events a second that one worker keeps in history; the rings have all, and the rest is counted."""
     adapt: AdaptSettings = AdaptSettings()
     """Thresholds that follow the rate of events."""

@@ -15,6 +15,9 @@ from pydantic import ValidationError
 
 from .config import ThresholdSettings
 from .config_file import error_line
+from .config_sink import SinkSettings
+from .detect.sink.limits import OF_SWITCHES
+from .detect.sink.limits import as_json as sink_limits_as_json
 from .serve.control import LINE_BYTES, SOCKET_NAME, socket_path
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -36,6 +39,52 @@ def changed_limits(limits: ThresholdSettings, changes: Any) -> ThresholdSettings
         return ThresholdSettings.model_validate(tree)
     except ValidationError as error:
         raise ValueError("; ".join(error_line(item) for item in error.errors())) from None
+
+
+def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
+    """Limits of sinks after a request: given keys are set (None: never), absent ones stay.
+
+    `switches` has limits by node id: those not given are as they are, or those of all where the switch had
+    none of its own; None takes them away.  ValueError: refused.
+    """
+    expected = 'expected limits by measure, as {"hop_latency": {"above": 20000}, "switches": {"7": …}}'
+    if not isinstance(changes, dict):
+        raise ValueError(expected)
+    tree = sink_limits_as_json(settings)
+    switches = tree.pop("switches")
+    of_all = {name: dict(tree[name]) for name in OF_SWITCHES}
+    changes = dict(changes)
+    of_nodes = changes.pop("switches", {})
+    if not isinstance(of_nodes, dict):
+        raise ValueError(expected)
+    _change_limits(tree, changes, "")
+    for node, given in of_nodes.items():
+        if given is None:
+            switches.pop(node, None)
+            continue
+        own = switches.setdefault(node, {name: dict(limits) for name, limits in of_all.items()})
+        _change_limits(own, given, f"switches.{node}.")
+    try:
+        return SinkSettings.model_validate(
+            {
+                "thresholds": {name: tree[name] for name in OF_SWITCHES},
+                "end_to_end": tree["end_to_end"],
+                "switches": [{"node": node, **limits} for node, limits in switches.items()],
+            }
+        )
+    except ValidationError as error:
+        raise ValueError("; ".join(error_line(item) for item in error.errors())) from None
+
+
+def _change_limits(tree: dict[str, Any], changes: Any, where: str) -> None:
+    if not isinstance(changes, dict) or not all(isinstance(change, dict) for change in changes.values()):
+        raise ValueError(f'{where}: expected limits by measure, as {{"hop_latency": {{"above": 20000}}}}')
+    for name, change in changes.items():
+        if name not in tree:
+            raise ValueError(f"{where}{name}: no such measure; there are {', '.join(tree)}")
+        if unknown := change.keys() - tree[name].keys():
+            raise ValueError(f"{where}{name}.{unknown.pop()}: no such limit; there are change, above")
+        tree[name].update(change)
 
 
 class ControlServer:
@@ -91,7 +140,9 @@ class ControlServer:
         try:
             request = json.loads(line)
             if not isinstance(request, dict) or len(request) != 1:
-                raise ValueError("expected an object with one key: ping, status or set_thresholds")
+                raise ValueError(
+                    "expected an object with one key: ping, status, set_thresholds or set_sink_limits"
+                )
             with self._lock:
                 return {"ok": True, **self._answer(request)}
         except RecursionError:

@@ -16,10 +16,19 @@ import numpy as np
 from . import log, process
 from .capture.sockets import require_linux
 from .config import Settings
-from .control_server import ControlServer, changed_limits
+from .control_server import ControlServer, changed_limits, changed_sink_limits
 from .data_folder import DataFolder
 from .detect.links import read_links
-from .detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
+from .detect.sink import limits as sink_limits
+from .detect.thresholds import (
+    CONTROL_FILE,
+    create_control,
+    read_limits,
+    read_sink_limits,
+    set_limits,
+    set_sink_limits,
+    to_settings,
+)
 from .environment import memory_text
 from .errors import HopscopeError
 from .member import DEATHS, Member
@@ -262,6 +271,13 @@ class Supervisor:
             set_limits(self._thresholds, limits.model_dump())
             self._log.info("thresholds changed", **request["set_thresholds"])
             return {"thresholds": limits.model_dump()}
+        if "set_sink_limits" in request:
+            assert self._thresholds is not None
+            before = sink_limits.to_settings(*read_sink_limits(self._thresholds))
+            after = changed_sink_limits(before, request["set_sink_limits"])
+            set_sink_limits(self._thresholds, after)
+            self._log.info("limits of the sink changed", **request["set_sink_limits"])
+            return {"sink_limits": sink_limits.as_json(after)}
         raise ValueError(f"unknown request {next(iter(request))!r}")
 
     def counters(self) -> dict[str, int]:

@@ -23,8 +23,17 @@ from hopscope.config import (
     ThresholdSettings,
 )
 from hopscope.config_sink import DistributionSettings
-from hopscope.control_server import ControlServer, changed_limits
-from hopscope.detect.thresholds import CONTROL_FILE, create_control, read_limits, set_limits, to_settings
+from hopscope.control_server import ControlServer, changed_limits, changed_sink_limits
+from hopscope.detect.sink import limits as sink_limits
+from hopscope.detect.thresholds import (
+    CONTROL_FILE,
+    create_control,
+    read_limits,
+    read_sink_limits,
+    set_limits,
+    set_sink_limits,
+    to_settings,
+)
 from hopscope.names import Names
 from hopscope.pipeline import Pipeline
 from hopscope.serve.api import create_app
@@ -72,6 +81,11 @@ class Collector:
             limits = changed_limits(to_settings(read_limits(self.control)), request["set_thresholds"])
             set_limits(self.control, limits.model_dump())
             return {"thresholds": limits.model_dump()}
+        if "set_sink_limits" in request:
+            before = sink_limits.to_settings(*read_sink_limits(self.control))
+            after = changed_sink_limits(before, request["set_sink_limits"])
+            set_sink_limits(self.control, after)
+            return {"sink_limits": sink_limits.as_json(after)}
         return {
             "processes": [{"name": "worker-0", "pid": 1, "alive": True, "restarts": 0, "last_error": None}]
         }

@@ -227,6 +227,28 @@ def to_limits(collector: Any) -> Any:
     return to_settings(read_limits(collector.control)).hop_latency
 
 
+def test_sink_limits_are_read_and_changed(api: Any, collector: Any) -> None:
+    """PATCH changes what is given, also of one switch; the limits that sinks read follow; nonsense is 400."""
+    from hopscope.detect.thresholds import read_sink_limits
+
+    async def use(client: httpx.AsyncClient) -> None:
+        url = "/api/v0/sink/limits"
+        before = (await client.get(url)).json()
+        assert before["switches"] == {}
+        body = {"end_to_end": {"above": 9}, "switches": {"7": {"queue_occupancy": {"above": 3}}}}
+        after = (await client.patch(url, json=body)).json()
+        assert after["end_to_end"] == {**before["end_to_end"], "above": 9}
+        assert after["switches"]["7"]["queue_occupancy"] == {**before["queue_occupancy"], "above": 3}
+        bad: list[Any] = [{"speed": {}}, {"hop_latency": {"above": -1}}, {"switches": {"x": {}}}, []]
+        for wrong in bad:
+            assert (await client.patch(url, json=wrong)).status_code == 400, wrong
+
+    run(api, collector.folder, use)
+    table, nodes = read_sink_limits(collector.control)
+    assert nodes.tolist() == [7]
+    assert (int(table["above"][0, 3]), int(table["above"][1, 1])) == (9, 3)
+
+
 def test_metrics_parse_and_carry_no_flow(api: Any, collector: Any) -> None:
     """The exposition is valid, counters agree with the regions, and no label holds an address of a flow."""
 

@@ -21,7 +21,8 @@ import numpy.typing as npt
 from ..detect.flow_hops import FlowHops
 from ..detect.quantiles import Distribution
 from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, STATE_VERSION, THRESHOLD, Metric
-from ..detect.thresholds import CONTROL_FILE, KIND, read_limits
+from ..detect.sink import limits as sink_limits
+from ..detect.thresholds import CONTROL_FILE, KIND, read_limits, read_sink_limits
 from ..memory.region import Region, RegionError
 from ..metrics import COUNTERS, INDEX
 from ..pipeline import COUNTERS_KIND, COUNTERS_VERSION
@@ -163,6 +164,10 @@ class CollectorState:
         """Limits by metric, as the workers use them now; empty where there is no collector."""
         return self._once("thresholds", self._read_thresholds)
 
+    def sink_limits(self) -> dict[str, Any]:
+        """Limits of sinks by measure and switch, as they use them now; empty where there is no collector."""
+        return self._once("sink_limits", self._read_sink_limits)
+
     def workers(self) -> list[int]:
         """Numbers of the workers that have counters."""
         with self._lock:
@@ -250,6 +255,11 @@ class CollectorState:
             return {}
         table = read_limits(self._control)
         return {metric.label: limits_of(table[metric]) for metric in Metric if 1 < metric < METRICS}
+
+    def _read_sink_limits(self) -> dict[str, Any]:
+        if self._control is None:
+            return {}
+        return sink_limits.as_json(sink_limits.to_settings(*read_sink_limits(self._control)))
 
 
 EMPTY: dict[str, Records] = {

@@ -25,6 +25,7 @@ from hopscope.detect.records import Kind, Metric
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import Measure, Type, Why
 from hopscope.detect.state import StateReader
+from hopscope.detect.thresholds import set_sink_limits
 from hopscope.metrics import INDEX
 from hopscope.wire.records import Flag, Have, Mode
 
@@ -370,6 +371,22 @@ def test_thresholds_adapt(make: Any) -> None:
     assert int(detector.counters[INDEX["sink_events_total.latency_above"]]) == 100 + 100 + 30
     assert int(detector.counters[INDEX["sink_thresholds_raised"]]) == 3000
     assert int(detector.counters[INDEX["events_total.adapted"]]) == 2
+
+
+def test_limits_change_while_it_runs(make: Any) -> None:
+    """Limits that the supervisor changes, of all and of one switch, are in force with the next batch."""
+    detector = SinkDetector(config(SinkSettings(thresholds=SinkThresholds(hop_latency=SinkLimits()))))
+    found = []
+    for change in (None, 5, None):
+        thresholds = SinkThresholds(hop_latency=SinkLimits(above=change))
+        own = () if change is None else (SinkSwitch(node=2, hop_latency=SinkLimits(above=50)),)
+        set_sink_limits(detector.control, SinkSettings(thresholds=thresholds, switches=own))
+        head = detector._events.head
+        packets = [make.Report(hops=make.path(1, 2), version=0, time=k) for k in range(3)]
+        for _ in detector.update(make.batch(packets)):
+            pass
+        found.append(new_events(detector, head)["node_id"].tolist())
+    assert found == [[], [1, 1, 1], []]
 
 
 def test_queues_and_ports_are_shown(make: Any) -> None:

@@ -113,7 +113,7 @@ class SinkDetector:
         rates = [self.sink.journal_events, *[self.sink.quota] * len(Type)]
         self._buckets = Buckets(knobs[int(knob.JOURNAL) :], rates)
         self._scratch = (
-            np.zeros(2 * sink_kernel.BLOCK, np.uint64),  # hashes, then ways
+            np.zeros(2 * int(sink_kernel.SLOTS), np.uint64),  # hashes, then ways
             np.zeros(64, np.uint32),  # path
             np.zeros(64, np.uint64),  # where
             np.zeros(64, HOP_STATE),  # spare
