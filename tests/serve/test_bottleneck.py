@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config_sink import DistributionSettings
 from hopscope.detect.distribution import Distributions
 from hopscope.detect.records import FLOW
 from hopscope.names import Names
@@ -42,7 +41,10 @@ def count(distributions: Distributions, latencies: tuple[int, int, int], packets
 @pytest.fixture
 def distributions(collector: Any) -> Distributions:
     """A worker's distributions, of 100 packets of which the last hop takes most."""
-    made = Distributions(DistributionSettings(queues=64), collector.folder / "regions")
+    made: Distributions = collector.pipeline.distributions
+    made.bins[:] = 0
+    for name in ("sum", "highest"):
+        made.rows[name] = 0
     count(made, (100, 300, 1600))
     return made
 
@@ -102,6 +104,7 @@ def collector_flow(collector: Any) -> str:
 
 def test_api_without_distributions(collector: Any, api: Any) -> None:
     """Sums over live flows now; in a time window, and of a flow that has left, stored values of history."""
+    (collector.folder / "regions" / "worker-0.distributions").unlink()
     collector.report(latency=3000)
     (_, now), (_, then) = ask(collector, api, "bottleneck", "bottleneck?since=1h")
     assert (now["source"], then["source"]) == ("flows", "events")
@@ -138,6 +141,7 @@ def test_page(collector: Any, distributions: Distributions) -> None:
 
 def test_page_without_distributions(collector: Any) -> None:
     """Live flows are summed; a collector without flows has none."""
+    (collector.folder / "regions" / "worker-0.distributions").unlink()
     blamed = Blamer(CollectorState(collector.folder)).look(np.empty(0, FLOW))
     assert "live flows" in blamed.note
     assert len(blamed.items) == 3
