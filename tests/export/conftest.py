@@ -95,6 +95,7 @@ class Server:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
+        self.listen: tuple[str, ...] = ("--port",)
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -106,13 +107,13 @@ class Server:
         """A client that reads texts."""
         import redis
 
-        return redis.Redis(port=self.port, decode_responses=True, protocol=2, **more)
+        return redis.Redis("127.0.0.1", self.port, decode_responses=True, protocol=2, **more)
 
     def start(self, **more: Any) -> Any:
         """Start it, and give a client once it answers."""
         import redis
 
-        given = ["--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
+        given = [*self.listen, str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
         self.process = subprocess.Popen([self.program, *given, *self.options], stdout=subprocess.DEVNULL)
         client, until = self.client(**more), time.monotonic() + 20
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -406,3 +407,34 @@ def test_passwords(
     said = capfd.readouterr()
     assert "sesame" not in said.out + said.err
     assert b"sesame" not in (regions / FILE_NAME).read_bytes()
+
+
+def test_tls(
+    redis_server: Callable[..., Any], regions: Path, tmp_path: Path, tool: Callable[..., str]
+) -> None:
+    """`rediss` verifies the server by the certificates given; one that nobody vouches for is refused."""
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    subprocess.run(
+        [
+            tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+            "-nodes", "-keyout", key, "-out", certificate, "-days", "2", "-subj", "/CN=redis",
+            "-addext", "subjectAltName=IP:127.0.0.1",
+        ],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    server = redis_server(
+        "--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-ca-cert-file",
+        str(certificate), "--tls-auth-clients", "no",
+    )  # fmt: skip
+    server.listen = ("--port", "0", "--tls-port")
+    client = server.start(ssl=True, ssl_ca_certs=str(certificate))
+    url = server.url.replace("redis:", "rediss:")
+    ring = sink_ring(regions)
+    ring.write(sink_events(0, 3))
+    with exporting(tmp_path, url=url):
+        wait(lambda: "CERTIFICATE_VERIFY_FAILED" in problem(tmp_path))
+    ring.write(sink_events(3, 3))
+    with exporting(tmp_path, url=url, ca_file=certificate):
+        wait(lambda: client.xlen("hopscope:sink_events") == 3)
+    client.close()
