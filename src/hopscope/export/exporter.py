@@ -57,7 +57,7 @@ class Exporter(ABC, Generic[Item]):
     reads: frozenset[str] = frozenset({"events"})
     """Kinds of rings that it wants: fields of ExportBatch."""
     leaving = "evicted"
-    """The one that tells of flows that have left: where some of it is lost, all live flows are given again."""
+    """The one that tells of flows that have left: where some is lost, all live flows are given again."""
     retries: int | None = None
     """Tries after a failure; None: until it is taken."""
     longest_pause = LONGEST_PAUSE
