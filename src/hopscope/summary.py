@@ -61,9 +61,11 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
     dropped = family(counters, "forward_drops_total")
     if counters["forwarded_frames_total"] or dropped:
         damaged = counters["unstripped_packets_total"]
+        unverified = counters["unverified_packets_total"]
         lines.append(
             f"forwarded  {counters['forwarded_frames_total']:,} frames, "
             f"{counters['stripped_packets_total']:,} of them stripped of INT"
+            + (f" ({unverified:,} unverified)" if unverified else "")
             + (f", {damaged:,} as they came, since it could not be" if damaged else "")
             + (f"; dropped {_listed(dropped)}" if dropped else "")
         )
