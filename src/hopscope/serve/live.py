@@ -18,6 +18,7 @@ from ..detect.bottleneck import Queues, Standing, of_flow
 from .context import Context
 from .page.charts import LOSS, RATE, Series, options
 from .page.fragments import Fragments
+from .page.histogram import TABS, histogram, switches
 from .page.poller import Look, Poller
 
 REFRESH_SECONDS = 0.5
@@ -141,6 +142,9 @@ class Page:
         self.filled = False
         self.flow_id: int | None = None
         self.strip = "queues"
+        self.measure = next(iter(TABS))
+        self.node = -1
+        self.drawn: tuple[object, str, int] = (None, "", -1)
         self.feed = "notable"
 
     async def build(self) -> None:
@@ -157,6 +161,7 @@ class Page:
             self._build_strip()
             self._build_path()
             self.blame = self._table("blame", "What is to blame", "for latency, by switch, port and queue")
+            self._build_histogram()
             self.flows = self._table("flow-panel", "Slowest flows", "latest latency, click for the path")
             self.hops = self._table("hops", "Slowest hops", "of these flows")
             self.limits = self._table("lims", "Limits", "change them with the API")
@@ -256,6 +261,30 @@ class Page:
                 self.release.set_visibility(False)
             self.path = ui.html("", sanitize=False)
 
+    def _build_histogram(self) -> None:
+        with self._panel("dist"):
+            with ui.element("header"):
+                self._title("Distribution", "of all packets, on a logarithmic scale")
+                self.switch = ui.select({-1: "all switches"}, value=-1, on_change=self._choose_switch)
+                self.switch.props("dense options-dense borderless").classes("switch")
+                self._tabs(tuple(TABS), lambda name: setattr(self, "measure", name))
+            self.histogram = ui.html("", sanitize=False)
+
+    async def _choose_switch(self, event: events.ValueChangeEventArguments[int]) -> None:
+        self.node = int(event.value)
+        self.shown = None
+        await self.refresh()
+
+    def _draw_histogram(self, look: Look) -> None:
+        asked = (self.measure, self.node)
+        if look.recently is self.drawn[0] and asked == self.drawn[1:]:
+            return
+        self.drawn = (look.recently, *asked)
+        known = switches(look.recently, self.drawing.context.names)
+        if known != self.switch.options and self.node in known:
+            self.switch.set_options(known)
+        self.histogram.set_content(histogram(look.recently, TABS[self.measure], self.node))
+
     async def _choose(self, event: events.GenericEventArguments) -> None:
         try:
             await self._follow(int(str(event.args), 16) & 0xFFFFFFFFFFFFFFFF)
@@ -282,6 +311,7 @@ class Page:
             (self.events, self.feed),
         ):
             element.set_content(fragments.get(name))
+        self._draw_histogram(fragments.look)
         self.path.set_content(await self.drawing.path(self.flow_id))
         if fragments.look.number % 2 or not self.filled:  # once a second: rows that jump cannot be read
             self.filled = True

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from dataclasses import dataclass
 from html import escape
 
 from ...detect.bottleneck import Place, Queues, QueueShare, of_network, of_sums, slow_above
-from ...detect.distribution_reader import Counts, DistributionReader
 from ...detect.place_sums import PlaceSums, gauges_of
-from ...detect.quantiles import Distribution, grouped
 from ...detect.records import NO_PORT
-from ...memory.region import RegionError
 from ...names import Names
 from ...wire.records import Records
 from ..state import CollectorState
+from .recent import EVERY_SECONDS, Recent
 from .units import duration, place, si
 
-EVERY_SECONDS = 5.0
-WINDOW_SECONDS = 60.0
 ROWS = 8
-MOST_QUEUES = 8192
-"""Queues of one worker whose counts are compared with those of a minute ago: 3 KiB each, in every copy."""
 MOST_FLOWS = 20_000
 """Live flows whose sums are taken where there are no distributions."""
-_COPIES = 5
-_GAP_SECONDS = WINDOW_SECONDS / _COPIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +31,9 @@ class Blamed:
 class Blamer:
     """Looks now and then; `blamed` is the newest answer."""
 
-    def __init__(self, state: CollectorState) -> None:
+    def __init__(self, state: CollectorState, recent: Recent | None = None) -> None:
         self._state = state
-        self._reader: DistributionReader | None = None
-        self._copies: deque[tuple[float, dict[int, Counts]]] = deque(maxlen=_COPIES)
+        self._recent = recent or Recent(state)
         self._due = 0.0
         self.blamed = Blamed()
 
@@ -56,14 +46,13 @@ class Blamer:
         return self.blamed
 
     def _find(self, slowest: Records, now: float) -> Blamed:
-        counts = self._counts()
-        if counts:
-            parts, seconds = self._window(counts, now)
-            queues = Queues(grouped(parts, "queue"))
+        recently = self._recent.look(now)
+        if recently.counted:
+            queues = Queues(recently.parts)
             gauges = gauges_of(self._state.ports(), queues.places())
             items = of_network(queues, self._slow(queues, slowest), gauges)
-            span = f"in the last {round(seconds)} s" if seconds else "so far"
-            return Blamed(f"share of the latency of all packets, {span}", tuple(items[:ROWS]))
+            note = f"share of the latency of all packets, {recently.span}"
+            return Blamed(note, tuple(items[:ROWS]))
         if not 0 < len(self._state.flows()) <= MOST_FLOWS:
             return Blamed("needs distributions")
         sums = PlaceSums(Queues([]), None)
@@ -71,29 +60,6 @@ class Blamer:
             sums.add(block)
         items = of_sums(sums.sums, None, gauges_of(self._state.ports(), sums.sums))
         return Blamed("share of the latency of the live flows' packets", tuple(items[:ROWS]))
-
-    def _counts(self) -> dict[int, Counts]:
-        try:
-            if self._reader is None or not self._reader.shards or not self._reader.is_current():
-                self._reader = DistributionReader.attach(self._state.regions)
-            if any(len(region["rows"]) > MOST_QUEUES for region in self._reader.shards.values()):
-                return {}
-            return {counts.shard: counts for counts in self._reader.counts()}
-        except (RegionError, OSError):
-            self._reader = None
-            return {}
-
-    def _window(self, counts: dict[int, Counts], now: float) -> tuple[list[Distribution], float]:
-        """What was counted since the oldest copy, and how long ago that was made; 0: since the beginning."""
-        before = self._copies[0] if self._copies else None
-        if before is None or now - self._copies[-1][0] >= _GAP_SECONDS:
-            self._copies.append((now, counts))
-        parts: list[Distribution] = []
-        for shard, each in counts.items():
-            old = None if before is None else before[1].get(shard)
-            change = each.since(old) or each
-            parts += change.distributions()
-        return parts, 0.0 if before is None else now - before[0]
 
     def _slow(self, queues: Queues, slowest: Records) -> dict[Place, int] | None:
         above = slow_above(queues.end_to_end)

@@ -21,6 +21,7 @@ from ..select import ordered
 from ..state import Limits
 from .blame import Blamed, Blamer
 from .feed import Joined, Shown
+from .recent import Recent, Recently
 
 PERIOD_SECONDS = 0.5
 COLUMNS = 120
@@ -93,6 +94,7 @@ class Look:
     slow_flows: Records
     slow_hops: list[SlowHop]
     blamed: Blamed
+    recently: Recently
     notable: Shown
     latest: Shown
     limits: Mapping[str, Limits]
@@ -162,7 +164,8 @@ class Poller:
         self._points: deque[Point] = deque(maxlen=POINTS)
         self._strips = {name: _Strip() for name in _STRIPS}
         self._notable, self._latest = Joined(), Joined()
-        self._blamer = Blamer(context.state)
+        self._recent = Recent(context.state)
+        self._blamer = Blamer(context.state, self._recent)
         self._missed = 0
         self._number = 0
         self.look: Look | None = None
@@ -206,6 +209,7 @@ class Poller:
             if self._number % 2 or self.look is None
             else self.look.slow_hops,
             blamed=self._blamer.look(slowest),
+            recently=self._recent.look(),
             notable=self._notable.shown(),
             latest=self._latest.shown(),
             limits=state.thresholds(),

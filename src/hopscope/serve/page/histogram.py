@@ -1,0 +1,93 @@
+"""The histogram of a measure at a switch, as HTML."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+from ...detect.distribution_json import columns, unit
+from ...detect.quantiles import QUANTILES, Distribution, Quantile, grouped
+from ...detect.sink.records import Measure
+from ...names import Names
+from .recent import Recently
+from .units import duration, si
+
+COLUMNS = 64
+TABS = {
+    "latency": Measure.HOP_LATENCY,
+    "queues": Measure.QUEUE_OCCUPANCY,
+    "links": Measure.LINK_UTILIZATION,
+    "end to end": Measure.END_TO_END,
+}
+"""Tabs of the panel, and what they show."""
+
+
+def switches(recently: Recently, names: Names) -> dict[int, str]:
+    """Switches that have distributions, by id; -1 is all of them."""
+    nodes = sorted({one.node for one in recently.parts if one.node is not None})
+    return {-1: "all switches"} | {node: names.node_label(node) for node in nodes}
+
+
+def histogram(recently: Recently, measure: Measure, node: int) -> str:
+    """Columns on a logarithmic scale, quantiles as lines, figures beside; `node` -1: of all switches."""
+    of_measure = [one for one in recently.parts if one.measure == measure]
+    chosen = [one for one in of_measure if node < 0 or one.node is None or one.node == node]
+    if not chosen:
+        hint = (
+            f"Nothing of it was counted {recently.span}"
+            if recently.counted
+            else "distributions.enabled switches counting on"
+        )
+        return f'<p class="empty">{hint}.</p>'
+    (one,) = grouped(chosen, "network")
+    what = unit(measure)
+    bars = columns(one, COLUMNS)
+    low, high = bars[0][0], bars[-1][1]
+    most = max(count for _, _, count in bars)
+    drawn = "".join(_bar(at, bar, most, what) for at, bar in enumerate(bars) if bar[2])
+    lines = "".join(_line(one, q, low, high) for q in QUANTILES)
+    ends = (_shown(low, what), escape(recently.span), _shown(one.highest, what))
+    return (
+        f'<div class="hist"><div><svg viewBox="0 0 {COLUMNS} 100" preserveAspectRatio="none">'
+        f'{drawn}{lines}</svg><div class="ends">{"".join(f"<span>{end}</span>" for end in ends)}</div></div>'
+        f"{_figures(one, what)}</div>"
+    )
+
+
+def _bar(at: int, bar: tuple[float, float, float], most: float, what: str | None) -> str:
+    low, high, count = bar
+    height = max(100 * count / most, 1.0)
+    title = f"{_shown(low, what)} – {_shown(high, what)}: {si(count)}"
+    box = f'x="{at}" y="{100 - height:.1f}" width="0.9" height="{height:.1f}"'
+    return f"<rect {box}><title>{title}</title></rect>"
+
+
+def _line(one: Distribution, q: float, low: float, high: float) -> str:
+    found = one.quantile(q)
+    if found is None or high <= low:
+        return ""
+    at = COLUMNS * math.log2((found.estimate + 1) / (low + 1)) / math.log2((high + 1) / (low + 1))
+    return f'<path d="M{min(max(at, 0.0), COLUMNS):.2f} 0v100"><title>{100 * q:g} %</title></path>'
+
+
+def _figures(one: Distribution, what: str | None) -> str:
+    rows = [("Values", si(one.count), ""), ("Mean", _shown(one.mean or 0, what), "")]
+    for q in QUANTILES:
+        found = one.quantile(q)
+        if found is not None:
+            rows.append((f"{100 * q:g} % below", _shown(found.estimate, what), _bounds(found, what)))
+    body = "".join(
+        f'<tr><td>{name}<td class="n"><b>{value}</b><td class="n"><em>{bounds}</em></tr>'
+        for name, value, bounds in rows
+    )
+    return f"<table><tbody>{body}</tbody></table>"
+
+
+def _bounds(found: Quantile, what: str | None) -> str:
+    if found.upper is None:
+        return f"&gt; {_shown(found.lower, what)}"
+    return f"{_shown(found.lower, what)} – {_shown(found.upper, what)}"
+
+
+def _shown(value: float, what: str | None) -> str:
+    return duration(value) if what == "ns" else si(value)

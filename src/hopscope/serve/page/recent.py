@@ -1,0 +1,77 @@
+"""What was counted over about the last minute: the difference to copies of the distributions."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from ...detect.distribution_reader import Counts, DistributionReader
+from ...detect.quantiles import Distribution, grouped
+from ...memory.region import RegionError
+from ..state import CollectorState
+
+EVERY_SECONDS = 5.0
+WINDOW_SECONDS = 60.0
+MOST_QUEUES = 8192
+"""Queues of one worker whose counts are compared with those of a minute ago: 3 KiB each, in every copy."""
+_COPIES = 5
+_GAP_SECONDS = WINDOW_SECONDS / _COPIES
+
+
+@dataclass(frozen=True, slots=True)
+class Recently:
+    """Distributions of the last seconds."""
+
+    parts: tuple[Distribution, ...] = ()
+    """By measure, switch, port and queue."""
+    seconds: float = 0.0
+    """How far they go back; 0: to the beginning."""
+    counted: bool = False
+    """Whether anybody counts."""
+
+    @property
+    def span(self) -> str:
+        """The window in words."""
+        return f"in the last {round(self.seconds)} s" if self.seconds else "so far"
+
+
+class Recent:
+    """Looks now and then at the distributions of a collector."""
+
+    def __init__(self, state: CollectorState) -> None:
+        self._state = state
+        self._reader: DistributionReader | None = None
+        self._copies: deque[tuple[float, dict[int, Counts]]] = deque(maxlen=_COPIES)
+        self._due = 0.0
+        self._recently = Recently()
+
+    def look(self, now: float | None = None) -> Recently:
+        """The newest answer, the same object until there is a newer one; `now`: s."""
+        now = time.monotonic() if now is None else now
+        if now >= self._due:
+            self._due = now + EVERY_SECONDS
+            self._recently = self._window(self._counts(), now)
+        return self._recently
+
+    def _counts(self) -> dict[int, Counts]:
+        try:
+            if self._reader is None or not self._reader.shards or not self._reader.is_current():
+                self._reader = DistributionReader.attach(self._state.regions)
+            if any(len(region["rows"]) > MOST_QUEUES for region in self._reader.shards.values()):
+                return {}
+            return {counts.shard: counts for counts in self._reader.counts()}
+        except (RegionError, OSError):
+            self._reader = None
+            return {}
+
+    def _window(self, counts: dict[int, Counts], now: float) -> Recently:
+        before = self._copies[0] if self._copies else None
+        if counts and (before is None or now - self._copies[-1][0] >= _GAP_SECONDS):
+            self._copies.append((now, counts))
+        parts: list[Distribution] = []
+        for shard, each in counts.items():
+            old = None if before is None else before[1].get(shard)
+            parts += (each.since(old) or each).distributions()
+        seconds = 0.0 if before is None else now - before[0]
+        return Recently(tuple(grouped(parts, "queue")), seconds, bool(counts))
