@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+
+from hopscope.config_sink import DistributionSettings
+from hopscope.detect.distribution import Distributions
+from hopscope.wire.encode import new_hops, new_reports
+from hopscope.wire.records import ReportBatch
 
 pytestmark = [pytest.mark.kernel, pytest.mark.e2e]
 
@@ -93,6 +101,43 @@ def test_a_click_on_a_flow_shows_its_path(server: str, collector: Any, browser: 
     assert all("1.00 µs" in hop for hop in hops)
     browser.run("document.querySelector('.path button').click()")
     browser.wait("document.querySelector('.path').innerText.includes('of the slowest flow')")
+    assert not browser.problems
+
+
+def test_histograms_of_a_switch_and_measure(server: str, collector: Any, browser: Any) -> None:
+    """The chosen switch's values of the chosen measure are drawn, with quantiles; names are text."""
+    counts = Distributions(DistributionSettings(queues=64), collector.folder / "regions")
+    reports, hops = new_reports(300), new_hops(900, 0xF100)
+    reports["int_version"], reports["hop_count"], reports["first_hop"] = 20, 3, np.arange(0, 900, 3)
+    reports["time_ns"] = time.time_ns()
+    hops["node_id"], hops["egress_port"] = np.tile([11, 12, 13], 300), 3
+    hops["hop_latency"] = np.geomspace(100, 90_000, 900)
+    hops["queue_occupancy"] = np.tile([0, 40, 40], 300)
+    ended = threading.Event()
+
+    def count() -> None:
+        while not ended.wait(0.2):  # all the time: the page shows the last minute
+            counts.update(ReportBatch(reports, hops))
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    try:
+        browser.call("Page.navigate", url=server)
+        browser.wait("document.querySelectorAll('.dist rect').length > 40")
+        assert browser.run("document.querySelectorAll('.dist .hist path').length") == 4
+        figures = "document.querySelector('.dist table')?.innerText"
+        assert "13.3 µs" in browser.run(figures)
+        browser.run(
+            "[...document.querySelectorAll('.dist .tab')].find(t => t.innerText === 'Queues').click()"
+        )
+        browser.wait(f"{figures}?.includes('40 – 40')")
+        assert "<b>leaf-2" in browser.run("document.querySelector('.dist select').innerText")
+        choose = "s.value = 11; s.dispatchEvent(new Event('change', {bubbles: true}))"
+        browser.run(f"(s => {{ {choose} }})(document.querySelector('.dist select'))")
+        browser.wait(f"{figures}?.includes('Mean') && !{figures}.includes('40 – 40')")
+    finally:
+        ended.set()
+        counting.join()
     assert not browser.problems
 
 

@@ -265,13 +265,18 @@ class Page:
         with self._panel("dist"):
             with ui.element("header"):
                 self._title("Distribution", "of all packets, on a logarithmic scale")
-                self.switch = ui.select({-1: "all switches"}, value=-1, on_change=self._choose_switch)
-                self.switch.props("dense options-dense borderless").classes("switch")
+                self.switch = ui.html("", sanitize=False, tag="span")
+                self.switch.on(
+                    "change", handler=self._choose_switch, js_handler="(e) => emit(e.target.value)"
+                )
                 self._tabs(tuple(TABS), lambda name: setattr(self, "measure", name))
             self.histogram = ui.html("", sanitize=False)
 
-    async def _choose_switch(self, event: events.ValueChangeEventArguments[int]) -> None:
-        self.node = int(event.value)
+    async def _choose_switch(self, event: events.GenericEventArguments) -> None:
+        try:
+            self.node = int(str(event.args))
+        except ValueError:
+            return  # not of this page
         self.shown = None
         await self.refresh()
 
@@ -280,9 +285,7 @@ class Page:
         if look.recently is self.drawn[0] and asked == self.drawn[1:]:
             return
         self.drawn = (look.recently, *asked)
-        known = switches(look.recently, self.drawing.context.names)
-        if known != self.switch.options and self.node in known:
-            self.switch.set_options(known)
+        self.switch.set_content(switches(look.recently, self.drawing.context.names, self.node))
         self.histogram.set_content(histogram(look.recently, TABS[self.measure], self.node))
 
     async def _choose(self, event: events.GenericEventArguments) -> None:

@@ -17,15 +17,20 @@ TABS = {
     "latency": Measure.HOP_LATENCY,
     "queues": Measure.QUEUE_OCCUPANCY,
     "links": Measure.LINK_UTILIZATION,
-    "end to end": Measure.END_TO_END,
+    "path": Measure.END_TO_END,
 }
 """Tabs of the panel, and what they show."""
 
 
-def switches(recently: Recently, names: Names) -> dict[int, str]:
-    """Switches that have distributions, by id; -1 is all of them."""
-    nodes = sorted({one.node for one in recently.parts if one.node is not None})
-    return {-1: "all switches"} | {node: names.node_label(node) for node in nodes}
+def switches(recently: Recently, names: Names, chosen: int) -> str:
+    """Switches to choose from: those that have distributions, the chosen one, or (-1) all of them."""
+    nodes = {one.node for one in recently.parts if one.node is not None} | {chosen} - {-1}
+    shown = [(-1, "all switches"), *((node, names.node_label(node)) for node in sorted(nodes))]
+    options = "".join(
+        f'<option value="{node}"{" selected" * (node == chosen)}>{escape(label)}</option>'
+        for node, label in shown
+    )
+    return f'<select class="switch" aria-label="Switch">{options}</select>'
 
 
 def histogram(recently: Recently, measure: Measure, node: int) -> str:
@@ -33,11 +38,9 @@ def histogram(recently: Recently, measure: Measure, node: int) -> str:
     of_measure = [one for one in recently.parts if one.measure == measure]
     chosen = [one for one in of_measure if node < 0 or one.node is None or one.node == node]
     if not chosen:
-        hint = (
-            f"Nothing of it was counted {recently.span}"
-            if recently.counted
-            else "distributions.enabled switches counting on"
-        )
+        hint = "distributions.enabled switches counting on"
+        if recently.counted:
+            hint = f"Nothing of it was counted {recently.span}"
         return f'<p class="empty">{hint}.</p>'
     (one,) = grouped(chosen, "network")
     what = unit(measure)
