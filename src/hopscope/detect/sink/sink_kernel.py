@@ -1,8 +1,8 @@
 """Kernel of the sink: INT packets in, flows updated, values counted, events told (SmartNIC INT sink, III-B).
 
-Packets are taken in blocks of 32, as in `detect_kernel`: hash all and ask for their rows of tags, find all
-tags and ask for the flows and hops, then the work.  A packet of a known flow on its known path takes the
-straight lane (`lane_kernel`), everything else the general way (`packet_kernel`).
+While a packet is worked on, the flow and the hops of one a few packets later are asked for, and the row of
+tags of one as far again behind that.  A packet of a known flow on its known path takes the straight lane
+(`lane_kernel`), everything else the general way (`packet_kernel`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ BLOCK_JOURNAL = BLOCK * (64 * 6 + 32)
 BLOCK_GONE = BLOCK * 8
 """Most records that a block can cause, of each kind."""
 AHEAD = U64(4)
+"""Packets between the asking for a flow and its use.
+
+With 100,000 flows, 5 hops and 4 instructions an update takes 1.71 times as long as decoding; 1.83 times
+where a block of 32 is asked for at once, since a core has room for some sixteen lines on their way.  4 and 8
+are alike.
+"""
 SLOTS = U64(16)
 SLOT = SLOTS - U64(1)
 FLOW_CARRIED = U64(Carried.FLOW)
