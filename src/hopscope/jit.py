@@ -221,6 +221,19 @@ def _clear(typingctx: Any, record: Any) -> Any:
 clear: Any = intrinsic(_clear)
 
 
+def _cycles(typingctx: Any) -> Any:
+    """The processor's time stamp counter, uint64: for measurements inside a kernel."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(64), [])
+        return builder.call(builder.module.declare_intrinsic("llvm.readcyclecounter", (), kind), [])
+
+    return numba.types.uint64(), codegen
+
+
+cycles: Any = intrinsic(_cycles)
+
+
 def _octets(context: Any, builder: Any, kind: Any, array: Any, at: Any, bits: int) -> Any:
     """Pointer to an integer of `bits` at index `at` of a uint8 array."""
     view = context.make_array(kind)(context, builder, array)

@@ -1,0 +1,62 @@
+"""The sink's kernel, packet by packet, with the time stamp counter read before and after each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hopscope.detect.flow_cache_kernel import NONE
+from hopscope.detect.sink.sink_kernel import BLOCK, update_kernel
+from hopscope.jit import U8, U32, U64, cycles, kernel
+
+UPDATE, NOTIFY, EVICT, ADD, BOTH = U8(0), U8(1), U8(2), U8(3), U8(4)
+"""What a packet caused: nothing but the update, events, an eviction, a new flow in an empty way, events and
+one of the other two."""
+
+
+@kernel
+def stamp(
+    reports: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any,
+    limits: Any, overrides: Any, knobs: Any, told: Any, journal: Any, gone: Any, marked: Any, tally: Any,
+    hashes: Any, path: Any, where: Any, spare: Any, taken: Any, caused: Any,
+) -> None:  # fmt: skip
+    """Run `update_kernel` for each packet alone: no prefetching ahead of others helps it.
+
+    `taken` uint32 [packets]: cycles; `caused` uint8 [packets].
+    """
+    for k in range(len(reports)):
+        i = U64(k)
+        one = reports[i : i + U64(1)]
+        begin = cycles()
+        _, n, _, g = update_kernel(
+            one, U64(0), hops, tags, flows, states, pool, rows, bins, edges, limits, overrides, knobs, told,
+            journal, gone, marked, tally, hashes, path, where, spare,
+        )  # fmt: skip
+        end = cycles()
+        taken[i] = U32(min(end - begin, U64(0xFFFFFFFF)))
+        caused[i] = kind_of(n, g, hashes[U64(BLOCK)] == NONE)  # the way that was found
+
+
+@kernel
+def kind_of(events: Any, evictions: Any, is_new: Any) -> Any:
+    """What a packet caused."""
+    if events and (evictions or is_new):
+        return BOTH
+    if evictions:
+        return EVICT
+    if is_new:
+        return ADD
+    return NOTIFY if events else UPDATE
+
+
+@kernel
+def nothing(taken: Any) -> None:
+    """What two reads of the counter take, one after the other."""
+    for k in range(len(taken)):
+        begin = cycles()
+        taken[U64(k)] = U32(cycles() - begin)
+
+
+@kernel
+def read(to: Any, at: Any) -> None:
+    """The counter, into `to[at]`."""
+    to[at] = cycles()
