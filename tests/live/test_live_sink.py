@@ -20,7 +20,7 @@ from namespaces import ADDRESSES, CommandError, Network, clear_abandoned, namesp
 
 from hopscope.capture.pcap import read
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
 PATHS = {
     "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
@@ -57,7 +57,7 @@ class Sink:
             "--set", "detect.flow_rows=64", "--set", "history.ring_events=16384",
             "--set", "sink.end_to_end.above=1000000",
             "--set", "sink.thresholds.hop_latency.above=1000000",
-            ready='"collecting"', seconds=240, **PATHS,
+            ready='"collecting"', seconds=400, **PATHS,
         )  # fmt: skip
         self.url = json.loads((data / "owner.json").read_text())["api"].rstrip("/")
 
@@ -150,7 +150,7 @@ def test_hosts_see_what_hosts_sent(network: Network) -> None:
     network.run("sink", "ethtool", "-K", "s0", "gro", "on")
     before = network.features("sink", "s0")
     words = (sys.executable, str(HERE / "inserter.py"), "i0:i1", "i3:i2")
-    switches = network.start("net", *words, ready="ready", seconds=240, **PATHS)
+    switches = network.start("net", *words, ready="ready", seconds=400, **PATHS)
     sink = Sink(network)
     assert "s0: GRO and LRO switched off" in sink.program.said()
     assert network.features("sink", "s0")["generic-receive-offload"] is False
