@@ -29,6 +29,8 @@ SHARES = (0.01, 0.03, 0.06, 0.1, 0.2)
 """Shares of queue occupancies that are above the limit; a packet has five."""
 ROWS = 1 << 15
 """Of the table where 100,000 flows are offered: all fit."""
+WARM = 12
+"""Chunks in front of what is measured."""
 KINDS = ("update", "update, notify", "update, evict", "update, new flow")
 
 _WRITER = """
@@ -75,12 +77,12 @@ def figure_3(bench: Bench, chunks: int) -> list[dict[str, object]]:
     rows = []
     grid = [(5, 4), (1, 1)] if bench.quick else [(n, i) for n in range(1, 6) for i in range(1, 5)]
     for nodes, instructions in grid:
-        rates = measure(Workload(nodes, instructions), settings(ROWS), 4, chunks)
+        rates = measure(Workload(nodes, instructions), settings(ROWS), WARM, chunks)
         told({"nodes": nodes, "instructions": instructions, "flows": 100_000}, rates, bench)
         rows.append(row_of("3a", nodes, instructions, 100_000, rates))
     for share in SHARES[1::2] if bench.quick else SHARES:
         limit = above(share)
-        rates = measure(Workload(), settings(ROWS, queue_occupancy={"above": limit}), 4, chunks)
+        rates = measure(Workload(), settings(ROWS, queue_occupancy={"above": limit}), WARM, chunks)
         told({"nodes": 5, "instructions": 4, "flows": 100_000, "occupancy above": limit}, rates, bench)
         rows.append(row_of("3b", 5, 4, 100_000, rates))
     sizes = [(1000, 19), (1_000_000, 12)] if bench.quick else [
@@ -88,7 +90,7 @@ def figure_3(bench: Bench, chunks: int) -> list[dict[str, object]]:
         *((6_000_000, size) for size in (16, 13, 10)),
     ]  # fmt: skip
     for flows, size in sizes:
-        rates = measure(Workload(flows=flows), settings(1 << size), 4 if bench.quick else 12, chunks)
+        rates = measure(Workload(flows=flows), settings(1 << size), WARM, chunks)
         told({"nodes": 5, "instructions": 4, "flows": flows, "table rows": f"2^{size}"}, rates, bench)
         rows.append(row_of(f"flows 2^{size}", 5, 4, flows, rates))
     return rows
