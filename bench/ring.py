@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import multiprocessing
-import os
 import struct
-import subprocess
-import sys
 import time
 from multiprocessing.connection import Connection
 
@@ -19,10 +15,10 @@ from hopscope.capture.ring import RingListener, RingSender
 from hopscope.capture.udp import UdpListener
 from hopscope.config import ListenSettings
 from support.common import Bench
+from support.veth import pair
 
 CONTEXT = multiprocessing.get_context("spawn")
 ADDRESS, PORT = "192.0.2.1", 32766
-_CLONE_NEWNET = 0x40000000
 BURST = 256
 FLOWS = 64
 LOSS = 0.001
@@ -130,23 +126,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, default=200_000, help="frames a second where the rate is fixed")
 
 
-def _pair() -> None:
-    """A network namespace of this process's own with a veth pair; it goes with the process."""
-    if os.geteuid():
-        os.execvp("unshare", ["unshare", "-Urn", sys.executable, *sys.argv])
-    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), "no network namespace can be made here")
-    for words in (
-        "sysctl -qw net.ipv6.conf.default.disable_ipv6=1",  # no frames but ours
-        "ip link add near address 02:00:00:00:00:01 type veth peer name far address 02:00:00:00:00:02",
-        f"ip addr add {ADDRESS}/24 dev near",
-        "ip link set lo up",
-        "ip link set near up",
-        "ip link set far up",
-    ):
-        subprocess.run(words.split(), check=True)
-
-
 def main() -> None:
     """A fixed rate, the highest rate without loss, and the sender alone."""
     bench, arguments = Bench.start(
@@ -157,7 +136,7 @@ def main() -> None:
         " what reads a frame's bytes, which the UDP socket has copied into the cache and the ring has not.",
         _arguments,
     )
-    _pair()
+    pair(ADDRESS)
     seconds = 0.5 if bench.quick else arguments.seconds
     for payload in (100,) if bench.quick else (100, 1400):
         for what, to in CASES.items():

@@ -114,10 +114,7 @@ def offer(workload: Workload, rows: int, packets: int) -> Outcome:
         count = min(BLOCK, packets - first)
         flow = block.flow[:count]
         sent.add(flow, 1, block.values[:count, :, 0].sum(axis=1, dtype=np.int64))
-        done = 0
-        for frames in block.batches():
-            frames.frames = frames.frames[: count - done]
-            done += len(frames)
+        for frames in block.batches(count):
             start = time.perf_counter()
             for _ in detector.update(decoder.decode(frames)):
                 pass
@@ -127,8 +124,6 @@ def offer(workload: Workload, rows: int, packets: int) -> Outcome:
             evictions += len(gone)
             lost += missed
             kept.add((gone["src_lo"] & 0xFFFFFFFF) - FIRST_SOURCE, gone["packets"], gone["latency_sum"])
-            if done == count:
-                break
     tables = detector.tables["flows"]
     used = tables["rows"]["tag"] != 0
     at = np.flatnonzero(used.reshape(-1))

@@ -95,10 +95,11 @@ class IntPackets:
             float(self.workload.skew), np.uint64(0),
         )  # fmt: skip
 
-    def batches(self) -> Iterator[FrameBatch]:
-        """The block as a capture would hand it over."""
-        for start in range(0, len(self.frames), self._batch):
-            yield FrameBatch(self.arena, self.frames[start : start + self._batch], self.first + start)
+    def batches(self, count: int | None = None) -> Iterator[FrameBatch]:
+        """The block, or its first packets, as a capture would hand them over."""
+        frames = self.frames[:count]
+        for start in range(0, len(frames), self._batch):
+            yield FrameBatch(self.arena, frames[start : start + self._batch], self.first + start)
 
     @property
     def times_ns(self) -> npt.NDArray[np.int64]:
