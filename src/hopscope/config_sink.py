@@ -46,6 +46,8 @@ class SinkSwitch(Section):
 
 MOST_SWITCHES = 4096
 """Switches that can have limits of their own."""
+MOST_EVENTS = 10**9
+"""Events a second that a rate can ask for: more than any sink finds."""
 
 
 class AdaptSettings(Section):

@@ -123,6 +123,20 @@ def test_buckets() -> None:
     assert tokens.tolist() == [3, 0]
 
 
+def test_rates_have_a_bound() -> None:
+    """The highest rates fit their buckets; higher ones are refused by the settings, and do not overflow."""
+    tokens = np.zeros(2, np.uint64)
+    rates = SinkSettings(quota=10**9, journal_events=10**9)
+    buckets = Buckets(tokens, [rates.quota, rates.journal_events])
+    tokens[:] = 0
+    buckets.refill(0)
+    buckets.refill(2**62)
+    assert tokens.tolist() == [10**9, 10**9]
+    for name in ("quota", "journal_events"):
+        with pytest.raises(ValueError, match=name):
+            SinkSettings.model_validate({name: 2**63})
+
+
 def test_adaptive_steps() -> None:
     """Limits rise by a step a period up to the highest, stay in between, and fall again."""
     adaptive = Adaptive(AdaptSettings(enabled=True, events_per_second=100, factor=2, highest=6, seconds=1))

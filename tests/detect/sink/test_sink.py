@@ -409,3 +409,16 @@ def test_queues_and_ports_are_shown(make: Any) -> None:
         for row in rows[rows["key"] > 1]
     }
     assert shown == {(2, 2): (1, 3, 7, 9), (1, 1): (1, 2, 8, 8), (1, 2): (1, 1, 10, 10)}
+
+
+def test_queues_are_shown_after_the_clock_was_set_back(make: Any) -> None:
+    """A queue is shown, too, whose packets are an hour older than those that were shown before."""
+    detector = SinkDetector(config())
+    for value, at in ((5, 3600 * 10**9), (9, 0)):
+        hop = make.Hop(node=1, queue=2, occupancy=value, port=1)
+        for _ in detector.update(make.batch([make.Report(hops=[hop], version=0, time=at)])):
+            pass
+        for _ in detector.tick(make.T0 + at):
+            pass
+    rows = detector.tables["ports"]["ports"]
+    assert [int(row["samples"]) for row in rows[rows["key"] > 1] if row["kind"] == 2] == [2]

@@ -163,8 +163,10 @@ class SinkDetector:
         for start, end in rows:
             self._let_leave(start, end, now_ns, idle, Why.EXPIRED)
         self._shown_ns = self._ports.show_rows(
-            *self._counts[:2], self._shown_ns, self._port_rows, self._shown, self._knobs, self._tally
-        )
+            *self._counts[:2],
+            min(self._shown_ns, now_ns),  # the clock may have been set back
+            self._port_rows, self._shown, self._knobs, self._tally,
+        )  # fmt: skip
         for start, end in ports:
             self._sweeps.sweep_ports(
                 self._port_rows, start, end, now_ns, idle, 0, self._journal, self._tally, self._knobs
