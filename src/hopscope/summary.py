@@ -34,7 +34,8 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
         f"({counters['frame_bytes_total']:,} bytes), {counters['hops_total']:,} hops"
     ]
     if counters["other_frames_total"]:
-        lines.append(f"other      {counters['other_frames_total']:,} frames are no reports")
+        what = "carry no telemetry" if counters["forwarded_frames_total"] else "are no reports"
+        lines.append(f"other      {counters['other_frames_total']:,} frames {what}")
     if counters["postcards_total"]:
         paths = family(counters, "postcard_paths_total")
         lines.append(

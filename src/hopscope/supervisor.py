@@ -127,7 +127,7 @@ class Supervisor:
         self._prepare_interfaces()
         self._open_listeners(workers)  # only now: a socket that nobody reads from loses what it gets
         for member in workers:
-            if member.process is not None:
+            if member.channel is not None:
                 self._hand_over(member)
         self._await(workers, "ready")
         self._write_owner()

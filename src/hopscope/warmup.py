@@ -28,25 +28,26 @@ _SMALL = Settings(
 )
 
 
-def is_warm() -> bool:
-    """Whether a warm-up has ended since the kernels, Numba or its flags changed."""
-    return _marker().exists()
+def is_warm(sink: bool = False) -> bool:
+    """Whether a warm-up (of a sink) has ended since the kernels, Numba or its flags changed."""
+    return _marker(sink).exists()
 
 
 def warm_worker(settings: Settings, say: Callable[..., None]) -> None:
     """Compile what a worker needs; `say(message=…)` is told first where this takes long."""
-    if not is_warm():
+    sink = settings.sink.enabled
+    if not is_warm(sink):
         say(
             message="compiling the kernels for this machine: once, for about a minute (see `hopscope warmup`)"
         )
     for _, step in worker_steps():
         step()
-    if settings.sink.enabled:
+    if sink:
         _sink()
     if any(listen.kind == "mirror" for listen in settings.listen):
         _ring()
-    if not is_warm():
-        _marker().touch()
+    if not is_warm(sink):
+        _marker(sink).touch()
 
 
 def steps() -> Iterator[Step]:
@@ -59,7 +60,8 @@ def steps() -> Iterator[Step]:
     yield "simulated fabric", _fabric
     yield "direct telemetry access", _direct
     yield "RoCEv2", _rdma
-    yield "done", lambda: _marker().touch()
+    for sink in (False, True):
+        yield "done", _marker(sink).touch
 
 
 def worker_steps() -> Iterator[Step]:
@@ -68,12 +70,12 @@ def worker_steps() -> Iterator[Step]:
     yield "UDP listener", _listener
 
 
-def _marker() -> Path:
+def _marker(sink: bool) -> Path:
     from .jit import cache_folder
 
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / "warm"
+    return folder / ("warm-sink" if sink else "warm")
 
 
 def _reports() -> ReportBatch:

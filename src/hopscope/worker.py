@@ -96,8 +96,11 @@ def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None
 
 
 def dialects_of(listen: ListenSettings, settings: Settings) -> tuple[Dialect, ...]:
-    """The dialect of a listener, or all where it is `auto`; on a mirror port packets are searched for INT."""
-    changes = Changes(packets=listen.kind == "mirror")
+    """The dialect of a listener, or all where it is `auto`; on a mirror port packets are searched for INT.
+
+    To a sink, a Telemetry Report on its way to a collector is a packet like others.
+    """
+    changes = Changes(ports=() if settings.sink.enabled else None, packets=listen.kind == "mirror")
     return tuple(map(changes.of, named(listen.dialect, settings.dialects, auto=True)))
 
 

@@ -6,6 +6,7 @@ import json
 import socket
 import sys
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -130,7 +131,8 @@ def sink(
         ("--no-serve", "serve.enabled", False if no_serve else None),
         ("--names", "names", names),
     ]
-    changed = changes(None, True, int_dscp, int_port, marker)
+    # a Telemetry Report on its way to a collector is a packet like others: it passes
+    changed = replace(changes(None, True, int_dscp, int_port, marker), ports=())
     if len(inputs) == 1 and not pair and _is_file(inputs[0]):
         if workers > 1:
             raise HopscopeError("--workers: a capture file is read by one process")
@@ -222,12 +224,15 @@ def _file(
     from ..metrics import INDEX
     from ..names import Names
     from ..summary import summary_lines
+    from ..warmup import is_warm, warm_worker
     from .decode import decide
     from .feeding import feed, open_pipeline
 
     possible = tuple(map(changed.of, find_dialects(dialect, settings)))
     names = Names.load(settings.names)
     reader = Reader(file)
+    if not is_warm(sink=True):
+        warm_worker(settings, lambda message: print(f"hopscope: {message}", file=sys.stderr))
     chosen, batches = decide(iter(reader), possible)
     with ExitStack() as stack:
         pipeline = stack.enter_context(open_pipeline(settings, data, names if events else None))
