@@ -138,9 +138,19 @@ def test_parts_of_a_long_path_stay_together(regions: Path) -> None:
     source = Source(regions, counters, frozenset({"evicted"}))
     parts = np.zeros(6, EVICTED)
     parts["flow_id"], parts["first_hop"], parts["hop_count"] = [1, 2, 2, 2, 3, 3], [0, 0, 8, 16, 0, 8], 20
-    parts["hop_count"][0] = 3
+    parts["hop_count"][0], parts["sequence"] = 3, np.arange(6)
     given = [source._whole(block)["flow_id"].tolist() for block in np.split(parts, [3, 5])]
     assert given == [[1], [2, 2, 2], []]
+
+
+def test_parts_of_different_flows_are_not_joined(regions: Path) -> None:
+    """Where the rest of a flow that waits for it was lost, the flow is given with the hops that it has."""
+    source = Source(regions, open_counters(regions.parent, []), frozenset({"evicted"}))
+    parts = np.zeros(4, EVICTED)
+    parts["flow_id"], parts["first_hop"], parts["hop_count"] = [1, 2, 2, 3], [0, 8, 16, 0], [20, 20, 20, 3]
+    parts["sequence"] = [0, 70_000, 70_001, 70_002]
+    given = [source._whole(block)["flow_id"].tolist() for block in np.split(parts, [1])]
+    assert given == [[], [1, 3]]
 
 
 def test_people_are_told(regions: Path) -> None:

@@ -116,7 +116,11 @@ class Source:
     def _whole(self, block: Records) -> Records:
         """The block without a flow at its end whose parts are not all there; they wait for the next one."""
         shard = int(block["shard"][0])
-        block = np.concatenate([self._parts.pop(shard, np.empty(0, EVICTED)), block])
+        waiting = self._parts.pop(shard, np.empty(0, EVICTED))
+        if len(waiting) and waiting["sequence"][-1] + np.uint64(1) != block["sequence"][0]:
+            # the rest of the flow that waited is lost: parts of another one do not belong to it
+            block = block[np.logical_or.accumulate(block["first_hop"] == 0)]
+        block = np.concatenate([waiting, block])
         heads = np.flatnonzero(block["first_hop"] == 0)
         if len(heads) and int(block["hop_count"][heads[-1]]) > (len(block) - heads[-1]) * PATH_PART:
             self._parts[shard] = block[heads[-1] :]
