@@ -127,7 +127,8 @@ def _edges(value: object) -> object:
     return () if value == "log" else value
 
 
-Edges = Annotated[tuple[int, ...], Field(max_length=127), BeforeValidator(_edges)]
+Edge = Annotated[int, Field(ge=0, le=2**63 - 1)]
+Edges = Annotated[tuple[Edge, ...], Field(max_length=127), BeforeValidator(_edges)]
 
 
 class DistributionSettings(Section):
