@@ -308,7 +308,7 @@ def test_packet_id() -> None:
     ids = _packet_ids([reported(bytes(one)) for one in (packet, later, other)] + [bytes(packet)])
     assert ids[0] == ids[1] == ids[3] != ids[2]
     assert all(ids)
-    assert _packet_ids([reported(FRAME)]) == [0]
+    assert _packet_ids([reported(FRAME), FRAME]) == [0, 0]
 
 
 def test_packet_id_of_a_postcard() -> None:

@@ -137,7 +137,8 @@ class Walk:
         """What joins the postcards of a packet, where this is one, or no report brought it."""
         fields = self.row.fields
         mode, own = fields.get("int_mode", 0), fields.get("carried", 0) & Carried.OWN_HOP
-        wanted = not fields.get("version") or mode == Mode.MX or (own and not mode)
+        bare = not fields.get("version") and mode != Mode.MD  # a stack is no postcard
+        wanted = bare or mode == Mode.MX or (own and not mode)
         if wanted and self.depth and not fields.get("packet_id"):
             end = min(self.buf.end, self.buf.limit)
             self.row.set(packet_id=packet_id(self.ip, self.buf.raw, self.behind_ports, end))

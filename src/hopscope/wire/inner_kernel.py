@@ -25,7 +25,7 @@ from .packet_kernel import (
     word,
 )
 from .reasons import Place, Reason
-from .records import Carried, Flag, Kind, Mode
+from .records import Carried, Flag, Kind
 from .tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
 from .walk_kernel import (
     ANY_IP_LENGTH,
@@ -38,6 +38,7 @@ from .walk_kernel import (
     INT_HEADER,
     IOAM_DATA,
     IOAM_OPTION,
+    MD,
     ROLE_INT,
     TOO_MANY_LAYERS,
     layers_of,
@@ -58,7 +59,6 @@ DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
 ROLES_OF_INT = ROLE_INT | ROLE_INSERTED
-MD = U64(Mode.MD)
 LEFT = U64(1 << 32)
 """No number of hops."""
 TLV_TYPE, TLV_LENGTH = word(layout.TLV_2_0, "type"), word(layout.TLV_2_0, "length")
@@ -163,10 +163,6 @@ def plain(
             if restored or U64(row.dport) != dport:
                 if leads_on(row, table):
                     return LEFT
-            if row.version == 0:
-                if restored and U64(row.carried) & HAS_PORTS:
-                    ports = at
-                row.packet_id = packet_id(buf, start, version, length, ports + U64(4), limit)
             return count
         refused = refuse_int(row, why, at, origin)
     if not refused and wants_id(row):

@@ -43,7 +43,7 @@ from .packet_kernel import (
     word,
 )
 from .reasons import Place, Reason
-from .records import Carried, Flag, Layer
+from .records import Carried, Flag, Layer, Mode
 from .tunnel_kernel import (
     FOUR,
     FRAME,
@@ -83,7 +83,7 @@ VXLAN_GPE, GENEVE, GTP_U = U64(Layer.VXLAN_GPE), U64(Layer.GENEVE), U64(Layer.GT
 MAX_LAYERS = U64(layout.MAX_LAYERS)
 INT_DSCP, ASSUME_INT, TCP_PORTS = U64(rules.INT_DSCP), U64(rules.ASSUME_INT), U64(rules.TCP_PORTS)
 MARKER, ANY_IP_LENGTH = U64(rules.MARKER), U64(rules.ANY_IP_LENGTH)
-ROLE_INT = U64(rules.ROLE_INT)
+ROLE_INT, MD = U64(rules.ROLE_INT), U64(Mode.MD)
 GRE_NEXT, GPE_SHIM_NEXT = (
     word(layout.SHIM_GRE_2_0, "next_protocol"),
     word(layout.SHIM_GPE_2_0, "next_protocol"),
@@ -151,7 +151,8 @@ def wants_id(row: Any) -> Any:
     if row.packet_id:
         return False
     own = U64(row.carried) & HAS_OWN != NONE and row.int_mode == 0
-    return own or row.version == 0 or U64(row.int_mode) == MX
+    mode = U64(row.int_mode)
+    return own or (row.version == 0 and mode != MD) or mode == MX
 
 
 # ----------------------------------------------------------------------------------------- INT in TCP and UDP
