@@ -22,6 +22,7 @@ from hopscope.config import (
     Settings,
     ThresholdSettings,
 )
+from hopscope.config_sink import DistributionSettings
 from hopscope.control_server import ControlServer, changed_limits, changed_sink_limits
 from hopscope.detect.sink import limits as sink_limits
 from hopscope.detect.thresholds import (
@@ -61,6 +62,7 @@ class Collector:
                     queue_occupancy=MetricLimits(change=10, raise_above=500, clear_below=50),
                 ),
             ),
+            distributions=DistributionSettings(enabled=True, queues=64),
             history=HistorySettings(ring_events=1024, fsync_seconds=0),
         )
         regions.mkdir()

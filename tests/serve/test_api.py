@@ -14,11 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from hopscope.config_sink import DistributionSettings
-from hopscope.detect.distribution import Distributions
 from hopscope.history.periods import PeriodArchive
-from hopscope.wire.encode import new_hops, new_reports
-from hopscope.wire.records import ReportBatch
 
 pytestmark = pytest.mark.kernel
 Use = Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]
@@ -79,20 +75,8 @@ def test_distributions_with_quantiles(api: Any, collector: Any) -> None:
     """What workers count, and what periods have of it, by switch and over the network; a page of it; wrong
     parameters are told in one line.
     """
-    counts = Distributions(DistributionSettings(queues=64), collector.folder / "regions")
-
-    def count(occupancy: int) -> None:
-        reports, hops = new_reports(3), new_hops(9, 0xF100)
-        reports["int_version"], reports["hop_count"], reports["first_hop"] = 20, 3, (0, 3, 6)
-        reports["time_ns"] = time.time_ns()
-        hops["node_id"], hops["egress_port"], hops["queue_id"] = (11, 12, 13) * 3, 3, 2
-        hops["hop_latency"], hops["tx_utilization"] = 1000, 40
-        hops["queue_occupancy"] = (0, 1, occupancy) * 3
-        assert counts.update(ReportBatch(reports, hops)) == 0
-
-    count(7)
     PeriodArchive(collector.folder, collector.folder / "regions", 10).take(time.time_ns())
-    count(900)
+    collector.report(occupancy=900)
 
     async def use(client: httpx.AsyncClient) -> None:
         found = (await client.get("/api/v0/distributions?measure=queue_occupancy&node=leaf-2")).json()
