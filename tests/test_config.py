@@ -85,6 +85,10 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("listen = ['tcp://127.0.0.1:1']", "listen: tcp://127.0.0.1:1: expected udp://HOST:PORT"),
         ("[[alerts]]\nurl = 'ftp://x'", "alerts[0].url: found 'ftp://x', "),
         (
+            "listen = ['mirror://eth1?output=eth1']",
+            "found output 'eth1', the interface itself, expected another one",
+        ),
+        (
             "[distributions]\nhop_latency = [-1, 5]",
             "distributions.hop_latency[0]: found -1, expected greater than or equal to 0",
         ),

@@ -76,6 +76,8 @@ class ListenSettings(Section):
             return self
         if not 1 <= len(self.interface) <= 15 or set(self.interface) & set("/: \t\n"):
             raise ValueError(f"found interface {self.interface!r}, expected a name as eth1")
+        if self.output == self.interface:
+            raise ValueError(f"found output {self.output!r}, the interface itself, expected another one")
         if self.allow or self.rate_limit:
             raise ValueError("found allow or rate_limit with kind mirror, which has none of them")
         return self
