@@ -25,7 +25,7 @@ from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import ReportBatch
 from support.common import Bench
 from support.int_packets import IntPackets, Workload
-from support.sink_ring import send_through
+from support.sink_ring import arrival_to_event, send_through
 from support.sink_truth import (
     Differences,
     Flows,
@@ -210,6 +210,12 @@ def from_ring(bench: Bench, workload: Workload, packets: int) -> list[str]:
         bench.row(what | {"what": measure.label}, 100 * off / total, "% off", note)
         if 100 * off / total > PAPER_PERCENT:
             wrong.append(f"ring, {measure.label}: {100 * off / total:.3g} % off")
+    for forwards in (True, False):
+        delays, rate = arrival_to_event(workload, new_decoder(), partial(SinkDetector, configured), forwards)
+        median, most = (float(np.quantile(delays, q)) / 1e3 for q in (0.5, 0.999))
+        note = f"99.9 % below {most:,.0f} us; {len(delays):,} events at {rate:,.0f} packets/s; "
+        note += "frames go on" if forwards else "frames end here"
+        bench.row(what | {"what": "arrival to event, median"}, median, "us", note)
     return wrong
 
 

@@ -11,11 +11,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from hopscope.capture.ring import RingListener, RingSender
 from hopscope.config import ListenSettings
 from hopscope.detect.distribution_reader import Counts, DistributionReader
 from hopscope.detect.sink.detector import SinkDetector
+from hopscope.detect.sink.rings import SinkEvents
 from hopscope.wire.decode import Decoder
 
 from .int_packets import IntPackets, Workload
@@ -23,6 +25,8 @@ from .int_packets import IntPackets, Workload
 CONTEXT = multiprocessing.get_context("spawn")
 BLOCK, BURST = 4096, 256
 TRIES = 12
+PACED = 100_000
+"""Packets a second, for delays."""
 NAP, FEW = 0.001, 256  # as a worker does
 
 
@@ -74,17 +78,22 @@ def send(channel: Connection, workload: Workload) -> None:
 class _Passing:
     """The sending process, and what receives."""
 
-    def __init__(self, workload: Workload, decoder: Decoder) -> None:
+    def __init__(self, workload: Workload, decoder: Decoder, output: str = "") -> None:
         self.channel, other = CONTEXT.Pipe()
         self._process = CONTEXT.Process(target=send, args=(other, workload))
         self._process.start()
         self.channel.recv()
         self._decoder = decoder
-        self._listener = RingListener(ListenSettings(kind="mirror", interface="near"))
+        self._listener = RingListener(ListenSettings(kind="mirror", interface="near", output=output))
         self._listener.open()
 
-    def run(self, detector: SinkDetector, rate: float, packets: int) -> tuple[int, int, int, float]:
-        """Send packets 0, 1 … and receive as a worker does: (sent, received, kernel drops, rate)."""
+    def run(
+        self, detector: SinkDetector, rate: float, packets: int, seen: Callable[[], None] = lambda: None
+    ) -> tuple[int, int, int, float]:
+        """Send packets 0, 1 … and receive as a worker does: (sent, received, kernel drops, rate).
+
+        `seen` is called after every batch.
+        """
         before = self._listener.counts()["kernel_drops_total"]
         self.channel.send((rate, packets))
         received, last = 0, 1
@@ -99,6 +108,7 @@ class _Passing:
                 last = len(frames)
                 for _ in detector.update(self._decoder.decode(frames)):
                     pass
+                seen()
             received += last
             if last < FEW:
                 time.sleep(NAP)
@@ -139,5 +149,32 @@ def send_through(
                 break
             rate = reached * 0.9
         return Passage(sent, received, drops, reached, counts)
+    finally:
+        passing.close()
+
+
+def arrival_to_event(
+    workload: Workload, decoder: Decoder, new_sink: Callable[[Path], SinkDetector], forwards: bool
+) -> tuple[npt.NDArray[np.int64], float]:
+    """From the kernel's time stamp of a packet until its event is in the ring, ns [events], and packets/s.
+
+    `forwards`: with the ring's blocks as a worker has them whose frames go on.
+    """
+    passing = _Passing(workload, decoder, "far" if forwards else "")
+    delays: list[npt.NDArray[np.int64]] = []
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            detector = new_sink(Path(folder))
+            ring = SinkEvents(folder)
+
+            def seen() -> None:
+                now = time.time_ns()
+                while len(records := ring.read()[0]):
+                    delays.append(now - records["time_ns"])
+
+            passing.run(detector, PACED, PACED // 10)
+            delays.clear()
+            rate = passing.run(detector, PACED, 5 * PACED, seen)[3]
+        return np.concatenate(delays), rate
     finally:
         passing.close()
