@@ -47,9 +47,11 @@ class Compiled:
     """The kernel with blocks that keep what earlier examples left in them."""
 
     def __init__(self) -> None:
-        from hopscope.wire.int_kernel import read_int
+        from hopscope.wire.int_kernel import ROLE_INSERTED, read_int, udp_carrier
 
         self.read_int: Any = read_int
+        self.udp_carrier: Any = udp_carrier
+        self.inserted = ROLE_INSERTED
         self.hops = np.frombuffer(bytes([0xA5]) * HOP.itemsize * 66, HOP).copy()
 
     def read(self, raw: bytes, end: int, limit: int, carrier: int, dialect: Dialect, report: int) -> Result:
@@ -58,9 +60,24 @@ class Compiled:
         arena = readonly(np.frombuffer(bytes(origin) + raw[:end] + b"\xee" * 300, np.uint8))
         row = np.zeros(1, REPORT)
         row["version"] = report
-        place = [np.uint64(n) for n in (origin, origin, origin + end, origin + min(end, limit), 17, carrier)]
+        table = dialect.table()
+        begin, last, until = (np.uint64(n) for n in (origin, origin + end, origin + min(end, limit)))
+        over = np.uint64(carrier)
+        if carrier == Carrier.UDP_INSERTED:  # who calls the kernel asks first whether its header was inserted
+            over = np.uint64(self.udp_carrier(arena, begin, until, self.inserted, table))
         why, at, count = self.read_int(
-            arena, *place, row[0], dialect.table(), np.zeros(PLANS, np.uint64), self.hops, np.uint64(0)
+            arena,
+            begin,
+            begin,
+            last,
+            until,
+            np.uint64(17),
+            over,
+            row[0],
+            table,
+            np.zeros(PLANS, np.uint64),
+            self.hops,
+            np.uint64(0),
         )
         fields = {name: int(row[0][name]) for name in FIELDS}
         hops = self.hops[: int(count)].tobytes()
