@@ -6,7 +6,8 @@ import logging
 import sys
 import time
 from collections.abc import MutableMapping
-from typing import Any, TextIO
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -36,6 +37,21 @@ class _Limit:
         return event
 
 
+class _Unfailing:
+    """A stream whose reader may be gone: what cannot be told must not end the thread that tells it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 def configure(stream: TextIO | None = None) -> None:
     """Set up logging of this process, to stderr by default."""
     stream = stream or sys.stderr
@@ -48,7 +64,7 @@ def configure(stream: TextIO | None = None) -> None:
             structlog.dev.ConsoleRenderer(pad_event_to=0) if people else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(stream),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Unfailing(stream))),
         cache_logger_on_first_use=True,
     )
 

@@ -144,7 +144,7 @@ def bad_checksums(file: Path) -> str:
 
 def test_hosts_see_what_hosts_sent(network: Network) -> None:
     """ping and iperf3 (TCP and UDP, both ways, IPv4 and IPv6) run through INT switches and a sink as through
-    a cable: every frame arrives as it was sent, in order, once; and the sink tells flows, hops and events.
+    a cable: every frame arrives as it was sent, once; and the sink tells flows, hops and events.
     """
     network.run("a", "ethtool", "-K", "a0", "tx", "off")  # whole checksums at the sender, to be compared
     network.run("sink", "ethtool", "-K", "s0", "gro", "on")
@@ -218,7 +218,8 @@ def compare(network: Network, captures: dict[str, Capture]) -> None:
             sent, received = ([without_checksum(one) for one in some] for some in (sent, received))
         assert len(sent) > 1000
         assert len(received) == len(sent)
-        assert received == sent
+        # in any order: a host sends from several processors, and its capture has them in the order of these
+        assert sorted(received) == sorted(sent)
     # host a sends whole checksums and gets those that were completed: its capture shows both directions
     assert not bad_checksums(captures["a"].file)
 
