@@ -173,6 +173,7 @@ def arrival_to_event(
                     delays.append(now - records["time_ns"])
 
             passing.run(detector, PACED, PACED // 10)
+            seen()  # what came before
             delays.clear()
             rate = passing.run(detector, PACED, 5 * PACED, seen)[3]
         return np.concatenate(delays), rate
