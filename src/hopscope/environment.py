@@ -14,21 +14,10 @@ from pathlib import Path
 
 from .config import ListenSettings, Settings
 from .data_folder import SHARED_MEMORY, check_writable
-from .detect.records import (
-    BINS,
-    DISTRIBUTED,
-    DISTRIBUTION,
-    EVENT,
-    FLOW,
-    FLOW_ROW,
-    HOP_STATE,
-    INLINE_HOPS,
-    POOL_HOPS,
-    PORT,
-    SOURCE,
-    WAYS,
-)
+from .detect.distribution import shape_of
+from .detect.records import EVENT
 from .detect.sink.records import EVICTED, SINK_EVENT
+from .detect.tables import memory_bytes
 from .errors import HopscopeError
 
 
@@ -70,18 +59,10 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 def state_bytes(settings: Settings) -> int:
     """Shared memory that all workers of these settings take, bytes."""
-    detect = settings.detect
-    flows = detect.flow_rows * WAYS
-    one = (
-        detect.flow_rows * FLOW_ROW.itemsize
-        + flows * FLOW.itemsize
-        + (flows * INLINE_HOPS + detect.hop_pool * POOL_HOPS) * HOP_STATE.itemsize
-        + detect.ports * PORT.itemsize
-        + detect.sources * SOURCE.itemsize
-        + settings.history.ring_events * EVENT.itemsize
-    )
-    if settings.distributions.enabled or settings.sink.enabled:
-        one += settings.distributions.queues * (DISTRIBUTION.itemsize + DISTRIBUTED * BINS * 8)
+    one = memory_bytes(settings.detect) + settings.history.ring_events * EVENT.itemsize
+    if settings.counts_distributions:
+        counted = shape_of(settings.distributions.queues).values()
+        one += sum(dtype.itemsize * length for dtype, length in counted)
     if settings.sink.enabled:
         one += settings.sink.ring_events * SINK_EVENT.itemsize
         one += settings.sink.ring_evictions * EVICTED.itemsize

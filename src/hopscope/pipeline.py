@@ -22,7 +22,7 @@ from .detect.records import EVENT, EVENT_VERSION
 from .history.journal import JournalWriter, Retry
 from .history.journal_file import read_journals
 from .memory.region import Region, RegionError
-from .memory.ring import RingWriter, attach_ring, create_ring
+from .memory.ring import RingWriter, continue_ring
 from .metrics import COUNTERS, INDEX
 from .wire import timing
 from .wire.dialect import DEFAULT, Dialect
@@ -82,7 +82,9 @@ class Pipeline:
         history = settings.history
         if regions is not None:
             self.counters = _counters(regions / f"worker-{shard}.counters")
-            ring = _ring(regions / f"worker-{shard}.events", history.ring_events)
+            ring = continue_ring(
+                regions / f"worker-{shard}.events", EVENT, history.ring_events, EVENT_VERSION
+            )
             self._ring = RingWriter(ring)
         if data is not None:
             self._journal = JournalWriter(
@@ -245,13 +247,3 @@ def _counters(path: Path) -> npt.NDArray[np.uint64]:
     except RegionError:
         pass  # none yet, or one of another version
     return Region.create(path, COUNTERS_KIND, COUNTERS_VERSION, arrays)["counters"]
-
-
-def _ring(path: Path, capacity: int) -> Region:
-    try:
-        region = attach_ring(path, EVENT_VERSION, writable=True)
-        if len(region["records"]) == capacity:
-            return region
-    except RegionError:
-        pass
-    return create_ring(path, EVENT, capacity, EVENT_VERSION)

@@ -60,6 +60,7 @@ class Detector:
         counters: npt.NDArray[np.uint64] | None = None,
         event_buffer: int = EVENT_BUFFER,
     ) -> None:
+        from ..jit import readonly
         from . import detect_kernel, event_kernel, sweep_kernel
 
         if event_buffer < SMALLEST_BUFFER:
@@ -71,6 +72,7 @@ class Detector:
         self.next_sequence = 0
         self.control = open_control(folder, settings.thresholds)
         self.tables = open_tables(settings, folder, shard)
+        self._readonly = readonly
         self._kernels: Any = detect_kernel
         self._sweeps: Any = sweep_kernel
         self._events = np.zeros(event_buffer, EVENT)
@@ -108,7 +110,7 @@ class Detector:
         The state is up to date once the iterator is exhausted.
         """
         self._read_limits()
-        reports, hops = _readonly(batch.reports), _readonly(batch.hops)
+        reports, hops = self._readonly(batch.reports), self._readonly(batch.hops)
         at = 0
         while at < len(reports):
             self._knobs[self._sequence_knob] = self.next_sequence
@@ -214,9 +216,3 @@ class Sweep:
         if sources:
             self._looked_ns = now_ns
         return slices[0], slices[1], sources
-
-
-def _readonly(records: Records) -> Records:
-    view = records.view()
-    view.flags.writeable = False
-    return view

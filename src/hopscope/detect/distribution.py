@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..config_sink import DistributionSettings
-from ..memory.region import MAGIC, Region, RegionError
+from ..memory.region import Region
 from ..wire.records import Records, ReportBatch
 from .quantiles import NO_BOUND
 from .records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION
@@ -72,10 +72,10 @@ class Distributions:
 
     def update(self, batch: ReportBatch) -> int:
         """Count the hops of accepted reports; returns how many the table had no room for."""
+        from ..jit import readonly
         from .distribution_kernel import count_batch
 
-        reports, hops = batch.reports.view(), batch.hops.view()
-        reports.flags.writeable = hops.flags.writeable = False
+        reports, hops = readonly(batch.reports), readonly(batch.hops)
         self._full[0] = 0
         count_batch(reports, hops, self.rows, self.bins, self.edges, self._full)
         return int(self._full[0])
@@ -84,16 +84,10 @@ class Distributions:
 def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Region:
     shape, edges = shape_of(settings.queues), edges_of(settings)
     path = None if folder is None else folder / f"worker-{shard}.{KIND}"
-    if path is not None and path.exists():
-        try:
-            region = Region.attach(path, KIND, DISTRIBUTION_VERSION, writable=True)
-        except RegionError:
-            with path.open("rb") as file:
-                if file.read(len(MAGIC)) != MAGIC:
-                    raise
-        else:
-            if region.shape() == shape and np.array_equal(region["edges"], edges):
-                return region
+    if path is not None:
+        found = Region.continued(path, KIND, DISTRIBUTION_VERSION, shape)
+        if found is not None and np.array_equal(found["edges"], edges):
+            return found
     region = Region.create(path, KIND, DISTRIBUTION_VERSION, shape)
     region["edges"][:] = edges
     region["origin"][:] = secrets.randbits(64), time.time_ns()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..config import DetectSettings
-from ..memory.region import MAGIC, Region, RegionError
+from ..memory.region import Region
 from .records import (
     FLOW,
     FLOW_ROW,
@@ -79,19 +79,8 @@ def _open(arrays: dict[str, tuple[Any, int]], folder: Path | None, shard: int, k
     if folder is None:
         return Region.create(None, kind, STATE_VERSION, arrays)
     path = region_path(folder, shard, kind)
-    if path.exists():
-        try:
-            region = Region.attach(path, kind, STATE_VERSION, writable=True)
-        except RegionError:
-            with path.open("rb") as file:
-                if file.read(len(MAGIC)) != MAGIC:
-                    raise
-        else:
-            if region.shape() == {
-                name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()
-            }:
-                return region
-    return Region.create(path, kind, STATE_VERSION, arrays)
+    found = Region.continued(path, kind, STATE_VERSION, arrays)
+    return found or Region.create(path, kind, STATE_VERSION, arrays)
 
 
 def _mend_flows(region: Region) -> None:

@@ -14,10 +14,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -30,10 +28,10 @@ from ..detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
 from ..detect.sink.records import Measure
 from .columns import connect, quoted
 from .files import HistoryError, listing, sync_folder
-from .segments import DamagedError, check_footers, first_line, parquet_sql
+from .segments import DamagedError, check_footers, parquet_sql, write_parquet
 
 FOLDER = "distributions"
-VERSION_KEY = "hopscope_distribution_version"
+VERSION = ("hopscope_distribution_version", DISTRIBUTION_VERSION)
 MERGE = 8
 """As many adjacent files of about one size become one."""
 MERGED_BYTES = 64 * 1024**2
@@ -114,14 +112,14 @@ def list_files(folder: Path) -> list[PeriodFile]:
 
 def check_periods(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[Path, DamagedError]:
     """Those of the files that are damaged, and why. HistoryError: one is foreign, or of another version."""
-    return check_footers(connection, paths, VERSION_KEY, DISTRIBUTION_VERSION) if paths else {}
+    return check_footers(connection, paths, *VERSION) if paths else {}
 
 
 def write_period(folder: Path, counts: Counts, period: Period) -> PeriodFile:
     """Write what was counted in a period; it has its name once all is on disk. HistoryError: it failed."""
     target = file_of(folder, period.shard, period.number, period.number, period.since_ns, period.until_ns)
     with connect(_MEMORY_BYTES, threads=1) as connection:
-        _copy(connection, register(connection, "fresh", counts, period), target)
+        write_parquet(connection, register(connection, "fresh", counts, period), target.path, VERSION)
     return target
 
 
@@ -138,7 +136,7 @@ def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
     newest = max(file.path.stat().st_mtime_ns for file in files)
     with connect(_MEMORY_BYTES, threads=1) as connection:
         source = parquet_sql([file.path for file in files])
-        _copy(connection, f"SELECT {NAMES} FROM {source}", target, newest)
+        write_parquet(connection, f"SELECT {NAMES} FROM {source}", target.path, VERSION, newest)
     for file in files:
         file.path.unlink(missing_ok=True)
     sync_folder(target.path.parent)
@@ -205,25 +203,3 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, counts: Counts, p
         SELECT cell, sum(n) AS count, list(lower ORDER BY lower) AS lower,
         list(upper ORDER BY lower) AS upper, list(n ORDER BY lower) AS counts
         FROM {name}_bins GROUP BY cell) b USING (cell)"""
-
-
-def _copy(
-    connection: duckdb.DuckDBPyConnection, select: str, target: PeriodFile, archived_ns: int | None = None
-) -> None:
-    """`archived_ns`: when its periods were archived first, which retention goes by; None: now."""
-    part = target.path.with_suffix(".part")
-    options = f"FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{VERSION_KEY}: '{DISTRIBUTION_VERSION}'}}"
-    try:
-        target.path.parent.mkdir(exist_ok=True)
-        connection.execute(f"COPY ({select}) TO {quoted(part)} ({options})")
-        if archived_ns is not None:
-            os.utime(part, ns=(archived_ns, archived_ns))
-        with part.open("rb+") as file:
-            os.fsync(file.fileno())
-        part.rename(target.path)
-        sync_folder(part.parent)
-    except (duckdb.Error, OSError) as error:
-        raise HistoryError(f"{target.path} cannot be written: {first_line(error)}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)

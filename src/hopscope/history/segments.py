@@ -124,22 +124,39 @@ def first_line(error: BaseException) -> str:
 def _copy(
     connection: duckdb.DuckDBPyConnection, select: str, target: SegmentFile, archived_ns: int | None = None
 ) -> None:
-    """`archived_ns`: when its events were archived first, which retention goes by; None: now."""
-    part = target.path.with_suffix(".part")
-    options = f"FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{VERSION_KEY}: '{EVENT_VERSION}'}}"
+    """`archived_ns` as in `write_parquet`."""
+    rows = target.last - target.first + 1
+    write_parquet(connection, select, target.path, (VERSION_KEY, EVENT_VERSION), archived_ns, rows)
+
+
+def write_parquet(
+    connection: duckdb.DuckDBPyConnection,
+    select: str,
+    path: Path,
+    version: tuple[str, int],
+    archived_ns: int | None = None,
+    rows: int | None = None,
+) -> None:
+    """A file with what is selected, under its name only when all of it is on disk.
+
+    `version` is key and value of its metadata; `archived_ns` when its content was archived first, which
+    retention goes by (None: now); `rows` how many there must be.  HistoryError: it failed; nothing is left.
+    """
+    part = path.with_suffix(".part")
+    options = f"FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{version[0]}: '{version[1]}'}}"
     try:
-        target.path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         written = connection.execute(f"COPY ({select}) TO {quoted(part)} ({options})").fetchone()
-        if written != (target.last - target.first + 1,):
-            raise HistoryError(f"{target.path}: the events to write are not those of its name")
+        if rows is not None and written != (rows,):
+            raise HistoryError(f"{path}: the events to write are not those of its name")
         if archived_ns is not None:
             os.utime(part, ns=(archived_ns, archived_ns))
         with part.open("rb+") as file:
             os.fsync(file.fileno())
-        part.rename(target.path)
+        part.rename(path)
         sync_folder(part.parent)
     except (duckdb.Error, OSError) as error:
-        raise HistoryError(f"{target.path} cannot be written: {first_line(error)}") from error
+        raise HistoryError(f"{path} cannot be written: {first_line(error)}") from error
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)

@@ -159,6 +159,25 @@ class Region:
         _advise(memory)
         return cls(path, kind, version, memory, table, found.st_ino)
 
+    @classmethod
+    def continued(cls, path: Path, kind: str, version: int, arrays: Arrays) -> Region | None:
+        """The region under `path`, to be written on; None where there is none, or one of another kind,
+        version or shape.
+
+        Raises RegionError for a file that is no region: it is somebody else's.
+        """
+        if not path.exists():
+            return None
+        try:
+            region = cls.attach(path, kind, version, writable=True)
+        except RegionError:
+            with path.open("rb") as file:
+                if file.read(len(MAGIC)) != MAGIC:
+                    raise
+            return None
+        wanted = {name: (np.dtype(dtype), length) for name, (dtype, length) in arrays.items()}
+        return region if region.shape() == wanted else None
+
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
 

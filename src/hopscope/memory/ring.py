@@ -33,6 +33,18 @@ def attach_ring(path: Path | str, version: int, writable: bool = False) -> Regio
     return Region.attach(path, KIND, version, writable)
 
 
+def continue_ring(path: Path | None, record: npt.DTypeLike, capacity: int, version: int) -> Region:
+    """The ring under `path`, to be written on; made anew where there is none of this size and version."""
+    if path is not None:
+        try:
+            region = attach_ring(path, version, writable=True)
+            if len(region["records"]) == capacity:
+                return region
+        except RegionError:
+            pass
+    return create_ring(path, record, capacity, version)
+
+
 class RingWriter:
     """The one writer; it continues after the last published record of an existing ring."""
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ...config import Settings
 from ...config_sink import DistributionSettings
-from ...memory.region import Region, RegionError
-from ...memory.ring import RingReader, RingWriter, attach_ring, create_ring
+from ...memory.ring import RingReader, RingWriter, continue_ring
 from ...metrics import COUNTERS, INDEX
 from ...wire.records import Records, ReportBatch
 from ..detector import Sweep
@@ -64,6 +63,7 @@ class SinkDetector:
         shard: int = 0,
         counters: npt.NDArray[np.uint64] | None = None,
     ) -> None:
+        from ...jit import readonly
         from .. import sweep_kernel
         from . import leave_kernel, port_rows_kernel, sink_kernel, tell_kernel
 
@@ -84,14 +84,19 @@ class SinkDetector:
         self.adaptive = Adaptive(self.sink.adapt)
         self.event_rows = np.empty(0, np.uint32)
         """Rows of the last update's batch that caused events, uint32, rising."""
-        self._event_ring = _ring(
-            folder, shard, "sink-events", SINK_EVENT, self.sink.ring_events, SINK_EVENT_VERSION
+
+        def path(name: str) -> Path | None:
+            return None if folder is None else folder / f"worker-{shard}.{name}"
+
+        self._event_ring = continue_ring(
+            path("sink-events"), SINK_EVENT, self.sink.ring_events, SINK_EVENT_VERSION
         )
-        self._eviction_ring = _ring(
-            folder, shard, "evictions", EVICTED, self.sink.ring_evictions, EVICTED_VERSION
+        self._eviction_ring = continue_ring(
+            path("evictions"), EVICTED, self.sink.ring_evictions, EVICTED_VERSION
         )
         self._gone_reader = RingReader(self._eviction_ring)
         self._events, self._evictions = RingWriter(self._event_ring), RingWriter(self._eviction_ring)
+        self._readonly = readonly
         self._kernels: Any = sink_kernel
         self._leaving: Any = leave_kernel
         self._ports: Any = port_rows_kernel
@@ -138,7 +143,7 @@ class SinkDetector:
         exhausted.
         """
         self._read_limits()
-        reports, hops = _readonly(batch.reports), _readonly(batch.hops)
+        reports, hops = self._readonly(batch.reports), self._readonly(batch.hops)
         if len(reports) > len(self._marked):
             self._marked = np.zeros(len(reports), np.uint32)
         self._knobs[self._knob.MARKED] = 0
@@ -249,23 +254,3 @@ def _slots(kernel: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         pairs.append((int(kernel.OF_TYPE) + k, f"sink_events_total.{kind.label}"))
         pairs.append((int(kernel.HELD_TYPE) + k, f"sink_held_back_total.{kind.label}"))
     return np.array([slot for slot, _ in pairs]), np.array([INDEX[key] for _, key in pairs])
-
-
-def _ring(folder: Path | None, shard: int, name: str, record: Any, capacity: int, version: int) -> Region:
-    """The ring of this shard, continued where it is of this size."""
-    if folder is None:
-        return create_ring(None, record, capacity, version)
-    path = folder / f"worker-{shard}.{name}"
-    try:
-        region = attach_ring(path, version, writable=True)
-        if len(region["records"]) == capacity:
-            return region
-    except RegionError:
-        pass  # none yet, or one of another version
-    return create_ring(path, record, capacity, version)
-
-
-def _readonly(records: Records) -> Records:
-    view = records.view()
-    view.flags.writeable = False
-    return view
