@@ -25,6 +25,7 @@ EVERYWHERE = {
     "config_base",
     "config_direct",
     "config_export",
+    "config_label",
     "config_sink",
 }
 """Small modules without a room of their own, which import no room."""

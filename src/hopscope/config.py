@@ -22,6 +22,7 @@ from .config_base import (
 )
 from .config_direct import DirectSettings
 from .config_export import AlertSettings, RedisSettings
+from .config_label import LabelSettings
 from .config_sink import DistributionSettings, SinkSettings
 
 
@@ -337,6 +338,8 @@ class Settings(Section):
     """The INT sink (`hopscope sink`)."""
     distributions: DistributionSettings = DistributionSettings()
     """Distributions of the metrics."""
+    label: LabelSettings = LabelSettings()
+    """INT-label: labels that last hops send, and the controller."""
     direct: DirectSettings = DirectSettings()
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})

@@ -409,3 +409,21 @@ class RoceSetup(IntEnum):
     """`build`: Link.UDP_PAYLOAD, or Link.ETHERNET with IP and UDP headers."""
     ANY_IP_ID = 4
     """`parse`: 1 takes UDP payloads whose ICRC is right for any IPv4 identification: weaker by 17 bits."""
+
+
+LABEL = np.dtype(
+    [
+        ("time_ns", "<i8"),  # when the switch labelled the packet, by its own clock
+        ("node_id", "<u4"),
+        ("latency_ns", "<u4"),  # of the packet in this switch until then
+        ("occupancy", "<u4"),  # of the egress queue, bytes
+        ("packet", "<u4"),  # row of its packet in the batch: labels of one packet follow each other
+        ("ingress_port", "<u2"),
+        ("egress_port", "<u2"),
+        ("position", "u1"),  # 0: its packet's first label, the nearest to the source
+        ("count", "u1"),  # labels of its packet
+        ("followed", "u1"),  # 1: of a flow that is followed (INT-label, 3.3)
+        ("reserved", "u1"),
+    ]
+)
+"""One label, 32 bytes: what one switch wrote into a packet (INT-label, section 2)."""

@@ -1,0 +1,1 @@
+"""A small fabric of network namespaces whose switches label real packets."""
