@@ -13,6 +13,7 @@ SIZES = {
     "ETHERNET": 14, "VLAN": 4, "IPV4": 20, "IPV6": 40, "UDP": 8, "TCP": 20, "REPORT_0_5": 12, "DROP_0_5": 12,
     "SWITCH_LOCAL_0_5": 16, "REPORT_1_0": 16, "GROUP_2_0": 8, "REPORT_2_0": 4, "MAIN_2_0": 8, "TLV_2_0": 4,
     "SHIM_OLD": 4, "SHIM_2_0": 4, "TAIL_0_5": 4, "MD_0_5": 8, "MD_1_0": 8, "MD_2_0": 12,
+    "LABEL_OPTION": 2, "LABEL_STATE": 32, "LABEL_ITEM": 32,
 }  # fmt: skip
 
 

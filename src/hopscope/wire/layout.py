@@ -488,6 +488,13 @@ LABEL_ITEM = header(
     ("egress_time", 48, "us"), ("enqueue_time", 32, "us"), ("reserved", 8), ("enqueue_depth", 24, "packets"),
     ("dequeue_latency", 32, "us"), ("reserved", 8), ("dequeue_depth", 24, "packets"),
 )  # fmt: skip
+LABEL_STATE = header(
+    "INT-label state", "Hopscope's own item of INT-label 2",
+    ("device_id", 32), ("ingress_port", 16), ("egress_port", 16), ("label_time", 64, "ns"),
+    ("latency", 32, "ns", "of the packet in the switch until then"), ("queue_occupancy", 32, "bytes"),
+    ("reserved", 64),
+)  # fmt: skip
+"""The paper fixes an item's size and what it tells, not its fields."""
 LABEL_ROUTE = header("INT-label source route", "INT-label, published code",
     ("next_header", 1), ("reserved", 7), ("length", 8),
 )  # fmt: skip
@@ -497,6 +504,8 @@ LABEL_ROUTE_ENTRY = header("INT-label source route entry", "INT-label, published
 ETHERTYPE_LABEL_ROUTE, ETHERTYPE_LABEL = 0x0700, 0x0701
 PROTOCOL_LABEL = 253
 """RFC 3692 experimental; the paper gives no number."""
+LABEL_PORT = 7254
+"""UDP port to which last hops send labels, Hopscope's own."""
 
 # -------------------------------------------------------------------------------------------------- metadata
 

@@ -74,6 +74,8 @@ class Place(IntEnum):
     """The IPv6 option with IOAM, and its trace or direct-export header."""
     IOAM_DATA = 15
     """The data that nodes wrote into an IOAM trace."""
+    LABEL = 16
+    """INT-label's source route, option or items."""
 
     @property
     def label(self) -> str:

@@ -417,7 +417,7 @@ LABEL = np.dtype(
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the packet in this switch until then
         ("occupancy", "<u4"),  # of the egress queue, bytes
-        ("packet", "<u4"),  # row of its packet in the batch: labels of one packet follow each other
+        ("packet", "<u4"),  # number of its packet among those of the batch: its labels follow each other
         ("ingress_port", "<u2"),
         ("egress_port", "<u2"),
         ("position", "u1"),  # 0: its packet's first label, the nearest to the source

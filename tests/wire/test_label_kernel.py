@@ -1,0 +1,105 @@
+"""The batch decoder of INT-label reads what the scalar one does, damage included."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from label_cases import probe
+from packet_cases import Packet
+from wire_cases import frame_batch
+
+from hopscope.wire.label import LabelItem, PublishedItem, push_label, read_labels
+from hopscope.wire.label_batch import LabelDecoder, decode_scalar
+from hopscope.wire.reasons import Reason
+from hopscope.wire.records import FrameBatch, Link
+
+pytestmark = pytest.mark.kernel
+
+
+def _item(rng: random.Random) -> LabelItem:
+    bits = (rng.getrandbits(width) for width in (32, 16, 16, 64, 32, 32))
+    return LabelItem(*bits)
+
+
+def _published(rng: random.Random) -> PublishedItem:
+    return PublishedItem(*(rng.getrandbits(width) for width in (8, 8, 8, 48, 48, 32, 24, 32, 24)))
+
+
+def _seeds(rng: random.Random) -> list[tuple[bytes, int]]:
+    """Labelled packets of both forms, export datagrams, packets without labels; with their link."""
+    out: list[tuple[bytes, int]] = []
+    for version in (4, 6):
+        for tags in (0, 1, 2):
+            for followed in (False, True):
+                frame = Packet(version=version, tags=tags, options=followed, trailer=bytes(tags)).frame()
+                out.append((frame, Link.ETHERNET))
+                for _ in range(3):
+                    frame = push_label(frame, _item(rng), followed=followed)
+                out.append((frame, Link.ETHERNET))
+                ip = frame[14 + 4 * tags :]
+                out.append((ip, Link.RAW_IP))
+                labels = read_labels(frame)
+                assert labels
+                block = frame[labels.at : labels.end]
+                out.append((block * (1 + tags), Link.UDP_PAYLOAD))
+    for route in ((), (1, 2, 3)):
+        frame = probe(route)
+        for _ in range(3):
+            frame = push_label(frame, _published(rng))
+        out.append((frame, Link.ETHERNET))
+    return out
+
+
+def _mutants(rng: random.Random, count: int) -> list[tuple[bytes, int]]:
+    seeds = _seeds(rng)
+    out = list(seeds)
+    while len(out) < count:
+        raw, link = rng.choice(seeds)
+        frame = bytearray(raw)
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            frame[rng.randrange(min(70, len(frame)))] = rng.choice((0, 1, 4, 255, rng.randrange(256)))
+        size = rng.choice((len(frame), len(frame), rng.randrange(len(frame) + 1)))
+        out.append((bytes(frame[:size]), link))
+    return out
+
+
+def _batch(frames: list[tuple[bytes, int]], filler: int) -> FrameBatch:
+    batch = frame_batch([raw for raw, _ in frames], gap=40, filler=filler)
+    batch.frames["link"] = [link for _, link in frames]
+    batch.frames["wire_length"][::7] += 1
+    return batch
+
+
+def test_mutants_are_read_alike() -> None:
+    """Changed and cut frames give the same labels, codes and counts in both decoders, whatever bytes are
+    around them.
+    """
+    frames = _mutants(random.Random(253), 4000)
+    scalar = decode_scalar(_batch(frames, 0))
+    decoder = LabelDecoder()
+    for filler in (0, 255):
+        found = decoder.decode(_batch(frames, filler))
+        assert found.labels.tobytes() == scalar.labels.tobytes()
+        assert (found.codes == scalar.codes).all()
+        assert (found.packets, found.other) == (scalar.packets, scalar.other)
+    refused = scalar.refused
+    for reason in (Reason.TRUNCATED, Reason.BAD_LENGTH, Reason.UNKNOWN_TYPE):
+        assert refused[reason] > 0
+    assert scalar.packets > 1000
+    assert scalar.other > 100
+    assert refused.sum() == len(frames)
+
+
+def test_settings_are_obeyed() -> None:
+    """MAX_hop and the protocol are those that were asked for; a larger batch than before fits."""
+    rng = random.Random(5)
+    frame = Packet().frame()
+    for _ in range(3):
+        frame = push_label(frame, _item(rng), max_hop=9, protocol=200)
+    assert LabelDecoder().decode(frame_batch([frame])).other == 1
+    found = LabelDecoder(9, protocol=200).decode(frame_batch([frame] * 5000))
+    assert (len(found.labels), found.packets) == (15_000, 5000)
+    assert found.labels["packet"].tolist() == np.repeat(np.arange(5000), 3).tolist()
+    assert LabelDecoder(2, protocol=200).decode(frame_batch([frame])).labels["followed"].tolist() == [1]
