@@ -21,7 +21,7 @@ Values = npt.NDArray[np.uint8]
 NEVER = -(2**63)
 """Recorded time of a port that was never heard of."""
 LOOKS = 8
-"""One-bit form: looks at the database in a time of k T. The paper does not say how often its process looks."""
+"""One-bit form: looks at the database in a time of k T. The paper does not say how often it looks."""
 _FAR = 2**63 - 1
 
 

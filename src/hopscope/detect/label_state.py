@@ -1,0 +1,116 @@
+"""What is known of ports that label packets (INT-label): the region's records, and its reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..memory.region import Region, RegionError
+from ..memory.snapshot import consistent
+from ..wire.records import Records
+
+KIND, VERSION = "labels", 1
+FILE_NAME = "labels.table"
+NEVER = -(2**63)
+"""Time of a label that never was."""
+MODES = ("off", "shift", "one-bit")
+"""How the controller changes intervals, by their number in the region."""
+
+LABEL_PORT = np.dtype(
+    [
+        ("time_ns", "<i8"),  # of the newest label, by the switch's clock; NEVER without one
+        ("received_ns", "<i8"),  # when it arrived
+        ("labels", "<u8"),  # in all
+        ("late", "<u8"),  # of these, older than one that was here already: discarded
+        ("node_id", "<u4"),
+        ("latency_ns", "<u4"),  # of the newest label
+        ("occupancy", "<u4"),  # of the newest label, bytes
+        ("rate", "<f4"),  # labels a second, over the last whole second
+        ("port", "<u2"),
+        ("ingress_port", "<u2"),  # of the newest label's packet
+        ("shift", "u1"),  # Reg2: S, or the flag of the one-bit form
+        ("spare", "u1", (11,)),
+    ]
+)
+"""One egress port, 64 bytes: its newest label (INT-label, Algorithm 4) and how it labels."""
+
+COVERAGE = np.dtype(
+    [
+        ("begin_ns", "<i8"),
+        ("active", "<u4"),  # ports with traffic
+        ("heard", "<u4"),  # of these, ports of which a label came
+        ("labels", "<u4"),
+        ("packets", "<u4"),  # that brought them
+        ("raised", "<u4"),  # ports whose Reg2 is not 0
+        ("spare", "<u4"),
+    ]
+)
+"""One telemetry interval, 32 bytes; coverage is heard / active (INT-label, 6.2)."""
+
+
+def arrays_of(ports: int, intervals: int) -> dict[str, Any]:
+    """Arrays of the region."""
+    return {
+        "rows": (LABEL_PORT, ports),
+        "versions": (np.uint32, ports),
+        "used": (np.uint64, 1),
+        "coverage": (COVERAGE, intervals),
+        "closed": (np.uint64, 1),  # intervals written to `coverage`, in all
+        "about": (np.int64, 4),  # telemetry interval, T, k T (ns), mode
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """How ports are meant to label, as the controller goes by it."""
+
+    telemetry_ns: int
+    """Telemetry interval."""
+    interval_ns: int
+    """T."""
+    patience_ns: int
+    """k T: a port is late after it."""
+    mode: str
+    """`off`, `shift` or `one-bit`."""
+
+
+class LabelReader:
+    """Reads the table that another process writes. `attach` one."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+
+    @classmethod
+    def attach(cls, path: Path) -> LabelReader:
+        """Raises RegionError where there is no table."""
+        region = Region.attach(path, KIND, VERSION)
+        shape = region.shape()
+        sizes = [shape[name][1] if name in shape else 0 for name in ("rows", "coverage")]
+        wanted = {name: (np.dtype(of), length) for name, (of, length) in arrays_of(*sizes).items()}
+        if shape != wanted or not all(sizes):
+            raise RegionError(f"{path}: its arrays are not those of labels, version {VERSION}")
+        return cls(region)
+
+    def about(self) -> Labelled:
+        """How ports are meant to label."""
+        telemetry, interval, patience, mode = self._region["about"].tolist()
+        return Labelled(telemetry, interval, patience, MODES[mode % len(MODES)])
+
+    def ports(self) -> Records:
+        """LABEL_PORT [ports], each consistent, in the order in which they became known."""
+        rows = self._region["rows"]
+        used = min(int(self._region["used"][0]), len(rows))
+        _, (ports,) = consistent(self._region["versions"], lambda at: (rows[at],), np.arange(used))
+        return ports
+
+    def coverage(self, last: int) -> Records:
+        """COVERAGE of the newest `last` intervals at most, the oldest first."""
+        ring, closed = self._region["coverage"], self._region["closed"]
+        end = int(closed[0])
+        numbers = np.arange(max(0, end - min(last, len(ring))), end)
+        copy = ring[numbers % len(ring)]
+        whole = numbers > int(closed[0]) - len(ring)  # the others were written over meanwhile
+        return np.asarray(copy[whole])
