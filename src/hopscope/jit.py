@@ -82,6 +82,11 @@ def inlined(function: F) -> F:
     return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
+def uncached(function: F) -> F:
+    """A `kernel` of a caller's own, compiled anew in every process: its source may be anywhere."""
+    return numba.njit(**{**_OPTIONS, "cache": False})(function)  # type: ignore[no-any-return,return-value,unused-ignore]
+
+
 def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A view that cannot be written: inputs always have this one type, so a kernel is compiled once."""
     view = array.view()

@@ -1,0 +1,255 @@
+"""INT-label on a network, packet by packet: what the controller hears, and what it costs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...config_label import AdaptiveSettings, LabellingSettings
+from ...wire.records import LABEL, Records
+from ..ports import FabricError, Ints, Topology
+from ..records import PS, PS_NS
+from .counts import Counts
+from .engine import Engine, compiled, switch_active
+from .network import NetworkModel, lookahead, loss_of, port_states, setup_row
+from .records import EVERY, LABELLED, NONE, Count, PortFlag, SourceFlag
+from .sources import Sources, chains
+
+
+class SimulatedController(Protocol):
+    """Who decides on S in simulated time."""
+
+    turn_ns: int
+    """Time between its turns."""
+
+    def receive(self, labels: Records, time_ns: int) -> None:
+        """LABEL records that have arrived since the last turn, in order of arrival."""
+
+    def turn(self, now_ns: int) -> tuple[npt.ArrayLike, npt.ArrayLike]:
+        """What it changes now: port rows, and the S of each (0 or 1 where `one-bit`)."""
+
+
+class LabelSimulation:
+    """A network, its traffic, and switches that label.
+
+    The result depends on the seed, and neither on how time is cut into calls of `run` nor on the order of
+    sources.  Counts are of what ports have done with arrivals before `now`: a packet is delivered when the
+    last port has sent it.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        sources: Sources,
+        labelling: LabellingSettings,
+        *,
+        network: NetworkModel = NetworkModel(),  # noqa: B008 - frozen
+        adaptive: AdaptiveSettings | None = None,
+        chance: Callable[..., Any] | None = None,
+        seed: int = 1,
+        telemetry: float = 0.1,
+        controller: SimulatedController | None = None,
+    ) -> None:
+        if not len(sources.records):
+            raise FabricError("a simulation needs at least one source")
+        self.topology, self.network, self.labelling = topology, network, labelling
+        self.telemetry = telemetry
+        """Telemetry interval, s."""
+        self.now = 0
+        """All arrivals before it have been served, ps."""
+        self._sources = sources
+        self._one_bit = adaptive is not None and adaptive.mode == "one-bit"
+        self._controller = controller
+        self._turn = NONE if controller is None else controller.turn_ns * PS_NS
+        own = compiled(chance)
+        setup = setup_row(
+            labelling, network, seed=seed, telemetry=telemetry, one_bit=self._one_bit, own=own is not None
+        )
+        self.ports = port_states(topology, network)
+        """LABEL_PORT [ports]: registers and counters."""
+        ahead = lookahead(self.ports, network, int(sources.records["size"].min()))
+        self._engine = Engine(setup, self.ports, sources, ahead, own)
+        self._switch = topology.ports["switch"] >= 0
+        self._waiting = np.zeros(0, LABELLED)
+        self._received: list[Records] = []
+        self._told = 0
+        self._later: list[tuple[int, int, Callable[[], None]]] = []
+        self._ordered = 0
+
+    # ------------------------------------------------------------------------------------------- running
+
+    def run(self, until_s: float, progress: Callable[[float], object] | None = None) -> None:
+        """Go on until then, s; `progress` is called with the time, s, on the way."""
+        until = round(until_s * PS)
+        step = max(1, round(self.telemetry * PS)) if progress else until
+        while self.now < until:
+            stop = min(until, self.now + step, *(t for t in (self._turn,) if t != NONE))
+            if self._later:
+                stop = min(stop, self._later[0][0])
+            self._advance(max(stop, self.now))
+            while self._later and self._later[0][0] <= self.now:
+                heapq.heappop(self._later)[2]()
+            if self._turn == self.now:
+                self._take_turn()
+            if progress:
+                progress(self.now / PS)
+
+    def _advance(self, until: int) -> None:
+        parts = [self._waiting, *self._engine.advance(until)]
+        self.now = until
+        waiting = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        due = waiting["received"] <= until
+        arrived = waiting[due]
+        self._waiting = waiting[~due]
+        if len(arrived):
+            order = (arrived["position"], arrived["port"], arrived["packet"], arrived["received"])
+            self._received.append(arrived[np.lexsort(order)])
+
+    def _at(self, time: int, action: Callable[[], None]) -> None:
+        """Do something at a time, ps; at once where it has come."""
+        if time <= self.now:
+            action()
+            return
+        self._ordered += 1
+        heapq.heappush(self._later, (time, self._ordered, action))
+
+    # ---------------------------------------------------------------------------------------- what happened
+
+    @property
+    def received(self) -> Records:
+        """LABELLED of every label that has reached the controller, in order of arrival."""
+        if len(self._received) > 1:
+            self._received = [np.concatenate(self._received)]
+        return self._received[0] if self._received else np.zeros(0, LABELLED)
+
+    def take(self) -> Records:
+        """`received`, which is empty afterwards."""
+        received = self.received
+        self._received, self._told = [], 0
+        return received
+
+    @property
+    def active(self) -> npt.NDArray[np.bool_]:
+        """Which switch ports sent in which telemetry interval, bool [complete intervals, ports]."""
+        return switch_active(self._engine.active, self.now // round(self.telemetry * PS), self._switch)
+
+    @property
+    def counts(self) -> Counts:
+        """What happened to traffic."""
+        return Counts.of(self._engine.counts[: int(Count.PROBES)])
+
+    @property
+    def probe_counts(self) -> Counts:
+        """What happened to probes."""
+        return Counts.of(self._engine.counts[int(Count.PROBES) :])
+
+    @property
+    def histogram(self) -> Ints:
+        """Packets by switches passed and labels, int64 [switches, labels]; the last of each are `or more`."""
+        return self._engine.histogram
+
+    @property
+    def underway(self) -> tuple[int, int]:
+        """Packets and labels in the network."""
+        return self._engine.packets, self._engine.labels
+
+    @property
+    def packet_hops(self) -> int:
+        """Times that a packet was sent by a port, host cards included."""
+        return self.counts.hops + self.probe_counts.hops
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the engine, bytes."""
+        return self._engine.nbytes
+
+    # ------------------------------------------------------------------------------------------- changes
+
+    def set_loss(self, port: int, chance: float) -> None:
+        """From now on the link of a port (row) loses packets with this chance."""
+        loss, flag = loss_of(chance)
+        self.ports["loss"][port] = loss
+        self.ports["flags"][port] = self.ports["flags"][port] & ~int(PortFlag.LOSE_ALL) | flag
+
+    def set_interval_shift(self, port: npt.ArrayLike, shift: npt.ArrayLike) -> None:
+        """Reg2 of ports (rows) from now on: S, from 0 to 40; where `one-bit`, 1: every packet is labelled."""
+        value = np.asarray(shift, np.int64)
+        if ((value < 0) | (value > (1 if self._one_bit else 40))).any():
+            raise FabricError(f"S is 0 to {1 if self._one_bit else 40}, not {shift!r}")
+        self.ports["shift"][np.asarray(port)] = np.where(value > 0, EVERY, 0) if self._one_bit else value
+
+    def fail_link(self, *ports: int, at_s: float | None = None, reroute_s: float = 0.0) -> None:
+        """The links of these ports (rows) fail in both directions; after `reroute_s` ECMP goes round them."""
+        self._change_links(ports, True, at_s, reroute_s)
+
+    def repair_link(self, *ports: int, at_s: float | None = None, reroute_s: float = 0.0) -> None:
+        """The links of these ports work again; after `reroute_s` ECMP uses them. So a switch is added."""
+        self._change_links(ports, False, at_s, reroute_s)
+
+    def links_of(self, switch: int | str) -> list[int]:
+        """Port rows of all links of a switch, by node id or name: to take it away, and add it."""
+        index = next((i for i, s in enumerate(self.topology.switches) if switch in (s.node_id, s.name)), None)
+        if index is None:
+            raise FabricError(f"{self.topology.name} has no switch {switch!r}")
+        return [int(row) for row in np.nonzero(self.topology.ports["switch"] == index)[0]]
+
+    def _change_links(self, ports: tuple[int, ...], down: bool, at_s: float | None, reroute_s: float) -> None:
+        time = self.now if at_s is None else round(at_s * PS)
+        rows = np.array(ports, np.int64)
+        rows = np.concatenate([rows, self.topology.ports["reverse"][rows]])
+
+        def change() -> None:
+            flags = self.ports["flags"][rows] & ~int(PortFlag.DOWN)
+            self.ports["flags"][rows] = flags | (int(PortFlag.DOWN) if down else 0)
+
+        self._at(time, change)
+        self._at(time + round(reroute_s * PS), self._reroute)
+
+    def _reroute(self) -> None:
+        """Give every source the ways that ECMP chooses now; what is underway stays on its way."""
+        sources, engine = self._sources, self._engine
+        rows = np.nonzero(sources.pairs[:, 0] >= 0)[0]
+        down = (self.ports["flags"] & int(PortFlag.DOWN)) != 0
+        paths = self.topology.paths(
+            sources.pairs[rows, 0], sources.pairs[rows, 1], sources.hashes[rows], down
+        )
+        nodes, starts = chains(self.topology, paths)
+        nodes["next"][nodes["next"] >= 0] += len(engine.routes)
+        engine.starts = engine.starts.copy()
+        engine.starts[rows] = starts + len(engine.routes)
+        engine.routes = np.concatenate([engine.routes, nodes])
+
+    # ------------------------------------------------------------------------------------------- controller
+
+    def _take_turn(self) -> None:
+        assert self._controller is not None
+        now_ns = self.now // PS_NS
+        received = self.received
+        self._controller.receive(self.as_labels(received[self._told :]), now_ns)
+        self._told = len(received)
+        ports, values = (np.asarray(a, np.int64) for a in self._controller.turn(now_ns))
+        if len(ports):
+            self._at(
+                self.now + self.network.control_ns * PS_NS, lambda: self.set_interval_shift(ports, values)
+            )
+        self._turn += max(1, self._controller.turn_ns) * PS_NS
+
+    def as_labels(self, received: Records) -> Records:
+        """LABELLED as the LABEL records that a decoder gives; `packet` counts packets in them."""
+        links = self.topology.ports[received["port"]]
+        labels = np.zeros(len(received), LABEL)
+        labels["time_ns"] = received["labelled"] // PS_NS
+        labels["node_id"], labels["egress_port"] = links["node_id"], links["number"]
+        labels["ingress_port"] = received["ingress"]
+        labels["latency_ns"], labels["occupancy"] = received["latency"], received["occupancy"]
+        if len(received):
+            labels["packet"] = np.cumsum(
+                np.concatenate([[0], received["packet"][1:] != received["packet"][:-1]])
+            )
+        labels["position"], labels["count"] = received["position"], received["count"]
+        labels["followed"] = (received["flags"] & int(SourceFlag.FOLLOWED)) != 0
+        return labels
