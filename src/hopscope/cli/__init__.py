@@ -31,6 +31,7 @@ COMMANDS = (
     "top",
     "translate",
     "direct",
+    "label",
     "simulate",
     "demo",
     "plan",

@@ -7,93 +7,27 @@ the same option behind an Ethernet type, with items of its own.  The newest item
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum
+from dataclasses import dataclass, replace
 
 from . import layout
 from .buffer import Buffer, push
 from .errors import WireError
 from .ethernet import ip_version_of, pull_link
+from .label_item import Form, LabelItem, Labelled, PublishedItem
 from .reasons import Place, Reason
 from .records import Link
+
+__all__ = [
+    "MAX_HOP", "MOST_ITEMS", "Form", "LabelItem", "Labelled", "PublishedItem", "push_item",
+    "push_label", "read_blocks", "read_labels", "restore",
+]  # fmt: skip
 
 MAX_HOP = 5
 """MAX_hop of a fat tree: counts above it are those of flows that are followed (section 3.3)."""
 MOST_ITEMS = 255
 """What the option's count can say."""
-_MICROSECOND = 1000
-_ONES_16, _ONES_32 = (1 << 16) - 1, (1 << 32) - 1
+_ONES_16 = (1 << 16) - 1
 _PLACE = Place.LABEL
-
-
-class Form(IntEnum):
-    """How a packet carries labels."""
-
-    PAPER = 1
-    """Behind the IP header."""
-    PUBLISHED = 2
-    """Behind an Ethernet type, perhaps with a source route in front."""
-    EXPORT = 3
-    """In a last hop's datagram, without the packet."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelItem:
-    """What a switch tells (LABEL_STATE): the paper's form, with Hopscope's own fields."""
-
-    node_id: int
-    ingress_port: int = 0
-    egress_port: int = 0
-    time_ns: int = 0
-    """When the packet was labelled."""
-    latency_ns: int = 0
-    """Of the packet in the switch until then."""
-    occupancy: int = 0
-    """Of the egress queue, bytes; of an item of the published code, packets."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedItem:
-    """An item of the published code (LABEL_ITEM), with its fields; times in us, depths in packets."""
-
-    device_id: int
-    ingress_port: int = 0
-    egress_port: int = 0
-    ingress_time: int = 0
-    egress_time: int = 0
-    enqueue_time: int = 0
-    enqueue_depth: int = 0
-    dequeue_latency: int = 0
-    dequeue_depth: int = 0
-
-    def state(self) -> LabelItem:
-        """The same as the paper's item: labelled at egress, so long after ingress (at most 4.29 s)."""
-        inside = (self.egress_time - self.ingress_time) % (1 << 48) * _MICROSECOND
-        return LabelItem(
-            self.device_id, self.ingress_port, self.egress_port, self.egress_time * _MICROSECOND,
-            min(inside, _ONES_32), self.dequeue_depth,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """The labels of one packet."""
-
-    form: Form
-    next_header: int
-    """The packet's own protocol; of the published form the option's first byte."""
-    followed: bool
-    """Of a flow that is followed: each of its switches labels it."""
-    items: tuple[LabelItem | PublishedItem, ...]
-    """As on the wire, the newest first."""
-    at: int
-    """Offset of the option."""
-    end: int
-    """Offset behind the items."""
-
-    def path(self) -> tuple[LabelItem, ...]:
-        """The labels in path order: the source's side first."""
-        return tuple(one.state() if isinstance(one, PublishedItem) else one for one in self.items[::-1])
 
 
 @dataclass(slots=True)
@@ -123,7 +57,7 @@ def read_labels(
     found = _find(frame, link)
     if found is None or (found.form is Form.PAPER and found.protocol != protocol):
         return None
-    return _pull(_buffer(frame, found), found.form, max_hop)
+    return replace(_pull(_buffer(frame, found), found.form, max_hop), ip=found.ip)
 
 
 def read_blocks(datagram: bytes, *, max_hop: int = MAX_HOP) -> tuple[list[Labelled], WireError | None]:
