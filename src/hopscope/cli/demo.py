@@ -64,7 +64,9 @@ def demo(
     ] = None,
     topology: Annotated[
         str,
-        typer.Option("--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K or leaf-spine:LxS[xHOSTS]."),
+        typer.Option(
+            "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
+        ),
     ] = "fat-tree:4",
     rate: Annotated[float, typer.Option(min=100, metavar="N", help="INT reports a second.")] = 20_000,
     load: Annotated[

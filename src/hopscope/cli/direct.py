@@ -201,7 +201,9 @@ def report(
     ),
     topology: Annotated[
         str,
-        typer.Option("--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K or leaf-spine:LxS[xHOSTS]."),
+        typer.Option(
+            "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
+        ),
     ] = "fat-tree:4",
     connections: Annotated[
         int, typer.Option("--connections", metavar="N", min=1, max=100_000, help="TCP connections.")

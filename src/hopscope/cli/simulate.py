@@ -34,7 +34,9 @@ MANAGEMENT = (10 << 24) | (255 << 16) | 1
 def simulate(
     topology: Annotated[
         str,
-        typer.Option("--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K or leaf-spine:LxS[xHOSTS]."),
+        typer.Option(
+            "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
+        ),
     ] = "fat-tree:4",
     output: Annotated[
         Path | None,

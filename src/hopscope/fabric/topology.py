@@ -1,4 +1,4 @@
-"""Fabrics: k-ary fat trees and leaf-spine.
+"""Fabrics: k-ary fat trees, leaf-spine, and the one in which INT-label was measured.
 
 Fat tree: Al-Fares et al., A Scalable, Commodity Data Center Network Architecture (SIGCOMM 2008).
 """
@@ -12,6 +12,7 @@ import numpy as np
 
 from .ports import NO_PORT, PORT, FabricError, Ints, Switch, Topology, flow_hash, mix64
 from .records import STAGES
+from .spine_leaf_tor import SpineLeafTor
 
 __all__ = [
     "NO_PORT",
@@ -20,6 +21,7 @@ __all__ = [
     "FabricError",
     "FatTree",
     "LeafSpine",
+    "SpineLeafTor",
     "Switch",
     "Topology",
     "flow_hash",
@@ -132,7 +134,9 @@ class LeafSpine(Topology):
 
 
 def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
-    """Build `fat-tree:K`, `leaf-spine:LxS` or `leaf-spine:LxSxH` (hosts a leaf); FabricError says why not."""
+    """Build `fat-tree:K`, `leaf-spine:LxS[xH]` (hosts a leaf) or `paper`, or raise FabricError."""
+    if text == "paper":
+        return SpineLeafTor(rate)
     kind, _, size = text.partition(":")
     try:
         numbers = [int(n) for n in size.split("x")]
@@ -142,4 +146,5 @@ def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
         return FatTree(numbers[0], rate)
     if kind == "leaf-spine" and len(numbers) in (2, 3):
         return LeafSpine(numbers[0], numbers[1], (*numbers[2:], 4)[0], rate)
-    raise FabricError(f"{text!r} is no topology: expected fat-tree:K, leaf-spine:LxS or leaf-spine:LxSxHOSTS")
+    expected = "fat-tree:K, leaf-spine:LxS, leaf-spine:LxSxHOSTS or paper"
+    raise FabricError(f"{text!r} is no topology: expected {expected}")

@@ -1,0 +1,98 @@
+"""The 4-4-4 topology in which HULA and INT-label were measured, with the routes of INT-label's testbed.
+
+Katta et al., HULA: Scalable Load Balancing Using Programmable Data Planes (SOSR 2016); links, devices and
+routes as in the published code of INT-label (`INT_label/topology/clos.py`, `packet/send/Path`).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from .ports import NO_PORT, Ints, Switch, Topology
+
+PODS = 2
+WIDTH = 2
+"""Leaves and ToR switches of a pod, spines above a leaf, servers below a ToR switch."""
+SERVER_1, SERVER_8 = 0, 7
+INSTALLED = {
+    (SERVER_1, 2): (1, 0),
+    (SERVER_1, 3): (1, 0),
+    (SERVER_1, 4): (0, 0),
+    (SERVER_1, 5): (0, 0),
+    (SERVER_1, 6): (1, 0),
+    (SERVER_1, 7): (1, 1),
+    (SERVER_8, 0): (1, 1),
+    (SERVER_8, 1): (1, 1),
+    (SERVER_8, 2): (1, 1),
+    (SERVER_8, 3): (1, 1),
+    (SERVER_8, 4): (0, 0),
+    (SERVER_8, 5): (0, 0),
+}
+"""Leaf and spine, each of two, between two servers: through these 24 ports pass, as section 6.1 says.
+
+The published list of routes uses 25 ports: in it, server 1 reaches server 3 by its other leaf. Here servers 3
+and 4, which are below one ToR switch, are reached alike. Which port the paper leaves out it does not say.
+"""
+
+
+class SpineLeafTor(Topology):
+    """4 spines, 4 leaves, 4 ToR switches, 8 servers, in two pods."""
+
+    def __init__(self, rate: int) -> None:
+        super().__init__()
+        self.name = "paper"
+        self.choices = (WIDTH, WIDTH)
+        self.switches = [
+            Switch(4 * level + i + 1, f"{kind}-{i + 1}")
+            for level, kind in enumerate(("spine", "leaf", "tor"))
+            for i in range(4)
+        ]
+        places = list(product(range(PODS), range(WIDTH), range(WIDTH)))
+        self._hosts(
+            np.arange(8, 12, dtype=np.int64),
+            WIDTH,
+            [(10 << 24) | (p + 1 << 16) | (t + 1 << 8) | (h + 1) for p, t, h in places],
+            [f"server-{i + 1}" for i in range(8)],
+            rate,
+        )
+        for p, t, leaf in places:
+            self._link(8 + 2 * p + t, WIDTH + 1 + leaf, 4 + 2 * p + leaf, 1 + t, rate, 1, 4)
+        for p, leaf, s in places:
+            self._link(4 + 2 * p + leaf, WIDTH + 1 + s, 2 * leaf + s, 1 + p, rate, 2, 3)
+        self._seal()
+        self._between = np.full((12, 12), NO_PORT, np.int64)
+        for ends, port in self._towards.items():
+            self._between[ends] = port
+
+    def _way(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
+        leaf, spine = choice
+        way = np.full((len(src), 4), NO_PORT, np.int64)
+        near, far = 4 + (src - 8) // WIDTH * 2 + leaf, 4 + (dst - 8) // WIDTH * 2 + leaf
+        top = WIDTH * leaf + spine
+        apart, between = src != dst, near != far
+        way[apart, 0] = self._between[src, near][apart]
+        way[between, 1] = self._between[near, top][between]
+        way[between, 2] = self._between[top, far][between]
+        way[apart, 3] = self._between[far, dst][apart]
+        return way
+
+    def paths(
+        self,
+        src: npt.ArrayLike,
+        dst: npt.ArrayLike,
+        hashes: npt.NDArray[np.uint64],
+        down: npt.ArrayLike | None = None,
+    ) -> npt.NDArray[np.int32]:
+        """Paths as every topology gives them; those of servers 1 and 8 are installed while they work."""
+        paths = super().paths(src, dst, hashes, down)
+        failed = np.zeros(len(self.ports), bool) if down is None else np.asarray(down, bool)
+        for row, pair in enumerate(zip(np.asarray(src).tolist(), np.asarray(dst).tolist(), strict=True)):
+            if pair in INSTALLED:
+                near, far = (self.host_switch[[host]] for host in pair)
+                way = self._way(near, far, [np.array([c]) for c in INSTALLED[pair]])[0]
+                if not failed[way[way != NO_PORT]].any():
+                    paths[row, 1:-1] = way
+        return paths
