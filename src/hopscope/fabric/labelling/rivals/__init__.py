@@ -1,0 +1,13 @@
+"""Other ways to see a whole network, on the same fabrics: what each needs, costs and sees."""
+
+from __future__ import annotations
+
+from . import hula, int_label, int_path, pingmesh, postcards, sampled_int
+from .rival import Probes, Rival, Round
+
+RIVALS: dict[str, Rival] = {
+    one.RIVAL.name: one.RIVAL for one in (int_label, int_path, hula, pingmesh, sampled_int, postcards)
+}
+"""Systems that cover a network, by name; PINT, which follows one flow, is in `pint`."""
+
+__all__ = ["RIVALS", "Probes", "Rival", "Round"]

@@ -1,0 +1,51 @@
+"""HULA: every edge switch floods probes through the fabric (Katta et al., SOSR 2016).
+
+Probes go up to the spine on all ways and down from there on all ways, and never up again (HULA §3); all
+copies are sent on, as in INT-label's reproduction, whose probe is an Ethernet and a type header, INT OPTION
+and an IPv4 header (38 bytes) with 32 bytes by switch (`HULA.p4`: `inthdr_t` has 256 bits, its comment says
+28 B).  HULA's own probe has one utilisation for the whole way, and no state by hop.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ports import Topology
+from .rival import ETHERNET, ITEM, Branches, Probes, Rival, Round, between, probing_round, towards_hosts
+
+PROBE = 38 - ETHERNET
+"""Bytes behind the Ethernet header."""
+
+
+def generators(topology: Topology) -> int:
+    """Edge switches."""
+    return len(np.unique(topology.host_switch))
+
+
+def probes(topology: Topology, *, roots: int | None = None, item: int = ITEM) -> Probes:
+    """Trees of a round: one for each way up from each edge switch, of the first `roots` of them."""
+    ports, down = topology.ports, towards_hosts(topology)
+    leaving: dict[int, list[int]] = {}
+    for row in between(topology):
+        leaving.setdefault(int(ports["switch"][row]), []).append(int(row))
+
+    def below(port: int) -> Branches:
+        back, at = int(ports["reverse"][port]), int(ports["peer_switch"][port])
+        ways = [row for row in leaving.get(at, []) if row != back and (down[row] or not down[port])]
+        return {row: below(row) for row in ways}
+
+    edges = np.unique(topology.host_switch)[:roots]
+    routes = [(row, below(row)) for edge in edges for row in leaving[int(edge)]]
+    return Probes(routes, PROBE, item)
+
+
+def cost(topology: Topology, *, item: int = ITEM) -> Round:
+    """A round: the trees of one edge switch, times the edge switches, which are all alike."""
+    count = generators(topology)
+    one = probes(topology, roots=1, item=item)
+    return probing_round(topology, one, count, count, f"probe {PROBE + ETHERNET} B, {item} B a hop, flooded")
+
+
+RIVAL = Rival(
+    "hula", "HULA", "HULA §3; INT-label's reproduction, HULA.p4", cost, generators, probes
+)  # fmt: skip

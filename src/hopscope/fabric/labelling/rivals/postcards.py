@@ -1,0 +1,34 @@
+"""Postcards: a switch tells the collector of a packet at once, nothing is added to packets.
+
+NetSight (Handigol et al., HotSDN 2012) sends one for every packet and hop; draft-song-ippm-postcard-based-
+telemetry for those that are marked.  Here a port sends one each round, as it would write a label, or one for
+each of `every` packets that it forwards in a round.  Postcards take a network of their own: one link each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ports import Topology
+from .rival import ETHERNET, IPV4, ITEM, UDP, Rival, Round
+
+POSTCARD = ETHERNET + IPV4 + UDP
+"""Bytes around the item."""
+
+
+def generators(topology: Topology) -> int:
+    """None: no probes."""
+    return 0
+
+
+def cost(topology: Topology, *, every: float = 1.0, item: int = ITEM) -> Round:
+    """A round; `every`: postcards of one port."""
+    ports = int((topology.ports["switch"] >= 0).sum())
+    bits = 8.0 * ports * every * (POSTCARD + item)
+    return Round(
+        0, 0.0, ports * every, bits, float(1 - np.exp(-every)) if every < 1 else 1.0,
+        word=f"{POSTCARD + item} B each, over one link of a network of their own",
+    )  # fmt: skip
+
+
+RIVAL = Rival("postcards", "postcards", "draft-song-ippm-postcard-based-telemetry", cost, generators)

@@ -1,0 +1,60 @@
+"""Ingress-sampled INT: the first switch samples packets, and every switch of the way writes into these.
+
+Sel-INT (Tang et al., TNSM 2019) samples at the ingress.  Headers of INT-MD 2.1 over TCP or UDP: shim 4 and
+header 12 bytes; the item is INT-label's, so that only the scheme differs.  A round covers a port
+if any of its sampled packets passes it: samples fall on ports at random, so some are seen many times and some
+not at all, and coverage is 1 - exp(-m) for m samples that pass a port in the mean.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ports import FabricError, Topology
+from .rival import ITEM, Rival, Round, Stages, stages
+
+HEADERS = 16
+"""Shim and INT-MD header, bytes."""
+
+
+def generators(topology: Topology) -> int:
+    """None: no probes."""
+    return 0
+
+
+def _coverage(traffic: Stages, samples: float) -> float:
+    passing = samples * traffic.share / np.maximum(traffic.ports, 1)
+    weights = np.where(traffic.inner, traffic.ports, 0)
+    return float(weights @ (1 - np.exp(-passing)) / weights.sum())
+
+
+def samples_for(topology: Topology, coverage: float) -> float:
+    """Sampled packets in a round, of the whole network, that cover this share of ports in the mean."""
+    if not 0 < coverage < 1:
+        raise FabricError(f"a coverage that sampling can have is between 0 and 1, not {coverage:g}")
+    traffic = stages(topology)
+    low, high = 0.0, 1.0
+    while _coverage(traffic, high) < coverage:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _coverage(traffic, middle) < coverage else (low, middle)
+    return high
+
+
+def cost(
+    topology: Topology, *, samples: float | None = None, coverage: float = 0.99, item: int = ITEM
+) -> Round:
+    """A round with so many sampled packets, or as many as `coverage` needs."""
+    if samples is None:
+        samples = samples_for(topology, coverage)
+    traffic = stages(topology)
+    links = ((traffic.paths >= 0).sum(axis=1) - 1).astype(np.float64)  # between switches; the last hop strips
+    bits = 8 * samples * float((HEADERS * links + item * links * (links + 1) / 2).mean())
+    return Round(
+        0, 0.0, samples, bits, _coverage(traffic, samples),
+        word=f"{samples:,.0f} packets sampled in a round, {HEADERS} B and {item} B a hop",
+    )  # fmt: skip
+
+
+RIVAL = Rival("sampled-int", "ingress-sampled INT", "Sel-INT; headers of INT-MD 2.1", cost, generators)
