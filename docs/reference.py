@@ -99,6 +99,7 @@ def counters() -> str:
     """Every counter."""
     from hopscope.direct.counters import COUNTERS as TRANSLATOR
     from hopscope.export import counters as exports
+    from hopscope.label_counters import COUNTERS as LABELS
     from hopscope.metrics import COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
 
@@ -115,6 +116,8 @@ def counters() -> str:
         + table(COUNTERS)
         + "\n## The translator of direct telemetry access\n\nWith those of its RoCEv2 connections.\n\n"
         + table(TRANSLATOR)
+        + "\n## Labels (INT-label)\n\nOf the process that takes them, where `label.listen` is set.\n\n"
+        + table(LABELS)
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS)
         + "\n## Exports\n\nOf every destination, `destination` being its place in the settings, as "

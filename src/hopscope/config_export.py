@@ -40,7 +40,8 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{'***@' if '@' in parts.netloc else ''}{place}{parts.path}"
 
 
-def _redis_url(url: str) -> str:
+def redis_url(url: str) -> str:
+    """The URL of a Redis server; ValueError says what is wrong with it."""
     expected = "expected redis://HOST:PORT/DB, rediss://… (TLS) or unix:///PATH"
     try:
         parts = urlsplit(url)
@@ -64,7 +65,7 @@ def _redis_url(url: str) -> str:
 class RedisSettings(Section):
     """One Redis server."""
 
-    url: Annotated[str, AfterValidator(_redis_url)] = "redis://127.0.0.1:6379/0"
+    url: Annotated[str, AfterValidator(redis_url)] = "redis://127.0.0.1:6379/0"
     """`redis://HOST:PORT/DB`, with TLS `rediss://…`, or `unix:///PATH`; `USER:PASSWORD@` may stand in front
     of the host."""
     password: str | None = Field(default=None, min_length=1)

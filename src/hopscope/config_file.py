@@ -164,7 +164,7 @@ def _put_open(tree: Tree, above: Sequence[str], last: str, value: Any, origin: s
 
 def _plain(key: str, value: Any, origin: str) -> Any:
     """A value as the models take it: lists from a text, listeners from an address."""
-    last = key.rsplit(".", 1)[-1]
+    last = key if key.endswith("listen") else key.rsplit(".", 1)[-1]
     listed = DIALECT_LISTS if key.startswith(f"{OPEN}.") else LISTS
     if last in listed and isinstance(value, str):
         value = value.replace(",", " ").split()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
-from .config_base import Seconds, Section
+from .config_base import Seconds, Section, is_loopback
+from .config_export import redis_url
 
 
 class LabellingSettings(Section):
@@ -43,18 +44,49 @@ class AdaptiveSettings(Section):
     """Highest S."""
 
 
+def _listen(text: str) -> str:
+    if text:
+        host_and_port(text)
+    return text
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Address and port of `127.0.0.1:7254` or `[::1]:7254`; ValueError says what was found."""
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or ("[" in bare or (":" in bare) != (bare != host)) or not port.isascii():
+        raise ValueError(f"found {text!r}, expected an address and a UDP port, as 127.0.0.1:7254")
+    if not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"found {text!r}, expected a UDP port from 0 to 65535 behind the address")
+    return bare, int(port)
+
+
 class LabelSettings(Section):
     """Labels that arrive from last hops, and the controller."""
 
-    listen: str = ""
-    """Address and UDP port where last hops send labels, as `127.0.0.1:7254`; empty: no labels are taken."""
+    listen: Annotated[str, AfterValidator(_listen)] = ""
+    """Address and UDP port where last hops send labels, as `127.0.0.1:7254`; empty: no labels are taken.
+    Anything but loopback needs `allow`."""
+    allow: tuple[str, ...] = ()
+    """Networks whose labels are taken, as in `192.0.2.0/24`; empty: all."""
     labelling: LabellingSettings = LabellingSettings()
     """What the switches do; the controller goes by the same interval."""
     adaptive: AdaptiveSettings = AdaptiveSettings()
     """Changes of the interval by port."""
-    telemetry: Seconds = Field(default=0.1, gt=0)
+    telemetry: Seconds = Field(default=0.1, ge=0.01)
     """Telemetry interval, s: coverage is the share of active ports that were heard of in each."""
     registers: Path | None = None
     """Registers of a testbed's switches, which the controller writes; none: it only looks."""
-    redis: str = ""
+    redis: Annotated[str, AfterValidator(lambda url: redis_url(url) if url else url)] = ""
     """Redis server with the INT and the ageing database, as `redis://127.0.0.1:6379/0`; empty: in memory."""
+    prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
+    """What every key in Redis begins with, followed by a colon."""
+
+    @model_validator(mode="after")
+    def _safe(self) -> LabelSettings:
+        if self.listen and not self.allow and not is_loopback(host_and_port(self.listen)[0]):
+            raise ValueError(
+                f"found listen {self.listen!r} without allow, expected the networks whose labels are taken, "
+                "or a loopback address"
+            )
+        return self

@@ -154,6 +154,12 @@ def _archive(child: Child) -> None:
     )
 
 
+def _labels(child: Child) -> None:
+    from .label_process import run
+
+    run(child)
+
+
 def _serve(child: Child) -> None:
     from .serve.server import run
 
@@ -177,6 +183,7 @@ ROLES: dict[str, Callable[[Child], None]] = {
     "archive": _archive,
     "serve": _serve,
     "export": _export,
+    "labels": _labels,
 }
 
 

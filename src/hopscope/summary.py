@@ -12,6 +12,11 @@ LOST = {
     "oversized_frames_total": "longer than the receive buffer",
 }
 """Counters that say that something is missing, and how the summary says it."""
+LABEL_LOST = {
+    "label_kernel_drops_total": "datagrams dropped by the kernel",
+    "label_denied_total": "datagrams of sources that are not allowed",
+    "label_table_full_total": "labels of ports beyond the table's room",
+}
 
 
 def family(counters: Mapping[str, int], name: str) -> dict[str, int]:
@@ -43,6 +48,7 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
             f"are hops of joined paths; paths {_listed(paths)}"
         )
     lines += _sink_lines(counters)
+    lines += _label_lines(counters)
     lines.append(f"refused    {_listed(refused)}")
     lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
     lines.append(f"lost       {_listed(lost)}")
@@ -82,6 +88,24 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
             f"{counters['sink_report_drops_total']:,} not taken"
         )
     return lines
+
+
+def _label_lines(counters: Mapping[str, int]) -> list[str]:
+    """What came from labelling switches; nothing where no datagram did."""
+    if not counters.get("label_datagrams_total"):
+        return []
+    lost = {text: counters[key] for key, text in LABEL_LOST.items() if counters[key]}
+    refused = family(counters, "label_refused_total")
+    return [
+        f"labels     {counters['labels_total']:,} of {counters['label_ports']:,} ports in "
+        f"{counters['labelled_packets_total']:,} packets, {counters['late_labels_total']:,} of them late; "
+        f"refused {_listed(refused)}" + (f"; lost {_listed(lost)}" if lost else ""),
+        *(
+            [f"intervals  {changes:,} changes by the controller"]
+            if (changes := counters["label_changes_total"])
+            else []
+        ),
+    ]
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -31,6 +31,9 @@ from .detect.thresholds import (
 )
 from .environment import memory_text
 from .errors import HopscopeError
+from .label_counters import INDEX as LABEL_INDEX
+from .label_counters import read_label_counters
+from .label_process import listen_settings
 from .member import DEATHS, Member
 from .memory.region import Region
 from .metrics import COUNTERS, INDEX
@@ -63,6 +66,8 @@ class Supervisor:
         """Address of the live page and the API, once started."""
         self.listening: list[str] = []
         """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
+        self.labels: str | None = None
+        """Address on which labels are taken."""
         self.members: list[Member] = []
         self._control = ControlServer(self.folder.path, self._answer)
         self._log = log.logger("supervisor")
@@ -114,6 +119,8 @@ class Supervisor:
         self.members.append(Member("archive", "archive"))
         if settings.alerts or settings.redis:
             self.members.append(Member("export", "export"))
+        labels = self._open_labels()
+        self.members += labels
         self._write_owner()
         self._control.start()
         for member in self.members:
@@ -129,7 +136,7 @@ class Supervisor:
         for member in workers:
             if member.channel is not None:
                 self._hand_over(member)
-        self._await(workers, "ready")
+        self._await(workers + labels, "ready")
         self._write_owner()
 
     def turn(self) -> None:
@@ -146,7 +153,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time."""
-        for role in ("worker", "export", "archive", "serve"):
+        for role in ("worker", "labels", "export", "archive", "serve"):
             running = [m for m in self.members if m.role == role and m.process is not None]
             for member in running:
                 member.process.terminate()  # type: ignore[union-attr]
@@ -239,6 +246,19 @@ class Supervisor:
                     listen = listen.model_copy(update={"port": share.getsockname()[1]})
             self.listening.append(url(listen))
 
+    def _open_labels(self) -> list[Member]:
+        """The process that takes labels, with its socket; none where none are to be taken."""
+        from .capture.sockets import bind_share, url
+
+        if not self.settings.label.listen:
+            return []
+        member = Member("labels", "labels")
+        listen = listen_settings(self.settings.label)
+        member.sockets.append(bind_share(listen))
+        listen = listen.model_copy(update={"port": member.sockets[0].getsockname()[1]})
+        self.labels = url(listen)
+        return [member]
+
     def _prepare_interfaces(self) -> None:
         """Switch off offloads that would change what is read, until `stop`."""
         from .capture.offload import prepare
@@ -258,7 +278,7 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- for others
 
     def _write_owner(self) -> None:
-        self.folder.write_owner(api=self.url, listen=self.listening)
+        self.folder.write_owner(api=self.url, listen=self.listening, labels=self.labels)
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         if "ping" in request:
@@ -281,11 +301,14 @@ class Supervisor:
         raise ValueError(f"unknown request {next(iter(request))!r}")
 
     def counters(self) -> dict[str, int]:
-        """Counters of all workers, by key."""
+        """Counters of all workers, and of the process that takes labels, by key."""
         total = np.zeros(len(COUNTERS), np.uint64)
         for path in self.folder.regions.glob("worker-*.counters"):
             total += attach_counters(path)
-        return {key: int(total[slot]) for key, slot in INDEX.items()}
+        labels = read_label_counters(self.folder.regions).tolist()
+        return {key: int(total[slot]) for key, slot in INDEX.items()} | dict(
+            zip(LABEL_INDEX, labels, strict=True)
+        )
 
 
 def run(settings: Settings) -> int:
@@ -302,6 +325,7 @@ def run(settings: Settings) -> int:
             say.info(
                 "collecting",
                 listen=supervisor.listening,
+                **({"labels": supervisor.labels} if supervisor.labels else {}),
                 memory=memory_text(settings),
                 data=str(supervisor.folder.path),
                 page=supervisor.url,

@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from .. import __version__
+from .. import label_counters as labels
 from ..counter import Counter
 from ..detect.records import NO_NODE, PortKind
 from ..direct import counters as translator
@@ -70,6 +71,7 @@ class _Scrape(Collector):
         yield from self._tables()
         yield from self._exports()
         yield from _of_direct(translator.COUNTERS, translator.read_counters(self._stores))
+        yield from _of_direct(labels.COUNTERS, labels.read_label_counters(self._folder / "regions"))
         yield from _of_direct(nic.NIC_COUNTERS, nic.read_nic_counters(self._stores))
 
     def _counters(self) -> Iterable[Family]:
@@ -181,7 +183,7 @@ class _Scrape(Collector):
 
 
 def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> Iterable[Family]:
-    """Counters of a translator or a software NIC; none where all are zero, as where neither ever ran."""
+    """Counters of a translator, a software NIC or labels; none where all are zero, as where it never ran."""
     if not values.any():
         return
     families: dict[str, Family] = {}

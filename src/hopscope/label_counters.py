@@ -1,0 +1,97 @@
+"""Counters of the process that takes labels, declared once, in a region that `/metrics` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from .counter import Counter
+from .memory.region import Region, RegionError
+from .wire.reasons import Reason
+
+KIND, VERSION = "label counters", 1
+FILE_NAME = "labels.counters"
+
+COUNTERS: tuple[Counter, ...] = (
+    Counter("label_datagrams_total", "Datagrams of last hops, handed over by the socket."),
+    Counter("label_bytes_total", "Bytes of these datagrams."),
+    Counter("label_kernel_drops_total", "Datagrams that the kernel dropped: the socket's buffer was full."),
+    Counter("label_denied_total", "Datagrams of sources that are not on the list of allowed sources."),
+    Counter("label_oversized_total", "Datagrams longer than the receive buffer, refused."),
+    Counter("label_empty_total", "Datagrams without a label."),
+    *(
+        Counter(
+            "label_refused_total",
+            "Datagrams refused, or their rest behind the last good packet's labels, by reason.",
+            ("reason", reason.label),
+        )
+        for reason in Reason
+        if reason
+    ),
+    Counter("labelled_packets_total", "Packets that labels came from."),
+    Counter("labels_total", "Labels taken."),
+    Counter("late_labels_total", "Of these, older than one of the same port that was here: discarded."),
+    Counter("label_clocks_back_total", "Ports whose labels began anew with an earlier time."),
+    Counter("label_table_full_total", "Labels of ports for which the table has no room."),
+    Counter("label_ports", "Ports known.", falls=True),
+    Counter("label_raised_ports", "Ports whose interval the controller has shortened.", falls=True),
+    Counter("label_changes_total", "Changes of Reg2 (S, or the flag) that the controller decided."),
+    Counter("label_unwritten_changes_total", "Of these, not written: no registers, or not of that port."),
+    Counter("label_redis_up", "1 while a Redis server answers.", falls=True),
+    Counter("label_redis_connections_total", "Connections made to it, and made anew."),
+    Counter("label_redis_failures_total", "Times that it did not do what it was asked to."),
+    Counter("label_redis_ports_total", "Newest labels of ports written to it."),
+    Counter("label_redis_entries_total", "Entries of the ageing database set or renewed."),
+    *(
+        Counter(
+            "label_redis_expired_total",
+            "Entries of the ageing database that timed out, by who said so.",
+            ("by", by),
+        )
+        for by in ("notification", "look", "clock")
+    ),
+    Counter(
+        "label_redis_foreign_total", "Notifications about entries that are not due, or of nobody's port."
+    ),
+)
+"""`by`: Redis told it, Redis was asked since it had not told in time, or Redis was gone and our clock did."""
+INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
+"""Key of a counter to its place."""
+_ARRAYS = {"counters": (np.dtype(np.uint64), len(COUNTERS))}
+
+
+class LabelCounts:
+    """The counters of a process: what was there, from an earlier one, and what it counts itself."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Those in `folder` are continued; None: private memory. Raises RegionError."""
+        path = None if folder is None else folder / FILE_NAME
+        found = None if path is None else Region.continued(path, KIND, VERSION, _ARRAYS)
+        region = found or Region.create(path, KIND, VERSION, _ARRAYS)
+        self.values: npt.NDArray[np.uint64] = region["counters"]
+        """uint64 [COUNTERS]."""
+        self._before = self.values.copy()
+        for counter in COUNTERS:
+            if counter.falls:
+                self._before[INDEX[counter.key]] = 0
+
+    def put(self, key: str, total: int) -> None:
+        """So many since the start of this process."""
+        place = INDEX[key]
+        self.values[place] = self._before[place] + np.uint64(total)
+
+    def __getitem__(self, key: str) -> int:
+        return int(self.values[INDEX[key]])
+
+
+def read_label_counters(folder: Path) -> npt.NDArray[np.uint64]:
+    """uint64 [COUNTERS] of the regions' folder; zeros where no labels were taken."""
+    try:
+        with Region.attach(folder / FILE_NAME, KIND, VERSION) as region:
+            values = region["counters"].copy()
+    except RegionError:
+        values = np.zeros(0, np.uint64)
+    return values if len(values) == len(COUNTERS) else np.zeros(len(COUNTERS), np.uint64)

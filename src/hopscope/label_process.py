@@ -1,0 +1,304 @@
+"""Labels as a process: from a UDP socket into the table, through the controller, into switches' registers.
+
+One thread does everything, a turn after the other; a turn never waits. What may wait, a Redis server, has a
+thread of its own (`label_redis`).
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .capture.udp import UdpListener
+from .config import ListenSettings
+from .config_label import LabelSettings, host_and_port
+from .detect.label_state import FILE_NAME, Labelled
+from .detect.label_table import LabelTable
+from .fabric.labelling.controller import Controller, Ints, Values
+from .label_counters import LabelCounts
+from .memory.region import RegionError
+from .stop import Stop
+from .testbed.records import PortCounter
+from .testbed.registers import Registers
+from .wire.reasons import Reason
+from .wire.records import FrameBatch
+
+if TYPE_CHECKING:
+    from .process import Child
+
+NAP_SECONDS = 0.0005
+FEW = 64
+LOOK_NS = 20_000_000
+"""Longest time between two looks at telemetry intervals."""
+COUNT_NS = 100_000_000
+ATTACH_NS = 500_000_000
+"""Pause between two tries to find the registers."""
+DRAIN_SECONDS = 0.5
+"""The most that a stop goes on taking labels, which may never end."""
+_SOCKET = {
+    "kernel_drops_total": "label_kernel_drops_total",
+    "denied_frames_total": "label_denied_total",
+    "oversized_frames_total": "label_oversized_total",
+}
+
+
+def listen_settings(settings: LabelSettings) -> ListenSettings:
+    """The listener of labels."""
+    host, port = host_and_port(settings.listen)
+    return ListenSettings(host=host, port=port, allow=settings.allow)
+
+
+def run(child: Child) -> None:
+    """Role of the process: compile, take the socket over, take labels until `child.stop`."""
+    settings = child.settings.label
+    process = LabelProcess(settings, child.regions, told=lambda line: child.say(message=line))
+    process.warm()
+    child.begun = True
+    sockets = child.sockets()
+    if not sockets:
+        process.close()
+        return
+    process.open(sockets[0])
+    for note in process.notes():
+        child.say(message=note)
+    child.say(warm=True, ready=True)
+    process.run(child.stop)
+
+
+class Clock:
+    """ns since the epoch at the start, and from there on a clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._ahead = time.time_ns() - time.monotonic_ns()
+
+    def __call__(self) -> int:
+        """The time, ns."""
+        return self._ahead + time.monotonic_ns()
+
+
+class LabelProcess:
+    """Socket, decoder, table, controller, registers and counters.
+
+    `folder`: of the regions; None: private memory. `told` gets a line about what comes and goes. Raises
+    RegionError, CaptureError, and HopscopeError where the Redis client is missing.
+    """
+
+    def __init__(
+        self,
+        settings: LabelSettings,
+        folder: Path | None,
+        *,
+        told: Callable[[str], object] | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._told = told or (lambda _: None)
+        self._clock = clock or Clock()
+        adaptive, labelling = settings.adaptive, settings.labelling
+        if settings.registers is None and adaptive.mode != "off":
+            self._told("label.adaptive.mode changes nothing without label.registers: labels are only shown")
+            adaptive = adaptive.model_copy(update={"mode": "off"})
+        start = self._clock()
+        interval_ns = round(labelling.interval * 1e9)
+        self.table = LabelTable(
+            None if folder is None else folder / FILE_NAME,
+            Labelled(
+                round(settings.telemetry * 1e9), interval_ns, round(adaptive.k * interval_ns), adaptive.mode
+            ),
+        )
+        known = self.table.rows[: self.table.used]
+        known["received_ns"] = np.minimum(known["received_ns"], start)
+        known["shift"] = 0  # until the registers say otherwise
+        self.controller = Controller(labelling, adaptive, self.table, start_ns=start)
+        self.registers = Written(settings, self.table, self.controller, self._told)
+        self.counts = LabelCounts(folder)
+        self._counted = dict.fromkeys(("datagrams", "bytes", "empty", "packets", "unwritten"), 0)
+        self._refused = np.zeros(len(Reason), np.int64)
+        self._listener: UdpListener | None = None
+        self._look_ns = self._count_ns = self._attach_ns = 0
+        from .wire.label_batch import LabelDecoder
+
+        self._decoder = LabelDecoder(labelling.max_hop)
+
+    @property
+    def port(self) -> int:
+        """UDP port, also where the kernel chose it."""
+        assert self._listener is not None
+        return self._listener.port
+
+    def warm(self) -> None:
+        """Compile."""
+        from .wire.records import FRAME
+
+        self._decoder.decode(FrameBatch(np.zeros(64, np.uint8), np.zeros(1, FRAME)))
+
+    def open(self, handle: socket.socket | None = None) -> None:
+        """Bind, or take the socket over: labels are taken from now on. Raises CaptureError."""
+        self._listener = UdpListener(listen_settings(self.settings), sock=handle)
+        self._listener.open()
+
+    def notes(self) -> list[str]:
+        """What the user should know at the start."""
+        return [] if self._listener is None else self._listener.notes()
+
+    def turn(self) -> int:
+        """Take what has come, once, and do what is due; how many datagrams."""
+        batch = self._listener.receive() if self._listener is not None else None
+        now = self._clock()
+        if batch is not None:
+            self.step(batch, now)
+        if now >= self._attach_ns:
+            self._attach_ns = now + ATTACH_NS
+            self.registers.attach()
+        rows, values = self.controller.turn(now)
+        if len(rows):
+            self.table.set_shift(rows, values)
+            self._counted["unwritten"] += self.registers.write(rows, values)
+        if now >= self._look_ns:
+            telemetry = self.table.coverage.telemetry_ns
+            self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
+            self.table.tick(now, self.registers.sample if self.registers.there else None)
+        if now >= self._count_ns:
+            self._count_ns = now + COUNT_NS
+            self.count()
+        return 0 if batch is None else len(batch)
+
+    def step(self, batch: FrameBatch, now_ns: int) -> None:
+        """Take the labels of some datagrams."""
+        found = self._decoder.decode(batch)
+        counted = self._counted
+        counted["datagrams"] += len(batch)
+        counted["bytes"] += int(batch.frames["length"].sum())
+        counted["empty"] += found.other
+        counted["packets"] += found.packets
+        self._refused += found.refused
+        self.controller.receive(found.labels, now_ns)
+
+    def run(self, stop: Stop) -> None:
+        """Take labels until `stop` is set; then what is in the socket still."""
+        try:
+            while not stop.is_set():
+                if self.turn() < FEW:
+                    time.sleep(NAP_SECONDS)
+            until = time.monotonic() + DRAIN_SECONDS
+            while self.turn() and time.monotonic() < until:
+                pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give ports their own interval back, count, close."""
+        self.registers.release()
+        self.count()
+        if self._listener is not None:
+            self._listener.close()
+
+    def count(self) -> None:
+        """Bring the counters up to date."""
+        put, table, counted = self.counts.put, self.table, self._counted
+        for name in ("datagrams", "bytes", "empty"):
+            put(f"label_{name}_total", counted[name])
+        put("labelled_packets_total", counted["packets"])
+        for key, count in self._listener.counts().items() if self._listener is not None else ():
+            if key in _SOCKET:
+                put(_SOCKET[key], count)
+        for reason in Reason:
+            if reason:
+                put(f"label_refused_total.{reason.label}", int(self._refused[reason]))
+        put("labels_total", table.taken)
+        put("late_labels_total", table.late)
+        put("label_clocks_back_total", table.clocks_back)
+        put("label_table_full_total", table.refused)
+        put("label_ports", table.used)
+        put("label_raised_ports", int(np.count_nonzero(self.controller.values)))
+        put("label_changes_total", self.controller.changes)
+        put("label_unwritten_changes_total", counted["unwritten"])
+
+
+class Written:
+    """The registers of a testbed's switches, where there are any: Reg2 is written, packets are counted."""
+
+    def __init__(
+        self,
+        settings: LabelSettings,
+        table: LabelTable,
+        controller: Controller,
+        told: Callable[[str], object],
+    ) -> None:
+        self._path, self._mode = settings.registers, settings.adaptive.mode
+        self._interval_ns = round(settings.labelling.interval * 1e9)
+        self._table, self._controller, self._told = table, controller, told
+        self._registers: Registers | None = None
+        self._rows: Ints = np.zeros(0, np.int64)
+        self._sent: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._reason = ""
+
+    @property
+    def there(self) -> bool:
+        """Whether registers are mapped."""
+        return self._registers is not None
+
+    def attach(self) -> None:
+        """Map the registers, where there are new ones; the fabric may come, go and be made anew."""
+        if self._path is None or (self._registers is not None and self._registers.region.is_current()):
+            return
+        self._registers = None
+        try:
+            registers = Registers.attach(self._path, writable=self._mode != "off")
+        except (RegionError, OSError) as error:
+            self._say(f"{error}; the controller waits for them")
+            return
+        rows = self._table.rows_of(registers.node, registers.number, add=True)
+        if (rows < 0).any():
+            self._say(f"{self._path}: more ports than the table of labels has room for")
+            return
+        self._registers, self._rows = registers, rows
+        self._sent = registers.count(PortCounter.SENT).copy()
+        self._say(f"{self._path}: registers of {len(rows):,} ports")
+        if registers.interval[0] != self._interval_ns:
+            self._say(
+                f"{self._path}: the switches label every {int(registers.interval[0]) / 1e9:g} s, and "
+                f"label.labelling.interval is {self._interval_ns / 1e9:g} s"
+            )
+        if self._mode != "off":
+            mine, other = registers.shift, registers.flag
+            if self._mode == "one-bit":
+                mine, other = other, mine
+            other[:] = 0
+            self._controller.adopt(rows, mine)
+            self._table.set_shift(rows, mine)
+
+    def write(self, rows: Ints, values: Values) -> int:
+        """Put Reg2 of these rows of the table; how many are of no register."""
+        if self._registers is None:
+            return len(rows)
+        at = self._registers.rows(self._table.rows["node_id"][rows], self._table.rows["port"][rows])
+        reg2 = self._registers.shift if self._mode == "shift" else self._registers.flag
+        reg2[at[at >= 0]] = values[at >= 0]
+        return int(np.count_nonzero(at < 0))
+
+    def sample(self) -> npt.NDArray[np.bool_]:
+        """Ports that sent since this was asked last, bool [rows of the table]."""
+        mask = np.zeros(len(self._table.rows), np.bool_)
+        if self._registers is not None:
+            sent = self._registers.count(PortCounter.SENT).copy()
+            mask[self._rows[sent != self._sent]] = True
+            self._sent = sent
+        return mask
+
+    def release(self) -> None:
+        """Nobody will set Reg2 back from now on: do it."""
+        if self._registers is not None and self._mode != "off":
+            self._registers.shift[:] = 0
+            self._registers.flag[:] = 0
+
+    def _say(self, line: str) -> None:
+        if line != self._reason:
+            self._reason = line
+            self._told(line)

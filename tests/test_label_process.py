@@ -1,0 +1,180 @@
+"""The process that takes labels: every datagram is taken or counted, registers follow what the controller
+decides.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from hopscope.config_label import LabelSettings
+from hopscope.detect.label_state import FILE_NAME, LabelReader
+from hopscope.label_counters import INDEX, read_label_counters
+from hopscope.label_process import LabelProcess
+from hopscope.summary import summary_lines
+from hopscope.testbed.records import PortCounter
+from hopscope.testbed.registers import Registers
+from hopscope.wire.label_batch import encode_blocks
+from hopscope.wire.records import LABEL
+
+pytestmark = pytest.mark.kernel
+MS = 1_000_000
+START = 1_700_000_000 * 10**9
+PORTS = [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
+class Now:
+    """A clock that the test turns."""
+
+    ns = START
+
+    def __call__(self) -> int:
+        return self.ns
+
+
+def datagram(ports: list[tuple[int, int]], times: list[int]) -> bytes:
+    """A last hop's datagram: a packet for each label."""
+    labels = np.zeros(len(ports), LABEL)
+    labels["node_id"], labels["egress_port"] = zip(*ports, strict=True)
+    labels["time_ns"], labels["packet"] = times, range(len(ports))
+    labels["latency_ns"], labels["count"] = 7, 1
+    return encode_blocks(labels)
+
+
+def settings(**more: object) -> LabelSettings:
+    """T is 50 ms."""
+    return LabelSettings.model_validate({"listen": "127.0.0.1:0", **more})
+
+
+def drive(process: LabelProcess, count: int) -> None:
+    """Turn until so many datagrams are taken."""
+    until = time.monotonic() + 20
+    while count > 0 and time.monotonic() < until:
+        count -= process.turn()
+    assert count <= 0
+
+
+def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> None:
+    """A port that sends but is not heard of: its register rises, its coverage is missing; when it is heard
+    again, S falls. A process that is killed leaves registers to the next one, and one that ends sets them
+    back.
+    """
+    now, path = Now(), tmp_path / "registers.region"
+    lines: list[str] = []
+    adaptive = {"mode": "shift", "most": 3}
+    more = {"registers": str(path), "adaptive": adaptive}
+    process = LabelProcess(settings(**more), tmp_path, told=lines.append, clock=now)
+    process.open()
+    process.turn()
+    assert "waits" in lines[0]
+    registers = Registers.create(path, PORTS, 50 * MS)
+    now.ns += 600 * MS
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.connect(("127.0.0.1", process.port))
+        for step in range(100):
+            now.ns += 20 * MS
+            registers.counters[:3, PortCounter.SENT] += np.uint64(1)
+            ports = PORTS[:3] if step < 20 else PORTS[:2]
+            sender.send(datagram(ports, [now.ns] * len(ports)))
+            drive(process, 1)
+        assert registers.shift.tolist() == [0, 0, 3, 0]
+        told = LabelReader.attach(tmp_path / FILE_NAME)
+        busy = told.coverage(1000)[5:]  # no port sent in the first
+        share = busy["heard"] / busy["active"]
+        assert share[0] == 1
+        assert share[-1] == pytest.approx(2 / 3)
+        assert told.coverage(1)["raised"].tolist() == [1]
+        by_port = {(int(p["node_id"]), int(p["port"])): p for p in told.ports()}
+        assert by_port[2, 1]["shift"] == 3
+        assert by_port[1, 1]["labels"] == 100
+        assert by_port[1, 1]["rate"] == pytest.approx(50, rel=0.1)
+        assert by_port[2, 2]["labels"] == 0
+
+        again = LabelProcess(settings(**more), tmp_path, told=lines.append, clock=now)
+        again.open()
+        sender.connect(("127.0.0.1", again.port))
+        for _ in range(30):
+            now.ns += 20 * MS
+            sender.send(datagram(PORTS[:3], [now.ns] * 3))
+            drive(again, 1)
+            if registers.shift[2] == 1:
+                break
+        assert registers.shift.tolist() == [0, 0, 1, 0]
+    again.close()
+    assert registers.shift.tolist() == [0, 0, 0, 0]
+    counts = read_label_counters(tmp_path)
+    assert counts[INDEX["labels_total"]] >= 220
+    assert counts[INDEX["label_changes_total"]] >= 5
+    assert counts[INDEX["label_unwritten_changes_total"]] == 0
+    assert [line for line in lines if "4 ports" in line]
+    process.close()
+
+
+def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
+    """Random bytes, cut and lengthened datagrams, times at the ends of what 64 bits hold: every datagram is
+    taken, empty or refused by a reason, and the labels of good ones in between are all there.
+    """
+    rng = np.random.default_rng(21)
+    process = LabelProcess(settings(), None)
+    process.open()
+    good = datagram(PORTS, [START] * 4)
+    sent = 0
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.connect(("127.0.0.1", process.port))
+        for _ in range(300):
+            kind = int(rng.integers(0, 4))
+            raw = rng.bytes(int(rng.integers(0, 400))) if kind == 0 else good
+            if kind == 1:
+                raw = good[: int(rng.integers(0, len(good)))]
+            if kind == 2:
+                raw = good + rng.bytes(int(rng.integers(1, 60)))
+            sender.send(raw)
+            drive(process, 1)
+            sent += 1
+        before = process.table.taken
+        sender.send(datagram([(9, 9)] * 3, [2**63 - 1, -(2**63), 0]))
+        drive(process, 1)
+        sender.send(good)
+        drive(process, 1)
+    process.count()
+    counts = process.counts
+    refused = sum(counts[key] for key in INDEX if key.startswith("label_refused_total"))
+    assert counts["label_datagrams_total"] == sent + 2
+    assert refused > 100
+    assert process.table.taken == before + 7
+    assert counts["labelled_packets_total"] >= 4 * 60
+    text = "\n".join(summary_lines(dict.fromkeys(_worker_keys(), 0) | {key: counts[key] for key in INDEX}))
+    assert f"labels     {counts['labels_total']:,} of" in text
+    process.close()
+
+
+def test_sources_that_are_not_allowed_are_not_heard() -> None:
+    """Who is not on the list is counted; an address of the network needs a list."""
+    process = LabelProcess(settings(allow=["192.0.2.0/24"]), None)
+    process.open()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(datagram(PORTS, [START] * 4), ("127.0.0.1", process.port))
+        until = time.monotonic() + 20
+        while not process.counts["label_denied_total"] and time.monotonic() < until:
+            process.turn()
+            process.count()
+    assert process.counts["label_denied_total"] == 1
+    assert process.table.used == 0
+    process.close()
+    with pytest.raises(ValidationError, match="without allow"):
+        settings(listen="0.0.0.0:7254")
+    for wrong in ("7254", "::1:7254", "[::1:7254", "127.0.0.1:70000", "127.0.0.1:"):
+        with pytest.raises(ValidationError, match="expected"):
+            settings(listen=wrong)
+    assert settings(listen="[::1]:7254").listen == "[::1]:7254"
+
+
+def _worker_keys() -> list[str]:
+    from hopscope.metrics import INDEX as WORKER
+
+    return list(WORKER)
