@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hopscope.config_label import LabellingSettings
+from hopscope.fabric.labelling.network import NetworkModel
 from hopscope.fabric.labelling.rivals import RIVALS, hula, int_label, int_path, pingmesh, sampled_int
 from hopscope.fabric.labelling.rivals.pint import packets_of_baseline, trace
-from hopscope.fabric.labelling.rivals.rival import between, frame, walk
-from hopscope.fabric.topology import NO_PORT, FabricError, FatTree, LeafSpine
+from hopscope.fabric.labelling.rivals.rival import between, frame, walk, walk_ends
+from hopscope.fabric.labelling.rivals.sources import probe_sources
+from hopscope.fabric.labelling.simulation import LabelSimulation
+from hopscope.fabric.topology import NO_PORT, FabricError, FatTree, LeafSpine, parse_topology
 
 
 def check_trails(vertices: int, ends: list[tuple[int, int]]) -> None:
@@ -118,6 +122,31 @@ def test_bits_of_labels_by_hand() -> None:
     up = (12 * 4 + 2 * 2) / 14  # (12 hosts in other pods, 2 in the same)
     assert cost.link_bits == pytest.approx(8 * 34 * 16 * (up + 3 + 2 + 1))
     assert cost.exports == 80
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("name", ["int-path", "hula", "pingmesh"])
+def test_probes_on_a_simulated_network(name: str) -> None:
+    """Ten rounds in the simulation: the ports, packets and bytes of ten rounds in closed form."""
+    topology = parse_topology("paper")
+    probes = RIVALS[name].probes(topology)  # type: ignore[misc]
+    model = NetworkModel(item_bytes=probes.item or 1, option_bytes=0)
+    simulation = LabelSimulation(
+        topology, probe_sources(topology, probes, 0.1), LabellingSettings(), network=model
+    )
+    simulation.run(1.1)
+    counts, cost = simulation.probe_counts, RIVALS[name].round(topology)
+    rounds = counts.emitted / len(probes.routes)
+    assert rounds == 11
+    assert counts.delivered == rounds * len(walk_ends(probes))
+    if probes.item:
+        headers = 14 * counts.hops
+        assert 8 * (counts.bytes + counts.label_bytes + headers) == rounds * cost.link_bits
+        seen = np.isin(between(topology), simulation.received["port"]).mean()
+        assert seen == cost.coverage
+    else:
+        assert 8 * 60 * (counts.hops + counts.emitted) == rounds * cost.link_bits
+        assert not len(simulation.received)
 
 
 def test_samples_that_cover() -> None:

@@ -116,13 +116,14 @@ def probing_round(
     bits = 8 * float(frame(probes.size + probes.item * depths).sum()) * times
     inner = between(topology)
     seen = np.isin(inner, ports).mean() if times == 1 else 1.0
-    ends = sum(1 for _ in _ends(probes.routes)) * times
+    ends = len(walk_ends(probes)) * times
     return Round(generators, len(probes.routes) * times, ends, bits, float(seen), probes.item > 0, word)
 
 
-def _ends(routes: Sequence[tuple[int, Branches]]) -> list[int]:
+def walk_ends(probes: Probes) -> list[int]:
+    """Ports behind which a copy of a probe is collected, with multiplicity."""
     found: list[int] = []
-    todo = list(routes)
+    todo = list(probes.routes)
     while todo:
         port, below = todo.pop()
         if not below:
