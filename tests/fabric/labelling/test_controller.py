@@ -7,6 +7,10 @@ import pytest
 
 from hopscope.config_label import AdaptiveSettings, LabellingSettings
 from hopscope.fabric.labelling.controller import LOOKS, NEVER, PortDatabase, simulated_controller
+from hopscope.fabric.labelling.measures import coverage
+from hopscope.fabric.labelling.network import NetworkModel
+from hopscope.fabric.labelling.simulation import LabelSimulation
+from hopscope.fabric.labelling.sources import from_hosts
 from hopscope.fabric.topology import parse_topology
 from hopscope.wire.records import LABEL, Records
 
@@ -165,3 +169,25 @@ def test_adopted_registers_are_continued() -> None:
         rows, values = controller.turn(now)
         seen += list(zip(rows.tolist(), values.tolist(), strict=True))
     assert seen == [(row, 2), (row, 1), (row, 0)]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("mode", ["shift", "one-bit"])
+def test_coverage_recovers_in_simulated_time(mode: str) -> None:
+    """Links that lose three packets in five: with the controller more ports are heard of in every interval
+    than without, and without loss it does not lower coverage.
+    """
+    topology = parse_topology("paper")
+    labelling = LabellingSettings(interval=0.05)
+
+    def covered(loss: float, mode: str) -> float:
+        adaptive = AdaptiveSettings(mode=mode)  # type: ignore[arg-type]
+        simulation = LabelSimulation(
+            topology, from_hosts(topology, [0, 7], 5e6), labelling, network=NetworkModel(loss=loss),
+            adaptive=adaptive, controller=simulated_controller(topology.ports, labelling, adaptive),
+        )  # fmt: skip
+        simulation.run(2.0)
+        return float(np.nanmean(coverage(simulation.received, simulation.active, 0.1)[1:-1]))
+
+    assert covered(0.6, mode) > 1.2 * covered(0.6, "off")
+    assert covered(0.0, mode) >= covered(0.0, "off") > 0.99

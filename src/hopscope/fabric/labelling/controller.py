@@ -22,6 +22,8 @@ NEVER = -(2**63)
 """Recorded time of a port that was never heard of."""
 LOOKS = 8
 """One-bit form: looks at the database in a time of k T. The paper does not say how often it looks."""
+TURNS = 50
+"""Turns in a time of k T where time is simulated: Algorithm 3 loops without a pause."""
 _FAR = 2**63 - 1
 
 
@@ -128,6 +130,8 @@ class Controller:
         self.most = adaptive.most if adaptive.mode == "shift" else 1
         self.patience_ns = max(1, round(adaptive.k * labelling.interval * 1e9))
         """k T, ns."""
+        self.turn_ns = max(1, self.patience_ns // TURNS)
+        """Simulated time between two turns."""
         self.database = database
         self.ageing: Ageing = ageing or MemoryAgeing()
         self.values: Values = np.zeros(0, np.uint8)
