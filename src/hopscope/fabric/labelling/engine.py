@@ -38,7 +38,7 @@ class Engine:
         self._own = own
         self.setup, self.ports = setup, ports
         setup["bucket_shift"] = min(lookahead.bit_length() - 1, 39)
-        self.sources, self.starts, self.routes = sources.records, sources.starts, sources.routes
+        self.sources, self.starts, self.routes = sources.records.copy(), sources.starts, sources.routes
         self.counts = np.zeros(2 * int(Count.PROBES), np.int64)
         self.histogram = np.zeros((HISTOGRAM, HISTOGRAM), np.int64)
         self.active = np.zeros((0, len(ports)), np.uint8)

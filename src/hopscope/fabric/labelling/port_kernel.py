@@ -224,7 +224,8 @@ def serve(
         if (packet.flags & ALWAYS) == 0 and (port.flags & LAST) == 0 and size + longer > setup.mtu:
             rest = fit(row, first, kind, setup, state, counts, packets, link)
             write = rest >= 0
-            size = min(size, I64(packet.size))
+            if write:
+                size = I64(packet.size)
         if write:
             write_label(packet, node, port, start, (start - ready + byte - 1) // byte, state, labels)
             counts[kind + LABELS] += 1

@@ -19,17 +19,17 @@ from .network import NetworkModel, lookahead, loss_of, port_states, setup_row
 from .records import EVERY, LABELLED, NONE, Count, PortFlag, SourceFlag
 from .sources import Sources, chains
 
+TURNS = 8
+"""Turns of the controller in a time of k T; the paper does not say how often it looks."""
+
 
 class SimulatedController(Protocol):
-    """Who decides on S in simulated time."""
+    """Who decides on S in simulated time, as `controller.simulated_controller`."""
 
-    turn_ns: int
-    """Time between its turns."""
-
-    def receive(self, labels: Records, time_ns: int) -> None:
+    def receive(self, labels: Records, now_ns: int, /) -> None:
         """LABEL records that have arrived since the last turn, in order of arrival."""
 
-    def turn(self, now_ns: int) -> tuple[npt.ArrayLike, npt.ArrayLike]:
+    def turn(self, now_ns: int, /) -> tuple[npt.ArrayLike, npt.ArrayLike]:
         """What it changes now: port rows, and the S of each (0 or 1 where `one-bit`)."""
 
 
@@ -53,7 +53,13 @@ class LabelSimulation:
         seed: int = 1,
         telemetry: float = 0.1,
         controller: SimulatedController | None = None,
+        turn: float | None = None,
     ) -> None:
+        """`telemetry`: telemetry interval, s. `turn`: time between the controller's turns, s; None: k T / 8.
+
+        `chance`: f(count, max_hop, elapsed, interval), times in ps, that Numba can compile; chance by labels
+        for Base B, whatever the settings say.  `adaptive`: only whether Reg2 is S or the flag.
+        """
         if not len(sources.records):
             raise FabricError("a simulation needs at least one source")
         self.topology, self.network, self.labelling = topology, network, labelling
@@ -62,9 +68,11 @@ class LabelSimulation:
         self.now = 0
         """All arrivals before it have been served, ps."""
         self._sources = sources
-        self._one_bit = adaptive is not None and adaptive.mode == "one-bit"
+        adaptive = adaptive or AdaptiveSettings()
+        self._one_bit = adaptive.mode == "one-bit"
         self._controller = controller
-        self._turn = NONE if controller is None else controller.turn_ns * PS_NS
+        self._between_turns = max(1, round((turn or adaptive.k * labelling.interval / TURNS) * PS))
+        self._turn = NONE if controller is None else self._between_turns
         own = compiled(chance)
         setup = setup_row(
             labelling, network, seed=seed, telemetry=telemetry, one_bit=self._one_bit, own=own is not None
@@ -173,7 +181,7 @@ class LabelSimulation:
         """From now on the link of a port (row) loses packets with this chance."""
         loss, flag = loss_of(chance)
         self.ports["loss"][port] = loss
-        self.ports["flags"][port] = self.ports["flags"][port] & ~int(PortFlag.LOSE_ALL) | flag
+        self.ports["flags"][port] = self.ports["flags"][port] & (255 ^ int(PortFlag.LOSE_ALL)) | flag
 
     def set_interval_shift(self, port: npt.ArrayLike, shift: npt.ArrayLike) -> None:
         """Reg2 of ports (rows) from now on: S, from 0 to 40; where `one-bit`, 1: every packet is labelled."""
@@ -203,7 +211,7 @@ class LabelSimulation:
         rows = np.concatenate([rows, self.topology.ports["reverse"][rows]])
 
         def change() -> None:
-            flags = self.ports["flags"][rows] & ~int(PortFlag.DOWN)
+            flags = self.ports["flags"][rows] & (255 ^ int(PortFlag.DOWN))
             self.ports["flags"][rows] = flags | (int(PortFlag.DOWN) if down else 0)
 
         self._at(time, change)
@@ -236,7 +244,7 @@ class LabelSimulation:
             self._at(
                 self.now + self.network.control_ns * PS_NS, lambda: self.set_interval_shift(ports, values)
             )
-        self._turn += max(1, self._controller.turn_ns) * PS_NS
+        self._turn += self._between_turns
 
     def as_labels(self, received: Records) -> Records:
         """LABELLED as the LABEL records that a decoder gives; `packet` counts packets in them."""

@@ -1,0 +1,120 @@
+"""The engine against a simulation from a heap, event by event, on small random networks."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from label_twin import PS, Twin
+
+from hopscope.config_label import LabellingSettings
+from hopscope.fabric.labelling.network import NetworkModel
+from hopscope.fabric.labelling.records import SourceFlag
+from hopscope.fabric.labelling.simulation import LabelSimulation
+from hopscope.fabric.labelling.sources import Sources, from_hosts, join, on_routes, trail, tree
+from hopscope.fabric.topology import NO_PORT, Topology, parse_topology
+
+pytestmark = pytest.mark.kernel
+
+UNTIL = 3_000_000_000
+"""ps"""
+
+
+def some_trail(topology: Topology, rng: np.random.Generator, length: int) -> list[int]:
+    """Ports of a walk from switch to switch."""
+    links = topology.ports
+    ports = [int(rng.choice(np.nonzero((links["switch"] >= 0) & (links["peer_switch"] >= 0))[0]))]
+    while len(ports) < length:
+        here = links["peer_switch"][ports[-1]]
+        ports.append(int(rng.choice(np.nonzero((links["switch"] == here) & (links["peer_switch"] >= 0))[0])))
+    return ports
+
+
+def some_tree(topology: Topology, rng: np.random.Generator, port: int, depth: int) -> dict[int, Any]:
+    """Branches behind a port: some of the ports of the switch there."""
+    here = topology.ports["peer_switch"][port]
+    ports: Any = np.nonzero(topology.ports["switch"] == here)[0] if here >= 0 and depth else []
+    return {int(p): some_tree(topology, rng, int(p), depth - 1) for p in ports if rng.random() < 0.7}
+
+
+def some_sources(topology: Topology, rng: np.random.Generator) -> Sources:
+    """Traffic of some hosts, equal gaps and random ones; a probe on a long trail; one that is copied."""
+    seed = int(rng.integers(1, 1 << 30))
+    hosts = rng.choice(topology.hosts, 3, replace=False)
+    first = some_trail(topology, rng, 1)[0]
+    return join(
+        from_hosts(topology, hosts, 200e6, size=int(rng.integers(60, 1400)), followed=17, seed=seed),
+        from_hosts(topology, hosts[:2], 400e6, size=1000, random=False, flows=2, seed=seed + 1),
+        from_hosts(topology, hosts[1:], 300e6, size=1480, seed=seed + 2, packets=50),
+        on_routes(
+            [trail(topology, some_trail(topology, rng, 40))], 2e-4, size=60,
+            flags=SourceFlag.PROBE | SourceFlag.ALWAYS,
+        ),
+        on_routes(
+            [tree(topology, first, some_tree(topology, rng, first, 3))], 3e-5, size=64,
+            flags=int(rng.choice([SourceFlag.PROBE | SourceFlag.ALWAYS, SourceFlag.PROBE, SourceFlag.NEVER])),
+        ),
+    )  # fmt: skip
+
+
+def settings(rng: np.random.Generator) -> LabellingSettings:
+    """Any algorithm."""
+    return LabellingSettings.model_validate(
+        {
+            "algorithm": "base-a" if rng.random() < 0.2 else "base-b",
+            "chance": str(rng.choice(["f1", "f2", "f2-listing", "f3"])),
+            "interval": float(rng.choice([5e-5, 2e-4, 1e-3])),
+            "rest": float(rng.choice([0, 0.5])),
+            "too_long": str(rng.choice(["skip", "fragment"])),
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_engine_agrees_with_a_heap_of_events(seed: int) -> None:
+    """Every label at its time, every drop, every byte: equal, whatever is cut, lost, copied or fragmented."""
+    rng = np.random.default_rng(seed)
+    topology = parse_topology(str(rng.choice(["leaf-spine:2x2x2", "fat-tree:4", "paper"])))
+    sources, labelling = some_sources(topology, rng), settings(rng)
+    network = NetworkModel(
+        buffer_bytes=int(rng.choice([6000, 1_500_000])),
+        jitter_ns=int(rng.choice([0, 3000])),
+        loss=float(rng.choice([0, 0.02, 1])) if seed % 3 else 0.0,
+        propagation_ns=int(rng.integers(0, 3000)),
+    )
+    sim = LabelSimulation(topology, sources, labelling, network=network, seed=seed, telemetry=1e-3)
+    twin = Twin(topology, sources, labelling, network, seed)
+    twin.sources.records["remaining"] = np.minimum(twin.sources.records["remaining"], 1 << 30)
+    for cut in [*np.sort(rng.integers(1, UNTIL, 5)), UNTIL]:
+        row = int(rng.integers(topology.hosts, len(topology.ports)))
+        sim.run(cut / PS)
+        twin.run(sim.now)
+        change = rng.integers(3)
+        if change == 0:
+            sim.fail_link(row, reroute_s=1)
+            twin.ports[row].down = twin.ports[int(topology.ports["reverse"][row])].down = True
+        elif change == 1:
+            sim.set_interval_shift(row, 3)
+            twin.ports[row].shift = 3
+        else:
+            sim.set_loss(row, 0.3)
+            twin.ports[row].loss = 0.3
+    both = [sim.counts, sim.probe_counts]
+    for name, key in {
+        "emitted": "emitted", "delivered": "delivered", "tail_drops": "tail", "lost": "lost",
+        "link_down": "down",
+        "copies": "copies", "fragments": "fragments", "labelled": "labelled", "labels": "labels",
+        "labels_lost": "labels lost", "skipped": "skipped", "hops": "hops", "bytes": "bytes",
+        "label_bytes": "label bytes",
+    }.items():  # fmt: skip
+        assert sum(getattr(c, name) for c in both) == twin.counts[key], name
+    due = [entry for entry in twin.log if entry[2] <= sim.now]
+    got = [tuple(int(v) for v in cast(Any, row)) for row in sim.received]
+    assert sorted(got) == sorted(due)
+    assert got == sorted(got, key=lambda entry: (entry[2], entry[7], entry[3], entry[9]))
+    busy = {(start // 10**9, port) for start, port in twin.sent if start < len(sim.active) * 10**9}
+    assert {(int(i), int(p)) for i, p in zip(*np.nonzero(sim.active), strict=True)} == busy
+    if seed == 0:
+        assert twin.counts["labels"] > 100
+    assert NO_PORT not in sim.received["port"]
