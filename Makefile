@@ -30,8 +30,8 @@ types: $(STAMP) ## Check types
 unit: $(STAMP) ## Run unit, compliance and end-to-end tests
 	$(PYTEST)
 
-checked: $(STAMP) ## Run the kernels' tests with bounds checks on
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "kernel and not e2e"
+checked: $(STAMP) ## Run the kernels' tests with bounds checks on; whole commands use the same kernels
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "kernel and not e2e" --ignore tests/cli --ignore tests/test_docs.py
 
 wheel: $(STAMP) ## Build the wheel, install it into a clean environment, decode a capture there
 	$(PYTEST) -m wheel
