@@ -180,6 +180,29 @@ def prepare(interface: str, change: bool = True) -> Prepared:
     return prepared
 
 
+def as_a_cable(interface: str) -> None:
+    """Have an end of a veth pair send whole frames for good: cut to the MTU, with checksums, none merged.
+
+    Raises CaptureError.
+    """
+    found = features(interface)
+    device = _Device(interface)
+    try:
+        device.switch(
+            {
+                name: False
+                for name, feature in found.items()
+                if feature.active
+                and feature.changeable
+                and (name in MERGING or _cuts(name) or name.startswith("tx-checksum"))
+            }
+        )
+    except OSError as error:
+        raise CaptureError(f"{interface}: its offloads cannot be switched off ({error.strerror})") from error
+    finally:
+        device.close()
+
+
 def _cuts(name: str) -> bool:
     """Whether this feature leaves cutting to a card."""
     return name.startswith("tx-") and name != _GENERIC and name.endswith(("-segmentation", "-gso-list"))

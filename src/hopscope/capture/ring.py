@@ -135,6 +135,11 @@ class RingListener:
             "completed_checksums_total": int(self._state[Ring.COMPLETED]),
         }
 
+    def fileno(self) -> int:
+        """Descriptor of the socket, once open: it is readable where a block of frames is ready."""
+        assert self._socket is not None
+        return self._socket.fileno()
+
     @property
     def buffer_bytes(self) -> int:
         """Bytes of the ring; once open."""

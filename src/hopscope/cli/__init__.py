@@ -32,6 +32,7 @@ COMMANDS = (
     "translate",
     "direct",
     "label",
+    "fabric",
     "simulate",
     "demo",
     "plan",

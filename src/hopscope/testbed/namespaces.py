@@ -1,0 +1,173 @@
+"""Network namespaces: made, entered, searched for processes, deleted (ip-netns(8), setns(2))."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from ..errors import HopscopeError
+
+T = TypeVar("T")
+
+FOLDER = Path("/run/netns")
+"""Where iproute2 keeps named namespaces."""
+_NEW_NETWORK = 0x40000000  # CLONE_NEWNET
+_COMMAND_SECONDS = 60.0
+_END_SECONDS = 3.0
+
+
+class NamespaceError(HopscopeError):
+    """A namespace, an interface in it or a command on them failed: which, and what was said."""
+
+
+def run(*words: str, given: str | None = None, seconds: float = _COMMAND_SECONDS) -> str:
+    """What a command prints; `given` is its standard input. Raises NamespaceError."""
+    called = " ".join(words[:6])
+    try:
+        done = subprocess.run(
+            words, input=given, capture_output=True, text=True, check=False, timeout=seconds
+        )
+    except FileNotFoundError:
+        raise NamespaceError(f"{words[0]}: not found on this machine, expected it to be installed") from None
+    except subprocess.TimeoutExpired:
+        raise NamespaceError(f"{called}: no end within {seconds:g} s") from None
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise NamespaceError(f"{called}: {said[0] if said else f'ended with {done.returncode}'}")
+    return done.stdout
+
+
+def require_root() -> None:
+    """Raise NamespaceError where namespaces and their interfaces cannot be made."""
+    if os.geteuid():
+        raise NamespaceError("network namespaces need root: found another user, expected sudo")
+    if not shutil.which("ip"):
+        raise NamespaceError("ip: not found on this machine, expected iproute2 to be installed")
+
+
+def ip(lines: Iterable[str], namespace: str | None = None) -> None:
+    """Have ip(8) do these lines in a namespace, at once. Raises NamespaceError."""
+    inside = ("-n", namespace) if namespace else ()
+    run("ip", *inside, "-batch", "-", given="\n".join(lines) + "\n")
+
+
+def found(prefix: str) -> list[str]:
+    """Names of the namespaces that begin so, sorted."""
+    try:
+        return sorted(path.name for path in FOLDER.iterdir() if path.name.startswith(prefix))
+    except OSError:
+        return []
+
+
+def delete(name: str) -> None:
+    """Delete a namespace with its interfaces; end what runs in it. Raises NamespaceError."""
+    end(processes_in(name))
+    try:
+        run("ip", "netns", "del", name)
+    except NamespaceError:
+        # killed while it was made: a file without a namespace behind it
+        with suppress(OSError):
+            (FOLDER / name).unlink()
+        if (FOLDER / name).exists():
+            raise
+
+
+def processes_in(name: str) -> list[int]:
+    """Processes that are in a namespace."""
+    with suppress(OSError):
+        wanted = (FOLDER / name).stat()
+        return [process for process in _processes() if _same(f"/proc/{process}/ns/net", wanted)]
+    return []
+
+
+def _same(path: str, wanted: os.stat_result) -> bool:
+    with suppress(OSError):
+        return os.path.samestat(Path(path).stat(), wanted)
+    return False
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that were started with this `NAME=value` in their environment, or by one that was."""
+    wanted, others = mark.encode(), []
+    for process in _processes():
+        with suppress(OSError):
+            if wanted in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+                others.append(process)
+    return others
+
+
+def _processes() -> list[int]:
+    return [int(path.name) for path in Path("/proc").glob("[0-9]*") if int(path.name) != os.getpid()]
+
+
+def end(processes: Iterable[int], seconds: float = _END_SECONDS) -> int:
+    """Ask processes to end, kill what has not after so long, and wait until none is there; how many."""
+    left = {process for process in processes if is_running(process)}
+    count = len(left)
+    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, _END_SECONDS)):
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
+        until = time.monotonic() + patience
+        while left and time.monotonic() < until:
+            left = {process for process in left if is_running(process)}
+            time.sleep(0.01)
+    return count
+
+
+def is_running(process: int, started: int | None = None) -> bool:
+    """Whether a process runs, and is not only waited for; `started`: and is the one of this start time."""
+    return bool(now := started_at(process)) and started in (None, now)
+
+
+def started_at(process: int) -> int:
+    """Start time of a process, clock ticks since the machine started; 0: it is gone, or a zombie."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return 0
+    fields = stat.rpartition(")")[2].split()  # a name may have spaces and brackets
+    return 0 if fields[0] in "ZX" else int(fields[19])
+
+
+def enter(name: str) -> None:
+    """Move the calling thread into a namespace; sockets that it had opened stay where they are.
+
+    Python before 3.12 has no setns of its own. Raises NamespaceError.
+    """
+    try:
+        with (FOLDER / name).open("rb") as file:
+            if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _NEW_NETWORK):
+                number = ctypes.get_errno()
+                raise OSError(number, os.strerror(number))
+    except OSError as error:
+        raise NamespaceError(f"namespace {name}: cannot be entered ({error.strerror})") from error
+
+
+def inside(name: str, work: Callable[[], T]) -> T:
+    """Do this in a thread that has entered a namespace; what it raises is raised here."""
+    done: list[T] = []
+    failed: list[Exception] = []
+
+    def enter_and_work() -> None:
+        try:
+            enter(name)
+            done.append(work())
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=enter_and_work)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return done[0]

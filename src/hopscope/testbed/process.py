@@ -1,0 +1,92 @@
+"""The two processes of a fabric, in the background: `python -m hopscope.testbed.process ROLE NAME`.
+
+`switches` moves frames, `collector` is a supervised collector that takes the labels.  Both write a log into
+the fabric's folder and end with SIGTERM.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from .. import log
+from ..config import Settings
+from ..errors import HopscopeError
+from .fabric import TestbedError
+from .state import MARK, SETTINGS_FILE, State, read
+
+READY = {"switches": '"switching"', "collector": '"collecting"'}
+"""What each says in its log when it does its work."""
+START_SECONDS = 600.0
+"""How long the first start may take: it compiles."""
+
+
+def start(state: State, role: str) -> subprocess.Popen[bytes]:
+    """Start one; it goes on when this program ends."""
+    with _log(state, role).open("wb") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hopscope.testbed.process", role, state.name],
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+            env={**os.environ, MARK: str(state.folder)},
+        )  # fmt: skip
+    state.started(role, process.pid)
+    return process
+
+
+def await_ready(
+    state: State, role: str, process: subprocess.Popen[bytes], turn: Callable[[], object]
+) -> None:
+    """Wait until it does its work, calling `turn` now and then. Raises TestbedError with its last words."""
+    until = time.monotonic() + START_SECONDS
+    while READY[role] not in _log(state, role).read_text(encoding="utf-8", errors="replace"):
+        if process.poll() is not None:
+            raise TestbedError(f"the {role} of the fabric ended: {last_words(state, role)}")
+        if time.monotonic() > until:
+            raise TestbedError(f"the {role} did not start in {START_SECONDS:g} s: {last_words(state, role)}")
+        turn()
+        time.sleep(0.05)
+
+
+def last_words(state: State, role: str) -> str:
+    """The last line of its log."""
+    text = ""
+    with suppress(OSError):
+        text = _log(state, role).read_text(encoding="utf-8", errors="replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("hopscope: ") if lines else "it said nothing"
+
+
+def _log(state: State, role: str) -> Path:
+    return state.folder / f"{role}.log"
+
+
+def main() -> None:
+    """Entry point of a process."""
+    role, name = sys.argv[1:]
+    log.configure()
+    state = read(name)
+    try:
+        if state is None:
+            raise TestbedError(f"no fabric {name!r} is written down")
+        settings = Settings.model_validate_json((state.folder / SETTINGS_FILE).read_bytes())
+        if role == "switches":
+            from .switch import run
+
+            run(state, settings.label.labelling)
+        else:
+            from ..supervisor import run as collect
+
+            sys.exit(collect(settings))
+    except HopscopeError as error:
+        sys.exit(f"hopscope: {error}")
+    except OSError as error:
+        sys.exit(f"hopscope: {error.filename or role}: {error.strerror or error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""A fabric starts and ends: in this order, and back from wherever it was stopped."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..config import Settings
+from ..data_folder import read_owner
+from ..fabric.topology import Topology
+from . import fabric, namespaces, state
+from .fabric import TestbedError
+from .process import await_ready, start
+from .registers import Registers
+from .state import REGISTERS_FILE, SETTINGS_FILE, State
+
+DEFAULT_NAME = "fabric"
+HOST = "127.0.0.1"
+COLLECTOR_SETTINGS: dict[str, object] = {"detect.flow_rows": 64, "history.ring_events": 1024}
+"""Of the collector that comes with a fabric: it takes labels, hardly a report."""
+_GRACE_SECONDS = 20.0
+"""For the collector, which ends its own processes and closes its journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What `up` makes."""
+
+    topology: Topology
+    settings: Settings
+    """Of the collector; `label` says how the switches label, too."""
+    name: str = DEFAULT_NAME
+    data: Path | None = None
+    """Data folder that stays; None: one that goes with the fabric."""
+    inner_mtu: int | None = None
+
+
+@dataclass
+class Removed:
+    """What `down` took away."""
+
+    processes: int = 0
+    namespaces: int = 0
+    folder: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.processes or self.namespaces or self.folder)
+
+    def __str__(self) -> str:
+        parts = [f"{count} {what}" for count, what in (
+            (self.processes, "processes"), (self.namespaces, "namespaces")
+        ) if count]  # fmt: skip
+        return ", ".join([*parts, *(["its folder"] if self.folder else [])]) or "nothing"
+
+
+def up(wanted: Wanted, told: Callable[[str], object]) -> State:
+    """Make a fabric and return once its switches switch and its collector collects.
+
+    What a killed run left of the same name is removed first.  Where anything fails, all of it is removed.
+    Raises HopscopeError.
+    """
+    namespaces.require_root()
+    with state.alone(wanted.name):
+        before = state.read(wanted.name)
+        alive = [role for role, runs in (before.running() if before else {}).items() if runs]
+        if before and alive:
+            page = f", page {before.page}" if before.page else ""
+            ending = "hopscope fabric down" + (
+                "" if wanted.name == DEFAULT_NAME else f" --name {wanted.name}"
+            )
+            raise TestbedError(
+                f"fabric {wanted.name!r} is up already ({before.topology}{page}): end it with {ending}, or "
+                "choose another --name"
+            )
+        if removed := _remove(wanted.name):
+            told(f"removed what an earlier run left: {removed}")
+        try:
+            return _up(wanted, told)
+        except BaseException:
+            _remove(wanted.name)
+            raise
+
+
+def _up(wanted: Wanted, told: Callable[[str], object]) -> State:
+    label = wanted.settings.label
+    parts = fabric.plan(
+        wanted.topology, wanted.name, max_hop=label.labelling.max_hop, inner_mtu=wanted.inner_mtu
+    )
+    folder = state.folder_of(wanted.name)
+    folder.mkdir(mode=0o755, parents=True)
+    data = wanted.data.absolute() if wanted.data else folder / "data"
+    made = State(
+        name=wanted.name, topology=wanted.topology.name, max_hop=label.labelling.max_hop,
+        inner_mtu=parts.inner_mtu, interval=label.labelling.interval,
+        export=label.listen or f"{HOST}:{_free_udp_port()}", data=str(data),
+    )  # fmt: skip
+    made.write()
+    names = folder / "names.toml"
+    names.write_text(wanted.topology.names_toml(), encoding="utf-8")
+    settings = wanted.settings.model_copy(
+        update={
+            "data": data,
+            "regions": folder / "regions",
+            "names": wanted.settings.names or names,
+            "label": label.model_copy(update={"listen": made.export, "registers": folder / REGISTERS_FILE}),
+        }
+    )
+    (folder / SETTINGS_FILE).write_text(settings.model_dump_json(indent=1), encoding="utf-8")
+    interval_ns = round(label.labelling.interval * 1e9)
+    Registers.create(made.registers, [(port.node, port.number) for port in parts.ports], interval_ns)
+    fabric.build(parts)
+    told(f"made {len(parts.hosts)} hosts and {len(wanted.topology.switches)} switches")
+    processes = {role: start(made, role) for role in ("collector", "switches")}
+    for role, process in processes.items():
+        told(f"starting the {role} (the first time they compile, for about a minute)")
+        await_ready(made, role, process, lambda: None)
+    made.page = str(read_owner(data).get("api") or "")
+    made.write()
+    return made
+
+
+def down(name: str) -> Removed:
+    """Remove a fabric, or whatever is left of one: processes, namespaces, folder. Raises HopscopeError."""
+    namespaces.require_root()
+    with state.alone(name):
+        return _remove(name)
+
+
+def _remove(name: str) -> Removed:
+    removed = Removed()
+    known = state.read(name)
+    ours = [process for process, _ in known.processes.values()] if known else []
+    marked = namespaces.marked(state.mark_of(name))
+    # first those that end their own children, then what is left of anything
+    removed.processes += namespaces.end([one for one in ours if one in marked], seconds=_GRACE_SECONDS)
+    removed.processes += namespaces.end(namespaces.marked(state.mark_of(name)))
+    removed.namespaces = fabric.remove(name)
+    removed.folder = state.remove(name)
+    return removed
+
+
+def _free_udp_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])

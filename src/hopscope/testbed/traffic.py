@@ -1,0 +1,209 @@
+"""Ordinary traffic between the hosts of a fabric: datagrams of its own, iperf3, ping."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import select
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ..stop import Stop
+from .fabric import Host, Plan, TestbedError
+from .namespaces import inside, run
+
+PORT = 7070
+"""UDP port on which every host takes datagrams."""
+SOURCE_PORTS = 16
+"""Sockets of a sender: so many flows to each host, which ECMP spreads."""
+HEADERS = {4: 28, 6: 48}
+"""Bytes of IP and UDP headers by IP version."""
+_SLICE_SECONDS = 0.002
+_DRAIN_SECONDS = 0.5
+
+
+@dataclass
+class Sent:
+    """What one host sent and got."""
+
+    host: str
+    sent: int = 0
+    received: int = 0
+    refused: int = 0
+    """Datagrams that its own machine did not take."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Datagrams:
+    """Datagrams to random hosts, as in INT-label's evaluation (section 6.1)."""
+
+    rate: float = 5e6
+    """Of each sender, bit/s of IP packets."""
+    size: int = 1000
+    """IP bytes of a packet."""
+    version: int = 4
+    seed: int = 1
+
+    def check(self) -> None:
+        """Raise TestbedError for what cannot be sent."""
+        if not HEADERS[self.version] <= self.size <= 1500:
+            raise TestbedError(f"--size: found {self.size}, expected {HEADERS[self.version]} to 1500 bytes")
+        if not 0 < self.rate <= 1e9:
+            raise TestbedError(f"--rate: found {self.rate:g} bit/s, expected more than 0 and at most 1G")
+
+
+class _Sender:
+    """One host that sends."""
+
+    def __init__(self, host: Host, others: Sequence[Host], what: Datagrams, seed: int, told: Sent) -> None:
+        self._what, self._told = what, told
+        self._random = random.Random(seed)
+        self._family = socket.AF_INET6 if what.version == 6 else socket.AF_INET
+        self._to = [(other.ipv6 if what.version == 6 else other.ipv4, PORT) for other in others]
+        self._sockets = inside(
+            host.namespace,
+            lambda: [socket.socket(self._family, socket.SOCK_DGRAM) for _ in range(SOURCE_PORTS)],
+        )
+
+    def run(self, until: float, stop: Stop) -> None:
+        """Send at the rate until a time (monotonic)."""
+        payload = bytes(self._what.size - HEADERS[self._what.version])
+        gap = self._what.size * 8 / self._what.rate
+        began = now = time.monotonic()
+        while now < until and not stop.is_set():
+            due = int((now - began) / gap) + 1 - self._told.sent - self._told.refused
+            for _ in range(due):
+                try:
+                    self._random.choice(self._sockets).sendto(payload, self._random.choice(self._to))
+                    self._told.sent += 1
+                except OSError:
+                    self._told.refused += 1
+            time.sleep(max(_SLICE_SECONDS, gap) if gap < 1 else _SLICE_SECONDS)
+            now = time.monotonic()
+        self._told.seconds = now - began
+
+    def close(self) -> None:
+        """Close the sockets."""
+        for one in self._sockets:
+            one.close()
+
+
+def send_datagrams(
+    parts: Plan, senders: Sequence[Host], what: Datagrams, seconds: float, stop: Stop
+) -> list[Sent]:
+    """Send from some hosts to random others; what each host sent and got. Raises HopscopeError."""
+    what.check()
+    told = {host.name: Sent(host.name) for host in parts.hosts}
+    with ExitStack() as stack:
+        receivers = {}
+        for host in parts.hosts:
+            taken = inside(host.namespace, _receiver)
+            stack.callback(taken.close)
+            receivers[taken.fileno()] = (taken, told[host.name])
+        ended = threading.Event()
+        reader = threading.Thread(target=_take, args=(receivers, ended))
+        reader.start()
+        stack.callback(reader.join)
+        stack.callback(ended.set)
+        until = time.monotonic() + seconds if seconds else float("inf")
+        threads = []
+        for number, host in enumerate(senders):
+            others = [other for other in parts.hosts if other is not host]
+            sender = _Sender(host, others, what, what.seed + number, told[host.name])
+            stack.callback(sender.close)
+            threads.append(threading.Thread(target=sender.run, args=(until, stop)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        time.sleep(_DRAIN_SECONDS)
+    return list(told.values())
+
+
+def _receiver() -> socket.socket:
+    taken = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        taken.bind(("::", PORT))
+    except OSError as error:
+        taken.close()
+        raise TestbedError(
+            f"UDP port {PORT} of a host: {error.strerror}; is other traffic running?"
+        ) from error
+    return taken
+
+
+def _take(receivers: dict[int, tuple[socket.socket, Sent]], ended: threading.Event) -> None:
+    """Count what arrives."""
+    buffer = bytearray(2048)
+    with select.epoll() as poll:
+        for handle in receivers:
+            poll.register(handle, select.EPOLLIN)
+        while not ended.is_set():
+            for handle, _ in poll.poll(0.05):
+                taken, told = receivers[handle]
+                with suppress(BlockingIOError):
+                    while taken.recv_into(buffer):
+                        told.received += 1
+
+
+def iperf(
+    client: Host, server: Host, *, version: int = 4, seconds: float = 5, flags: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Run iperf3 from one host to another; what it tells at its end (`end` of its JSON).
+
+    Raises HopscopeError.
+    """
+    if not shutil.which("iperf3"):
+        raise TestbedError("iperf3: not found on this machine; hopscope fabric traffic udp needs none")
+    address = server.ipv6 if version == 6 else server.ipv4
+    serving = subprocess.Popen(
+        ["ip", "netns", "exec", server.namespace, "iperf3", "-s", "-1", "--forceflush"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert serving.stdout is not None
+    with serving.stdout as told:
+        try:
+            lines = []
+            while "listening" not in (line := told.readline()):
+                lines.append(line.strip())
+                if not line:
+                    raise TestbedError(f"iperf3 at {server.name}: {' '.join(lines) or 'it said nothing'}")
+            said = run(
+                "ip", "netns", "exec", client.namespace, "iperf3", "-c", address, "-J",
+                *(flags or ("-t", f"{seconds:g}")), seconds=seconds + 30,
+            )  # fmt: skip
+        finally:
+            serving.terminate()
+            serving.wait()
+    found: dict[str, Any] = json.loads(said)["end"]
+    return found
+
+
+def ping(
+    client: Host, server: Host, *, version: int = 4, count: int = 3, flags: Sequence[str] = ()
+) -> tuple[int, float]:
+    """Echo requests from one host to another: answers, and their mean time, s (0 without one).
+
+    Raises HopscopeError where ping itself fails.
+    """
+    if not shutil.which("ping"):
+        raise TestbedError("ping: not found on this machine, expected iputils-ping to be installed")
+    address = server.ipv6 if version == 6 else server.ipv4
+    words = ["ip", "netns", "exec", client.namespace, "ping", "-n", "-c", str(count), "-i", "0.02", "-w", "3"]
+    done = subprocess.run([*words, *flags, address], capture_output=True, text=True, check=False, timeout=30)
+    answers = re.search(r"(\d+) received", done.stdout)
+    if answers is None:
+        raise TestbedError(f"ping at {client.name}: {done.stderr.strip() or done.stdout.strip()}")
+    mean = re.search(r"= [\d.]+/([\d.]+)/", done.stdout)
+    return int(answers[1]), float(mean[1]) / 1000 if mean else 0.0
