@@ -13,23 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from .capture.udp import UdpListener
 from .config import ListenSettings
 from .config_label import LabelSettings, host_and_port
 from .detect.label_state import FILE_NAME, Labelled
 from .detect.label_table import LabelTable
-from .fabric.labelling.controller import Controller, Ints, Values
+from .fabric.labelling.controller import Controller
 from .label_counters import LabelCounts
-from .memory.region import RegionError
+from .label_registers import Written
 from .stop import Stop
-from .testbed.records import PortCounter
-from .testbed.registers import Registers
 from .wire.reasons import Reason
 from .wire.records import FrameBatch
 
 if TYPE_CHECKING:
+    from .label_redis import LabelRedis
     from .process import Child
 
 NAP_SECONDS = 0.0005
@@ -115,7 +113,9 @@ class LabelProcess:
         known = self.table.rows[: self.table.used]
         known["received_ns"] = np.minimum(known["received_ns"], start)
         known["shift"] = 0  # until the registers say otherwise
-        self.controller = Controller(labelling, adaptive, self.table, start_ns=start)
+        self.redis = _redis(settings, self.table, self._clock, self._told)
+        self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
+        self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
         self.registers = Written(settings, self.table, self.controller, self._told)
         self.counts = LabelCounts(folder)
         self._counted = dict.fromkeys(("datagrams", "bytes", "empty", "packets", "unwritten"), 0)
@@ -142,6 +142,8 @@ class LabelProcess:
         """Bind, or take the socket over: labels are taken from now on. Raises CaptureError."""
         self._listener = UdpListener(listen_settings(self.settings), sock=handle)
         self._listener.open()
+        if self.redis is not None:
+            self.redis.start()
 
     def notes(self) -> list[str]:
         """What the user should know at the start."""
@@ -167,6 +169,7 @@ class LabelProcess:
         if now >= self._count_ns:
             self._count_ns = now + COUNT_NS
             self.count()
+            self._store()
         return 0 if batch is None else len(batch)
 
     def step(self, batch: FrameBatch, now_ns: int) -> None:
@@ -195,6 +198,9 @@ class LabelProcess:
     def close(self) -> None:
         """Give ports their own interval back, count, close."""
         self.registers.release()
+        self._store()
+        if self.redis is not None:
+            self.redis.stop()
         self.count()
         if self._listener is not None:
             self._listener.close()
@@ -219,86 +225,40 @@ class LabelProcess:
         put("label_raised_ports", int(np.count_nonzero(self.controller.values)))
         put("label_changes_total", self.controller.changes)
         put("label_unwritten_changes_total", counted["unwritten"])
+        if self.redis is not None:
+            counts = self.redis.counts
+            put("label_redis_up", int(self.redis.up))
+            for name in ("connections", "failures", "ports", "entries", "foreign"):
+                put(f"label_redis_{name}_total", counts[name])
+            for by in ("notification", "look", "clock"):
+                put(f"label_redis_expired_total.{by}", counts[by])
 
-
-class Written:
-    """The registers of a testbed's switches, where there are any: Reg2 is written, packets are counted."""
-
-    def __init__(
-        self,
-        settings: LabelSettings,
-        table: LabelTable,
-        controller: Controller,
-        told: Callable[[str], object],
-    ) -> None:
-        self._path, self._mode = settings.registers, settings.adaptive.mode
-        self._interval_ns = round(settings.labelling.interval * 1e9)
-        self._table, self._controller, self._told = table, controller, told
-        self._registers: Registers | None = None
-        self._rows: Ints = np.zeros(0, np.int64)
-        self._sent: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
-        self._reason = ""
-
-    @property
-    def there(self) -> bool:
-        """Whether registers are mapped."""
-        return self._registers is not None
-
-    def attach(self) -> None:
-        """Map the registers, where there are new ones; the fabric may come, go and be made anew."""
-        if self._path is None or (self._registers is not None and self._registers.region.is_current()):
+    def _store(self) -> None:
+        """Give Redis the ports of which something came, or whose S changed."""
+        if self.redis is None:
             return
-        self._registers = None
-        try:
-            registers = Registers.attach(self._path, writable=self._mode != "off")
-        except (RegionError, OSError) as error:
-            self._say(f"{error}; the controller waits for them")
-            return
-        rows = self._table.rows_of(registers.node, registers.number, add=True)
-        if (rows < 0).any():
-            self._say(f"{self._path}: more ports than the table of labels has room for")
-            return
-        self._registers, self._rows = registers, rows
-        self._sent = registers.count(PortCounter.SENT).copy()
-        self._say(f"{self._path}: registers of {len(rows):,} ports")
-        if registers.interval[0] != self._interval_ns:
-            self._say(
-                f"{self._path}: the switches label every {int(registers.interval[0]) / 1e9:g} s, and "
-                f"label.labelling.interval is {self._interval_ns / 1e9:g} s"
-            )
-        if self._mode != "off":
-            mine, other = registers.shift, registers.flag
-            if self._mode == "one-bit":
-                mine, other = other, mine
-            other[:] = 0
-            self._controller.adopt(rows, mine)
-            self._table.set_shift(rows, mine)
+        used = self.table.used
+        ports = self.table.rows[:used]
+        now = np.stack([ports["labels"], ports["shift"].astype(np.uint64)], axis=1)
+        before, self._stored = self._stored, now
+        if self.redis.anew:
+            self.redis.anew, before = False, before[:0]
+        changed = np.ones(used, np.bool_)
+        changed[: len(before)] = (now[: len(before)] != before).any(axis=1)
+        rows = np.flatnonzero(changed)
+        if len(rows):
+            self.redis.store(rows, ports[rows])
 
-    def write(self, rows: Ints, values: Values) -> int:
-        """Put Reg2 of these rows of the table; how many are of no register."""
-        if self._registers is None:
-            return len(rows)
-        at = self._registers.rows(self._table.rows["node_id"][rows], self._table.rows["port"][rows])
-        reg2 = self._registers.shift if self._mode == "shift" else self._registers.flag
-        reg2[at[at >= 0]] = values[at >= 0]
-        return int(np.count_nonzero(at < 0))
 
-    def sample(self) -> npt.NDArray[np.bool_]:
-        """Ports that sent since this was asked last, bool [rows of the table]."""
-        mask = np.zeros(len(self._table.rows), np.bool_)
-        if self._registers is not None:
-            sent = self._registers.count(PortCounter.SENT).copy()
-            mask[self._rows[sent != self._sent]] = True
-            self._sent = sent
-        return mask
+def _redis(
+    settings: LabelSettings, table: LabelTable, clock: Callable[[], int], told: Callable[[str], object]
+) -> LabelRedis | None:
+    """The databases in Redis, where they are asked for."""
+    if not settings.redis:
+        return None
+    from .label_redis import LabelRedis
 
-    def release(self) -> None:
-        """Nobody will set Reg2 back from now on: do it."""
-        if self._registers is not None and self._mode != "off":
-            self._registers.shift[:] = 0
-            self._registers.flag[:] = 0
-
-    def _say(self, line: str) -> None:
-        if line != self._reason:
-            self._reason = line
-            self._told(line)
+    return LabelRedis(
+        settings.redis, settings.prefix, lambda rows: (table.rows["node_id"][rows], table.rows["port"][rows]),
+        clock, told,
+    )  # fmt: skip

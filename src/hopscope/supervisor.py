@@ -93,7 +93,7 @@ class Supervisor:
     def _start(self) -> None:
         settings = self.settings
         Names.load(settings.names)  # an error in it is told here, once
-        if settings.redis:
+        if settings.redis or settings.label.redis:
             from .export.redis import require_redis
 
             require_redis()

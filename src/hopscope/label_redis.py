@@ -1,0 +1,274 @@
+"""The databases of INT-label's controller in Redis (section 5): the newest label of every port as a hash, and
+the ageing database as keys that expire, whose time-out Redis publishes.
+
+With PREFIX = `hopscope`:
+
+=================================== ======== ==============================================================
+key                                 type     what
+=================================== ======== ==============================================================
+`hopscope:label:port:NODE:PORT`     hash     its newest label (LABEL_PORT, by field)
+`hopscope:label:ports`              set      those that there are, as `NODE:PORT`
+`hopscope:label:ageing:NODE:PORT`   string   entry of the ageing database; expires after k T
+=================================== ======== ==============================================================
+
+A thread of its own talks to the server, so whoever takes labels never waits. What it has not written yet is
+kept by port, newest only: no more than the table has ports. Notifications are sent once and to whoever is
+connected, and Redis looks for keys that have expired ten times a second: so an entry that is overdue is asked
+for, which makes Redis notice; and while there is no server, our own clock lets entries time out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .config_export import shown
+from .fabric.labelling.controller import Ints, grown
+from .wire.records import Records
+
+CHUNK = 1000
+"""Commands that are sent together."""
+POLL_SECONDS = 0.005
+TIMEOUT_SECONDS = 1.0
+"""Longest time of a connection attempt, and of one answer."""
+PAUSE_SECONDS, LONGEST_PAUSE = 0.1, 2.0
+ASK_NS = 10_000_000
+"""How overdue an entry is when Redis is asked for it."""
+GRACE_NS = 1_000_000_000
+"""How overdue it is when our clock decides, although there is a server."""
+_FAR = 2**63 - 1
+_FIELDS = (
+    "time_ns", "received_ns", "latency_ns", "occupancy", "ingress_port", "labels", "late", "rate", "shift",
+)  # fmt: skip
+
+
+class LabelRedis:
+    """The ageing database of a Controller, and a copy of its INT database. `start` it, `stop` it."""
+
+    def __init__(
+        self,
+        url: str,
+        prefix: str,
+        place: Callable[[Ints], tuple[npt.ArrayLike, npt.ArrayLike]],
+        clock: Callable[[], int],
+        told: Callable[[str], object] | None = None,
+    ) -> None:
+        """`place`: (device, port) of rows; `clock`: the controller's time, ns; `told` gets a line about a
+        server that comes or goes.
+        """
+        self._url, self._prefix = url, f"{prefix}:label"
+        self._place, self._clock, self._told = place, clock, told or (lambda _: None)
+        self.up = False
+        """A server answers."""
+        self.anew = True
+        """It may know nothing: all ports are to be stored again. Whoever does it sets it back."""
+        self.counts = dict.fromkeys(
+            ("connections", "failures", "ports", "entries", "notification", "look", "clock", "foreign"), 0
+        )
+        self._until: Ints = np.zeros(0, np.int64)
+        self._names: dict[int, str] = {}
+        self._rows: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._to_set: dict[int, int] = {}
+        self._to_ask: set[int] = set()
+        self._to_store: dict[int, dict[str, Any]] = {}
+        self._said: dict[int, str] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="label-redis", daemon=True)
+        self._client: Any = None
+        self._events: Any = None
+        self._state = ""
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the connection go; what is not written by then stays unwritten."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(3 * TIMEOUT_SECONDS)
+
+    # ------------------------------------------------------------------------------- the controller's side
+
+    def put(self, rows: Ints, now_ns: int, life_ns: int) -> None:
+        """Set or renew the entries of these rows."""
+        self._until = grown(self._until, int(rows.max(initial=-1)) + 1, _FAR)
+        self._until[rows] = now_ns + life_ns
+        self._name(rows)
+        with self._lock:
+            self._to_set.update(dict.fromkeys(rows.tolist(), now_ns + life_ns))
+
+    def expired(self, now_ns: int) -> Ints:
+        """Rows whose entry timed out, each told once."""
+        overdue = np.flatnonzero(self._until <= now_ns)
+        with self._lock:
+            said, self._said = self._said, {}
+            if self.up:
+                self._to_ask.update(np.flatnonzero(self._until <= now_ns - ASK_NS).tolist())
+        gone = []
+        for row, by in said.items():
+            if self._until[row] == _FAR:
+                continue  # told twice
+            if self._until[row] > now_ns + ASK_NS:
+                self.counts["foreign"] += 1  # of an entry that was renewed meanwhile, or somebody's own
+                continue
+            gone.append(row)
+            self.counts[by] += 1
+            self._until[row] = _FAR
+        late = overdue[self._until[overdue] <= (now_ns - GRACE_NS if self.up else now_ns)]
+        self.counts["clock"] += len(late)
+        self._until[late] = _FAR
+        return np.concatenate([np.array(gone, np.int64), late])
+
+    def store(self, rows: Ints, ports: Records) -> None:
+        """Keep the newest labels of these rows for the server: LABEL_PORT records."""
+        self._name(rows)
+        columns = [ports[name].tolist() for name in _FIELDS]
+        each = (dict(zip(_FIELDS, values, strict=True)) for values in zip(*columns, strict=True))
+        with self._lock:
+            self._to_store.update(zip(rows.tolist(), each, strict=True))
+
+    def _name(self, rows: Ints) -> None:
+        new = [row for row in rows.tolist() if row not in self._names]
+        if new:
+            nodes, ports = self._place(np.array(new))
+            for row, node, port in zip(
+                new, np.asarray(nodes).tolist(), np.asarray(ports).tolist(), strict=True
+            ):
+                self._names[row] = f"{node}:{port}"
+                self._rows[f"{node}:{port}"] = row
+
+    # ------------------------------------------------------------------------------- the thread's side
+
+    def _run(self) -> None:
+        import redis
+
+        pause = PAUSE_SECONDS
+        while not self._stop.is_set():
+            try:
+                if self._client is None:
+                    self._connect()
+                self._turn()
+                pause = PAUSE_SECONDS
+            except (redis.RedisError, OSError, ValueError) as error:
+                self.counts["failures"] += 1
+                self._say(
+                    f"{shown(self._url)}: {' '.join(str(error).split())}; entries time out by our clock"
+                )
+                self._close()
+                self._stop.wait(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+        self._close()
+
+    def _connect(self) -> None:
+        import redis
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        self._client = redis.Redis.from_url(
+            self._url,
+            socket_timeout=TIMEOUT_SECONDS,
+            socket_connect_timeout=TIMEOUT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+            decode_responses=True,
+        )
+        client = self._client
+        client.ping()
+        note = ""
+        try:
+            flags = client.config_get("notify-keyspace-events").get("notify-keyspace-events") or ""
+            if not {"E", "x"} <= set(flags.replace("A", "x")):
+                client.config_set("notify-keyspace-events", "".join(sorted({*flags, "E", "x"})))
+        except redis.ResponseError:
+            note = "; it may not be told to notify (notify-keyspace-events Ex), so entries are looked for"
+        self._events = client.pubsub(ignore_subscribe_messages=True)
+        database = client.connection_pool.connection_kwargs.get("db", 0)
+        self._events.subscribe(f"__keyevent@{database}__:expired")
+        self.counts["connections"] += 1
+        self.up = self.anew = True
+        self._say(f"{shown(self._url)}: connected{note}")
+
+    def _close(self) -> None:
+        self.up = False
+        events, client, self._events, self._client = self._events, self._client, None, None
+        for one in (events, client):
+            if one is not None:
+                one.close()
+
+    def _turn(self) -> None:
+        """Write, ask, listen."""
+        with self._lock:
+            entries, self._to_set = self._to_set, {}
+            ports, self._to_store = self._to_store, {}
+            asked, self._to_ask = sorted(self._to_ask), set()
+        try:
+            self._write(entries, ports)
+        except BaseException:
+            with self._lock:  # what has become newer meanwhile stays
+                self._to_set, self._to_store = entries | self._to_set, ports | self._to_store
+            raise
+        gone: list[int] = []
+        for some in _parts(asked):
+            pipe = self._client.pipeline(transaction=False)
+            for row in some:
+                pipe.exists(self._key("ageing", self._names[row]))
+            gone += [row for row, there in zip(some, pipe.execute(), strict=True) if not there]
+        said = self._listen()
+        with self._lock:
+            self._said = dict.fromkeys(gone, "look") | self._said | said
+
+    def _write(self, entries: dict[int, int], ports: dict[int, dict[str, Any]]) -> None:
+        for some in _parts(entries.items()):
+            pipe = self._client.pipeline(transaction=False)
+            now = self._clock()
+            for row, until in some:
+                pipe.set(self._key("ageing", self._names[row]), 1, px=max(1, (until - now) // 1_000_000))
+            pipe.execute()
+            self.counts["entries"] += len(some)
+        for rows in _parts(ports.items()):
+            pipe = self._client.pipeline(transaction=False)
+            for row, fields in rows:
+                pipe.hset(self._key("port", self._names[row]), mapping=fields)
+            pipe.sadd(self._key("ports"), *(self._names[row] for row, _ in rows))
+            pipe.execute()
+            self.counts["ports"] += len(rows)
+
+    def _listen(self) -> dict[int, str]:
+        """Rows whose time-out was published."""
+        said: dict[int, str] = {}
+        start = self._key("ageing", "")
+        timeout = POLL_SECONDS
+        for _ in range(CHUNK):
+            message = self._events.get_message(timeout=timeout)
+            if message is None:
+                break
+            timeout = 0.0
+            name = str(message["data"])
+            if name.startswith(start):
+                row = self._rows.get(name[len(start) :])
+                if row is None or row >= len(self._until):
+                    self.counts["foreign"] += 1
+                elif self._until[row] != _FAR:
+                    said[row] = "notification"
+        return said
+
+    def _key(self, *parts: str) -> str:
+        return ":".join([self._prefix, *parts])
+
+    def _say(self, line: str) -> None:
+        if line != self._state:
+            self._state = line
+            self._told(line)
+
+
+def _parts(items: Iterable[Any]) -> Iterable[list[Any]]:
+    source = iter(items)
+    while some := list(islice(source, CHUNK)):
+        yield some
