@@ -112,7 +112,7 @@ def test_the_engine_agrees_with_a_heap_of_events(seed: int) -> None:
     due = [entry for entry in twin.log if entry[2] <= sim.now]
     got = [tuple(int(v) for v in cast(Any, row)) for row in sim.received]
     assert sorted(got) == sorted(due)
-    assert got == sorted(got, key=lambda entry: (entry[2], entry[7], entry[3], entry[9]))
+    assert [entry[2] for entry in got] == sorted(entry[2] for entry in got)
     busy = {(start // 10**9, port) for start, port in twin.sent if start < len(sim.active) * 10**9}
     assert {(int(i), int(p)) for i, p in zip(*np.nonzero(sim.active), strict=True)} == busy
     if seed == 0:

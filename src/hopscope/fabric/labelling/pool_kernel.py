@@ -72,13 +72,13 @@ def free_labels(at: Any, state: Any, labels: Any) -> None:
 
 @kernel
 def export(packet: Any, time: Any, received: Any, state: Any, labels: Any, log: Any) -> None:
-    """Log all labels of a packet, newest first, and give them back."""
+    """Log all labels of a packet, the first first, and give them back."""
     at = packet.labels
     position = I64(packet.count)
     while at >= 0:
         label = labels[at]
         position -= 1
-        entry = log[state[LOGGED]]
+        entry = log[state[LOGGED] + position]
         entry.labelled = label.time
         entry.exported = time
         entry.received = received
@@ -91,8 +91,8 @@ def export(packet: Any, time: Any, received: Any, state: Any, labels: Any, log: 
         entry.position = position
         entry.count = packet.count
         entry.flags = packet.flags
-        state[LOGGED] += 1
         at = label.next
+    state[LOGGED] += I64(packet.count)
     free_labels(packet.labels, state, labels)
     packet.labels = -1
 

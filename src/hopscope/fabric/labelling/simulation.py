@@ -114,8 +114,7 @@ class LabelSimulation:
         arrived = waiting[due]
         self._waiting = waiting[~due]
         if len(arrived):
-            order = (arrived["position"], arrived["port"], arrived["packet"], arrived["received"])
-            self._received.append(arrived[np.lexsort(order)])
+            self._received.append(arrived[np.argsort(arrived["received"], kind="stable")])
 
     def _at(self, time: int, action: Callable[[], None]) -> None:
         """Do something at a time, ps; at once where it has come."""

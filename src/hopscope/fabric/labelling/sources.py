@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..ports import NO_PORT, FabricError, Ints, Topology, mix64
+from ..ports import NO_PORT, FabricError, Ints, Topology, flow_hash, mix64
 from ..records import PS
+from ..traffic import Traffic, TrafficModel
 from .records import NONE, ROUTE, SOURCE, SourceFlag
 
 ALWAYS_SENDS = 1 << 62
@@ -152,6 +153,28 @@ def uniform(
 ) -> Sources:
     """Every host sends to any other host, as in `from_hosts`; `rate_bps` is that of one host."""
     return from_hosts(topology, range(topology.hosts), rate_bps, size=size, seed=seed, **how)  # type: ignore[arg-type]
+
+
+def flows(topology: Topology, model: TrafficModel, seconds: float, *, seed: int = 1) -> Sources:
+    """Flows that are active or begin in the first `seconds`, as `fabric.traffic` draws them: a source each.
+
+    The last packet of a flow is as long as the others.
+    """
+    traffic = Traffic(topology, model, seed)
+    traffic.arrive(round(seconds * PS))
+    table = traffic.table[traffic.table["active"] != 0]
+    routes, starts = chains(topology, table["path"])
+    records = np.zeros(len(table), SOURCE)
+    for name in ("next", "serial"):
+        records[name] = table[name]
+    records["gap"] = np.maximum(1, table["ps_per_byte"] * table["payload"])
+    records["remaining"] = -(-table["remaining"] // table["payload"])
+    records["size"] = table["payload"].astype(np.int64) + table["headers"]
+    records["routes_first"], records["routes_count"] = np.arange(len(table)), 1
+    records["flags"] = SourceFlag.RANDOM
+    ends = np.stack([table["src_host"], table["dst_host"]], axis=1).astype(np.int64)
+    hashes = flow_hash(*(table[f] for f in ("src_address", "dst_address", "proto", "sport", "dport")))
+    return Sources(records, starts, routes, ends, hashes)
 
 
 Branches = dict[int, Any]
