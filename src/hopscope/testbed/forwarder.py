@@ -1,0 +1,155 @@
+"""What all switches of a fabric do with frames between their rings: route, label, restore, export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..config_label import LabellingSettings
+from ..fabric.labelling.network import ALGORITHMS
+from ..fabric.labelling.records import Chance
+from ..wire import layout
+from ..wire.records import FrameBatch, Records
+from .records import FOLLOWED, HOST_ADDRESS, WAY, SwitchAt
+from .registers import Registers
+
+Octets = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.int32]
+Lengths = npt.NDArray[np.uint32]
+DATAGRAMS = 64
+"""Datagrams of labels between two calls of `exports`."""
+_LOW = (1 << 64) - 1
+
+
+class Routes:
+    """Which ports lead to which host, and which host has which address."""
+
+    def __init__(
+        self, addresses: Iterable[tuple[int, int]], ways: Mapping[tuple[int, int], Sequence[int]]
+    ) -> None:
+        """`addresses`: (128 bits, IPv4 as ::ffff:a.b.c.d, number of the host from 0). `ways`: egress ports
+        (rows of the registers) by (node id, host); ECMP takes one of them by flow.
+        """
+        table = sorted((address >> 64, address & _LOW, host) for address, host in addresses)
+        self.addresses: Records = np.array(table, HOST_ADDRESS)
+        self.hosts = 1 + max((host for *_, host in table), default=0)
+        nodes = sorted({node for node, _ in ways})
+        self.first = {node: row * self.hosts for row, node in enumerate(nodes)}
+        """Row of `ways` of each node's way to host 0."""
+        self.ways: Records = np.zeros(max(len(nodes), 1) * self.hosts, WAY)
+        choices: list[int] = []
+        for (node, host), ports in sorted(ways.items()):
+            self.ways[self.first[node] + host] = (len(choices), len(ports))
+            choices += ports
+        self.choices: npt.NDArray[np.uint32] = np.array(choices or [0], np.uint32)
+
+
+class Forwarder:
+    """The data plane of all switches; its arrays are the registers that others see."""
+
+    def __init__(
+        self,
+        registers: Registers,
+        routes: Routes,
+        to_host: Sequence[bool],
+        labelling: LabellingSettings,
+        *,
+        followed: Iterable[tuple[int, int, int]] = (),
+        seed: int = 1,
+    ) -> None:
+        """`to_host`: of every port (row of the registers), whether a host is at its other end; `followed`:
+        flows as (source, destination, every so many packets), addresses of 128 bits.
+        """
+        from ..jit import readonly
+        from . import route_kernel, switch_kernel
+
+        self._route, self._forward = route_kernel.route_frames, switch_kernel.forward_frames
+        self._readonly = readonly
+        self._registers, self._routes = registers, routes
+        self._to_host = list(map(bool, to_host))
+        self._first = [routes.first.get(node, 0) for node in registers.node.tolist()]
+        rows = [
+            (source >> 64, source & _LOW, target >> 64, target & _LOW, every, 0)
+            for source, target, every in followed
+        ]
+        self._followed: Records = np.array(rows, FOLLOWED)
+        self._tables = readonly(routes.addresses), readonly(routes.ways), readonly(routes.choices)
+        self._ports = readonly(registers.node), readonly(registers.number)
+        self._exports: Octets = np.zeros(DATAGRAMS * int(switch_kernel.DATAGRAM_BYTES), np.uint8)
+        self._filled: Lengths = np.zeros(DATAGRAMS, np.uint32)
+        self._at = np.zeros(len(SwitchAt), np.uint64)
+        by_times = ALGORITHMS[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER
+        self._at[SwitchAt.PROTOCOL] = layout.PROTOCOL_LABEL
+        self._at[SwitchAt.MAX_HOP] = labelling.max_hop
+        self._at[SwitchAt.CHANCE] = by_times
+        self._at[SwitchAt.REST] = round(labelling.interval * labelling.rest * 1e9)
+        self._at[SwitchAt.FRAGMENT] = labelling.too_long == "fragment"
+        self._at[SwitchAt.SEED] = seed
+
+    def route(self, batch: FrameBatch, ingress: int) -> Rows:
+        """Egress port of every frame that came in at a port, int32 [frames]; -1: it goes nowhere."""
+        at = self._at
+        at[SwitchAt.INGRESS] = ingress
+        at[SwitchAt.FROM_HOST] = self._to_host[ingress]
+        at[SwitchAt.FIRST_WAY] = self._first[ingress]
+        rows = np.zeros(len(batch), np.int32)
+        self._route(
+            self._readonly(batch.arena), self._readonly(batch.frames), *self._tables, at,
+            self._registers.counters, rows,
+        )  # fmt: skip
+        return rows
+
+    def forward(
+        self,
+        batch: FrameBatch,
+        rows: Rows,
+        egress: int,
+        arena: Octets,
+        slots: npt.NDArray[np.uint64],
+        *,
+        room: int,
+        mtu: int,
+        now_ns: int,
+        queued: int = 0,
+    ) -> Lengths:
+        """Write the frames of the last routed batch that leave at a port into its slots (indices in `arena`,
+        each of `room` bytes): the length of every slot that was filled, uint32.
+
+        `mtu`: IP bytes of the longest packet; `queued`: bytes that wait at the port already.  A frame may
+        take two slots where packets are fragmented.
+        """
+        at, registers = self._at, self._registers
+        at[SwitchAt.EGRESS] = egress
+        at[SwitchAt.TO_HOST] = self._to_host[egress]
+        at[SwitchAt.NOW] = now_ns
+        at[SwitchAt.QUEUED] = queued
+        at[SwitchAt.MTU] = mtu
+        at[SwitchAt.ROOM] = room
+        lengths = np.zeros(len(slots), np.uint32)
+        used = self._forward(
+            self._readonly(batch.arena), self._readonly(batch.frames), self._readonly(rows), at,
+            registers.interval, registers.last, registers.shift, registers.flag, registers.loss, *self._ports,
+            registers.counters, self._followed, arena, self._readonly(slots), lengths, self._exports,
+            self._filled,
+        )  # fmt: skip
+        return lengths[: int(used)]
+
+    def exports(self) -> list[bytes]:
+        """The datagrams of labels since the last call, for the controller."""
+        size = len(self._exports) // DATAGRAMS
+        filled = self._filled[: int(self._at[SwitchAt.DATAGRAM]) + 1].tolist()
+        self._filled[:] = 0
+        self._at[SwitchAt.DATAGRAM] = 0
+        starts = range(0, len(self._exports), size)
+        return [
+            self._exports[at : at + length].tobytes()
+            for at, length in zip(starts, filled, strict=False)
+            if length
+        ]
+
+    @property
+    def unsent(self) -> int:
+        """Labels that were lost since `exports` was not called in time."""
+        return int(self._at[SwitchAt.UNSENT])

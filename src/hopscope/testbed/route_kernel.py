@@ -1,0 +1,117 @@
+"""The software switch's ways: which egress port every frame of one ingress port takes. Offsets are indices
+into arrays, all numbers uint64 unless said otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import I64, U64, be32, be64, inlined, kernel, mix64
+from ..wire.label_kernel import ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at
+from ..wire.layout import PROTOCOL_TCP, PROTOCOL_UDP
+from ..wire.packet_kernel import (
+    IPV4_DESTINATION,
+    IPV4_FRAGMENT,
+    IPV4_MORE,
+    IPV4_SOURCE,
+    IPV6_DESTINATION,
+    IPV6_SOURCE,
+    MAPPED,
+    ethernet,
+    get,
+    ip_version,
+)
+from .records import PortCounter, SwitchAt
+
+RECEIVED, UNROUTED, DAMAGED = int(PortCounter.RECEIVED), int(PortCounter.UNROUTED), int(PortCounter.DAMAGED)
+PROTOCOL, MAX_HOP, INGRESS = int(SwitchAt.PROTOCOL), int(SwitchAt.MAX_HOP), int(SwitchAt.INGRESS)
+FROM_HOST, FIRST_WAY = int(SwitchAt.FROM_HOST), int(SwitchAt.FIRST_WAY)
+TCP, UDP = U64(PROTOCOL_TCP), U64(PROTOCOL_UDP)
+GOLDEN = U64(0x9E3779B97F4A7C15)
+
+
+@inlined
+def addresses_of(buf: Any, ip: Any, version: Any) -> Any:
+    """(source, destination), two words each, IPv4 as ::ffff:a.b.c.d."""
+    if version == SIX:
+        source, target = ip + IPV6_SOURCE, ip + IPV6_DESTINATION
+        return (
+            be64(buf, source), be64(buf, source + U64(8)), be64(buf, target), be64(buf, target + U64(8)),
+        )  # fmt: skip
+    return ZERO, MAPPED | be32(buf, ip + IPV4_SOURCE), ZERO, MAPPED | be32(buf, ip + IPV4_DESTINATION)
+
+
+@inlined
+def is_part(buf: Any, ip: Any, version: Any) -> Any:
+    """Whether an IPv4 packet is a fragment."""
+    return version != SIX and (get(buf, ip, IPV4_FRAGMENT) != ZERO or get(buf, ip, IPV4_MORE) != ZERO)
+
+
+@kernel
+def host_of(addresses: Any, high: Any, low: Any) -> Any:
+    """Host with this address, int64; -1: none. HOST_ADDRESS rows rise by address."""
+    first, end = 0, len(addresses)
+    while first < end:
+        middle = (first + end) // 2
+        row = addresses[middle]
+        if row.high < high or (row.high == high and row.low < low):
+            first = middle + 1
+        else:
+            end = middle
+    if first < len(addresses) and addresses[first].high == high and addresses[first].low == low:
+        return I64(addresses[first].host)
+    return I64(-1)
+
+
+@kernel
+def way_of(buf: Any, origin: Any, end: Any, addresses: Any, ways: Any, choices: Any, at: Any) -> Any:
+    """Egress port (row of the registers) of a frame, int64; below 0: the counter of why there is none, as
+    -1 - counter.
+
+    All packets of a flow take one way, labelled or not; fragments go by their addresses.
+    """
+    cut, ip, type_, _, _ = ethernet(buf, origin, end, end)
+    if cut:
+        return I64(-1 - DAMAGED)
+    if ip_version(type_) == ZERO:
+        return I64(-1 - UNROUTED)
+    version, carried, behind, limit = find_ip(buf, ip, end, type_)
+    if version == ZERO or behind > limit or limit > end:
+        return I64(-1 - DAMAGED)
+    if carried == at[PROTOCOL]:
+        if at[FROM_HOST]:  # hosts know of no labels
+            return I64(-1 - DAMAGED)
+        why, count, _ = labels_at(buf, behind, limit, end, PAPER, at[MAX_HOP])
+        if why:
+            return I64(-1 - DAMAGED)
+        carried = U64(buf[behind + NEXT])
+        behind += OPTION + count * ITEM
+    source_high, source_low, high, low = addresses_of(buf, ip, version)
+    host = host_of(addresses, high, low)
+    if host < 0:
+        return I64(-1 - UNROUTED)
+    way = ways[at[FIRST_WAY] + U64(host)]
+    if way.count == 0:
+        return I64(-1 - UNROUTED)
+    mixed = mix64(source_low ^ mix64(source_high + GOLDEN)) ^ mix64(low ^ mix64(high)) ^ carried
+    if (carried == TCP or carried == UDP) and behind + U64(4) <= limit and not is_part(buf, ip, version):
+        mixed ^= be32(buf, behind) << U64(16)
+    mixed = mix64(mixed + (at[FIRST_WAY] + ONE) * GOLDEN)
+    return I64(choices[U64(way.first) + mixed % U64(way.count)])
+
+
+@kernel
+def route_frames(
+    buf: Any, frames: Any, addresses: Any, ways: Any, choices: Any, at: Any, counters: Any, rows: Any
+) -> None:
+    """Egress port of every frame of one ingress port, int32 [frames]; -1: it goes nowhere, and is counted."""
+    port = at[INGRESS]
+    for i in range(len(frames)):
+        frame = frames[i]
+        origin = U64(frame.offset)
+        row = way_of(buf, origin, origin + U64(frame.length), addresses, ways, choices, at)
+        counters[port, RECEIVED] += ONE
+        if row < 0:
+            counters[port, -1 - row] += ONE
+            row = I64(-1)
+        rows[i] = row

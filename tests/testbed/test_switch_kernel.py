@@ -1,0 +1,277 @@
+"""The software switch's kernel against a plain switch, and what packets are like behind several of them."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from packet_cases import V4, V6, Packet
+from wire_cases import frame_batch
+
+from hopscope.config_label import LabellingSettings
+from hopscope.testbed.forwarder import Forwarder, Routes
+from hopscope.testbed.records import PortCounter
+from hopscope.testbed.registers import Registers
+from hopscope.wire import layout
+from hopscope.wire.errors import WireError
+from hopscope.wire.ethernet import checksum
+from hopscope.wire.label import LabelItem, push_label, read_blocks, read_labels, restore
+
+pytestmark = pytest.mark.kernel
+
+PORTS = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
+"""Switch 1 has a host at its port 1 and two ways to switch 2, whose port 2 leads to the other host."""
+TO_HOST = [True, False, False, False, True]
+T = 1_000_000
+ROOM = 4096
+NOW = 10 * T
+
+
+def routes() -> Routes:
+    addresses = [(V4[0], 0), (V4[1], 1), (V6[0], 0), (V6[1], 1)]
+    return Routes(addresses, {(1, 0): [0], (1, 1): [1, 2], (2, 0): [3], (2, 1): [4]})
+
+
+def forwarder(registers: Registers, **labelling: object) -> Forwarder:
+    settings = LabellingSettings.model_validate({"interval": T / 1e9, "max_hop": 3, **labelling})
+    return Forwarder(registers, routes(), TO_HOST, settings)
+
+
+@dataclass
+class Moved:
+    """What left a switch."""
+
+    frames: dict[int, list[bytes]] = field(default_factory=dict)
+    """By egress port."""
+    blocks: list[bytes] = field(default_factory=list)
+
+
+def move(
+    switch: Forwarder, ingress: int, frames: list[bytes], now: int = NOW, mtu: int = 1600, free: int = 600
+) -> Moved:
+    """Frames through a switch, with `free` slots at every egress port; each came in 500 ns before."""
+    batch, out = frame_batch(frames, gap=3, filler=0xEE), Moved()
+    batch.frames["time_ns"] = now - 500
+    rows = switch.route(batch, ingress)
+    for egress in sorted(set(rows.tolist()) - {-1}):
+        arena = np.full(free * ROOM, 0xAA, np.uint8)
+        slots = np.arange(free, dtype=np.uint64) * ROOM
+        lengths = switch.forward(batch, rows, egress, arena, slots, room=ROOM, mtu=mtu, now_ns=now)
+        places = zip(slots.tolist(), lengths.tolist(), strict=False)
+        out.frames[egress] = [arena[at : at + size].tobytes() for at, size in places]
+        for at, size in zip(slots.tolist(), lengths.tolist(), strict=False):
+            assert (arena[at + size : at + ROOM] == 0xAA).all()
+    out.blocks = switch.exports()
+    return out
+
+
+def _packets(rng: random.Random, count: int) -> list[bytes]:
+    """Packets for both hosts, some labelled, some damaged."""
+    out = []
+    for _ in range(count):
+        packet = Packet(
+            version=rng.choice((4, 4, 6)), protocol=rng.choice((6, 17, 1)),
+            payload=rng.randbytes(rng.randrange(90)), options=rng.random() < 0.2,
+            tags=rng.choice((0, 0, 1)), trailer=rng.choice((b"", b"trailer")),
+        )  # fmt: skip
+        frame = packet.frame()
+        followed = rng.random() < 0.2
+        for _ in range(rng.choice((0, 0, 1, 2, 3))):
+            item = LabelItem(rng.getrandbits(32), 1, 2, rng.getrandbits(60), 7, 8)
+            frame = push_label(frame, item, max_hop=3, followed=followed)
+        if rng.random() < 0.3:
+            broken = bytearray(frame)
+            broken[rng.randrange(12, min(60, len(broken)))] = rng.choice((0, 255, 253, rng.randrange(256)))
+            frame = bytes(broken[: rng.choice((len(broken), rng.randrange(len(broken))))])
+        out.append(frame)
+    return out
+
+
+def _twin(
+    frame: bytes, labels: bool, to_host: bool, node: int, ports: tuple[int, int]
+) -> tuple[bytes, bytes]:
+    """(frame, block) that leave a plain switch which `labels` this packet where it can."""
+    after = frame
+    if labels:
+        with suppress(WireError):
+            after = push_label(frame, LabelItem(node, *ports, NOW, 500, 0), max_hop=3)
+    if not to_host:
+        return after, b""
+    found = read_labels(after, max_hop=3)
+    block = after[found.at : found.end] if found and found.items else b""
+    return restore(after, max_hop=3), block
+
+
+@pytest.mark.parametrize("ingress", [0, 1, 3])
+def test_as_a_plain_switch(ingress: int) -> None:
+    """Every packet leaves as the scalar codec would have labelled or restored it, in both directions; of
+    what comes in, every frame is sent or counted.
+    """
+    rng = random.Random(ingress)
+    frames = _packets(rng, 400)
+    for every in (False, True):
+        registers = Registers.create(None, PORTS, T)
+        registers.last[:] = NOW  # by the interval none is due
+        registers.flag[:] = every
+        moved = move(forwarder(registers, algorithm="base-a"), ingress, frames)
+        expected: dict[int, list[bytes]] = {}
+        blocks = b""
+        batch = frame_batch(frames)
+        rows = forwarder(Registers.create(None, PORTS, T)).route(batch, ingress).tolist()
+        for frame, row in zip(frames, rows, strict=True):
+            if row < 0:
+                continue
+            assert PORTS[row][0] == PORTS[ingress][0]
+            node, number = PORTS[row]
+            found = read_labels(frame, max_hop=3)
+            due = every or (found is not None and found.followed)
+            queued = sum(map(len, expected.get(row, ())))
+            after, block = _twin(frame, due, TO_HOST[row], node, (PORTS[ingress][1], number))
+            labelled = due and read_labels(after, max_hop=3)
+            if labelled and not TO_HOST[row] and after != frame:
+                after = _queued(after, labelled.at + 2, queued)
+            if block and due and len(block) > 2 + 32 * len(found.items if found else ()):
+                block = _queued(block, 2, queued)
+            expected.setdefault(row, []).append(after)
+            blocks += block
+        assert moved.frames == expected
+        assert b"".join(moved.blocks) == blocks
+        counted = registers.counters.sum(axis=0)
+        sent = sum(map(len, expected.values()))
+        assert counted[PortCounter.RECEIVED] == len(frames)
+        assert sent + counted[PortCounter.DAMAGED] + counted[PortCounter.UNROUTED] == len(frames)
+        assert counted[PortCounter.SENT] == sent
+        assert counted[PortCounter.SENT_BYTES] == sum(len(one) for many in expected.values() for one in many)
+
+
+def _queued(raw: bytes, item: int, queued: int) -> bytes:
+    """With this queue occupancy in the item at an offset."""
+    at = item + layout.LABEL_STATE.field("queue_occupancy").at // 8
+    return raw[:at] + queued.to_bytes(4, "big") + raw[at + 4 :]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_through_two_switches(version: int) -> None:
+    """Labels of the whole path reach the controller, newest first; the host gets the packet as it was sent,
+    and Reg1 and the counters say who labelled. Within T nobody labels again, by Base B those that carry one.
+    """
+    registers = Registers.create(None, PORTS, T)
+    switch = forwarder(registers, chance="f2")
+    frame = Packet(version=version, trailer=b"pad").frame()
+    first = move(switch, 0, [frame])
+    ((egress, (labelled,)),) = first.frames.items()
+    assert egress in (1, 2)
+    assert read_labels(labelled, max_hop=3) is not None
+    second = move(switch, 3, [labelled], NOW + 900)
+    assert second.frames == {4: [frame]}
+    ((block,), error) = read_blocks(second.blocks[0], max_hop=3)
+    assert error is None
+    assert block.path() == (
+        LabelItem(1, 1, PORTS[egress][1], NOW, 500), LabelItem(2, 1, 2, NOW + 900, 500),
+    )  # fmt: skip
+    assert (block.next_header, block.followed) == (17, False)
+    assert registers.last.tolist() == [0] * egress + [NOW] + [0] * (3 - egress) + [NOW + 900]
+    again = move(switch, 0, [frame, frame], NOW + T)
+    assert again.frames == {egress: [frame, frame]}
+    assert registers.counters[:, PortCounter.LABELS].sum() == 2
+    assert registers.counters[4, [PortCounter.RESTORED, PortCounter.EXPORTED]].tolist() == [1, 2]
+
+
+def test_registers_are_obeyed() -> None:
+    """Reg2 shortens the interval and the bit labels all; loss drops what was labelled, in its share."""
+    registers = Registers.create(None, PORTS, T)
+    switch = forwarder(registers, algorithm="base-a")
+    frame = Packet(version=4).frame()
+    registers.last[:] = NOW - T // 4
+    assert move(switch, 3, [frame]).blocks == []
+    registers.set_shift(2, 2, 3)
+    assert len(move(switch, 3, [frame, frame]).blocks) == 1
+    registers.set_flag(2, 2, True)
+    (datagram,) = move(switch, 3, [frame] * 5).blocks
+    assert len(read_blocks(datagram)[0]) == 5
+    registers.set_loss(2, 2, 0.25)
+    sent = len(move(switch, 3, [frame] * 500).frames[4])
+    assert 340 < sent < 410
+    assert registers.count(PortCounter.LOST)[4] == 500 - sent
+
+
+def test_followed_flows() -> None:
+    """Every third packet of a followed flow is labelled by all its switches, by Base A too; no other is."""
+    registers = Registers.create(None, PORTS, T)
+    registers.last[:] = NOW
+    settings = LabellingSettings(interval=T / 1e9, max_hop=3, algorithm="base-a")
+    switch = Forwarder(registers, routes(), TO_HOST, settings, followed=[(V4[0], V4[1], 3)])
+    frame, other = Packet().frame(), Packet(version=6).frame()
+    ((_, sent),) = move(switch, 0, [frame, other] * 6).frames.items()
+    assert [one not in (frame, other) for one in sent] == [False] * 4 + [True] + [False] * 5 + [True] + [
+        False
+    ]
+    (datagram,) = move(switch, 3, sent).blocks
+    blocks, _ = read_blocks(datagram, max_hop=3)
+    assert [(one.followed, [item.node_id for item in one.path()]) for one in blocks] == [(True, [1, 2])] * 2
+
+
+def test_too_long_packets() -> None:
+    """A packet that a label makes too long is sent without one, or in two fragments, of which the first has
+    the label; restored alone, they are fragments of the original. DF and IPv6 are never cut.
+    """
+    packet = Packet(payload=bytes(range(256)) * 5)
+    frame = packet.frame()
+    whole = frame[:20] + b"\x40" + frame[21:24] + b"\0\0" + frame[26:]
+    whole = whole[:24] + checksum(whole[14:34]).to_bytes(2, "big") + whole[26:]
+    six = Packet(version=6, payload=bytes(1240)).frame()
+    for setting in ("skip", "fragment"):
+        registers = Registers.create(None, PORTS, T)
+        registers.flag[:] = True
+        switch = forwarder(registers, too_long=setting)
+        ((egress, sent),) = move(switch, 0, [frame, whole, six, Packet().frame()], mtu=1320).frames.items()
+        counted = registers.counters[egress]
+        if setting == "skip":
+            assert sent[:3] == [frame, whole, six]
+            assert counted[PortCounter.TOO_LONG] == 3
+            continue
+        assert (counted[PortCounter.TOO_LONG], counted[PortCounter.FRAGMENTED]) == (2, 1)
+        assert sent[2:4] == [whole, six]
+        assert [len(one) <= 14 + 1320 for one in sent] == [True] * 5
+        assert read_labels(sent[0], max_hop=3) is not None
+        assert read_labels(sent[1], max_hop=3) is None
+        parts = [restore(one, max_hop=3) for one in sent[:2]]
+        assert [checksum(part[14:34]) for part in parts] == [0, 0]
+        flags = [int.from_bytes(part[20:22], "big") for part in parts]
+        assert flags == [0x2000, (len(parts[0]) - 34) // 8]
+        assert b"".join(part[34:] for part in parts) == frame[34:]
+        assert move(switch, 3, sent[:2]).frames == {4: parts}
+        (again, rest) = move(switch, 3, [parts[0], parts[1]], mtu=1320).frames[4]
+        assert (again, rest) == (parts[0], parts[1])
+
+
+def test_a_full_port_and_foreign_labels() -> None:
+    """What finds no slot is dropped and counted, and not labelled; labels that a host sends are refused."""
+    registers = Registers.create(None, PORTS, T)
+    registers.flag[:] = True
+    switch = forwarder(registers)
+    frame = Packet().frame()
+    ((egress, sent),) = move(switch, 0, [frame] * 5, free=2).frames.items()
+    assert len(sent) == 2
+    assert registers.counters[egress, [PortCounter.NO_ROOM, PortCounter.LABELS]].tolist() == [3, 2]
+    assert move(switch, 0, [sent[0]]).frames == {}
+    assert registers.count(PortCounter.DAMAGED)[0] == 1
+    longer = Packet(payload=bytes(ROOM)).frame()
+    assert move(switch, 3, [longer]).frames == {4: []}
+
+
+def test_flows_keep_their_way() -> None:
+    """Packets of one flow take one of the equal ways, labelled or not; flows take both."""
+    switch = forwarder(Registers.create(None, PORTS, T))
+    ways = set()
+    for port in range(40):
+        frame = bytearray(Packet().frame())
+        frame[34:36] = port.to_bytes(2, "big")
+        labelled = push_label(bytes(frame), LabelItem(9), max_hop=3)
+        one, other = switch.route(frame_batch([bytes(frame)]), 0), switch.route(frame_batch([labelled]), 1)
+        assert one.tolist() == other.tolist()
+        ways |= set(one.tolist())
+    assert ways == {1, 2}
