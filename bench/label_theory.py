@@ -50,7 +50,8 @@ def distributions(bench: Bench) -> Sheet:
                         "k": k, "algorithm": algorithm, "T_s/T": ratio, "formula": name,
                     }  # fmt: skip
                     note = f"labelled: {1 - found.labels[0]:.4f} measured, {1 - form[0]:.4f} by formula"
-                    bench.row(case, worst, "probability", note)
+                    if chance in ALGORITHMS.values():
+                        bench.row(case, worst, "probability", note)
                     rows += [
                         {**case, "labels": s, "measured": float(found.labels[s]), "computed": float(form[s]),
                          "packets": found.packets}

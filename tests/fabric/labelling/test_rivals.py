@@ -8,6 +8,7 @@ import pytest
 from hopscope.config_label import LabellingSettings
 from hopscope.fabric.labelling.network import NetworkModel
 from hopscope.fabric.labelling.rivals import RIVALS, hula, int_label, int_path, pingmesh, sampled_int
+from hopscope.fabric.labelling.rivals.euler import balance, euler_trails
 from hopscope.fabric.labelling.rivals.pint import packets_of_baseline, trace
 from hopscope.fabric.labelling.rivals.rival import between, frame, walk, walk_ends
 from hopscope.fabric.labelling.rivals.sources import probe_sources
@@ -15,9 +16,13 @@ from hopscope.fabric.labelling.simulation import LabelSimulation
 from hopscope.fabric.topology import NO_PORT, FabricError, FatTree, LeafSpine, parse_topology
 
 
-def check_trails(vertices: int, ends: list[tuple[int, int]]) -> None:
+def check_trails(vertices: int, ends: list[tuple[int, int]], balanced: bool) -> None:
     """Every edge once, each where the one before it ended, and as few trails as there can be."""
-    trails, odd = int_path.euler_trails(vertices, ends)
+    trails, odd = euler_trails(vertices, ends)
+    longest = max(len(trail) for trail in trails)
+    if balanced:
+        trails = balance(trails, ends)
+        assert max(len(trail) for trail in trails) <= longest
     assert sorted(edge for trail in trails for edge, _ in trail) == list(range(len(ends)))
     for trail in trails:
         at = None
@@ -43,7 +48,9 @@ def test_trails_of_random_graphs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     vertices = int(rng.integers(2, 14))
     pairs = [rng.choice(vertices, 2, replace=False) for _ in range(int(rng.integers(1, 25)))]
-    check_trails(vertices, [(int(low), int(high)) for low, high in pairs])
+    edges = [(int(low), int(high)) for low, high in pairs]
+    check_trails(vertices, edges, balanced=False)
+    check_trails(vertices, edges, balanced=True)
 
 
 @pytest.mark.parametrize(("k", "odd", "trails"), [(4, 0, 1), (6, 18, 9), (8, 0, 1)])

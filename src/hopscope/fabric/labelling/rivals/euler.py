@@ -1,0 +1,127 @@
+"""Fewest trails that pass every edge of a graph once, of about equal length.
+
+Virtual edges join the odd vertices in pairs, Hierholzer's algorithm finds a circuit in time linear in the
+edges, and cutting it at the virtual edges leaves half as many trails as there were odd vertices: no other
+way needs fewer.  Trails that meet in a vertex can exchange what follows it: so long ones get shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+Edge = tuple[int, int]
+"""Its two vertices."""
+Trail = list[tuple[int, bool]]
+"""Edges in order, each with whether it is passed from its first vertex to its second."""
+
+
+def euler_trails(vertices: int, ends: Sequence[Edge]) -> tuple[list[Trail], int]:
+    """Fewest trails that pass every edge once: [(edge, from its first end to its second)], and odd vertices.
+
+    `ends` are the two vertices of each edge.  By connected part: one circuit, or half as many trails as it
+    has odd vertices.
+    """
+    beside: list[list[int]] = [[] for _ in range(vertices)]
+    both = list(ends)
+    for edge, (low, high) in enumerate(ends):
+        beside[low].append(edge)
+        beside[high].append(edge)
+    odd = [vertex for vertex in range(vertices) if len(beside[vertex]) % 2]
+    part = _parts(vertices, ends)
+    waiting: dict[int, int] = {}
+    for vertex in odd:  # (each part has an even number of them)
+        other = waiting.pop(part[vertex], None)
+        if other is None:
+            waiting[part[vertex]] = vertex
+        else:
+            beside[other].append(len(both))
+            beside[vertex].append(len(both))
+            both.append((other, vertex))
+    passed = [False] * len(both)
+    trails: list[Trail] = []
+    for start in [*odd, *range(vertices)]:
+        circuit = _circuit(start, beside, both, passed)
+        trails += _cut(circuit, len(ends))
+    return trails, len(odd)
+
+
+def _parts(vertices: int, ends: Sequence[Edge]) -> list[int]:
+    """Number of the connected part of each vertex."""
+    above = list(range(vertices))
+
+    def top(vertex: int) -> int:
+        while above[vertex] != vertex:
+            above[vertex] = above[above[vertex]]
+            vertex = above[vertex]
+        return vertex
+
+    for low, high in ends:
+        above[top(low)] = top(high)
+    return [top(vertex) for vertex in range(vertices)]
+
+
+def _circuit(start: int, beside: list[list[int]], ends: Sequence[Edge], passed: list[bool]) -> Trail:
+    """Hierholzer: edges of a circuit through all of `start`'s part that is not passed yet, in order."""
+    way: list[tuple[int, int, bool]] = [(start, -1, True)]
+    found: Trail = []
+    while way:
+        vertex, edge, ahead = way[-1]
+        while beside[vertex] and passed[beside[vertex][-1]]:
+            beside[vertex].pop()
+        if beside[vertex]:
+            following = beside[vertex].pop()
+            passed[following] = True
+            low, high = ends[following]
+            way.append((high, following, True) if low == vertex else (low, following, False))
+        else:
+            way.pop()
+            if edge >= 0:
+                found.append((edge, ahead))
+    return found[::-1]
+
+
+def _cut(circuit: Trail, real: int) -> list[Trail]:
+    """The circuit without its virtual edges, those from `real` on."""
+    first = next((at for at, (edge, _) in enumerate(circuit) if edge >= real), None)
+    if first is None:
+        return [circuit] if circuit else []
+    trails: list[Trail] = [[]]
+    for edge, ahead in circuit[first + 1 :] + circuit[:first]:
+        if edge >= real:
+            trails.append([])
+        else:
+            trails[-1].append((edge, ahead))
+    return [trail for trail in trails if trail]
+
+
+def balance(trails: list[Trail], ends: Sequence[Edge]) -> list[Trail]:
+    """The same edges on as many trails, the longest of which has become as short as exchanges make it."""
+    kept = [list(trail) for trail in trails]
+    for _ in range(20 * len(kept)):
+        kept.sort(key=len)
+        if not kept or not any(_exchange(kept, other, ends) for other in range(len(kept) - 1)):
+            return kept
+    return kept
+
+
+def _exchange(trails: list[Trail], other: int, ends: Sequence[Edge]) -> bool:
+    """Exchange what follows a vertex between the last, longest trail and another, if both become shorter."""
+    long, short = trails[-1], trails[other]
+    at = {vertex: place for place, vertex in enumerate(_vertices(short, ends))}
+    best, found = len(long), None
+    for place, vertex in enumerate(_vertices(long, ends)):
+        if vertex in at:
+            longest = max(place + len(short) - at[vertex], at[vertex] + len(long) - place)
+            if longest < best:
+                best, found = longest, (place, at[vertex])
+    if found is None:
+        return False
+    cut, into = found
+    trails[-1], trails[other] = long[:cut] + short[into:], short[:into] + long[cut:]
+    return True
+
+
+def _vertices(trail: Trail, ends: Sequence[Edge]) -> list[int]:
+    """Vertices that a trail passes, one more than edges."""
+    edge, ahead = trail[0]
+    return [ends[edge][0 if ahead else 1], *(ends[edge][1 if ahead else 0] for edge, ahead in trail)]
