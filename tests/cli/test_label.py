@@ -57,7 +57,7 @@ def test_json(capture: Path) -> None:
     assert [(one["index"], [label["node_id"] for label in one["labels"]]) for one in exported] == [
         (0, [11, 12]), (1, [13]),
     ]  # fmt: skip
-    assert "6 packets: 8 labels in 3 packets and of 2 that a last hop told, 1 refused" in done.stderr
+    assert "6 packets: 3 with labels, 2 told by last hops, 8 labels, 1 refused (1 truncated)" in done.stderr
 
 
 def test_table_and_csv(capture: Path) -> None:

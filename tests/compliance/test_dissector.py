@@ -22,7 +22,6 @@ from tshark import (
     fields,
     reports,
     value_of,
-    values_of,
 )
 from wire_cases import frame_batch, frames_of, read_capture, report_batches
 
@@ -292,7 +291,7 @@ def test_ports_and_info_column(tshark: Tshark) -> None:
         assert tshark.run(capture, *filters, expression).split() == ["1"], expression
 
 
-# ------------------------------------------------------------------------------------------- DTA, INT-label
+# ------------------------------------------------------------------------------------------------------ DTA
 
 DTA_NAMES = {
     "redundancy": "redundancy", "key": "key", "data": "data", "counter": "counter", "listID": "list",
@@ -357,43 +356,6 @@ def test_dta_in_both_forms(tshark: Tshark) -> None:
         tshark.write("cut.pcap", frame_batch(cut)), "-T", "fields", "-e", "hopscope.error.reason"
     )
     assert set(text.split()) == {"truncated", "unknown_type"}
-
-
-ITEMS = [
-    {
-        "device_id": 200 + number, "ingress_port": 1, "egress_port": 2, "ingress_time": (1 << 47) + number,
-        "egress_time": (1 << 48) - 1, "enqueue_time": 1 << 31, "enqueue_depth": (1 << 24) - 1,
-        "dequeue_latency": 5, "dequeue_depth": number,
-    }
-    for number in range(3)
-]  # fmt: skip
-
-
-def _labels(next_header: int) -> bytes:
-    items = b"".join(_header(layout.LABEL_ITEM, **item) for item in ITEMS)
-    return _header(layout.LABEL_OPTION, next_header=next_header, count=len(ITEMS)) + items
-
-
-def test_int_label(tshark: Tshark) -> None:
-    """INT-label as in the paper, behind IPv4, with the packet's own UDP behind it; and as the code has it."""
-    route = _header(layout.LABEL_ROUTE, next_header=1, length=2)
-    route += _header(layout.LABEL_ROUTE_ENTRY, port=4) + _header(layout.LABEL_ROUTE_ENTRY, last=1, port=5)
-    frames = [
-        ethernet(ipv4(_labels(17) + udp(b"payload", 9), layout.PROTOCOL_LABEL, outer=True)),
-        ethernet(_labels(0) + b"\x77" * 20, layout.ETHERTYPE_LABEL),
-        ethernet(route + b"\x07\x01" + _labels(0) + b"\x77" * 20, layout.ETHERTYPE_LABEL_ROUTE),
-    ]
-    shown = tshark.frames(tshark.write("label.pcap", frame_batch(frames)))
-    for layers in shown:
-        tree = value_of(layers, "hopscope.label")
-        assert fields(tree, "hopscope.label.")["count"] == 3
-        items = [fields(item, "hopscope.label.item.") for item in values_of(tree, "hopscope.label.item")]
-        assert items == ITEMS
-    assert value_of(value_of(shown[0], "udp"), "udp.dstport") == "9"
-    assert values_of(value_of(shown[2], "hopscope.label"), "hopscope.label.route.port") == ["4", "5"]
-    cut = [frame[:size] for frame in frames for size in range(34, len(frame) - 20)]
-    capture = tshark.write("cut.pcap", frame_batch(cut))
-    assert "truncated" in tshark.run(capture, "-T", "fields", "-e", "hopscope.error.reason")
 
 
 def test_the_guide_names_what_there_is(tshark: Tshark) -> None:

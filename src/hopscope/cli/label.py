@@ -93,13 +93,11 @@ def decode(
                 break
     reader.close()
     reasons = ", ".join(f"{count} {reason}" for reason, count in refused.most_common())
-    print(
-        f"{packets} packets: {labels} labels in {forms['packet'] + forms['published']} packets and of "
-        f"{forms['export']} that a last hop told, {refused.total()} refused"
-        + f" ({reasons})"
-        * bool(reasons),
-        file=sys.stderr,
+    line = (
+        f"{packets} packets: {forms['packet'] + forms['published']} with labels, {forms['export']} told by "
     )
+    line += f"last hops, {labels} labels, {refused.total()} refused" + f" ({reasons})" * bool(reasons)
+    print(line, file=sys.stderr)
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
         raise typer.Exit(1)

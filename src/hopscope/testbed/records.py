@@ -32,11 +32,11 @@ class PortCounter(IntEnum):
     LOST = 9
     """Frames dropped by the share of loss that was asked for."""
     UNROUTED = 10
-    """Frames that came in for an address of no host, or with no hops left."""
+    """Frames that came in for an address of no host, or without IP."""
     DAMAGED = 11
-    """Frames that came in with headers or labels that cannot be."""
+    """Frames that came in with headers or labels that cannot be, or from a host with labels."""
     NO_ROOM = 12
-    """Frames dropped because the port's transmit ring was full: the queue's limit."""
+    """Frames dropped because the transmit ring was full, the queue's limit, or its slots are too short."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {

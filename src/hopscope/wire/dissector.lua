@@ -12,6 +12,7 @@ local PROTO = Proto("hopscope", "Telemetry Report")
 local PROTO_INT = Proto("hopscope.int", "In-band Network Telemetry")
 local PROTO_DTA = Proto("hopscope.dta", "Direct Telemetry Access")
 local PROTO_LABEL = Proto("hopscope.label", "INT-label")
+local PROTO_LABELS = Proto("hopscope.labels", "INT-label, from a last hop")
 
 local FIELD = {} -- "int.hop.node_id" and where it is in its bytes: the ProtoField
 local declared = {}
@@ -90,7 +91,7 @@ local NODES = {
   ["report.individual"] = "Report", ["report.metadata"] = "The report's own metadata",
   ["report.tlv"] = "TLV", ["report.packet"] = "Packet of the report", ["int.shim"] = "Shim",
   ["int.header"] = "Header", ["int.hop"] = "Hop", ["int.tail"] = "Tail", ["label.item"] = "Item",
-  ["label.route"] = "Source route", ["flow"] = "Flow",
+  ["label.route"] = "Source route", ["label.block"] = "Labels of a packet", ["flow"] = "Flow",
 }
 for name, title in pairs(NODES) do declare(name, ProtoField.none("hopscope." .. name, title)) end
 local DERIVED = {
@@ -107,6 +108,7 @@ local DERIVED = {
   ["flow.tunnel_id"] = { "uint32", "Tunnel id" }, ["flow.layers"] = { "string", "Layers" },
   ["int.meaning"] = { "uint16", "Instructions by the specification" },
   ["dta.form"] = { "uint8", "Bytes of the base header" },
+  ["label.labels"] = { "uint8", "Labels" }, ["label.followed"] = { "bool", "Of a flow that is followed" },
   ["error.reason"] = { "string", "Reason" }, ["error.place"] = { "string", "Place" },
   ["error.detail"] = { "string", "Detail" }, ["error.byte"] = { "uint32", "Byte in the frame" },
 }
@@ -148,7 +150,9 @@ PROTO.prefs.dta_form = Pref.enum("DTA base header", 0, "2 bytes, 3 with sequence
   { 0, "by length", 0 }, { 2, "2 bytes", 2 }, { 3, "3 bytes", 3 }, { H.DTA_SIZED.size, "sized", H.DTA_SIZED.size },
 }, false)
 PROTO.prefs.label_protocol = Pref.uint("INT-label IP protocol", L.PROTOCOL_LABEL,
-                                       "IPv4 protocol of INT-label as in the paper")
+                                       "IP protocol of INT-label as in the paper")
+PROTO.prefs.label_max_hop = Pref.uint("INT-label MAX_hop", 5, "Counts above it are of flows that are followed")
+PROTO.prefs.label_port = Pref.uint("INT-label UDP port", L.LABEL_PORT, "Port to which last hops send labels")
 
 local function numbers(range) -- "1,5-7" as a set
   local set = {}
@@ -1523,50 +1527,98 @@ function PROTO_DTA.dissector(tvb, pinfo, root)
   return tvb:len()
 end
 
--- INT-label: IP protocol 253 (paper), or Ethernet types 0x0700 and 0x0701 (published code).
+-- INT-label: IP protocol 253 (paper), Ethernet types 0x0700 and 0x0701 (published code), and the datagrams in
+-- which last hops send labels on.
 local IP_PROTOCOLS = DissectorTable.get("ip.proto")
+
+-- An option and its items, the newest first; `form`: header of the items. Counts above MAX_hop are those of
+-- flows that are followed.
+local function show_labels(c, tree, form)
+  local option = pull(c, H.LABEL_OPTION, "label")
+  show_rows(tree, c.tvb, option.at, H.LABEL_OPTION, "label")
+  local count, most, nodes = option.count, PROTO.prefs.label_max_hop, {}
+  if form == H.LABEL_STATE then
+    local followed = count > most
+    if followed then count = count - most end
+    tree:add(FIELD["label.followed"], c.tvb(option.at, 2), followed):set_generated()
+  end
+  tree:add(FIELD["label.labels"], c.tvb(option.at, 2), count):set_generated()
+  need(c, count * form.size, "label", ("%d items"):format(count))
+  for number = 1, count do
+    local item = pull(c, form, "label")
+    local sub = tree:add(FIELD["label.item"], c.tvb(item.at, form.size))
+    sub:set_text(("Hop %d: device %d"):format(count - number, item.device_id))
+    show_rows(sub, c.tvb, item.at, form, "label.item")
+    table.insert(nodes, 1, ("%d"):format(item.device_id))
+  end
+  return option, nodes
+end
+
+local function show_source_route(c, tree)
+  local at = c.at
+  pull(c, H.LABEL_ROUTE, "label")
+  show_rows(tree, c.tvb, at, H.LABEL_ROUTE, "label.route")
+  repeat
+    local entry = pull(c, H.LABEL_ROUTE_ENTRY, "label")
+    show_rows(tree, c.tvb, entry.at, H.LABEL_ROUTE_ENTRY, "label.route")
+  until entry.last == 1
+  local following = skip(c, 2, "label", "Ethernet type")
+  if c.tvb(following, 2):uint() ~= L.ETHERTYPE_LABEL then
+    refuse("unknown_type", "label", following, ("type 0x%04x"):format(c.tvb(following, 2):uint()))
+  end
+end
+
+local function finish_labels(tree, tvb, pinfo, w, text)
+  if w.damage then
+    show_damage(tree, w)
+    text = "INT-label refused: " .. w.damage.reason
+  end
+  tree:set_text(text)
+  pinfo.cols.protocol = "INT-label"
+  pinfo.cols.info = text
+  return tvb:len()
+end
 
 function PROTO_LABEL.dissector(tvb, pinfo, root)
   local tree = root:add(PROTO_LABEL, tvb())
-  local c, w = cursor(tvb, 0, tvb:len()), { tvb = tvb }
+  -- what is in the frame behind the IP packet's stated end contradicts its length; what is not was cut
+  local c, w = cursor(tvb, 0, math.max(tvb:len(), pinfo.caplen - tvb:offset())), { tvb = tvb }
+  c.limit = math.min(c.stop, tvb:reported_len())
   local by_type = pinfo.match == L.ETHERTYPE_LABEL or pinfo.match == L.ETHERTYPE_LABEL_ROUTE
   local option, nodes = nil, {}
   guard(w, function()
-    if pinfo.match == L.ETHERTYPE_LABEL_ROUTE then
-      local at = c.at
-      show_rows(tree, tvb, at, H.LABEL_ROUTE, "label.route")
-      pull(c, H.LABEL_ROUTE, "label")
-      repeat
-        local entry = pull(c, H.LABEL_ROUTE_ENTRY, "label")
-        show_rows(tree, tvb, entry.at, H.LABEL_ROUTE_ENTRY, "label.route")
-      until entry.last == 1
-      local following = skip(c, 2, "label", "Ethernet type")
-      if tvb(following, 2):uint() ~= L.ETHERTYPE_LABEL then
-        refuse("unknown_type", "label", following, ("type 0x%04x"):format(tvb(following, 2):uint()))
-      end
-    end
-    option = pull(c, H.LABEL_OPTION, "label")
-    show_rows(tree, tvb, option.at, H.LABEL_OPTION, "label")
-    for number = 1, option.count do
-      local item = pull(c, H.LABEL_ITEM, "label")
-      local sub = tree:add(FIELD["label.item"], tvb(item.at, H.LABEL_ITEM.size))
-      sub:set_text(("Hop %d: device %d"):format(option.count - number, item.device_id))
-      show_rows(sub, tvb, item.at, H.LABEL_ITEM, "label.item")
-      table.insert(nodes, 1, ("%d"):format(item.device_id))
-    end
+    if pinfo.match == L.ETHERTYPE_LABEL_ROUTE then show_source_route(c, tree) end
+    option, nodes = show_labels(c, tree, by_type and H.LABEL_ITEM or H.LABEL_STATE)
   end)
-  if w.damage then show_damage(tree, w) end
   tree:set_len(math.min(c.at, tvb:len()))
-  local text = w.damage and "INT-label refused: " .. w.damage.reason
-    or ("INT-label, %d items, path %s"):format(#nodes, table.concat(nodes, " → "))
-  tree:set_text(text)
+  local text = ("INT-label, %d items, path %s"):format(#nodes, table.concat(nodes, " → "))
   if not w.damage and not by_type and c.at < tvb:len() then
     -- a cut packet ends in an error
     pcall(function() IP_PROTOCOLS:try(option.next_header, tvb(c.at):tvb(), pinfo, root) end)
   end
-  pinfo.cols.protocol = "INT-label"
-  pinfo.cols.info = text
-  return tvb:len()
+  return finish_labels(tree, tvb, pinfo, w, text)
+end
+
+function PROTO_LABELS.dissector(tvb, pinfo, root)
+  local tree = root:add(PROTO_LABELS, tvb())
+  local c, w = cursor(tvb, 0, tvb:len()), { tvb = tvb }
+  local paths = {}
+  guard(w, function()
+    repeat
+      local start = c.at
+      local sub = tree:add(FIELD["label.block"], tvb(start))
+      sub:set_text(("Packet %d"):format(#paths))
+      local _, nodes = show_labels(c, sub, H.LABEL_STATE)
+      sub:set_len(c.at - start)
+      if #nodes == 0 then refuse("bad_length", "label", start, "a block without items") end
+      paths[#paths + 1] = table.concat(nodes, " → ")
+    until c.at >= c.stop
+    if tvb:reported_len() > tvb:len() then
+      refuse("truncated", "label", tvb:len(), "the capture cut the datagram")
+    end
+  end)
+  return finish_labels(tree, tvb, pinfo, w, ("INT-label, %d packets, paths %s"):format(
+    #paths, table.concat(paths, ", ")))
 end
 
 -- --------------------------------------------------------------------------------------------- registered
@@ -1595,6 +1647,7 @@ local function register()
   add(UDP_PORTS, PROTO.prefs.dta_port, PROTO_DTA)
   add(UDP_PORTS, PROTO.prefs.dta_port + L.DTA_ACK_PORT - L.DTA_PORT, PROTO_DTA)
   add(IP_PROTOCOLS, PROTO.prefs.label_protocol, PROTO_LABEL)
+  add(UDP_PORTS, PROTO.prefs.label_port, PROTO_LABELS)
 end
 
 PROTO.prefs_changed = register

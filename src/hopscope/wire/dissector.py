@@ -25,8 +25,8 @@ SHOWN = {
     "MD_0_4": "int", "MD_0_5": "int", "MD_1_0": "int",
     "DTA_2": "dta", "DTA_3": "dta", "DTA_KEY_WRITE": "dta", "DTA_APPEND": "dta", "DTA_KEY_INCREMENT": "dta",
     "DTA_POSTCARD": "dta", "DTA_ACK": "dta", "DTA_SIZED": "dta", "DTA_SIZED_ACK": "dta",
-    "LABEL_OPTION": "label", "LABEL_ITEM": "label.item", "LABEL_ROUTE": "label.route",
-    "LABEL_ROUTE_ENTRY": "label.route",
+    "LABEL_OPTION": "label", "LABEL_STATE": "label.item", "LABEL_ITEM": "label.item",
+    "LABEL_ROUTE": "label.route", "LABEL_ROUTE_ENTRY": "label.route",
 }  # fmt: skip
 """Headers whose fields are shown, and what their filters begin with behind `hopscope.`; others are read."""
 _MD_FLAGS = ("discard", "hops_exceeded", "mtu_exceeded")
