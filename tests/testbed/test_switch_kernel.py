@@ -259,6 +259,15 @@ def test_a_full_port_and_foreign_labels() -> None:
     assert registers.counters[egress, [PortCounter.NO_ROOM, PortCounter.LABELS]].tolist() == [3, 2]
     assert move(switch, 0, [sent[0]]).frames == {}
     assert registers.count(PortCounter.DAMAGED)[0] == 1
+    for _ in range(3):  # nobody asks for the datagrams
+        batch = frame_batch([frame] * 10_000)
+        rows = switch.route(batch, 3)
+        arena, slots = np.zeros(10_000 * 128, np.uint8), np.arange(10_000, dtype=np.uint64) * 128
+        switch.forward(batch, rows, 4, arena, slots, room=128, mtu=1500, now_ns=NOW)
+    counted = registers.counters[4, [PortCounter.EXPORTED, PortCounter.UNSENT]].tolist()
+    assert counted[1] > 0
+    assert sum(counted) == 30_000
+    assert sum(len(read_blocks(one)[0]) for one in switch.exports()) == counted[0]
     longer = Packet(payload=bytes(ROOM)).frame()
     assert move(switch, 3, [longer]).frames == {4: []}
 

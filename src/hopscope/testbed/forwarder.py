@@ -18,8 +18,8 @@ from .registers import Registers
 Octets = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.uint32]
-DATAGRAMS = 64
-"""Datagrams of labels between two calls of `exports`."""
+DATAGRAMS = 512
+"""Datagrams of labels between two calls of `exports`: those of 4,096 packets with 5 labels each."""
 _LOW = (1 << 64) - 1
 
 
@@ -148,8 +148,3 @@ class Forwarder:
             for at, length in zip(starts, filled, strict=False)
             if length
         ]
-
-    @property
-    def unsent(self) -> int:
-        """Labels that were lost since `exports` was not called in time."""
-        return int(self._at[SwitchAt.UNSENT])

@@ -37,6 +37,8 @@ class PortCounter(IntEnum):
     """Frames that came in with headers or labels that cannot be, or from a host with labels."""
     NO_ROOM = 12
     """Frames dropped because the transmit ring was full, the queue's limit, or its slots are too short."""
+    UNSENT = 13
+    """Last hop: labels for which no datagram had room."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {
@@ -85,8 +87,6 @@ class SwitchAt(IntEnum):
     """Bytes of the longest frame that one of its slots holds."""
     DATAGRAM = 16
     """Number of the datagram of labels that is being filled."""
-    UNSENT = 17
-    """Labels for which no datagram had room."""
 
 
 HOST_ADDRESS = np.dtype([("high", "<u8"), ("low", "<u8"), ("host", "<u8")])

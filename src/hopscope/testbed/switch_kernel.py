@@ -44,7 +44,7 @@ CHANCE, REST, FRAGMENT = int(SwitchAt.CHANCE), int(SwitchAt.REST), int(SwitchAt.
 SEED, DRAWN = int(SwitchAt.SEED), int(SwitchAt.DRAWN)
 EGRESS, TO_HOST, NOW = int(SwitchAt.EGRESS), int(SwitchAt.TO_HOST), int(SwitchAt.NOW)
 QUEUED, MTU, ROOM = int(SwitchAt.QUEUED), int(SwitchAt.MTU), int(SwitchAt.ROOM)
-DATAGRAM, UNSENT = int(SwitchAt.DATAGRAM), int(SwitchAt.UNSENT)
+DATAGRAM, UNSENT = int(SwitchAt.DATAGRAM), int(PortCounter.UNSENT)
 DATAGRAM_BYTES, DATAGRAM_MOST = U64(8192), U64(1472)
 """Room for a datagram, which the longest block fits into; a next one is begun where it would grow beyond."""
 IPV4_TOTAL, IPV4_FLAGS = byte(IPV4, "total_length"), U64(6)
@@ -116,16 +116,15 @@ def export_block(
     buf: Any, behind: Any, next_: Any, number: Any, carried: Any, wants: Any, node: Any, ingress: Any,
     egress: Any, received: Any, at: Any, exports: Any, lengths: Any,
 ) -> Any:  # fmt: skip
-    """Append a packet's labels, its last switch's own in front where it `wants` one; how many, or 0 where no
-    datagram has room.
+    """Append a packet's labels, its last switch's own in front where it `wants` one; the counter of what
+    became of them.
     """
     total = carried + U64(wants)
     size, index = OPTION + total * ITEM, at[DATAGRAM]
     if U64(lengths[index]) > ZERO and U64(lengths[index]) + size > DATAGRAM_MOST:
         index += ONE
     if index >= U64(len(lengths)) or U64(lengths[index]) + size > DATAGRAM_BYTES:
-        at[UNSENT] += total
-        return ZERO
+        return UNSENT
     at[DATAGRAM] = index
     to = index * DATAGRAM_BYTES + U64(lengths[index])
     lengths[index] = U64(lengths[index]) + size
@@ -137,7 +136,7 @@ def export_block(
         to += ITEM
     if carried:
         copy(exports, to, buf, behind + OPTION, behind + OPTION + carried * ITEM)
-    return total
+    return EXPORTED
 
 
 @inlined
@@ -193,10 +192,11 @@ def forward_frames(
         head = behind - origin
         if at[TO_HOST]:
             if items or wants:
-                counters[port, EXPORTED] += export_block(
+                what = export_block(
                     buf, behind, next_, number, items, wants, node, in_number, out_number, received, at,
                     exports, export_lengths,
                 )  # fmt: skip
+                counters[port, what] += items + U64(wants)
             if wants:
                 last[port] = now
                 counters[port, LABELS] += ONE
