@@ -86,7 +86,7 @@ def outcome(labels: Records, ports: Ints) -> Outcome:
         silence[place] = np.diff(np.r_[since, END - CHANGE]).max()
         after = heard[own["labelled"] >= CHANGE * PS]
         first[place] = after.min() if len(after) else np.inf
-    times = np.arange(-0.1, END - CHANGE - 0.05, 0.005)
+    times = np.arange(-0.1, END - CHANGE - 0.05, 0.01)
     share = np.zeros(len(times))
     for place, time in enumerate(times + CHANGE):
         heard = labels["port"][

@@ -26,7 +26,7 @@ from support.label_measured import (
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "label"
 ALGORITHMS: dict[str, str | None] = {"Base A": None, "Base B": "f1"}
-WAYS = {"paper": "C3", "paper, linear g": "C1", "paper, renewal g": "C3", "ports": "C0"}
+WAYS = {"paper": "C3", "paper, linear g": "C1", "paper, renewal g": "C3", "ports with memory": "C0"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,7 @@ def distributions(bench: Bench) -> Sheet:
                         )  # fmt: skip
                     one.plot(
                         [int(str(r["labels"])) for r in form], [float(str(r["computed"])) for r in form],
-                        "o-" if name == "ports" else "s--", color=WAYS[name], label=name,
+                        "o-" if name == "ports with memory" else "s--", color=WAYS[name], label=name,
                     )  # fmt: skip
                 one.set_yscale("log")
                 one.set_ylim(1e-7 if algorithm == "Base A" else 1e-4, 1)
@@ -193,9 +193,9 @@ def breaks(bench: Bench) -> Sheet:
         axes.invert_yaxis()
         axes.set_xscale("log")
         axes.set_xlabel("share of packets with two labels or more")
-        legend(axes, "T_s / T = 0.01", loc="lower right")
+        figure.legend(loc="outside lower center", ncols=4, fontsize=7)
 
-    return Sheet("theory-breaks", "Where ports are not independent", draw, rows, width=8.0)
+    return Sheet("theory-breaks", "Where ports are not independent, T_s / T = 0.01", draw, rows, width=8.0)
 
 
 def sparse(bench: Bench) -> Sheet:

@@ -87,12 +87,12 @@ def forms(k: int, ratio: float, chance: str | None) -> dict[str, Floats]:
     if chance is None:
         return {
             "paper": theory.labels_base_a(k, ratio),
-            "ports": labels_on_fat_tree(k, ratio, None).labels,
+            "ports with memory": labels_on_fat_tree(k, ratio, None).labels,
         }
     return {
         "paper, linear g": theory.labels_base_b(k, ratio, chance, "linear"),
         "paper, renewal g": theory.labels_base_b(k, ratio, chance, "renewal"),
-        "ports": labels_on_fat_tree(k, ratio, chance).labels,
+        "ports with memory": labels_on_fat_tree(k, ratio, chance).labels,
     }
 
 
