@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import HopscopeError
+from .plan_label import label
 
 if TYPE_CHECKING:
     from ..direct.plan import NetworkPlan, StorePlan
 
 app = typer.Typer(help="What telemetry of a certain size needs, before it is built.", no_args_is_help=True)
-
-
-@app.callback()
-def _group() -> None:
-    """Keep `direct` a subcommand, though it is the only one."""
+app.command()(label)
 
 
 @app.command()

@@ -15,6 +15,22 @@ from .plan_view import count
 
 def save(path: Path, store: StorePlan | None, network: NetworkPlan | None) -> None:
     """Write the plans as one picture; its format is that of the file's name. Raises HopscopeError."""
+    panels = (store is not None) + (network is not None)
+    figure = canvas(path, panels)
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    if store is not None:
+        _store(axes[0], store)
+    if network is not None:
+        _network(axes[-1], network)
+    for one in axes:
+        one.grid(True, which="major", alpha=0.3)
+    figure.savefig(path, dpi=120)
+
+
+def canvas(path: Path, panels: int) -> Any:
+    """A matplotlib figure for so many panels side by side. HopscopeError: none is installed, or `path` names
+    a format that there is not.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -25,17 +41,9 @@ def save(path: Path, store: StorePlan | None, network: NetworkPlan | None) -> No
     known = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix.lstrip(".").lower() not in known:
         raise HopscopeError(f"--plot {path}: expected a file named .{', .'.join(sorted(known))}")
-    panels = (store is not None) + (network is not None)
     figure = Figure(figsize=(6.4 * panels, 4), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, panels, squeeze=False)[0]
-    if store is not None:
-        _store(axes[0], store)
-    if network is not None:
-        _network(axes[-1], network)
-    for one in axes:
-        one.grid(True, which="major", alpha=0.3)
-    figure.savefig(path, dpi=120)
+    return figure
 
 
 def _store(axes: Any, plan: StorePlan) -> None:

@@ -36,6 +36,18 @@ def coverage(labels: Labels, active: Bools, telemetry: float, *, at: At = "contr
     labelled a packet in the interval, and that label arrived at any time (6.2's words). `telemetry` is the
     interval in s. NaN where no port had traffic.
     """
+    covered = _covered(labels, active, telemetry, at)
+    return share(np.count_nonzero(covered, axis=1), np.count_nonzero(active, axis=1))
+
+
+def port_coverage(labels: Labels, active: Bools, telemetry: float, *, at: At = "controller") -> Floats:
+    """Share of a port's intervals with traffic in which it was covered, float64 [ports]; as `coverage`."""
+    covered = _covered(labels, active, telemetry, at)
+    return share(np.count_nonzero(covered, axis=0), np.count_nonzero(active, axis=0))
+
+
+def _covered(labels: Labels, active: Bools, telemetry: float, at: At) -> Bools:
+    """Which active ports were covered in which interval, bool [intervals, ports]."""
     covered = np.zeros_like(active)
     if at == "controller":
         labels = labels[updates(labels)]
@@ -43,7 +55,7 @@ def coverage(labels: Labels, active: Bools, telemetry: float, *, at: At = "contr
     interval = time // round(telemetry * PS)
     known = (interval >= 0) & (interval < len(active))
     covered[interval[known], labels["port"][known]] = True
-    return share(np.count_nonzero(covered & active, axis=1), np.count_nonzero(active, axis=1))
+    return covered & active
 
 
 def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:

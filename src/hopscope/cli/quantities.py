@@ -1,0 +1,45 @@
+"""Numbers with units, as people write them on the command line."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ..errors import HopscopeError
+
+_TIMES = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "": 1.0}
+_SCALES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_RATES = ("bps", "bit/s", "b/s", "")
+
+
+def seconds(name: str, text: str) -> float:
+    """A time in s, of `2ms`, `50us`, `0.1s` or a number of seconds. HopscopeError names the flag `name`."""
+    number, unit = _split(text)
+    if number is None or unit not in _TIMES:
+        raise HopscopeError(f"{name} {text}: expected a time, as 2ms, 50us or 0.1s")
+    return number * _TIMES[unit]
+
+
+def bit_rate(name: str, text: str) -> float:
+    """Bit/s, of `5Mbps`, `5Mbit/s`, `1G` or a number. HopscopeError names the flag `name`."""
+    number, unit = _split(text)
+    for ending in _RATES:
+        scale = _SCALES.get(unit.lower().removesuffix(ending)) if unit.lower().endswith(ending) else None
+        if number is not None and scale is not None:
+            return number * scale
+    raise HopscopeError(f"{name} {text}: expected bits a second, as 5Mbps, 10Gbps or 5e6")
+
+
+def per_second(name: str, text: str) -> float:
+    """How often a second, of `10/s`, `10Hz` or a number. HopscopeError names the flag `name`."""
+    number, unit = _split(text)
+    if number is None or unit.lower() not in ("/s", "hz", ""):
+        raise HopscopeError(f"{name} {text}: expected times a second, as 10/s")
+    return number
+
+
+def _split(text: str) -> tuple[float | None, str]:
+    match = re.fullmatch(r"\s*(\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)\s*(\D*)", text, re.IGNORECASE)
+    if match is None or not math.isfinite(float(match[1])):
+        return None, ""
+    return float(match[1]), match[2].strip()

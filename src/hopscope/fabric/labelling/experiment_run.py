@@ -1,0 +1,165 @@
+"""One run of an experiment: the simulation that its settings describe, and what is measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ports import FabricError, Topology
+from ..records import PS
+from . import measures
+from .experiment_settings import Experiment, Run, TrafficSettings
+
+if TYPE_CHECKING:
+    from .simulation import LabelSimulation
+    from .sources import Sources
+
+MEASURES = {
+    "coverage": "share of the ports with traffic that the controller heard of, mean over telemetry intervals",
+    "coverage_least": "the same of the worst interval",
+    "coverage_full": "share of the intervals in which it heard of all",
+    "coverage_at_switch": "coverage as section 6.2 has it: ports that labelled a packet in the interval",
+    "coverage_of_all": "coverage where every port that had traffic at any time counts in every interval",
+    "ports": "switch ports that had traffic",
+    "packets": "packets that arrived at hosts",
+    "lost": "share of packets that did not arrive",
+    "labelled_packets": "packets that arrived with labels: exports to the controller",
+    "labels": "labels that the controller has received",
+    "labels_written": "labels that switches have written, lost ones too",
+    "labels_a_packet": "labels of a labelled packet, mean",
+    "bandwidth": "bytes of labels on links over bytes of traffic",
+    "resolution": "time between updates of a port at the controller, mean over ports, s",
+    "resolution_worst": "the same of the port with the longest, s",
+    "delay": "from a label until the controller has it, mean, s",
+    "delay_99": "the same, of 99 %, s",
+    "packet_hops": "times that a port sent a packet",
+    "packets_by_labels": "packets that arrived with 0, 1, 2 … labels, in columns packets_with_N",
+}
+"""What is measured of every run, after its warm-up; columns of results."""
+
+
+def columns(settings: Experiment) -> list[str]:
+    """Names of the measures of a run, in order."""
+    most = settings.labelling.max_hop
+    return [name for name in MEASURES if name != "packets_by_labels"] + [
+        f"packets_with_{count}" for count in range(most + 1)
+    ]
+
+
+def build(run: Run) -> LabelSimulation:
+    """The simulation of a run; FabricError where its fabric or its traffic cannot be."""
+    from ..topology import parse_topology
+    from .controller import simulated_controller
+    from .network import NetworkModel
+    from .simulation import LabelSimulation
+
+    settings = run.settings
+    topology = parse_topology(settings.network.topology, round(settings.network.rate))
+    network = settings.network.model_dump(exclude={"topology", "rate"})
+    labelling, adaptive = settings.labelling, settings.adaptive
+    return LabelSimulation(
+        topology,
+        traffic(topology, settings.traffic, run.seed),
+        labelling,
+        network=NetworkModel(**network),
+        adaptive=adaptive,
+        seed=run.seed,
+        telemetry=settings.experiment.telemetry,
+        controller=None
+        if adaptive.mode == "off"
+        else simulated_controller(topology.ports, labelling, adaptive),
+    )
+
+
+def traffic(topology: Topology, settings: TrafficSettings, seed: int) -> Sources:
+    """Who sends what on a fabric; FabricError where it has no such host."""
+    from .sources import from_hosts
+
+    senders = list(range(topology.hosts))
+    if settings.pattern == "senders":
+        senders = [_host(topology, name) for name in settings.senders] or [0, topology.hosts - 1]
+    return from_hosts(topology, senders, settings.rate, size=settings.size, random=settings.random, seed=seed)
+
+
+def _host(topology: Topology, name: str) -> int:
+    if name not in topology.host_names:
+        raise FabricError(
+            f"traffic.senders: {topology.name} has no host {name!r}: its hosts are "
+            f"{', '.join(topology.host_names[:3])} … {topology.host_names[-1]}"
+        )
+    return topology.host_names.index(name)
+
+
+def perform(run: Run) -> dict[str, Any]:
+    """Simulate a run and measure it: its row of results without its parameters."""
+    settings = run.settings.experiment
+    simulation = build(run)
+    first = ceil(settings.warm_up / settings.telemetry - 1e-9)
+    simulation.run(first * settings.telemetry)
+    before, histogram = asdict(simulation.counts), simulation.histogram.copy()
+    last = first + max(1, round(settings.seconds / settings.telemetry))
+    simulation.run(last * settings.telemetry)
+    counts = {name: value - before[name] for name, value in asdict(simulation.counts).items()}
+    return measured(
+        simulation.received, simulation.active, first, settings.telemetry, counts,
+        (simulation.histogram - histogram).sum(axis=0), run.settings.labelling.max_hop,
+    )  # fmt: skip
+
+
+def measured(
+    received: measures.Labels,
+    active: measures.Bools,
+    first: int,
+    telemetry: float,
+    counts: dict[str, int],
+    by_labels: npt.NDArray[np.int64],
+    max_hop: int,
+) -> dict[str, Any]:
+    """The measures of a run from interval `first` on; those that have no value are None."""
+    start = round(first * telemetry * PS)
+    share = measures.coverage(received, active, telemetry)[first:]
+    at_switch = measures.coverage(received, active, telemetry, at="switch")[first:]
+    ever = np.broadcast_to(active[first:].any(axis=0), active.shape)
+    of_all = measures.coverage(received, ever, telemetry)[first:]
+    labels = received[received["received"] >= start]
+    between, delay = measures.resolution(labels, active.shape[1]), measures.delay(labels)
+    ended = counts["delivered"] + counts["tail_drops"] + counts["lost"] + counts["link_down"]
+    exports = counts["labelled"]
+    carried = int(by_labels @ np.arange(len(by_labels)))
+    with_labels = np.r_[by_labels[:max_hop], by_labels[max_hop:].sum()]
+    row: dict[str, float | int] = {
+        "coverage": _mean(share),
+        "coverage_least": _over(share, np.min),
+        "coverage_full": _mean(np.where(np.isnan(share), np.nan, share == 1)),
+        "coverage_at_switch": _mean(at_switch),
+        "coverage_of_all": _mean(of_all),
+        "ports": int(ever[0].sum()),
+        "packets": counts["delivered"],
+        "lost": 1 - counts["delivered"] / ended if ended else np.nan,
+        "labelled_packets": exports,
+        "labels": len(labels),
+        "labels_written": counts["labels"],
+        "labels_a_packet": carried / exports if exports else np.nan,
+        "bandwidth": counts["label_bytes"] / counts["bytes"] if counts["bytes"] else np.nan,
+        "resolution": _mean(between),
+        "resolution_worst": _over(between, np.max),
+        "delay": _mean(delay),
+        "delay_99": _over(delay, lambda known: np.quantile(known, 0.99)),
+        "packet_hops": counts["hops"],
+    }
+    row |= {f"packets_with_{count}": int(packets) for count, packets in enumerate(with_labels)}
+    return {name: None if np.isnan(value) else value for name, value in row.items()}
+
+
+def _over(values: measures.Floats, what: Callable[[measures.Floats], Any]) -> float:
+    known = values[~np.isnan(values)]
+    return float(what(known)) if len(known) else float("nan")
+
+
+def _mean(values: npt.ArrayLike) -> float:
+    return _over(np.asarray(values, np.float64), np.mean)

@@ -1,0 +1,157 @@
+"""A plan tried: the chosen interval, simulated on a fabric whose ports have at least the plan's traffic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ...config_label import LabellingSettings
+from ..records import PS
+from . import measures
+from .mean_field import labels_on_routes
+from .plan import LabelPlan, PlanError
+
+if TYPE_CHECKING:
+    from .sources import Sources
+
+MOST_HOSTS = 128
+"""Larger fabrics are no quick simulation, and say nothing else about the port that has least."""
+MOST_HOPS = 2e7
+"""Packet hops that are simulated at most: some ten seconds."""
+LEAST_INTERVALS = 20
+LINK_RATES = (1e9, 1e10, 1e11, 1e12)
+"""Links are the slowest of these that traffic fills by a tenth at most, bit/s."""
+WARM_UP = 5
+"""Telemetry intervals that are not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a simulation has found, and theory's mean field for the same traffic."""
+
+    topology: str
+    ports: int
+    """Switch ports with traffic."""
+    seconds: float
+    """Measured."""
+    coverage: float
+    slowest: float
+    """Coverage of the tenth of the ports that have least traffic."""
+    labelled: float
+    """Share of packets that arrive with labels."""
+    labelled_theory: float
+    labels: float
+    """Labels of such a packet, mean."""
+    labels_theory: float
+    overhead: float
+    """Bytes of labels over bytes of traffic, on all links."""
+    resolution: float
+    """Time between updates of a port, mean over ports, s."""
+    delay: float
+    """From a label until the controller has it, mean, s."""
+    exports: float
+    """Packets with labels a second."""
+
+
+def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
+    """Simulate a plan's best choice for so long, or less where it would take too many packets.
+
+    Every host sends to all others.  The delay of a hop is spread evenly around its mean.  PlanError: the
+    fabric is too large, or the time too short.
+    """
+    from ..topology import parse_topology
+    from .network import NetworkModel
+    from .simulation import LabelSimulation
+    from .sources import from_hosts
+
+    demand, interval = plan.demand, plan.best.interval
+    fabric = parse_topology(topology)
+    if fabric.hosts > MOST_HOSTS:
+        raise PlanError(
+            f"--topology {topology} has {fabric.hosts:,} hosts: at most {MOST_HOSTS} are simulated; take a "
+            "smaller fabric, the plan is about the port with the least traffic wherever it is"
+        )
+    hosts = range(fabric.hosts)
+    ways = _ways(from_hosts(fabric, hosts, demand.rate, seed=seed))
+    switch = fabric.ports["switch"] >= 0
+    each = np.bincount(ways[ways >= 0], minlength=len(switch)) / (fabric.hosts - 1)
+    used = switch & (each > 0)
+    rate = demand.rate / float(each[used].min())
+    fabric = parse_topology(topology, _link_rate(rate * float(each.max())))
+    packets = fabric.hosts * rate / (8 * demand.size)
+    telemetry = demand.telemetry
+    affordable = MOST_HOPS / (packets * float((ways >= 0).sum(axis=1).mean()))
+    intervals = int(min(seconds, affordable) / telemetry + 1e-9)
+    if intervals < LEAST_INTERVALS:
+        raise PlanError(
+            f"--simulate {seconds:g}s: {intervals} telemetry intervals, expected {LEAST_INTERVALS} or more"
+            if seconds < affordable
+            else f"at {packets:,.0f} packets a second {LEAST_INTERVALS} telemetry intervals cannot be "
+            "simulated quickly: take a smaller --topology, or --topology none"
+        )
+    spread = demand.sigma * np.sqrt(12)
+    network = NetworkModel(
+        pipeline_ns=round(max(0.0, demand.delay - spread / 2) * 1e9),
+        jitter_ns=round(spread * 1e9),
+        mtu=max(1500, demand.size + 2 + 32 * demand.hops),
+    )
+    labelling = LabellingSettings(
+        algorithm=demand.algorithm, chance=demand.chance, interval=interval, max_hop=max(2, demand.hops)
+    )
+    simulation = LabelSimulation(
+        fabric, from_hosts(fabric, hosts, rate, size=demand.size, seed=seed), labelling,
+        network=network, seed=seed, telemetry=telemetry,
+    )  # fmt: skip
+    simulation.run(WARM_UP * telemetry)
+    before = simulation.counts
+    simulation.run((WARM_UP + intervals) * telemetry)
+    counts, active, received = simulation.counts, simulation.active, simulation.received
+    measured = active & (np.arange(len(active)) >= WARM_UP)[:, None]
+    by_port = measures.port_coverage(received, measured, telemetry)
+    slow = used & (each <= np.quantile(each[used], 0.1))
+    chance = None if demand.algorithm == "base-a" else demand.chance
+    theory = labels_on_routes(
+        np.where(switch[ways] & (ways >= 0), ways, -1),
+        np.full(len(ways), rate / (8 * demand.size) / (fabric.hosts - 1)),
+        interval, chance, max_hop=max(2, demand.hops),
+    )  # fmt: skip
+    labels = received[received["received"] >= round(WARM_UP * telemetry * PS)]
+    exports, delivered = counts.labelled - before.labelled, counts.delivered - before.delivered
+    found = 1 - float(theory.labels[0])
+    return Checked(
+        topology=fabric.name,
+        ports=int(np.count_nonzero(used)),
+        seconds=intervals * telemetry,
+        coverage=float(np.nanmean(measures.coverage(received, active, telemetry)[WARM_UP:])),
+        slowest=float(np.nanmean(by_port[slow])),
+        labelled=exports / delivered,
+        labelled_theory=found,
+        labels=len(labels) / max(1, measures.labelled_packets(labels)),
+        labels_theory=float(theory.labels @ np.arange(len(theory.labels))) / found,
+        overhead=(counts.label_bytes - before.label_bytes) / (counts.bytes - before.bytes),
+        resolution=float(np.nanmean(measures.resolution(labels, len(switch)))),
+        delay=float(np.mean(measures.delay(labels))),
+        exports=exports / (intervals * telemetry),
+    )
+
+
+def _ways(sources: Sources) -> npt.NDArray[np.int64]:
+    """Port rows of every route, -1 behind its end, int64 [routes, ports]."""
+    at, ways = sources.starts.astype(np.int64), []
+    while (at >= 0).any():
+        ways.append(np.where(at >= 0, sources.routes["port"][at], -1))
+        at = np.where(at >= 0, sources.routes["next"][at], -1)
+    return np.stack(ways, axis=1)
+
+
+def _link_rate(fullest: float) -> int:
+    """Rate of all links where the fullest has this traffic, bit/s."""
+    fitting = [rate for rate in LINK_RATES if fullest <= rate / 10]
+    if not fitting:
+        raise PlanError(
+            f"a link would carry {fullest / 1e9:.3g} Gbit/s: a lower --rate is simulated the same"
+        )
+    return round(fitting[0])

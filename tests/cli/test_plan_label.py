@@ -1,0 +1,98 @@
+"""`hopscope plan label` and `hopscope label run`: tables, JSON, pictures, and mistakes told in a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hopscope import cli
+from hopscope.cli.quantities import bit_rate, per_second, seconds
+from hopscope.errors import HopscopeError
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run `hopscope plan label` on a terminal of 80 columns: exit status, stdout, stderr."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["hopscope", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capsys.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out, err
+
+    return call
+
+
+ASKED = ("plan", "label", "--resolution", "10/s", "--coverage", "0.999", "--rate", "5Mbps", "--delay", "2ms")
+
+
+def test_a_plan_by_theory(run: Run) -> None:
+    """The interval comes first; a row for every coverage; nothing is cut off at 80 columns."""
+    status, out, err = run(*ASKED, "--topology", "none")
+    assert (status, err) == (0, "")
+    assert out.startswith("label every 91.7 ms: 99.9 % of ports heard of 10 times a second\n")
+    assert [line.split()[0] for line in out.splitlines()[2:6]] == ["90", "99", "99.9", "99.99"]
+    assert "…" not in out
+    assert "simulated" not in out
+
+
+@pytest.mark.kernel
+def test_a_plan_is_simulated(run: Run, tmp_path: Path) -> None:
+    """JSON has the simulation beside theory: coverage at least as expected, and labels as the mean field has
+    them; the picture is one.
+    """
+    picture = tmp_path / "plan.png"
+    status, out, _ = run(
+        *ASKED, "--topology", "leaf-spine:2x2x2", "--simulate", "10s", "--json", "--plot", str(picture)
+    )
+    assert status == 0
+    plan = json.loads(out)
+    assert plan["best"]["interval"] == pytest.approx(0.0917)
+    assert plan["simulated"]["slowest"] >= plan["best"]["coverage"] - 0.001
+    assert plan["simulated"]["labelled"] == pytest.approx(plan["simulated"]["labelled_theory"], rel=0.15)
+    assert plan["simulated"]["seconds"] == pytest.approx(10)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--resolution", "often"), "--resolution often: expected times a second, as 10/s"),
+        (("--rate", "5 apples"), "--rate 5 apples: expected bits a second"),
+        (("--delay", "2m"), "--delay 2m: expected a time, as 2ms"),
+        (("--coverage", "2"), "coverage 2: expected a share between 0 and 1"),
+        (("--algorithm", "base-c"), "--algorithm base-c: expected base-a or base-b"),
+        (("--resolution", "1000/s"), "/s is possible"),
+        (("--topology", "fat-tree:16"), "fat-tree:16 has 1,024 hosts: at most 128 are simulated"),
+        (("--simulate", "1s"), "10 telemetry intervals, expected 20 or more"),
+        (("--topology", "none", "--plot", "plan.xyz"), "--plot plan.xyz: expected a file named ."),
+    ],
+)
+def test_mistakes_are_told_in_a_line(run: Run, flags: tuple[str, ...], said: str) -> None:
+    """Status 2, one line, and what is expected."""
+    status, out, err = run(*ASKED, "--topology", "fat-tree:4", *flags)
+    assert (status, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_quantities_take_units() -> None:
+    """Times, rates and frequencies as people write them."""
+    assert [seconds("", text) for text in ("2ms", "50us", "0.1 s", "3", "7ns")] == pytest.approx(
+        [0.002, 50e-6, 0.1, 3, 7e-9]
+    )
+    assert [bit_rate("", text) for text in ("5Mbps", "1.5 Gbit/s", "10k", "5e6", "2Tb/s")] == pytest.approx(
+        [5e6, 1.5e9, 1e4, 5e6, 2e12]
+    )
+    assert [per_second("", text) for text in ("10/s", "20 Hz", "4")] == [10, 20, 4]
+    for text in ("", "-1ms", "ms", "1e999s", "nan"):
+        with pytest.raises(HopscopeError):
+            seconds("--delay", text)

@@ -1,0 +1,176 @@
+"""Experiments: what a file may say, what is run again, what is written; and measures of a real run."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from hopscope.fabric.labelling import experiment as whole
+from hopscope.fabric.labelling.experiment_files import ExperimentError, Journal
+from hopscope.fabric.labelling.experiment_run import MEASURES, build, columns, perform
+from hopscope.fabric.labelling.experiment_settings import Experiment, Run, sweepable
+
+FILE: dict[str, Any] = {
+    "experiment": {"name": "small", "seeds": 2, "seconds": 1, "warm_up": 0.25, "processes": 1},
+    "network": {"topology": "leaf-spine:2x2x2"},
+    "sweep": {"labelling": {"interval": [0.02, 0.05], "algorithm": ["base-a", "base-b"]}},
+    "plot": {"y": ["coverage", "bandwidth"]},
+}
+
+
+def drawn(run: Run) -> dict[str, Any]:
+    """Measures without a simulation, told apart by the run."""
+    interval = run.settings.labelling.interval
+    return dict.fromkeys(columns(run.settings), run.seed + interval)
+
+
+def test_every_combination_is_run_with_every_seed() -> None:
+    """In the order of the file; what is not swept is as the file says."""
+    runs = Experiment.model_validate(FILE).runs()
+    found = [(r.settings.labelling.interval, r.settings.labelling.algorithm, r.seed) for r in runs]
+    assert found == [(t, a, s) for t in (0.02, 0.05) for a in ("base-a", "base-b") for s in (1, 2)]
+    assert {run.settings.network.topology for run in runs} == {"leaf-spine:2x2x2"}
+    assert set(runs[0].parameters()) == {*sweepable(), "seed"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sweep": {"labelling": {"intervall": [1]}}}, "did you mean labelling.interval"),
+        ({"sweep": {"labelling.interval": [0.1, 0]}}, "labelling.interval: found 0, expected greater than 0"),
+        ({"sweep": {"labelling.interval": 0.1}}, r"expected a list of values, as \[0.1\]"),
+        ({"sweep": {"labelling.interval": []}}, "found an empty list"),
+        ({"sweep": {"network.loss": [0.1, 0.1]}}, "twice"),
+        ({"sweep": {"experiment.seeds": [1]}}, "cannot be swept"),
+        ({"sweep": {"network.loss": [n / 1e3 for n in range(999)], "adaptive.k": [*range(1, 200)]}}, "most"),
+        ({"experiment": {"name": "../up"}}, "match pattern"),
+        ({"traffic": {"rat": 1}}, "Extra inputs"),
+    ],
+)
+def test_mistakes_say_what_is_expected(change: dict[str, Any], said: str) -> None:
+    """Before anything is run: which key, what was found, what to write."""
+    with pytest.raises(ValidationError, match=said):
+        Experiment.model_validate(change)
+
+
+def test_results_have_a_row_for_each_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CSV and Parquet agree, parameters first; the picture is one; the progress ends with all runs."""
+    import duckdb
+
+    monkeypatch.setattr(whole, "perform", drawn)
+    told: list[tuple[int, int]] = []
+    results = whole.run_experiment(
+        Experiment.model_validate(FILE), tmp_path, progress=lambda done, total: told.append((done, total))
+    )
+    assert told == [(done, 8) for done in range(9)]
+    with results.csv.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["labelling.interval"], row["seed"], row["coverage"]) for row in rows[:3]] == [
+        ("0.02", "1", "1.02"), ("0.02", "2", "2.02"), ("0.02", "1", "1.02"),
+    ]  # fmt: skip
+    table = duckdb.execute(
+        f"SELECT \"labelling.interval\", seed, coverage FROM '{results.parquet}'"
+    ).fetchall()
+    assert table == [(row["labelling.interval"], row["seed"], row["coverage"]) for row in results.rows]
+    assert results.picture is not None
+    assert results.picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_experiment_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped in the third run, with half a line written: two runs are kept, six are made, and the results
+    are those of one go; with other seeds only the new ones are run.
+    """
+    asked: list[Run] = []
+
+    def stopped(run: Run) -> dict[str, Any]:
+        asked.append(run)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return drawn(run)
+
+    monkeypatch.setattr(whole, "perform", stopped)
+    experiment = Experiment.model_validate(FILE)
+    with pytest.raises(KeyboardInterrupt):
+        whole.run_experiment(experiment, tmp_path)
+    with (tmp_path / "small.runs.jsonl").open("a") as file:
+        file.write('{"run": {"labell')
+    results = whole.run_experiment(experiment, tmp_path)
+    assert (results.resumed, len(asked)) == (2, 9)
+    assert [row["coverage"] for row in results.rows[:3]] == [1.02, 2.02, 1.02]
+    more = Experiment.model_validate(FILE | {"experiment": FILE["experiment"] | {"seeds": 3}})
+    assert whole.run_experiment(more, tmp_path).resumed == 8
+    assert whole.run_experiment(more, tmp_path, fresh=True).resumed == 0
+
+
+def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
+    """A foreign file is neither read nor changed."""
+    path = tmp_path / "small.runs.jsonl"
+    path.write_text('{"run": {}}\n')
+    with pytest.raises(ExperimentError, match="line 1 is no finished run: move the file away"):
+        Journal(path)
+    assert path.read_text() == '{"run": {}}\n'
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"plot": {"y": ["cover"]}}, "plot.y: no column 'cover'"),
+        ({"plot": {"x": "labelling.rate"}}, "plot.x: no column"),
+        ({"traffic": {"senders": ["h"]}}, "traffic.senders: leaf-spine:2x2x2 has no host 'h'"),
+        ({"network": {"topology": "ring:4"}}, "'ring:4' is no topology"),
+    ],
+)
+def test_what_cannot_be_simulated_is_told_before_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
+) -> None:
+    """No run has begun when the error comes."""
+    monkeypatch.setattr(whole, "perform", lambda run: pytest.fail("a run has begun"))
+    with pytest.raises(Exception, match=said):
+        whole.run_experiment(Experiment.model_validate(FILE | change), tmp_path)
+
+
+@pytest.mark.kernel
+def test_a_run_measures_what_its_simulation_has() -> None:
+    """Counts after the warm-up add up; the same seed gives the same row; with 0 … MAX_hop labels are all."""
+    run = Experiment.model_validate(FILE).runs()[2]
+    row = perform(run)
+    assert list(row) == columns(run.settings)
+    assert {name for name in MEASURES if name in row} | {"packets_by_labels"} == set(MEASURES)
+    assert row == perform(run)
+    by_labels = [row[f"packets_with_{n}"] for n in range(6)]
+    assert sum(by_labels) == row["packets"] == pytest.approx(1250, abs=2)  # two hosts, 625 packets a second
+    assert sum(by_labels[1:]) == row["labelled_packets"]
+    carried = sum(n * packets for n, packets in enumerate(by_labels))
+    assert row["labels_a_packet"] == pytest.approx(carried / row["labelled_packets"])
+    assert abs(row["labels"] - carried) <= 5  # (some are on the way to the controller)
+    assert row["lost"] == 0
+    assert row["coverage_least"] <= row["coverage"] <= 1
+    assert row["resolution"] <= row["resolution_worst"]
+    assert json.loads(json.dumps(row)) == row
+
+
+@pytest.mark.kernel
+def test_coverage_is_that_of_intervals_after_the_warm_up() -> None:
+    """0.25 s of warm-up are three intervals of 0.1 s; the mean over the ten that follow is the row's."""
+    from hopscope.fabric.labelling import measures
+
+    run = Experiment.model_validate(FILE).runs()[0]
+    simulation = build(run)
+    simulation.run(1.3)
+    expected = measures.coverage(simulation.received, simulation.active, 0.1)[3:]
+    assert len(expected) == 10
+    assert perform(run)["coverage"] == pytest.approx(float(np.mean(expected)))
+
+
+@pytest.mark.kernel
+def test_pro_counters_loss() -> None:
+    """With the controller's feedback the ports are heard of more often than without (3.2)."""
+    file = FILE | {"experiment": {"seconds": 2}, "network": FILE["network"] | {"loss": 0.5}, "sweep": {}}
+    plain = perform(Experiment.model_validate(file).runs()[0])
+    pro = perform(Experiment.model_validate(file | {"adaptive": {"mode": "shift"}}).runs()[0])
+    assert pro["coverage"] > plain["coverage"] + 0.02
+    assert pro["lost"] == pytest.approx(plain["lost"], abs=0.05)
