@@ -96,3 +96,42 @@ def test_quantities_take_units() -> None:
     for text in ("", "-1ms", "ms", "1e999s", "nan"):
         with pytest.raises(HopscopeError):
             seconds("--delay", text)
+
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "label-ratio.toml"
+
+
+@pytest.mark.kernel
+def test_the_example_of_an_experiment_runs(run: Run, tmp_path: Path) -> None:
+    """Shortened to a second and one seed, it writes its table and its picture, and names them."""
+    file = tmp_path / "short.toml"
+    text = EXAMPLE.read_text().replace("seeds = 5", "seeds = 1").replace("seconds = 10", "seconds = 1")
+    file.write_text(text.replace("[experiment]", "[experiment]\nprocesses = 1"))
+    status, out, err = run("label", "run", str(file), "--output", str(tmp_path / "results"))
+    assert (status, err) == (0, "")
+    assert out.splitlines()[0] == "12 runs"
+    assert [Path(line).name for line in out.splitlines()[1:]] == [
+        f"label-ratio.{kind}" for kind in ("parquet", "csv", "png")
+    ]
+    assert (
+        "12 runs, 12 of them finished before"
+        in run("label", "run", str(file), "-o", str(tmp_path / "results"))[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[sweep]\nlabelling.intervall = [1]\n", "sweep: labelling.intervall cannot be swept; did you mean"),
+        ("[experiment]\nsecond = 3\n", "experiment.second: no such setting"),
+        ("[experiment\n", "Expected ']'"),
+    ],
+)
+def test_mistakes_in_an_experiment_are_told(run: Run, tmp_path: Path, text: str, said: str) -> None:
+    """A line with the file, the key and what is expected."""
+    file = tmp_path / "wrong.toml"
+    file.write_text(text)
+    status, _, err = run("label", "run", str(file))
+    assert status == 2
+    assert err.startswith(f"hopscope: {file}: ")
+    assert said in err

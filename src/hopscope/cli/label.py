@@ -1,4 +1,4 @@
-"""`hopscope label`: INT-label, in captures."""
+"""`hopscope label`: INT-label, in captures and in experiments."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .label_run import run
 from .options import CaptureArgument, NamesOption
 from .output import Format, FormatOption, Printer, flow_text, until_reader_leaves, utc
 
@@ -28,9 +29,7 @@ _COLUMNS = {
 }
 
 
-@app.callback()
-def label() -> None:
-    """INT-label: labels that switches write into packets."""  # keeps it a group, with one command too
+app.command()(run)
 
 
 @app.command()

@@ -137,8 +137,8 @@ def expected_coverage(interval: float, demand: LabelDemand) -> float:
     Q the difference of two delays, N(0, 2 n σ²) over n hops (INT-label, 4.2).  An interval of length T_i
     that begins anywhere is empty with E[(gap - T_i)+] / E[gap], while updates keep their order.  Where
     delays vary by many T they do not, and the better of two bounds holds: a longer interval's, since more
-    labels cover no less; and that of updates at random, exp(-T_i / E[gap]), towards which delays that vary move regular ones.
-    Base B's chance only adds updates.
+    labels cover no less; and that of updates at random, exp(-T_i / E[gap]), towards which delays that
+    vary move regular ones.  Base B's chance only adds updates.
     """
     gap, telemetry, spread = demand.gap, demand.telemetry, demand.sigma * sqrt(2 * demand.hops)
     longer = LONGER * telemetry
