@@ -94,6 +94,7 @@ def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> N
         assert by_port[1, 1]["labels"] == 100
         assert by_port[1, 1]["rate"] == pytest.approx(50, rel=0.1)
         assert by_port[2, 2]["labels"] == 0
+        assert (by_port[2, 1]["traffic"], by_port[2, 2]["traffic"]) == (2, 1)
 
         again = LabelProcess(settings(**more), tmp_path, told=lines.append, clock=now)
         again.open()

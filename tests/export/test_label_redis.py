@@ -129,7 +129,9 @@ def test_notification_alone_is_enough(redis_server: Callable[..., Any]) -> None:
 
 
 def test_a_server_that_is_killed_holds_nothing_up(redis_server: Callable[..., Any]) -> None:
-    """Without a server entries time out by our clock, and what waits is bounded by ports; a server that is started again gets entries and ports anew, and tells time-outs again."""
+    """Without a server entries time out by our clock, and what waits is bounded by ports; a
+    server that is started again gets entries and ports anew, and tells time-outs again.
+    """
     server = redis_server()
     server.start()
     with controlled(server.url) as one:

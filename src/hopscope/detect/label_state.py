@@ -32,7 +32,8 @@ LABEL_PORT = np.dtype(
         ("port", "<u2"),
         ("ingress_port", "<u2"),  # of the newest label's packet
         ("shift", "u1"),  # Reg2: S, or the flag of the one-bit form
-        ("spare", "u1", (11,)),
+        ("traffic", "u1"),  # in the last whole telemetry interval: 0 nobody counts, 1 none, 2 some
+        ("spare", "u1", (10,)),
     ]
 )
 """One egress port, 64 bytes: its newest label (INT-label, Algorithm 4) and how it labels."""

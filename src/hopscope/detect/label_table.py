@@ -116,7 +116,15 @@ class LabelTable:
 
         `sample`: ports with traffic since it was asked last, bool [ports]; None: nobody counts packets.
         """
-        self.coverage.tick(now_ns, sample, int(np.count_nonzero(self.rows["shift"][: self.used])))
+
+        def sampled() -> Mask:
+            assert sample is not None
+            active = sample()
+            self.rows["traffic"] = 1 + active.astype(np.uint8)
+            return active
+
+        sampling = None if sample is None else sampled
+        self.coverage.tick(now_ns, sampling, int(np.count_nonzero(self.rows["shift"][: self.used])))
         span = now_ns - self._counted_ns
         if span >= RATE_NS:
             labels = self.rows["labels"].copy()

@@ -21,7 +21,7 @@ from ..memory.region import RegionError
 from ..names import Names
 from .context import Context
 from .guard import Guard
-from .routes import bottleneck, direct, distributions, events, health, sink_limits, state
+from .routes import bottleneck, direct, distributions, events, health, labels, sink_limits, state
 from .routes import models as m
 from .text import UnreadableError
 
@@ -70,6 +70,7 @@ def create_app(
     app.include_router(events.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(sink_limits.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(distributions.router, prefix=PREFIX, responses=_ERRORS)
+    app.include_router(labels.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(direct.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(health.router)
     app.add_api_route(

@@ -26,6 +26,7 @@ from ..detect.thresholds import CONTROL_FILE, KIND, read_limits, read_sink_limit
 from ..memory.region import Region, RegionError
 from ..metrics import COUNTERS, INDEX
 from ..pipeline import COUNTERS_KIND, COUNTERS_VERSION
+from .labels import Labels
 
 T = TypeVar("T")
 Records = npt.NDArray[np.void]
@@ -87,6 +88,8 @@ class CollectorState:
     def __init__(self, folder: Path, fresh_seconds: float = FRESH_SECONDS) -> None:
         self.folder = folder
         self.regions = folder / "regions"
+        self.labels = Labels(self.regions)
+        """Ports that label packets, and their coverage."""
         self._fresh = fresh_seconds
         self._lock = threading.RLock()
         self._cached: dict[str, tuple[float, Any]] = {}

@@ -1,0 +1,109 @@
+"""Routes about labels (INT-label): ports by their newest label, and coverage."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal
+
+import numpy as np
+from fastapi import APIRouter, Query
+
+from ...detect.as_json import when, wide
+from ...detect.label_state import NEVER
+from ...names import Names
+from ..context import Ctx
+from . import label_models as m
+from . import show
+from .models import Port
+from .state import Limit, NodeName, Offset, Order
+
+router = APIRouter(tags=["labels"])
+Sort = Literal["age", "labels_per_second", "latency", "occupancy", "s", "node"]
+_COLUMNS = {
+    "age": "received_ns",
+    "labels_per_second": "rate",
+    "latency": "latency_ns",
+    "occupancy": "occupancy",
+    "s": "shift",
+    "node": "node_id",
+}
+
+
+@router.get("/labels", summary="Ports that label packets, with their newest label")
+async def labels(
+    context: Ctx, node: NodeName = None, sort: Sort = "node", order: Order = "asc",
+    offset: Offset = 0, limit: Limit = 100,
+) -> m.LabelPage:  # fmt: skip
+    """Egress ports known to the controller; `age` with `order=desc` begins with those never heard of."""
+    node_id = None if node is None else context.node(node)
+
+    def work() -> m.LabelPage:
+        about, rows = context.state.labels.about(), context.state.labels.ports()
+        if node_id is not None:
+            rows = rows[rows["node_id"] == node_id]
+        key = rows[_COLUMNS[sort]].astype(np.float64)
+        descends = (order == "desc") != (sort == "age")
+        rows = rows[np.argsort(-key if descends else key, kind="stable")]
+        now = time.time_ns()
+        return m.LabelPage(
+            mode=None if about is None else about.mode,  # type: ignore[arg-type]
+            interval_ns=None if about is None else about.interval_ns,
+            patience_ns=None if about is None else about.patience_ns,
+            total=len(rows),
+            offset=offset,
+            items=[_port(row, context.names, now) for row in rows[offset : offset + limit]],
+        )
+
+    return await context.run(work)
+
+
+@router.get("/labels/coverage", summary="Coverage by telemetry interval")
+async def coverage(
+    context: Ctx,
+    last: Annotated[int, Query(ge=1, le=4096, description="Newest intervals")] = 600,
+) -> m.CoverageSeries:
+    """Of the ports with traffic in each telemetry interval, the share that was heard of."""
+
+    def work() -> m.CoverageSeries:
+        about, rows = context.state.labels.about(), context.state.labels.coverage(last)
+        busy = rows[rows["active"] > 0]
+        return m.CoverageSeries(
+            telemetry_ns=None if about is None else about.telemetry_ns,
+            mean=float(np.mean(busy["heard"] / busy["active"])) if len(busy) else None,
+            items=[_interval(row) for row in rows],
+        )
+
+    return await context.run(work)
+
+
+def _port(row: np.void, names: Names, now_ns: int) -> m.LabelPort:
+    node, known = int(row["node_id"]), int(row["time_ns"]) != NEVER
+    received = int(row["received_ns"])
+    return m.LabelPort(
+        node=show.node(names, node),
+        port=Port(id=int(row["port"]), name=names.port(node, int(row["port"]))),
+        heard=when(received) if known else None,
+        age_ns=wide(max(0, now_ns - received)) if known else None,
+        label_time_ns=wide(int(row["time_ns"])) if known else None,
+        latency_ns=int(row["latency_ns"]) if known else None,
+        occupancy=int(row["occupancy"]) if known else None,
+        ingress_port=show.port(names, node, int(row["ingress_port"])) if known else None,
+        labels=wide(int(row["labels"])),
+        late=wide(int(row["late"])),
+        labels_per_second=float(row["rate"]),
+        active=int(row["traffic"]) == 2 if row["traffic"] else None,
+        s=int(row["shift"]),
+    )
+
+
+def _interval(row: np.void) -> m.CoverageInterval:
+    active, heard = int(row["active"]), int(row["heard"])
+    return m.CoverageInterval(
+        begin=when(int(row["begin_ns"])),
+        active=active,
+        heard=heard,
+        coverage=heard / active if active else None,
+        labels=int(row["labels"]),
+        packets=int(row["packets"]),
+        raised=int(row["raised"]),
+    )

@@ -1,0 +1,78 @@
+"""The API's routes about labels, over a real region."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopscope.detect.label_state import FILE_NAME, Labelled
+from hopscope.detect.label_table import LabelTable
+from hopscope.wire.records import LABEL
+
+MS = 1_000_000
+
+
+def get(api: Any, folder: Path, *paths: str) -> list[tuple[int, Any]]:
+    """Status and JSON of each path."""
+
+    async def talk() -> list[tuple[int, Any]]:
+        async with api(folder) as client:
+            found = [await client.get(f"/api/v0/{path}") for path in paths]
+            return [(one.status_code, one.json()) for one in found]
+
+    return asyncio.run(talk())
+
+
+def write(folder: Path) -> None:
+    """Three ports over a second: one is heard of always, one at first, one never."""
+    (folder / "regions").mkdir(exist_ok=True)
+    table = LabelTable(
+        folder / "regions" / FILE_NAME, Labelled(100 * MS, 50 * MS, 50 * MS, "shift"), ports=16
+    )
+    table.rows_of([13], [9], add=True)
+    start = time.time_ns() - 2_000 * MS
+    for step in range(40):
+        now = start + step * 50 * MS
+        labels = np.zeros(2 if step < 20 else 1, LABEL)
+        labels["node_id"], labels["egress_port"] = [13, 11][: len(labels)], [3, 4][: len(labels)]
+        labels["time_ns"], labels["latency_ns"], labels["position"] = now, 900, range(len(labels))
+        table.update(labels, now)
+        table.tick(now)
+    table.set_shift(table.rows_of([11], [4]), np.array([5], np.uint8))
+
+
+def test_ports_and_coverage_are_told(api: Any, tmp_path: Path) -> None:
+    """Ports by age, by switch and by name; coverage by interval and as a mean."""
+    write(tmp_path)
+    oldest, one, raised, series, wrong = get(
+        api, tmp_path, "labels?sort=age&order=desc", "labels?node=leaf-2&limit=1", "labels?sort=s&order=desc",
+        "labels/coverage?last=12", "labels/coverage?last=0",
+    )  # fmt: skip
+    assert (oldest[1]["mode"], oldest[1]["interval_ns"], oldest[1]["total"]) == ("shift", 50 * MS, 3)
+    assert [item["port"]["id"] for item in oldest[1]["items"]] == [9, 4, 3]
+    never, late, fresh = oldest[1]["items"]
+    assert never["heard"] is never["age_ns"] is never["latency_ns"] is None
+    assert int(late["age_ns"]) - int(fresh["age_ns"]) == 20 * 50 * MS
+    assert fresh["port"] == {"id": 3, "name": "to host-9"}
+    assert (fresh["labels"], fresh["latency_ns"], fresh["s"]) == (40, 900, 0)
+    assert fresh["labels_per_second"] > 10
+    assert (one[1]["total"], len(one[1]["items"])) == (2, 1)
+    assert one[1]["items"][0]["node"] == {"id": 13, "name": "leaf-2"}
+    assert raised[1]["items"][0]["s"] == 5
+    shares = [item["coverage"] for item in series[1]["items"]]
+    assert shares[-5:] == [0.5] * 5
+    assert shares[0] == 1
+    assert series[1]["mean"] == np.mean(shares)
+    assert series[1]["items"][0]["packets"] == 2
+    assert wrong[0] == 400
+
+
+def test_without_labels_there_is_nothing(api: Any, tmp_path: Path) -> None:
+    """A collector that takes no labels answers with empty lists."""
+    ports, series = get(api, tmp_path, "labels", "labels/coverage")
+    assert (ports[0], ports[1]["mode"], ports[1]["items"]) == (200, None, [])
+    assert (series[0], series[1]["telemetry_ns"], series[1]["items"]) == (200, None, [])
