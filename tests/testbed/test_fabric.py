@@ -65,7 +65,7 @@ def test_routes_are_those_of_the_topology(text: str) -> None:
 
 def test_what_is_too_large_is_told() -> None:
     """A fabric with more ports than a machine has rings for is refused before anything is made."""
-    with pytest.raises(TestbedError, match="found 1536 switch ports, expected at most 512"):
+    with pytest.raises(TestbedError, match="found 1536 switch ports, expected at most 256"):
         plan(parse_topology("leaf-spine:16x32x32"), "test", max_hop=5)
 
 
@@ -83,7 +83,7 @@ def _written(name: str) -> state.State:
     return made
 
 
-def test_a_state_is_read_as_it_was_written(home: Path) -> None:
+def test_a_state_is_read_as_it_was_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes are known by their start times too: another one with the same number is not taken for it."""
     made = _written("test")
     made.started("switches", os.getpid())
@@ -94,7 +94,8 @@ def test_a_state_is_read_as_it_was_written(home: Path) -> None:
     assert read.running() == {"switches": True, "collector": False}
     assert isinstance(read.plan(), Plan)
     assert state.running("test") == made
-    assert state.names() == ["test"]
+    monkeypatch.setattr(state, "found", lambda prefix: [f"{prefix}other.net", f"{prefix}B.net"])
+    assert state.names() == ["other", "test"]
 
 
 @pytest.mark.parametrize(

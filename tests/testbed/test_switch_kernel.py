@@ -50,8 +50,9 @@ class Moved:
 
 
 def move(
-    switch: Forwarder, ingress: int, frames: list[bytes], now: int = NOW, mtu: int = 1600, free: int = 600
-) -> Moved:
+    switch: Forwarder, ingress: int, frames: list[bytes], now: int = NOW, mtu: int = 1600, free: int = 600,
+    room: int = ROOM,
+) -> Moved:  # fmt: skip
     """Frames through a switch, with `free` slots at every egress port; each came in 500 ns before."""
     batch, out = frame_batch(frames, gap=3, filler=0xEE), Moved()
     batch.frames["time_ns"] = now - 500
@@ -59,7 +60,7 @@ def move(
     for egress in sorted(set(rows.tolist()) - {-1}):
         arena = np.full(free * ROOM, 0xAA, np.uint8)
         slots = np.arange(free, dtype=np.uint64) * ROOM
-        lengths = switch.forward(batch, rows, egress, arena, slots, room=ROOM, mtu=mtu, now_ns=now)
+        lengths = switch.forward(batch, rows, egress, arena, slots, room=room, mtu=mtu, now_ns=now)
         places = zip(slots.tolist(), lengths.tolist(), strict=False)
         out.frames[egress] = [arena[at : at + size].tobytes() for at, size in places]
         for at, size in zip(slots.tolist(), lengths.tolist(), strict=False):
@@ -270,6 +271,18 @@ def test_a_full_port_and_foreign_labels() -> None:
     assert sum(len(read_blocks(one)[0]) for one in switch.exports()) == counted[0]
     longer = Packet(payload=bytes(ROOM)).frame()
     assert move(switch, 3, [longer]).frames == {4: []}
+
+
+def test_a_host_needs_room_for_the_restored_packet_alone() -> None:
+    """The last hop's slot is as large as a host's longest packet: the same packet with labels comes through,
+    and one that is longer itself is counted.
+    """
+    registers = Registers.create(None, PORTS, T)
+    longest, longer = (Packet(payload=bytes(size)).frame() for size in (1000, 1001))
+    labelled = [push_label(one, LabelItem(9), max_hop=3) for one in (longest, longer)]
+    moved = move(forwarder(registers), 3, labelled, room=len(longest))
+    assert moved.frames == {4: [longest]}
+    assert registers.count(PortCounter.NO_ROOM).tolist() == [0, 0, 0, 0, 1]
 
 
 def test_flows_keep_their_way() -> None:

@@ -41,12 +41,18 @@ class RingListener:
         worker: int = 0,
         workers: int = 1,
         sock: socket.socket | None = None,
+        *,
+        block_bytes: int = BLOCK_BYTES,
     ) -> None:
-        """`sock`: this worker's socket, from `bind_share`; without it, `open` makes the only one."""
+        """`sock`: this worker's socket, from `bind_share`; without it, `open` makes the only one.
+
+        `block_bytes`: of the ring of `sock`.
+        """
         self.settings = settings
         self.worker = worker
         self.workers = workers
         self._socket = sock
+        self._block_bytes = block_bytes
         self._received = 0
 
     def open(self) -> None:
@@ -54,7 +60,7 @@ class RingListener:
         self.prepare()
         if self._socket is None:
             self._socket = bind_share(self.settings.model_copy(update={"workers": 1}))
-        geometry = Geometry.of(self.settings)
+        geometry = Geometry.of(self.settings, self._block_bytes)
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
         self._map(np.frombuffer(mmap.mmap(self._socket.fileno(), geometry.nbytes, flags), np.uint8))
         self._go_on()
@@ -72,18 +78,18 @@ class RingListener:
         self._frames: Records = np.zeros(FRAMES, FRAME)
         self._setup = np.zeros(RING_SETUP_SLOTS, np.uint64)
         self._state = np.zeros(RING_SLOTS, np.uint64)
-        self._map(np.zeros(BLOCK_BYTES, np.uint8))
+        self._map(np.zeros(self._block_bytes, np.uint8))
         self._fill()
 
     def _map(self, ring: npt.NDArray[np.uint8]) -> None:
         self._ring = ring
         self._arena = ring.view()
         self._arena.flags.writeable = False
-        blocks = len(ring) // BLOCK_BYTES
+        blocks = len(ring) // self._block_bytes
         self._setup[RingSetup.BLOCKS] = blocks
-        self._setup[RingSetup.BLOCK_BYTES] = BLOCK_BYTES
+        self._setup[RingSetup.BLOCK_BYTES] = self._block_bytes
         self._setup[RingSetup.MOST] = max(1, blocks // 4)
-        heads = ring.reshape(blocks, BLOCK_BYTES)[:, : BlockAt.TAKEN + BLOCK_PRIVATE]
+        heads = ring.reshape(blocks, self._block_bytes)[:, : BlockAt.TAKEN + BLOCK_PRIVATE]
         self._statuses = heads[:, BlockAt.STATUS : BlockAt.STATUS + 4].view(np.uint32)[:, 0]
         self._sequences = heads[:, BlockAt.SEQUENCE : BlockAt.SEQUENCE + 8].view(np.uint64)[:, 0]
         self._taken = heads[:, BlockAt.TAKEN : BlockAt.TAKEN + 8].view(np.uint64)[:, 0]

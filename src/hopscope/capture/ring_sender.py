@@ -110,6 +110,14 @@ class RingSender:
         """Frames in the ring that the interface has not taken yet."""
         return self._waiting
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of these frames."""
+        if not self._waiting:
+            return 0
+        lengths = self._lengths[self._places(self._first, self._waiting)]
+        return int(lengths.sum(dtype=np.int64)) - VNET_BYTES * self._waiting
+
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
         """Where the next frames may be written, as indices in the arena: at most n, fewer when the ring is
         full. The same ones again until `send`.

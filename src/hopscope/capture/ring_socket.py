@@ -41,25 +41,31 @@ class Geometry:
 
     blocks: int
     retire_ms: int
+    block_bytes: int = BLOCK_BYTES
 
     @classmethod
-    def of(cls, settings: ListenSettings) -> Geometry:
+    def of(cls, settings: ListenSettings, block_bytes: int = BLOCK_BYTES) -> Geometry:
         """As many whole blocks as the settings have bytes for."""
-        return cls(settings.ring_bytes // BLOCK_BYTES, _RETIRE_SOON_MS if settings.output else _RETIRE_MS)
+        retire_ms = _RETIRE_SOON_MS if settings.output else _RETIRE_MS
+        return cls(settings.ring_bytes // block_bytes, retire_ms, block_bytes)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the ring."""
-        return self.blocks * BLOCK_BYTES
+        return self.blocks * self.block_bytes
 
     def request(self) -> bytes:
         """struct tpacket_req3."""
-        counts = (BLOCK_BYTES, self.blocks, _FRAME_BYTES, self.nbytes // _FRAME_BYTES)
+        counts = (self.block_bytes, self.blocks, _FRAME_BYTES, self.nbytes // _FRAME_BYTES)
         return struct.pack("<7I", *counts, self.retire_ms, BLOCK_PRIVATE, 0)
 
 
-def bind_ring(settings: ListenSettings, first: socket.socket | None = None) -> socket.socket:
+def bind_ring(
+    settings: ListenSettings, first: socket.socket | None = None, block_bytes: int = BLOCK_BYTES
+) -> socket.socket:
     """A packet socket with a ring for the frames of an interface. Raises CaptureError.
+
+    `block_bytes`: a power of two, a page or more; the longest frame must fit into a block.
 
     It takes nothing before `let_in`: the sockets of all workers can be made first, and a flow then stays in
     the ring that its first packet came to.  `first`: the socket of worker 0, whose group the others join.
@@ -77,7 +83,7 @@ def bind_ring(settings: ListenSettings, first: socket.socket | None = None) -> s
         handle.setsockopt(SOL_PACKET, VERSION, TPACKET_V3)
         handle.setsockopt(SOL_PACKET, VNET_HDR, 1)
         _ignore_outgoing(handle)
-        handle.setsockopt(SOL_PACKET, _RX_RING, Geometry.of(settings).request())
+        handle.setsockopt(SOL_PACKET, _RX_RING, Geometry.of(settings, block_bytes).request())
         handle.bind((interface, _ALL_PROTOCOLS))
         if settings.promiscuous:
             member = struct.pack("<iHH8x", socket.if_nametoindex(interface), _PROMISCUOUS, 0)

@@ -70,7 +70,7 @@ def up(
     inner_mtu: Annotated[
         int | None,
         typer.Option(
-            "--inner-mtu", metavar="BYTES", min=1280, max=9000,
+            "--inner-mtu", metavar="BYTES", min=1500, max=9000,
             help="MTU between switches; without, the hosts' and room for all labels.", show_default=False,
         ),
     ] = None,

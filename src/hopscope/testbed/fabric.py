@@ -23,8 +23,8 @@ from .namespaces import ip
 HOST_MTU = 1500
 """IP bytes of the longest packet that hosts send."""
 HOST_INTERFACE = "eth0"
-MOST_PORTS = 512
-"""Most switch ports: each has two rings of a MiB that the kernel holds in memory."""
+MOST_PORTS = 256
+"""Most switch ports: each has rings of 3 MiB, which the kernel holds in memory."""
 _PREFIX = "hopscope"
 _LONGEST_INTERFACE = 15
 _IPV6_NETWORK = int(ipaddress.IPv6Address("fd00::"))

@@ -39,6 +39,8 @@ class PortCounter(IntEnum):
     """Frames dropped because the transmit ring was full, the queue's limit, or its slots are too short."""
     UNSENT = 13
     """Last hop: labels for which no datagram had room."""
+    REFUSED = 14
+    """Frames that were sent and that the interface did not take: it was down, or they are too long for it."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {

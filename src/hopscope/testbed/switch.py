@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import ipaddress
+import os
 import select
 import signal
 import socket
 import threading
+import time
+
+import numpy as np
 
 from .. import log
 from ..capture.ring import RingListener
 from ..capture.ring_sender import RingSender
+from ..capture.ring_socket import bind_ring
 from ..config import ListenSettings
 from ..config_label import LabellingSettings
 from ..stop import Stop
+from ..wire.records import FRAME, FrameBatch
 from .fabric import Plan, next_ports
+from .forwarder import Forwarder, Routes
 from .namespaces import enter
+from .records import PortCounter
 from .registers import Registers
 from .state import State
 
-RING_BYTES = 1 << 20
-"""Of each ring; two at a port."""
+RING_BYTES, BLOCK_BYTES = 1 << 21, 1 << 14
+"""Of a port's receive ring: 128 blocks, one of which is full, or a ms old, when it is handed over: for an
+eighth of a second this process may stand still before frames are lost.
+"""
+SEND_BYTES = 1 << 20
+"""Of a port's transmit ring: what waits for the interface."""
+NICE = -10
+"""A switch waits for nobody's computation."""
+FRAMES = 256
+"""Most frames that are moved at once: in two slots each they fit into an empty transmit ring."""
+ETHERNET_BYTES = 14
 _TURN_SECONDS = 0.1
 
 
@@ -29,58 +47,77 @@ class Switches:
     def __init__(
         self, parts: Plan, registers: Registers, labelling: LabellingSettings, export: socket.socket
     ) -> None:
+        """`export`: connected to the controller, non-blocking; opened outside of the namespace. Compiles."""
         self.parts = parts
-        self.registers = registers
-        self.export = export
-        self._next = next_ports(parts)
-        self._hosts = {bytes(map(int, host.ipv4.split("."))): at for at, host in enumerate(parts.hosts)}
+        self.unsent = 0
+        """Datagrams of labels that the controller's machine did not take."""
+        self._export = export
+        to_host = [port.host >= 0 for port in parts.ports]
+        self._forwarder = Forwarder(registers, routes(parts), to_host, labelling)
+        self._refused = registers.count(PortCounter.REFUSED)
         self._listeners: list[RingListener] = []
         self._senders: list[RingSender] = []
+        self._row_of: dict[int, int] = {}
         self._poll = select.epoll()
+
+    def _warm(self) -> None:
+        """Compile what moves frames, or load it: frames must not wait for it."""
+        nothing = FrameBatch(np.zeros(1, np.uint8), np.zeros(0, FRAME))
+        arena, slots = np.zeros(1, np.uint8), np.zeros(0, np.uint64)
+        rows = self._forwarder.route(nothing, 0)
+        self._forwarder.forward(nothing, rows, 0, arena, slots, room=1, mtu=1, now_ns=1)
 
     def open(self) -> None:
         """Open the rings and let frames in. Raises CaptureError."""
+        self._warm()
         for port in self.parts.ports:
-            self._senders.append(RingSender(port.interface, ring_bytes=RING_BYTES))
-        for port in self.parts.ports:
-            # where it goes on: said so that the kernel hands frames over at once, and not sixteen ms later
-            other = next(
-                one.interface for one in self.parts.ports if one.node == port.node and one is not port
-            )
+            self._senders.append(RingSender(port.interface, ring_bytes=SEND_BYTES))
+        for row, port in enumerate(self.parts.ports):
+            # where its frames go on: said so that the kernel hands them over at once, not after sixteen ms
+            other = next(one for one in self.parts.ports if one.node == port.node and one is not port)
             listen = ListenSettings(
-                kind="mirror", interface=port.interface, output=other, ring_bytes=RING_BYTES
+                kind="mirror", interface=port.interface, output=other.interface, ring_bytes=RING_BYTES
             )
-            listener = RingListener(listen)
+            ring = bind_ring(listen, block_bytes=BLOCK_BYTES)
+            listener = RingListener(listen, sock=ring, block_bytes=BLOCK_BYTES)
             listener.open()
             self._listeners.append(listener)
+            self._row_of[listener.fileno()] = row
             self._poll.register(listener.fileno(), select.EPOLLIN)
-        self._rows = {listener.fileno(): row for row, listener in enumerate(self._listeners)}
 
     def turn(self, seconds: float) -> int:
         """Wait for frames, at most so long, and move what is there; how many came. Raises CaptureError."""
         moved = 0
         for handle, _ in self._poll.poll(seconds):
-            moved += self._move(self._rows[handle])
-        for sender in self._senders:
+            row = self._row_of[handle]
+            batch = self._listeners[row].receive()  # what comes meanwhile waits for its turn
+            while batch:
+                for first in range(0, len(batch), FRAMES):
+                    part = batch.frames[first : first + FRAMES]
+                    self._move(FrameBatch(batch.arena, part, batch.first_packet + first), row)
+                moved += len(batch)
+                batch = self._listeners[row].receive()
+        for row, sender in enumerate(self._senders):
             if sender.waiting:
                 sender.flush()
+            self._refused[row] = sender.refused + sender.dropped
         return moved
 
-    def _move(self, row: int) -> int:
-        import numpy as np
-
-        listener, node, moved = self._listeners[row], self.parts.ports[row].node, 0
-        while batch := listener.receive():
-            for frame in batch.frames:
-                raw = batch.arena[int(frame["offset"]) : int(frame["offset"]) + int(frame["length"])]
-                ways = self._next.get((node, self._hosts.get(raw[30:34].tobytes(), -1)))
-                if ways:
-                    sender = self._senders[ways[0]]
-                    (at,) = sender.slots(1)
-                    sender.arena[int(at) : int(at) + len(raw)] = raw
-                    sender.send(np.array([len(raw)], np.uint32))
-            moved += len(batch)
-        return moved
+    def _move(self, batch: FrameBatch, ingress: int) -> None:
+        rows = self._forwarder.route(batch, ingress)
+        for egress in np.unique(rows[rows >= 0]).tolist():
+            sender = self._senders[egress]
+            lengths = self._forwarder.forward(
+                batch, rows, egress, sender.arena, sender.slots(2 * len(batch)), room=sender.room,
+                mtu=sender.longest - ETHERNET_BYTES, now_ns=time.time_ns(), queued=sender.waiting_bytes,
+            )  # fmt: skip
+            sender.send(lengths)
+        for datagram in self._forwarder.exports():
+            try:
+                self._export.send(datagram)
+            except OSError:  # nobody listens now, or its buffer is full
+                self.unsent += 1
+                log.logger("switches").warning("labels were not taken", datagrams=self.unsent)
 
     def close(self) -> None:
         """Close the rings."""
@@ -91,6 +128,16 @@ class Switches:
             sender.close()
 
 
+def routes(parts: Plan) -> Routes:
+    """Ways of all switches to all addresses of hosts."""
+    addresses = [
+        (int(ipaddress.IPv6Address(text)), number)
+        for number, host in enumerate(parts.hosts)
+        for text in (f"::ffff:{host.ipv4}", host.ipv6)
+    ]
+    return Routes(addresses, next_ports(parts))
+
+
 def run(state: State, labelling: LabellingSettings, stop: Stop | None = None) -> None:
     """Be the switches until `stop`, or SIGTERM. Raises HopscopeError."""
     stop = stop or _until_told()
@@ -99,6 +146,7 @@ def run(state: State, labelling: LabellingSettings, stop: Stop | None = None) ->
     host, _, port = state.export.rpartition(":")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as export:
         export.connect((host, int(port)))  # before the namespace, where there is no way to the controller
+        os.nice(NICE)
         enter(parts.switches)
         switches = Switches(parts, registers, labelling, export)
         try:

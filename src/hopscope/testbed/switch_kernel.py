@@ -176,7 +176,8 @@ def forward_frames(
         if labelled:
             next_, number, option = U64(buf[behind + NEXT]), U64(buf[behind + COUNT]), OPTION
             _, items, tracked = labels_at(buf, behind, limit, end, PAPER, max_hop)
-        if used >= free or size > room or slots[used] + room > U64(len(out)):
+        left = size - option - items * ITEM if at[TO_HOST] else size
+        if used >= free or left > room or slots[used] + room > U64(len(out)):
             counters[port, NO_ROOM] += ONE
             continue
         if number == ZERO and at[FROM_HOST] and is_followed(buf, ip, version, followed):

@@ -206,4 +206,4 @@ def ping(
     if answers is None:
         raise TestbedError(f"ping at {client.name}: {done.stderr.strip() or done.stdout.strip()}")
     mean = re.search(r"= [\d.]+/([\d.]+)/", done.stdout)
-    return int(answers[1]), float(mean[1]) / 1000 if mean else 0.0
+    return min(int(answers[1]), count), float(mean[1]) / 1000 if mean else 0.0
