@@ -29,6 +29,8 @@ class LabellingSettings(Section):
     """T1 / T: share of the interval after a label in which chance labels no packet."""
     max_hop: int = Field(default=5, ge=2, le=100)
     """MAX_hop: most switches on a path. Counts of a flow that is followed start here."""
+    protocol: int = Field(default=253, ge=0, le=255)
+    """IP protocol of labelled packets, 253 (RFC 3692, experimental) since the paper gives no number."""
     too_long: Literal["skip", "fragment"] = "skip"
     """What happens to a packet that a label would push over the MTU: it gets none, or is fragmented first."""
 

@@ -58,6 +58,7 @@ def steps() -> Iterator[Step]:
     yield "INT sink", _sink
     yield "encoder", _encoder
     yield "simulated fabric", _fabric
+    yield "labels", _labels
     yield "direct telemetry access", _direct
     yield "RoCEv2", _rdma
     for sink in (False, True):
@@ -201,3 +202,22 @@ def _fabric() -> None:
     simulation = Simulation(LeafSpine(2, 1, 1))
     for reports in simulation.run(0.01):
         simulation.frames(reports)
+
+
+def _labels() -> None:
+    from .config_label import LabellingSettings
+    from .fabric.labelling.simulation import LabelSimulation
+    from .fabric.labelling.sources import uniform
+    from .fabric.topology import LeafSpine
+    from .testbed.forwarder import Forwarder, Routes
+    from .testbed.registers import Registers
+    from .wire.label_batch import LabelDecoder
+
+    frames, topology = _encode(Link.ETHERNET), LeafSpine(2, 1, 1)
+    LabelDecoder().decode(frames)
+    registers = Registers.create(None, [(1, 1), (1, 2)], 1_000_000)
+    switch = Forwarder(registers, Routes([], {}), [True, True], LabellingSettings())
+    slots = np.zeros(0, np.uint64)
+    rows = switch.route(frames, 0)
+    switch.forward(frames, rows, 1, np.zeros(1, np.uint8), slots, room=1, mtu=1, now_ns=1)
+    LabelSimulation(topology, uniform(topology, 1e8), LabellingSettings()).run(0.001)

@@ -160,12 +160,12 @@ def test_through_two_switches(version: int) -> None:
     and Reg1 and the counters say who labelled. Within T nobody labels again, by Base B those that carry one.
     """
     registers = Registers.create(None, PORTS, T)
-    switch = forwarder(registers, chance="f2")
+    switch = forwarder(registers, chance="f2", protocol=200)
     frame = Packet(version=version, trailer=b"pad").frame()
     first = move(switch, 0, [frame])
     ((egress, (labelled,)),) = first.frames.items()
     assert egress in (1, 2)
-    assert read_labels(labelled, max_hop=3) is not None
+    assert read_labels(labelled, max_hop=3, protocol=200) is not None
     second = move(switch, 3, [labelled], NOW + 900)
     assert second.frames == {4: [frame]}
     ((block,), error) = read_blocks(second.blocks[0], max_hop=3)

@@ -76,7 +76,7 @@ def test_mutants_are_read_alike() -> None:
     """Changed and cut frames give the same labels, codes and counts in both decoders, whatever bytes are
     around them.
     """
-    frames = _mutants(random.Random(253), 4000)
+    frames = _mutants(random.Random(253), 2500)
     scalar = decode_scalar(_batch(frames, 0))
     decoder = LabelDecoder()
     for filler in (0, 255):
@@ -87,7 +87,7 @@ def test_mutants_are_read_alike() -> None:
     refused = scalar.refused
     for reason in (Reason.TRUNCATED, Reason.BAD_LENGTH, Reason.UNKNOWN_TYPE):
         assert refused[reason] > 0
-    assert scalar.packets > 1000
+    assert scalar.packets > 800
     assert scalar.other > 100
     assert refused.sum() == len(frames)
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ..config_label import LabellingSettings
 from ..fabric.labelling.network import ALGORITHMS
 from ..fabric.labelling.records import Chance
-from ..wire import layout
 from ..wire.records import FrameBatch, Records
 from .records import FOLLOWED, HOST_ADDRESS, WAY, SwitchAt
 from .registers import Registers
@@ -81,7 +80,7 @@ class Forwarder:
         self._filled: Lengths = np.zeros(DATAGRAMS, np.uint32)
         self._at = np.zeros(len(SwitchAt), np.uint64)
         by_times = ALGORITHMS[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER
-        self._at[SwitchAt.PROTOCOL] = layout.PROTOCOL_LABEL
+        self._at[SwitchAt.PROTOCOL] = labelling.protocol
         self._at[SwitchAt.MAX_HOP] = labelling.max_hop
         self._at[SwitchAt.CHANCE] = by_times
         self._at[SwitchAt.REST] = round(labelling.interval * labelling.rest * 1e9)
