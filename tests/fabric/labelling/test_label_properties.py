@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hopscope.config_label import AdaptiveSettings, LabellingSettings
@@ -33,6 +33,9 @@ TICK = INTERVAL / 50
     st.sampled_from([8000, 1_500_000]),
     st.integers(0, 2**31),
 )
+@example(
+    "leaf-spine:3x2x2", [(5e6, 64, True)], [(0.001, 0.004), (0.001, 0.004)], 0.0, 8000, 0
+)  # a leaf alone
 def test_every_port_with_traffic_labels_within_t_and_t_s(
     fabric: str,
     traffic: list[tuple[float, int, bool]],
@@ -167,7 +170,7 @@ class Recorder:
     """A controller that notes what it is told, and sets S of one port at its third turn."""
 
     def __init__(self, port: int) -> None:
-        self.port, self.labels, self.times = port, 0, [0]
+        self.port, self.labels, self.times, self.turn_ns = port, 0, [0], 2_000_000
 
     def receive(self, labels: Any, now_ns: int) -> None:
         self.labels += len(labels)
@@ -184,7 +187,7 @@ def test_the_controller_has_its_turns_in_simulated_time() -> None:
     labelling = LabellingSettings(interval=0.004)
     recorder = Recorder(port)
     sim = LabelSimulation(
-        topology, uniform(topology, 50e6), labelling, controller=recorder, turn=0.002,
+        topology, uniform(topology, 50e6), labelling, controller=recorder,
         network=NetworkModel(control_ns=500_000),
     )  # fmt: skip
     sim.run(0.0064)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...jit import I64, U64, inlined, kernel, mix64
+from ...jit import I64, U64, inlined, kernel, mix64, prefetch, prefetch_read
 from .pool_kernel import insert, take_packet
 from .port_kernel import serve
 from .records import Count, SourceFlag, State, Stop
@@ -18,6 +18,8 @@ ROW_BITS = 24
 """Bits of a sort key that hold the packet's row; the others hold its time in the bucket."""
 ROW_MASK = (1 << ROW_BITS) - 1
 DIGITS = 256
+AHEAD = 8
+"""Packets for whose port is asked in front: k = 32 9.0 → 11.4 M packet-hops a second, k = 16 18 → 21."""
 FEW = 32
 """Keys that are sorted by insertion."""
 RANDOM = int(SourceFlag.RANDOM)
@@ -37,8 +39,9 @@ SALT_GAP = 0x5851F42D4C957F2D
 
 
 @inlined
-def emit(source: Any, seed: Any, starts: Any, packet: Any) -> None:
+def emit(source: Any, packet: Any, net: Any) -> None:
     """Make a source's next packet, and find when the one after it is due."""
+    seed = net.setup[0].seed
     number = (U64(source.serial) << U64(32)) | U64(source.sent)
     packet.time = source.next
     packet.number = number
@@ -46,7 +49,7 @@ def emit(source: Any, seed: Any, starts: Any, packet: Any) -> None:
     if source.routes_count > 1:
         high = mix64(number ^ seed ^ U64(SALT_ROUTE)) >> U64(32)
         route = I64((high * U64(source.routes_count)) >> U64(32))
-    packet.node = starts[source.routes_first + route]
+    packet.node = net.starts[source.routes_first + route]
     packet.labels = -1
     packet.size = source.size
     packet.count = 0
@@ -65,76 +68,64 @@ def emit(source: Any, seed: Any, starts: Any, packet: Any) -> None:
 
 
 @kernel
-def put_back(
-    keys: Any, begin: Any, end: Any, shift: Any, state: Any, first: Any, packets: Any, link: Any, heads: Any
-) -> None:
+def put_back(keys: Any, begin: Any, end: Any, net: Any) -> None:
     """Return events that have not been served to their bucket."""
     for i in range(begin, end):
         row = I64(keys[i] & U64(ROW_MASK))
-        insert(first + row, packets[row].time, shift, state, link, heads)
+        insert(len(net.sources) + row, net.packets[row].time, net)
 
 
 @kernel
-def gather(
-    until: Any,
-    shift: Any,
-    seed: Any,
-    state: Any,
-    counts: Any,
-    sources: Any,
-    starts: Any,
-    packets: Any,
-    link: Any,
-    heads: Any,
-    keys: Any,
-) -> Any:
+def gather(until: Any, keys: Any, net: Any) -> Any:
     """Take what arrives in this bucket before `until`, new packets too, as keys: (how many, Stop)."""
-    first = len(sources)
-    bucket = state[BUCKET]
+    first = len(net.sources)
+    shift = net.setup[0].bucket_shift
+    bucket = net.state[BUCKET]
     begin = bucket << shift
     limit = min(until, begin + (1 << shift))
-    slot = bucket & (len(heads) - 1)
-    event = heads[slot]
-    heads[slot] = -1
+    slot = bucket & (len(net.heads) - 1)
+    event = net.heads[slot]
+    net.heads[slot] = -1
     n = 0
     short = DONE
     while event >= 0:
-        following = link[event]
+        following = net.link[event]
         if event >= first:
             row = event - first
-            time = packets[row].time
+            time = net.packets[row].time
             if time < limit and n < len(keys):
                 keys[n] = (U64(time - begin) << U64(ROW_BITS)) | U64(row)
+                prefetch_read(net.routes, U64(net.packets[row].node), U64(0))
                 n += 1
             else:
                 if time < limit:
                     short = FULL_KEYS
-                insert(event, time, shift, state, link, heads)
+                insert(event, time, net)
         else:
-            source = sources[event]
+            source = net.sources[event]
             while source.remaining > 0 and source.next < limit:
                 if n == len(keys):
                     short = FULL_KEYS
                     break
-                if state[FREE_PACKETS] == 0:
+                if net.state[FREE_PACKETS] == 0:
                     short = FULL_PACKETS
                     break
-                row = take_packet(first, state, link)
+                row = take_packet(net)
                 keys[n] = (U64(source.next - begin) << U64(ROW_BITS)) | U64(row)
                 n += 1
-                emit(source, seed, starts, packets[row])
-                counts[EMITTED + (PROBES if (source.flags & PROBE) != 0 else 0)] += 1
+                emit(source, net.packets[row], net)
+                net.counts[EMITTED + (PROBES if (source.flags & PROBE) != 0 else 0)] += 1
             if source.remaining > 0:
-                insert(event, source.next, shift, state, link, heads)
+                insert(event, source.next, net)
         event = following
     return n, short
 
 
 @inlined
-def before(packets: Any, a: Any, b: Any) -> Any:
+def before(a: Any, b: Any, net: Any) -> Any:
     """Whether of two packets that arrive in the same ps, the first is served first."""
-    left = packets[a]
-    right = packets[b]
+    left = net.packets[a]
+    right = net.packets[b]
     if left.number != right.number:
         return left.number < right.number
     return left.node < right.node
@@ -174,81 +165,67 @@ def sort(keys: Any, spare: Any, n: Any, digits: Any, shift: Any) -> Any:
 
 
 @inlined
-def settle_ties(packets: Any, keys: Any, n: Any) -> None:
+def settle_ties(keys: Any, n: Any, net: Any) -> None:
     """Order packets of the same ps by number, in sorted keys: their rows in the pool do not matter."""
     for i in range(1, n):
         at = i
         key = keys[i]
         while at > 0 and (keys[at - 1] >> U64(ROW_BITS)) == (key >> U64(ROW_BITS)):
-            if before(packets, keys[at - 1] & U64(ROW_MASK), key & U64(ROW_MASK)):
+            if before(keys[at - 1] & U64(ROW_MASK), key & U64(ROW_MASK), net):
                 break
             keys[at] = keys[at - 1]
             at -= 1
         keys[at] = key
 
 
+@inlined
+def ask(key: Any, net: Any) -> None:
+    """Ask for the port that a packet will pass a few packets later."""
+    node = net.packets[key & U64(ROW_MASK)].node
+    prefetch(net.ports, U64(net.routes[node].port), U64(0))
+
+
 @kernel
-def sweep(n_sources: Any, shift: Any, state: Any, sources: Any, packets: Any, link: Any, heads: Any) -> None:
+def sweep(net: Any) -> None:
     """Take what is no longer beyond the ring into it."""
-    event = state[FAR]
-    state[FAR] = -1
+    first = len(net.sources)
+    event = net.state[FAR]
+    net.state[FAR] = -1
     while event >= 0:
-        following = link[event]
-        time = sources[event].next if event < n_sources else packets[event - n_sources].time
-        insert(event, time, shift, state, link, heads)
+        following = net.link[event]
+        time = net.sources[event].next if event < first else net.packets[event - first].time
+        insert(event, time, net)
         event = following
 
 
 @kernel
-def advance(
-    until: Any,
-    setups: Any,
-    state: Any,
-    counts: Any,
-    histogram: Any,
-    active: Any,
-    sources: Any,
-    starts: Any,
-    routes: Any,
-    packets: Any,
-    link: Any,
-    heads: Any,
-    keys: Any,
-    spare: Any,
-    digits: Any,
-    ports: Any,
-    labels: Any,
-    log: Any,
-    own: Any,
-) -> Any:
-    """Serve all arrivals before `until`, ps: a Stop. Called again it goes on, wherever it was."""
-    setup = setups[0]
-    shift = setup.bucket_shift
-    first = len(sources)
-    mask = len(heads) - 1
-    while (state[BUCKET] << shift) < until:
-        bucket = state[BUCKET]
-        if bucket & mask == 0 and state[FAR] >= 0:
-            sweep(first, shift, state, sources, packets, link, heads)
-        if heads[bucket & mask] >= 0:
-            n, short = gather(
-                until, shift, setup.seed, state, counts, sources, starts, packets, link, heads, keys
-            )
+def advance(until: Any, keys: Any, spare: Any, digits: Any, net: Any, own: Any) -> Any:
+    """Serve all arrivals before `until`, ps: a Stop. Called again it goes on, wherever it was.
+
+    `net` is a Net, `own` a kernel for Chance.OWN, or None; `keys` and `spare` have room for one bucket.
+    """
+    shift = net.setup[0].bucket_shift
+    mask = len(net.heads) - 1
+    while (net.state[BUCKET] << shift) < until:
+        bucket = net.state[BUCKET]
+        if bucket & mask == 0 and net.state[FAR] >= 0:
+            sweep(net)
+        if net.heads[bucket & mask] >= 0:
+            n, short = gather(until, keys, net)
             if short != DONE:
-                put_back(keys, 0, n, shift, state, first, packets, link, heads)
+                put_back(keys, 0, n, net)
                 return short
             order = spare if sort(keys, spare, n, digits, shift) else keys
-            settle_ties(packets, order, n)
+            settle_ties(order, n, net)
             for i in range(n):
                 row = I64(order[i] & U64(ROW_MASK))
-                short = serve(
-                    row, first, setup, state, counts, histogram, active, routes, packets, link, heads, ports,
-                    labels, log, own,
-                )  # fmt: skip
+                if i + AHEAD < n:
+                    ask(order[i + AHEAD], net)
+                short = serve(row, net, own)
                 if short != DONE:
-                    put_back(order, i, n, shift, state, first, packets, link, heads)
+                    put_back(order, i, n, net)
                     return short
         if ((bucket + 1) << shift) > until:
             break
-        state[BUCKET] = bucket + 1
+        net.state[BUCKET] = bucket + 1
     return DONE

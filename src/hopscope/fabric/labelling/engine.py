@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...wire.records import Records
 from ..ports import FabricError
-from .records import HISTOGRAM, LABEL_NODE, LABELLED, NONE, PACKET, Count, State, Stop
+from .records import HISTOGRAM, LABEL_NODE, LABELLED, NONE, PACKET, Count, Net, State, Stop
 from .sources import Sources
 
 RING = 4096
@@ -73,11 +73,7 @@ class Engine:
             self.active = np.concatenate([self.active, np.zeros((more, self.active.shape[1]), np.uint8)])
         parts = []
         while True:
-            stop = self._advance(
-                until, self.setup, self._state, self.counts, self.histogram, self.active, self.sources,
-                self.starts, self.routes, self._packets, self._link, self._heads, self._keys, self._spare,
-                self._digits, self.ports, self._labels, self._log, self._own,
-            )  # fmt: skip
+            stop = self._advance(until, self._keys, self._spare, self._digits, self._net(), self._own)
             logged = int(self._state[State.LOGGED])
             if logged:
                 parts.append(self._log[:logged].copy())
@@ -93,6 +89,12 @@ class Engine:
             elif 4 * logged < len(self._log):  # one packet has more labels than there was room for
                 self._log = np.zeros(2 * len(self._log), LABELLED)
 
+    def _net(self) -> Net:
+        return Net(
+            self.setup, self._state, self.counts, self.histogram, self.active, self.sources, self.starts,
+            self.routes, self._packets, self._link, self._heads, self.ports, self._labels, self._log,
+        )  # fmt: skip
+
     @property
     def packets(self) -> int:
         """Packets underway."""
@@ -104,10 +106,16 @@ class Engine:
         return len(self._labels) - int(self._state[State.FREE_LABELS])
 
     @property
-    def nbytes(self) -> int:
-        """Memory of the pools, the calendar and the ports."""
-        pools = (self._packets, self._labels, self._link, self._heads, self._keys, self._spare, self._log)
-        return sum(a.nbytes for a in (*pools, self.ports, self.routes, self.starts, self.sources))
+    def nbytes(self) -> dict[str, int]:
+        """Memory by what it is for, bytes."""
+        by_use = {
+            "packets": (self._packets, self._link[len(self.sources) :], self._keys, self._spare),
+            "labels": (self._labels, self._log),
+            "ports": (self.ports, self.active),
+            "sources": (self.sources, self._link[: len(self.sources)], self.starts, self.routes),
+            "calendar": (self._heads, self._state, self.counts, self.histogram, self._digits),
+        }
+        return {use: sum(array.nbytes for array in arrays) for use, arrays in by_use.items()}
 
     def _grow_packets(self, more: int) -> None:
         had = len(self._packets)

@@ -52,22 +52,23 @@ def drawn(seed: Any, number: Any, port: Any, salt: Any) -> Any:
 
 
 @inlined
-def full(packet: Any, node: Any, state: Any, log: Any) -> Any:
+def full(packet: Any, node: Any, net: Any) -> Any:
     """Which pool might be too small for this packet at this port; 0: none."""
     carried = I64(packet.count) + 1
     others: Any = max(1, 2 * I64(node.copies) - 1)  # copies of the packet and of what may be cut off
-    if state[FREE_PACKETS] < others:
+    if net.state[FREE_PACKETS] < others:
         return FULL_PACKETS
-    if state[FREE_LABELS] < others * carried:
+    if net.state[FREE_LABELS] < others * carried:
         return FULL_LABELS
-    if state[LOGGED] + carried > len(log):
+    if net.state[LOGGED] + carried > len(net.log):
         return FULL_LOG
     return 0
 
 
 @inlined
-def chosen(packet: Any, node: Any, port: Any, start: Any, setup: Any, own: Any) -> Any:
+def chosen(packet: Any, node: Any, port: Any, start: Any, net: Any, own: Any) -> Any:
     """Whether this port labels this packet, but for its length."""
+    setup = net.setup[0]
     flags = packet.flags
     if (port.flags & SWITCH) == 0 or (flags & UNLABELLED) != 0:
         return False
@@ -84,30 +85,31 @@ def chosen(packet: Any, node: Any, port: Any, start: Any, setup: Any, own: Any) 
 
 
 @kernel
-def fit(row: Any, first: Any, kind: Any, setup: Any, state: Any, counts: Any, packets: Any, link: Any) -> Any:
+def fit(row: Any, kind: Any, net: Any) -> Any:
     """A label would make the packet too long: row of the rest that was cut off; -1: it gets no label.
 
     What stays is short enough for all labels of a path, so that it is not cut again.
     """
+    setup = net.setup[0]
     most = setup.mtu - IP_HEADER - setup.option_bytes - setup.item_bytes * setup.max_hop
     most = IP_HEADER + most // 8 * 8
     if (
         setup.too_long != FRAGMENTED
         or most < IP_HEADER + 8
-        or packets[row].count > 0
-        or packets[row].size <= most
+        or net.packets[row].count > 0
+        or net.packets[row].size <= most
     ):
-        counts[kind + SKIPPED] += 1
+        net.counts[kind + SKIPPED] += 1
         return -1
-    counts[kind + FRAGMENTS] += 1
-    return split(row, most, first, state, packets, link)
+    net.counts[kind + FRAGMENTS] += 1
+    return split(row, most, net)
 
 
 @inlined
-def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, state: Any, labels: Any) -> None:
+def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, net: Any) -> None:
     """The port's label, and the time of it in Reg1."""
-    at = take_label(state, labels)
-    label = labels[at]
+    at = take_label(net)
+    label = net.labels[at]
     label.time = start
     label.next = packet.labels
     label.port = node.port
@@ -121,86 +123,53 @@ def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, stat
 
 
 @inlined
-def send(
-    row: Any,
-    size: Any,
-    start: Any,
-    first: Any,
-    setup: Any,
-    state: Any,
-    counts: Any,
-    kind: Any,
-    active: Any,
-    routes: Any,
-    packets: Any,
-    link: Any,
-    heads: Any,
-    ports: Any,
-    labels: Any,
-    log: Any,
-) -> None:
+def send(row: Any, size: Any, start: Any, kind: Any, net: Any) -> None:
     """Put a packet that has been labelled or not on the link; `size`: its IP length there, with labels."""
-    packet = packets[row]
-    node = routes[packet.node]
-    port = ports[node.port]
+    setup = net.setup[0]
+    packet = net.packets[row]
+    node = net.routes[packet.node]
+    port = net.ports[node.port]
     port.free = start + (size + WIRE_OVERHEAD) * I64(port.ps_per_byte)
     port.packets += U64(1)
-    counts[kind + HOPS] += 1
-    counts[kind + BYTES] += I64(packet.size)
-    counts[kind + LABEL_BYTES] += size - I64(packet.size)
+    net.counts[kind + HOPS] += 1
+    net.counts[kind + BYTES] += I64(packet.size)
+    net.counts[kind + LABEL_BYTES] += size - I64(packet.size)
     if (port.flags & SWITCH) != 0 and packet.hops < 255:
         packet.hops += 1
     if start >= port.interval_end:
         interval = start // setup.telemetry
         port.interval_end = (interval + 1) * setup.telemetry
-        active[interval, node.port] = 1
+        net.active[interval, node.port] = 1
     if port.loss > 0 and (
         (port.flags & LOSE_ALL) != 0
         or (drawn(setup.seed, packet.number, node.port, SALT_LOSS) >> U64(32)) < U64(port.loss)
     ):
-        drop(row, LOST, kind, first, state, counts, packets, link, labels)
+        drop(row, LOST, kind, net)
         return
     arrival = port.free + setup.propagation
     if node.next >= 0:
-        onward(
-            row, arrival, first, setup.bucket_shift, state, counts, kind, routes, packets, link, heads, labels
-        )
+        onward(row, arrival, kind, net)
         return
-    counts[kind + DELIVERED] += 1
+    net.counts[kind + DELIVERED] += 1
     if packet.labels >= 0:
-        counts[kind + LABELLED] += 1
-        export(packet, arrival, arrival + setup.export, state, labels, log)
-    free_packet(row, first, state, link)
+        net.counts[kind + LABELLED] += 1
+        export(packet, arrival, arrival + setup.export, net)
+    free_packet(row, net)
 
 
 @inlined
-def serve(
-    row: Any,
-    first: Any,
-    setup: Any,
-    state: Any,
-    counts: Any,
-    histogram: Any,
-    active: Any,
-    routes: Any,
-    packets: Any,
-    link: Any,
-    heads: Any,
-    ports: Any,
-    labels: Any,
-    log: Any,
-    own: Any,
-) -> Any:
+def serve(row: Any, net: Any, own: Any) -> Any:
     """Pass one packet through the port of its node; or the pool that is too small: nothing has happened."""
-    packet = packets[row]
-    node = routes[packet.node]
-    short = full(packet, node, state, log)
+    setup = net.setup[0]
+    packet = net.packets[row]
+    node = net.routes[packet.node]
+    short = full(packet, node, net)
     if short != 0:
         return short
-    port = ports[node.port]
+    port = net.ports[node.port]
     kind = PROBES if (packet.flags & PROBE) != 0 else 0
     if (port.flags & DOWN) != 0:
-        drop(row, LINK_DOWN, kind, first, state, counts, packets, link, labels)
+        drop(row, LINK_DOWN, kind, net)
         return 0
     delay = setup.pipeline
     if setup.jitter > 0:
@@ -215,37 +184,31 @@ def serve(
         size += setup.option_bytes + carried * setup.item_bytes
     byte = I64(port.ps_per_byte)
     if start - ready + (size + WIRE_OVERHEAD) * byte > I64(port.buffer) * byte:
-        drop(row, TAIL_DROP, kind, first, state, counts, packets, link, labels)
+        drop(row, TAIL_DROP, kind, net)
         return 0
     rest = -1
-    if chosen(packet, node, port, start, setup, own):
+    if chosen(packet, node, port, start, net, own):
         longer = setup.item_bytes + (setup.option_bytes if carried == 0 else 0)
         write = True
         if (packet.flags & ALWAYS) == 0 and (port.flags & LAST) == 0 and size + longer > setup.mtu:
-            rest = fit(row, first, kind, setup, state, counts, packets, link)
+            rest = fit(row, kind, net)
             write = rest >= 0
             if write:
                 size = I64(packet.size)
         if write:
-            write_label(packet, node, port, start, (start - ready + byte - 1) // byte, state, labels)
-            counts[kind + LABELS] += 1
+            write_label(packet, node, port, start, (start - ready + byte - 1) // byte, net)
+            net.counts[kind + LABELS] += 1
             size += longer
     if (port.flags & LAST) != 0:
         if kind == 0:
-            histogram[min(I64(packet.hops) + 1, LAST_PLACE), min(I64(packet.count), LAST_PLACE)] += 1
+            net.histogram[min(I64(packet.hops) + 1, LAST_PLACE), min(I64(packet.count), LAST_PLACE)] += 1
         if packet.labels >= 0:
-            counts[kind + LABELLED] += 1
-            export(packet, start, start + setup.export, state, labels, log)
+            net.counts[kind + LABELLED] += 1
+            export(packet, start, start + setup.export, net)
             size = I64(packet.size)
             packet.count = 0
-    send(
-        row, size, start, first, setup, state, counts, kind, active, routes, packets, link, heads, ports,
-        labels, log,
-    )  # fmt: skip
+    send(row, size, start, kind, net)  # fmt: skip
     if rest >= 0:
-        again = packets[rest]
-        send(
-            rest, I64(again.size), port.free, first, setup, state, counts, kind, active, routes, packets,
-            link, heads, ports, labels, log,
-        )  # fmt: skip
+        again = net.packets[rest]
+        send(rest, I64(again.size), port.free, kind, net)  # fmt: skip
     return 0

@@ -6,8 +6,12 @@ Times are ps and sizes bytes, as in `fabric.records`.
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+
+from ...wire.records import Records
 
 NONE = -1
 """No row: the end of a list, the end of a route."""
@@ -242,6 +246,35 @@ class Count(IntEnum):
 
 HISTOGRAM = 16
 """Rows and columns of the histogram of packets by switches passed and labels; the last are `or more`."""
+
+
+class Net(NamedTuple):
+    """All that the kernels work on."""
+
+    setup: Records
+    """SETUP [1]"""
+    state: npt.NDArray[np.int64]
+    """By State."""
+    counts: npt.NDArray[np.int64]
+    """By Count."""
+    histogram: npt.NDArray[np.int64]
+    active: npt.NDArray[np.uint8]
+    """[intervals, ports]: 1 where a port sent in a telemetry interval."""
+    sources: Records
+    starts: npt.NDArray[np.int32]
+    """First node of each route."""
+    routes: Records
+    packets: Records
+    """PACKET pool; free rows are a list by `link`."""
+    link: npt.NDArray[np.int32]
+    """The next event in its bucket, of sources, then of packets."""
+    heads: npt.NDArray[np.int32]
+    """First event of each bucket of the ring."""
+    ports: Records
+    labels: Records
+    """LABEL_NODE pool; free rows are a list by `next`."""
+    log: Records
+    """LABELLED: what last hops have exported."""
 
 
 class Stop(IntEnum):

@@ -19,12 +19,12 @@ from .network import NetworkModel, lookahead, loss_of, port_states, setup_row
 from .records import EVERY, LABELLED, NONE, Count, PortFlag, SourceFlag
 from .sources import Sources, chains
 
-TURNS = 8
-"""Turns of the controller in a time of k T; the paper does not say how often it looks."""
-
 
 class SimulatedController(Protocol):
     """Who decides on S in simulated time, as `controller.simulated_controller`."""
+
+    turn_ns: int
+    """Time between its turns."""
 
     def receive(self, labels: Records, now_ns: int, /) -> None:
         """LABEL records that have arrived since the last turn, in order of arrival."""
@@ -53,9 +53,8 @@ class LabelSimulation:
         seed: int = 1,
         telemetry: float = 0.1,
         controller: SimulatedController | None = None,
-        turn: float | None = None,
     ) -> None:
-        """`telemetry`: telemetry interval, s. `turn`: time between the controller's turns, s; None: k T / 8.
+        """`telemetry`: telemetry interval, s.
 
         `chance`: f(count, max_hop, elapsed, interval), times in ps, that Numba can compile; chance by labels
         for Base B, whatever the settings say.  `adaptive`: only whether Reg2 is S or the flag.
@@ -71,8 +70,7 @@ class LabelSimulation:
         adaptive = adaptive or AdaptiveSettings()
         self._one_bit = adaptive.mode == "one-bit"
         self._controller = controller
-        self._between_turns = max(1, round((turn or adaptive.k * labelling.interval / TURNS) * PS))
-        self._turn = NONE if controller is None else self._between_turns
+        self._turn = NONE if controller is None else controller.turn_ns * PS_NS
         own = compiled(chance)
         setup = setup_row(
             labelling, network, seed=seed, telemetry=telemetry, one_bit=self._one_bit, own=own is not None
@@ -84,7 +82,7 @@ class LabelSimulation:
         self._switch = topology.ports["switch"] >= 0
         self._waiting = np.zeros(0, LABELLED)
         self._received: list[Records] = []
-        self._told = 0
+        self._untold: list[Records] = []
         self._later: list[tuple[int, int, Callable[[], None]]] = []
         self._ordered = 0
 
@@ -115,6 +113,8 @@ class LabelSimulation:
         self._waiting = waiting[~due]
         if len(arrived):
             self._received.append(arrived[np.argsort(arrived["received"], kind="stable")])
+            if self._controller is not None:
+                self._untold.append(self._received[-1])
 
     def _at(self, time: int, action: Callable[[], None]) -> None:
         """Do something at a time, ps; at once where it has come."""
@@ -136,7 +136,7 @@ class LabelSimulation:
     def take(self) -> Records:
         """`received`, which is empty afterwards."""
         received = self.received
-        self._received, self._told = [], 0
+        self._received = []
         return received
 
     @property
@@ -170,8 +170,8 @@ class LabelSimulation:
         return self.counts.hops + self.probe_counts.hops
 
     @property
-    def nbytes(self) -> int:
-        """Memory of the engine, bytes."""
+    def nbytes(self) -> dict[str, int]:
+        """Memory of the engine by what it is for, bytes: packets, labels, ports, sources, calendar."""
         return self._engine.nbytes
 
     # ------------------------------------------------------------------------------------------- changes
@@ -217,14 +217,23 @@ class LabelSimulation:
         self._at(time + round(reroute_s * PS), self._reroute)
 
     def _reroute(self) -> None:
-        """Give every source the ways that ECMP chooses now; what is underway stays on its way."""
+        """Give every source the ways that ECMP chooses now; where none is left it keeps the last one."""
         sources, engine = self._sources, self._engine
-        rows = np.nonzero(sources.pairs[:, 0] >= 0)[0]
         down = (self.ports["flags"] & int(PortFlag.DOWN)) != 0
-        paths = self.topology.paths(
-            sources.pairs[rows, 0], sources.pairs[rows, 1], sources.hashes[rows], down
-        )
-        nodes, starts = chains(self.topology, paths)
+        todo, found = [np.nonzero(sources.pairs[:, 0] >= 0)[0]], []
+        while todo:
+            rows = todo.pop()
+            try:
+                ends = sources.pairs[rows]
+                paths = self.topology.paths(ends[:, 0], ends[:, 1], sources.hashes[rows], down)
+                found.append((rows, paths))
+            except FabricError:  # no way is left for some of them
+                if len(rows) > 1:
+                    todo += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
+        if not found:
+            return
+        rows = np.concatenate([some for some, _ in found])
+        nodes, starts = chains(self.topology, np.concatenate([paths for _, paths in found]))
         nodes["next"][nodes["next"] >= 0] += len(engine.routes)
         engine.starts = engine.starts.copy()
         engine.starts[rows] = starts + len(engine.routes)
@@ -235,15 +244,15 @@ class LabelSimulation:
     def _take_turn(self) -> None:
         assert self._controller is not None
         now_ns = self.now // PS_NS
-        received = self.received
-        self._controller.receive(self.as_labels(received[self._told :]), now_ns)
-        self._told = len(received)
+        untold = np.concatenate([np.zeros(0, LABELLED), *self._untold])
+        self._untold = []
+        self._controller.receive(self.as_labels(untold), now_ns)
         ports, values = (np.asarray(a, np.int64) for a in self._controller.turn(now_ns))
         if len(ports):
             self._at(
                 self.now + self.network.control_ns * PS_NS, lambda: self.set_interval_shift(ports, values)
             )
-        self._turn += self._between_turns
+        self._turn += max(1, self._controller.turn_ns) * PS_NS
 
     def as_labels(self, received: Records) -> Records:
         """LABELLED as the LABEL records that a decoder gives; `packet` counts packets in them."""
