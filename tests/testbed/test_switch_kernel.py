@@ -249,6 +249,46 @@ def test_too_long_packets() -> None:
         assert (again, rest) == (parts[0], parts[1])
 
 
+@pytest.mark.parametrize("setting", ["skip", "fragment"])
+def test_every_frame_is_counted(setting: str) -> None:
+    """Damaged frames, short slots, few of them, any MTU, loss: a frame is sent, in one piece or two, or one
+    counter says why not; nothing is written outside the slots, and no byte around a frame is looked at.
+    """
+    rng = random.Random(11)
+    frames = _packets(rng, 600)
+    for mtu, room, free in ((1500, 600, 700), (140, 600, 700), (120, 100, 700), (300, 400, 20), (1500, 0, 9)):
+        seen = []
+        for filler in (0x00, 0xFF):
+            registers = Registers.create(None, PORTS, T)
+            registers.flag[:] = [0, 1, 0, 1, 1]
+            for node, number in PORTS:
+                registers.set_loss(node, number, 0.1)
+            switch = forwarder(registers, too_long=setting)
+            out = []
+            for ingress in (0, 1, 3, 4):
+                batch = frame_batch(frames, gap=50, filler=filler)
+                rows = switch.route(batch, ingress)
+                for egress in range(len(PORTS)):
+                    arena = np.full(free * 700, 0xAA, np.uint8)
+                    slots = np.arange(free, dtype=np.uint64) * 700
+                    lengths = switch.forward(
+                        batch, rows, egress, arena, slots, room=room, mtu=mtu, now_ns=NOW
+                    )
+                    for at, size in zip(slots.tolist(), lengths.tolist(), strict=False):
+                        assert size <= room
+                        assert (arena[at + size : at + 700] == 0xAA).all()
+                    out.append(arena.tobytes())
+                switch.exports()
+            total = dict(zip(PortCounter, registers.counters.sum(axis=0).tolist(), strict=True))
+            dropped = (PortCounter.LOST, PortCounter.NO_ROOM, PortCounter.DAMAGED, PortCounter.UNROUTED)
+            assert total[PortCounter.RECEIVED] + total[PortCounter.FRAGMENTED] == (
+                total[PortCounter.SENT] + sum(total[one] for one in dropped)
+            )
+            assert (total[PortCounter.FRAGMENTED] > 0) == (setting == "fragment" and mtu == 140)
+            seen.append((out, registers.counters.tolist()))
+        assert seen[0] == seen[1]
+
+
 def test_a_full_port_and_foreign_labels() -> None:
     """What finds no slot is dropped and counted, and not labelled; labels that a host sends are refused."""
     registers = Registers.create(None, PORTS, T)
