@@ -73,7 +73,7 @@ def by_packets(probes: Probes) -> Probes:
     return replace(probes, size=SIZE, item=0)
 
 
-def fig14(quick: bool) -> Sheet:
+def figure14(quick: bool) -> Sheet:
     """Packets lost by interval, where links are as slow as traffic alone allows."""
     seconds = 5.0 if quick else 60.0
     rate = lowest(seconds)
@@ -110,7 +110,7 @@ def fig14(quick: bool) -> Sheet:
     first, last = rows[0], rows[-1]
     most = max(float(str(r[key])) for r in rows for key in ("base_a", "base_b"))
     return Sheet(
-        "fig14", "INT-label Fig. 14: loss that telemetry causes", draw, rows,
+        "figure14", "Fig. 14: loss that telemetry causes", draw, rows,
         [Stated("HULA's loss at 10 and 100 ms", "12 and 5 %",
                 f"{percent(float(str(first['hula_by_packets'])))} and "
                 f"{percent(float(str(last['hula_by_packets'])))}; "
@@ -124,7 +124,7 @@ def fig14(quick: bool) -> Sheet:
 SIZES = (4, 6, 8, 10, 12, 14, 16, 18, 20)
 
 
-def fig20(quick: bool) -> Sheet:
+def figure20(quick: bool) -> Sheet:
     """Generators of probes by size of the fat tree."""
     rows: list[dict[str, object]] = []
     for k in SIZES[:3] if quick else SIZES:
@@ -145,7 +145,7 @@ def fig20(quick: bool) -> Sheet:
         legend(axes)
 
     return Sheet(
-        "fig20", "INT-label Fig. 20: generators of probes", draw, rows,
+        "figure20", "Fig. 20: generators of probes", draw, rows,
         [Stated("INT-label", "0", "0"),
          Stated("INT-path, k/2 even and odd", "1; 2k for 2k odd vertices", "1; k²/2",
                 "k²/2 edge switches have an odd number of links; INT-path has half as many trails")],
@@ -164,7 +164,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
 """What Fig. 21 compares: T_i / T = 2 as in 6.1, and one round of probes in T_i."""
 
 
-def fig21(quick: bool) -> Sheet:
+def figure21(quick: bool) -> Sheet:
     """Bits on all links in a telemetry interval."""
     rows: list[dict[str, object]] = []
     for k in SIZES[:3] if quick else SIZES:
@@ -183,7 +183,7 @@ def fig21(quick: bool) -> Sheet:
 
     more = [float(str(r["INT-path, one way"])) / float(str(r["INT-label"])) - 1 for r in rows]
     return Sheet(
-        "fig21", "INT-label Fig. 21: bandwidth", draw, rows,
+        "figure21", "Fig. 21: bandwidth", draw, rows,
         [Stated("INT-path's bandwidth above INT-label's", "about 35 %",
                 ", ".join(f"{100 * m:+.0f} % at k = {r['k']}" for m, r in zip(more, rows, strict=True)),
                 "probes grow by 22 B a hop, so bandwidth goes with the square of a trail's length, which the "
@@ -191,7 +191,7 @@ def fig21(quick: bool) -> Sheet:
     )  # fmt: skip
 
 
-def fig22(quick: bool) -> Sheet:
+def figure22(quick: bool) -> Sheet:
     """Packets and bits until the path of one flow is known."""
     rows: list[dict[str, object]] = []
     trials = 50 if quick else 500
@@ -228,7 +228,7 @@ def fig22(quick: bool) -> Sheet:
 
     five = next(r for r in rows if r["hops"] == 5)
     return Sheet(
-        "fig22", "INT-label Fig. 22: the path of one flow", draw, rows,
+        "figure22", "Fig. 22: the path of one flow", draw, rows,
         [Stated("packets of PINT, 5 hops", "grow with hops", f"{float(str(five['pint_packets'])):.1f}",
                 "two digests of 8 bits, chances of the published code; ids of the path itself"),
          Stated("fewest extra bits", "INT-label",
@@ -237,6 +237,3 @@ def fig22(quick: bool) -> Sheet:
                 "PINT's digests name switches and nothing else")],
         width=9.0,
     )  # fmt: skip
-
-
-FIGURES = {"fig14": fig14, "fig20": fig20, "fig21": fig21, "fig22": fig22}
