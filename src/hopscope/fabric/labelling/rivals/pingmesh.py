@@ -51,9 +51,12 @@ def probes(topology: Topology, *, sources: int | None = None, seed: int = 1) -> 
 
 
 def cost(topology: Topology, *, seed: int = 1) -> Round:
-    """A round, in which every agent pings its peers once; large fabrics by one host of every edge switch."""
+    """A round, in which every agent pings its peers once; above 4096 hosts by those of one edge switch.
+
+    Coverage is then taken to be 1: it is from k = 4 on.
+    """
     hosts = topology.hosts
-    few = hosts > 1024
+    few = hosts > 4096
     ends = pairs(topology, hosts // generators_below(topology) if few else None)
     rows = ways(topology, ends, seed)
     more = hosts / len(np.unique(ends[:, 0]))
