@@ -7,12 +7,10 @@ host a ── a0 │ i0  network  i1 │ s0  sink  s1 │ i2  network  i3 │ b0
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
 import subprocess
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
@@ -20,6 +18,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
+
+from hopscope.testbed.namespaces import delete, found, inside, run
 
 T = TypeVar("T")
 
@@ -30,37 +30,18 @@ ADDRESSES = {"a": ("10.9.0.1", "fd09::1"), "b": ("10.9.0.2", "fd09::2")}
 HOST_MTU, INNER_MTU = 1500, 1700
 """Of the hosts; of the links that carry INT."""
 _PREFIX = "hopscope-live"
-_NEW_NETWORK = 0x40000000  # CLONE_NEWNET
-
-
-class CommandError(Exception):
-    """A command ended with a status other than 0: its words and what it said."""
-
-
-def run(*words: str, seconds: float = 20) -> str:
-    """What a command prints. Raises CommandError."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=seconds)
-    if done.returncode:
-        raise CommandError(f"{' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout
 
 
 def namespaces() -> list[str]:
     """Namespaces of these tests that there are, of any run."""
-    listed = json.loads(run("ip", "-json", "netns", "list") or "[]")
-    return [one["name"] for one in listed if one["name"].startswith(f"{_PREFIX}-")]
+    return found(f"{_PREFIX}-")
 
 
 def clear_abandoned() -> None:
     """Delete namespaces of runs that were killed, and end what still runs in them."""
     for name in namespaces():
-        if Path(f"/proc/{name.split('-')[2]}").exists():
-            continue
-        with suppress(CommandError, ProcessLookupError):
-            for process in run("ip", "netns", "pids", name).split():
-                os.kill(int(process), signal.SIGKILL)
-        with suppress(CommandError):
-            run("ip", "netns", "del", name)
+        if not Path(f"/proc/{name.split('-')[2]}").exists():
+            delete(name)
 
 
 class Program:
@@ -100,7 +81,7 @@ class Program:
 
 
 class Network:
-    """The namespaces of one test. Raises CommandError where this machine does not allow them."""
+    """The namespaces of one test. Raises NamespaceError where this machine does not allow them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -144,7 +125,7 @@ class Network:
         run("ip", "-n", self._names["sink"], "link", "set", "lo", "up")
 
     def run(self, name: str, *words: str, seconds: float = 30) -> str:
-        """What a command in a namespace prints. Raises CommandError."""
+        """What a command in a namespace prints. Raises NamespaceError."""
         return run("ip", "netns", "exec", self._names[name], *words, seconds=seconds)
 
     def start(
@@ -176,21 +157,4 @@ class Network:
 
     def inside(self, name: str, work: Callable[[], T]) -> T:
         """Do this in a thread that has entered a namespace; sockets stay in it."""
-        results: list[T | Exception] = []
-
-        def enter() -> None:
-            try:
-                with Path(f"/run/netns/{self._names[name]}").open("rb") as file:
-                    if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _NEW_NETWORK):
-                        raise OSError(ctypes.get_errno(), "setns")
-                results.append(work())
-            except Exception as error:
-                results.append(error)
-
-        thread = threading.Thread(target=enter)
-        thread.start()
-        thread.join()
-        (found,) = results
-        if isinstance(found, Exception):
-            raise found
-        return found
+        return inside(self._names[name], work)

@@ -16,9 +16,10 @@ from typing import Any
 
 import inserter
 import pytest
-from namespaces import ADDRESSES, CommandError, Network, clear_abandoned, namespaces
+from namespaces import ADDRESSES, Network, clear_abandoned, namespaces
 
 from hopscope.capture.pcap import read
+from hopscope.testbed.namespaces import NamespaceError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
@@ -38,7 +39,7 @@ def network(tool: Callable[..., str], tmp_path: Path) -> Iterator[Network]:
     with ExitStack() as stack:
         try:
             made = stack.enter_context(Network(tmp_path))
-        except (OSError, CommandError) as error:
+        except (OSError, NamespaceError) as error:
             if os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1":
                 raise
             pytest.skip(f"no network namespaces with veth pairs here: {error}")
@@ -179,7 +180,7 @@ def test_hosts_see_what_hosts_sent(network: Network) -> None:
     assert "drops" not in switches.said(), "the switches lost frames, not the sink"
     assert sink.program.stop(signal.SIGINT) == 0, sink.program.said()
     assert network.features("sink", "s0") == before
-    with pytest.raises(CommandError, match="100% packet loss"):
+    with pytest.raises(NamespaceError, match="100% packet loss"):
         network.run("a", "ping", "-c", "1", "-W", "1", v4)  # it was the sink through which all went
 
 

@@ -28,6 +28,9 @@ STATUS_COLUMNS = (
     "switch", "port", "to", "frames/s", "labels/s", "frames", "labels", "restored", "S", "loss", "dropped",
 )  # fmt: skip
 
+COVERAGE_SECONDS = 10.0
+"""Of the newest telemetry intervals, whose coverage `status` tells."""
+
 
 @app.command()
 def up(
@@ -264,14 +267,14 @@ def status(
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Show what every port of every switch does, and what the controller knows.
+    """Show what every port of every switch does; coverage, as the controller measures it, goes to stderr.
 
     Exit status 1: one of the fabric's processes has ended.
     """
     from ..testbed.process import last_words
     from ..testbed.registers import Registers
     from ..testbed.state import running
-    from ..testbed.status import port_rows
+    from ..testbed.status import coverage, port_rows
 
     state = running(name)
     registers = Registers.attach(state.registers)
@@ -283,6 +286,11 @@ def status(
         printer = Printer(form, STATUS_COLUMNS)
         printer.put(rows)
         printer.flush()
+    told = coverage(state, COVERAGE_SECONDS)
+    if told is not None:
+        share, intervals = told
+        text = f"{share:.2%} in {intervals} telemetry intervals" if intervals else "none: no traffic"
+        print(f"hopscope: coverage of the last {COVERAGE_SECONDS:g} s: {text}", file=sys.stderr)
     for role in ended:
         print(f"hopscope: the {role} ended: {last_words(state, role)}", file=sys.stderr)
     raise typer.Exit(int(bool(ended)))

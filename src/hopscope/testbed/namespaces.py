@@ -23,6 +23,7 @@ FOLDER = Path("/run/netns")
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 _COMMAND_SECONDS = 60.0
 _END_SECONDS = 3.0
+_MOST_SAID = 500
 
 
 class NamespaceError(HopscopeError):
@@ -42,7 +43,8 @@ def run(*words: str, given: str | None = None, seconds: float = _COMMAND_SECONDS
         raise NamespaceError(f"{called}: no end within {seconds:g} s") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise NamespaceError(f"{called}: {said[0] if said else f'ended with {done.returncode}'}")
+        text = "; ".join(line for line in said if line)[:_MOST_SAID]
+        raise NamespaceError(f"{called}: {text or f'ended with {done.returncode}'}")
     return done.stdout
 
 
@@ -110,10 +112,13 @@ def _processes() -> list[int]:
 
 
 def end(processes: Iterable[int], seconds: float = _END_SECONDS) -> int:
-    """Ask processes to end, kill what has not after so long, and wait until none is there; how many."""
+    """Ask processes to end, kill what has not after so long (0: at once), and wait until none is there; how
+    many.
+    """
     left = {process for process in processes if is_running(process)}
     count = len(left)
-    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, _END_SECONDS)):
+    asked = [(signal.SIGTERM, seconds)] if seconds else []
+    for number, patience in (*asked, (signal.SIGKILL, _END_SECONDS)):
         for process in left:
             with suppress(ProcessLookupError):
                 os.kill(process, number)

@@ -20,8 +20,7 @@ DEFAULT_NAME = "fabric"
 HOST = "127.0.0.1"
 COLLECTOR_SETTINGS: dict[str, object] = {"detect.flow_rows": 64, "history.ring_events": 1024}
 """Of the collector that comes with a fabric: it takes labels, hardly a report."""
-_GRACE_SECONDS = 20.0
-"""For the collector, which ends its own processes and closes its journal."""
+_GRACE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +129,13 @@ def down(name: str) -> Removed:
 
 def _remove(name: str) -> Removed:
     removed = Removed()
-    known = state.read(name)
-    ours = [process for process, _ in known.processes.values()] if known else []
+    known, folder = state.read(name), state.folder_of(name)
     marked = namespaces.marked(state.mark_of(name))
-    # first those that end their own children, then what is left of anything
-    removed.processes += namespaces.end([one for one in ours if one in marked], seconds=_GRACE_SECONDS)
-    removed.processes += namespaces.end(namespaces.marked(state.mark_of(name)))
+    if known and not Path(known.data).is_relative_to(folder):
+        # a data folder that stays: the collector closes its journal, and ends its own processes
+        collector = [process for role, (process, _) in known.processes.items() if role == "collector"]
+        removed.processes += namespaces.end(set(collector) & set(marked), seconds=_GRACE_SECONDS)
+    removed.processes += namespaces.end(namespaces.marked(state.mark_of(name)), seconds=0)
     removed.namespaces = fabric.remove(name)
     removed.folder = state.remove(name)
     return removed

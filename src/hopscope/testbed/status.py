@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..data_folder import read_owner
+from ..detect.label_state import FILE_NAME, LabelReader
+from ..memory.region import RegionError
 from .fabric import Plan
 from .records import PortCounter
 from .registers import Registers
+from .state import State
 
 DROPS = (PortCounter.LOST, PortCounter.UNROUTED, PortCounter.DAMAGED, PortCounter.NO_ROOM)
 """Counters of frames that did not go on."""
@@ -39,3 +44,18 @@ def port_rows(
         }
         for row, port in enumerate(parts.ports)
     ]
+
+
+def coverage(state: State, seconds: float) -> tuple[float, int] | None:
+    """What the controller measured of late: the mean coverage of telemetry intervals in which ports had
+    traffic, and how many such intervals; None where it has not begun.
+    """
+    try:
+        reader = LabelReader.attach(Path(read_owner(Path(state.data))["regions"]) / FILE_NAME)
+    except (KeyError, RegionError):
+        return None
+    newest = reader.coverage(max(1, round(seconds * 1e9 / reader.about().telemetry_ns)))
+    newest = newest[newest["active"] > 0]
+    if not len(newest):
+        return 0.0, 0
+    return float((newest["heard"] / newest["active"]).mean()), len(newest)
