@@ -9,11 +9,12 @@ import pytest
 from label_twin import PS, Twin
 
 from hopscope.config_label import LabellingSettings
+from hopscope.fabric.labelling import engine
 from hopscope.fabric.labelling.network import NetworkModel
 from hopscope.fabric.labelling.records import SourceFlag
 from hopscope.fabric.labelling.simulation import LabelSimulation
 from hopscope.fabric.labelling.sources import Sources, from_hosts, join, on_routes, trail, tree
-from hopscope.fabric.topology import NO_PORT, Topology, parse_topology
+from hopscope.fabric.topology import NO_PORT, FabricError, Topology, parse_topology
 
 pytestmark = pytest.mark.kernel
 
@@ -72,8 +73,12 @@ def settings(rng: np.random.Generator) -> LabellingSettings:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_the_engine_agrees_with_a_heap_of_events(seed: int) -> None:
-    """Every label at its time, every drop, every byte: equal, whatever is cut, lost, copied or fragmented."""
+def test_the_engine_agrees_with_a_heap_of_events(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every label at its time, every drop, every byte: equal, whatever is cut, lost, copied or fragmented,
+    and when pools that are too small grow on the way.
+    """
+    if seed % 2:
+        monkeypatch.setattr(engine, "POOL", 4)
     rng = np.random.default_rng(seed)
     topology = parse_topology(str(rng.choice(["leaf-spine:2x2x2", "fat-tree:4", "paper"])))
     sources, labelling = some_sources(topology, rng), settings(rng)
@@ -118,3 +123,54 @@ def test_the_engine_agrees_with_a_heap_of_events(seed: int) -> None:
     if seed == 0:
         assert twin.counts["labels"] > 100
     assert NO_PORT not in sim.received["port"]
+
+
+def test_packets_of_the_same_ps_are_served_by_number() -> None:
+    """Fifty sources of one host in step, and a flood whose copies arrive together: as from the heap."""
+    topology = parse_topology("fat-tree:4")
+    tick = [from_hosts(topology, [0, 5], 1e6, size=100, random=False, seed=seed) for seed in range(25)]
+    up = next(topology.links())
+    flood = on_routes(
+        [tree(topology, up, some_tree(topology, np.random.default_rng(2), up, 4))] * 9, 1e-3, size=64
+    )
+    sources = join(*tick, flood)
+    sources.records["next"] = 0
+    labelling, network = LabellingSettings(interval=1e-4), NetworkModel()
+    sim = LabelSimulation(topology, sources, labelling, network=network, seed=3)
+    twin = Twin(topology, sources, labelling, network, 3)
+    sim.run(UNTIL / PS)
+    twin.run(sim.now)
+    got = [tuple(int(v) for v in cast(Any, row)) for row in sim.received]
+    assert sorted(got) == sorted(entry for entry in twin.log if entry[2] <= sim.now)
+    assert sim.counts.copies == twin.counts["copies"] > 100
+
+
+@pytest.mark.parametrize(
+    ("table", "field", "value"),
+    [
+        ("routes", "port", 10_000), ("routes", "port", -1), ("routes", "next", 0), ("routes", "copies", 9),
+        ("records", "size", 70_000), ("records", "routes_first", 3),
+        ("records", "gap", 0), ("records", "next", -1),
+    ],
+)  # fmt: skip
+def test_routes_and_sources_are_checked(table: str, field: str, value: int) -> None:
+    """What would lead out of a table is refused before anything is simulated."""
+    topology = parse_topology("leaf-spine:2x2x2")
+    sources = from_hosts(topology, [0], 1e6)
+    getattr(sources, table)[field][2 if table == "routes" else 0] = value
+    with pytest.raises(FabricError):
+        LabelSimulation(topology, sources, LabellingSettings())
+
+
+def test_times_that_do_not_fit_are_refused() -> None:
+    """Times are ps in 64 bits."""
+    topology = parse_topology("leaf-spine:2x2x2")
+    sources = from_hosts(topology, [0], 1e-9)
+    with pytest.raises(FabricError):
+        LabelSimulation(topology, sources, LabellingSettings(interval=1e9))
+    with pytest.raises(FabricError):
+        LabelSimulation(topology, sources, LabellingSettings(), telemetry=0)
+    sim = LabelSimulation(topology, sources, LabellingSettings())
+    for until in (1e9, float("nan"), -1.0):
+        with pytest.raises(FabricError):
+            sim.run(until)

@@ -205,7 +205,7 @@ class Twin:
         self.counts["hops"] += 1
         self.counts["bytes"] += packet.size
         self.counts["label bytes"] += self.length(packet) - packet.size
-        if link["switch"] >= 0:
+        if link["switch"] >= 0 and not packet.flags & SourceFlag.PROBE:
             self.sent.add((start, row))
         chance = min(round(port.loss * 2**32), 2**32 - 1)
         bits = self.drawn(packet.number, row, 0xD1B54A32D192ED03) >> 32

@@ -123,9 +123,9 @@ def gather(until: Any, keys: Any, net: Any) -> Any:
 
 @inlined
 def before(a: Any, b: Any, net: Any) -> Any:
-    """Whether of two packets that arrive in the same ps, the first is served first."""
-    left = net.packets[a]
-    right = net.packets[b]
+    """Whether of two packets (keys) that arrive in the same ps, the first is served first."""
+    left = net.packets[a & U64(ROW_MASK)]
+    right = net.packets[b & U64(ROW_MASK)]
     if left.number != right.number:
         return left.number < right.number
     return left.node < right.node
@@ -164,18 +164,43 @@ def sort(keys: Any, spare: Any, n: Any, digits: Any, shift: Any) -> Any:
     return swapped
 
 
+@kernel
+def sift(keys: Any, begin: Any, at: Any, n: Any, net: Any) -> None:
+    """Let a key sink in the heap of `n` keys from `begin` on, whose last is on top."""
+    key = keys[begin + at]
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and before(keys[begin + child], keys[begin + child + 1], net):
+            child += 1
+        if before(keys[begin + child], key, net):
+            break
+        keys[begin + at] = keys[begin + child]
+        at = child
+    keys[begin + at] = key
+
+
+@kernel
+def settle_tie(keys: Any, begin: Any, n: Any, net: Any) -> None:
+    """Order `n` keys of the same ps by packet: a flood's copies are thousands at once."""
+    for at in range(n // 2 - 1, -1, -1):
+        sift(keys, begin, at, n, net)
+    for end in range(n - 1, 0, -1):
+        key = keys[begin]
+        keys[begin] = keys[begin + end]
+        keys[begin + end] = key
+        sift(keys, begin, 0, end, net)
+
+
 @inlined
 def settle_ties(keys: Any, n: Any, net: Any) -> None:
     """Order packets of the same ps by number, in sorted keys: their rows in the pool do not matter."""
-    for i in range(1, n):
-        at = i
-        key = keys[i]
-        while at > 0 and (keys[at - 1] >> U64(ROW_BITS)) == (key >> U64(ROW_BITS)):
-            if before(keys[at - 1] & U64(ROW_MASK), key & U64(ROW_MASK), net):
-                break
-            keys[at] = keys[at - 1]
-            at -= 1
-        keys[at] = key
+    begin = 0
+    for i in range(1, n + 1):
+        if i < n and (keys[i] >> U64(ROW_BITS)) == (keys[begin] >> U64(ROW_BITS)):
+            continue
+        if i - begin > 1:
+            settle_tie(keys, begin, i - begin, net)
+        begin = i
 
 
 @inlined

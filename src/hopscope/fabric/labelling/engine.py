@@ -13,6 +13,8 @@ from ..ports import FabricError
 from .records import HISTOGRAM, LABEL_NODE, LABELLED, NONE, PACKET, Count, Net, State, Stop
 from .sources import Sources
 
+POOL = 4096
+"""Rows that pools have at first."""
 RING = 4096
 """Buckets of the ring: at 2 µs each, 8 ms."""
 MAX_PACKETS = 1 << 24
@@ -30,7 +32,6 @@ class Engine:
         sources: Sources,
         lookahead: int,
         own: Callable[..., Any] | None,
-        pool: int = 4096,
     ) -> None:
         from .calendar_kernel import advance
 
@@ -47,11 +48,11 @@ class Engine:
         self._heads = np.full(RING, NONE, np.int32)
         self._link = np.full(len(self.sources), NONE, np.int32)
         self._packets, self._labels = np.zeros(0, PACKET), np.zeros(0, LABEL_NODE)
-        self._log = np.zeros(pool, LABELLED)
-        self._keys, self._spare = np.zeros(pool, np.uint64), np.zeros(pool, np.uint64)
+        self._log = np.zeros(POOL, LABELLED)
+        self._keys, self._spare = np.zeros(POOL, np.uint64), np.zeros(POOL, np.uint64)
         self._digits = np.zeros(DIGITS, np.int64)
-        self._grow_packets(pool)
-        self._grow_labels(pool)
+        self._grow_packets(POOL)
+        self._grow_labels(POOL)
         self._longest = int((ports["buffer"].astype(np.int64) * ports["ps_per_byte"]).max())
         self._begin()
 

@@ -12,6 +12,8 @@ from ..ports import FabricError, Topology
 from ..records import PS, PS_NS, WIRE_OVERHEAD
 from .records import LABEL_PORT, NEVER, SETUP, Chance, PortFlag, TooLong
 
+MAX_SECONDS = 50_000
+"""Longest simulated time: fourteen hours, so that times fit 64 bits whatever is added to them."""
 ALGORITHMS = {"f1": Chance.F1, "f2": Chance.F2, "f2-listing": Chance.F2_LISTING, "f3": Chance.F3}
 
 
@@ -48,6 +50,13 @@ class NetworkModel:
             raise FabricError(f"loss is a chance from 0 to 1, not {self.loss}")
         if not 0 < self.buffer_bytes < 1 << 32 or not 0 < self.mtu < 1 << 16:
             raise FabricError("a queue holds 1 to 4294967295 bytes, and an MTU is 1 to 65535")
+
+
+def ps_of(seconds: float) -> int:
+    """A time in ps; FabricError where it is none that fits."""
+    if not 0 <= seconds <= MAX_SECONDS:
+        raise FabricError(f"a simulated time is 0 to {MAX_SECONDS} s, not {seconds}")
+    return round(seconds * PS)
 
 
 def loss_of(chance: float) -> tuple[int, int]:
@@ -95,11 +104,13 @@ def setup_row(
     """SETUP [1], without the width of its buckets."""
     setup = np.zeros(1, SETUP)
     row = setup[0]
-    interval = round(labelling.interval * PS)
+    interval = ps_of(labelling.interval)
     row["seed"] = seed & 0xFFFF_FFFF_FFFF_FFFF
     row["interval"] = interval
     row["rest"] = round(interval * labelling.rest)
-    row["telemetry"] = round(telemetry * PS)
+    row["telemetry"] = ps_of(telemetry)
+    if row["telemetry"] < 1:
+        raise FabricError(f"a telemetry interval is longer than 0 s, not {telemetry}")
     row["pipeline"] = network.pipeline_ns * PS_NS
     row["jitter"] = network.jitter_ns * PS_NS
     row["propagation"] = network.propagation_ns * PS_NS

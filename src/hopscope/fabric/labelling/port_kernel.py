@@ -136,7 +136,7 @@ def send(row: Any, size: Any, start: Any, kind: Any, net: Any) -> None:
     net.counts[kind + LABEL_BYTES] += size - I64(packet.size)
     if (port.flags & SWITCH) != 0 and packet.hops < 255:
         packet.hops += 1
-    if start >= port.interval_end:
+    if kind == 0 and start >= port.interval_end:
         interval = start // setup.telemetry
         port.interval_end = (interval + 1) * setup.telemetry
         net.active[interval, node.port] = 1

@@ -101,7 +101,7 @@ LABEL_PORT = np.dtype(
         ("free", "<i8"),  # when the last bit of all that is queued has left
         ("ready", "<i8"),  # when the last packet left the pipeline
         ("last", "<i8"),  # Reg1: when it labelled last
-        ("interval_end", "<i8"),  # of the telemetry interval in which it sent last
+        ("interval_end", "<i8"),  # of the telemetry interval in which it sent traffic last
         ("packets", "<u8"),  # sent
         ("labels", "<u4"),  # written
         ("ps_per_byte", "<u4"),
@@ -259,7 +259,7 @@ class Net(NamedTuple):
     """By Count."""
     histogram: npt.NDArray[np.int64]
     active: npt.NDArray[np.uint8]
-    """[intervals, ports]: 1 where a port sent in a telemetry interval."""
+    """[intervals, ports]: 1 where a port sent traffic in a telemetry interval."""
     sources: Records
     starts: npt.NDArray[np.int32]
     """First node of each route."""

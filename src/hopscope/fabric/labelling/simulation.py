@@ -15,9 +15,9 @@ from ..ports import FabricError, Ints, Topology
 from ..records import PS, PS_NS
 from .counts import Counts
 from .engine import Engine, compiled, switch_active
-from .network import NetworkModel, lookahead, loss_of, port_states, setup_row
+from .network import NetworkModel, lookahead, loss_of, port_states, ps_of, setup_row
 from .records import EVERY, LABELLED, NONE, Count, PortFlag, SourceFlag
-from .sources import Sources, chains
+from .sources import Sources, chains, check
 
 
 class SimulatedController(Protocol):
@@ -59,8 +59,7 @@ class LabelSimulation:
         `chance`: f(count, max_hop, elapsed, interval), times in ps, that Numba can compile; chance by labels
         for Base B, whatever the settings say.  `adaptive`: only whether Reg2 is S or the flag.
         """
-        if not len(sources.records):
-            raise FabricError("a simulation needs at least one source")
+        check(topology, sources)
         self.topology, self.network, self.labelling = topology, network, labelling
         self.telemetry = telemetry
         """Telemetry interval, s."""
@@ -90,7 +89,7 @@ class LabelSimulation:
 
     def run(self, until_s: float, progress: Callable[[float], object] | None = None) -> None:
         """Go on until then, s; `progress` is called with the time, s, on the way."""
-        until = round(until_s * PS)
+        until = ps_of(until_s)
         step = max(1, round(self.telemetry * PS)) if progress else until
         while self.now < until:
             stop = min(until, self.now + step, *(t for t in (self._turn,) if t != NONE))
@@ -141,7 +140,7 @@ class LabelSimulation:
 
     @property
     def active(self) -> npt.NDArray[np.bool_]:
-        """Which switch ports sent in which telemetry interval, bool [complete intervals, ports]."""
+        """Which switch ports sent traffic in which telemetry interval, bool [complete intervals, ports]."""
         return switch_active(self._engine.active, self.now // round(self.telemetry * PS), self._switch)
 
     @property
@@ -205,7 +204,7 @@ class LabelSimulation:
         return [int(row) for row in np.nonzero(self.topology.ports["switch"] == index)[0]]
 
     def _change_links(self, ports: tuple[int, ...], down: bool, at_s: float | None, reroute_s: float) -> None:
-        time = self.now if at_s is None else round(at_s * PS)
+        time = self.now if at_s is None else ps_of(at_s)
         rows = np.array(ports, np.int64)
         rows = np.concatenate([rows, self.topology.ports["reverse"][rows]])
 
@@ -214,7 +213,7 @@ class LabelSimulation:
             self.ports["flags"][rows] = flags | (int(PortFlag.DOWN) if down else 0)
 
         self._at(time, change)
-        self._at(time + round(reroute_s * PS), self._reroute)
+        self._at(time + ps_of(reroute_s), self._reroute)
 
     def _reroute(self) -> None:
         """Give every source the ways that ECMP chooses now; where none is left it keeps the last one."""
@@ -266,6 +265,6 @@ class LabelSimulation:
             labels["packet"] = np.cumsum(
                 np.concatenate([[0], received["packet"][1:] != received["packet"][:-1]])
             )
-        labels["position"], labels["count"] = received["position"], received["count"]
+        labels["position"], labels["count"] = (np.minimum(received[f], 255) for f in ("position", "count"))
         labels["followed"] = (received["flags"] & int(SourceFlag.FOLLOWED)) != 0
         return labels

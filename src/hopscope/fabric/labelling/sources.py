@@ -15,6 +15,8 @@ from ..records import PS
 from ..traffic import Traffic, TrafficModel
 from .records import NONE, ROUTE, SOURCE, SourceFlag
 
+LONGEST = 50_000 * PS
+"""Longest mean time between a source's packets."""
 ALWAYS_SENDS = 1 << 62
 """Packets of a source that never ends."""
 
@@ -37,6 +39,34 @@ class Sources:
     """Hosts [starts, 2] between which ECMP chooses the route; NONE: it is fixed."""
     hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
     """By which it chooses [starts]."""
+
+
+def check(topology: Topology, sources: Sources) -> None:
+    """Raise FabricError where a source or a route is none that can be simulated."""
+    records, routes, starts = sources.records, sources.routes, sources.starts
+    if not len(records):
+        raise FabricError("a simulation needs at least one source")
+    if (records["size"] < 20).any() or (records["size"] > 65535).any():
+        raise FabricError("packets have 20 to 65535 bytes, from the IP header on")
+    if (records["gap"] < 1).any() or (records["gap"] > LONGEST).any() or (records["next"] < 0).any():
+        raise FabricError("sources send at 0 s or later, with gaps of 1 ps to fourteen hours")
+    first, count = records["routes_first"].astype(np.int64), records["routes_count"].astype(np.int64)
+    if (first < 0).any() or (count < 1).any() or (first + count > len(starts)).any():
+        raise FabricError("every source has a route at least")
+    rows, following = np.arange(len(routes)), routes["next"].astype(np.int64)
+    inner = following >= 0
+    if (
+        (starts < 0).any()
+        or (starts >= len(routes)).any()
+        or (routes["port"] < 0).any()
+        or (routes["port"] >= len(topology.ports)).any()
+        or (following[inner] <= rows[inner]).any()
+        or (following + routes["copies"] > len(routes))[inner].any()
+        or (routes["copies"][inner] < 1).any()
+    ):
+        raise FabricError(
+            f"a route leads through ports that {topology.name} does not have, or back to itself"
+        )
 
 
 def join(*parts: Sources) -> Sources:
@@ -137,7 +167,7 @@ def from_hosts(
     pairs = np.stack([np.repeat(hosts, each), ((hosts[:, None] + hop) % topology.hosts).ravel()], axis=1)
     sources = paths_between(topology, pairs, seed=seed, flows=flows)
     records = np.zeros(len(hosts), SOURCE)
-    gap = max(1, round(size * 8 * PS / rate_bps))
+    gap = max(1, min(round(size * 8 * PS / rate_bps), LONGEST))
     records["serial"] = np.arange(len(hosts))
     records["next"] = (rng.random(len(hosts)) * gap).astype(np.int64)
     records["gap"], records["size"], records["followed"], records["remaining"] = gap, size, followed, packets
@@ -217,7 +247,7 @@ def on_routes(
     inner = nodes["next"] >= 0
     nodes["next"][inner] += np.repeat(offsets, lengths).astype(np.int32)[inner]
     records = np.zeros(len(routes), SOURCE)
-    gap = max(1, round(gap_s * PS))
+    gap = max(1, min(round(gap_s * PS), LONGEST))
     records["serial"] = np.arange(len(routes))
     records["next"] = (rng.random(len(routes)) * gap).astype(np.int64)
     records["gap"], records["size"], records["remaining"], records["flags"] = gap, size, packets, flags
