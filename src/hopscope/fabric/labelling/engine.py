@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ...wire.records import Records
 from ..ports import FabricError
+from .network import in_lines
 from .records import HISTOGRAM, LABEL_NODE, LABELLED, NONE, PACKET, Count, Net, State, Stop
 from .sources import Sources
 
@@ -122,7 +123,9 @@ class Engine:
         had = len(self._packets)
         if had + more > MAX_PACKETS:
             raise FabricError(f"{had} packets are underway: more than {MAX_PACKETS} are not simulated")
-        self._packets = np.concatenate([self._packets, np.zeros(more, PACKET)])
+        packets = in_lines(had + more, PACKET)
+        packets[:had] = self._packets
+        self._packets = packets
         link = np.arange(had + 1, had + more + 1, dtype=np.int32)
         link[-1] = self._state[State.FREE_PACKET]
         self._link = np.concatenate([self._link, link])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ...config_label import LabellingSettings
 from ...wire.records import Records
@@ -14,6 +15,8 @@ from .records import LABEL_PORT, NEVER, SETUP, Chance, PortFlag, TooLong
 
 MAX_SECONDS = 50_000
 """Longest simulated time: fourteen hours, so that times fit 64 bits whatever is added to them."""
+LINE = 64
+"""Bytes of a cache line."""
 ALGORITHMS = {"f1": Chance.F1, "f2": Chance.F2, "f2-listing": Chance.F2_LISTING, "f3": Chance.F3}
 
 
@@ -52,6 +55,18 @@ class NetworkModel:
             raise FabricError("a queue holds 1 to 4294967295 bytes, and an MTU is 1 to 65535")
 
 
+def in_lines(rows: int, dtype: npt.DTypeLike) -> Records:
+    """Zeros that begin with a cache line, so that a port's 64 bytes and a packet's 32 are in one.
+
+    NumPy's own begin 16 bytes into one. Packet-hops a second, best of 12: k = 16 23.9 → 26.7 M, k = 32
+    10.2 → 11.5 M.
+    """
+    size = rows * np.dtype(dtype).itemsize
+    octets = np.zeros(size + LINE, np.uint8)
+    begin = -octets.ctypes.data % LINE
+    return octets[begin : begin + size].view(dtype)
+
+
 def ps_of(seconds: float) -> int:
     """A time in ps; FabricError where it is none that fits."""
     if not 0 <= seconds <= MAX_SECONDS:
@@ -69,7 +84,7 @@ def loss_of(chance: float) -> tuple[int, int]:
 def port_states(topology: Topology, network: NetworkModel) -> Records:
     """LABEL_PORT [ports] of a network in which nothing has happened yet."""
     links = topology.ports
-    ports = np.zeros(len(links), LABEL_PORT)
+    ports = in_lines(len(links), LABEL_PORT)
     if (8 * PS % links["rate"]).any() or (links["rate"] < 8 * PS >> 32).any():
         raise FabricError(f"{topology.name}: a byte lasts no whole number of ps at the rate of its links")
     ports["ps_per_byte"] = 8 * PS // links["rate"]
