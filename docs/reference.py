@@ -102,6 +102,7 @@ def counters() -> str:
     from hopscope.label_counters import COUNTERS as LABELS
     from hopscope.metrics import COUNTERS
     from hopscope.rdma.counters import NIC_COUNTERS
+    from hopscope.testbed import records as testbed
 
     def table(counted: typing.Any) -> str:
         rows = [
@@ -118,6 +119,15 @@ def counters() -> str:
         + table(TRANSLATOR)
         + "\n## Labels (INT-label)\n\nOf the process that takes them, where `label.listen` is set.\n\n"
         + table(LABELS)
+        + "\n## Switch ports of a fabric on this machine\n\nIn `hopscope fabric status --format json`, of each "
+        "port.\n\n"
+        + _table(
+            ("counter", "meaning"),
+            [
+                (f"`{name.lower()}`", text)
+                for name, text in _enum_docs(Path(testbed.__file__), "PortCounter").items()
+            ],
+        )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS)
         + "\n## Exports\n\nOf every destination, `destination` being its place in the settings, as "

@@ -155,6 +155,10 @@ def test_rows_of_a_status() -> None:
     registers.set_shift(3, 2, 2)
     registers.set_loss(3, 2, 0.1)
     rows = port_rows(parts, registers, before, 2.0)
+    counters = rows[row].pop("counters")
+    assert {name: count for name, count in counters.items() if count} == {
+        "sent": 500, "labels": 40, "lost": 3, "no_room": 4, "restored": 5,
+    }  # fmt: skip
     assert rows[row] == {
         "switch": "spine-0", "port": 2, "to": "leaf-1", "frames/s": 250.0, "labels/s": 20.0, "frames": 500,
         "labels": 40, "restored": 5, "S": 2, "flag": False, "loss": 0.1, "dropped": 7,

@@ -16,7 +16,13 @@ from .records import PortCounter
 from .registers import Registers
 from .state import State
 
-DROPS = (PortCounter.LOST, PortCounter.UNROUTED, PortCounter.DAMAGED, PortCounter.NO_ROOM)
+DROPS = (
+    PortCounter.LOST,
+    PortCounter.UNROUTED,
+    PortCounter.DAMAGED,
+    PortCounter.NO_ROOM,
+    PortCounter.REFUSED,
+)
 """Counters of frames that did not go on."""
 
 
@@ -41,6 +47,7 @@ def port_rows(
             "flag": bool(registers.flag[row]),
             "loss": round(float(lossy[row]), 4),
             "dropped": int(sum(now[row, drop] for drop in DROPS)),
+            "counters": {counter.name.lower(): int(now[row, counter]) for counter in PortCounter},
         }
         for row, port in enumerate(parts.ports)
     ]
