@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..config import Settings
+from ..config_label import LabelSettings, host_and_port
 from ..data_folder import read_owner
 from ..fabric.topology import Topology
 from . import fabric, namespaces, state
@@ -93,7 +94,7 @@ def _up(wanted: Wanted, told: Callable[[str], object]) -> State:
     made = State(
         name=wanted.name, topology=wanted.topology.name, max_hop=label.labelling.max_hop,
         inner_mtu=parts.inner_mtu, interval=label.labelling.interval,
-        export=label.listen or f"{HOST}:{_free_udp_port()}", data=str(data),
+        export=_export(label), data=str(data),
     )  # fmt: skip
     made.write()
     names = folder / "names.toml"
@@ -139,6 +140,13 @@ def _remove(name: str) -> Removed:
     removed.namespaces = fabric.remove(name)
     removed.folder = state.remove(name)
     return removed
+
+
+def _export(label: LabelSettings) -> str:
+    """Where last hops send labels: as the settings say, or to a port that is free."""
+    if label.listen and host_and_port(label.listen)[1]:
+        return label.listen
+    return f"{HOST}:{_free_udp_port()}"
 
 
 def _free_udp_port() -> int:

@@ -17,7 +17,7 @@ from ..capture.ring import RingListener
 from ..capture.ring_sender import RingSender
 from ..capture.ring_socket import bind_ring
 from ..config import ListenSettings
-from ..config_label import LabellingSettings
+from ..config_label import LabellingSettings, host_and_port
 from ..stop import Stop
 from ..wire.records import FRAME, FrameBatch
 from .fabric import Plan, next_ports
@@ -31,14 +31,14 @@ RING_BYTES, BLOCK_BYTES = 1 << 21, 1 << 14
 """Of a port's receive ring: 128 blocks, one of which is full, or a ms old, when it is handed over: for an
 eighth of a second this process may stand still before frames are lost.
 """
-SEND_BYTES = 1 << 20
-"""Of a port's transmit ring: what waits for the interface."""
 NICE = -10
 """A switch waits for nobody's computation."""
 FRAMES = 256
-"""Most frames that are moved at once: in two slots each they fit into an empty transmit ring."""
+"""Most frames that are moved at once; a transmit ring has two slots for each: a fragmented one takes both."""
 ETHERNET_BYTES = 14
 _TURN_SECONDS = 0.1
+_SLOT_MARGIN = 128
+"""More than the headers of a slot and of Ethernet."""
 
 
 class Switches:
@@ -70,8 +70,11 @@ class Switches:
     def open(self) -> None:
         """Open the rings and let frames in. Raises CaptureError."""
         self._warm()
+        slot = 2048
+        while slot < self.parts.inner_mtu + _SLOT_MARGIN:
+            slot *= 2
         for port in self.parts.ports:
-            self._senders.append(RingSender(port.interface, ring_bytes=SEND_BYTES))
+            self._senders.append(RingSender(port.interface, ring_bytes=2 * FRAMES * slot))
         for row, port in enumerate(self.parts.ports):
             # where its frames go on: said so that the kernel hands them over at once, not after sixteen ms
             other = next(one for one in self.parts.ports if one.node == port.node and one is not port)
@@ -90,13 +93,14 @@ class Switches:
         moved = 0
         for handle, _ in self._poll.poll(seconds):
             row = self._row_of[handle]
-            batch = self._listeners[row].receive()  # what comes meanwhile waits for its turn
-            while batch:
-                for first in range(0, len(batch), FRAMES):
-                    part = batch.frames[first : first + FRAMES]
-                    self._move(FrameBatch(batch.arena, part, batch.first_packet + first), row)
-                moved += len(batch)
-                batch = self._listeners[row].receive()
+            batch = self._listeners[row].receive()
+            if batch is None:
+                continue
+            # what came meanwhile waits until the other ports had their turn; the handle stays readable
+            for first in range(0, len(batch), FRAMES):
+                part = batch.frames[first : first + FRAMES]
+                self._move(FrameBatch(batch.arena, part, batch.first_packet + first), row)
+            moved += len(batch)
         for row, sender in enumerate(self._senders):
             if sender.waiting:
                 sender.flush()
@@ -143,9 +147,10 @@ def run(state: State, labelling: LabellingSettings, stop: Stop | None = None) ->
     stop = stop or _until_told()
     parts = state.plan()
     registers = Registers.attach(state.registers, writable=True)
-    host, _, port = state.export.rpartition(":")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as export:
-        export.connect((host, int(port)))  # before the namespace, where there is no way to the controller
+    host, port = host_and_port(state.export)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as export:
+        export.connect((host, port))  # before the namespace, where there is no way to the controller
         os.nice(NICE)
         enter(parts.switches)
         switches = Switches(parts, registers, labelling, export)
