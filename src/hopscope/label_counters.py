@@ -36,6 +36,10 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("late_labels_total", "Of these, older than one of the same port that was here: discarded."),
     Counter("label_clocks_back_total", "Ports whose labels began anew with an earlier time."),
     Counter("label_table_full_total", "Labels of ports for which the table has no room."),
+    Counter(
+        "label_left_out_intervals_total",
+        "Telemetry intervals without coverage: the process was held up at their end.",
+    ),
     Counter("label_ports", "Ports known.", falls=True),
     Counter("label_raised_ports", "Ports whose interval the controller has shortened.", falls=True),
     Counter("label_changes_total", "Changes of Reg2 (S, or the flag) that the controller decided."),

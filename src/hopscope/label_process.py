@@ -221,6 +221,7 @@ class LabelProcess:
         put("late_labels_total", table.late)
         put("label_clocks_back_total", table.clocks_back)
         put("label_table_full_total", table.refused)
+        put("label_left_out_intervals_total", table.coverage.left_out)
         put("label_ports", table.used)
         put("label_raised_ports", int(np.count_nonzero(self.controller.values)))
         put("label_changes_total", self.controller.changes)

@@ -12,8 +12,10 @@ import httpx
 import numpy as np
 import pytest
 
+from hopscope.detect.label_state import FILE_NAME, Labelled
+from hopscope.detect.label_table import LabelTable
 from hopscope.wire.encode import new_hops, new_reports
-from hopscope.wire.records import ReportBatch
+from hopscope.wire.records import LABEL, ReportBatch
 
 pytestmark = [pytest.mark.kernel, pytest.mark.e2e]
 
@@ -149,3 +151,43 @@ def test_a_browser_signs_in_with_the_token(server: str, browser: Any) -> None:
     browser.wait("!!document.querySelector('.figure')")
     clock = browser.wait("document.querySelector('.clock').innerText")
     browser.wait(f"document.querySelector('.clock').innerText !== {clock!r}")
+
+
+def test_labels_are_shown_once_they_come(server: str, collector: Any, browser: Any) -> None:
+    """Without labels there is no panel; with them the ports stand by switch and name, coloured by age, with
+    what is known of each in a tooltip, and coverage is drawn.
+    """
+    browser.call("Page.navigate", url=server)
+    browser.wait("!!document.querySelector('.strip .row')")
+    panel = "!!document.querySelector('.labels:not(.hidden)')"
+    assert not browser.run(panel)
+    about = Labelled(10**8, 5 * 10**7, 5 * 10**7, "shift")
+    table = LabelTable(collector.folder / "regions" / FILE_NAME, about, ports=64)
+    ended = threading.Event()
+
+    def hear() -> None:
+        while not ended.wait(0.02):
+            labels = np.zeros(2, LABEL)
+            labels["node_id"], labels["egress_port"] = (13, 11), (3, 1)
+            labels["time_ns"], labels["latency_ns"] = time.time_ns(), 4100
+            table.update(labels, time.time_ns())
+            table.set_shift(table.rows_of([13], [3]), np.array([2], np.uint8))
+            table.tick(time.time_ns())
+
+    hearing = threading.Thread(target=hear)
+    hearing.start()
+    try:
+        browser.wait(f"{panel} && document.querySelectorAll('.ages [data-tip]').length === 2")
+        shown = browser.run("document.querySelector('.ages').innerText")
+        assert "<b>leaf-2" in shown
+        tip = "[...document.querySelectorAll('.ages [data-tip]')].map(i => i.dataset.tip).join()"
+        browser.wait(f"{tip}.includes('S 2: every 12.5 ms') && {tip}.includes('latency 4.10 µs')")
+        assert "port 3 (to host-9)" in browser.run(tip)
+        browser.wait(
+            "document.querySelector('.labels header').innerText.includes('100.00 % of 2 active ports')"
+        )
+        browser.wait("!!document.querySelector('.labels .chart canvas, .labels .chart svg')")
+    finally:
+        ended.set()
+        hearing.join()
+    assert not browser.problems

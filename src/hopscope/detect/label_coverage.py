@@ -1,7 +1,7 @@
 """Coverage of INT-label by telemetry interval: of the ports with traffic, the share that was heard of (6.2).
 
-A label belongs to the interval in which it was written, so that a process that was held up makes no gap; an
-interval is closed a grace after its end. A label that is older than that, or from the future, is of a clock
+A label belongs to the interval in which it was written, whenever the process looks; an interval is closed a
+grace after its end. A label that is older than that, or from the future, is of a clock
 that is not ours, or was long on its way: it belongs to the interval in which it arrived.
 """
 
@@ -40,6 +40,9 @@ class Coverage:
         self._heard = np.zeros((self._open, rows), np.bool_)
         self._active = np.zeros((self._open, rows), np.bool_)
         self._sums = np.zeros((self._open, 2), np.int64)  # labels, packets
+        self._unknown = np.zeros(self._open, np.bool_)  # whose packets were not counted by themselves
+        self.left_out = 0
+        """Intervals that were not told: nobody looked at their end."""
         self._first = self._sampled = 0
         self._looked_ns = 0
         self._last_heard: Ints = np.full(rows, -(2**63), np.int64)
@@ -67,9 +70,9 @@ class Coverage:
         now = self._begin(now_ns)
         if now > self._sampled:
             if sample is not None:
-                active = sample()
-                for slot in range(self._sampled, now):
-                    self._active[slot % self._open] |= active
+                self._active[(now - 1) % self._open] = sample()
+                ended = np.arange(self._sampled, now) % self._open
+                self._unknown[ended] = len(ended) > 1  # which of them the packets were of is not known
             self._sampled = now
         while (self._first + 1) * self.telemetry_ns + self._grace_ns <= now_ns:
             self._close(self._first, sample is not None, raised)
@@ -84,6 +87,8 @@ class Coverage:
             self._looked_ns = now_ns
         if now - self._first >= self._open:  # nobody looked for so long: what is open is gone
             self._heard[:] = self._active[:] = False
+            self._unknown[:] = False
+            self.left_out += now - self._first
             self._sums[:] = 0
             self._first = self._sampled = now
         return now
@@ -96,12 +101,18 @@ class Coverage:
         else:
             since = end - max(ACTIVE_NS, ACTIVE_INTERVALS * self.telemetry_ns)
             active = (self._last_heard > since) | heard
+        if counted and self._unknown[at]:
+            self.left_out += 1
+        else:
+            self._write(slot, active, heard, raised)
+        self._heard[at] = self._active[at] = self._unknown[at] = False
+        self._sums[at] = 0
+
+    def _write(self, slot: int, active: Mask, heard: Mask, raised: int) -> None:
         number = int(self._closed[0])
         row = self._ring[number % len(self._ring)]
         row["begin_ns"] = slot * self.telemetry_ns
         row["active"], row["heard"] = np.count_nonzero(active), np.count_nonzero(heard)
-        row["labels"], row["packets"] = self._sums[at]
+        row["labels"], row["packets"] = self._sums[slot % self._open]
         row["raised"] = raised
         self._closed[0] = number + 1
-        self._heard[at] = self._active[at] = False
-        self._sums[at] = 0

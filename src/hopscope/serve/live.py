@@ -19,6 +19,7 @@ from .context import Context
 from .page.charts import LOSS, RATE, Series, options
 from .page.fragments import Fragments
 from .page.histogram import TABS, histogram, switches
+from .page.label_panel import LabelPanel
 from .page.poller import Look, Poller
 
 REFRESH_SECONDS = 0.5
@@ -157,6 +158,7 @@ class Page:
                 self.figures = ui.html("", sanitize=False).classes("figures")
             self.rate = self._chart("rate", "Rate", "per second", RATE)
             self.loss = self._chart("loss", "Losses", "per second", LOSS)
+            self.labels = LabelPanel(self._panel("labels"))
             self._build_feed()
             self._build_strip()
             self._build_path()
@@ -315,6 +317,7 @@ class Page:
         ):
             element.set_content(fragments.get(name))
         self._draw_histogram(fragments.look)
+        self.labels.show(fragments)
         self.path.set_content(await self.drawing.path(self.flow_id))
         if fragments.look.number % 2 or not self.filled:  # once a second: rows that jump cannot be read
             self.filled = True

@@ -17,6 +17,7 @@ from ..routes.collector_models import CounterValue
 from ..state import Limits
 from .blame import blame_table
 from .feed import feed
+from .labels import age_map
 from .poller import COLUMNS, HotRow, Look, SlowHop
 from .strips import CALM, LEVELS, cells
 from .units import duration, endpoints, measured, place, port_text, si
@@ -43,6 +44,8 @@ class Fragments:
         look = self.look
         rate = look.summary.reports_per_second
         state = ("ok", "receiving") if rate else ("idle", "no reports")
+        if not rate and look.labels is not None and look.labels.ports["rate"].any():
+            state = ("ok", "receiving labels")
         if not look.summary.workers:
             state = ("bad", "no collector")
         alarms = f'<span class="pill bad">{look.alarms} above limit</span>' if look.alarms else ""
@@ -159,6 +162,9 @@ class Fragments:
 
     def _blame(self) -> str:
         return blame_table(self.look.blamed, self.names)
+
+    def _labels(self) -> str:
+        return "" if self.look.labels is None else age_map(self.look.labels, self.names)
 
     def _limits(self) -> str:
         head = (

@@ -21,6 +21,7 @@ from ..select import ordered
 from ..state import Limits
 from .blame import Blamed, Blamer
 from .feed import Joined, Shown
+from .label_look import LabelLook, look_at_labels
 from .recent import Recent, Recently
 
 PERIOD_SECONDS = 0.5
@@ -101,6 +102,8 @@ class Look:
     alarms: int
     missed: int
     """Events that this feed could not read in time."""
+    labels: LabelLook | None = None
+    """Where labels come."""
 
 
 @dataclass(slots=True)
@@ -215,6 +218,7 @@ class Poller:
             limits=state.thresholds(),
             alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
             missed=self._missed,
+            labels=look_at_labels(state.labels, now_ns, POINTS),
         )
 
     def _read_events(self) -> Records:

@@ -1,0 +1,64 @@
+"""What the live page shows of labels, at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...detect.label_state import Labelled
+from ...wire.records import Records
+from ..labels import Labels
+
+SECOND_NS = 1_000_000_000
+MINUTE_NS = 60 * SECOND_NS
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageSecond:
+    """Coverage of the telemetry intervals that began in one second."""
+
+    ago: int
+    """Whole seconds before the look."""
+    mean: float
+    lowest: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLook:
+    """Ports that label, and their coverage."""
+
+    time_ns: int
+    about: Labelled
+    ports: Records
+    """LABEL_PORT [ports], by switch and port."""
+    seconds: tuple[CoverageSecond, ...]
+    """The oldest first."""
+    covered: float | None
+    """Mean coverage of the last minute; None without an active port."""
+    active: int
+    """Ports with traffic in the newest interval."""
+
+
+def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | None:
+    """A look, with coverage of the last `seconds`; None where no labels are taken, or none has come."""
+    about, ports = labels.about(), labels.ports()
+    if about is None or not ports["labels"].any():
+        return None
+    told = labels.coverage(1 + seconds * SECOND_NS // about.telemetry_ns)
+    busy = told[(told["active"] > 0) & (told["begin_ns"] > now_ns - seconds * SECOND_NS)]
+    share = busy["heard"] / busy["active"]
+    ago = (now_ns - busy["begin_ns"]) // SECOND_NS
+    points = [
+        CoverageSecond(int(a), float(share[ago == a].mean()), float(share[ago == a].min()))
+        for a in np.unique(ago)[::-1]
+    ]
+    lately = share[busy["begin_ns"] > now_ns - MINUTE_NS]
+    return LabelLook(
+        now_ns,
+        about,
+        ports,
+        tuple(points),
+        float(lately.mean()) if len(lately) else None,
+        int(told["active"][-1]) if len(told) else 0,
+    )

@@ -1,0 +1,40 @@
+"""The panel of labels, which a page shows once labels come."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from .fragments import Fragments
+from .labels import coverage_options, coverage_series, note
+
+
+class LabelPanel:
+    """Coverage over time, and the map of ports."""
+
+    def __init__(self, panel: ui.element) -> None:
+        self._panel = panel
+        self._panel.set_visibility(False)
+        self._built = False
+
+    def show(self, fragments: Fragments) -> None:
+        """Draw a look; the panel is built with the first one that has labels."""
+        look = fragments.look.labels
+        self._panel.set_visibility(look is not None)
+        if look is None:
+            return
+        if not self._built:
+            self._build()
+        self._note.set_content(note(look))
+        self._map.set_content(fragments.get("labels"))
+        if fragments.look.number % 2 or not self._built:
+            self._chart.run_chart_method("setOption", {"series": coverage_series(look)})
+        self._built = True
+
+    def _build(self) -> None:
+        with self._panel:
+            with ui.element("header"):
+                ui.html("<h2>Labels</h2>", sanitize=False, tag="span")
+                self._note = ui.html("", sanitize=False, tag="small")
+            with ui.element("div").classes("label-parts"):
+                self._chart = ui.echart(coverage_options()).classes("chart")
+                self._map = ui.html("", sanitize=False)

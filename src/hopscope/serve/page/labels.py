@@ -1,0 +1,145 @@
+"""Labels on the live page (INT-label): coverage over time, and ports by the age of their newest label."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from ...detect.label_state import NEVER
+from ...names import Names
+from ...wire.records import Records
+from .charts import options
+from .label_look import LabelLook
+from .units import duration, si
+
+CELLS = 1500
+"""Most cells of the map: it is drawn anew twice a second."""
+WIDE = 64
+"""Most ports of a switch that stand in columns by their number."""
+LEVELS = ((1, "h3"), (3, "h6"), (10, "h7"))
+"""Age in telemetry intervals, at most, and its colour; what is older is `h8`."""
+OLDEST, IDLE, SILENT = "h8", "idle", "never"
+
+
+def coverage_options() -> dict[str, Any]:
+    """The chart of coverage: percent, of the last three minutes."""
+    chart = options((("Mean", "#2aa198", _nothing), ("Lowest interval", "#d99a2b", _nothing)))
+    chart["tooltip"][":valueFormatter"] = "v => v.toFixed(2) + ' %'"
+    chart["yAxis"] |= {
+        "max": 100,
+        "axisLabel": {**chart["yAxis"]["axisLabel"], ":formatter": "v => v + ' %'"},
+    }
+    chart["series"][1] |= {"areaStyle": {"opacity": 0}, "lineStyle": {"width": 1}}
+    return chart
+
+
+def _nothing(_: object) -> float:
+    return 0.0
+
+
+def coverage_series(look: LabelLook) -> list[dict[str, Any]]:
+    """Points of the chart: seconds before now, and percent."""
+    return [
+        {"data": [[-one.ago, round(100 * getattr(one, which), 2)] for one in look.seconds]}
+        for which in ("mean", "lowest")
+    ]
+
+
+def note(look: LabelLook) -> str:
+    """What the panel says beside its title."""
+    about, ports = look.about, look.ports
+    covered = "–" if look.covered is None else f"{100 * look.covered:.2f} %"
+    raised = int(np.count_nonzero(ports["shift"]))
+    said = [
+        f"<b>{covered}</b> of {look.active:,} active ports heard of every {duration(about.telemetry_ns)}, "
+        "last minute",
+        f"{si(float(ports['rate'].sum()))} labels/s",
+        f"T {duration(about.interval_ns)}",
+    ]
+    if about.mode == "shift":
+        said.append(f"S raised at {raised:,} port{'s' * (raised != 1)}")
+    elif about.mode == "one-bit":
+        said.append(f"{raised:,} port{'s' * (raised != 1)} label every packet")
+    return " · ".join(said)
+
+
+def age_map(look: LabelLook, names: Names) -> str:
+    """Switches and their ports as coloured cells; where there are too many, those heard of longest ago."""
+    ports = look.ports
+    age = np.where(ports["time_ns"] == NEVER, np.iinfo(np.int64).max, look.time_ns - ports["received_ns"])
+    numbers = np.unique(ports["port"])
+    columns = {int(number): at for at, number in enumerate(numbers)} if len(numbers) <= WIDE else None
+    nodes, first = np.unique(ports["node_id"], return_index=True)
+    ends = [*first[1:].tolist(), len(ports)]
+    room = max(1, CELLS // min(WIDE, max(1, len(numbers))))
+    chosen = np.arange(len(nodes))
+    if len(nodes) > room:
+        heard = np.where((ports["time_ns"] == NEVER) | (ports["traffic"] == 1), 0, age)
+        chosen = np.sort(np.argsort(-np.maximum.reduceat(heard, first), kind="stable")[:room])
+    rows = []
+    for at in chosen.tolist():
+        span = slice(int(first[at]), min(ends[at], int(first[at]) + CELLS))
+        rows.append(_row(look, names, int(nodes[at]), ports[span], age[span], columns))
+    width = 110 + 17 * min(len(numbers), WIDE)
+    left = f"{len(chosen):,} of {len(nodes):,} switches, those heard of longest ago" * (len(nodes) > room)
+    return (
+        f'<div class="ages" style="--wide:{width}px">{"".join(rows)}</div>'
+        f'<div class="scale"><span>{left}</span>{_key(look)}<span></span></div>'
+    )
+
+
+def _row(
+    look: LabelLook, names: Names, node: int, ports: Records, age: np.ndarray, columns: dict[int, int] | None
+) -> str:
+    cells, place = [], 0
+    for port, old in zip(ports, age.tolist(), strict=True):
+        column = place if columns is None else columns[int(port["port"])]
+        cells.append("<i></i>" * (column - place))
+        cells.append(_cell(look, names, node, port, old, column))
+        place = column + 1
+    name = escape(names.node_label(node))
+    return f'<div class="row"><span class="name node" title="{name}">{name}</span>{"".join(cells)}</div>'
+
+
+def _cell(look: LabelLook, names: Names, node: int, port: np.void, age: int, column: int) -> str:
+    number, shift = int(port["port"]), int(port["shift"])
+    label = names.port(node, number)
+    said = [f"{names.node_label(node)} · port {number}" + (f" ({label})" if label else "")]
+    if port["time_ns"] == NEVER:
+        said.append("no label yet")
+    else:
+        said.append(f"heard of {duration(max(0, age))} ago · {float(port['rate']):.1f} labels/s")
+        said.append(f"latency {duration(int(port['latency_ns']))} · queue {si(int(port['occupancy']))} bytes")
+    if port["traffic"] == 1:
+        said.append("no traffic")
+    if look.about.mode == "shift":
+        said.append(f"S {shift}: every {duration(look.about.interval_ns / 2**shift)}")
+    elif look.about.mode == "one-bit":
+        said.append("labels every packet" if shift else f"every {duration(look.about.interval_ns)}")
+    side = "" if column < 8 else " left"
+    return (
+        f'<i class="{_colour(look, port, age)}{side}" data-tip="{escape(chr(10).join(said))}">'
+        f"{shift if shift else ''}</i>"
+    )
+
+
+def _colour(look: LabelLook, port: np.void, age: int) -> str:
+    if port["time_ns"] == NEVER:
+        return OLDEST if port["traffic"] == 2 else SILENT
+    for intervals, colour in LEVELS:
+        if age <= intervals * look.about.telemetry_ns:
+            return colour if colour == LEVELS[0][1] or port["traffic"] != 1 else IDLE
+    return IDLE if port["traffic"] == 1 else OLDEST
+
+
+def _key(look: LabelLook) -> str:
+    telemetry = look.about.telemetry_ns
+    shown = [(colour, duration(intervals * telemetry)) for intervals, colour in LEVELS]
+    steps = [(shown[0][0], f"within {shown[0][1]}"), *shown[1:], (OLDEST, "longer ago")]
+    if (look.ports["traffic"] == 1).any():
+        steps.append((IDLE, "no traffic"))
+    if ((look.ports["time_ns"] == NEVER) & (look.ports["traffic"] != 2)).any():
+        steps.append((SILENT, "no label yet"))
+    return '<span class="key">' + "".join(f'<i class="{c}"></i> {text} ' for c, text in steps) + "</span>"

@@ -1,0 +1,110 @@
+"""Labels on the page: what is drawn of ports and coverage, and nothing from outside that becomes HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hopscope.detect.label_state import FILE_NAME, LABEL_PORT, NEVER, Labelled
+from hopscope.detect.label_table import LabelTable
+from hopscope.names import Names
+from hopscope.serve.labels import Labels
+from hopscope.serve.page.label_look import LabelLook, look_at_labels
+from hopscope.serve.page.labels import CELLS, age_map, coverage_series, note
+from hopscope.wire.records import LABEL, Records
+
+MS = 1_000_000
+NOW = 10**18
+ABOUT = Labelled(100 * MS, 50 * MS, 50 * MS, "shift")
+
+
+def look(ports: Records) -> LabelLook:
+    """A look at these ports."""
+    return LabelLook(NOW, ABOUT, ports, (), 0.9972, 24)
+
+
+def ports_of(rows: Sequence[tuple[int, int, int | None, int, int]]) -> Records:
+    """LABEL_PORT of (node, port, age in ms or never, S, traffic)."""
+    made = np.zeros(len(rows), LABEL_PORT)
+    for at, (node, port, age, shift, traffic) in enumerate(rows):
+        one = made[at : at + 1]
+        one["node_id"], one["port"], one["shift"], one["traffic"] = node, port, shift, traffic
+        one["time_ns"] = one["received_ns"] = NEVER if age is None else NOW - age * MS
+        one["latency_ns"], one["occupancy"], one["rate"], one["labels"] = 4100, 1500, 19.96, 7
+    return made
+
+
+def test_cells_are_coloured_by_age() -> None:
+    """Heard of within a telemetry interval, within three, within ten, longer ago; silent without traffic,
+    and never. S stands in its cell; a port that is missing leaves a gap.
+    """
+    rows = [
+        (1, 1, 90, 0, 2), (1, 2, 299, 3, 2), (1, 4, 999, 0, 0), (1, 5, 5000, 16, 2),
+        (2, 1, 5000, 0, 1), (2, 2, None, 0, 1), (2, 3, None, 0, 2),
+    ]  # fmt: skip
+    html = age_map(look(ports_of(rows)), Names({1: "leaf-1"}, {(1, 2): "to spine-1"}))
+    cells = re.findall(r'<i class="(\w+)" data-tip="([^"]+)">(\d*)</i>', html)
+    assert [(colour, text) for colour, _, text in cells] == [
+        ("h3", ""), ("h6", "3"), ("h7", ""), ("h8", "16"), ("idle", ""), ("never", ""), ("h8", ""),
+    ]  # fmt: skip
+    assert cells[1][1].split("\n") == [
+        "leaf-1 · port 2 (to spine-1)",
+        "heard of 299 ms ago · 20.0 labels/s",
+        "latency 4.10 µs · queue 1.50k bytes",
+        "S 3: every 6.25 ms",
+    ]
+    first = html[: html.index('<span class="name node" title="2">')]
+    assert first.count("<i></i>") == 1
+    assert "no label yet" in cells[5][1]
+    assert "<b>99.72 %</b> of 24 active ports heard of every 100 ms" in note(look(ports_of(rows)))
+    assert "S raised at 2 ports" in note(look(ports_of(rows)))
+
+
+def test_names_are_text() -> None:
+    """A name cannot become a tag or end an attribute."""
+    bad = '"><script>alert(1)</script>'
+    html = age_map(look(ports_of([(1, 1, 5, 0, 2)])), Names({1: bad}, {(1, 1): bad}))
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;") == 4
+
+
+def test_a_large_fabric_is_cut_to_those_heard_of_longest_ago() -> None:
+    """Of 1,280 switches the map draws some; the one with the oldest label is among them, those without
+    traffic count as well heard of.
+    """
+    rows = [(node, port, 10, 0, 2) for node in range(1, 1281) for port in range(1, 33)]
+    ports = ports_of(rows)
+    ports["received_ns"][700 * 32 + 5] = NOW - 9000 * MS
+    ports["received_ns"][100 * 32 + 5], ports["traffic"][100 * 32 + 5] = NOW - 90_000 * MS, 1
+    html = age_map(look(ports), Names())
+    assert html.count("data-tip") <= CELLS
+    assert 'title="701"' in html
+    assert 'title="101"' not in html
+    assert "46 of 1,280 switches" in html
+    many = age_map(look(ports_of([(1, port, 10, 0, 2) for port in range(5000)])), Names())
+    assert many.count("data-tip") == CELLS
+
+
+def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
+    """Mean and lowest of the intervals of each second; without a label there is nothing to show."""
+    table = LabelTable(tmp_path / FILE_NAME, ABOUT, ports=8)
+    assert look_at_labels(Labels(tmp_path), NOW, 180) is None
+    for step in range(140):
+        now = NOW + step * 50 * MS
+        some = np.zeros(2 if step % 20 else 1, LABEL)
+        some["node_id"], some["egress_port"] = 1, range(len(some))
+        some["time_ns"] = now
+        if step % 2 or step % 20 == 0:
+            table.update(some, now)
+        table.tick(now)
+    shown = look_at_labels(Labels(tmp_path), now, 180)
+    assert shown is not None
+    mean, lowest = (one["data"] for one in coverage_series(shown))
+    assert len(mean) == len(lowest) >= 6
+    assert all(high >= low for (_, high), (_, low) in zip(mean, lowest, strict=True))
+    assert mean[0][0] < mean[-1][0] <= 0
+    assert shown.covered is not None
+    assert 0.8 < shown.covered <= 1
