@@ -2,6 +2,7 @@
 
 import csv
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -174,3 +175,19 @@ def test_pro_counters_loss() -> None:
     pro = perform(Experiment.model_validate(file | {"adaptive": {"mode": "shift"}}).runs()[0])
     assert pro["coverage"] > plain["coverage"] + 0.02
     assert pro["lost"] == pytest.approx(plain["lost"], abs=0.05)
+
+
+def test_the_guide_has_every_key_and_every_measure() -> None:
+    """What a file may say and what results hold stands in docs/guides/label-plan.md, and its example is the
+    file that is run.
+    """
+    docs = Path(__file__).parents[3] / "docs"
+    guide = (docs / "guides" / "label-plan.md").read_text()
+    table = {line.split("`")[1]: line for line in guide.splitlines() if line.startswith("| `")}
+    for key in sweepable():
+        section, name = key.split(".")
+        assert f"`{name}`" in table[f"[{section}]"], key
+    assert {name: f"| `{name}` | {word} |" for name, word in MEASURES.items()}.items() <= table.items()
+    shown = tomllib.loads(guide.split("```toml\n")[1].split("```")[0])
+    assert shown == tomllib.loads((docs / "examples" / "label-ratio.toml").read_text())
+    assert Experiment.model_validate(shown).runs()

@@ -1,0 +1,73 @@
+"""Figures 6 to 22 of INT-label again: pictures, CSV files, and the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from support import label_coverage, label_packets, label_systems
+from support.common import Bench
+from support.figures import Sheet, keep, put_table
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs" / "images" / "label"
+PAGE = ROOT / "docs" / "measurements.md"
+
+FIGURES: dict[str, Callable[[bool], Sheet]] = {
+    "6": label_coverage.figure6,
+    "7": label_packets.figure7,
+    "8": label_packets.figure8,
+    "9": label_coverage.figure9,
+    "10": label_coverage.figure10,
+    "11": label_coverage.figure11,
+    "12": label_coverage.figure12,
+    "13": label_coverage.figure13,
+    "14": label_systems.figure14,
+    "15": label_packets.figure15,
+    "16": label_packets.figure16,
+    "17": label_packets.figure17,
+    "18": label_packets.figure18,
+    "19": label_packets.figure19,
+    "20": label_systems.figure20,
+    "21": label_systems.figure21,
+    "22": label_systems.figure22,
+}
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", metavar="NUMBERS", help="comma-separated figures of the paper, as 9,13")
+    parser.add_argument("--output", type=Path, help="folder; default docs/images/label, --quick: bench/out")
+
+
+def main() -> None:
+    """Make the figures and say what the paper has."""
+    bench, args = Bench.start(
+        "label_figures",
+        "coverage, labelled packets and cost of INT-label and of its rivals, as the paper's figures do.",
+        "bmv2: switches here take no time but their pipeline's; links and queues alone delay packets.",
+        arguments,
+    )
+    names = [name.strip() for name in args.only.split(",")] if args.only else list(FIGURES)
+    if wrong := [name for name in names if name not in FIGURES]:
+        raise SystemExit(f"no figure {', '.join(wrong)}; there are {', '.join(FIGURES)}")
+    folder = args.output or (ROOT / "bench" / "out" if bench.quick else DOCS)
+    sheets = []
+    for name in names:
+        start = time.perf_counter()
+        sheet = FIGURES[name](bench.quick)
+        sheet.save(folder)
+        sheets.append(sheet)
+        bench.say(f"{sheet.title}")
+        for one in sheet.stated:
+            word = f"; {one.word}" if one.word else ""
+            bench.say(f"    {one.what}: paper {one.paper}, ours {one.ours}{word}")
+        bench.row({"figure": name}, time.perf_counter() - start, "s", f"{len(sheet.rows)} rows")
+    rows = keep(folder, sheets)
+    if folder == DOCS:
+        put_table(PAGE, rows)
+
+
+if __name__ == "__main__":
+    main()

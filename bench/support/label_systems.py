@@ -1,0 +1,249 @@
+"""Figures beside other systems: INT-label 14 and 20 to 22."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from hopscope.config_label import LabellingSettings
+from hopscope.fabric.labelling.network import NetworkModel
+from hopscope.fabric.labelling.rivals import RIVALS, hula, int_path, pint
+from hopscope.fabric.labelling.rivals.rival import Probes, Round
+from hopscope.fabric.labelling.rivals.sources import probe_sources
+from hopscope.fabric.labelling.simulation import LabelSimulation
+from hopscope.fabric.labelling.sources import Sources, from_hosts, join
+from hopscope.fabric.ports import Topology
+from hopscope.fabric.topology import parse_topology
+
+from .figures import Sheet, Stated, legend, percent
+from .label_runs import ALGORITHMS, COLORS, RATE
+
+QUEUE = 100
+"""Packets of a port's queue: `MAX_Q_SIZE` of the published code's Mininet links."""
+SECONDS = 20.0
+WIRE = 38
+"""Bytes of preamble, gap, Ethernet and check sequence."""
+LIMITS = sorted(2**a * 5**b for a in range(16) for b in range(13) if 1e6 <= 2**a * 5**b <= 4e7)
+"""Rates of links, bit/s, at which a byte lasts a whole number of ps."""
+SHOWN = ("hula", "pingmesh", "int-path", "int-label")
+
+
+def limited(rate: int) -> Topology:
+    """The paper's topology whose switch ports send at most so fast; hosts send as fast as they like."""
+    topology = parse_topology("paper", rate)
+    topology.ports["rate"][: topology.hosts] = 10**9
+    return topology
+
+
+def _lost(rate: int, labelling: LabellingSettings, seed: int, every: float = inf) -> float:
+    """Share of traffic that is lost; `every`: HULA's probes, at the cost of a packet of traffic each.
+
+    bmv2's limits (`set_queue_rate`, `set_queue_depth`) count packets, whatever their length.
+    """
+    topology = limited(rate)
+    sources: Sources = from_hosts(topology, [0, topology.hosts - 1], RATE, random=False, seed=seed)
+    if every < inf:
+        trees = hula.probes(topology).routes
+        sources = join(sources, probe_sources(topology, Probes(trees, 1000, 0), every, seed=seed))
+    network = NetworkModel(buffer_bytes=QUEUE * (1000 + WIRE), item_bytes=0, option_bytes=0)
+    simulation = LabelSimulation(topology, sources, labelling, network=network, seed=seed)
+    simulation.run(SECONDS)
+    counts = simulation.counts
+    return counts.dropped / max(1, counts.dropped + counts.delivered)
+
+
+@cache
+def limit(seed: int) -> int:
+    """The lowest limit at which traffic alone loses nothing, bit/s."""
+    none = LabellingSettings(algorithm="base-a", interval=1e6)
+    found: int = next(rate for rate in LIMITS if _lost(rate, none, seed) == 0)
+    return found
+
+
+def _labelling(algorithm: str, interval: float) -> LabellingSettings:
+    return LabellingSettings.model_validate({"algorithm": algorithm, "interval": interval})
+
+
+def figure14(quick: bool) -> Sheet:
+    """Loss of traffic where switches are as fast as traffic alone needs."""
+    seeds = 2 if quick else 5
+    intervals = [10, 100] if quick else [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]
+    curves: dict[str, list[list[float]]] = {}
+    for name, algorithm in ALGORITHMS.items():
+        curves[name] = [
+            [_lost(limit(seed), _labelling(algorithm, t / 1e3), seed) for seed in range(1, seeds + 1)]
+            for t in intervals
+        ]
+    idle = LabellingSettings(algorithm="base-a", interval=1e6)
+    curves["HULA"] = [
+        [_lost(limit(seed), idle, seed, t / 1e3) for seed in range(1, seeds + 1)] for t in intervals
+    ]
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for name, found in curves.items():
+            axes.errorbar(
+                intervals, [100 * np.mean(one) for one in found], [100 * np.std(one) for one in found],
+                marker="o", capsize=2, color=COLORS[name], label=name,
+            )  # fmt: skip
+        axes.set_xlabel("labelling or probing interval [ms]")
+        axes.set_ylabel("traffic lost [%]")
+        legend(axes)
+
+    rows: list[dict[str, object]] = [
+        {"curve": name, "interval_ms": t, "seeds": seeds}
+        | {"lost": float(np.mean(one)), "lost_sd": float(np.std(one))}
+        for name, found in curves.items()
+        for t, one in zip(intervals, found, strict=True)
+    ]  # fmt: skip
+    first, last = (percent(float(np.mean(curves["HULA"][at]))) for at in (0, -1))
+    most = max(float(np.mean(one)) for name in ALGORITHMS for one in curves[name])
+    limits = sorted({limit(seed) / 1e6 for seed in range(1, seeds + 1)})
+    stated = [
+        Stated("HULA's loss, probing every 10 to 100 ms", "12 to 5 %", f"{first} to {last}",
+               f"ports limited to {limits[0]:g} to {limits[-1]:g} Mbit/s, the least at which traffic alone "
+               f"loses nothing, {QUEUE} packets of queue; the paper does not give its limit"),
+        Stated("loss by Base A and B", "none", percent(most), "bmv2 limits packets, and labels add none"),
+    ]  # fmt: skip
+    return Sheet("figure14", "Fig. 14: loss where packets are limited", draw, rows, stated)
+
+
+def _sizes(quick: bool) -> list[int]:
+    return [4, 8] if quick else [4, 6, 8, 10, 12, 14, 16]
+
+
+@cache
+def _fabric(k: int) -> Topology:
+    return parse_topology(f"fat-tree:{k}")
+
+
+MOST = int_path.hops_in(1500)
+"""Switches that an INT-path probe passes at most."""
+
+
+@cache
+def _round(name: str, k: int) -> Round:
+    return RIVALS[name].round(_fabric(k), **({"most": MOST} if name == "int-path" else {}))
+
+
+def figure20(quick: bool) -> Sheet:
+    """Places that send probes."""
+    sizes = _sizes(quick)
+    counts = {name: [RIVALS[name].generators(_fabric(k)) for k in sizes] for name in SHOWN}
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for name, found in counts.items():
+            title = RIVALS[name].title
+            axes.plot(sizes, found, marker="o", color=COLORS[title], label=title)
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(bottom=-0.2)
+        axes.set_xlabel("k of the fat tree")
+        axes.set_ylabel("probe generators")
+        legend(axes)
+
+    rows: list[dict[str, object]] = [
+        dict[str, object](k=k) | {name: found[n] for name, found in counts.items()}
+        for n, k in enumerate(sizes)
+    ]
+    at = sizes.index(8)
+    stated = [
+        Stated("generators of INT-label", "0", str(max(counts["int-label"])), ""),
+        Stated("most generators", "Pingmesh", RIVALS[max(SHOWN, key=lambda name: counts[name][at])].title,
+               "k = 8: " + ", ".join(f"{RIVALS[n].title} {found[at]}" for n, found in counts.items())),
+        Stated("INT-path without odd vertices", "1", str(counts["int-path"][at]),
+               "k = 8; where k/2 is odd as many as edge and aggregation switches with k/2 links: "
+               f"k = 6 {counts['int-path'][sizes.index(6)]}" if 6 in sizes else ""),
+    ]  # fmt: skip
+    return Sheet("figure20", "Fig. 20: probe generators", draw, rows, stated)
+
+
+def figure21(quick: bool) -> Sheet:
+    """Bandwidth for one view of the whole network."""
+    sizes = _sizes(quick)
+    bits = {name: [_round(name, k).link_bits for k in sizes] for name in SHOWN}
+
+    def draw(figure: Any) -> None:
+        axes = figure.subplots()
+        for name, found in bits.items():
+            title = RIVALS[name].title
+            axes.plot(sizes, np.array(found) / 8e3, marker="o", color=COLORS[title], label=title)
+        axes.set_yscale("log")
+        axes.set_xlabel("k of the fat tree")
+        axes.set_ylabel("kB on links, of one round")
+        legend(axes)
+
+    rows: list[dict[str, object]] = [
+        dict[str, object](k=k) | {f"{name}_bits": found[n] for name, found in bits.items()}
+        for n, k in enumerate(sizes)
+    ]
+    more = [p / label - 1 for p, label in zip(bits["int-path"], bits["int-label"], strict=True)]
+    most = [RIVALS[max(SHOWN, key=lambda name: bits[name][n])].title for n in range(len(sizes))]
+    stated = [
+        Stated("INT-path's bandwidth above INT-label's", "about 35 %",
+               f"{percent(min(more), 0)} to {percent(max(more), 0)}",
+               "by k, one round each, bytes on every link: INT-path carries 106 B, and 22 B a switch to the "
+               f"end of its trail, cut to {MOST} switches (MTU 1500); INT-label 32 + 2 B to the last "
+               "switch. The paper does not say what it counts"),
+        Stated("HULA's bandwidth", "the highest", ", ".join(dict.fromkeys(most)), f"highest at k = {sizes}"),
+    ]  # fmt: skip
+    return Sheet("figure21", "Fig. 21: bandwidth of one round", draw, rows, stated)
+
+
+OPTION, SWITCH_ID = 16, 8
+"""Bits of INT OPTION, and of the switch id that path tracing needs (published code: `sw_id`)."""
+PROBE = 8 * (14 + 20 + 8 + 16)
+"""Bits in front of the items of a probe: Ethernet, IPv4, UDP, shim and header of INT-MD 2.1."""
+
+
+def figure22(quick: bool) -> Sheet:
+    """Packets and bits that the way of one flow takes."""
+    hops = [2, 5] if quick else list(range(1, 11))
+    trials = 50 if quick else 400
+    traced = [pint.trace(n, trials=trials, seed=n) for n in hops]
+    packets = {
+        "INT-label": [1.0] * len(hops),
+        "PINT": [one.mean for one in traced],
+        "INT": [1.0] * len(hops),
+    }
+    bits = {
+        "INT-label": [float(OPTION + SWITCH_ID * n) for n in hops],
+        "PINT": [one.extra_bits for one in traced],
+        "INT": [float(PROBE + SWITCH_ID * n) for n in hops],
+    }
+    errors = [float(one.packets.std() / np.sqrt(trials)) for one in traced]
+
+    def draw(figure: Any) -> None:
+        left, right = figure.subplots(1, 2)
+        for name in packets:
+            bars = errors if name == "PINT" else None
+            style = "x--" if name == "INT" else "o-"
+            left.errorbar(hops, packets[name], bars, fmt=style, capsize=2, color=COLORS[name], label=name)
+            wide = [16 * error for error in errors] if bars else None
+            right.errorbar(hops, bits[name], wide, fmt=style, capsize=2, color=COLORS[name], label=name)
+        left.set_ylabel("packets until the way is known, mean")
+        right.set_ylabel("bits added to packets until then, mean")
+        for axes in (left, right):
+            axes.set_xlabel("switches on the way")
+            axes.set_ylim(bottom=0)
+            legend(axes)
+
+    rows: list[dict[str, object]] = [
+        dict[str, object](hops=n) | {f"{name}_packets": packets[name][at] for name in packets}
+        | {f"{name}_bits": bits[name][at] for name in bits} | {"PINT_packets_error": errors[at]}
+        for at, n in enumerate(hops)
+    ]  # fmt: skip
+    five = hops.index(5)
+    stated = [
+        Stated("packets for one way, INT-label and INT", "1", "1", "a flow that is followed (3.3)"),
+        Stated("PINT's packets and bits", "grow with the hops",
+               f"{packets['PINT'][0]:.1f} to {packets['PINT'][-1]:.1f} packets, {bits['PINT'][-1]:.0f} bits",
+               f"2 digests of 8 bits; {hops[0]} to {hops[-1]} hops"),
+        Stated("fewest bits", "INT-label", min(bits, key=lambda name: bits[name][five]),
+               f"5 hops: {', '.join(f'{name} {bits[name][five]:.0f}' for name in bits)}; {SWITCH_ID} bits "
+               f"of a switch id, as path tracing needs; with items of 32 B INT-label has {OPTION + 1280}"),
+    ]  # fmt: skip
+    return Sheet("figure22", "Fig. 22: the way of one flow", draw, rows, stated, 9.6)
