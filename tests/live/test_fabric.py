@@ -260,6 +260,23 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     assert fabric("down").stdout == f"{NAME}: nothing was there\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_end_in_the_middle_of_a_start(tools: None, number: int) -> None:
+    """Ctrl-C and SIGTERM while it starts leave nothing."""
+    path = os.pathsep.join([str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")])
+    with subprocess.Popen(
+        [sys.executable, "-m", "hopscope", "fabric", "up", "--name", NAME, "--page", "0"],
+        stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": path},
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while "starting the collector" not in (line := process.stderr.readline()):
+            assert line, "it has ended"
+        assert left()
+        process.send_signal(number)
+        assert process.wait(30) == 130
+    assert left() == []
+
+
 def test_what_was_half_made_goes_too(tools: None) -> None:
     """Namespaces without a folder, a folder without sense, and a program somebody started in a namespace."""
     name = f"{prefix(NAME)}half"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from pathlib import Path
@@ -28,6 +29,8 @@ STATUS_COLUMNS = (
     "switch", "port", "to", "frames/s", "labels/s", "frames", "labels", "restored", "S", "loss", "dropped",
 )  # fmt: skip
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TELL_SECONDS = 30.0
 COVERAGE_SECONDS = 10.0
 """Of the newest telemetry intervals, whose coverage `status` tells."""
 
@@ -114,7 +117,8 @@ def up(
         update={"listen": (settings.listen[0].model_copy(update={"port": 0, "workers": 1}),)}
     )
     wanted = Wanted(parse_topology(topology), settings, check_name(name), data, inner_mtu)
-    made = start(wanted, lambda line: print(f"hopscope: {line}", file=sys.stderr))
+    with _Waiting() as waiting:
+        made = start(wanted, waiting.tell, waiting.turn)
     parts = made.plan()
     print(f"{made.topology}: {len(parts.topology.switches)} switches, {len(parts.hosts)} hosts, "
           f"{len(parts.ports)} switch ports; a label every {made.interval * 1000:g} ms and port")  # fmt: skip
@@ -130,6 +134,52 @@ def up(
     print(f"        ip netns exec {first.namespace} ping {last.ipv4}")
     print(f"        ip netns exec {parts.switches} tshark -i {parts.ports[-1].interface} ip proto 253")
     print(f"end     hopscope fabric down{also}")
+
+
+class _Waiting:
+    """Tells what a long start is about and how long it has taken; a signal ends it by KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self._alive = sys.stderr.isatty()
+        self._began = self._shown = time.monotonic()
+
+    def __enter__(self) -> _Waiting:
+        self._before = {number: signal.signal(number, self._end) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._alive:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _end(self, *_: object) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # once is enough: what was made is being removed
+        raise KeyboardInterrupt
+
+    def tell(self, line: str) -> None:
+        """Something begins."""
+        self._text = line
+        if self._alive:
+            self._show()
+        else:
+            print(f"hopscope: {line}", file=sys.stderr, flush=True)
+
+    def turn(self) -> None:
+        """It goes on."""
+        if time.monotonic() - self._shown < (1 if self._alive else _TELL_SECONDS):
+            return
+        if self._alive:
+            self._show()
+        else:
+            self._shown = time.monotonic()
+            print(f"hopscope: {self._shown - self._began:.0f} s so far", file=sys.stderr, flush=True)
+
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        passed = self._shown - self._began
+        print(f"\r\033[Khopscope: {passed:3.0f} s  {self._text}", end="", file=sys.stderr, flush=True)
 
 
 def _host_rows(parts: Plan) -> list[dict[str, Any]]:

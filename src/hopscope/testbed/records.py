@@ -41,6 +41,8 @@ class PortCounter(IntEnum):
     """Last hop: labels for which no datagram had room."""
     REFUSED = 14
     """Frames that were sent and that the interface did not take: it was down, or they are too long for it."""
+    MISSED = 15
+    """Frames that came while the port's receive ring was full: the switches stood still for too long."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {

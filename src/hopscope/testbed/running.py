@@ -55,9 +55,10 @@ class Removed:
         return ", ".join([*parts, *(["its folder"] if self.folder else [])]) or "nothing"
 
 
-def up(wanted: Wanted, told: Callable[[str], object]) -> State:
+def up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object]) -> State:
     """Make a fabric and return once its switches switch and its collector collects.
 
+    `told` gets a line about what is done next; `turn` is called now and then while it lasts.
     What a killed run left of the same name is removed first.  Where anything fails, all of it is removed.
     Raises HopscopeError.
     """
@@ -77,13 +78,13 @@ def up(wanted: Wanted, told: Callable[[str], object]) -> State:
         if removed := _remove(wanted.name):
             told(f"removed what an earlier run left: {removed}")
         try:
-            return _up(wanted, told)
+            return _up(wanted, told, turn)
         except BaseException:
             _remove(wanted.name)
             raise
 
 
-def _up(wanted: Wanted, told: Callable[[str], object]) -> State:
+def _up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object]) -> State:
     label = wanted.settings.label
     parts = fabric.plan(
         wanted.topology, wanted.name, max_hop=label.labelling.max_hop, inner_mtu=wanted.inner_mtu
@@ -114,8 +115,8 @@ def _up(wanted: Wanted, told: Callable[[str], object]) -> State:
     told(f"made {len(parts.hosts)} hosts and {len(wanted.topology.switches)} switches")
     processes = {role: start(made, role) for role in ("collector", "switches")}
     for role, process in processes.items():
-        told(f"starting the {role} (the first time they compile, for about a minute)")
-        await_ready(made, role, process, lambda: None)
+        told(f"starting the {role} (the first time it compiles: a minute, more on a busy machine)")
+        await_ready(made, role, process, turn)
     made.page = str(read_owner(data).get("api") or "")
     made.write()
     return made

@@ -22,6 +22,7 @@ DROPS = (
     PortCounter.DAMAGED,
     PortCounter.NO_ROOM,
     PortCounter.REFUSED,
+    PortCounter.MISSED,
 )
 """Counters of frames that did not go on."""
 

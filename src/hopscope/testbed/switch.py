@@ -37,6 +37,7 @@ FRAMES = 256
 """Most frames that are moved at once; a transmit ring has two slots for each: a fragmented one takes both."""
 ETHERNET_BYTES = 14
 _TURN_SECONDS = 0.1
+_COUNT_SECONDS = 0.2
 _SLOT_MARGIN = 128
 """More than the headers of a slot and of Ethernet."""
 
@@ -55,6 +56,8 @@ class Switches:
         to_host = [port.host >= 0 for port in parts.ports]
         self._forwarder = Forwarder(registers, routes(parts), to_host, labelling)
         self._refused = registers.count(PortCounter.REFUSED)
+        self._missed = registers.count(PortCounter.MISSED)
+        self._counted = 0.0
         self._listeners: list[RingListener] = []
         self._senders: list[RingSender] = []
         self._row_of: dict[int, int] = {}
@@ -105,6 +108,11 @@ class Switches:
             if sender.waiting:
                 sender.flush()
             self._refused[row] = sender.refused + sender.dropped
+        if time.monotonic() - self._counted > _COUNT_SECONDS:
+            self._counted = time.monotonic()
+            for row, listener in enumerate(self._listeners):
+                counts = listener.counts()
+                self._missed[row] = counts["kernel_drops_total"] + counts["oversized_frames_total"]
         return moved
 
     def _move(self, batch: FrameBatch, ingress: int) -> None:
