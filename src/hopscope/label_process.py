@@ -34,6 +34,8 @@ NAP_SECONDS = 0.0005
 FEW = 64
 LOOK_NS = 20_000_000
 """Longest time between two looks at telemetry intervals."""
+TURN_NS = 5_000_000
+"""Longest time between two turns of the controller."""
 COUNT_NS = 100_000_000
 ATTACH_NS = 500_000_000
 """Pause between two tries to find the registers."""
@@ -121,7 +123,7 @@ class LabelProcess:
         self._counted = dict.fromkeys(("datagrams", "bytes", "empty", "packets", "unwritten"), 0)
         self._refused = np.zeros(len(Reason), np.int64)
         self._listener: UdpListener | None = None
-        self._look_ns = self._count_ns = self._attach_ns = 0
+        self._turn_ns = self._look_ns = self._count_ns = self._attach_ns = 0
         from .wire.label_batch import LabelDecoder
 
         self._decoder = LabelDecoder(labelling.max_hop)
@@ -158,10 +160,12 @@ class LabelProcess:
         if now >= self._attach_ns:
             self._attach_ns = now + ATTACH_NS
             self.registers.attach()
-        rows, values = self.controller.turn(now)
-        if len(rows):
-            self.table.set_shift(rows, values)
-            self._counted["unwritten"] += self.registers.write(rows, values)
+        if now >= self._turn_ns:
+            self._turn_ns = now + min(TURN_NS, self.controller.turn_ns)
+            rows, values = self.controller.turn(now)
+            if len(rows):
+                self.table.set_shift(rows, values)
+                self._counted["unwritten"] += self.registers.write(rows, values)
         if now >= self._look_ns:
             telemetry = self.table.coverage.telemetry_ns
             self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
