@@ -204,9 +204,11 @@ def test_a_failed_link_is_gone_round_and_used_again() -> None:
     topology = parse_topology("fat-tree:4")
     sim = LabelSimulation(topology, uniform(topology, 50e6), LabellingSettings(interval=0.001))
     link = next(topology.links())
+    nodes = len(sim._engine.routes)
     sim.fail_link(link, at_s=0.004, reroute_s=0.001)
     sim.repair_link(link, at_s=0.008, reroute_s=0.001)
     sim.run(0.0051)
+    assert nodes < len(sim._engine.routes) < 1.5 * nodes, "routes past other links are no new ones"
     lost = sim.counts.link_down
     sent = int(sim.ports["packets"][link])
     sim.run(0.009)

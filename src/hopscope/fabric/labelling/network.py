@@ -113,7 +113,6 @@ def setup_row(
     *,
     seed: int,
     telemetry: float,
-    one_bit: bool,
     own: bool,
 ) -> Records:
     """SETUP [1], without the width of its buckets."""
@@ -135,6 +134,5 @@ def setup_row(
     by_times = ALGORITHMS[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER
     row["chance"] = Chance.OWN if own else by_times
     row["max_hop"] = labelling.max_hop
-    row["one_bit"] = one_bit
     row["too_long"] = TooLong.FRAGMENT if labelling.too_long == "fragment" else TooLong.SKIP
     return setup

@@ -37,8 +37,6 @@ class SourceFlag(IntFlag):
     """Packet: labelled at every switch (INT-label, 3.3)."""
     FRAGMENT = 32
     """Packet: the later part of one that labels made too long."""
-    ENTERED = 64
-    """Packet: it has left a switch, so the next one is not its first."""
 
 
 SOURCE = np.dtype(
@@ -187,7 +185,6 @@ SETUP = np.dtype(
         ("mtu", "<i8"),  # IP bytes
         ("chance", "<i8"),  # Chance
         ("max_hop", "<i8"),
-        ("one_bit", "<i8"),  # 1: `shift` is the flag of section 5
         ("too_long", "<i8"),  # TooLong
     ]
 )

@@ -54,10 +54,10 @@ class LabelSimulation:
         telemetry: float = 0.1,
         controller: SimulatedController | None = None,
     ) -> None:
-        """`telemetry`: telemetry interval, s.
+        """`telemetry`: telemetry interval, s.  `adaptive`: only whether Reg2 is S or the flag.
 
-        `chance`: f(count, max_hop, elapsed, interval), times in ps, that Numba can compile; chance by labels
-        for Base B, whatever the settings say.  `adaptive`: only whether Reg2 is S or the flag.
+        `chance`: f(count, max_hop, elapsed, interval), times in ps, that Numba can compile, which takes some
+        seconds: the chance of Base B, whatever the settings say.
         """
         check(topology, sources)
         self.topology, self.network, self.labelling = topology, network, labelling
@@ -71,9 +71,7 @@ class LabelSimulation:
         self._controller = controller
         self._turn = NONE if controller is None else controller.turn_ns * PS_NS
         own = compiled(chance)
-        setup = setup_row(
-            labelling, network, seed=seed, telemetry=telemetry, one_bit=self._one_bit, own=own is not None
-        )
+        setup = setup_row(labelling, network, seed=seed, telemetry=telemetry, own=own is not None)
         self.ports = port_states(topology, network)
         """LABEL_PORT [ports]: registers and counters."""
         ahead = lookahead(self.ports, network, int(sources.records["size"].min()))
@@ -231,8 +229,17 @@ class LabelSimulation:
                     todo += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
         if not found:
             return
-        rows = np.concatenate([some for some, _ in found])
-        nodes, starts = chains(self.topology, np.concatenate([paths for _, paths in found]))
+        rows, paths = (np.concatenate(part) for part in zip(*found, strict=True))
+        nodes, starts = chains(self.topology, paths)
+        old = np.repeat(engine.starts[rows] - starts, np.diff(starts, append=len(nodes))) + np.arange(
+            len(nodes)
+        )
+        old = np.minimum(old, len(engine.routes) - 1)
+        moved = np.logical_or.reduceat(nodes["port"] != engine.routes["port"][old], starts)
+        if not moved.any():
+            return
+        rows = rows[moved]
+        nodes, starts = chains(self.topology, paths[moved])
         nodes["next"][nodes["next"] >= 0] += len(engine.routes)
         engine.starts = engine.starts.copy()
         engine.starts[rows] = starts + len(engine.routes)
