@@ -18,9 +18,6 @@ POOL = 4096
 """Rows that pools have at first."""
 RING = 4096
 """Buckets of the ring: at 2 µs each, 8 ms."""
-MAX_PACKETS = 1 << 24
-"""Packets underway, and events of one bucket, at most: a sort key has 24 bits for the row."""
-DIGITS = 256
 
 
 class Engine:
@@ -34,10 +31,11 @@ class Engine:
         lookahead: int,
         own: Callable[..., Any] | None,
     ) -> None:
-        from .calendar_kernel import advance
+        from .calendar_kernel import DIGITS, ROW_BITS, advance
 
         self._advance: Callable[..., int] = advance
         self._own = own
+        self._most = 1 << ROW_BITS  # packets underway: a sort key has so many bits for the row
         self.setup, self.ports = setup, ports
         setup["bucket_shift"] = min(lookahead.bit_length() - 1, 39)
         self.sources, self.starts, self.routes = sources.records.copy(), sources.starts, sources.routes
@@ -121,8 +119,8 @@ class Engine:
 
     def _grow_packets(self, more: int) -> None:
         had = len(self._packets)
-        if had + more > MAX_PACKETS:
-            raise FabricError(f"{had} packets are underway: more than {MAX_PACKETS} are not simulated")
+        if had + more > self._most:
+            raise FabricError(f"{had} packets are underway: more than {self._most} are not simulated")
         packets = in_lines(had + more, PACKET)
         packets[:had] = self._packets
         self._packets = packets
