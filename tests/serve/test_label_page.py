@@ -83,7 +83,7 @@ def test_a_large_fabric_is_cut_to_those_heard_of_longest_ago() -> None:
     assert html.count("data-tip") <= CELLS
     assert 'title="701"' in html
     assert 'title="101"' not in html
-    assert "46 of 1,280 switches" in html
+    assert "20 of 1,280 switches" in html
     many = age_map(look(ports_of([(1, port, 10, 0, 2) for port in range(5000)])), Names())
     assert many.count("data-tip") == CELLS
 

@@ -54,6 +54,7 @@ class LabelTable:
         self._keys: Keys = keys[self._order]
         self._counted = self.rows["labels"].copy()
         self._counted_ns = 0
+        self._counts_packets = True
 
     @property
     def used(self) -> int:
@@ -124,6 +125,9 @@ class LabelTable:
             return active
 
         sampling = None if sample is None else sampled
+        if sample is None and self._counts_packets:
+            self.rows["traffic"] = 0
+        self._counts_packets = sample is not None
         self.coverage.tick(now_ns, sampling, int(np.count_nonzero(self.rows["shift"][: self.used])))
         span = now_ns - self._counted_ns
         if span >= RATE_NS:

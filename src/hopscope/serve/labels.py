@@ -13,7 +13,8 @@ from ..memory.region import RegionError
 from ..wire.records import Records
 
 FRESH_SECONDS = 0.2
-"""How long a copy of the ports is used again."""
+"""How long a copy of the ports is used again; longer where it took long to make, up to LONGEST_SECONDS."""
+LONGEST_SECONDS = 1.0
 
 
 class Labels:
@@ -28,7 +29,7 @@ class Labels:
         self._reader: LabelReader | None = None
         self._inode = 0
         self._until = 0.0
-        self._ports: Records = np.zeros(0, LABEL_PORT)
+        self._copy: tuple[int, Records] = (0, np.zeros(0, LABEL_PORT))
 
     def about(self) -> Labelled | None:
         """How ports are meant to label; None where no labels are taken."""
@@ -38,15 +39,20 @@ class Labels:
 
     def ports(self) -> Records:
         """LABEL_PORT [ports], by switch and port; empty where no labels are taken."""
+        return self.copy()[1]
+
+    def copy(self) -> tuple[int, Records]:
+        """When the ports were read, ns since the epoch, which ages are to be taken from; and `ports`."""
         with self._lock:
             reader, now = self._attached(), time.monotonic()
             if reader is None:
-                return np.zeros(0, LABEL_PORT)
+                return time.time_ns(), np.zeros(0, LABEL_PORT)
             if now >= self._until:
-                ports = reader.ports()
-                self._ports = ports[np.lexsort((ports["port"], ports["node_id"]))]
-                self._until = time.monotonic() + max(FRESH_SECONDS, 10 * (time.monotonic() - now))
-            return self._ports
+                read_ns, ports = time.time_ns(), reader.ports()
+                self._copy = read_ns, ports[np.lexsort((ports["port"], ports["node_id"]))]
+                took = time.monotonic() - now
+                self._until = now + took + min(LONGEST_SECONDS, max(FRESH_SECONDS, 10 * took))
+            return self._copy
 
     def coverage(self, last: int) -> Records:
         """COVERAGE of the newest `last` telemetry intervals at most, the oldest first."""

@@ -29,6 +29,7 @@ class LabelLook:
     """Ports that label, and their coverage."""
 
     time_ns: int
+    """When the ports were read."""
     about: Labelled
     ports: Records
     """LABEL_PORT [ports], by switch and port."""
@@ -42,7 +43,7 @@ class LabelLook:
 
 def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | None:
     """A look, with coverage of the last `seconds`; None where no labels are taken, or none has come."""
-    about, ports = labels.about(), labels.ports()
+    about, (read_ns, ports) = labels.about(), labels.copy()
     if about is None or not ports["labels"].any():
         return None
     told = labels.coverage(1 + seconds * SECOND_NS // about.telemetry_ns)
@@ -55,7 +56,7 @@ def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | Non
     ]
     lately = share[busy["begin_ns"] > now_ns - MINUTE_NS]
     return LabelLook(
-        now_ns,
+        read_ns,
         about,
         ports,
         tuple(points),

@@ -14,8 +14,8 @@ from .charts import options
 from .label_look import LabelLook
 from .units import duration, si
 
-CELLS = 1500
-"""Most cells of the map: it is drawn anew twice a second."""
+CELLS = 640
+"""Most cells of the map: it is drawn anew twice a second, and stands above everything else."""
 WIDE = 64
 """Most ports of a switch that stand in columns by their number."""
 LEVELS = ((1, "h3"), (3, "h6"), (10, "h7"))
@@ -29,6 +29,7 @@ def coverage_options() -> dict[str, Any]:
     chart["tooltip"][":valueFormatter"] = "v => v.toFixed(2) + ' %'"
     chart["yAxis"] |= {
         "max": 100,
+        "interval": 50,
         "axisLabel": {**chart["yAxis"]["axisLabel"], ":formatter": "v => v + ' %'"},
     }
     chart["series"][1] |= {"areaStyle": {"opacity": 0}, "lineStyle": {"width": 1}}
@@ -76,7 +77,9 @@ def age_map(look: LabelLook, names: Names) -> str:
     room = max(1, CELLS // min(WIDE, max(1, len(numbers))))
     chosen = np.arange(len(nodes))
     if len(nodes) > room:
-        heard = np.where((ports["time_ns"] == NEVER) | (ports["traffic"] == 1), 0, age)
+        late = age > LEVELS[1][0] * look.about.telemetry_ns  # others come and go, and rows would jump
+        late &= (ports["traffic"] == 2) | ((ports["traffic"] == 0) & (ports["time_ns"] != NEVER))
+        heard = np.where(late, age, 0)
         chosen = np.sort(np.argsort(-np.maximum.reduceat(heard, first), kind="stable")[:room])
     rows = []
     for at in chosen.tolist():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Literal
 
 import numpy as np
@@ -38,13 +37,12 @@ async def labels(
     node_id = None if node is None else context.node(node)
 
     def work() -> m.LabelPage:
-        about, rows = context.state.labels.about(), context.state.labels.ports()
+        about, (now, rows) = context.state.labels.about(), context.state.labels.copy()
         if node_id is not None:
             rows = rows[rows["node_id"] == node_id]
         key = rows[_COLUMNS[sort]].astype(np.float64)
         descends = (order == "desc") != (sort == "age")
         rows = rows[np.argsort(-key if descends else key, kind="stable")]
-        now = time.time_ns()
         return m.LabelPage(
             mode=None if about is None else about.mode,  # type: ignore[arg-type]
             interval_ns=None if about is None else about.interval_ns,
