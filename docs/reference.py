@@ -119,8 +119,8 @@ def counters() -> str:
         + table(TRANSLATOR)
         + "\n## Labels (INT-label)\n\nOf the process that takes them, where `label.listen` is set.\n\n"
         + table(LABELS)
-        + "\n## Switch ports of a fabric on this machine\n\nIn `hopscope fabric status --format json`, of each "
-        "port.\n\n"
+        + "\n## Switch ports of a fabric on this machine\n\n"
+        "In `hopscope fabric status --format json`, of each port.\n\n"
         + _table(
             ("counter", "meaning"),
             [
