@@ -99,7 +99,10 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     assert "0123456789abcdef" not in out
     assert f"# {tmp_path / 'settings.toml'}" in out
     secret = tmp_path / "secret.toml"
-    secret.write_text('[[redis]]\nurl = "redis://me:sesame@h/0"\n[[redis]]\npassword = "sesame"\n')
+    secret.write_text(
+        '[[redis]]\nurl = "redis://me:sesame@h/0"\n[[redis]]\npassword = "sesame"\n'
+        '[label]\nredis = "redis://me:sesame@h/1"\n'
+    )
     status, out, _ = run("config", "show", "--config", secret)
     assert status == 0
     told = [(one["url"], one.get("password")) for one in tomllib.loads(out)["redis"]]

@@ -31,6 +31,8 @@ def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
         server["url"] = shown(server["url"])
         if "password" in server:
             server["password"] = "(set)"
+    if tree["label"]["redis"]:
+        tree["label"]["redis"] = shown(tree["label"]["redis"])
     print(f"# {loaded.file}" if loaded.file else "# no file")
     print("\n".join(_toml(tree, loaded.origins)))
 
