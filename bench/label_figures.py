@@ -53,18 +53,16 @@ def main() -> None:
     if wrong := [name for name in names if name not in FIGURES]:
         raise SystemExit(f"no figure {', '.join(wrong)}; there are {', '.join(FIGURES)}")
     folder = args.output or (ROOT / "bench" / "out" if bench.quick else DOCS)
-    sheets = []
     for name in names:
         start = time.perf_counter()
         sheet = FIGURES[name](bench.quick)
         sheet.save(folder)
-        sheets.append(sheet)
+        rows = keep(folder, [sheet])
         bench.say(f"{sheet.title}")
         for one in sheet.stated:
             word = f"; {one.word}" if one.word else ""
             bench.say(f"    {one.what}: paper {one.paper}, ours {one.ours}{word}")
         bench.row({"figure": name}, time.perf_counter() - start, "s", f"{len(sheet.rows)} rows")
-    rows = keep(folder, sheets)
     if folder == DOCS:
         put_table(PAGE, rows)
 

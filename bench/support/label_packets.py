@@ -110,7 +110,8 @@ def _draw_expected(x: list[float], curves: dict[str, list[float]], label: str, l
         if log:
             axes.set_xscale("log")
             axes.set_yscale("log")
-        legend(axes, "f(i) = i / 5")
+        axes.set_ylim(bottom=0.9 * min(curves["Base A"]))
+        legend(axes, "f(i) = i / 5", loc="best" if log else "center right")
 
     return draw
 
