@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -63,6 +64,29 @@ def host_and_port(text: str) -> tuple[str, int]:
     return bare, int(port)
 
 
+class FollowSettings(Section):
+    """A flow that is followed through a fabric on this machine (INT-label, 3.3)."""
+
+    src: str
+    """Address of the sender."""
+    dst: str
+    """Address of the receiver, of the same version."""
+    every: int = Field(default=100, ge=1, le=2**31 - 1)
+    """Of so many packets, all switches label one."""
+
+    @model_validator(mode="after")
+    def _addresses(self) -> FollowSettings:
+        versions = []
+        for text in (self.src, self.dst):
+            try:
+                versions.append(ipaddress.ip_address(text).version)
+            except ValueError:
+                raise ValueError(f"found {text!r}, expected an address, as 10.0.0.2") from None
+        if versions[0] != versions[1]:
+            raise ValueError(f"found {self.src} and {self.dst}, expected addresses of one version")
+        return self
+
+
 class LabelSettings(Section):
     """Labels that arrive from last hops, and the controller."""
 
@@ -75,6 +99,8 @@ class LabelSettings(Section):
     """What the switches do; the controller goes by the same interval."""
     adaptive: AdaptiveSettings = AdaptiveSettings()
     """Changes of the interval by port."""
+    follow: tuple[FollowSettings, ...] = Field(default=(), max_length=1024)
+    """Flows that switches of `hopscope fabric` follow."""
     telemetry: Seconds = Field(default=0.1, ge=0.01)
     """Telemetry interval, s: coverage is the share of active ports that were heard of in each."""
     registers: Path | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.cli.fabric import seconds_of
+from hopscope.cli.fabric import _followed, seconds_of
 from hopscope.errors import HopscopeError
 from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.testbed import namespaces, state
@@ -175,3 +175,19 @@ def test_times_as_people_write_them() -> None:
     for text in ("", "ms", "5 minutes", "fast"):
         with pytest.raises(HopscopeError, match="--interval"):
             seconds_of("--interval", text)
+
+
+def test_followed_flows_as_people_write_them() -> None:
+    """Hosts by name are followed in both IP versions, addresses in theirs; what cannot be is told."""
+    topology = parse_topology("leaf-spine:2x2x2")
+
+    def flows(text: str) -> list[tuple[str, str, int]]:
+        return [(one.src, one.dst, one.every) for one in _followed(text, topology)]
+
+    both = [("10.0.0.2", "10.0.1.3", 100), ("fd00::a00:2", "fd00::a00:103", 100)]
+    assert flows("host-0-0:host-1-1") == both
+    assert flows("10.0.0.2:host-1-1:7") == [("10.0.0.2", "10.0.1.3", 7)]
+    assert flows("[fd00::a00:2]:[fd00::1]:1") == [("fd00::a00:2", "fd00::1", 1)]
+    for text in ("", "host-0-0", "host-0-0:", "host-0-0:host-9-9", "host-0-0:host-1-1:0", "1.2.3.4:[::1]"):
+        with pytest.raises(HopscopeError, match="--follow"):
+            flows(text)

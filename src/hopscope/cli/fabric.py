@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import time
@@ -15,6 +16,8 @@ from .output import Format, FormatOption, Printer, until_reader_leaves
 from .running import until_stopped
 
 if TYPE_CHECKING:
+    from ..config_label import FollowSettings
+    from ..fabric.topology import Topology
     from ..testbed.fabric import Host, Plan
 
 app = typer.Typer(
@@ -70,6 +73,15 @@ def up(
             show_default=False,
         ),
     ] = None,
+    follow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--follow", metavar="SRC:DST[:EVERY]",
+            help="A flow by hosts or addresses, of which all switches label one packet of so many (100). "
+            "Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     page: Annotated[
         int, typer.Option("--page", metavar="PORT", help="Of the live page; the next free one from here.")
     ] = 8080,
@@ -116,7 +128,13 @@ def up(
     settings = settings.model_copy(
         update={"listen": (settings.listen[0].model_copy(update={"port": 0, "workers": 1}),)}
     )
-    wanted = Wanted(parse_topology(topology), settings, check_name(name), data, inner_mtu)
+    fabric = parse_topology(topology)
+    label = settings.label
+    followed = tuple(one for text in follow or () for one in _followed(text, fabric))
+    settings = settings.model_copy(
+        update={"label": label.model_copy(update={"follow": (*label.follow, *followed)})}
+    )
+    wanted = Wanted(fabric, settings, check_name(name), data, inner_mtu)
     with _Waiting() as waiting:
         made = start(wanted, waiting.tell, waiting.turn)
     parts = made.plan()
@@ -180,6 +198,29 @@ class _Waiting:
         self._shown = time.monotonic()
         passed = self._shown - self._began
         print(f"\r\033[Khopscope: {passed:3.0f} s  {self._text}", end="", file=sys.stderr, flush=True)
+
+
+def _followed(text: str, topology: Topology) -> list[FollowSettings]:
+    """A flow of `--follow`: of hosts by name, those of both IP versions. Raises HopscopeError."""
+    from ..config_label import FollowSettings
+    from ..errors import HopscopeError
+    from ..testbed.fabric import plan
+
+    parts = plan(topology, "followed", max_hop=2)
+    hosts = {host.name: (host.ipv4, host.ipv6) for host in parts.hosts}
+    found = re.fullmatch(r"(\[[^]]+\]|[^:[]+):(\[[^]]+\]|[^:[]+)(?::(\d{1,9}))?", text)
+    if found is None:
+        raise HopscopeError(f"--follow {text}: expected SRC:DST[:EVERY], as host-0-0:host-1-0:10")
+    one, other = (hosts.get(end, (end.strip("[]"),)) for end in found.groups()[:2])
+    every = int(found[3] or 100)
+    try:
+        pairs = zip(one, other, strict=False)  # of an address and a host, the first of its addresses
+        return [FollowSettings(src=src, dst=dst, every=every) for src, dst in pairs]
+    except ValueError as error:
+        raise HopscopeError(
+            f"--follow {text}: found {found[1]} and {found[2]}, expected two hosts of the fabric, or two "
+            "addresses of one version, and 1 or more packets"
+        ) from error
 
 
 def _host_rows(parts: Plan) -> list[dict[str, Any]]:

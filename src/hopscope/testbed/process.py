@@ -77,7 +77,7 @@ def main() -> None:
         if role == "switches":
             from .switch import run
 
-            run(state, settings.label.labelling)
+            run(state, settings.label)
         else:
             from ..supervisor import run as collect
 

@@ -17,7 +17,7 @@ from ..capture.ring import RingListener
 from ..capture.ring_sender import RingSender
 from ..capture.ring_socket import bind_ring
 from ..config import ListenSettings
-from ..config_label import LabellingSettings, host_and_port
+from ..config_label import LabelSettings, host_and_port
 from ..stop import Stop
 from ..wire.records import FRAME, FrameBatch
 from .fabric import Plan, next_ports
@@ -27,9 +27,9 @@ from .records import PortCounter
 from .registers import Registers
 from .state import State
 
-RING_BYTES, BLOCK_BYTES = 1 << 21, 1 << 14
-"""Of a port's receive ring: 128 blocks, one of which is full, or a ms old, when it is handed over: for an
-eighth of a second this process may stand still before frames are lost.
+RING_BYTES, BLOCK_BYTES = 1 << 21, 1 << 13
+"""Of a port's receive ring: 256 blocks, one of which is full, or a ms old, when it is handed over: for a
+quarter of a second this process may stand still before frames are lost, less where they come fast.
 """
 NICE = -10
 """A switch waits for nobody's computation."""
@@ -46,7 +46,7 @@ class Switches:
     """All switches of a fabric; in the thread that has entered their namespace."""
 
     def __init__(
-        self, parts: Plan, registers: Registers, labelling: LabellingSettings, export: socket.socket
+        self, parts: Plan, registers: Registers, settings: LabelSettings, export: socket.socket
     ) -> None:
         """`export`: connected to the controller, non-blocking; opened outside of the namespace. Compiles."""
         self.parts = parts
@@ -54,7 +54,8 @@ class Switches:
         """Datagrams of labels that the controller's machine did not take."""
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
-        self._forwarder = Forwarder(registers, routes(parts), to_host, labelling)
+        followed = [(_mapped(one.src), _mapped(one.dst), one.every) for one in settings.follow]
+        self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, followed=followed)
         self._refused = registers.count(PortCounter.REFUSED)
         self._missed = registers.count(PortCounter.MISSED)
         self._counted = 0.0
@@ -143,14 +144,18 @@ class Switches:
 def routes(parts: Plan) -> Routes:
     """Ways of all switches to all addresses of hosts."""
     addresses = [
-        (int(ipaddress.IPv6Address(text)), number)
-        for number, host in enumerate(parts.hosts)
-        for text in (f"::ffff:{host.ipv4}", host.ipv6)
+        (_mapped(text), number) for number, host in enumerate(parts.hosts) for text in (host.ipv4, host.ipv6)
     ]
     return Routes(addresses, next_ports(parts))
 
 
-def run(state: State, labelling: LabellingSettings, stop: Stop | None = None) -> None:
+def _mapped(text: str) -> int:
+    """An address as 128 bits, IPv4 as ::ffff:a.b.c.d."""
+    address = ipaddress.ip_address(text)
+    return int(address) if address.version == 6 else 0xFFFF << 32 | int(address)
+
+
+def run(state: State, settings: LabelSettings, stop: Stop | None = None) -> None:
     """Be the switches until `stop`, or SIGTERM. Raises HopscopeError."""
     stop = stop or _until_told()
     parts = state.plan()
@@ -161,7 +166,7 @@ def run(state: State, labelling: LabellingSettings, stop: Stop | None = None) ->
         export.connect((host, port))  # before the namespace, where there is no way to the controller
         os.nice(NICE)
         enter(parts.switches)
-        switches = Switches(parts, registers, labelling, export)
+        switches = Switches(parts, registers, settings, export)
         try:
             switches.open()
             log.logger("switches").info(
