@@ -53,7 +53,9 @@ def label(
     simulated: Annotated[
         str, typer.Option("--simulate", metavar="TIME", help="Simulated time.")
     ] = "20s",
-    seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Of the simulation.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="NUMBER", min=0, help="Of the simulation.")
+    ] = 1,
     plot: Annotated[
         Path | None,
         typer.Option(

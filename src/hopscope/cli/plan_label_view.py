@@ -62,6 +62,12 @@ def _simulated(console: Console, plan: LabelPlan, found: Checked) -> None:
     table.add_row("label to controller", "", time(found.delay))
     table.add_row("exports a second", "", f"{found.exports:,.0f}")
     console.print(table)
+    if found.coverage < plan.demand.coverage:
+        console.print(
+            "the simulation covers less than was asked for: its traffic or its ways differ more than theory "
+            "takes in; ask for more coverage, or try a shorter interval in `hopscope label run`",
+            style="bold", soft_wrap=True,
+        )  # fmt: skip
 
 
 def time(seconds: float) -> str:

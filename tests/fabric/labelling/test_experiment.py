@@ -50,6 +50,10 @@ def test_every_combination_is_run_with_every_seed() -> None:
         ({"sweep": {"network.loss": [n / 1e3 for n in range(999)], "adaptive.k": [*range(1, 200)]}}, "most"),
         ({"experiment": {"name": "../up"}}, "match pattern"),
         ({"traffic": {"rat": 1}}, "Extra inputs"),
+        ({"sweep": {"network.loss": [0, 0.0]}}, "twice"),
+        ({"network": {"propagation_ns": 10**18}}, "less than or equal to 1000000000"),
+        ({"experiment": {"telemetry": 1e-9}}, "greater than 1e-06"),
+        ({"plot": {"y": []}}, "at least 1 item"),
     ],
 )
 def test_mistakes_say_what_is_expected(change: dict[str, Any], said: str) -> None:
@@ -123,6 +127,9 @@ def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
         ({"plot": {"x": "labelling.rate"}}, "plot.x: no column"),
         ({"traffic": {"senders": ["h"]}}, "traffic.senders: leaf-spine:2x2x2 has no host 'h'"),
         ({"network": {"topology": "ring:4"}}, "'ring:4' is no topology"),
+        ({"traffic": {"size": 1501}}, "traffic.size 1501 is above network.mtu 1500"),
+        ({"experiment": {"seconds": 1e9}}, "a longer experiment.telemetry, or fewer experiment.seconds"),
+        ({"adaptive": {"mode": "shift", "k": 1e-9}}, "adaptive.k 1e-09: a port is late after 2e-11 s"),
     ],
 )
 def test_what_cannot_be_simulated_is_told_before_the_first_run(

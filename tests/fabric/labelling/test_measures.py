@@ -79,12 +79,11 @@ def test_an_interval_without_traffic_has_no_coverage() -> None:
 
 
 def test_packets_are_counted_once() -> None:
-    """A packet with three labels is one labelled packet; counts above the most are in the last place."""
+    """A packet with three labels is one labelled packet."""
     labels = np.zeros(6, FORM)
     labels["count"] = 3, 3, 3, 1, 9, 1
     labels["position"] = 0, 1, 2, 0, 0, 0
     assert measures.labelled_packets(labels) == 4
-    assert measures.labels_a_packet(labels, 5).tolist() == [0, 2, 0, 1, 0, 1]
 
 
 def test_resolution_is_the_mean_time_between_updates() -> None:

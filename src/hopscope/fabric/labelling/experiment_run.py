@@ -13,12 +13,17 @@ import numpy.typing as npt
 from ..ports import FabricError, Topology
 from ..records import PS
 from . import measures
+from .experiment_files import ExperimentError
 from .experiment_settings import Experiment, Run, TrafficSettings
 
 if TYPE_CHECKING:
     from .simulation import LabelSimulation
     from .sources import Sources
 
+MOST_CELLS = 1e9
+"""Telemetry intervals times ports of a run: a byte each."""
+MOST_LOOKS = 1_000_000
+"""Times k T of a run with a controller."""
 MEASURES = {
     "coverage": "share of the ports with traffic that the controller heard of, mean over telemetry intervals",
     "coverage_least": "the same of the worst interval",
@@ -60,6 +65,7 @@ def build(run: Run) -> LabelSimulation:
 
     settings = run.settings
     topology = parse_topology(settings.network.topology, round(settings.network.rate))
+    check_size(settings, len(topology.ports))
     network = settings.network.model_dump(exclude={"topology", "rate"})
     labelling, adaptive = settings.labelling, settings.adaptive
     return LabelSimulation(
@@ -74,6 +80,25 @@ def build(run: Run) -> LabelSimulation:
         if adaptive.mode == "off"
         else simulated_controller(topology.ports, labelling, adaptive),
     )
+
+
+def check_size(settings: Experiment, ports: int) -> None:
+    """ExperimentError: packets do not fit, or more would be simulated than memory and time allow."""
+    size, mtu, times = settings.traffic.size, settings.network.mtu, settings.experiment
+    if size > mtu:
+        raise ExperimentError(f"traffic.size {size} is above network.mtu {mtu}: no link takes such packets")
+    intervals = (times.warm_up + times.seconds) / times.telemetry
+    if intervals * ports > MOST_CELLS:
+        raise ExperimentError(
+            f"{intervals:,.0f} telemetry intervals of {ports:,} ports, at most {MOST_CELLS / ports:,.0f} fit: "
+            "a longer experiment.telemetry, or fewer experiment.seconds"
+        )
+    patience = settings.adaptive.k * settings.labelling.interval
+    if settings.adaptive.mode != "off" and (times.warm_up + times.seconds) / patience > MOST_LOOKS:
+        raise ExperimentError(
+            f"adaptive.k {settings.adaptive.k:g}: a port is late after {patience:g} s, and the controller "
+            f"looks several times in that; at most {MOST_LOOKS:,} of it fit into a run: a larger k"
+        )
 
 
 def traffic(topology: Topology, settings: TrafficSettings, seed: int) -> Sources:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -16,6 +15,8 @@ from ...config_label import AdaptiveSettings, LabellingSettings
 from .network import NetworkModel
 
 MOST_RUNS = 100_000
+LONGEST_NS = 1_000_000_000
+"""Longest delay of a link, a switch, or the way to the controller, ns."""
 _DEFAULT = NetworkModel()
 
 
@@ -30,7 +31,7 @@ class RunSettings(Section):
     """Simulated time that is measured, s."""
     warm_up: Seconds = 1.0
     """Simulated time before it, of which nothing is measured, s: rounded up to whole telemetry intervals."""
-    telemetry: Seconds = Field(default=0.1, gt=0)
+    telemetry: Seconds = Field(default=0.1, gt=1e-6)
     """Telemetry interval, s: coverage is measured in each."""
     processes: int = Field(default=2, ge=1, le=2)
     """Runs at the same time."""
@@ -43,21 +44,21 @@ class NetworkSettings(Section):
     """`paper` (4-4-4 switches, 8 hosts), `fat-tree:K`, `leaf-spine:LxS` or `leaf-spine:LxSxHOSTS`."""
     rate: float = Field(default=1e9, ge=1e3, le=1e12)
     """Rate of every link, bit/s."""
-    buffer_bytes: int = Field(default=_DEFAULT.buffer_bytes, ge=1)
+    buffer_bytes: int = Field(default=_DEFAULT.buffer_bytes, ge=1, le=2**32 - 1)
     """What the queue of one port holds, bytes."""
-    propagation_ns: int = Field(default=_DEFAULT.propagation_ns, ge=0)
+    propagation_ns: int = Field(default=_DEFAULT.propagation_ns, ge=0, le=LONGEST_NS)
     """Delay of a link, ns."""
-    pipeline_ns: int = Field(default=_DEFAULT.pipeline_ns, ge=0)
+    pipeline_ns: int = Field(default=_DEFAULT.pipeline_ns, ge=0, le=LONGEST_NS)
     """Delay of a switch before the queue, ns."""
-    jitter_ns: int = Field(default=_DEFAULT.jitter_ns, ge=0)
+    jitter_ns: int = Field(default=_DEFAULT.jitter_ns, ge=0, le=LONGEST_NS)
     """Most that chance adds to the delay of a switch, ns."""
     loss: float = Field(default=_DEFAULT.loss, ge=0, le=1)
     """Chance that a link between switches loses a packet."""
     mtu: int = Field(default=_DEFAULT.mtu, ge=576, le=65535)
     """Longest IP packet inside the fabric, bytes."""
-    export_ns: int = Field(default=_DEFAULT.export_ns, ge=0)
+    export_ns: int = Field(default=_DEFAULT.export_ns, ge=0, le=LONGEST_NS)
     """From the last hop to the controller, ns (T_u)."""
-    control_ns: int = Field(default=_DEFAULT.control_ns, ge=0)
+    control_ns: int = Field(default=_DEFAULT.control_ns, ge=0, le=LONGEST_NS)
     """From the controller to a switch, ns."""
 
 
@@ -81,7 +82,7 @@ class PlotSettings(Section):
 
     x: str = ""
     """Column on the x axis; empty: the first that is swept."""
-    y: tuple[str, ...] = ("coverage",)
+    y: tuple[str, ...] = Field(default=("coverage",), min_length=1, max_length=6)
     """Columns on the y axis, a panel each."""
     by: tuple[str, ...] | None = None
     """Columns that make a curve each; not given: all others that are swept."""
@@ -121,7 +122,7 @@ class Experiment(Section):
                 raise ValueError(f"{key}: found an empty list, expected the values to run with")
             for one in values:
                 _check_value(key, one)
-            if len(set(map(json.dumps, values))) < len(values):
+            if any(one in values[:at] for at, one in enumerate(values)):
                 raise ValueError(f"{key}: a value stands there twice")
             count *= len(values)
         if count > MOST_RUNS:

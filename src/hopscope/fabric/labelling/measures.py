@@ -1,4 +1,4 @@
-"""How good labelling is: coverage, labelled packets, labels a packet, bandwidth, resolution, delay.
+"""How good labelling is: coverage, labelled packets, resolution, delay.
 
 Functions of LABELLED records, the labels that reached the controller in the order of their arrival (times in
 ps, `port` a row of the topology's ports), and of `active`, bool [intervals, ports]: which switch ports sent
@@ -68,14 +68,6 @@ def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
 def labelled_packets(labels: Labels) -> int:
     """Packets whose labels reached the controller: exports of last hops."""
     return int(np.count_nonzero(labels["position"] == 0))
-
-
-def labels_a_packet(labels: Labels, most: int) -> npt.NDArray[np.int64]:
-    """Packets by how many labels they brought to the controller, int64 [most + 1]; those with 0 are unknown
-    here, and none.
-    """
-    counts = labels["count"][labels["position"] == 0]
-    return np.bincount(np.minimum(counts, most), minlength=most + 1)
 
 
 def resolution(labels: Labels, ports: int) -> Floats:

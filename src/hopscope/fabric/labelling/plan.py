@@ -7,7 +7,7 @@ little: others are covered better.  `plan_check` simulates the same on a fabric.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import erfc, exp, isfinite, pi, sqrt
+from math import exp, pi, sqrt
 from typing import Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ...errors import HopscopeError
 from .mean_field import labels_on_routes
+from .theory import phi
 
 Algorithm = Literal["base-a", "base-b"]
 Chance = Literal["f1", "f2", "f2-listing", "f3"]
@@ -54,14 +55,18 @@ class LabelDemand:
     chance: Chance = "f1"
 
     def __post_init__(self) -> None:
-        for name, value in (("resolution", self.resolution), ("rate", self.rate), ("size", self.size)):
-            if not (isfinite(value) and value > 0):
-                raise PlanError(f"{name} {value:g}: expected more than 0")
+        limits = (
+            ("resolution", self.resolution, 1e-6, 1e6),
+            ("rate", self.rate, 1.0, 1e13),
+            ("size", self.size, 20, 65535),
+            ("delay", self.delay, 0, 1000.0),
+            ("jitter", self.sigma, 0, 1000.0),
+        )
+        for name, value, least, most in limits:
+            if not least <= value <= most:
+                raise PlanError(f"{name} {value:g}: expected {least:g} to {most:g}")
         if not 0 < self.coverage < 1:
             raise PlanError(f"coverage {self.coverage:g}: expected a share between 0 and 1, as 0.999")
-        for name, delay in (("delay", self.delay), ("jitter", self.jitter or 0.0)):
-            if not (isfinite(delay) and delay >= 0):
-                raise PlanError(f"{name} {delay:g} s: expected 0 or more")
         if not 1 <= self.hops <= 100:
             raise PlanError(f"hops {self.hops}: expected 1 to 100")
 
@@ -79,6 +84,13 @@ class LabelDemand:
     def sigma(self) -> float:
         """Standard deviation of the delay of one hop, s."""
         return self.delay / sqrt(3) if self.jitter is None else self.jitter
+
+    @property
+    def apart(self) -> float:
+        """How much later a label is that has the longest way before it, s: the shortest that leaves the edge
+        has three switches.
+        """
+        return self.delay * max(0, self.hops - 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +146,8 @@ def expected_coverage(interval: float, demand: LabelDemand) -> float:
     """Chance that a telemetry interval has an update of the port that has least traffic.
 
     An update gap is T + T_p + Q: T_p, the wait for a packet after T, is exponential (packets at random), and
-    Q the difference of two delays, N(0, 2 n σ²) over n hops (INT-label, 4.2).  An interval of length T_i
+    Q the difference of two delays, N(0, 2 n σ²) over n hops (INT-label, 4.2), and more where one label goes
+    a longer way than the other (`apart`: with chance 1/4 each, later or sooner).  An interval of length T_i
     that begins anywhere is empty with E[(gap - T_i)+] / E[gap], while updates keep their order.  Where
     delays vary by many T they do not, and the better of two bounds holds: a longer interval's, since more
     labels cover no less; and that of updates at random, exp(-T_i / E[gap]), towards which delays that
@@ -143,8 +156,10 @@ def expected_coverage(interval: float, demand: LabelDemand) -> float:
     gap, telemetry, spread = demand.gap, demand.telemetry, demand.sigma * sqrt(2 * demand.hops)
     longer = LONGER * telemetry
     empty = exp(-telemetry / (interval + gap))
-    for one in [interval, *longer[longer > interval].tolist()] if spread else [interval]:
-        empty = min(empty, _excess(one - telemetry, gap, spread) / (one + gap))
+    for one in [interval, *longer[longer > interval].tolist()] if spread or demand.apart else [interval]:
+        late = one - telemetry
+        ways = ((late, 0.5), (late + demand.apart, 0.25), (late - demand.apart, 0.25))
+        empty = min(empty, sum(share * _excess(by, gap, spread) for by, share in ways) / (one + gap))
     return 1 - empty
 
 
@@ -204,15 +219,11 @@ def _excess(late: float, gap: float, spread: float) -> float:
     if spread == 0:
         return late + gap if late >= 0 else gap * exp(late / gap)
     x, ratio = late / spread, spread / gap
-    above = (late + gap) * _phi(x) + spread * _density(x)
+    above = (late + gap) * phi(x) + spread * _density(x)
     y = x + ratio
     if y > 25:  # the tail by its first term, where the exponential would be too large
         return above + gap * _density(x) / y
-    return above + gap * exp(late / gap + ratio * ratio / 2) * _phi(-y)
-
-
-def _phi(x: float) -> float:
-    return erfc(-x / sqrt(2)) / 2
+    return above + gap * exp(late / gap + ratio * ratio / 2) * phi(-y)
 
 
 def _density(x: float) -> float:

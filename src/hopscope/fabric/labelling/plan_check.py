@@ -77,6 +77,12 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
     hosts = range(fabric.hosts)
     ways = _ways(from_hosts(fabric, hosts, demand.rate, seed=seed))
     switch = fabric.ports["switch"] >= 0
+    longest = int((switch[ways] & (ways >= 0)).sum(axis=1).max())
+    if demand.hops < longest:
+        raise PlanError(
+            f"--topology {topology} has ways over {longest} switches: give --hops {longest}, or a topology "
+            "with shorter ways"
+        )
     each = np.bincount(ways[ways >= 0], minlength=len(switch)) / (fabric.hosts - 1)
     used = switch & (each > 0)
     rate = demand.rate / float(each[used].min())

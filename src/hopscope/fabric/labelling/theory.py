@@ -8,7 +8,7 @@ gap between two updates, `window_coverage` a telemetry interval; `labels_base_b`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import ceil, comb, erf, exp, floor, isfinite, pi, sqrt
+from math import ceil, comb, erfc, exp, floor, isfinite, pi, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ def probe_probability(interval: float, wait: float, telemetry: float, sigma: flo
     late = interval + _least(0, wait=wait) - telemetry
     if _least(0, sigma=sigma) == 0:
         return 0.5 if late == 0 else float(late < 0)
-    return 1 - _phi(late / spread)
+    return 1 - phi(late / spread)
 
 
 def window_coverage(
@@ -63,7 +63,7 @@ def window_coverage(
     if spread == 0:
         return 1 - max(0.0, late) / mean
     x = late / spread
-    empty = late * _phi(x) + spread * exp(-x * x / 2) / sqrt(2 * pi)
+    empty = late * phi(x) + spread * exp(-x * x / 2) / sqrt(2 * pi)
     return 1 - min(1.0, empty / mean)
 
 
@@ -104,6 +104,8 @@ def label_share(ratio: float, arrivals: str = "poisson") -> float:
     if arrivals == "poisson":
         return ratio / (1 + ratio)
     if arrivals == "periodic":
+        if ratio < 1e-12:  # (the other packet, one in so many, is beyond the digits)
+            return ratio
         return 1 / (floor(1 / ratio * (1 + 1e-12)) + 1)
     raise TheoryError(f"arrivals are paper, poisson or periodic, not {arrivals!r}")
 
@@ -165,7 +167,7 @@ def chance_f1(count: int, max_hop: int, elapsed: float, interval: float) -> floa
 
 def chance_f2(count: int, max_hop: int, elapsed: float, interval: float) -> float:
     """F2: i / (MAX_hop - 1), at most 1 (3.1)."""
-    return min(1.0, count / (max_hop - 1))
+    return min(1.0, count / max(1, max_hop - 1))
 
 
 def chance_listing(count: int, max_hop: int, elapsed: float, interval: float) -> float:
@@ -261,8 +263,9 @@ def _distribution(hops: int | Mapping[int, float]) -> dict[int, float]:
     return chances
 
 
-def _phi(x: float) -> float:
-    return (1 + erf(x / sqrt(2))) / 2
+def phi(x: float) -> float:
+    """Φ(x), with all digits in the tail below."""
+    return erfc(-x / sqrt(2)) / 2
 
 
 def _hops(hops: int) -> int:
