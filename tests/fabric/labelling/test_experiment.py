@@ -52,7 +52,7 @@ def test_every_combination_is_run_with_every_seed() -> None:
         ({"traffic": {"rat": 1}}, "Extra inputs"),
         ({"sweep": {"network.loss": [0, 0.0]}}, "twice"),
         ({"network": {"propagation_ns": 10**18}}, "less than or equal to 1000000000"),
-        ({"experiment": {"telemetry": 1e-9}}, "greater than 1e-06"),
+        ({"experiment": {"telemetry": 1e-9}}, "greater than 0.000001"),
         ({"plot": {"y": []}}, "at least 1 item"),
     ],
 )

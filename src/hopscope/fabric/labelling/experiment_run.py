@@ -90,8 +90,8 @@ def check_size(settings: Experiment, ports: int) -> None:
     intervals = (times.warm_up + times.seconds) / times.telemetry
     if intervals * ports > MOST_CELLS:
         raise ExperimentError(
-            f"{intervals:,.0f} telemetry intervals of {ports:,} ports, at most {MOST_CELLS / ports:,.0f} fit: "
-            "a longer experiment.telemetry, or fewer experiment.seconds"
+            f"{intervals:,.0f} telemetry intervals of {ports:,} ports: {MOST_CELLS / ports:,.0f} at most; "
+            "take a longer experiment.telemetry, or fewer experiment.seconds"
         )
     patience = settings.adaptive.k * settings.labelling.interval
     if settings.adaptive.mode != "off" and (times.warm_up + times.seconds) / patience > MOST_LOOKS:
