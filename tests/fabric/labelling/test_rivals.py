@@ -106,6 +106,15 @@ def test_flooded_probes_pass_every_port(topology: object) -> None:
     assert cost.generators == len(set(topology.host_switch))
 
 
+@pytest.mark.parametrize("name", ["fat-tree:4", "leaf-spine:3x2", "paper"])
+def test_coverage_of_flooded_probes_is_counted(name: str) -> None:
+    """Ports that HULA's cost counts are those of the trees of all edge switches."""
+    topology = parse_topology(name)
+    ports, _ = walk(hula.probes(topology))
+    assert hula.reached(topology) == set(ports.tolist())
+    assert RIVALS["hula"].round(topology).coverage == len(set(ports.tolist())) / len(between(topology))
+
+
 def test_a_flooded_probe_goes_up_and_then_down() -> None:
     """k = 4: 2 ways up, each to the other edge and 2 cores, these to 3 pods with 2 edges each."""
     ports, depths = walk(hula.probes(FatTree(4), roots=1))

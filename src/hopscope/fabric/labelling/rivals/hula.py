@@ -8,6 +8,9 @@ and an IPv4 header (38 bytes) with 32 bytes by switch (`HULA.p4`: `inthdr_t` has
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from ...ports import Topology
@@ -24,26 +27,49 @@ def generators(topology: Topology) -> int:
 
 def probes(topology: Topology, *, roots: int | None = None, item: int = ITEM) -> Probes:
     """Trees of a round: one for each way up from each edge switch, of the first `roots` of them."""
-    ports, down = topology.ports, towards_hosts(topology)
-    leaving: dict[int, list[int]] = {}
-    for row in between(topology):
-        leaving.setdefault(int(ports["switch"][row]), []).append(int(row))
+    leaving, onward = _ways(topology)
 
     def below(port: int) -> Branches:
-        back, at = int(ports["reverse"][port]), int(ports["peer_switch"][port])
-        ways = [row for row in leaving.get(at, []) if row != back and (down[row] or not down[port])]
-        return {row: below(row) for row in ways}
+        return {row: below(row) for row in onward(port)}
 
     edges = np.unique(topology.host_switch)[:roots]
     routes = [(row, below(row)) for edge in edges for row in leaving[int(edge)]]
     return Probes(routes, PROBE, item)
 
 
+def reached(topology: Topology) -> set[int]:
+    """Rows of the ports that probes of any edge switch leave by."""
+    leaving, onward = _ways(topology)
+    todo = [row for edge in np.unique(topology.host_switch) for row in leaving[int(edge)]]
+    found = set(todo)
+    while todo:
+        new = set(onward(todo.pop())) - found
+        found |= new
+        todo += new
+    return found
+
+
+def _ways(topology: Topology) -> tuple[dict[int, list[int]], Callable[[int], list[int]]]:
+    """Ports to other switches by switch; and those by which copies of a probe that came by a port go on."""
+    ports, down = topology.ports, towards_hosts(topology)
+    leaving: dict[int, list[int]] = {}
+    for row in between(topology):
+        leaving.setdefault(int(ports["switch"][row]), []).append(int(row))
+
+    def onward(port: int) -> list[int]:
+        back, at = int(ports["reverse"][port]), int(ports["peer_switch"][port])
+        return [row for row in leaving.get(at, []) if row != back and (down[row] or not down[port])]
+
+    return leaving, onward
+
+
 def cost(topology: Topology, *, item: int = ITEM) -> Round:
     """A round: the trees of one edge switch, times the edge switches, which are all alike."""
     count = generators(topology)
     one = probes(topology, roots=1, item=item)
-    return probing_round(topology, one, count, count, f"probe {PROBE + ETHERNET} B, {item} B a hop, flooded")
+    word = f"probe {PROBE + ETHERNET} B, {item} B a hop, flooded"
+    seen = len(reached(topology)) / len(between(topology))
+    return replace(probing_round(topology, one, count, count, word), coverage=seen)
 
 
 RIVAL = Rival(

@@ -66,7 +66,8 @@ def cost(topology: Topology, *, seed: int = 1) -> Round:
     pings = len(ends) * more
     return Round(
         hosts, 2 * pings, pings, 8 * links * float(frame(SYN)), seen, False,
-        f"SYN and SYN-ACK, {SYN + ETHERNET} B, there and back; coverage: ports that a ping passes",
+        f"SYN and SYN-ACK, {SYN + ETHERNET} B, there and back; coverage: ports that a ping passes"
+        + (", taken as all above 1,024 hosts" if few else ""),
     )  # fmt: skip
 
 
