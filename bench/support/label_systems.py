@@ -101,10 +101,10 @@ def figure14(quick: bool) -> Sheet:
     ]  # fmt: skip
     first, last = (percent(float(np.mean(curves["HULA"][at]))) for at in (0, -1))
     most = max(float(np.mean(one)) for name in ALGORITHMS for one in curves[name])
-    limits = sorted({limit(seed) / 1e6 for seed in range(1, seeds + 1)})
+    limits = " or ".join(f"{one:g}" for one in sorted({limit(s) / 1e6 for s in range(1, seeds + 1)}))
     stated = [
         Stated("HULA's loss, probing every 10 to 100 ms", "12 to 5 %", f"{first} to {last}",
-               f"ports limited to {' or '.join(f'{one:g}' for one in limits)} Mbit/s, the least at which traffic alone "
+               f"ports limited to {limits} Mbit/s, the least at which traffic alone "
                f"loses nothing, {QUEUE} packets of queue; the paper does not give its limit"),
         Stated("loss by Base A and B", "none", percent(most), "bmv2 limits packets, and labels add none"),
     ]  # fmt: skip
