@@ -100,6 +100,7 @@ def live(tools: None) -> Iterator[Fabric]:
             pytest.skip(f"no network namespaces with veth pairs here: {made.stderr}")
         assert made.returncode == 0, made.stderr
         assert f"hopscope fabric down --name {NAME}" in made.stdout
+        assert (state.folder_of(NAME) / state.SETTINGS_FILE).stat().st_mode & 0o777 == 0o600
         yield Fabric()
     finally:
         fabric("down")

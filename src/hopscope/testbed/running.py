@@ -108,7 +108,9 @@ def _up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object
             "label": label.model_copy(update={"listen": made.export, "registers": folder / REGISTERS_FILE}),
         }
     )
-    (folder / SETTINGS_FILE).write_text(settings.model_dump_json(indent=1), encoding="utf-8")
+    written = folder / SETTINGS_FILE
+    written.touch(mode=0o600)  # a token or a password may stand in it
+    written.write_text(settings.model_dump_json(indent=1), encoding="utf-8")
     interval_ns = round(label.labelling.interval * 1e9)
     Registers.create(made.registers, [(port.node, port.number) for port in parts.ports], interval_ns)
     fabric.build(parts)
