@@ -33,7 +33,8 @@ class LabellingSettings(Section):
     protocol: int = Field(default=253, ge=0, le=255)
     """IP protocol of labelled packets, 253 (RFC 3692, experimental) since the paper gives no number."""
     too_long: Literal["skip", "fragment"] = "skip"
-    """What happens to a packet that a label would push over the MTU: it gets none, or is fragmented first."""
+    """What happens to a packet that its first label would push over the MTU: it gets none, or is fragmented
+    first, with room for MAX_hop labels. A later label that does not fit is not written."""
 
 
 class AdaptiveSettings(Section):

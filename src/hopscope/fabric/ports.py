@@ -50,6 +50,12 @@ def mix64(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return np.asarray(x ^ (x >> np.uint64(33)))
 
 
+def seed_bits(seed: int) -> np.uint64:
+    """What a seed stands for in hashes, 64 bits: those of seeds that are neighbours have nothing in common."""
+    bits = np.array([(seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
+    return np.uint64(mix64(mix64(bits))[0])
+
+
 def flow_hash(
     src: npt.ArrayLike, dst: npt.ArrayLike, proto: npt.ArrayLike, sport: npt.ArrayLike, dport: npt.ArrayLike
 ) -> npt.NDArray[np.uint64]:

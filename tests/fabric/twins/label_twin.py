@@ -73,7 +73,8 @@ class Twin:
         seed: int,
     ) -> None:
         self.links, self.sources = topology.ports, sources
-        self.labelling, self.network, self.seed = labelling, network, seed
+        self.labelling, self.network = labelling, network
+        self.seed = mix(mix((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & MASK))
         inner = (self.links["switch"] >= 0) & (self.links["peer_switch"] >= 0)
         self.ports = [Port(loss=network.loss if inner[row] else 0.0) for row in range(len(self.links))]
         self.counts: Counter[str] = Counter()
@@ -91,9 +92,10 @@ class Twin:
         node = what.node if isinstance(what, Packet) else 0
         heapq.heappush(self.heap, (time, number, node, self.order, what))
 
-    def drawn(self, number: int, port: int, salt: int) -> int:
+    def drawn(self, packet: Packet, port: int, salt: int) -> int:
         """64 random bits."""
-        return mix((mix(number ^ self.seed ^ salt) + port) & MASK)
+        part = (packet.flags & SourceFlag.FRAGMENT) << 40
+        return mix((mix(packet.number ^ self.seed ^ salt) + port + part) & MASK)
 
     def run(self, until: int) -> None:
         """Serve what comes before `until`."""
@@ -131,12 +133,14 @@ class Twin:
         settings = self.labelling
         if packet.flags & SourceFlag.ALWAYS:
             return True
+        if len(packet.labels) >= settings.max_hop:
+            return False
         count = len(packet.labels) + (settings.max_hop if packet.flags & SourceFlag.FOLLOWED else 0)
         if count >= settings.max_hop:
             return True
         interval = round(settings.interval * PS) >> port.shift
         elapsed = start - port.last
-        if elapsed > interval:
+        if elapsed > interval or interval == 0:
             return True
         if settings.algorithm == "base-a" or elapsed < round(round(settings.interval * PS) * settings.rest):
             return False
@@ -145,7 +149,7 @@ class Twin:
             "f1": float(count > 0), "f2": share, "f2-listing": count / settings.max_hop,
             "f3": share * (elapsed / interval),
         }[settings.chance]  # fmt: skip
-        return (self.drawn(packet.number, row, 0x9E3779B97F4A7C15) >> 11) / 2.0**53 < chance
+        return (self.drawn(packet, row, 0x9E3779B97F4A7C15) >> 11) / 2.0**53 < chance
 
     def length(self, packet: Packet) -> int:
         """IP bytes on a link."""
@@ -165,7 +169,7 @@ class Twin:
             return
         jitter = network.jitter_ns * 1000
         delay = network.pipeline_ns * 1000
-        delay += self.drawn(packet.number, row, 0x8CB92BA72F3D8DD7) % (jitter + 1) if jitter else 0
+        delay += self.drawn(packet, row, 0x8CB92BA72F3D8DD7) % (jitter + 1) if jitter else 0
         port.ready = max(port.ready, time + delay)
         start = max(port.ready, port.free)
         if start - port.ready + (self.length(packet) + 38) * byte > network.buffer_bytes * byte:
@@ -183,12 +187,14 @@ class Twin:
                 cut = self.labelling.too_long == "fragment" and 28 <= kept < packet.size
                 write = cut and not packet.labels
                 if write:
-                    flags = packet.flags | SourceFlag.FRAGMENT
+                    flags = (packet.flags | SourceFlag.FRAGMENT) & ~SourceFlag.FOLLOWED
                     rest = replace(packet, size=packet.size - kept + 20, labels=[], flags=flags)
                     packet.size = kept
                     self.counts["fragments"] += 1
                 else:
                     self.counts["skipped"] += 1
+                    if not packet.labels:
+                        packet.flags &= ~SourceFlag.FOLLOWED
             if write:
                 packet.labels.append(label)
                 port.last = start
@@ -208,7 +214,7 @@ class Twin:
         if link["switch"] >= 0 and not packet.flags & SourceFlag.PROBE:
             self.sent.add((start, row))
         chance = min(round(port.loss * 2**32), 2**32 - 1)
-        bits = self.drawn(packet.number, row, 0xD1B54A32D192ED03) >> 32
+        bits = self.drawn(packet, row, 0xD1B54A32D192ED03) >> 32
         if port.loss and (port.loss == 1 or bits < chance):
             self.lose(packet, "lost")
             return

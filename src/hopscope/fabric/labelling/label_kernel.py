@@ -57,7 +57,7 @@ def wants_label(
         return True
     interval = interval >> shift
     elapsed = now - last
-    if elapsed > interval:
+    if elapsed > interval or interval == 0:  # shorter than the clock's unit: every packet
         return True
     if chance == 0 or elapsed < rest:
         return False

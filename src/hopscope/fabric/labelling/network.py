@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...config_label import LabellingSettings
 from ...wire.records import Records
-from ..ports import FabricError, Topology
+from ..ports import FabricError, Topology, seed_bits
 from ..records import PS, PS_NS, WIRE_OVERHEAD
 from .records import LABEL_PORT, NEVER, SETUP, Chance, PortFlag, TooLong
 
@@ -88,6 +88,8 @@ def port_states(topology: Topology, network: NetworkModel) -> Records:
     if (8 * PS % links["rate"]).any() or (links["rate"] < 8 * PS >> 32).any():
         raise FabricError(f"{topology.name}: a byte lasts no whole number of ps at the rate of its links")
     ports["ps_per_byte"] = 8 * PS // links["rate"]
+    if network.buffer_bytes * int(ports["ps_per_byte"].max()) >= 1 << 62:
+        raise FabricError(f"{network.buffer_bytes} bytes in a queue last too long at the rate of its link")
     ports["buffer"] = network.buffer_bytes
     ports["last"] = NEVER
     switch, last = links["switch"] >= 0, links["peer_switch"] < 0
@@ -119,7 +121,7 @@ def setup_row(
     setup = np.zeros(1, SETUP)
     row = setup[0]
     interval = ps_of(labelling.interval)
-    row["seed"] = seed & 0xFFFF_FFFF_FFFF_FFFF
+    row["seed"] = seed_bits(seed)
     row["interval"] = interval
     row["rest"] = round(interval * labelling.rest)
     row["telemetry"] = ps_of(telemetry)

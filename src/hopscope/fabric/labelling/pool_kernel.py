@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...jit import I64, U64, inlined, kernel
-from .records import Count, SourceFlag, State
+from .records import IP_HEADER, Count, SourceFlag, State
 
 FRAGMENT = int(SourceFlag.FRAGMENT)
+FOLLOWED = int(SourceFlag.FOLLOWED)
 COPIES = int(Count.COPIES)
 LABELS_LOST = int(Count.LABELS_LOST)
 FAR = int(State.FAR)
@@ -17,7 +18,6 @@ FREE_PACKETS = int(State.FREE_PACKETS)
 FREE_LABEL = int(State.FREE_LABEL)
 FREE_LABELS = int(State.FREE_LABELS)
 LOGGED = int(State.LOGGED)
-IP_HEADER = 20
 
 
 @inlined
@@ -132,7 +132,7 @@ def split(row: Any, most: Any, net: Any) -> Any:
     rest = take_packet(net)
     net.packets[rest] = net.packets[row]
     net.packets[rest].size = I64(net.packets[row].size) - most + IP_HEADER
-    net.packets[rest].flags |= FRAGMENT
+    net.packets[rest].flags = (net.packets[rest].flags | FRAGMENT) & (255 ^ FOLLOWED)
     net.packets[rest].labels = -1
     net.packets[rest].count = 0
     net.packets[row].size = most

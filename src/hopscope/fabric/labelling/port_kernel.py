@@ -8,7 +8,7 @@ from ...jit import I64, U64, inlined, kernel, mix64
 from ..records import PS_NS, WIRE_OVERHEAD
 from .label_kernel import wants_label
 from .pool_kernel import drop, export, free_packet, onward, split, take_label
-from .records import HISTOGRAM, Count, PortFlag, SourceFlag, State, Stop, TooLong
+from .records import HISTOGRAM, IP_HEADER, Count, PortFlag, SourceFlag, State, Stop, TooLong
 
 PROBE = int(SourceFlag.PROBE)
 ALWAYS = int(SourceFlag.ALWAYS)
@@ -39,16 +39,17 @@ FULL_LABELS = int(Stop.LABELS)
 FULL_LOG = int(Stop.LOG)
 FRAGMENTED = int(TooLong.FRAGMENT)
 LAST_PLACE = HISTOGRAM - 1
-IP_HEADER = 20
+MOST_LATENCY = (1 << 32) - 1
 SALT_CHANCE = 0x9E3779B97F4A7C15
 SALT_LOSS = 0xD1B54A32D192ED03
 SALT_JITTER = 0x8CB92BA72F3D8DD7
 
 
 @inlined
-def drawn(seed: Any, number: Any, port: Any, salt: Any) -> Any:
-    """64 random bits that depend on packet, port and purpose only."""
-    return mix64(mix64(number ^ seed ^ U64(salt)) + U64(port))
+def drawn(seed: Any, packet: Any, port: Any, salt: Any) -> Any:
+    """64 random bits that depend on packet (or the rest cut off from it), port and purpose only."""
+    part = U64(packet.flags & FRAGMENT) << U64(40)
+    return mix64(mix64(packet.number ^ seed ^ U64(salt)) + U64(port) + part)
 
 
 @inlined
@@ -75,9 +76,11 @@ def chosen(packet: Any, node: Any, port: Any, start: Any, net: Any, own: Any) ->
     if (flags & ALWAYS) != 0:
         return True
     count = I64(packet.count)
+    if count >= setup.max_hop:
+        return False
     if (flags & FOLLOWED) != 0:
         count += setup.max_hop
-    random = float(drawn(setup.seed, packet.number, node.port, SALT_CHANCE) >> U64(11)) / 9007199254740992.0
+    random = float(drawn(setup.seed, packet, node.port, SALT_CHANCE) >> U64(11)) / 9007199254740992.0
     return wants_label(
         count, start, port.last, setup.interval, I64(port.shift), setup.rest, setup.chance, setup.max_hop,
         random, own,
@@ -114,7 +117,7 @@ def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, net:
     label.next = packet.labels
     label.port = node.port
     label.ingress = node.ingress
-    label.latency = (start - packet.time) // PS_NS
+    label.latency = min((start - packet.time) // PS_NS, MOST_LATENCY)
     label.occupancy = queued
     packet.labels = at
     packet.count += 1
@@ -142,7 +145,7 @@ def send(row: Any, size: Any, start: Any, kind: Any, net: Any) -> None:
         net.active[interval, node.port] = 1
     if port.loss > 0 and (
         (port.flags & LOSE_ALL) != 0
-        or (drawn(setup.seed, packet.number, node.port, SALT_LOSS) >> U64(32)) < U64(port.loss)
+        or (drawn(setup.seed, packet, node.port, SALT_LOSS) >> U64(32)) < U64(port.loss)
     ):
         drop(row, LOST, kind, net)
         return
@@ -173,7 +176,7 @@ def serve(row: Any, net: Any, own: Any) -> Any:
         return 0
     delay = setup.pipeline
     if setup.jitter > 0:
-        jitter = drawn(setup.seed, packet.number, node.port, SALT_JITTER) % U64(setup.jitter + 1)
+        jitter = drawn(setup.seed, packet, node.port, SALT_JITTER) % U64(setup.jitter + 1)
         delay += I64(jitter)
     ready = max(port.ready, packet.time + delay)
     port.ready = ready
@@ -195,6 +198,8 @@ def serve(row: Any, net: Any, own: Any) -> Any:
             write = rest >= 0
             if write:
                 size = I64(packet.size)
+            elif carried == 0:
+                packet.flags &= 255 ^ FOLLOWED  # INT_num begins at MAX_hop with the first switch's label only
         if write:
             write_label(packet, node, port, start, (start - ready + byte - 1) // byte, net)
             net.counts[kind + LABELS] += 1

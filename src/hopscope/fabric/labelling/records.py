@@ -21,6 +21,9 @@ NEVER = -(1 << 61)
 EVERY = 255
 """In place of S: the port labels every packet, as the one-bit form of section 5 has it."""
 
+IP_HEADER = 20
+"""Bytes of the IP header that a packet and each of its fragments has."""
+
 
 class SourceFlag(IntFlag):
     """What a source sends, and what of it goes with each packet."""

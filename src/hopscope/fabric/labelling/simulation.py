@@ -16,7 +16,7 @@ from ..records import PS, PS_NS
 from .counts import Counts
 from .engine import Engine, compiled, switch_active
 from .network import NetworkModel, lookahead, loss_of, port_states, ps_of, setup_row
-from .records import EVERY, LABELLED, NONE, Count, PortFlag, SourceFlag
+from .records import EVERY, IP_HEADER, LABELLED, NONE, Count, PortFlag, SourceFlag
 from .sources import Sources, chains, check
 
 
@@ -36,7 +36,8 @@ class SimulatedController(Protocol):
 class LabelSimulation:
     """A network, its traffic, and switches that label.
 
-    The result depends on the seed, and neither on how time is cut into calls of `run` nor on the order of
+    Registers, loss and failures hold for packets that arrive at a port after a change, not for those that are
+    in its queue.  The result depends on the seed, and neither on how time is cut into calls of `run` nor on the order of
     sources.  Counts are of what ports have done with arrivals before `now`: a packet is delivered when the
     last port has sent it.
     """
@@ -74,7 +75,9 @@ class LabelSimulation:
         setup = setup_row(labelling, network, seed=seed, telemetry=telemetry, own=own is not None)
         self.ports = port_states(topology, network)
         """LABEL_PORT [ports]: registers and counters."""
-        ahead = lookahead(self.ports, network, int(sources.records["size"].min()))
+        cut = labelling.too_long == "fragment"  # what is cut off may be as short as a byte
+        smallest = IP_HEADER + 1 if cut else int(sources.records["size"].min())
+        ahead = lookahead(self.ports, network, smallest)
         self._engine = Engine(setup, self.ports, sources, ahead, own)
         self._switch = topology.ports["switch"] >= 0
         self._waiting = np.zeros(0, LABELLED)
@@ -204,6 +207,9 @@ class LabelSimulation:
     def _change_links(self, ports: tuple[int, ...], down: bool, at_s: float | None, reroute_s: float) -> None:
         time = self.now if at_s is None else ps_of(at_s)
         rows = np.array(ports, np.int64)
+        wrong = rows[(rows < 0) | (rows >= len(self.ports))]
+        if len(wrong):
+            raise FabricError(f"{self.topology.name} has ports 0 to {len(self.ports) - 1}, not {wrong[0]}")
         rows = np.concatenate([rows, self.topology.ports["reverse"][rows]])
 
         def change() -> None:

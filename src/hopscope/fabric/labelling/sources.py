@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..ports import NO_PORT, FabricError, Ints, Topology, flow_hash, mix64
+from ..ports import NO_PORT, FabricError, Ints, Topology, flow_hash, mix64, seed_bits
 from ..records import PS
 from ..traffic import Traffic, TrafficModel
 from .records import NONE, ROUTE, SOURCE, SourceFlag
@@ -128,7 +128,7 @@ def paths_between(
     ends = np.repeat(np.asarray(pairs, np.int64).reshape(-1, 2), flows, axis=0)
     flow = np.tile(np.arange(flows, dtype=np.uint64), len(ends) // flows)
     both = (ends[:, 0].astype(np.uint64) << np.uint64(32)) | ends[:, 1].astype(np.uint64)
-    hashes = mix64(mix64(both + np.uint64(seed)) + flow)
+    hashes = mix64(mix64(both ^ seed_bits(seed)) + flow)
     routes, starts = chains(topology, topology.paths(ends[:, 0], ends[:, 1], hashes, down))
     return Sources(starts=starts, routes=routes, pairs=ends, hashes=hashes)
 

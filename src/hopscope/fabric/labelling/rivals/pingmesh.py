@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ports import NO_PORT, FabricError, Ints, Topology, mix64
+from ...ports import NO_PORT, FabricError, Ints, Topology, mix64, seed_bits
 from .rival import ETHERNET, Probes, Rival, Round, between, chain, frame
 
 SYN = 40
@@ -41,7 +41,7 @@ def ways(topology: Topology, ends: Ints, seed: int = 1) -> Ints:
     """Switch ports that a ping leaves by, there and back, [2 pings, stages]; ECMP by its own port number."""
     there = np.concatenate([ends, ends[:, ::-1]])
     both = (there[:, 0].astype(np.uint64) << np.uint64(32)) | there[:, 1].astype(np.uint64)
-    return topology.paths(there[:, 0], there[:, 1], mix64(both + np.uint64(seed)))[:, 1:].astype(np.int64)
+    return topology.paths(there[:, 0], there[:, 1], mix64(both ^ seed_bits(seed)))[:, 1:].astype(np.int64)
 
 
 def probes(topology: Topology, *, sources: int | None = None, seed: int = 1) -> Probes:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...ports import NO_PORT, Ints, Topology, mix64
+from ...ports import NO_PORT, Ints, Topology, mix64, seed_bits
 
 Branches = dict[int, Any]
 """A tree of port rows: each port with those that follow it, an empty one at the ends."""
@@ -140,7 +140,7 @@ def routes_of(topology: Topology, seed: int = 1) -> npt.NDArray[np.int32]:
     apart = src != dst
     src, dst = src[apart], dst[apart]
     key = (src.astype(np.uint64) << np.uint64(32)) | dst.astype(np.uint64)
-    return topology.paths(src, dst, mix64(key + np.uint64(seed)))
+    return topology.paths(src, dst, mix64(key ^ seed_bits(seed)))
 
 
 @dataclass(frozen=True, slots=True)
