@@ -51,7 +51,7 @@ def mix64(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def seed_bits(seed: int) -> np.uint64:
-    """What a seed stands for in hashes, 64 bits: those of seeds that are neighbours have nothing in common."""
+    """What a seed stands for in hashes, 64 bits: seeds that are neighbours have nothing in common."""
     bits = np.array([(seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
     return np.uint64(mix64(mix64(bits))[0])
 

@@ -36,10 +36,10 @@ class SimulatedController(Protocol):
 class LabelSimulation:
     """A network, its traffic, and switches that label.
 
-    Registers, loss and failures hold for packets that arrive at a port after a change, not for those that are
-    in its queue.  The result depends on the seed, and neither on how time is cut into calls of `run` nor on the order of
-    sources.  Counts are of what ports have done with arrivals before `now`: a packet is delivered when the
-    last port has sent it.
+    Registers, loss and failures hold for packets that arrive at a port after a change, not for those that
+    are in its queue. The result depends on the seed, and neither on how time is cut into calls of `run` nor
+    on the order of sources. Counts are of what ports have done with arrivals before `now`: a packet is
+    delivered when the last port has sent it.
     """
 
     def __init__(
