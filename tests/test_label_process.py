@@ -117,6 +117,42 @@ def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> N
     process.close()
 
 
+def test_registers_above_what_the_controller_may_set_are_brought_down(tmp_path: Path) -> None:
+    """Registers of a controller that went further: the table tells what they hold, which is no more than
+    `most`.
+    """
+    path = tmp_path / "registers.region"
+    registers = Registers.create(path, PORTS, 50 * MS)
+    registers.shift[1:3] = [16, 2]
+    more = {"registers": str(path), "adaptive": {"mode": "shift", "most": 3}}
+    process = LabelProcess(settings(**more), None, clock=Now())
+    process.turn()
+    assert registers.shift.tolist() == [0, 3, 2, 0]
+    assert process.table.rows["shift"][process.table.rows_of(*zip(*PORTS, strict=True))].tolist() == [
+        0,
+        3,
+        2,
+        0,
+    ]
+    process.close()
+
+
+def test_a_port_whose_frames_are_all_lost_is_missing_in_coverage(tmp_path: Path) -> None:
+    """What a port sends and its link loses is traffic of which nothing is heard."""
+    now, path = Now(), tmp_path / "registers.region"
+    registers = Registers.create(path, PORTS, 50 * MS)
+    process = LabelProcess(settings(registers=str(path)), tmp_path, clock=now)
+    for _ in range(40):
+        now.ns += 20 * MS
+        registers.counters[2, PortCounter.LOST] += np.uint64(1)
+        process.turn()
+    told = LabelReader.attach(tmp_path / FILE_NAME).coverage(1000)
+    assert len(told) > 2
+    assert set(told["active"].tolist()) == {1}
+    assert not told["heard"].any()
+    process.close()
+
+
 def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
     """Random bytes, cut and lengthened datagrams, times at the ends of what 64 bits hold: every datagram is
     taken, empty or refused by a reason, and the labels of good ones in between are all there.

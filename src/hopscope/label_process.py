@@ -159,7 +159,7 @@ class LabelProcess:
             self.step(batch, now)
         if now >= self._attach_ns:
             self._attach_ns = now + ATTACH_NS
-            self.registers.attach()
+            self.registers.attach(now)
         if now >= self._turn_ns:
             self._turn_ns = now + min(TURN_NS, self.controller.turn_ns)
             rows, values = self.controller.turn(now)

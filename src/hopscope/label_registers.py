@@ -38,7 +38,7 @@ class Written:
         """Whether registers are mapped."""
         return self._registers is not None
 
-    def attach(self) -> None:
+    def attach(self, now_ns: int) -> None:
         """Map the registers, where there are new ones; the fabric may come, go and be made anew."""
         if self._path is None or (self._registers is not None and self._registers.region.is_current()):
             return
@@ -53,7 +53,7 @@ class Written:
             self._say(f"{self._path}: more ports than the table of labels has room for")
             return
         self._registers, self._rows = registers, rows
-        self._sent = registers.count(PortCounter.SENT).copy()
+        self._sent = _sent(registers)
         self._say(f"{self._path}: registers of {len(rows):,} ports")
         if registers.interval[0] != self._interval_ns:
             self._say(
@@ -65,7 +65,7 @@ class Written:
             if self._mode == "one-bit":
                 mine, other = other, mine
             other[:] = 0
-            self._controller.adopt(rows, mine)
+            self.write(*self._controller.adopt(rows, mine, now_ns))
             self._table.set_shift(rows, mine)
 
     def write(self, rows: Ints, values: Values) -> int:
@@ -81,7 +81,7 @@ class Written:
         """Ports that sent since this was asked last, bool [rows of the table]."""
         mask = np.zeros(len(self._table.rows), np.bool_)
         if self._registers is not None:
-            sent = self._registers.count(PortCounter.SENT).copy()
+            sent = _sent(self._registers)
             mask[self._rows[sent != self._sent]] = True
             self._sent = sent
         return mask
@@ -96,3 +96,9 @@ class Written:
         if line != self._reason:
             self._reason = line
             self._told(line)
+
+
+def _sent(registers: Registers) -> npt.NDArray[np.uint64]:
+    """Frames that each port sent; those that its link lost are traffic too."""
+    sent: npt.NDArray[np.uint64] = registers.count(PortCounter.SENT) + registers.count(PortCounter.LOST)
+    return sent

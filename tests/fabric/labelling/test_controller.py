@@ -157,18 +157,25 @@ def test_switched_off_changes_nothing() -> None:
     assert len(controller.turn(10**12)[0]) == 0
 
 
-def test_adopted_registers_are_continued() -> None:
-    """A controller that is started anew brings down what its forerunner had raised."""
+@pytest.mark.parametrize(
+    ("mode", "found", "at_once", "then"), [("shift", 7, [3], [2, 1, 0]), ("one-bit", 1, [], [0])]
+)
+def test_adopted_registers_are_continued(mode: str, found: int, at_once: list[int], then: list[int]) -> None:
+    """A controller that is started anew brings down what its forerunner had raised, at once to the highest
+    value of its own; a flag times out like one that it has set itself.
+    """
     ports = parse_topology("leaf-spine:2x2x1").ports
-    controller = simulated_controller(ports, LabellingSettings(interval=0.01), AdaptiveSettings(mode="shift"))
+    adaptive = AdaptiveSettings(mode=mode, most=3)  # type: ignore[arg-type]
+    controller = simulated_controller(ports, LabellingSettings(interval=0.01), adaptive)
     row = int(np.flatnonzero(ports["node_id"])[0])
-    controller.adopt(np.array([row]), np.array([3], np.uint8))
+    told = controller.adopt(np.array([row, row + 1]), np.array([found, 0], np.uint8), 0)
+    assert [one.tolist() for one in told] == [[row] * len(at_once), at_once]
     seen = []
     for now in range(0, 100 * MS, MS):
         controller.receive(labels_of([(int(ports["node_id"][row]), int(ports["number"][row]), now, 1)]), now)
         rows, values = controller.turn(now)
         seen += list(zip(rows.tolist(), values.tolist(), strict=True))
-    assert seen == [(row, 2), (row, 1), (row, 0)]
+    assert seen == [(row, value) for value in then]
 
 
 @pytest.mark.kernel

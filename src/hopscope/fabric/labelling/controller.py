@@ -148,11 +148,20 @@ class Controller:
             self.database.update(labels, now_ns)
             self._due_ns = min(self._due_ns, min(now_ns, int(labels["time_ns"].min())) + self.patience_ns)
 
-    def adopt(self, rows: Ints, values: Values) -> None:
-        """Go on from what registers hold, where another controller had written them."""
+    def adopt(self, rows: Ints, values: Values, now_ns: int) -> tuple[Ints, Values]:
+        """Go on from what registers hold, where another controller had written them.
+
+        Returns the rows whose register is to change at once, since this controller goes less far, as `turn`.
+        A flag that is set gets an entry in the ageing database, or it would never time out.
+        """
         self._grow(int(rows.max(initial=-1)) + 1)
         self.values[rows] = np.minimum(values, self.most)
         self._due_ns = self._start_ns
+        if self.mode == "one-bit":
+            self.ageing.put(rows[values > 0], now_ns, self.patience_ns)
+        above = rows[values > self.most]
+        self.changes += len(above)
+        return above, self.values[above]
 
     def turn(self, now_ns: int) -> tuple[Ints, Values]:
         """Look at every port, where one can be due; (rows, their new value). Time never goes back."""
