@@ -111,7 +111,7 @@ def _draw_expected(x: list[float], curves: dict[str, list[float]], label: str, l
             axes.set_xscale("log")
             axes.set_yscale("log")
         axes.set_ylim(bottom=0.9 * min(curves["Base A"]))
-        where = {} if log else {"loc": "center right", "bbox_to_anchor": (1, 0.4)}
+        where = {} if log else {"loc": "center right", "bbox_to_anchor": (1, 0.46)}
         legend(axes, "f(i) = i / 5", **where)
 
     return draw
