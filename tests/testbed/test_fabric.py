@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.cli.fabric import _followed, seconds_of
+from hopscope.cli.fabric_start import followed_flows, seconds_of
+from hopscope.cli.fabric_traffic import Asked
 from hopscope.errors import HopscopeError
 from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.testbed import namespaces, state
@@ -106,10 +107,12 @@ def test_a_damaged_state_is_none(home: Path, text: str) -> None:
     made = _written("test")
     (made.folder / state.STATE_FILE).write_text(text)
     assert state.read("test") is None
-    with pytest.raises(TestbedError, match="no fabric 'test' is up"):
+    with pytest.raises(TestbedError, match=r"'test' has ended, but .* hopscope fabric down --name test"):
         state.running("test")
     assert state.remove("test")
     assert not state.remove("test")
+    with pytest.raises(TestbedError, match="no fabric 'test' is up"):
+        state.running("test")
 
 
 def test_a_later_schema_is_none(home: Path) -> None:
@@ -182,7 +185,7 @@ def test_followed_flows_as_people_write_them() -> None:
     topology = parse_topology("leaf-spine:2x2x2")
 
     def flows(text: str) -> list[tuple[str, str, int]]:
-        return [(one.src, one.dst, one.every) for one in _followed(text, topology)]
+        return [(one.src, one.dst, one.every) for one in followed_flows(text, topology)]
 
     both = [("10.0.0.2", "10.0.1.3", 100), ("fd00::a00:2", "fd00::a00:103", 100)]
     assert flows("host-0-0:host-1-1") == both
@@ -191,3 +194,24 @@ def test_followed_flows_as_people_write_them() -> None:
     for text in ("", "host-0-0", "host-0-0:", "host-0-0:host-9-9", "host-0-0:host-1-1:0", "1.2.3.4:[::1]"):
         with pytest.raises(HopscopeError, match="--follow"):
             flows(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ping", "--rate", "5M", "--seconds", "3"), "--rate, --seconds: found with ping"),
+        (("tcp", "--size", "100", "--seed", "2"), "--size, --seed: found with tcp"),
+        (("tcp", "--seconds", "0"), "--seconds 0: expected more"),
+        (("ping", "--from", "a", "--from", "b"), "--from: found several hosts"),
+        (("tcp", "--from", "all"), "--from: found several hosts"),
+    ],
+)
+def test_flags_without_a_use_are_refused(words: tuple[str, ...], said: str) -> None:
+    """What a kind of traffic would ignore is told in one line."""
+    flags = dict.fromkeys(("rate", "size", "seconds", "seed"))
+    given = {name.removeprefix("--"): value for name, value in zip(words[1::2], words[2::2], strict=True)}
+    source = [value for name, value in zip(words[1::2], words[2::2], strict=True) if name == "--from"]
+    numbers = {name: float(value) for name, value in given.items() if name in ("size", "seconds", "seed")}
+    values = {**flags, **numbers, "rate": given.get("rate")}
+    with pytest.raises(HopscopeError, match=said):
+        Asked(kind=words[0], source=source or None, version=4, **values).check()  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ the fabric's folder and end with SIGTERM.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -53,12 +54,19 @@ def await_ready(
 
 
 def last_words(state: State, role: str) -> str:
-    """The last line of its log."""
+    """Why it ended, by the last line of its log."""
     text = ""
     with suppress(OSError):
         text = _log(state, role).read_text(encoding="utf-8", errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("hopscope: ") if lines else "it said nothing"
+    if not lines:
+        return "it said nothing"
+    if READY[role] in lines[-1]:
+        return "killed, or without a word"
+    with suppress(ValueError, TypeError, KeyError):
+        told = json.loads(lines[-1])
+        return str(told["event"])
+    return lines[-1].removeprefix("hopscope: ")
 
 
 def _log(state: State, role: str) -> Path:

@@ -43,6 +43,8 @@ class PortCounter(IntEnum):
     """Frames that were sent and that the interface did not take: it was down, or they are too long for it."""
     MISSED = 15
     """Frames that came while the port's receive ring was full: the switches stood still for too long."""
+    UNTAKEN = 16
+    """Datagrams of labels that the controller's machine did not take, by where their packets came in."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {

@@ -17,7 +17,7 @@ from ..errors import HopscopeError
 from ..memory.region import Region, RegionError
 from .records import REGISTER_ARRAYS, PortCounter
 
-KIND, VERSION = "label registers", 1
+KIND, VERSION = "label registers", 2
 MOST_SHIFT = 40
 """Highest S."""
 _ALL = 0xFFFFFFFF

@@ -17,11 +17,11 @@ from .process import await_ready, start
 from .registers import Registers
 from .state import REGISTERS_FILE, SETTINGS_FILE, State
 
-DEFAULT_NAME = "fabric"
 HOST = "127.0.0.1"
 COLLECTOR_SETTINGS: dict[str, object] = {"detect.flow_rows": 64, "history.ring_events": 1024}
 """Of the collector that comes with a fabric: it takes labels, hardly a report."""
 _GRACE_SECONDS = 30.0
+_ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Wanted:
     topology: Topology
     settings: Settings
     """Of the collector; `label` says how the switches label, too."""
-    name: str = DEFAULT_NAME
+    name: str = state.DEFAULT_NAME
     data: Path | None = None
     """Data folder that stays; None: one that goes with the fabric."""
     inner_mtu: int | None = None
@@ -69,7 +69,7 @@ def up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object]
         if before and alive:
             page = f", page {before.page}" if before.page else ""
             ending = "hopscope fabric down" + (
-                "" if wanted.name == DEFAULT_NAME else f" --name {wanted.name}"
+                "" if wanted.name == state.DEFAULT_NAME else f" --name {wanted.name}"
             )
             raise TestbedError(
                 f"fabric {wanted.name!r} is up already ({before.topology}{page}): end it with {ending}, or "
@@ -90,12 +90,12 @@ def _up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object
         wanted.topology, wanted.name, max_hop=label.labelling.max_hop, inner_mtu=wanted.inner_mtu
     )
     folder = state.folder_of(wanted.name)
-    folder.mkdir(mode=0o755, parents=True)
+    folder.mkdir(mode=0o700, parents=True)
     data = wanted.data.absolute() if wanted.data else folder / "data"
     made = State(
         name=wanted.name, topology=wanted.topology.name, max_hop=label.labelling.max_hop,
         inner_mtu=parts.inner_mtu, interval=label.labelling.interval,
-        export=_export(label), data=str(data),
+        export=_export(label), data=str(data), adaptive=label.adaptive.mode,
     )  # fmt: skip
     made.write()
     names = folder / "names.toml"
@@ -139,7 +139,10 @@ def _remove(name: str) -> Removed:
         # a data folder that stays: the collector closes its journal, and ends its own processes
         collector = [process for role, (process, _) in known.processes.items() if role == "collector"]
         removed.processes += namespaces.end(set(collector) & set(marked), seconds=_GRACE_SECONDS)
-    removed.processes += namespaces.end(namespaces.marked(state.mark_of(name)), seconds=0)
+    for _ in range(_ROUNDS):  # one that is being started is there in the next round
+        if not (marked := namespaces.marked(state.mark_of(name))):
+            break
+        removed.processes += namespaces.end(marked, seconds=0)
     removed.namespaces = fabric.remove(name)
     removed.folder = state.remove(name)
     return removed

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from .fabric import Plan, TestbedError, plan
 from .namespaces import found, is_running, started_at
 
 SCHEMA = 1
+DEFAULT_NAME = "fabric"
 REGISTERS_FILE, SETTINGS_FILE, STATE_FILE = "registers.region", "settings.json", "fabric.json"
 MARK = "TESTBED_OF_HOPSCOPE"
 """In the environment of every process of a fabric: its folder. So they are found after any crash."""
@@ -48,6 +49,8 @@ class State:
     """Where last hops send labels, as `127.0.0.1:7254`."""
     data: str
     """Data folder of the collector."""
+    adaptive: str = "off"
+    """How the controller changes intervals: `label.adaptive.mode`."""
     page: str = ""
     """Address of the live page, once it is served."""
     processes: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -128,6 +131,11 @@ def running(name: str) -> State:
     """The state of a fabric that is up. Raises TestbedError for one that is not."""
     state = read(name)
     if state is None or not any(state.running().values()):
+        if name in names():
+            flag = "" if name == DEFAULT_NAME else f" --name {name}"
+            raise TestbedError(
+                f"fabric {name!r} has ended, but not all of it is gone: hopscope fabric down{flag} removes it"
+            )
         others = ", ".join(one for one in names() if one != name)
         also = f"; there is {others} (--name)" if others else ""
         raise TestbedError(f"no fabric {name!r} is up: start it with hopscope fabric up{also}")
@@ -146,13 +154,19 @@ def alone(name: str) -> Iterator[None]:
     """Hold the fabric's lock: one command at a time makes or deletes it. Raises TestbedError."""
     path = home() / f"{check_name(name)}.lock"
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    with path.open("ab") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TestbedError(
-                f"fabric {name!r}: another hopscope fabric command is starting or ending it"
-            ) from None
+    with ExitStack() as stack:
+        while True:
+            lock = stack.enter_context(path.open("ab"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                    break
+            except BlockingIOError:
+                raise TestbedError(
+                    f"fabric {name!r}: another hopscope fabric command is starting or ending it"
+                ) from None
+            except FileNotFoundError:
+                pass  # the holder before us has deleted it: the next one makes it anew
         try:
             yield
         finally:

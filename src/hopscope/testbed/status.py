@@ -54,16 +54,18 @@ def port_rows(
     ]
 
 
-def coverage(state: State, seconds: float) -> tuple[float, int] | None:
-    """What the controller measured of late: the mean coverage of telemetry intervals in which ports had
-    traffic, and how many such intervals; None where it has not begun.
+def coverage(state: State, seconds: float) -> str | None:
+    """What the controller measured of late, in words: the mean coverage of telemetry intervals in which ports
+    had traffic; None where it has not begun.
     """
     try:
         reader = LabelReader.attach(Path(read_owner(Path(state.data))["regions"]) / FILE_NAME)
     except (KeyError, RegionError):
         return None
     newest = reader.coverage(max(1, round(seconds * 1e9 / reader.about().telemetry_ns)))
-    newest = newest[newest["active"] > 0]
-    if not len(newest):
-        return 0.0, 0
-    return float((newest["heard"] / newest["active"]).mean()), len(newest)
+    busy = newest[newest["active"] > 0]
+    if not len(busy):
+        return f"no port had traffic in the last {seconds:g} s: there is no coverage"
+    share = float((busy["heard"] / busy["active"]).mean())
+    among = f"{len(busy)} of the last {len(newest)} telemetry intervals"
+    return f"coverage {share:.2%}: there was traffic in {among}"

@@ -50,15 +50,15 @@ class Switches:
     ) -> None:
         """`export`: connected to the controller, non-blocking; opened outside of the namespace. Compiles."""
         self.parts = parts
-        self.unsent = 0
-        """Datagrams of labels that the controller's machine did not take."""
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
         followed = [(_mapped(one.src), _mapped(one.dst), one.every) for one in settings.follow]
         self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, followed=followed)
         self._refused = registers.count(PortCounter.REFUSED)
         self._missed = registers.count(PortCounter.MISSED)
+        self._untaken = registers.count(PortCounter.UNTAKEN)
         self._counted = 0.0
+        self._ahead = time.time_ns() - time.monotonic_ns()
         self._listeners: list[RingListener] = []
         self._senders: list[RingSender] = []
         self._row_of: dict[int, int] = {}
@@ -117,20 +117,24 @@ class Switches:
         return moved
 
     def _move(self, batch: FrameBatch, ingress: int) -> None:
+        batch.frames["time_ns"] += self._now() - time.time_ns()  # from the machine's clock to ours
         rows = self._forwarder.route(batch, ingress)
         for egress in np.unique(rows[rows >= 0]).tolist():
             sender = self._senders[egress]
             lengths = self._forwarder.forward(
                 batch, rows, egress, sender.arena, sender.slots(2 * len(batch)), room=sender.room,
-                mtu=sender.longest - ETHERNET_BYTES, now_ns=time.time_ns(), queued=sender.waiting_bytes,
+                mtu=sender.longest - ETHERNET_BYTES, now_ns=self._now(), queued=sender.waiting_bytes,
             )  # fmt: skip
             sender.send(lengths)
         for datagram in self._forwarder.exports():
             try:
                 self._export.send(datagram)
             except OSError:  # nobody listens now, or its buffer is full
-                self.unsent += 1
-                log.logger("switches").warning("labels were not taken", datagrams=self.unsent)
+                self._untaken[ingress] += np.uint64(1)
+
+    def _now(self) -> int:
+        """Time by a clock that never goes back, ns since the epoch: that of labels and of Reg1."""
+        return self._ahead + time.monotonic_ns()
 
     def close(self) -> None:
         """Close the rings."""
