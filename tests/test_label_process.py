@@ -153,6 +153,35 @@ def test_a_port_whose_frames_are_all_lost_is_missing_in_coverage(tmp_path: Path)
     process.close()
 
 
+def test_forged_ports_are_left_out_of_turn(tmp_path: Path) -> None:
+    """Labels of ports that the registers do not name, before these were there and after: none is controlled,
+    and those that come later are counted.
+    """
+    now, path = Now(), tmp_path / "registers.region"
+    more = {"registers": str(path), "adaptive": {"mode": "shift", "most": 3}}
+    process = LabelProcess(settings(**more), None, clock=now)
+    process.open()
+    process.turn()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.connect(("127.0.0.1", process.port))
+        sender.send(datagram([(99, 1)], [now.ns]))
+        drive(process, 1)
+        registers = Registers.create(path, PORTS, 50 * MS)
+        now.ns += 600 * MS
+        process.turn()
+        sender.send(datagram([(99, 1), (98, 1), PORTS[0]], [now.ns] * 3))
+        drive(process, 1)
+    for _ in range(20):
+        now.ns += 60 * MS
+        process.turn()
+    process.count()
+    assert registers.shift.tolist() == [3, 0, 0, 0]
+    assert process.counts["label_raised_ports"] == 1
+    assert process.counts["label_unwritten_changes_total"] == 0
+    assert process.counts["label_unknown_ports_total"] == 2
+    process.close()
+
+
 def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
     """Random bytes, cut and lengthened datagrams, times at the ends of what 64 bits hold: every datagram is
     taken, empty or refused by a reason, and the labels of good ones in between are all there.

@@ -35,7 +35,15 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("labels_total", "Labels taken."),
     Counter("late_labels_total", "Of these, older than one of the same port that was here: discarded."),
     Counter("label_clocks_back_total", "Ports whose labels began anew with an earlier time."),
+    Counter(
+        "label_times_ahead_total",
+        "Ports whose newest label had a time ahead of ours, taken back for one that agrees with our clock.",
+    ),
     Counter("label_table_full_total", "Labels of ports for which the table has no room."),
+    Counter("label_reused_rows_total", "Ports forgotten since a full table needed their room."),
+    Counter(
+        "label_unknown_ports_total", "Labels of ports that the switches' registers do not name, refused."
+    ),
     Counter(
         "label_left_out_intervals_total",
         "Telemetry intervals without coverage: the process was held up at their end.",

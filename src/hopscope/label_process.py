@@ -160,7 +160,7 @@ class LabelProcess:
         if now >= self._attach_ns:
             self._attach_ns = now + ATTACH_NS
             self.registers.attach(now)
-        if now >= self._turn_ns:
+        if now >= self._turn_ns and self.registers.there:
             self._turn_ns = now + min(TURN_NS, self.controller.turn_ns)
             rows, values = self.controller.turn(now)
             if len(rows):
@@ -224,7 +224,10 @@ class LabelProcess:
         put("labels_total", table.taken)
         put("late_labels_total", table.late)
         put("label_clocks_back_total", table.clocks_back)
+        put("label_times_ahead_total", table.ahead)
         put("label_table_full_total", table.refused)
+        put("label_reused_rows_total", table.reused)
+        put("label_unknown_ports_total", table.unknown)
         put("label_left_out_intervals_total", table.coverage.left_out)
         put("label_ports", table.used)
         put("label_raised_ports", int(np.count_nonzero(self.controller.values)))

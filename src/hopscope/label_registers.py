@@ -43,6 +43,7 @@ class Written:
         if self._path is None or (self._registers is not None and self._registers.region.is_current()):
             return
         self._registers = None
+        self._table.confine(None)
         try:
             registers = Registers.attach(self._path, writable=self._mode != "off")
         except (RegionError, OSError) as error:
@@ -53,6 +54,7 @@ class Written:
             self._say(f"{self._path}: more ports than the table of labels has room for")
             return
         self._registers, self._rows = registers, rows
+        self._table.confine(rows)
         self._sent = _sent(registers)
         self._say(f"{self._path}: registers of {len(rows):,} ports")
         if registers.interval[0] != self._interval_ns:
@@ -65,6 +67,7 @@ class Written:
             if self._mode == "one-bit":
                 mine, other = other, mine
             other[:] = 0
+            self._table.rows["shift"] = 0
             self.write(*self._controller.adopt(rows, mine, now_ns))
             self._table.set_shift(rows, mine)
 

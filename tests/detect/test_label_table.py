@@ -34,14 +34,15 @@ def told(ports: Records) -> dict[Key, dict[str, int]]:
 
 def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
     """Labels in any order, twice, with times that go back after a silence and beyond what there is room
-    for: time, arrival, latency, labels and discarded ones are those of a dictionary filled one by one; and a
-    writer that is started anew goes on with them.
+    for, where ports that are silent for long make room: time, arrival, latency, labels and discarded
+    ones are those of a dictionary filled one by one; and a writer that is started anew goes on with them.
     """
     rng = np.random.default_rng(11)
     path = tmp_path / "labels.table"
     table = LabelTable(path, ABOUT, ports=40)
     plain: dict[Key, dict[str, int]] = {}
-    now, base, refused, back = 10**18, 0, 0, 0
+    row_of: dict[Key, int] = {}
+    now, base, refused, back, reused = 10**18, 0, 0, 0, 0
     for step in range(400):
         now += int(rng.integers(1, 30 * MS))
         if step in (150, 300):  # silence; then clocks that began anew
@@ -52,7 +53,15 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
         times = [base + now - int(rng.integers(0, 40)) * MS for _ in keys]
         latencies = rng.integers(0, 2**32, len(keys)).tolist()
         new = [key for key in sorted(set(keys)) if key not in plain]
-        for key in new[: 40 - len(plain)]:
+        idle = [key for key, one in plain.items() if key not in keys]
+        idle = [key for key in idle if plain[key]["received_ns"] < now - CLOCK_BACK_NS]
+        idle.sort(key=lambda key: (plain[key]["received_ns"], row_of[key]))
+        for key in new[: 40 - len(plain) + len(idle)]:
+            row_of[key] = len(plain)
+            if len(plain) == 40:
+                gone = idle.pop(0)
+                row_of[key], reused = row_of.pop(gone), reused + 1
+                del plain[gone]
             plain[key] = {"time_ns": NEVER, "received_ns": NEVER, "labels": 0, "late": 0, "latency_ns": 0}
         for key, time, latency in zip(keys, times, latencies, strict=True):
             if (one := plain.get(key)) is None:
@@ -69,15 +78,55 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
         if step == 200:
             table = LabelTable(path, ABOUT, ports=40)
             assert told(LabelReader.attach(path).ports()) == plain
-            before, counted = table, (refused, back)
+            before, counted = table, (refused, back, reused)
     assert told(LabelReader.attach(path).ports()) == plain
     assert len(plain) == 40
     assert refused > 100
     assert back >= 40
     assert before is table
     assert (table.refused, table.clocks_back) == (refused - counted[0], back - counted[1])
+    assert table.reused == reused - counted[2] > 0
     assert table.rows_of([0, 99], [0, 0]).tolist()[1] == -1
-    assert table.rows_of([77], [7], add=True).tolist() == [-1]
+    assert table.rows_of([77], [7], add=True, idle_since_ns=now - CLOCK_BACK_NS).tolist() == [-1]
+
+
+def test_labels_of_ports_that_are_not_there_take_no_room() -> None:
+    """A full table of forged ports gives the rows of a fabric's ports to them; from then on labels of others
+    are refused and counted, and those that stay in the table have no recorded time.
+    """
+    table, now = LabelTable(None, ABOUT, ports=8), 10**18
+    forged = [(99, port) for port in range(8)]
+    table.update(labels_of(forged, [now] * 8), now)
+    told: list[int] = []
+    table.on_reuse = lambda rows: told.extend(rows.tolist())
+    ours = table.rows_of([1, 1, 99], [1, 2, 0], add=True)
+    assert told == [1, 2]
+    assert sorted(ours.tolist()) == [0, 1, 2]
+    table.confine(ours)
+    table.update(labels_of([(1, 1), (99, 5), (98, 1)], [now + 1] * 3), now + 1)
+    assert (table.taken, table.unknown, table.reused) == (9, 2, 2)
+    assert set(np.flatnonzero(table.recorded != NEVER).tolist()) == set(
+        table.rows_of([1, 99], [1, 0]).tolist()
+    )
+    table.confine(None)
+    table.update(labels_of([(99, 5)], [now + 2]), now + 2)
+    assert table.taken == 10
+    assert np.count_nonzero(table.recorded != NEVER) == 7
+
+
+def test_a_time_far_ahead_does_not_blind_a_port() -> None:
+    """After a label from the end of time the next that agrees with our clock is taken; a switch whose clock
+    is ahead keeps its order.
+    """
+    table, now = LabelTable(None, ABOUT, ports=8), 10**18
+    ahead = now + 3600 * 10**9
+    table.update(labels_of([(1, 1), (1, 2)], [2**63 - 1, ahead]), now)
+    now += 5 * MS
+    table.update(labels_of([(1, 1), (1, 2)], [now - MS, ahead - MS], [77, 78]), now)
+    rows = table.rows[table.rows_of([1, 1], [1, 2])]
+    assert rows["time_ns"].tolist() == [now - MS, ahead]
+    assert rows["latency_ns"].tolist() == [77, 1]
+    assert (table.ahead, table.clocks_back, table.late) == (1, 0, 1)
 
 
 def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:

@@ -61,6 +61,11 @@ class Coverage:
         self._sums[:, 1] += np.bincount(firsts, minlength=self._open)
         self._last_heard[rows] = now_ns
 
+    def forget(self, rows: Ints) -> None:
+        """These rows are other ports' from now on."""
+        self._heard[:, rows] = self._active[:, rows] = False
+        self._last_heard[rows] = -(2**63)
+
     def tick(self, now_ns: int, sample: Callable[[], Mask] | None, raised: int) -> None:
         """Close what is due; best called soon after every interval's end.
 

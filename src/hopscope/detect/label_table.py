@@ -23,7 +23,10 @@ CLOCK_BACK_NS = 10_000_000_000
 """A port of which nothing newer came for so long has set its clock back: its next label is taken whatever
 its time.
 """
+AHEAD_NS = 1_000_000_000
+"""A newest label so far ahead of our clock has a wrong time, if the next one agrees with our clock."""
 RATE_NS = 1_000_000_000
+_FAR = 2**63 - 1
 Keys = npt.NDArray[np.uint64]
 
 
@@ -48,6 +51,13 @@ class LabelTable:
         """Labels taken; of these, older than what was here; labels refused since the table is full; ports
         whose clock went back.
         """
+        self.unknown = self.reused = self.ahead = 0
+        """Labels refused since their port is not one of those we are confined to; rows that were given to
+        another port; ports whose newest label had a time ahead of ours, which was taken back.
+        """
+        self.on_reuse: Callable[[Ints], object] = lambda _: None
+        """Is told rows before they are given to other ports."""
+        self._only: Mask | None = None
         rows = self.rows[: self.used]
         keys = _keys(rows["node_id"], rows["port"])
         self._order: Ints = np.argsort(keys, kind="stable")
@@ -68,21 +78,40 @@ class LabelTable:
         The controller goes by this time: a switch's clock need not be ours.
         """
         recorded: Ints = self.rows["received_ns"][: self.used]
-        return recorded
+        return recorded if self._only is None else np.where(self._only[: self.used], recorded, NEVER)
 
-    def rows_of(self, nodes: npt.ArrayLike, ports: npt.ArrayLike, *, add: bool = False) -> Ints:
-        """Row of each (device, port), int64 [n]; -1 where it is not known, or (`add`) no room is left."""
+    def confine(self, rows: Ints | None) -> None:
+        """Take labels of these rows only, and have a recorded time of no others; None: of whatever comes."""
+        self._only = None
+        if rows is not None:
+            self._only = np.zeros(len(self.rows), np.bool_)
+            self._only[rows] = True
+
+    def rows_of(
+        self, nodes: npt.ArrayLike, ports: npt.ArrayLike, *, add: bool = False, idle_since_ns: int = _FAR
+    ) -> Ints:
+        """Row of each (device, port), int64 [n]; -1 where it is not known, or (`add`) no room is left.
+
+        In a full table rows of which nothing came since `idle_since_ns` are given away, the oldest first.
+        """
         wanted = _keys(np.asarray(nodes), np.asarray(ports))
         at = self._find(wanted)
         if add and (at < 0).any():
-            self._add(np.unique(wanted[at < 0]))
+            self._add(np.unique(wanted[at < 0]), at[at >= 0], idle_since_ns)
             at = self._find(wanted)
         return at
 
     def update(self, labels: Records, now_ns: int) -> None:
         """Take LABEL records that arrived at `now_ns`: the newest of every port stays, older ones count."""
-        rows = self.rows_of(labels["node_id"], labels["egress_port"], add=True)
-        if (rows < 0).any():
+        rows = self.rows_of(
+            labels["node_id"], labels["egress_port"], add=self._only is None,
+            idle_since_ns=now_ns - CLOCK_BACK_NS,
+        )  # fmt: skip
+        if self._only is not None:
+            ours = (rows >= 0) & self._only[rows]
+            self.unknown += int(np.count_nonzero(~ours))
+            labels, rows = labels[ours], rows[ours]
+        elif (rows < 0).any():
             self.refused += int(np.count_nonzero(rows < 0))
             labels, rows = labels[rows >= 0], rows[rows >= 0]
         if not len(rows):
@@ -90,7 +119,12 @@ class LabelTable:
         ports, group = np.unique(rows, return_inverse=True)
         stored = self.rows["time_ns"][ports]
         silent = (self.rows["received_ns"][ports] < now_ns - CLOCK_BACK_NS) & (stored != NEVER)
-        newest, newer, back = _newest(group, labels["time_ns"], np.where(silent, NEVER, stored), stored)
+        agrees = (
+            abs(labels["time_ns"] // 2 - now_ns // 2) < AHEAD_NS // 2
+        )  # halves: differences fit into 64 bits
+        ahead = (stored > now_ns + AHEAD_NS) & (np.bincount(group[agrees], minlength=len(ports)) > 0)
+        floor = np.where(silent | ahead, NEVER, stored)
+        newest, newer, back = _newest(group, labels["time_ns"], floor, stored)
         count = np.bincount(group, minlength=len(ports))
         older = count - np.bincount(group[newer], minlength=len(ports))
         at, new = ports[newest >= 0], labels[newest[newest >= 0]]
@@ -105,7 +139,8 @@ class LabelTable:
         self._versions[ports] += 1
         self.taken += len(rows)
         self.late += int(older.sum())
-        self.clocks_back += back
+        self.clocks_back += int(np.count_nonzero(back & ~ahead))
+        self.ahead += int(np.count_nonzero(back & ahead))
         self.coverage.take(rows, labels, now_ns)
 
     def set_shift(self, rows: Ints, values: npt.NDArray[np.uint8]) -> None:
@@ -146,18 +181,39 @@ class LabelTable:
         at = np.searchsorted(self._keys, wanted).clip(max=len(self._keys) - 1)
         return np.where(self._keys[at] == wanted, self._order[at], -1)
 
-    def _add(self, keys: Keys) -> None:
+    def _add(self, keys: Keys, kept: Ints, idle_since_ns: int) -> None:
         """Give rows to these keys, sorted, while there is room; a row is whole before it is counted."""
-        keys = keys[: len(self.rows) - self.used]
-        rows = np.arange(self.used, self.used + len(keys))
+        new = min(len(keys), len(self.rows) - self.used)
+        rows = np.arange(self.used, self.used + new)
+        if len(keys) > new:
+            rows = np.concatenate([rows, self._given_away(len(keys) - new, kept, idle_since_ns)])
+        keys = keys[: len(rows)]
+        self._versions[rows] += 1
+        barrier()
         self.rows[rows] = 0
         self.rows["time_ns"][rows] = self.rows["received_ns"][rows] = NEVER
         self.rows["node_id"][rows] = keys >> np.uint64(16)
         self.rows["port"][rows] = keys & np.uint64(0xFFFF)
         barrier()
-        self._used[0] += np.uint64(len(keys))
+        self._versions[rows] += 1
+        self._used[0] += np.uint64(new)
         at = np.searchsorted(self._keys, keys)
         self._keys, self._order = np.insert(self._keys, at, keys), np.insert(self._order, at, rows)
+
+    def _given_away(self, count: int, kept: Ints, idle_since_ns: int) -> Ints:
+        """So many rows at most that are free for other ports, those silent longest first."""
+        received = self.rows["received_ns"][: self.used]
+        idle = received < idle_since_ns
+        idle[kept] = False
+        rows = np.flatnonzero(idle)
+        rows = rows[np.argsort(received[rows], kind="stable")[:count]]
+        self.reused += len(rows)
+        self.on_reuse(rows)
+        self.coverage.forget(rows)
+        self._counted[rows] = 0
+        stay = ~np.isin(self._order, rows)
+        self._keys, self._order = self._keys[stay], self._order[stay]
+        return rows
 
 
 def _keys(nodes: npt.NDArray[np.generic], ports: npt.NDArray[np.generic]) -> Keys:
@@ -165,7 +221,7 @@ def _keys(nodes: npt.NDArray[np.generic], ports: npt.NDArray[np.generic]) -> Key
     return keys
 
 
-def _newest(group: Ints, times: Ints, floor: Ints, stored: Ints) -> tuple[Ints, Mask, int]:
+def _newest(group: Ints, times: Ints, floor: Ints, stored: Ints) -> tuple[Ints, Mask, Mask]:
     """What Algorithm 4 takes of labels in the order of their arrival, if `floor` [groups] is recorded.
 
     Returns the label that stays in each group (-1: none), which labels were newer when they arrived, and the
@@ -186,5 +242,4 @@ def _newest(group: Ints, times: Ints, floor: Ints, stored: Ints) -> tuple[Ints, 
     newer[newer_at] = True
     first = np.full(groups, -1, np.int64)
     first[group[newer_at[::-1]]] = newer_at[::-1]
-    back = (first >= 0) & (times[first] <= stored)
-    return newest, newer, int(np.count_nonzero(back))
+    return newest, newer, (first >= 0) & (times[first] <= stored)

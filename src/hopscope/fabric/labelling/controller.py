@@ -155,6 +155,7 @@ class Controller:
         A flag that is set gets an entry in the ageing database, or it would never time out.
         """
         self._grow(int(rows.max(initial=-1)) + 1)
+        self.values[:] = 0
         self.values[rows] = np.minimum(values, self.most)
         self._due_ns = self._start_ns
         if self.mode == "one-bit":
