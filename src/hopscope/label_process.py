@@ -17,7 +17,7 @@ import numpy as np
 from .capture.udp import UdpListener
 from .config import ListenSettings
 from .config_label import LabelSettings, host_and_port
-from .detect.label_state import FILE_NAME, Labelled
+from .detect.label_state import FILE_NAME, LabelRule
 from .detect.label_table import LabelTable
 from .fabric.labelling.controller import Controller
 from .label_counters import LabelCounts
@@ -108,7 +108,7 @@ class LabelProcess:
         interval_ns = round(labelling.interval * 1e9)
         self.table = LabelTable(
             None if folder is None else folder / FILE_NAME,
-            Labelled(
+            LabelRule(
                 round(settings.telemetry * 1e9), interval_ns, round(adaptive.k * interval_ns), adaptive.mode
             ),
         )

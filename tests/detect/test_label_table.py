@@ -8,12 +8,12 @@ import numpy as np
 
 from hopscope.detect import label_table
 from hopscope.detect.label_coverage import GRACE_NS
-from hopscope.detect.label_state import NEVER, Labelled, LabelReader
+from hopscope.detect.label_state import NEVER, LabelReader, LabelRule
 from hopscope.detect.label_table import CLOCK_BACK_NS, LabelTable
 from hopscope.wire.records import LABEL, Records
 
 MS = 1_000_000
-ABOUT = Labelled(100 * MS, 50 * MS, 50 * MS, "shift")
+ABOUT = LabelRule(100 * MS, 50 * MS, 50 * MS, "shift")
 Key = tuple[int, int]
 
 

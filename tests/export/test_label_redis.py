@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hopscope.config_label import AdaptiveSettings, LabellingSettings
-from hopscope.detect.label_state import Labelled
+from hopscope.detect.label_state import LabelRule
 from hopscope.detect.label_table import LabelTable
 from hopscope.fabric.labelling.controller import Controller
 from hopscope.label_process import Clock
@@ -31,7 +31,7 @@ class Controlled:
     def __init__(self, url: str) -> None:
         self.clock = Clock()
         self.lines: list[str] = []
-        self.table = LabelTable(None, Labelled(100 * MS, 200 * MS, 200 * MS, "one-bit"), ports=64)
+        self.table = LabelTable(None, LabelRule(100 * MS, 200 * MS, 200 * MS, "one-bit"), ports=64)
         self.redis = LabelRedis(url, "test", self._place, self.clock, self.lines.append)
         self.controller = Controller(
             LabellingSettings(interval=0.2), AdaptiveSettings(mode="one-bit"), self.table, self.redis,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscope.detect.label_state import FILE_NAME, LABEL_PORT, NEVER, Labelled
+from hopscope.detect.label_state import FILE_NAME, LABEL_PORT, NEVER, LabelRule
 from hopscope.detect.label_table import LabelTable
 from hopscope.names import Names
 from hopscope.serve.labels import Labels
@@ -18,12 +18,12 @@ from hopscope.wire.records import LABEL, Records
 
 MS = 1_000_000
 NOW = 10**18
-ABOUT = Labelled(100 * MS, 50 * MS, 50 * MS, "shift")
+ABOUT = LabelRule(100 * MS, 50 * MS, 50 * MS, "shift")
 
 
 def look(ports: Records) -> LabelLook:
     """A look at these ports."""
-    return LabelLook(NOW, ABOUT, ports, (), 0.9972, 24)
+    return LabelLook(NOW, ABOUT, ports, (), 0.9972, 24, 600, 600)
 
 
 def ports_of(rows: Sequence[tuple[int, int, int | None, int, int]]) -> Records:
@@ -108,3 +108,25 @@ def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
     assert mean[0][0] < mean[-1][0] <= 0
     assert shown.covered is not None
     assert 0.8 < shown.covered <= 1
+
+
+def test_intervals_that_were_left_out_are_told(tmp_path: Path) -> None:
+    """The mean of the last minute says how many of its intervals it is of, where the process was held up; and
+    does not where it was not.
+    """
+    table = LabelTable(tmp_path / FILE_NAME, ABOUT, ports=8)
+    said = []
+    for step in range(80):
+        now = NOW + step * 50 * MS + 20_000 * MS * (step >= 40)
+        some = np.zeros(1, LABEL)
+        some["node_id"], some["time_ns"] = 1, now
+        table.update(some, now)
+        table.tick(now)
+        if step in (39, 79):
+            shown = look_at_labels(Labels(tmp_path), now, 180)
+            assert shown is not None
+            said.append((note(shown), shown))
+    assert "intervals" not in said[0][0]
+    known, all_of = said[1][1].told, said[1][1].of
+    assert all_of - known >= 195
+    assert f"last minute ({known} of {all_of} intervals)" in said[1][0]

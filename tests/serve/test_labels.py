@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.detect.label_state import FILE_NAME, Labelled
+from hopscope.detect.label_state import FILE_NAME, LabelRule
 from hopscope.detect.label_table import LabelTable
 from hopscope.wire.records import LABEL
 
@@ -31,7 +31,7 @@ def write(folder: Path) -> None:
     """Three ports over a second: one is heard of always, one at first, one never."""
     (folder / "regions").mkdir(exist_ok=True)
     table = LabelTable(
-        folder / "regions" / FILE_NAME, Labelled(100 * MS, 50 * MS, 50 * MS, "shift"), ports=16
+        folder / "regions" / FILE_NAME, LabelRule(100 * MS, 50 * MS, 50 * MS, "shift"), ports=16
     )
     table.rows_of([13], [9], add=True)
     start = time.time_ns() - 2_000 * MS
@@ -67,6 +67,7 @@ def test_ports_and_coverage_are_told(api: Any, tmp_path: Path) -> None:
     assert shares[-5:] == [0.5] * 5
     assert shares[0] == 1
     assert series[1]["mean"] == np.mean(shares)
+    assert (series[1]["told"], series[1]["of"]) == (12, 12)
     assert series[1]["items"][0]["packets"] == 2
     assert wrong[0] == 400
 

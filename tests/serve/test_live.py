@@ -12,7 +12,7 @@ import httpx
 import numpy as np
 import pytest
 
-from hopscope.detect.label_state import FILE_NAME, Labelled
+from hopscope.detect.label_state import FILE_NAME, LabelRule
 from hopscope.detect.label_table import LabelTable
 from hopscope.wire.encode import new_hops, new_reports
 from hopscope.wire.records import LABEL, ReportBatch
@@ -161,7 +161,7 @@ def test_labels_are_shown_once_they_come(server: str, collector: Any, browser: A
     browser.wait("!!document.querySelector('.strip .row')")
     panel = "!!document.querySelector('.labels:not(.hidden)')"
     assert not browser.run(panel)
-    about = Labelled(10**8, 5 * 10**7, 5 * 10**7, "shift")
+    about = LabelRule(10**8, 5 * 10**7, 5 * 10**7, "shift")
     table = LabelTable(collector.folder / "regions" / FILE_NAME, about, ports=64)
     ended = threading.Event()
 

@@ -65,7 +65,7 @@ def arrays_of(ports: int, intervals: int) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelRule:
     """How ports are meant to label, as the controller goes by it."""
 
     telemetry_ns: int
@@ -95,10 +95,10 @@ class LabelReader:
             raise RegionError(f"{path}: its arrays are not those of labels, version {VERSION}")
         return cls(region)
 
-    def about(self) -> Labelled:
+    def about(self) -> LabelRule:
         """How ports are meant to label."""
         telemetry, interval, patience, mode = self._region["about"].tolist()
-        return Labelled(telemetry, interval, patience, MODES[mode % len(MODES)])
+        return LabelRule(telemetry, interval, patience, MODES[mode % len(MODES)])
 
     def ports(self) -> Records:
         """LABEL_PORT [ports], each consistent, in the order in which they became known."""

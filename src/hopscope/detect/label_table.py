@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ..memory.region import Region, barrier
 from ..wire.records import Records
 from .label_coverage import Coverage, Ints, Mask
-from .label_state import KIND, MODES, NEVER, VERSION, Labelled, LabelReader, arrays_of
+from .label_state import KIND, MODES, NEVER, VERSION, LabelReader, LabelRule, arrays_of
 
-__all__ = ["NEVER", "LabelReader", "LabelTable", "Labelled"]
+__all__ = ["NEVER", "LabelReader", "LabelRule", "LabelTable"]
 
 PORTS = 65_536
 """Ports that the table has room for: those of a fat tree with k = 32 and more."""
@@ -33,7 +33,7 @@ Keys = npt.NDArray[np.uint64]
 class LabelTable:
     """One writer; readers attach with `LabelReader`. Times are ns on one clock that does not go back."""
 
-    def __init__(self, path: Path | None, about: Labelled, *, ports: int = PORTS) -> None:
+    def __init__(self, path: Path | None, about: LabelRule, *, ports: int = PORTS) -> None:
         """What is under `path` is continued; None: private memory. Raises RegionError."""
         arrays = arrays_of(ports, INTERVALS)
         found = None if path is None else Region.continued(path, KIND, VERSION, arrays)

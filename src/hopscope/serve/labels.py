@@ -8,13 +8,27 @@ from pathlib import Path
 
 import numpy as np
 
-from ..detect.label_state import COVERAGE, FILE_NAME, LABEL_PORT, Labelled, LabelReader
+from ..detect.label_state import COVERAGE, FILE_NAME, LABEL_PORT, LabelReader, LabelRule
 from ..memory.region import RegionError
 from ..wire.records import Records
 
 FRESH_SECONDS = 0.2
 """How long a copy of the ports is used again; longer where it took long to make, up to LONGEST_SECONDS."""
 LONGEST_SECONDS = 1.0
+
+
+def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> int:
+    """Telemetry intervals from the first of COVERAGE [intervals] to the last, those left out included.
+
+    `since_ns`: those that began after it, where there are older ones; the first need not have been told then.
+    """
+    begins = rows["begin_ns"] // telemetry_ns
+    if not len(begins):
+        return 0
+    first = int(begins[0])
+    if since_ns is not None:
+        first = max(first, since_ns // telemetry_ns + 1)
+    return max(0, int(begins[-1]) - first + 1)
 
 
 class Labels:
@@ -31,7 +45,7 @@ class Labels:
         self._until = 0.0
         self._copy: tuple[int, Records] = (0, np.zeros(0, LABEL_PORT))
 
-    def about(self) -> Labelled | None:
+    def about(self) -> LabelRule | None:
         """How ports are meant to label; None where no labels are taken."""
         with self._lock:
             reader = self._attached()

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...detect.label_state import Labelled
+from ...detect.label_state import LabelRule
 from ...wire.records import Records
-from ..labels import Labels
+from ..labels import Labels, spanned
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
@@ -30,7 +30,7 @@ class LabelLook:
 
     time_ns: int
     """When the ports were read."""
-    about: Labelled
+    about: LabelRule
     ports: Records
     """LABEL_PORT [ports], by switch and port."""
     seconds: tuple[CoverageSecond, ...]
@@ -39,6 +39,10 @@ class LabelLook:
     """Mean coverage of the last minute; None without an active port."""
     active: int
     """Ports with traffic in the newest interval."""
+    told: int
+    """Intervals of the last minute whose coverage is known."""
+    of: int
+    """Intervals of the last minute, those that were left out included."""
 
 
 def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | None:
@@ -54,7 +58,8 @@ def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | Non
         CoverageSecond(int(a), float(share[ago == a].mean()), float(share[ago == a].min()))
         for a in np.unique(ago)[::-1]
     ]
-    lately = share[busy["begin_ns"] > now_ns - MINUTE_NS]
+    minute_ns = now_ns - MINUTE_NS
+    lately = share[busy["begin_ns"] > minute_ns]
     return LabelLook(
         read_ns,
         about,
@@ -62,4 +67,6 @@ def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | Non
         tuple(points),
         float(lately.mean()) if len(lately) else None,
         int(told["active"][-1]) if len(told) else 0,
+        int(np.count_nonzero(told["begin_ns"] > minute_ns)),
+        spanned(told, about.telemetry_ns, minute_ns),
     )

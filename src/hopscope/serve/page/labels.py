@@ -55,7 +55,7 @@ def note(look: LabelLook) -> str:
     raised = int(np.count_nonzero(ports["shift"]))
     said = [
         f"<b>{covered}</b> of {look.active:,} active ports heard of every {duration(about.telemetry_ns)}, "
-        "last minute",
+        "last minute" + f" ({look.told:,} of {look.of:,} intervals)" * (look.told < look.of),
         f"{si(float(ports['rate'].sum()))} labels/s",
         f"T {duration(about.interval_ns)}",
     ]

@@ -74,4 +74,8 @@ class CoverageSeries(Model):
     """Length of an interval; null: no labels are taken."""
     mean: float | None
     """Coverage of all intervals shown in which a port was active, each counting alike."""
+    told: int
+    """Intervals shown."""
+    of: int
+    """Intervals from the first shown to the last: more than `told` where some were left out."""
     items: list[CoverageInterval]

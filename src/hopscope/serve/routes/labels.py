@@ -11,6 +11,7 @@ from ...detect.as_json import when, wide
 from ...detect.label_state import NEVER
 from ...names import Names
 from ..context import Ctx
+from ..labels import spanned
 from . import label_models as m
 from . import show
 from .models import Port
@@ -68,6 +69,8 @@ async def coverage(
         return m.CoverageSeries(
             telemetry_ns=None if about is None else about.telemetry_ns,
             mean=float(np.mean(busy["heard"] / busy["active"])) if len(busy) else None,
+            told=len(rows),
+            of=spanned(rows, about.telemetry_ns) if about is not None else 0,
             items=[_interval(row) for row in rows],
         )
 
