@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from ...ports import Topology
-from .rival import ETHERNET, ITEM, Branches, Probes, Rival, Round, between, probing_round, towards_hosts
+from ..sources import Branches
+from .rival import ETHERNET, ITEM, Probes, Rival, Round, between, probing_round, towards_hosts
 
 PROBE = 38 - ETHERNET
 """Bytes behind the Ethernet header."""

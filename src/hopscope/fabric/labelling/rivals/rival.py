@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ...ports import NO_PORT, Ints, Topology, mix64, seed_bits
-
-Branches = dict[int, Any]
-"""A tree of port rows: each port with those that follow it, an empty one at the ends."""
+from ..sources import Branches
 
 ETHERNET = 14
 """Ethernet header, bytes; preamble, check sequence and gap are left out everywhere."""
