@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .counter import Counter
-from .memory.region import Region, RegionError
+from .memory.counted import CountedRegion, read_counted
 from .wire.reasons import Reason
 
 KIND, VERSION = "label counters", 1
@@ -72,38 +72,16 @@ COUNTERS: tuple[Counter, ...] = (
 """`by`: Redis told it, Redis was asked since it had not told in time, or Redis was gone and our clock did."""
 INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
 """Key of a counter to its place."""
-_ARRAYS = {"counters": (np.dtype(np.uint64), len(COUNTERS))}
 
 
-class LabelCounts:
-    """The counters of a process: what was there, from an earlier one, and what it counts itself."""
+class LabelCounts(CountedRegion):
+    """The counters of the process that takes labels."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """Those in `folder` are continued; None: private memory. Raises RegionError."""
-        path = None if folder is None else folder / FILE_NAME
-        found = None if path is None else Region.continued(path, KIND, VERSION, _ARRAYS)
-        region = found or Region.create(path, KIND, VERSION, _ARRAYS)
-        self.values: npt.NDArray[np.uint64] = region["counters"]
-        """uint64 [COUNTERS]."""
-        self._before = self.values.copy()
-        for counter in COUNTERS:
-            if counter.falls:
-                self._before[INDEX[counter.key]] = 0
-
-    def put(self, key: str, total: int) -> None:
-        """So many since the start of this process."""
-        place = INDEX[key]
-        self.values[place] = self._before[place] + np.uint64(total)
-
-    def __getitem__(self, key: str) -> int:
-        return int(self.values[INDEX[key]])
+        super().__init__(None if folder is None else folder / FILE_NAME, KIND, VERSION, COUNTERS)
 
 
 def read_label_counters(folder: Path) -> npt.NDArray[np.uint64]:
     """uint64 [COUNTERS] of the regions' folder; zeros where no labels were taken."""
-    try:
-        with Region.attach(folder / FILE_NAME, KIND, VERSION) as region:
-            values = region["counters"].copy()
-    except RegionError:
-        values = np.zeros(0, np.uint64)
-    return values if len(values) == len(COUNTERS) else np.zeros(len(COUNTERS), np.uint64)
+    return read_counted(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))

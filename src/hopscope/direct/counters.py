@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..counter import Counter
-from ..memory.region import Region, RegionError
+from ..memory.counted import CountedRegion, read_counted
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS
 from ..rdma.records import Verb
 from ..wire.dta import Opcode
@@ -83,46 +83,14 @@ INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate
 """Key of a counter to its place."""
 
 
-class Counted:
-    """The counters of a process: what was there, from an earlier one, and what it counts itself."""
+class Counted(CountedRegion):
+    """The counters of a translator or software NIC."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """Those in `folder` are continued; None: private memory. Raises RegionError."""
-        self.values = _open(folder)
-        """uint64 [COUNTERS]."""
-        self._before = self.values.copy()
-        for counter in COUNTERS:
-            if counter.falls:
-                self._before[INDEX[counter.key]] = 0
-
-    def put(self, key: str, total: int) -> None:
-        """So many since the start of this process."""
-        place = INDEX[key]
-        self.values[place] = self._before[place] + np.uint64(total)
-
-    def __getitem__(self, key: str) -> int:
-        return int(self.values[INDEX[key]])
+        super().__init__(None if folder is None else folder / FILE_NAME, KIND, VERSION, COUNTERS)
 
 
 def read_counters(folder: Path) -> npt.NDArray[np.uint64]:
     """uint64 [COUNTERS]; zeros where no translator has run."""
-    try:
-        with Region.attach(folder / FILE_NAME, KIND, VERSION) as region:
-            values = region["counters"].copy()
-    except RegionError:
-        values = np.zeros(0, np.uint64)
-    return values if len(values) == len(COUNTERS) else np.zeros(len(COUNTERS), np.uint64)
-
-
-def _open(folder: Path | None) -> npt.NDArray[np.uint64]:
-    arrays = {"counters": (np.dtype(np.uint64), len(COUNTERS))}
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            region = Region.attach(folder / FILE_NAME, KIND, VERSION, writable=True)
-            if region.shape() == arrays:
-                return region["counters"]
-        except RegionError:
-            pass  # none yet, or one of another version
-    path = None if folder is None else folder / FILE_NAME
-    return Region.create(path, KIND, VERSION, arrays)["counters"]
+    return read_counted(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))

@@ -1,0 +1,48 @@
+"""Counters of one process in a region: it goes on from what an earlier one counted, others read along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..counter import Counter
+from .region import Region, RegionError
+
+
+class CountedRegion:
+    """The counters of a process: what was there, from an earlier one, and what it counts itself."""
+
+    def __init__(self, path: Path | None, kind: str, version: int, counters: Sequence[Counter]) -> None:
+        """Those at `path` are continued; None: private memory. Raises RegionError."""
+        arrays = {"counters": (np.dtype(np.uint64), len(counters))}
+        region = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            region = Region.continued(path, kind, version, arrays)
+        region = region or Region.create(path, kind, version, arrays)
+        self.values: npt.NDArray[np.uint64] = region["counters"]
+        """uint64 [counters]."""
+        self._place = {counter.key: number for number, counter in enumerate(counters)}
+        self._before = self.values.copy()
+        self._before[[place for place, counter in enumerate(counters) if counter.falls]] = 0
+
+    def put(self, key: str, total: int) -> None:
+        """So many since the start of this process."""
+        place = self._place[key]
+        self.values[place] = self._before[place] + np.uint64(total)
+
+    def __getitem__(self, key: str) -> int:
+        return int(self.values[self._place[key]])
+
+
+def read_counted(path: Path, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
+    """uint64 [count] of a `CountedRegion`; zeros where there is none, or one of other counters."""
+    try:
+        with Region.attach(path, kind, version) as region:
+            values = region["counters"].copy()
+    except RegionError:
+        values = np.zeros(0, np.uint64)
+    return values if len(values) == count else np.zeros(count, np.uint64)
