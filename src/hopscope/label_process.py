@@ -19,7 +19,7 @@ from .config import ListenSettings
 from .config_label import LabelSettings, host_and_port
 from .detect.label_state import FILE_NAME, LabelRule
 from .detect.label_table import LabelTable
-from .fabric.labelling.controller import Controller
+from .fabric.labelling.controller import Controller, Ints
 from .label_counters import LabelCounts
 from .label_registers import Written
 from .stop import Stop
@@ -117,6 +117,7 @@ class LabelProcess:
         known["shift"] = 0  # until the registers say otherwise
         self.redis = _redis(settings, self.table, self._clock, self._told)
         self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
+        self.table.on_reuse = self._forget
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
         self.registers = Written(settings, self.table, self.controller, self._told)
         self.counts = LabelCounts(folder)
@@ -240,6 +241,12 @@ class LabelProcess:
                 put(f"label_redis_{name}_total", counts[name])
             for by in ("notification", "look", "clock"):
                 put(f"label_redis_expired_total.{by}", counts[by])
+
+    def _forget(self, rows: Ints) -> None:
+        """These rows of the table become other ports'."""
+        self._stored[rows[rows < len(self._stored)]] = np.uint64(2**64 - 1)  # told anew
+        if self.redis is not None:
+            self.redis.forget(rows)
 
     def _store(self) -> None:
         """Give Redis the ports of which something came, or whose S changed."""

@@ -6,7 +6,7 @@ With PREFIX = `hopscope`:
 =================================== ======== ==============================================================
 key                                 type     what
 =================================== ======== ==============================================================
-`hopscope:label:port:NODE:PORT`     hash     its newest label (LABEL_PORT, by field)
+`hopscope:label:port:NODE:PORT`     hash     its newest label (LABEL_PORT, by field); stays for a day
 `hopscope:label:ports`              set      those that there are, as `NODE:PORT`
 `hopscope:label:ageing:NODE:PORT`   string   entry of the ageing database; expires after k T
 =================================== ======== ==============================================================
@@ -37,6 +37,8 @@ POLL_SECONDS = 0.005
 TIMEOUT_SECONDS = 1.0
 """Longest time of a connection attempt, and of one answer."""
 PAUSE_SECONDS, LONGEST_PAUSE = 0.1, 2.0
+PORT_SECONDS = 86_400
+"""How long the newest label of a port stays."""
 ASK_NS = 10_000_000
 """How overdue an entry is when Redis is asked for it."""
 GRACE_NS = 1_000_000_000
@@ -74,10 +76,11 @@ class LabelRedis:
         self._names: dict[int, str] = {}
         self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._to_set: dict[int, int] = {}
-        self._to_ask: set[int] = set()
-        self._to_store: dict[int, dict[str, Any]] = {}
-        self._said: dict[int, str] = {}
+        self._to_set: dict[str, int] = {}  # what the thread is to do, by name
+        self._to_ask: set[str] = set()
+        self._to_store: dict[str, dict[str, Any]] = {}
+        self._to_drop: set[str] = set()
+        self._said: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="label-redis", daemon=True)
         self._client: Any = None
@@ -100,9 +103,8 @@ class LabelRedis:
         """Set or renew the entries of these rows."""
         self._until = grown(self._until, int(rows.max(initial=-1)) + 1, _FAR)
         self._until[rows] = now_ns + life_ns
-        self._name(rows)
         with self._lock:
-            self._to_set.update(dict.fromkeys(rows.tolist(), now_ns + life_ns))
+            self._to_set.update(dict.fromkeys(self._name(rows), now_ns + life_ns))
 
     def expired(self, now_ns: int) -> Ints:
         """Rows whose entry timed out, each told once."""
@@ -110,11 +112,12 @@ class LabelRedis:
         with self._lock:
             said, self._said = self._said, {}
             if self.up:
-                self._to_ask.update(np.flatnonzero(self._until <= now_ns - ASK_NS).tolist())
+                self._to_ask.update(self._name(np.flatnonzero(self._until <= now_ns - ASK_NS)))
         gone = []
-        for row, by in said.items():
-            if self._until[row] == _FAR:
-                continue  # told twice
+        for name, by in said.items():
+            row = self._rows.get(name)
+            if row is None or self._until[row] == _FAR:
+                continue  # of a port that is forgotten, or told twice
             if self._until[row] > now_ns + ASK_NS:
                 self.counts["foreign"] += 1  # of an entry that was renewed meanwhile, or somebody's own
                 continue
@@ -128,21 +131,30 @@ class LabelRedis:
 
     def store(self, rows: Ints, ports: Records) -> None:
         """Keep the newest labels of these rows for the server: LABEL_PORT records."""
-        self._name(rows)
+        names = self._name(rows)
         columns = [ports[name].tolist() for name in _FIELDS]
         each = (dict(zip(_FIELDS, values, strict=True)) for values in zip(*columns, strict=True))
         with self._lock:
-            self._to_store.update(zip(rows.tolist(), each, strict=True))
+            self._to_store.update(zip(names, each, strict=True))
 
-    def _name(self, rows: Ints) -> None:
+    def forget(self, rows: Ints) -> None:
+        """These rows are going to be other ports': what is here of theirs goes."""
+        self._until[rows[rows < len(self._until)]] = _FAR
+        with self._lock:
+            for name in [self._names.pop(row) for row in rows.tolist() if row in self._names]:
+                del self._rows[name]
+                self._to_set.pop(name, None)
+                self._to_store.pop(name, None)
+                self._to_ask.discard(name)
+                self._to_drop.add(name)
+
+    def _name(self, rows: Ints) -> list[str]:
         new = [row for row in rows.tolist() if row not in self._names]
         if new:
             nodes, ports = self._place(np.array(new))
-            for row, node, port in zip(
-                new, np.asarray(nodes).tolist(), np.asarray(ports).tolist(), strict=True
-            ):
-                self._names[row] = f"{node}:{port}"
-                self._rows[f"{node}:{port}"] = row
+            for row, node, port in zip(new, np.asarray(nodes), np.asarray(ports), strict=True):
+                self._names[row], self._rows[f"{node}:{port}"] = f"{node}:{port}", row
+        return [self._names[row] for row in rows.tolist()]
 
     # ------------------------------------------------------------------------------- the thread's side
 
@@ -208,55 +220,68 @@ class LabelRedis:
             entries, self._to_set = self._to_set, {}
             ports, self._to_store = self._to_store, {}
             asked, self._to_ask = sorted(self._to_ask), set()
+            dropped, self._to_drop = sorted(self._to_drop), set()
         try:
+            self._drop(dropped)
             self._write(entries, ports)
         except BaseException:
             with self._lock:  # what has become newer meanwhile stays
                 self._to_set, self._to_store = entries | self._to_set, ports | self._to_store
+                self._to_drop.update(dropped)
             raise
-        gone: list[int] = []
+        gone: list[str] = []
         for some in _parts(asked):
             pipe = self._client.pipeline(transaction=False)
-            for row in some:
-                pipe.exists(self._key("ageing", self._names[row]))
-            gone += [row for row, there in zip(some, pipe.execute(), strict=True) if not there]
+            for name in some:
+                pipe.exists(self._key("ageing", name))
+            gone += [name for name, there in zip(some, pipe.execute(), strict=True) if not there]
         said = self._listen()
         with self._lock:
             self._said = dict.fromkeys(gone, "look") | self._said | said
 
-    def _write(self, entries: dict[int, int], ports: dict[int, dict[str, Any]]) -> None:
+    def _drop(self, names: list[str]) -> None:
+        for some in _parts(names):
+            self._client.delete(*(self._key(kind, name) for kind in ("port", "ageing") for name in some))
+            self._client.srem(self._key("ports"), *some)
+
+    def _write(self, entries: dict[str, int], ports: dict[str, dict[str, Any]]) -> None:
         for some in _parts(entries.items()):
             pipe = self._client.pipeline(transaction=False)
             now = self._clock()
-            for row, until in some:
-                pipe.set(self._key("ageing", self._names[row]), 1, px=max(1, (until - now) // 1_000_000))
+            for name, until in some:
+                pipe.set(self._key("ageing", name), 1, px=max(1, (until - now) // 1_000_000))
             pipe.execute()
             self.counts["entries"] += len(some)
-        for rows in _parts(ports.items()):
+        for stored in _parts(ports.items()):
             pipe = self._client.pipeline(transaction=False)
-            for row, fields in rows:
-                pipe.hset(self._key("port", self._names[row]), mapping=fields)
-            pipe.sadd(self._key("ports"), *(self._names[row] for row, _ in rows))
+            for name, fields in stored:
+                pipe.hset(self._key("port", name), mapping=fields)
+                pipe.expire(self._key("port", name), PORT_SECONDS)
+            pipe.sadd(self._key("ports"), *(name for name, _ in stored))
             pipe.execute()
-            self.counts["ports"] += len(rows)
+            self.counts["ports"] += len(stored)
 
-    def _listen(self) -> dict[int, str]:
-        """Rows whose time-out was published."""
-        said: dict[int, str] = {}
-        start = self._key("ageing", "")
+    def _listen(self) -> dict[str, str]:
+        """Names of entries whose time-out was published; ports that expired leave the set of ports."""
+        said, expired = dict[str, str](), list[str]()
+        start, port = self._key("ageing", ""), self._key("port", "")
         timeout = POLL_SECONDS
         for _ in range(CHUNK):
             message = self._events.get_message(timeout=timeout)
             if message is None:
                 break
             timeout = 0.0
-            name = str(message["data"])
-            if name.startswith(start):
-                row = self._rows.get(name[len(start) :])
+            key = str(message["data"])
+            if key.startswith(port):
+                expired.append(key[len(port) :])
+            elif key.startswith(start):
+                name = key[len(start) :]
+                row = self._rows.get(name)
                 if row is None or row >= len(self._until):
                     self.counts["foreign"] += 1
                 elif self._until[row] != _FAR:
-                    said[row] = "notification"
+                    said[name] = "notification"
+        self._drop(expired)
         return said
 
     def _key(self, *parts: str) -> str:

@@ -128,6 +128,28 @@ def test_notification_alone_is_enough(redis_server: Callable[..., Any]) -> None:
     redis.stop()
 
 
+def test_ports_that_are_forgotten_leave_redis(redis_server: Callable[..., Any]) -> None:
+    """Rows that become other ports': key, entry and name go, and no time-out is told; the hash of a port that
+    stays expires after a day, and then its name goes too.
+    """
+    server = redis_server()
+    client = server.start()
+    with controlled(server.url) as one:
+        eventually(lambda: one.redis.up)
+        one.hear(*PORTS)
+        one.redis.store(np.arange(3), one.table.rows[:3])
+        one.redis.put(np.arange(3), one.clock(), 3600 * 1000 * MS)
+        eventually(lambda: client.scard("test:label:ports") == 3 and client.exists("test:label:ageing:7:3"))
+        one.redis.forget(np.array([2, 9]))
+        eventually(lambda: client.smembers("test:label:ports") == {"1:1", "1:2"})
+        assert not client.exists("test:label:port:7:3")
+        assert not client.exists("test:label:ageing:7:3")
+        assert 80_000 < client.ttl("test:label:port:1:1") <= 86_400
+        client.pexpire("test:label:port:1:1", 1)
+        eventually(lambda: client.smembers("test:label:ports") == {"1:2"})
+        assert one.redis.expired(one.clock() + 7200 * 1000 * MS).tolist() == [0, 1]
+
+
 def test_a_server_that_is_killed_holds_nothing_up(redis_server: Callable[..., Any]) -> None:
     """Without a server entries time out by our clock, and what waits is bounded by ports; a
     server that is started again gets entries and ports anew, and tells time-outs again.
