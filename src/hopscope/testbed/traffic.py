@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import select
@@ -26,6 +27,7 @@ SOURCE_PORTS = 16
 """Sockets of a sender: so many flows to each host, which ECMP spreads."""
 HEADERS = {4: 28, 6: 48}
 """Bytes of IP and UDP headers by IP version."""
+NICE = -10
 _SLICE_SECONDS = 0.002
 _DRAIN_SECONDS = 0.5
 
@@ -76,6 +78,7 @@ class _Sender:
 
     def run(self, until: float, stop: Stop) -> None:
         """Send at the rate until a time (monotonic)."""
+        os.nice(NICE)  # of this thread: without it a busy machine makes bursts of a steady rate
         payload = bytes(self._what.size - HEADERS[self._what.version])
         gap = self._what.size * 8 / self._what.rate
         began = now = time.monotonic()
