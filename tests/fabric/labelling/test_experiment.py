@@ -14,6 +14,7 @@ from hopscope.fabric.labelling import experiment as whole
 from hopscope.fabric.labelling.experiment_files import ExperimentError, Journal
 from hopscope.fabric.labelling.experiment_run import MEASURES, build, columns, perform
 from hopscope.fabric.labelling.experiment_settings import Experiment, Run, sweepable
+from hopscope.fabric.topology import FabricError
 
 FILE: dict[str, Any] = {
     "experiment": {"name": "small", "seeds": 2, "seconds": 1, "warm_up": 0.25, "processes": 1},
@@ -198,3 +199,22 @@ def test_the_guide_has_every_key_and_every_measure() -> None:
     shown = tomllib.loads(guide.split("```toml\n")[1].split("```")[0])
     assert shown == tomllib.loads((docs / "examples" / "label-ratio.toml").read_text())
     assert Experiment.model_validate(shown).runs()
+
+
+def test_patterns_of_traffic() -> None:
+    """Flows of measured sizes are near their load; senders have as many destinations as they are given, and
+    followed packets a label of every switch; too many ways are refused with what to set.
+    """
+    network = {"topology": "leaf-spine:2x2x4", "rate": 1e8}
+    flows = {"pattern": "flows", "flows": 20, "load": 0.1, "sizes": "data-mining"}
+    row = perform(
+        Experiment.model_validate(FILE | {"network": network, "traffic": flows, "sweep": {}}).runs()[0]
+    )
+    assert 0.2 < row["packets"] * 1500 * 8 / (8 * 1e8 * 0.1) < 2  # of 1 s, with packets shorter than 1,500 B
+    few = {"destinations": 1, "followed": 1, "rate": 1e6}
+    row = perform(Experiment.model_validate(FILE | {"traffic": few, "sweep": {}}).runs()[0])
+    assert row["labelled_packets"] == row["packets"] > 200
+    assert row["ports"] <= 2 * 3
+    many = {"network": {"topology": "fat-tree:32"}, "traffic": {"pattern": "uniform"}, "sweep": {}}
+    with pytest.raises(FabricError, match=r"traffic\.destinations"):
+        build(Experiment.model_validate(FILE | many).runs()[0])

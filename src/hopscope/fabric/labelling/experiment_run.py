@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 1e9
 """Telemetry intervals times ports of a run: a byte each."""
+MOST_WAYS = 2_000_000
+"""Ways between hosts that a run lays at the start: 300 bytes each."""
 MOST_LOOKS = 1_000_000
 """Times k T of a run with a controller."""
 MEASURES = {
@@ -66,11 +68,12 @@ def build(run: Run) -> LabelSimulation:
     settings = run.settings
     topology = parse_topology(settings.network.topology, round(settings.network.rate))
     check_size(settings, len(topology.ports))
+    times = settings.experiment
     network = settings.network.model_dump(exclude={"topology", "rate"})
     labelling, adaptive = settings.labelling, settings.adaptive
     return LabelSimulation(
         topology,
-        traffic(topology, settings.traffic, run.seed),
+        traffic(topology, settings.traffic, run.seed, times.warm_up + times.seconds + 2 * times.telemetry),
         labelling,
         network=NetworkModel(**network),
         adaptive=adaptive,
@@ -101,14 +104,26 @@ def check_size(settings: Experiment, ports: int) -> None:
         )
 
 
-def traffic(topology: Topology, settings: TrafficSettings, seed: int) -> Sources:
-    """Who sends what on a fabric; FabricError where it has no such host."""
-    from .sources import from_hosts
+def traffic(topology: Topology, settings: TrafficSettings, seed: int, seconds: float) -> Sources:
+    """Who sends what on a fabric in this time; FabricError where it has no such host, or too many ways."""
+    from ..traffic import SIZES, TrafficModel
+    from .sources import flows, from_hosts
 
+    if settings.pattern == "flows":
+        model = TrafficModel(settings.flows, settings.load, SIZES[settings.sizes])
+        return flows(topology, model, seconds, seed=seed)
     senders = list(range(topology.hosts))
     if settings.pattern == "senders":
         senders = [_host(topology, name) for name in settings.senders] or [0, topology.hosts - 1]
-    return from_hosts(topology, senders, settings.rate, size=settings.size, random=settings.random, seed=seed)
+    ways = len(senders) * min(settings.destinations or topology.hosts, topology.hosts)
+    if ways > MOST_WAYS:
+        raise FabricError(
+            f"traffic: {ways:,} ways between hosts, at most {MOST_WAYS:,} are laid: set traffic.destinations"
+        )
+    return from_hosts(
+        topology, senders, settings.rate, size=settings.size, random=settings.random, seed=seed,
+        destinations=settings.destinations or None, followed=settings.followed,
+    )  # fmt: skip
 
 
 def _host(topology: Topology, name: str) -> int:

@@ -65,8 +65,10 @@ class NetworkSettings(Section):
 class TrafficSettings(Section):
     """Who sends how much to whom."""
 
-    pattern: Literal["senders", "uniform"] = "senders"
-    """`senders`: some hosts send, each packet to any other host, as in the paper; `uniform`: all hosts do."""
+    pattern: Literal["senders", "uniform", "flows"] = "senders"
+    """`senders`: some hosts send, each packet to any other host, as in the paper; `uniform`: all hosts do;
+    `flows`: flows of measured sizes between random hosts begin at random, as in `hopscope simulate`.
+    """
     senders: tuple[str, ...] = ()
     """`senders`: names of hosts; empty: the first and the last."""
     rate: float = Field(default=5e6, gt=0, le=1e12)
@@ -75,6 +77,16 @@ class TrafficSettings(Section):
     """IP bytes of a packet."""
     random: bool = False
     """Exponential gaps between packets instead of equal ones."""
+    destinations: int = Field(default=0, ge=0)
+    """Hosts that each sender sends to, drawn once; 0: all others, too many ways above k = 16."""
+    followed: int = Field(default=0, ge=0)
+    """Every so many packets of a sender, one is followed: labelled at every switch; 0: none."""
+    flows: int = Field(default=200, ge=1, le=100_000)
+    """`flows`: that are active at once, on average."""
+    load: float = Field(default=0.1, gt=0, lt=1)
+    """`flows`: share of the hosts' link rate that they send."""
+    sizes: Literal["web-search", "data-mining"] = "web-search"
+    """`flows`: distribution of their sizes."""
 
 
 class PlotSettings(Section):
