@@ -12,80 +12,35 @@ from ..fabric.labelling.label_kernel import wants_label
 from ..fabric.labelling.records import EVERY
 from ..jit import I64, U64, be16, inlined, kernel, mix64
 from ..wire.checksum_kernel import ONES_16, copy
-from ..wire.label_kernel import (
-    COUNT,
-    ITEM,
-    NEXT,
-    ONE,
-    OPTION,
-    PAPER,
-    SIX,
-    STATE_DEVICE,
-    STATE_EGRESS,
-    STATE_INGRESS,
-    STATE_LATENCY,
-    STATE_OCCUPANCY,
-    STATE_TIME,
-    ZERO,
-    find_ip,
-    labels_at,
-)
-from ..wire.layout import IPV4
-from ..wire.packet_kernel import SIZE_IPV4, byte, ethernet, get, word
-from ..wire.put_kernel import put8, put16, put32, put64
+from ..wire.label_kernel import COUNT, ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at
+from ..wire.packet_kernel import ethernet
+from ..wire.put_kernel import put8
 from .records import PortCounter, SwitchAt
 from .route_kernel import FROM_HOST, GOLDEN, INGRESS, MAX_HOP, PROTOCOL, addresses_of
+from .slot_kernel import (
+    IPV4_CHECK,
+    NOW,
+    QUEUED,
+    ROOM,
+    fit,
+    label_into,
+    put_item,
+    restore_into,
+    second_fragment,
+)
 
 SENT, SENT_BYTES, LABELS = int(PortCounter.SENT), int(PortCounter.SENT_BYTES), int(PortCounter.LABELS)
 LABEL_BYTES, RESTORED = int(PortCounter.LABEL_BYTES), int(PortCounter.RESTORED)
 EXPORTED, TOO_LONG = int(PortCounter.EXPORTED), int(PortCounter.TOO_LONG)
 FRAGMENTED, LOST, NO_ROOM = int(PortCounter.FRAGMENTED), int(PortCounter.LOST), int(PortCounter.NO_ROOM)
-CHANCE, REST, FRAGMENT = int(SwitchAt.CHANCE), int(SwitchAt.REST), int(SwitchAt.FRAGMENT)
+CHANCE, REST = int(SwitchAt.CHANCE), int(SwitchAt.REST)
 SEED, DRAWN = int(SwitchAt.SEED), int(SwitchAt.DRAWN)
-EGRESS, TO_HOST, NOW = int(SwitchAt.EGRESS), int(SwitchAt.TO_HOST), int(SwitchAt.NOW)
-QUEUED, MTU, ROOM = int(SwitchAt.QUEUED), int(SwitchAt.MTU), int(SwitchAt.ROOM)
+EGRESS, TO_HOST = int(SwitchAt.EGRESS), int(SwitchAt.TO_HOST)
 DATAGRAM, UNSENT = int(SwitchAt.DATAGRAM), int(PortCounter.UNSENT)
 DATAGRAM_BYTES, DATAGRAM_MOST = U64(8192), U64(1472)
 """Room for a datagram, which the longest block fits into; a next one is begun where it would grow beyond."""
-IPV4_TOTAL, IPV4_FLAGS = byte(IPV4, "total_length"), U64(6)
-IPV4_TTL, IPV4_CHECK = byte(IPV4, "ttl"), byte(IPV4, "checksum")
-IPV6_PAYLOAD, IPV6_NEXT_AT = U64(4), U64(6)
-IPV4_WHOLE = word(IPV4, "dont_fragment")
-MORE_BIT = U64(0x2000)
-ONES_32, MOST_COUNT = U64(0xFFFFFFFF), U64(255)
+MOST_COUNT = U64(255)
 TWO_53 = 9007199254740992.0
-
-
-@inlined
-def replace16(out: Any, ip: Any, place: Any, value: Any) -> None:
-    """Write 16 bits of an IPv4 header; its checksum follows by the difference (RFC 1624)."""
-    old, check = be16(out, ip + place), be16(out, ip + IPV4_CHECK)
-    put16(out, ip + place, value)
-    put16(out, ip + IPV4_CHECK, (check + old + (ONES_16 - value)) % ONES_16)
-
-
-@inlined
-def amend(out: Any, ip: Any, version: Any, protocol: Any, length: Any) -> None:
-    """Write what an IP header carries, and the bytes of its packet."""
-    if version == SIX:
-        put16(out, ip + IPV6_PAYLOAD, length - U64(40))
-        put8(out, ip + IPV6_NEXT_AT, protocol)
-        return
-    replace16(out, ip, IPV4_TOTAL, length)
-    replace16(out, ip, IPV4_TTL, (U64(out[ip + IPV4_TTL]) << U64(8)) | protocol)
-
-
-@inlined
-def put_item(out: Any, to: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any) -> None:
-    """Write the port's own item (LABEL_STATE)."""
-    waited = at[NOW] - received if received < at[NOW] else ZERO
-    put32(out, to + STATE_DEVICE, node)
-    put16(out, to + STATE_INGRESS, ingress)
-    put16(out, to + STATE_EGRESS, egress)
-    put64(out, to + STATE_TIME, at[NOW])
-    put32(out, to + STATE_LATENCY, min(waited, ONES_32))
-    put32(out, to + STATE_OCCUPANCY, min(at[QUEUED], ONES_32))
-    put64(out, to + ITEM - U64(8), ZERO)
 
 
 @inlined
@@ -145,6 +100,15 @@ def is_lost(loss: Any, at: Any) -> Any:
     return loss != ZERO and drawn(at) >> U64(32) < loss
 
 
+@inlined
+def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None:
+    """A slot of the egress port holds a frame."""
+    lengths[used] = length
+    counters[at[EGRESS], SENT] += ONE
+    counters[at[EGRESS], SENT_BYTES] += length
+    at[QUEUED] += length
+
+
 @kernel
 def forward_frames(
     buf: Any, frames: Any, rows: Any, at: Any, interval: Any, last: Any, shift: Any, flag: Any, loss: Any,
@@ -158,7 +122,7 @@ def forward_frames(
     """
     port, ingress = at[EGRESS], at[INGRESS]
     node, out_number, in_number = U64(nodes[port]), U64(numbers[port]), U64(numbers[ingress])
-    protocol, max_hop, mtu, room = at[PROTOCOL], at[MAX_HOP], at[MTU], at[ROOM]
+    protocol, max_hop, room, to_host = at[PROTOCOL], at[MAX_HOP], at[ROOM], at[TO_HOST] != ZERO
     every = I64(EVERY) if flag[port] else min(I64(shift[port]), I64(40))
     now, rest, chance = I64(at[NOW]), I64(at[REST]), I64(at[CHANCE])
     used, free = ZERO, U64(len(slots))
@@ -176,7 +140,8 @@ def forward_frames(
         if labelled:
             next_, number, option = U64(buf[behind + NEXT]), U64(buf[behind + COUNT]), OPTION
             _, items, tracked = labels_at(buf, behind, limit, end, PAPER, max_hop)
-        left = size - option - items * ITEM if at[TO_HOST] else size
+        carries, whole = option + items * ITEM, limit - ip
+        left = size - carries if to_host else size
         if used >= free or left > room or slots[used] + room > U64(len(out)):
             counters[port, NO_ROOM] += ONE
             continue
@@ -189,95 +154,51 @@ def forward_frames(
         full = MOST_COUNT - max_hop if tracked else max_hop
         if items >= full or (version != SIX and be16(buf, ip + IPV4_CHECK) == ONES_16):
             wants = False
-        whole = limit - ip
-        head = behind - origin
-        if at[TO_HOST]:
+        stays, longer = whole, ZERO
+        if to_host:
             if items or wants:
                 what = export_block(
                     buf, behind, next_, number, items, wants, node, in_number, out_number, received, at,
                     exports, export_lengths,
                 )  # fmt: skip
                 counters[port, what] += items + U64(wants)
-            if wants:
-                last[port] = now
-                counters[port, LABELS] += ONE
-            if labelled:
-                counters[port, RESTORED] += ONE
-            if is_lost(U64(loss[port]), at):
-                counters[port, LOST] += ONE
-                continue
-            to, gone = slots[used], option + items * ITEM
-            copy(out, to, buf, origin, behind)
-            copy(out, to + head, buf, behind + gone, end)
-            if labelled:
-                amend(out, to + ip - origin, version, next_, whole - gone)
-            lengths[used] = size - gone
-            used += ONE
-            counters[port, SENT] += ONE
-            counters[port, SENT_BYTES] += size - gone
-            at[QUEUED] += size - gone
-            continue
-        longer = OPTION - option + ITEM
-        most = SIZE_IPV4 + (mtu - min(mtu, SIZE_IPV4 + OPTION + max_hop * ITEM)) // U64(8) * U64(8)
-        cut: Any = False
-        if wants and whole + longer > mtu:
-            cut = (
-                at[FRAGMENT] != ZERO and not labelled and version != SIX and behind - ip == SIZE_IPV4
-                and get(buf, ip, IPV4_WHOLE) == ZERO and most >= SIZE_IPV4 + U64(8) and whole > most
-                and used + ONE < free and slots[used + ONE] + room <= U64(len(out))
-            )  # fmt: skip
-            if not cut:
+            counters[port, RESTORED] += U64(labelled)
+        elif wants:
+            longer = OPTION - option + ITEM
+            spare = used + ONE < free and slots[used + ONE] + room <= U64(len(out))
+            stays = fit(buf, origin, ip, version, behind, whole, size, longer, labelled, spare, at)
+            if stays == ZERO:
                 counters[port, TOO_LONG] += ONE
-                wants = False
-        if wants and size + longer > room:
-            counters[port, TOO_LONG] += ONE
-            wants = False
-            cut = False
-        if not wants:
-            copied, added = end, ZERO
-        else:
-            copied, added = (ip + most if cut else end), longer
+                stays, longer, wants = whole, ZERO, False
+        if wants:
             last[port] = now
             counters[port, LABELS] += ONE
         if is_lost(U64(loss[port]), at):
             counters[port, LOST] += ONE
         else:
-            to = slots[used]
-            own_ip = to + ip - origin
-            copy(out, to, buf, origin, behind)
-            if wants:
-                put8(out, to + head + NEXT, next_)
-                put8(out, to + head + COUNT, number + ONE)
-                put_item(out, to + head + OPTION, node, in_number, out_number, received, at)
-                copy(out, to + head + OPTION + ITEM, buf, behind + option, copied)
-                if cut:
-                    replace16(out, own_ip, IPV4_FLAGS, be16(out, own_ip + IPV4_FLAGS) | MORE_BIT)
-                amend(out, own_ip, version, protocol, (most if cut else whole) + added)
+            to, length = slots[used], size
+            if to_host and labelled:
+                length = restore_into(
+                    out, to, buf, origin, ip, version, behind, end, carries, next_, whole
+                )  # fmt: skip
+            elif wants and not to_host:
+                length = label_into(
+                    out, to, buf, origin, ip, version, behind, end, option, next_, number + ONE, whole, stays,
+                    node, in_number, out_number, received, at,
+                )  # fmt: skip
             else:
-                copy(out, to + head, buf, behind, end)
-            length = copied - origin + added
-            lengths[used] = length
+                copy(out, to, buf, origin, end)
+            if not to_host:
+                counters[port, LABEL_BYTES] += carries + longer
+            filled(lengths, used, length, counters, at)
             used += ONE
-            counters[port, SENT] += ONE
-            counters[port, SENT_BYTES] += length
-            counters[port, LABEL_BYTES] += option + items * ITEM + added
-            at[QUEUED] += length
-        if cut:
-            counters[port, FRAGMENTED] += ONE
-            if is_lost(U64(loss[port]), at):
-                counters[port, LOST] += ONE
-                continue
-            to = slots[used]
-            own_ip = to + ip - origin
-            part = be16(buf, ip + IPV4_FLAGS) + ((most - SIZE_IPV4) >> U64(3))
-            copy(out, to, buf, origin, behind)
-            copy(out, to + head, buf, ip + most, limit)
-            replace16(out, own_ip, IPV4_FLAGS, part)
-            replace16(out, own_ip, IPV4_TOTAL, whole - most + SIZE_IPV4)
-            length = head + limit - ip - most
-            lengths[used] = length
-            used += ONE
-            counters[port, SENT] += ONE
-            counters[port, SENT_BYTES] += length
-            at[QUEUED] += length
+        if stays == whole:
+            continue
+        counters[port, FRAGMENTED] += ONE
+        if is_lost(U64(loss[port]), at):
+            counters[port, LOST] += ONE
+            continue
+        length = second_fragment(out, slots[used], buf, origin, ip, behind, whole, stays)
+        filled(lengths, used, length, counters, at)
+        used += ONE
     return used

@@ -1,0 +1,151 @@
+"""What the software switch writes into a transmit slot: a packet with one more label, restored, or in two
+fragments. Offsets are indices into arrays, all numbers uint64 unless said otherwise.
+
+`origin` and `end` are those of a frame in `buf`, `ip` and `behind` those of its IP header; `to` is where its
+slot in `out` begins.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..jit import U64, be16, inlined
+from ..wire.checksum_kernel import ONES_16, copy
+from ..wire.label_kernel import (
+    COUNT,
+    ITEM,
+    NEXT,
+    OPTION,
+    SIX,
+    STATE_DEVICE,
+    STATE_EGRESS,
+    STATE_INGRESS,
+    STATE_LATENCY,
+    STATE_OCCUPANCY,
+    STATE_TIME,
+    ZERO,
+)
+from ..wire.layout import IPV4
+from ..wire.packet_kernel import IPV4_FRAGMENT, SIZE_IPV4, byte, get, word
+from ..wire.put_kernel import put8, put16, put32, put64
+from .records import SwitchAt
+from .route_kernel import MAX_HOP, PROTOCOL
+
+FRAGMENT, NOW, QUEUED = int(SwitchAt.FRAGMENT), int(SwitchAt.NOW), int(SwitchAt.QUEUED)
+MTU, ROOM = int(SwitchAt.MTU), int(SwitchAt.ROOM)
+IPV4_TOTAL, IPV4_FLAGS = byte(IPV4, "total_length"), U64(6)
+IPV4_TTL, IPV4_CHECK = byte(IPV4, "ttl"), byte(IPV4, "checksum")
+IPV6_PAYLOAD, IPV6_NEXT_AT = U64(4), U64(6)
+IPV4_WHOLE = word(IPV4, "dont_fragment")
+MORE_BIT = U64(0x2000)
+ONES_32 = U64(0xFFFFFFFF)
+EIGHT = U64(8)
+
+
+@inlined
+def replace16(out: Any, ip: Any, place: Any, value: Any) -> None:
+    """Write 16 bits of an IPv4 header; its checksum follows by the difference (RFC 1624)."""
+    old, check = be16(out, ip + place), be16(out, ip + IPV4_CHECK)
+    put16(out, ip + place, value)
+    put16(out, ip + IPV4_CHECK, (check + old + (ONES_16 - value)) % ONES_16)
+
+
+@inlined
+def amend(out: Any, ip: Any, version: Any, protocol: Any, length: Any) -> None:
+    """Write what an IP header carries, and the bytes of its packet."""
+    if version == SIX:
+        put16(out, ip + IPV6_PAYLOAD, length - U64(40))
+        put8(out, ip + IPV6_NEXT_AT, protocol)
+        return
+    replace16(out, ip, IPV4_TOTAL, length)
+    replace16(out, ip, IPV4_TTL, (U64(out[ip + IPV4_TTL]) << U64(8)) | protocol)
+
+
+@inlined
+def put_item(out: Any, to: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any) -> None:
+    """Write the port's own item (LABEL_STATE)."""
+    waited = at[NOW] - received if received < at[NOW] else ZERO
+    put32(out, to + STATE_DEVICE, node)
+    put16(out, to + STATE_INGRESS, ingress)
+    put16(out, to + STATE_EGRESS, egress)
+    put64(out, to + STATE_TIME, at[NOW])
+    put32(out, to + STATE_LATENCY, min(waited, ONES_32))
+    put32(out, to + STATE_OCCUPANCY, min(at[QUEUED], ONES_32))
+    put64(out, to + ITEM - U64(8), ZERO)
+
+
+@inlined
+def fit(
+    buf: Any, origin: Any, ip: Any, version: Any, behind: Any, whole: Any, size: Any, longer: Any,
+    labelled: Any, spare: Any, at: Any,
+) -> Any:  # fmt: skip
+    """IP bytes that stay together where a label makes a packet of `whole` bytes `longer`: all, or those of a
+    first fragment; 0: it gets no label. `size` is the frame's, and `spare` says that a second one has a slot.
+
+    As `fit` of the simulation: a packet is cut at its first label alone, and what stays has room for MAX_hop
+    labels, so that it is not cut again; a followed packet goes on with those that have room. Two things
+    differ. DF, options and IPv6, which the simulation has not, are never cut. What is cut off a followed
+    packet stays followed there; here it has no count to say so, and is any packet to the next switches.
+    """
+    mtu, room = min(at[MTU], ONES_16), at[ROOM]
+    if whole + longer <= mtu:
+        return whole if size + longer <= room else ZERO
+    if (
+        at[FRAGMENT] == ZERO or labelled or not spare or version == SIX or behind - ip != SIZE_IPV4
+        or get(buf, ip, IPV4_WHOLE) != ZERO
+    ):  # fmt: skip
+        return ZERO
+    first = SIZE_IPV4 + (mtu - min(mtu, SIZE_IPV4 + OPTION + at[MAX_HOP] * ITEM)) // EIGHT * EIGHT
+    # a fragment that ends beyond the longest packet is forged: a larger offset would run into its flags
+    ends = get(buf, ip, IPV4_FRAGMENT) * EIGHT + whole
+    if first == SIZE_IPV4 or whole <= first or ip - origin + first + longer > room or ends > ONES_16:
+        return ZERO
+    return first
+
+
+@inlined
+def label_into(
+    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, behind: Any, end: Any, option: Any,
+    next_: Any, count: Any, whole: Any, stays: Any, node: Any, ingress: Any, egress: Any, received: Any,
+    at: Any,
+) -> Any:  # fmt: skip
+    """Write a packet with the port's label in front of its others: bytes of the frame. Of the `whole` IP
+    packet, `stays` bytes are written: fewer are a first fragment.
+    """
+    head, own_ip = behind - origin, to + ip - origin
+    longer = OPTION - option + ITEM
+    copy(out, to, buf, origin, behind)
+    put8(out, to + head + NEXT, next_)
+    put8(out, to + head + COUNT, count)
+    put_item(out, to + head + OPTION, node, ingress, egress, received, at)
+    if stays < whole:
+        end = ip + stays
+        replace16(out, own_ip, IPV4_FLAGS, be16(out, own_ip + IPV4_FLAGS) | MORE_BIT)
+    copy(out, to + head + OPTION + ITEM, buf, behind + option, end)
+    amend(out, own_ip, version, at[PROTOCOL], stays + longer)
+    return end - origin + longer
+
+
+@inlined
+def second_fragment(
+    out: Any, to: Any, buf: Any, origin: Any, ip: Any, behind: Any, whole: Any, stays: Any
+) -> Any:  # fmt: skip
+    """Write what `label_into` has not, an IPv4 packet without a label (RFC 791): bytes of the frame."""
+    head, own_ip = behind - origin, to + ip - origin
+    copy(out, to, buf, origin, behind)
+    copy(out, to + head, buf, ip + stays, ip + whole)
+    replace16(out, own_ip, IPV4_FLAGS, be16(buf, ip + IPV4_FLAGS) + (stays - SIZE_IPV4) // EIGHT)
+    replace16(out, own_ip, IPV4_TOTAL, whole - stays + SIZE_IPV4)
+    return head + whole - stays
+
+
+@inlined
+def restore_into(
+    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, behind: Any, end: Any, gone: Any,
+    next_: Any, whole: Any,
+) -> Any:  # fmt: skip
+    """Write a packet without the `gone` bytes of labels behind its IP header: bytes of the frame."""
+    copy(out, to, buf, origin, behind)
+    copy(out, to + behind - origin, buf, behind + gone, end)
+    amend(out, to + ip - origin, version, next_, whole - gone)
+    return end - origin - gone
