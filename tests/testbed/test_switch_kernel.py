@@ -3,70 +3,21 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
-from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from packet_cases import V4, V6, Packet
+from packet_cases import V4, Packet
+from switch_cases import NOW, PORTS, ROOM, TO_HOST, T, assert_as_twin, forwarder, move, routes
 from wire_cases import frame_batch
 
 from hopscope.config_label import LabellingSettings
-from hopscope.testbed.forwarder import Forwarder, Routes
+from hopscope.testbed.forwarder import Forwarder
 from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
-from hopscope.wire import layout
-from hopscope.wire.errors import WireError
 from hopscope.wire.ethernet import checksum
 from hopscope.wire.label import LabelItem, push_label, read_blocks, read_labels, restore
 
 pytestmark = pytest.mark.kernel
-
-PORTS = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
-"""Switch 1 has a host at its port 1 and two ways to switch 2, whose port 2 leads to the other host."""
-TO_HOST = [True, False, False, False, True]
-T = 1_000_000
-ROOM = 4096
-NOW = 10 * T
-
-
-def routes() -> Routes:
-    addresses = [(V4[0], 0), (V4[1], 1), (V6[0], 0), (V6[1], 1)]
-    return Routes(addresses, {(1, 0): [0], (1, 1): [1, 2], (2, 0): [3], (2, 1): [4]})
-
-
-def forwarder(registers: Registers, **labelling: object) -> Forwarder:
-    settings = LabellingSettings.model_validate({"interval": T / 1e9, "max_hop": 3, **labelling})
-    return Forwarder(registers, routes(), TO_HOST, settings)
-
-
-@dataclass
-class Moved:
-    """What left a switch."""
-
-    frames: dict[int, list[bytes]] = field(default_factory=dict)
-    """By egress port."""
-    blocks: list[bytes] = field(default_factory=list)
-
-
-def move(
-    switch: Forwarder, ingress: int, frames: list[bytes], now: int = NOW, mtu: int = 1600, free: int = 600,
-    room: int = ROOM,
-) -> Moved:  # fmt: skip
-    """Frames through a switch, with `free` slots at every egress port; each came in 500 ns before."""
-    batch, out = frame_batch(frames, gap=3, filler=0xEE), Moved()
-    batch.frames["time_ns"] = now - 500
-    rows = switch.route(batch, ingress)
-    for egress in sorted(set(rows.tolist()) - {-1}):
-        arena = np.full(free * ROOM, 0xAA, np.uint8)
-        slots = np.arange(free, dtype=np.uint64) * ROOM
-        lengths = switch.forward(batch, rows, egress, arena, slots, room=room, mtu=mtu, now_ns=now)
-        places = zip(slots.tolist(), lengths.tolist(), strict=False)
-        out.frames[egress] = [arena[at : at + size].tobytes() for at, size in places]
-        for at, size in zip(slots.tolist(), lengths.tolist(), strict=False):
-            assert (arena[at + size : at + ROOM] == 0xAA).all()
-    out.blocks = switch.exports()
-    return out
 
 
 def _packets(rng: random.Random, count: int) -> list[bytes]:
@@ -91,67 +42,12 @@ def _packets(rng: random.Random, count: int) -> list[bytes]:
     return out
 
 
-def _twin(
-    frame: bytes, labels: bool, to_host: bool, node: int, ports: tuple[int, int]
-) -> tuple[bytes, bytes]:
-    """(frame, block) that leave a plain switch which `labels` this packet where it can."""
-    after = frame
-    if labels:
-        with suppress(WireError):
-            after = push_label(frame, LabelItem(node, *ports, NOW, 500, 0), max_hop=3)
-    if not to_host:
-        return after, b""
-    found = read_labels(after, max_hop=3)
-    block = after[found.at : found.end] if found and found.items else b""
-    return restore(after, max_hop=3), block
-
-
 @pytest.mark.parametrize("ingress", [0, 1, 3])
 def test_as_a_plain_switch(ingress: int) -> None:
     """Every packet leaves as the scalar codec would have labelled or restored it, in both directions; of
     what comes in, every frame is sent or counted.
     """
-    rng = random.Random(ingress)
-    frames = _packets(rng, 400)
-    for every in (False, True):
-        registers = Registers.create(None, PORTS, T)
-        registers.last[:] = NOW  # by the interval none is due
-        registers.flag[:] = every
-        moved = move(forwarder(registers, algorithm="base-a"), ingress, frames)
-        expected: dict[int, list[bytes]] = {}
-        blocks = b""
-        batch = frame_batch(frames)
-        rows = forwarder(Registers.create(None, PORTS, T)).route(batch, ingress).tolist()
-        for frame, row in zip(frames, rows, strict=True):
-            if row < 0:
-                continue
-            assert PORTS[row][0] == PORTS[ingress][0]
-            node, number = PORTS[row]
-            found = read_labels(frame, max_hop=3)
-            due = every or (found is not None and found.followed)
-            queued = sum(map(len, expected.get(row, ())))
-            after, block = _twin(frame, due, TO_HOST[row], node, (PORTS[ingress][1], number))
-            labelled = due and read_labels(after, max_hop=3)
-            if labelled and not TO_HOST[row] and after != frame:
-                after = _queued(after, labelled.at + 2, queued)
-            if block and due and len(block) > 2 + 32 * len(found.items if found else ()):
-                block = _queued(block, 2, queued)
-            expected.setdefault(row, []).append(after)
-            blocks += block
-        assert moved.frames == expected
-        assert b"".join(moved.blocks) == blocks
-        counted = registers.counters.sum(axis=0)
-        sent = sum(map(len, expected.values()))
-        assert counted[PortCounter.RECEIVED] == len(frames)
-        assert sent + counted[PortCounter.DAMAGED] + counted[PortCounter.UNROUTED] == len(frames)
-        assert counted[PortCounter.SENT] == sent
-        assert counted[PortCounter.SENT_BYTES] == sum(len(one) for many in expected.values() for one in many)
-
-
-def _queued(raw: bytes, item: int, queued: int) -> bytes:
-    """With this queue occupancy in the item at an offset."""
-    at = item + layout.LABEL_STATE.field("queue_occupancy").at // 8
-    return raw[:at] + queued.to_bytes(4, "big") + raw[at + 4 :]
+    assert_as_twin(ingress, _packets(random.Random(ingress), 400))
 
 
 @pytest.mark.parametrize("version", [4, 6])
