@@ -80,8 +80,8 @@ def _empty_option(frame: bytes) -> bytes:
         short[ip + 4 : ip + 6] = (length_of(labelled) - 40 - 32).to_bytes(2, "big")
         return bytes(short[: at + 1]) + b"\0" + labelled[at + 34 :]
     at = ip + (frame[ip] & 15) * 4
-    short = with_ip(labelled, length=length_of(labelled) - 32)
-    return short[: at + 1] + b"\0" + labelled[at + 34 :]
+    cut = with_ip(labelled, length=length_of(labelled) - 32)
+    return cut[: at + 1] + b"\0" + labelled[at + 34 :]
 
 
 @pytest.mark.parametrize("ingress", [0, 1, 3])
