@@ -8,7 +8,7 @@ STAMP = $(VENV)/.installed
 PYTEST = $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types unit checked wheel test demo bench format clean
+.PHONY: help venv lint types unit e2e checked wheel test demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -27,8 +27,11 @@ lint: $(STAMP) ## Check style and formatting
 types: $(STAMP) ## Check types
 	$(BIN)/mypy
 
-unit: $(STAMP) ## Run unit, compliance and end-to-end tests
-	$(PYTEST)
+unit: $(STAMP) ## Run unit and compliance tests
+	$(PYTEST) -m "not e2e and not wheel"
+
+e2e: $(STAMP) ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
+	$(PYTEST) -m "e2e and not wheel"
 
 checked: $(STAMP) ## Run the kernels' tests with bounds checks on; whole commands use the same kernels
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "kernel and not e2e" --ignore tests/cli --ignore tests/test_docs.py
@@ -37,7 +40,7 @@ wheel: $(STAMP) ## Build the wheel, install it into a clean environment, decode 
 	$(PYTEST) -m wheel
 
 test: $(STAMP) ## Everything that must pass
-	$(MAKE) --jobs=2 --output-sync=target lint types unit checked
+	$(MAKE) --jobs=3 --output-sync=target lint unit e2e checked types
 	$(MAKE) wheel
 
 demo: $(STAMP) ## Watch a simulated network (DURATION=30 ends it after 30 s)
