@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,15 @@ class CountedRegion:
     """The counters of a process: what was there, from an earlier one, and what it counts itself."""
 
     def __init__(self, path: Path | None, kind: str, version: int, counters: Sequence[Counter]) -> None:
-        """Those at `path` are continued; None: private memory. Raises RegionError."""
+        """Those at `path` are continued, begun anew where the file does not fit; None: private memory. Raises
+        RegionError where it cannot be made.
+        """
         arrays = {"counters": (np.dtype(np.uint64), len(counters))}
         region = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            region = Region.continued(path, kind, version, arrays)
+            with suppress(RegionError):
+                region = Region.continued(path, kind, version, arrays)
         region = region or Region.create(path, kind, version, arrays)
         self.values: npt.NDArray[np.uint64] = region["counters"]
         """uint64 [counters]."""
