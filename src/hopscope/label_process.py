@@ -22,6 +22,7 @@ from .detect.label_table import LabelTable
 from .fabric.labelling.controller import Controller, Ints
 from .label_counters import LabelCounts
 from .label_registers import Written
+from .steady import SteadyClock
 from .stop import Stop
 from .wire.reasons import Reason
 from .wire.records import FrameBatch
@@ -71,17 +72,6 @@ def run(child: Child) -> None:
     process.run(child.stop)
 
 
-class Clock:
-    """ns since the epoch at the start, and from there on a clock that never goes back."""
-
-    def __init__(self) -> None:
-        self._ahead = time.time_ns() - time.monotonic_ns()
-
-    def __call__(self) -> int:
-        """The time, ns."""
-        return self._ahead + time.monotonic_ns()
-
-
 class LabelProcess:
     """Socket, decoder, table, controller, registers and counters.
 
@@ -99,7 +89,7 @@ class LabelProcess:
     ) -> None:
         self.settings = settings
         self._told = told or (lambda _: None)
-        self._clock = clock or Clock()
+        self._clock = clock or SteadyClock()
         adaptive, labelling = settings.adaptive, settings.labelling
         if settings.registers is None and adaptive.mode != "off":
             self._told("label.adaptive.mode changes nothing without label.registers: labels are only shown")

@@ -21,7 +21,8 @@ from .detect.postcards import Joiner
 from .detect.records import EVENT, EVENT_VERSION
 from .history.journal import JournalWriter, Retry
 from .history.journal_file import read_journals
-from .memory.region import Region, RegionError
+from .memory.counted import open_counted
+from .memory.region import Region
 from .memory.ring import RingWriter, continue_ring
 from .metrics import COUNTERS, INDEX
 from .wire import timing
@@ -81,7 +82,9 @@ class Pipeline:
         self._failed_syncs = 0
         history = settings.history
         if regions is not None:
-            self.counters = _counters(regions / f"worker-{shard}.counters")
+            self.counters = open_counted(
+                regions / f"worker-{shard}.counters", COUNTERS_KIND, COUNTERS_VERSION, len(COUNTERS)
+            )
             ring = continue_ring(
                 regions / f"worker-{shard}.events", EVENT, history.ring_events, EVENT_VERSION
             )
@@ -236,14 +239,3 @@ class Pipeline:
 def attach_counters(path: Path) -> npt.NDArray[np.uint64]:
     """Counters of a worker, uint64 [COUNTERS], to read. Raises RegionError."""
     return Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION)["counters"]
-
-
-def _counters(path: Path) -> npt.NDArray[np.uint64]:
-    arrays = {"counters": (np.dtype(np.uint64), len(COUNTERS))}
-    try:
-        region = Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION, writable=True)
-        if region.shape() == arrays:
-            return region["counters"]
-    except RegionError:
-        pass  # none yet, or one of another version
-    return Region.create(path, COUNTERS_KIND, COUNTERS_VERSION, arrays)["counters"]

@@ -16,8 +16,8 @@ from hopscope.config_label import AdaptiveSettings, LabellingSettings
 from hopscope.detect.label_state import LabelRule
 from hopscope.detect.label_table import LabelTable
 from hopscope.fabric.labelling.controller import Controller
-from hopscope.label_process import Clock
 from hopscope.label_redis import LabelRedis
+from hopscope.steady import SteadyClock
 from hopscope.wire.records import LABEL
 
 pytest.importorskip("redis")
@@ -29,7 +29,7 @@ class Controlled:
     """A table with a one-bit controller over it, and its databases in Redis; T is 200 ms."""
 
     def __init__(self, url: str) -> None:
-        self.clock = Clock()
+        self.clock = SteadyClock()
         self.lines: list[str] = []
         self.table = LabelTable(None, LabelRule(100 * MS, 200 * MS, 200 * MS, "one-bit"), ports=64)
         self.redis = LabelRedis(url, "test", self._place, self.clock, self.lines.append)
@@ -116,7 +116,7 @@ def test_notification_alone_is_enough(redis_server: Callable[..., Any]) -> None:
     """The time-out comes as a message of Redis, also where nobody asks for the entry."""
     server = redis_server()
     server.start()
-    redis = LabelRedis(server.url, "test", lambda rows: (rows, rows), Clock())
+    redis = LabelRedis(server.url, "test", lambda rows: (rows, rows), SteadyClock())
     redis.start()
     eventually(lambda: redis.up)
     redis.put(np.arange(5), redis._clock(), 50 * MS)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.cli.fabric_start import followed_flows, seconds_of
+from hopscope.cli.fabric_start import followed_flows
 from hopscope.cli.fabric_traffic import Asked
+from hopscope.cli.quantities import seconds as seconds_of
 from hopscope.errors import HopscopeError
 from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.testbed import namespaces, state

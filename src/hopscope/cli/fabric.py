@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from .fabric_start import Waiting, followed_flows, print_made, seconds_of
+from .fabric_start import Waiting, followed_flows, print_made
 from .fabric_traffic import Asked
 from .options import ConfigOption, SetOption, load
 from .output import Format, FormatOption, Printer, until_reader_leaves
+from .quantities import seconds as seconds_of
 
 app = typer.Typer(
     help="A small fabric of network namespaces, whose switches label real packets. Needs root.",

@@ -1,4 +1,4 @@
-"""What `hopscope fabric up` reads and shows: times, flows, how long it takes, what was made."""
+"""What `hopscope fabric up` reads and shows: flows, how long it takes, what was made."""
 
 from __future__ import annotations
 
@@ -64,19 +64,6 @@ class Waiting:
         self._shown = time.monotonic()
         passed = self._shown - self._began
         print(f"\r\033[Khopscope: {passed:3.0f} s  {self._text}", end="", file=sys.stderr, flush=True)
-
-
-def seconds_of(flag: str, text: str) -> float:
-    """A time as `50ms`, `0.05s` or `0.05`, s. Raises HopscopeError."""
-    from ..errors import HopscopeError
-
-    for unit, factor in (("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("", 1.0)):
-        if text.endswith(unit):
-            try:
-                return float(text.removesuffix(unit)) * factor
-            except ValueError:
-                break
-    raise HopscopeError(f"{flag} {text}: expected a time, as 50ms or 0.05s")
 
 
 def followed_flows(text: str, topology: Topology) -> list[FollowSettings]:

@@ -53,12 +53,11 @@ class Asked:
 
     def _datagrams(self, parts: Plan, senders: list[Host]) -> tuple[Rows, bool]:
         from ..testbed.traffic import Datagrams, send_datagrams
-        from .simulate import parse_rate
+        from .quantities import bit_rate
 
         size = _SIZE if self.size is None else self.size
-        what = Datagrams(
-            parse_rate(self.rate or _RATE), size, self.version, _SEED if self.seed is None else self.seed
-        )
+        rate = bit_rate("--rate", self.rate or _RATE)
+        what = Datagrams(rate, size, self.version, _SEED if self.seed is None else self.seed)
         seconds = _SECONDS if self.seconds is None else self.seconds
         with until_stopped() as stop:
             told = send_datagrams(parts, senders, what, seconds, stop)

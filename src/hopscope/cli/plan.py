@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import HopscopeError
 from .plan_label import label
+from .plan_options import JsonOption, PlotOption
 
 if TYPE_CHECKING:
     from ..direct.plan import NetworkPlan, StorePlan
@@ -103,14 +103,8 @@ def direct(
             help="Reports a second of one core that stores them by processor; 1.9e6 is DTA Fig. 3.",
         ),
     ] = 1.9e6,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", metavar="FILE", help="Write a picture (PNG, SVG, PDF); needs hopscope[plot].",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    plot: PlotOption = None,
+    as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """Memory for reports that are written straight into it, and collectors for a network of switches.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .plan_options import JsonOption, PlotOption
 from .quantities import bit_rate, per_second, seconds
 
 
@@ -56,14 +56,8 @@ def label(
     seed: Annotated[
         int, typer.Option("--seed", metavar="NUMBER", min=0, help="Of the simulation.")
     ] = 1,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", metavar="FILE", help="Write a picture (PNG, SVG, PDF); needs hopscope[plot].",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    plot: PlotOption = None,
+    as_json: JsonOption = False,
 ) -> None:  # fmt: skip
     """The labelling interval for a resolution and a coverage (INT-label), and what labels cost.
 

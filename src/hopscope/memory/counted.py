@@ -20,14 +20,7 @@ class CountedRegion:
         """Those at `path` are continued, begun anew where the file does not fit; None: private memory. Raises
         RegionError where it cannot be made.
         """
-        arrays = {"counters": (np.dtype(np.uint64), len(counters))}
-        region = None
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(RegionError):
-                region = Region.continued(path, kind, version, arrays)
-        region = region or Region.create(path, kind, version, arrays)
-        self.values: npt.NDArray[np.uint64] = region["counters"]
+        self.values = open_counted(path, kind, version, len(counters))
         """uint64 [counters]."""
         self._place = {counter.key: number for number, counter in enumerate(counters)}
         self._before = self.values.copy()
@@ -40,6 +33,21 @@ class CountedRegion:
 
     def __getitem__(self, key: str) -> int:
         return int(self.values[self._place[key]])
+
+
+def open_counted(path: Path | None, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
+    """uint64 [count] at `path` to count on, begun anew where the file does not fit; None: private memory.
+
+    Raises RegionError where it cannot be made.
+    """
+    arrays = {"counters": (np.dtype(np.uint64), count)}
+    region = None
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(RegionError):
+            region = Region.continued(path, kind, version, arrays)
+    values: npt.NDArray[np.uint64] = (region or Region.create(path, kind, version, arrays))["counters"]
+    return values
 
 
 def read_counted(path: Path, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:

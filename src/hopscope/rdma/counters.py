@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..counter import Counter
-from ..memory.region import Region, RegionError
+from ..memory.counted import read_counted
+from ..memory.region import Region
 from ..wire.reasons import RoceReason
 from .records import Sender
 
@@ -81,9 +82,4 @@ def create_nic_counters(path: Path | None) -> npt.NDArray[np.uint64]:
 
 def read_nic_counters(folder: Path) -> npt.NDArray[np.uint64]:
     """uint64 [NIC_COUNTERS] of the NIC that runs, or ran last, on a folder; zeros where none did."""
-    try:
-        with Region.attach(folder / NIC_FILE, NIC_KIND, NIC_VERSION) as region:
-            values: npt.NDArray[np.uint64] = region["counters"].copy()
-    except RegionError:
-        values = np.zeros(0, np.uint64)
-    return values if len(values) == len(NIC_COUNTERS) else np.zeros(len(NIC_COUNTERS), np.uint64)
+    return read_counted(folder / NIC_FILE, NIC_KIND, NIC_VERSION, len(NIC_COUNTERS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import select
 import signal
@@ -18,7 +17,9 @@ from ..capture.ring_sender import RingSender
 from ..capture.ring_socket import bind_ring
 from ..config import ListenSettings
 from ..config_label import LabelSettings, host_and_port
+from ..steady import SteadyClock
 from ..stop import Stop
+from ..wire.address import network
 from ..wire.records import FRAME, FrameBatch
 from .fabric import Plan, next_ports
 from .forwarder import Forwarder, Routes
@@ -52,13 +53,14 @@ class Switches:
         self.parts = parts
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
-        followed = [(_mapped(one.src), _mapped(one.dst), one.every) for one in settings.follow]
+        followed = [(network(one.src)[0], network(one.dst)[0], one.every) for one in settings.follow]
         self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, followed=followed)
         self._refused = registers.count(PortCounter.REFUSED)
         self._missed = registers.count(PortCounter.MISSED)
         self._untaken = registers.count(PortCounter.UNTAKEN)
         self._counted = 0.0
-        self._ahead = time.time_ns() - time.monotonic_ns()
+        self._now = SteadyClock()
+        """That of labels and of Reg1."""
         self._listeners: list[RingListener] = []
         self._senders: list[RingSender] = []
         self._row_of: dict[int, int] = {}
@@ -132,10 +134,6 @@ class Switches:
             except OSError:  # nobody listens now, or its buffer is full
                 self._untaken[ingress] += np.uint64(1)
 
-    def _now(self) -> int:
-        """Time by a clock that never goes back, ns since the epoch: that of labels and of Reg1."""
-        return self._ahead + time.monotonic_ns()
-
     def close(self) -> None:
         """Close the rings."""
         self._poll.close()
@@ -148,15 +146,11 @@ class Switches:
 def routes(parts: Plan) -> Routes:
     """Ways of all switches to all addresses of hosts."""
     addresses = [
-        (_mapped(text), number) for number, host in enumerate(parts.hosts) for text in (host.ipv4, host.ipv6)
+        (network(text)[0], number)
+        for number, host in enumerate(parts.hosts)
+        for text in (host.ipv4, host.ipv6)
     ]
     return Routes(addresses, next_ports(parts))
-
-
-def _mapped(text: str) -> int:
-    """An address as 128 bits, IPv4 as ::ffff:a.b.c.d."""
-    address = ipaddress.ip_address(text)
-    return int(address) if address.version == 6 else 0xFFFF << 32 | int(address)
 
 
 def run(state: State, settings: LabelSettings, stop: Stop | None = None) -> None:
