@@ -8,7 +8,7 @@ STAMP = $(VENV)/.installed
 PYTEST = $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types unit e2e checked wheel test demo bench format clean
+.PHONY: help venv kernels lint types unit e2e checked wheel test demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -20,6 +20,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@
 
+kernels: $(STAMP) ## Compile the kernels ahead, so that tests that run side by side do not each do it
+	$(BIN)/hopscope warmup
+
 lint: $(STAMP) ## Check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -27,10 +30,10 @@ lint: $(STAMP) ## Check style and formatting
 types: $(STAMP) ## Check types
 	$(BIN)/mypy
 
-unit: $(STAMP) ## Run unit and compliance tests
+unit: kernels ## Run unit and compliance tests
 	$(PYTEST) -m "not e2e and not wheel"
 
-e2e: $(STAMP) ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
+e2e: kernels ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 	$(PYTEST) -m "e2e and not wheel"
 
 checked: $(STAMP) ## Run the kernels' tests with bounds checks on; whole commands use the same kernels
@@ -40,7 +43,7 @@ wheel: $(STAMP) ## Build the wheel, install it into a clean environment, decode 
 	$(PYTEST) -m wheel
 
 test: $(STAMP) ## Everything that must pass
-	$(MAKE) --jobs=3 --output-sync=target lint unit e2e checked types
+	$(MAKE) --jobs=3 --output-sync=target kernels types lint checked e2e unit
 	$(MAKE) wheel
 
 demo: $(STAMP) ## Watch a simulated network (DURATION=30 ends it after 30 s)

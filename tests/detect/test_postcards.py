@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hopscope.config import DetectSettings, PostcardSettings
@@ -449,6 +449,8 @@ class Twin:
         for key in list(self.waiting):
             if back or self.now - self.waiting[key]["opened"] >= WINDOW:
                 self.give(key)
+        if back:
+            self.done.clear()
         self.counts["cards"] += 1
         key = (card.flow, card.packet)
         if key in self.done and self.now - self.done[key] >= 2 * WINDOW:
@@ -602,6 +604,7 @@ def any_cards(chance: Random, count: int, links: bool) -> list[Card]:
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@example(seed=3811424, count=29, size=1, with_links=False, comparable=False)  # a clock put back
 @given(
     seed=st.integers(0, 1 << 32), count=st.integers(2, 60), size=st.integers(1, 100),
     with_links=st.booleans(), comparable=st.booleans(),

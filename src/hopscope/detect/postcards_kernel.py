@@ -44,7 +44,7 @@ RING = 4
 NOW = U64(0)
 WINDOW = U64(1)
 PUT_BACK = I64(1_000_000_000)
-"""A clock that falls by more was put back: what waits is given out."""
+"""A clock that falls by more was put back: what waits is given out, and what was given out is forgotten."""
 FORGET = I64(10_000_000_000)
 """Age at which the longest path of a flow is forgotten."""
 
@@ -374,6 +374,8 @@ def join_kernel(
                     clock, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip
             ring[DUE] += U64(1)
+        if back:
+            ring[HEAD] = ring[TAIL]  # what was given out by the other clock is forgotten
         if i == total:
             break
         r = reports[i]
