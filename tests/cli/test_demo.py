@@ -141,7 +141,7 @@ def test_the_demo_finds_its_faults() -> None:
         demo("--duration", "12", "--rate", "8000", "--json"),
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout

@@ -15,7 +15,7 @@ HOPSCOPE = [sys.executable, "-m", "hopscope"]
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*HOPSCOPE, *words], capture_output=True, text=True, timeout=170)
+    return subprocess.run([*HOPSCOPE, *words], capture_output=True, text=True, timeout=400)
 
 
 @pytest.mark.timeout(400)

@@ -23,7 +23,7 @@ from hopscope.serve.control import request
 from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Link, ReportBatch
 
-START_SECONDS = 240.0
+START_SECONDS = 400.0
 """The first start compiles, perhaps beside other tests."""
 
 

@@ -22,7 +22,7 @@ TOPOLOGY = "leaf-spine:2x2"
 NODE, PORT = "leaf-1", 2
 LIMIT = 2000
 """Cells of 80 bytes: the burst fills 7,500, the other traffic a few."""
-START_SECONDS = 240.0
+START_SECONDS = 400.0
 
 SHOWN = f"""(() => {{
   const row = document.querySelector('.strip .row');
