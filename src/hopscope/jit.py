@@ -74,7 +74,8 @@ decoder took 519 ns a report of 3 hops and 8 fields with it, and 70 ns without.
 
 `forceinline` is said in either case: a kernel for which nothing is said takes it over from the one whose
 compilation asks for it first, and so did everything below `payload`.  The batch decoder compiled in 171 s
-of a processor then (415 s with bounds checks on), and in 33 s (42 s) since, at the same rate within 4 %.
+of a processor then (415 s with bounds checks on), and in 31 s (42 s) since; a packet with a stack of one
+hop takes 30.7 ns (31.3 then), a report of 3 hops and 8 fields 46 ns (43).
 """
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import U64, be16, be32, be64, kernel
+from ..jit import U64, be16, be32, be64, inlined, kernel
 from . import layout, rules
 from .metadata_kernel import (
     BITS,
@@ -195,7 +195,7 @@ def read_odd_stack(
         read_odd_hop(buf, at + U64(i) * size, size, plans, base, table, bottom, hops[last - U64(i)])
 
 
-@kernel
+@inlined
 def read_stack(
     buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, hops: Any, first: Any
 ) -> None:

@@ -190,7 +190,7 @@ def inner(
     return count
 
 
-@kernel
+@inlined
 def packet(
     buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
 ) -> Any:
