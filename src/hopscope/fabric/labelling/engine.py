@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..ports import FabricError
+from ..ports import FabricError, Ints
 from .network import in_lines
-from .records import HISTOGRAM, LABEL_NODE, LABELLED, NONE, PACKET, Count, Net, State, Stop
+from .records import HISTOGRAM, LABEL_NODE, LABELLED, NONE, PACKET, Count, Net, SourceFlag, State, Stop
 from .sources import Sources
 
 POOL = 4096
@@ -88,6 +88,41 @@ class Engine:
                 self._keys, self._spare = (np.zeros(2 * len(self._keys), np.uint64) for _ in range(2))
             elif 4 * logged < len(self._log):  # one packet has more labels than there was room for
                 self._log = np.zeros(2 * len(self._log), LABELLED)
+
+    def send(self, sources: Ints, times: Ints, labels: Records) -> None:
+        """One packet of each of these sources (rows), with one label, at a time, ps, not served yet.
+
+        `labels` are LABEL_NODE; the twin of `calendar_kernel.emit` for what feedback sends: few packets.
+        """
+        state, packets, link = self._state, self._packets, self._link
+        while int(state[State.FREE_PACKETS]) < len(times) or int(state[State.FREE_LABELS]) < len(times):
+            self._grow_packets(len(packets))
+            self._grow_labels(len(self._labels))
+            packets, link = self._packets, self._link
+        first, ring = len(self.sources), len(self._heads)
+        shift = int(self.setup["bucket_shift"][0])
+        kept = int(SourceFlag.PROBE | SourceFlag.ALWAYS | SourceFlag.NEVER)
+        for at, (index, time) in enumerate(zip(sources.tolist(), times.tolist(), strict=True)):
+            row, label = int(state[State.FREE_PACKET]), int(state[State.FREE_LABEL])
+            state[State.FREE_PACKET], state[State.FREE_LABEL] = link[first + row], self._labels["next"][label]
+            state[State.FREE_PACKETS] -= 1
+            state[State.FREE_LABELS] -= 1
+            self._labels[label] = labels[at]
+            self._labels["next"][label] = NONE
+            source = self.sources[index]
+            number = int(source["serial"]) << 32 | int(source["sent"])
+            node, flags = self.starts[source["routes_first"]], int(source["flags"]) & kept
+            packets[row] = (time, number, node, label, source["size"], flags, 0, 1)
+            source["sent"] += 1
+            bucket = time >> shift
+            near = bucket - int(state[State.BUCKET]) < ring
+            slot = bucket & (ring - 1)
+            link[first + row] = self._heads[slot] if near else state[State.FAR]
+            if near:
+                self._heads[slot] = first + row
+            else:
+                state[State.FAR] = first + row
+            self.counts[(Count.PROBES if flags & SourceFlag.PROBE else 0) + Count.EMITTED] += 1
 
     def _net(self) -> Net:
         return Net(

@@ -189,6 +189,15 @@ class LabelSimulation:
             raise FabricError(f"S is 0 to {1 if self._one_bit else 40}, not {shift!r}")
         self.ports["shift"][np.asarray(port)] = np.where(value > 0, EVERY, 0) if self._one_bit else value
 
+    def send(self, sources: npt.ArrayLike, times: npt.ArrayLike, labels: Records) -> None:
+        """A packet of each of these sources (rows), with one LABEL_NODE each, at times, ps, from `now` on."""
+        rows, when = np.asarray(sources, np.int64), np.asarray(times, np.int64)
+        if not len(rows) == len(when) == len(labels) or (when < self.now).any():
+            raise FabricError(f"packets are sent at {self.now} ps or later, each with a label")
+        if ((rows < 0) | (rows >= len(self._engine.sources))).any():
+            raise FabricError(f"there are sources 0 to {len(self._engine.sources) - 1}")
+        self._engine.send(rows, when, labels)
+
     def fail_link(self, *ports: int, at_s: float | None = None, reroute_s: float = 0.0) -> None:
         """The links of these ports (rows) fail in both directions; after `reroute_s` ECMP goes round them."""
         self._change_links(ports, True, at_s, reroute_s)
