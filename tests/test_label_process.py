@@ -13,6 +13,8 @@ import pytest
 from pydantic import ValidationError
 
 from hopscope.config_label import LabelSettings
+from hopscope.detect import followed_state
+from hopscope.detect.followed_state import FollowedReader
 from hopscope.detect.label_state import FILE_NAME, LabelReader
 from hopscope.label_counters import INDEX, read_label_counters
 from hopscope.label_process import LabelProcess
@@ -20,7 +22,7 @@ from hopscope.summary import summary_lines
 from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
 from hopscope.wire.label_batch import encode_blocks
-from hopscope.wire.records import LABEL
+from hopscope.wire.records import LABEL, LABEL_FLOW
 
 pytestmark = pytest.mark.kernel
 MS = 1_000_000
@@ -218,6 +220,41 @@ def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
     text = "\n".join(summary_lines(dict.fromkeys(_worker_keys(), 0) | {key: counts[key] for key in INDEX}))
     assert f"labels     {counts['labels_total']:,} of" in text
     process.close()
+
+
+def test_followed_flows_have_their_ways(tmp_path: Path) -> None:
+    """A followed packet's datagram becomes its flow's way in the region; one that names a port which the
+    registers do not is refused, one of before without a flow is told by its labels alone, and all is counted.
+    """
+    now = Now()
+    registers = tmp_path / "registers.region"
+    Registers.create(registers, PORTS, 50 * MS)
+    process = LabelProcess(settings(registers=str(registers)), tmp_path, clock=now)
+    process.open()
+    process.turn()
+    labels = np.zeros(6, LABEL)
+    labels["packet"], labels["position"], labels["count"] = np.repeat([0, 1, 2], 2), [0, 1] * 3, 2
+    labels["node_id"], labels["egress_port"], labels["followed"] = [1, 2, 1, 99, 1, 2], 1, 1
+    labels["time_ns"] = now.ns
+    flows = np.zeros(2, LABEL_FLOW)
+    flows["packet"], flows["sport"], flows["proto"] = [0, 1], [7, 8], 17
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.connect(("127.0.0.1", process.port))
+        sender.send(encode_blocks(labels, flows=flows))
+        drive(process, 1)
+    process.close()
+    (row,) = FollowedReader.attach(tmp_path / followed_state.FILE_NAME).flows()
+    assert (row["sport"], row["hops"], row["way"]["node_id"][:2].tolist()) == (7, 2, [1, 2])
+    counts = read_label_counters(tmp_path)
+    told = {name: int(counts[INDEX[f"label_followed_{name}"]]) for name in (
+        "packets_total", "flows", "flowless_total", "unknown_total", "evicted_total",
+    )}  # fmt: skip
+    assert list(told.values()) == [1, 1, 1, 1, 0]
+    assert counts[INDEX["labels_total"]] == 5
+    said = summary_lines(
+        dict.fromkeys(_worker_keys(), 0) | {key: int(counts[at]) for key, at in INDEX.items()}
+    )
+    assert "followed   1 packets of 1 flows, 0 changes of their ways" in said
 
 
 def test_sources_that_are_not_allowed_are_not_heard() -> None:

@@ -17,6 +17,8 @@ import numpy as np
 from .capture.udp import UdpListener
 from .config import ListenSettings
 from .config_label import LabelSettings, host_and_port
+from .detect import followed_state
+from .detect.followed_table import FollowedTable
 from .detect.label_state import FILE_NAME, LabelRule
 from .detect.label_table import LabelTable
 from .fabric.labelling.controller import Controller, Ints
@@ -102,6 +104,7 @@ class LabelProcess:
                 round(settings.telemetry * 1e9), interval_ns, round(adaptive.k * interval_ns), adaptive.mode
             ),
         )
+        self.followed = FollowedTable(None if folder is None else folder / followed_state.FILE_NAME, start)
         known = self.table.rows[: self.table.used]
         known["received_ns"] = np.minimum(known["received_ns"], start)
         known["shift"] = 0  # until the registers say otherwise
@@ -161,6 +164,7 @@ class LabelProcess:
             telemetry = self.table.coverage.telemetry_ns
             self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
             self.table.tick(now, self.registers.sample if self.registers.there else None)
+            self.followed.tick(now)
         if now >= self._count_ns:
             self._count_ns = now + COUNT_NS
             self.count()
@@ -177,6 +181,7 @@ class LabelProcess:
         counted["packets"] += found.packets
         self._refused += found.refused
         self.controller.receive(found.labels, now_ns)
+        self.followed.update(found.labels, found.flows, now_ns, self.table.wanted(found.labels))
 
     def run(self, stop: Stop) -> None:
         """Take labels until `stop` is set; then what is in the socket still."""
@@ -196,6 +201,7 @@ class LabelProcess:
         self._store()
         if self.redis is not None:
             self.redis.stop()
+        self.followed.tick(self._clock())
         self.count()
         if self._listener is not None:
             self._listener.close()
@@ -219,6 +225,11 @@ class LabelProcess:
         put("label_table_full_total", table.refused)
         put("label_reused_rows_total", table.reused)
         put("label_unknown_ports_total", table.unknown)
+        followed = self.followed
+        put("label_followed_packets_total", followed.taken)
+        for name in ("late", "partial", "changes", "flowless", "unknown", "refused", "evicted"):
+            put(f"label_followed_{name}_total", getattr(followed, name))
+        put("label_followed_flows", followed.used)
         put("label_left_out_intervals_total", table.coverage.left_out)
         put("label_ports", table.used)
         put("label_raised_ports", int(np.count_nonzero(self.controller.values)))

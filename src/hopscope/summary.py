@@ -101,6 +101,14 @@ def _label_lines(counters: Mapping[str, int]) -> list[str]:
         f"{counters['labelled_packets_total']:,} packets, {counters['late_labels_total']:,} of them late; "
         f"refused {_listed(refused)}" + (f"; lost {_listed(lost)}" if lost else ""),
         *(
+            [
+                f"followed   {packets:,} packets of {counters['label_followed_flows']:,} flows, "
+                f"{counters['label_followed_changes_total']:,} changes of their ways"
+            ]
+            if (packets := counters["label_followed_packets_total"])
+            else []
+        ),
+        *(
             [f"intervals  {changes:,} changes by the controller"]
             if (changes := counters["label_changes_total"])
             else []

@@ -18,7 +18,15 @@ from tshark import Pairs, Tshark, fields, value_of, values_of
 from wire_cases import frame_batch
 
 from hopscope.capture.pcap import Reader
-from hopscope.wire.label import LabelItem, PublishedItem, push_label, read_labels, restore
+from hopscope.wire.label import (
+    LabelFlow,
+    LabelItem,
+    PublishedItem,
+    push_flow,
+    push_label,
+    read_labels,
+    restore,
+)
 from hopscope.wire.label_json import label_objects
 
 STATE = {
@@ -53,9 +61,13 @@ def _frames(rng: random.Random) -> list[tuple[bytes, int]]:
             labels = read_labels(frame)
             assert labels
             out.append((frame, labels.at))
-            out.append(
-                (ethernet(ipv4(udp(frame[labels.at : labels.end] * (1 + tags), 7254, sport=50_000))), 42)
-            )
+            blocks = frame[labels.at : labels.end]
+            if version == 6:
+                flow = bytearray()
+                a, b = (rng.getrandbits(128) if tags else 0xFFFF0A000000 | rng.getrandbits(24) for _ in "ab")
+                push_flow(flow, LabelFlow(a, b, 0, 50_000 * (tags < 2), 53 * (tags < 2)))
+                blocks = bytes(flow) + blocks
+            out.append((ethernet(ipv4(udp(blocks * (1 + tags), 7254, sport=50_000))), 42))
     for route in ((), (4, 5)):
         frame = probe(route, specific=bool(route))
         for _ in range(7):
@@ -74,6 +86,8 @@ def _shown(layers: Pairs) -> list[dict[str, Any]]:
         items = [fields(one, "hopscope.label.item.") for one in values_of(tree, "hopscope.label.item")]
         if len(items) == own.get("labels") and "reason" not in fields(tree, "hopscope.error."):
             out.append({"followed": own.get("followed", 0), "labels": items[::-1]})
+            if flow := fields(value_of(tree, "hopscope.flow") or [], "hopscope.flow."):
+                out[-1]["flow"] = {name.rstrip("6"): value for name, value in flow.items()}
     error = fields(packet or datagram or [], "hopscope.error.")
     if error:
         out.append({"error": (error["reason"], error["place"], error["byte"])})
@@ -87,7 +101,8 @@ def _said(one: dict[str, Any]) -> dict[str, Any]:
         return {"error": (one["error"]["reason"], one["error"]["at"], byte)}
     names = {ours: theirs for theirs, ours in STATE.items()}
     labels = [{names.get(key, key): value for key, value in label.items()} for label in one["labels"]]
-    return {"followed": int(one.get("followed", False)), "labels": labels}
+    said = {"followed": int(one.get("followed", False)), "labels": labels}
+    return said | {"flow": one["flow"]} if one["form"] == "export" and "flow" in one else said
 
 
 def test_tshark_reads_what_decode_reads(tshark: Tshark) -> None:

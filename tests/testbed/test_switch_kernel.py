@@ -15,7 +15,7 @@ from hopscope.testbed.forwarder import Forwarder
 from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
 from hopscope.wire.ethernet import checksum
-from hopscope.wire.label import LabelItem, push_label, read_blocks, read_labels, restore
+from hopscope.wire.label import LabelFlow, LabelItem, push_label, read_blocks, read_labels, restore
 
 pytestmark = pytest.mark.kernel
 
@@ -109,6 +109,7 @@ def test_followed_flows() -> None:
     (datagram,) = move(switch, 3, sent).blocks
     blocks, _ = read_blocks(datagram, max_hop=3)
     assert [(one.followed, [item.node_id for item in one.path()]) for one in blocks] == [(True, [1, 2])] * 2
+    assert [one.flow for one in blocks] == [LabelFlow(V4[0], V4[1], 17, 40_000, 53_000)] * 2
 
 
 def test_too_long_packets() -> None:

@@ -12,10 +12,19 @@ from wire_cases import frame_batch
 
 from hopscope.wire.errors import WireError
 from hopscope.wire.ethernet import checksum
-from hopscope.wire.label import Form, LabelItem, PublishedItem, push_label, read_blocks, read_labels, restore
+from hopscope.wire.label import (
+    Form,
+    LabelFlow,
+    LabelItem,
+    PublishedItem,
+    push_label,
+    read_blocks,
+    read_labels,
+    restore,
+)
 from hopscope.wire.label_batch import decode_scalar, encode_blocks
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import LABEL, Link
+from hopscope.wire.records import LABEL, LABEL_FLOW, Link
 
 
 @given(packets, st.lists(states, min_size=1, max_size=5), st.booleans(), st.sampled_from((253, 200)))
@@ -168,6 +177,42 @@ def test_export_datagrams(paths: list[list[LabelItem]], followed: bool) -> None:
     blocks, error = read_blocks(datagram)
     assert error is None
     assert [block.path() for block in blocks] == [tuple(path) for path in paths]
+
+
+def test_flows_in_export_datagrams() -> None:
+    """A block says its packet's flow, ports and IPv6 too, or says nothing, as those of before; one of another
+    version, cut, or without items behind it is refused where it begins.
+    """
+    labels = np.zeros(5, LABEL)
+    labels["packet"], labels["count"], labels["node_id"] = [0, 0, 1, 2, 2], [2, 2, 1, 2, 2], range(5)
+    labels["position"], labels["followed"] = [0, 1, 0, 0, 1], [1, 1, 0, 1, 1]
+    v6 = 0xFD00 << 112 | 7
+    told = [LabelFlow(0xFFFF0A000002, 0xFFFF0A000103, 6, 40_000, 443), LabelFlow(v6, v6 + 1, 58)]
+    flows = np.zeros(2, LABEL_FLOW)
+    for row, flow, packet in zip(flows, told, (0, 2), strict=True):
+        row["src_hi"], row["src_lo"] = flow.source >> 64, flow.source % 2**64
+        row["dst_hi"], row["dst_lo"] = flow.destination >> 64, flow.destination % 2**64
+        row["sport"], row["dport"] = flow.source_port, flow.destination_port
+        row["proto"], row["packet"] = flow.protocol, packet
+    datagram = encode_blocks(labels, flows=flows, next_header=17)
+    blocks, error = read_blocks(datagram)
+    assert error is None
+    assert [block.flow for block in blocks] == [told[0], None, told[1]]
+    assert [(block.next_header, block.followed) for block in blocks] == [(6, True), (17, False), (58, True)]
+    found = decode_scalar(frame_batch([datagram], Link.UDP_PAYLOAD))
+    assert found.flows.tobytes() == flows.tobytes()
+    assert found.labels.tobytes() == labels.tobytes()
+    last = len(encode_blocks(labels[:3], flows=flows))
+    for broken, reason, at in (
+        (datagram[:last] + b"\2" + datagram[last + 1 :], Reason.UNKNOWN_VERSION, last),
+        (datagram[: last + 20], Reason.TRUNCATED, last),
+        (datagram[: last + 39], Reason.TRUNCATED, last + 38),
+        (datagram[: last + 38] + bytes(2), Reason.BAD_LENGTH, last),
+        (datagram[: last + 38] + datagram[last:], Reason.BAD_LENGTH, last),
+    ):
+        blocks, error = read_blocks(broken)
+        assert error is not None
+        assert (len(blocks), error.reason, error.place, error.at) == (2, reason, Place.LABEL, at)
 
 
 def test_too_many_labels_for_an_option() -> None:

@@ -10,7 +10,7 @@ from label_cases import probe
 from packet_cases import Packet
 from wire_cases import frame_batch
 
-from hopscope.wire.label import LabelItem, PublishedItem, push_label, read_labels
+from hopscope.wire.label import LabelFlow, LabelItem, PublishedItem, push_flow, push_label, read_labels
 from hopscope.wire.label_batch import LabelDecoder, decode_scalar
 from hopscope.wire.reasons import Reason
 from hopscope.wire.records import FrameBatch, Link
@@ -44,6 +44,9 @@ def _seeds(rng: random.Random) -> list[tuple[bytes, int]]:
                 assert labels
                 block = frame[labels.at : labels.end]
                 out.append((block * (1 + tags), Link.UDP_PAYLOAD))
+                flow = bytearray()
+                push_flow(flow, LabelFlow(rng.getrandbits(128), rng.getrandbits(128), 0, 53, 40_000))
+                out.append(((bytes(flow) + block) * (1 + tags), Link.UDP_PAYLOAD))
     for route in ((), (1, 2, 3)):
         frame = probe(route)
         for _ in range(3):
@@ -82,12 +85,14 @@ def test_mutants_are_read_alike() -> None:
     for filler in (0, 255):
         found = decoder.decode(_batch(frames, filler))
         assert found.labels.tobytes() == scalar.labels.tobytes()
+        assert found.flows.tobytes() == scalar.flows.tobytes()
         assert (found.codes == scalar.codes).all()
         assert (found.packets, found.other) == (scalar.packets, scalar.other)
     refused = scalar.refused
-    for reason in (Reason.TRUNCATED, Reason.BAD_LENGTH, Reason.UNKNOWN_TYPE):
+    for reason in (Reason.TRUNCATED, Reason.BAD_LENGTH, Reason.UNKNOWN_TYPE, Reason.UNKNOWN_VERSION):
         assert refused[reason] > 0
     assert scalar.packets > 800
+    assert len(scalar.flows) > 200
     assert scalar.other > 100
     assert refused.sum() == len(frames)
 

@@ -87,6 +87,13 @@ class LabelTable:
             self._only = np.zeros(len(self.rows), np.bool_)
             self._only[rows] = True
 
+    def wanted(self, labels: Records) -> Mask | None:
+        """Which LABEL records are of ports that we are confined to, bool [labels]; None: we are to none."""
+        if self._only is None:
+            return None
+        rows = self.rows_of(labels["node_id"], labels["egress_port"])
+        return (rows >= 0) & self._only[rows]
+
     def rows_of(
         self, nodes: npt.ArrayLike, ports: npt.ArrayLike, *, add: bool = False, idle_since_ns: int = _FAR
     ) -> Ints:

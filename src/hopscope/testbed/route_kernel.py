@@ -47,6 +47,16 @@ def is_part(buf: Any, ip: Any, version: Any) -> Any:
     return version != SIX and (get(buf, ip, IPV4_FRAGMENT) != ZERO or get(buf, ip, IPV4_MORE) != ZERO)
 
 
+@inlined
+def ports_of(buf: Any, ip: Any, version: Any, carried: Any, behind: Any, limit: Any) -> Any:
+    """Source and destination port, 32 bits, of a packet whose `carried` protocol begins at `behind`; 0 of
+    protocols without, and of fragments: only the first has them.
+    """
+    if (carried == TCP or carried == UDP) and behind + U64(4) <= limit and not is_part(buf, ip, version):
+        return be32(buf, behind)
+    return ZERO
+
+
 @kernel
 def host_of(addresses: Any, high: Any, low: Any) -> Any:
     """Host with this address, int64; -1: none. HOST_ADDRESS rows rise by address."""
@@ -94,8 +104,7 @@ def way_of(buf: Any, origin: Any, end: Any, addresses: Any, ways: Any, choices: 
     if way.count == 0:
         return I64(-1 - UNROUTED)
     mixed = mix64(source_low ^ mix64(source_high + GOLDEN)) ^ mix64(low ^ mix64(high)) ^ carried
-    if (carried == TCP or carried == UDP) and behind + U64(4) <= limit and not is_part(buf, ip, version):
-        mixed ^= be32(buf, behind) << U64(16)
+    mixed ^= ports_of(buf, ip, version, carried, behind, limit) << U64(16)
     mixed = mix64(mixed + (at[FIRST_WAY] + ONE) * GOLDEN)
     return I64(choices[U64(way.first) + mixed % U64(way.count)])
 

@@ -12,11 +12,28 @@ from ..fabric.labelling.label_kernel import wants_label
 from ..fabric.labelling.records import EVERY
 from ..jit import I64, U64, be16, inlined, kernel, mix64
 from ..wire.checksum_kernel import ONES_16, copy
-from ..wire.label_kernel import COUNT, ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at
+from ..wire.label_kernel import (
+    COUNT,
+    EIGHT,
+    FLOW,
+    FLOW_DESTINATION,
+    FLOW_PORTS,
+    FLOW_SOURCE,
+    FLOW_VERSION,
+    ITEM,
+    NEXT,
+    ONE,
+    OPTION,
+    PAPER,
+    SIX,
+    ZERO,
+    find_ip,
+    labels_at,
+)
 from ..wire.packet_kernel import ethernet
-from ..wire.put_kernel import put8
+from ..wire.put_kernel import put8, put32, put64
 from .records import PortCounter, SwitchAt
-from .route_kernel import FROM_HOST, GOLDEN, INGRESS, MAX_HOP, PROTOCOL, addresses_of
+from .route_kernel import FROM_HOST, GOLDEN, INGRESS, MAX_HOP, PROTOCOL, addresses_of, ports_of
 from .slot_kernel import (
     IPV4_CHECK,
     NOW,
@@ -66,16 +83,30 @@ def is_followed(buf: Any, ip: Any, version: Any, followed: Any) -> Any:
     return False
 
 
+@inlined
+def put_flow(out: Any, to: Any, buf: Any, ip: Any, version: Any, next_: Any, inside: Any, limit: Any) -> None:
+    """Write the flow of a packet (LABEL_FLOW) whose own contents begin at `inside`."""
+    a, b, c, d = addresses_of(buf, ip, version)
+    put8(out, to + NEXT, FLOW_VERSION)
+    put8(out, to + COUNT, ZERO)
+    put64(out, to + FLOW_SOURCE, a)
+    put64(out, to + FLOW_SOURCE + EIGHT, b)
+    put64(out, to + FLOW_DESTINATION, c)
+    put64(out, to + FLOW_DESTINATION + EIGHT, d)
+    put32(out, to + FLOW_PORTS, ports_of(buf, ip, version, next_, inside, limit))
+
+
 @kernel
 def export_block(
-    buf: Any, behind: Any, next_: Any, number: Any, carried: Any, wants: Any, node: Any, ingress: Any,
-    egress: Any, received: Any, at: Any, exports: Any, lengths: Any,
+    buf: Any, ip: Any, version: Any, behind: Any, limit: Any, option: Any, next_: Any, number: Any,
+    carried: Any, tracked: Any, wants: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any,
+    exports: Any, lengths: Any,
 ) -> Any:  # fmt: skip
-    """Append a packet's labels, its last switch's own in front where it `wants` one; the counter of what
-    became of them.
+    """Append a packet's labels, its last switch's own in front where it `wants` one, and its flow in front of
+    them where that is followed; the counter of what became of them.
     """
     total = carried + U64(wants)
-    size, index = OPTION + total * ITEM, at[DATAGRAM]
+    size, index = OPTION + total * ITEM + tracked * FLOW, at[DATAGRAM]
     if U64(lengths[index]) > ZERO and U64(lengths[index]) + size > DATAGRAM_MOST:
         index += ONE
     if index >= U64(len(lengths)) or U64(lengths[index]) + size > DATAGRAM_BYTES:
@@ -83,6 +114,9 @@ def export_block(
     at[DATAGRAM] = index
     to = index * DATAGRAM_BYTES + U64(lengths[index])
     lengths[index] = U64(lengths[index]) + size
+    if tracked:
+        put_flow(exports, to, buf, ip, version, next_, behind + option + carried * ITEM, limit)
+        to += FLOW
     put8(exports, to + NEXT, next_)
     put8(exports, to + COUNT, number + U64(wants))
     to += OPTION
@@ -158,8 +192,8 @@ def forward_frames(
         if to_host:
             if items or wants:
                 what = export_block(
-                    buf, behind, next_, number, items, wants, node, in_number, out_number, received, at,
-                    exports, export_lengths,
+                    buf, ip, version, behind, limit, option, next_, number, items, tracked, wants, node,
+                    in_number, out_number, received, at, exports, export_lengths,
                 )  # fmt: skip
                 counters[port, what] += items + U64(wants)
             counters[port, RESTORED] += U64(labelled)

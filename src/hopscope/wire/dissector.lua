@@ -1554,6 +1554,37 @@ local function show_labels(c, tree, form)
   return option, nodes
 end
 
+-- The flow in front of an option: its first byte is a version where the option's count would be 0.
+local FLOW_SOURCE = byte_of(H.LABEL_FLOW, "source")
+local FLOW_DESTINATION = byte_of(H.LABEL_FLOW, "destination")
+local MAPPED = ("00"):rep(10) .. "FFFF"
+
+local function pull_followed(c)
+  local head = peek(c, H.LABEL_OPTION, "label")
+  if head.count > 0 or head.next_header == 0 then return nil end
+  if head.next_header ~= L.LABEL_FLOW_VERSION then
+    refuse("unknown_version", "label", c.at, ("a flow of version %d"):format(head.next_header))
+  end
+  return pull(c, H.LABEL_FLOW, "label")
+end
+
+local function show_followed(tree, tvb, flow, option)
+  local sub = tree:add(FIELD["flow"], tvb(flow.at, H.LABEL_FLOW.size))
+  for name, first in pairs({ src = flow.at + FLOW_SOURCE, dst = flow.at + FLOW_DESTINATION }) do
+    if tvb(first, 12):bytes():tohex() == MAPPED then
+      sub:add(FIELD["flow." .. name], tvb(first + 12, 4))
+    else
+      sub:add(FIELD["flow." .. name .. "6"], tvb(first, 16))
+    end
+  end
+  local ports = tvb(flow.at + byte_of(H.LABEL_FLOW, "source_port"), 4)
+  sub:add(FIELD["flow.proto"], tvb(option.at, 1))
+  if flow.source_port > 0 or flow.destination_port > 0 then
+    sub:add(FIELD["flow.sport"], ports(0, 2))
+    sub:add(FIELD["flow.dport"], ports(2, 2))
+  end
+end
+
 local function show_source_route(c, tree)
   local at = c.at
   pull(c, H.LABEL_ROUTE, "label")
@@ -1608,7 +1639,9 @@ function PROTO_LABELS.dissector(tvb, pinfo, root)
       local start = c.at
       local sub = tree:add(FIELD["label.block"], tvb(start))
       sub:set_text(("Packet %d"):format(#paths))
-      local _, nodes = show_labels(c, sub, H.LABEL_STATE)
+      local flow = pull_followed(c)
+      local option, nodes = show_labels(c, sub, H.LABEL_STATE)
+      if flow then show_followed(sub, c.tvb, flow, option) end
       sub:set_len(c.at - start)
       if #nodes == 0 then refuse("bad_length", "label", start, "a block without items") end
       paths[#paths + 1] = table.concat(nodes, " → ")

@@ -13,13 +13,13 @@ from . import layout
 from .buffer import Buffer, push
 from .errors import WireError
 from .ethernet import ip_version_of, pull_link
-from .label_item import Form, LabelItem, Labelled, PublishedItem
+from .label_item import Form, LabelFlow, LabelItem, Labelled, PublishedItem
 from .reasons import Place, Reason
 from .records import Link
 
 __all__ = [
-    "MAX_HOP", "MOST_ITEMS", "Form", "LabelItem", "Labelled", "PublishedItem", "push_item",
-    "push_label", "read_blocks", "read_labels", "restore",
+    "MAX_HOP", "MOST_ITEMS", "Form", "LabelFlow", "LabelItem", "Labelled", "PublishedItem", "push_flow",
+    "push_item", "push_label", "read_blocks", "read_labels", "restore",
 ]  # fmt: skip
 
 MAX_HOP = 5
@@ -63,16 +63,22 @@ def read_labels(
 def read_blocks(datagram: bytes, *, max_hop: int = MAX_HOP) -> tuple[list[Labelled], WireError | None]:
     """The labels that a last hop sends on, packet by packet, and why the rest could not be read.
 
-    A block is a packet's option and its items (LABEL_STATE); one without items is refused.
+    A block is a packet's option and its items (LABEL_STATE); one without items is refused.  In front of the
+    option may be the packet's flow, whose first byte is a version: where an option has its count, it has 0.
     """
     buf = Buffer(datagram)
     blocks: list[Labelled] = []
     try:
         while buf.left or not blocks:
             start = buf.at
+            flow = _pull_flow(buf)
             block = _pull(buf, Form.EXPORT, max_hop)
             if not block.items:
                 raise WireError(Reason.BAD_LENGTH, _PLACE, start, "a block without items")
+            if flow is not None:
+                words = flow["source"], flow["destination"], block.next_header
+                told = LabelFlow(*words, flow["source_port"], flow["destination_port"])
+                block = replace(block, flow=told)
             blocks.append(block)
     except WireError as error:
         return blocks, error
@@ -151,6 +157,14 @@ def push_item(out: bytearray, item: LabelItem | PublishedItem) -> None:
     })  # fmt: skip
 
 
+def push_flow(out: bytearray, flow: LabelFlow) -> None:
+    """Append a flow, which its packet's option follows; ValueError where a value is wider than its field."""
+    push(out, layout.LABEL_FLOW, {
+        "version": layout.LABEL_FLOW_VERSION, "source": flow.source, "destination": flow.destination,
+        "source_port": flow.source_port, "destination_port": flow.destination_port,
+    })  # fmt: skip
+
+
 def _find(frame: bytes, link: int) -> _Found | None:
     """Where labels are or would be; None for what is neither an IP packet nor of the published form, or is
     cut before that shows. Raises WireError where a source route is damaged.
@@ -218,6 +232,18 @@ def _pull(buf: Buffer, form: Form, max_hop: int) -> Labelled:
     pull = _pull_published if form is Form.PUBLISHED else _pull_state
     items = tuple(pull(buf) for _ in range(count))
     return Labelled(form, option["next_header"], followed, items, start, buf.at)
+
+
+def _pull_flow(buf: Buffer) -> dict[str, int] | None:
+    """The fields of a flow in front of an option; None where there is none."""
+    head = buf.peek(layout.LABEL_OPTION, _PLACE)
+    version = head["next_header"]
+    if head["count"] or not version:
+        return None
+    if version != layout.LABEL_FLOW_VERSION:
+        detail = f"a flow of version {version}, {layout.LABEL_FLOW_VERSION} is expected"
+        raise WireError(Reason.UNKNOWN_VERSION, _PLACE, buf.at, detail)
+    return buf.pull(layout.LABEL_FLOW, _PLACE)
 
 
 def _pull_state(buf: Buffer) -> LabelItem | PublishedItem:

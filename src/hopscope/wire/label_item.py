@@ -59,6 +59,20 @@ class PublishedItem:
 
 
 @dataclass(frozen=True, slots=True)
+class LabelFlow:
+    """The flow of a packet, as its last hop tells it (LABEL_FLOW)."""
+
+    source: int
+    """128 bits, IPv4 as ::ffff:a.b.c.d."""
+    destination: int
+    protocol: int
+    """What stands behind the labels; in IPv6 it may be an extension header."""
+    source_port: int = 0
+    """0 where there is none, and of fragments."""
+    destination_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Labelled:
     """The labels of one packet."""
 
@@ -75,6 +89,8 @@ class Labelled:
     """Offset behind the items."""
     ip: int = 0
     """Offset of the IP header in front of the option."""
+    flow: LabelFlow | None = None
+    """What a last hop says of it, where it does."""
 
     def path(self) -> tuple[LabelItem, ...]:
         """The labels in path order: the source's side first."""

@@ -17,7 +17,7 @@ from .datagram import Datagram, find_datagram
 from .dta_batch import looked_for
 from .errors import WireError
 from .ethernet import Ip, pull_ip
-from .label import MAX_HOP, Form, LabelItem, Labelled, PublishedItem, read_blocks, read_labels
+from .label import MAX_HOP, Form, LabelFlow, LabelItem, Labelled, PublishedItem, read_blocks, read_labels
 from .reasons import Place, Reason
 from .records import FrameBatch, Link
 
@@ -92,8 +92,21 @@ def _refused(error: WireError, raw: bytes, frame: np.void) -> dict[str, Any]:
 
 
 def _exported(labelled: Labelled, source: int) -> dict[str, Any]:
-    head = {"form": _FORMS[Form.EXPORT], "source": address(source >> 64, source & _LOW)}
-    return head | {"followed": labelled.followed, "labels": _labels(labelled)}
+    out: dict[str, Any] = {"form": _FORMS[Form.EXPORT], "source": address(source >> 64, source & _LOW)}
+    out["followed"] = labelled.followed
+    if labelled.flow is not None:
+        out["flow"] = _told(labelled.flow)
+    return out | {"labels": _labels(labelled)}
+
+
+def _told(flow: LabelFlow) -> dict[str, Any]:
+    """A flow as its last hop tells it; without ports, where they are 0."""
+    ends = flow.source, flow.destination
+    src, dst = (address(one >> 64, one & _LOW) for one in ends)
+    out: dict[str, Any] = {"src": src, "dst": dst, "proto": flow.protocol}
+    if flow.source_port or flow.destination_port:
+        out |= {"sport": flow.source_port, "dport": flow.destination_port}
+    return out
 
 
 def _carried(raw: bytes, labelled: Labelled) -> dict[str, Any]:

@@ -26,18 +26,22 @@ from .packet_kernel import (
 from .reasons import Place, Reason
 from .records import Link
 
-ZERO, ONE, TWO, FOUR, SIX = U64(0), U64(1), U64(2), U64(4), U64(6)
+ZERO, ONE, TWO, FOUR, SIX, EIGHT = U64(0), U64(1), U64(2), U64(4), U64(6), U64(8)
 PAPER, PUBLISHED, EXPORT = U64(1), U64(2), U64(3)
 """label.Form."""
 UDP_PAYLOAD = U64(Link.UDP_PAYLOAD)
 OF_LABEL, OF_IP = U64(Place.LABEL), U64(Place.OUTER_IP)
 TRUNCATED, BAD_LENGTH = U64(Reason.TRUNCATED << 8), U64(Reason.BAD_LENGTH << 8)
-UNKNOWN_TYPE = U64(Reason.UNKNOWN_TYPE << 8)
+UNKNOWN_TYPE, UNKNOWN_VERSION = U64(Reason.UNKNOWN_TYPE << 8), U64(Reason.UNKNOWN_VERSION << 8)
 TYPE_ROUTE, TYPE_LABEL = U64(layout.ETHERTYPE_LABEL_ROUTE), U64(layout.ETHERTYPE_LABEL)
 ROUTE, ENTRY = U64(layout.LABEL_ROUTE.size), U64(layout.LABEL_ROUTE_ENTRY.size)
 LAST_SHIFT = U64(7 - layout.LABEL_ROUTE_ENTRY.field("last").at)
 OPTION, ITEM = U64(layout.LABEL_OPTION.size), U64(layout.LABEL_STATE.size)
 NEXT, COUNT = byte(layout.LABEL_OPTION, "next_header"), byte(layout.LABEL_OPTION, "count")
+FLOW, FLOW_VERSION = U64(layout.LABEL_FLOW.size), U64(layout.LABEL_FLOW_VERSION)
+FLOW_SOURCE = byte(layout.LABEL_FLOW, "source")
+FLOW_DESTINATION = byte(layout.LABEL_FLOW, "destination")
+FLOW_PORTS = byte(layout.LABEL_FLOW, "source_port")
 STATE_DEVICE, STATE_TIME = byte(layout.LABEL_STATE, "device_id"), byte(layout.LABEL_STATE, "label_time")
 STATE_INGRESS = byte(layout.LABEL_STATE, "ingress_port")
 STATE_EGRESS = byte(layout.LABEL_STATE, "egress_port")
@@ -49,8 +53,8 @@ OLD_TIME_IN, OLD_TIME_OUT = byte(layout.LABEL_ITEM, "ingress_time"), byte(layout
 OLD_DEPTH = byte(layout.LABEL_ITEM, "dequeue_depth")
 ONES_32, ONES_48 = U64(0xFFFFFFFF), U64((1 << 48) - 1)
 MICROSECOND = U64(1000)
-PACKETS, OTHER = 0, 1
-"""Places in `counts`: labelled packets and blocks; frames without labels."""
+PACKETS, OTHER, FLOWS = 0, 1, 2
+"""Places in `counts`: labelled packets and blocks; frames without labels; flows."""
 
 
 @inlined
@@ -92,6 +96,34 @@ def labels_at(buf: Any, at: Any, limit: Any, end: Any, form: Any, max_hop: Any) 
     if why:
         return why | OF_LABEL, ZERO, ZERO
     return ZERO, count, followed
+
+
+@inlined
+def option_at(buf: Any, at: Any, end: Any) -> Any:
+    """(code, offset of the option) of a block: behind its flow, where it has one."""
+    if at + OPTION > end:
+        return TRUNCATED | OF_LABEL, at
+    version = U64(buf[at + NEXT])
+    if U64(buf[at + COUNT]) != ZERO or version == ZERO:
+        return ZERO, at
+    if version != FLOW_VERSION:
+        return UNKNOWN_VERSION | OF_LABEL, at
+    if at + FLOW > end:
+        return TRUNCATED | OF_LABEL, at
+    return ZERO, at + FLOW
+
+
+@inlined
+def pull_flow(buf: Any, at: Any, option: Any, packet: Any, row: Any) -> None:
+    """A LABEL_FLOW row of the flow at `at`."""
+    row.src_hi = be64(buf, at + FLOW_SOURCE)
+    row.src_lo = be64(buf, at + FLOW_SOURCE + EIGHT)
+    row.dst_hi = be64(buf, at + FLOW_DESTINATION)
+    row.dst_lo = be64(buf, at + FLOW_DESTINATION + EIGHT)
+    row.packet = packet
+    row.sport = be16(buf, at + FLOW_PORTS)
+    row.dport = be16(buf, at + FLOW_PORTS + TWO)
+    row.proto = U64(buf[option + NEXT])
 
 
 @inlined
@@ -158,14 +190,14 @@ def pull_labels(
 
 @kernel
 def decode_frames(
-    buf: Any, frames: Any, max_hop: Any, protocol: Any, labels: Any, codes: Any, counts: Any
+    buf: Any, frames: Any, max_hop: Any, protocol: Any, labels: Any, flows: Any, codes: Any, counts: Any
 ) -> Any:
     """Labels of frames, and of datagrams (UDP_PAYLOAD) block by block; returns how many.
 
-    `labels` has a row for each 32 bytes of the frames.  `codes`, uint16 [frames]: why a frame, or the rest of
-    a datagram, is refused.
+    `labels` has a row for each 32 bytes of the frames, `flows` for each 72.  `codes`, uint16 [frames]: why a
+    frame, or the rest of a datagram, is refused.
     """
-    total, packets, other = ZERO, ZERO, ZERO
+    total, packets, other, known = ZERO, ZERO, ZERO, ZERO
     for i in range(len(frames)):
         frame = frames[i]
         at = U64(frame.offset)
@@ -177,14 +209,20 @@ def decode_frames(
             first = True
             while first or (at < end and why == ZERO):
                 first = False
-                why, count, followed = labels_at(buf, at, end, end, EXPORT, max_hop)
+                why, option = option_at(buf, at, end)
+                count, followed = ZERO, ZERO
+                if why == ZERO:
+                    why, count, followed = labels_at(buf, option, end, end, EXPORT, max_hop)
                 if why == ZERO and count == ZERO:
                     why = BAD_LENGTH | OF_LABEL
                 if why == ZERO:
-                    pull_labels(buf, at, EXPORT, count, followed, packets, labels, total)
+                    if option != at:
+                        pull_flow(buf, at, option, packets, flows[known])
+                        known += ONE
+                    pull_labels(buf, option, EXPORT, count, followed, packets, labels, total)
                     total += count
                     packets += ONE
-                    at += OPTION + count * ITEM
+                    at = option + OPTION + count * ITEM
             if why == ZERO and U64(frame.wire_length) > U64(frame.length):
                 why = TRUNCATED | OF_LABEL
             codes[i] = why
@@ -217,4 +255,5 @@ def decode_frames(
         codes[i] = why
     counts[PACKETS] = packets
     counts[OTHER] = other
+    counts[FLOWS] = known
     return total

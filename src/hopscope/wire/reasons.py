@@ -15,7 +15,7 @@ class Reason(IntEnum):
     FRAGMENT = 2
     """An IP fragment, outer or inner: its headers or its rest are in another packet."""
     UNKNOWN_VERSION = 3
-    """A version number that no specification defines (report, INT or IP)."""
+    """A version number that no specification defines (report, INT or IP), or of labels' flows."""
     UNKNOWN_TYPE = 4
     """A reserved type: NProto, RepType, InType or the shim's type."""
     BAD_LENGTH = 5
@@ -75,7 +75,7 @@ class Place(IntEnum):
     IOAM_DATA = 15
     """The data that nodes wrote into an IOAM trace."""
     LABEL = 16
-    """INT-label's source route, option or items."""
+    """INT-label's source route, flow, option or items."""
 
     @property
     def label(self) -> str:

@@ -427,3 +427,18 @@ LABEL = np.dtype(
     ]
 )
 """One label, 32 bytes: what one switch wrote into a packet (INT-label, section 2)."""
+
+LABEL_FLOW = np.dtype(
+    [
+        ("src_hi", "<u8"),
+        ("src_lo", "<u8"),
+        ("dst_hi", "<u8"),
+        ("dst_lo", "<u8"),
+        ("packet", "<u4"),  # as in LABEL
+        ("sport", "<u2"),  # 0 without ports, and of fragments
+        ("dport", "<u2"),
+        ("proto", "u1"),
+        ("spare", "u1", (7,)),
+    ]
+)
+"""The flow of a followed packet, 48 bytes, as its last hop says it; IPv4 as ::ffff:a.b.c.d."""

@@ -15,7 +15,7 @@ from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
 from hopscope.wire.errors import WireError
 from hopscope.wire.ethernet import checksum
-from hopscope.wire.label import LabelItem, push_label, read_labels, restore
+from hopscope.wire.label import LabelFlow, LabelItem, push_flow, push_label, read_labels, restore
 
 PORTS = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
 """Switch 1 has a host at its port 1 and two ways to switch 2, whose port 2 leads to the other host."""
@@ -118,6 +118,26 @@ def cut(frame: bytes, mtu: int) -> tuple[bytes, bytes] | None:
     return first + data[: blocks * 8], second + data[blocks * 8 :]
 
 
+def flow_block(frame: bytes) -> bytes:
+    """The flow of a packet, as a last hop tells it; fragments and other protocols are without ports."""
+    whole = restore(frame, max_hop=3)
+    ip = ip_at(whole)
+    six = whole[ip] >> 4 == 6
+    at, size = (ip + 8, 16) if six else (ip + 12, 4)
+    ends = [(0 if six else 0xFFFF << 32) | int.from_bytes(whole[at + i * size : at + (i + 1) * size], "big")
+            for i in range(2)]  # fmt: skip
+    behind = ip + (40 if six else (whole[ip] & 15) * 4)
+    part = not six and int.from_bytes(whole[ip + 6 : ip + 8], "big") & 0x3FFF
+    protocol = whole[ip + 6] if six else whole[ip + 9]
+    ports = bytes(4)
+    if protocol in (6, 17) and not part and behind + 4 <= ip + length_of(whole):
+        ports = whole[behind : behind + 4]
+    out = bytearray()
+    sport, dport = (int.from_bytes(ports[i : i + 2], "big") for i in (0, 2))
+    push_flow(out, LabelFlow(ends[0], ends[1], protocol, sport, dport))
+    return bytes(out)
+
+
 def twin(
     frame: bytes, labels: bool, row: int, ingress: int, queued: int, mtu: int, fragment: bool
 ) -> tuple[list[bytes], bytes, bool]:
@@ -130,6 +150,8 @@ def twin(
     if to_host:
         found = read_labels(after, max_hop=3)
         block = after[found.at : found.end] if found and found.items else b""
+        if block and found and found.followed:
+            block = flow_block(frame) + block
         return [restore(after, max_hop=3)], block, False
     if after == frame or length_of(after) <= mtu:
         return [after], b"", False

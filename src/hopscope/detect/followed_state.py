@@ -1,0 +1,87 @@
+"""What is known of followed flows (INT-label, 3.3): the region's records, and its reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..memory.region import Region, RegionError
+from ..memory.snapshot import consistent
+from ..wire.records import Records
+
+KIND, VERSION = "followed flows", 1
+FILE_NAME = "labels.followed"
+HOPS = 32
+"""Hops of a way that are kept; the others are counted."""
+
+FOLLOWED_HOP = np.dtype(
+    [
+        ("time_ns", "<i8"),  # of its newest label, by the switch's clock
+        ("node_id", "<u4"),
+        ("latency_ns", "<u4"),  # of the newest packet in this switch
+        ("latency_most_ns", "<u4"),  # since the way was first told
+        ("occupancy", "<u4"),  # of the egress queue then, bytes
+        ("occupancy_most", "<u4"),
+        ("ingress_port", "<u2"),
+        ("egress_port", "<u2"),
+    ]
+)
+"""One switch of a way, 32 bytes."""
+
+FOLLOWED_FLOW = np.dtype(
+    [
+        ("src_hi", "<u8"),  # IPv4 as ::ffff:a.b.c.d
+        ("src_lo", "<u8"),
+        ("dst_hi", "<u8"),
+        ("dst_lo", "<u8"),
+        ("begin_ns", "<i8"),  # when its first packet was told
+        ("received_ns", "<i8"),  # when the newest was
+        ("changed_ns", "<i8"),  # when the newest way was first told, where there was another before
+        ("packets", "<u8"),  # followed packets told; 0: a row that is free
+        ("late", "<u8"),  # of these, overtaken by a newer one
+        ("partial", "<u8"),  # of these, without the labels of some switches on the way
+        ("changes", "<u8"),  # of the way
+        ("rate", "<f4"),  # followed packets a second, over the last whole RATE_NS
+        ("sport", "<u2"),
+        ("dport", "<u2"),
+        ("proto", "u1"),
+        ("hops", "u1"),  # of the newest way; `way` has the first HOPS at most
+        ("previous_hops", "u1"),  # 0: the way never changed
+        ("spare", "u1", (5,)),
+        ("way", FOLLOWED_HOP, (HOPS,)),  # the source's side first
+        ("previous", FOLLOWED_HOP, (HOPS,)),  # the way before, as it was last told
+    ]
+)
+"""One followed flow."""
+
+
+def arrays_of(flows: int) -> dict[str, Any]:
+    """Arrays of the region."""
+    return {"rows": (FOLLOWED_FLOW, flows), "versions": (np.uint32, flows)}
+
+
+class FollowedReader:
+    """Reads the table that another process writes. `attach` one."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+
+    @classmethod
+    def attach(cls, path: Path) -> FollowedReader:
+        """Raises RegionError where there is no table."""
+        region = Region.attach(path, KIND, VERSION)
+        shape = region.shape()
+        size = shape["rows"][1] if "rows" in shape else 0
+        wanted = {name: (np.dtype(of), length) for name, (of, length) in arrays_of(size).items()}
+        if shape != wanted or not size:
+            raise RegionError(f"{path}: its arrays are not those of followed flows, version {VERSION}")
+        return cls(region)
+
+    def flows(self) -> Records:
+        """FOLLOWED_FLOW [flows], each consistent, in no order."""
+        rows = self._region["rows"]
+        used = np.flatnonzero(rows["packets"])
+        _, (flows,) = consistent(self._region["versions"], lambda at: (rows[at],), used)
+        return np.asarray(flows[flows["packets"] > 0])
