@@ -346,6 +346,11 @@ class Settings(Section):
     """Dialects of your own, by name: `[dialects.mine]`."""
 
     @property
+    def workers(self) -> int:
+        """Worker processes: none without a listener."""
+        return max((listen.workers for listen in self.listen), default=0)
+
+    @property
     def counts_distributions(self) -> bool:
         """Whether workers count distributions."""
         chosen = self.distributions.enabled

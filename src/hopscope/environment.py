@@ -66,7 +66,7 @@ def state_bytes(settings: Settings) -> int:
     if settings.sink.enabled:
         one += settings.sink.ring_events * SINK_EVENT.itemsize
         one += settings.sink.ring_evictions * EVICTED.itemsize
-    return one * max(listen.workers for listen in settings.listen)
+    return one * settings.workers
 
 
 def memory_text(settings: Settings) -> str:
@@ -97,8 +97,8 @@ def _system() -> Finding:
 
 def _processors(settings: Settings) -> Finding:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = max(listen.workers for listen in settings.listen)
-    found = f"{cores} cores, {workers} worker{'s' if workers > 1 else ''}"
+    workers = settings.workers
+    found = f"{cores} cores, {workers} worker{'' if workers == 1 else 's'}"
     if workers > cores:
         return Finding("processors", found, Verdict.ADVICE, "more workers than cores slow each other down")
     return Finding("processors", found)

@@ -108,7 +108,7 @@ class LabelProcess:
         known = self.table.rows[: self.table.used]
         known["received_ns"] = np.minimum(known["received_ns"], start)
         known["shift"] = 0  # until the registers say otherwise
-        self.redis = _redis(settings, self.table, self._clock, self._told)
+        self.redis = _redis(settings, self.table, self._told)
         self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
         self.table.on_reuse = self._forget
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
@@ -266,9 +266,7 @@ class LabelProcess:
             self.redis.store(rows, ports[rows])
 
 
-def _redis(
-    settings: LabelSettings, table: LabelTable, clock: Callable[[], int], told: Callable[[str], object]
-) -> LabelRedis | None:
+def _redis(settings: LabelSettings, table: LabelTable, told: Callable[[str], object]) -> LabelRedis | None:
     """The databases in Redis, where they are asked for."""
     if not settings.redis:
         return None
@@ -276,5 +274,5 @@ def _redis(
 
     return LabelRedis(
         settings.redis, settings.prefix, lambda rows: (table.rows["node_id"][rows], table.rows["port"][rows]),
-        clock, told,
+        told,
     )  # fmt: skip

@@ -1,27 +1,19 @@
 """The databases of INT-label's controller in Redis (section 5): the newest label of every port as a hash, and
-the ageing database as keys that expire, whose time-out Redis publishes.
-
-With PREFIX = `hopscope`:
-
-=================================== ======== ==============================================================
-key                                 type     what
-=================================== ======== ==============================================================
-`hopscope:label:port:NODE:PORT`     hash     its newest label (LABEL_PORT, by field); stays for a day
-`hopscope:label:ports`              set      those that there are, as `NODE:PORT`
-`hopscope:label:ageing:NODE:PORT`   string   entry of the ageing database; expires after k T
-=================================== ======== ==============================================================
+the ageing database as keys that expire, whose time-out Redis publishes (`label_redis_server` has the keys).
 
 A thread of its own talks to the server, so whoever takes labels never waits. What it has not written yet is
 kept by port, newest only: no more than the table has ports. Notifications are sent once and to whoever is
 connected, and Redis looks for keys that have expired ten times a second: so an entry that is overdue is asked
 for, which makes Redis notice; and while there is no server, our own clock lets entries time out.
+
+Redis is told how long an entry has still to live, by a clock that no step of the time touches.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
-from itertools import islice
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,16 +21,10 @@ import numpy.typing as npt
 
 from .config_export import shown
 from .fabric.labelling.controller import Ints, grown
+from .label_redis_server import TIMEOUT_SECONDS, LabelServer
 from .wire.records import Records
 
-CHUNK = 1000
-"""Commands that are sent together."""
-POLL_SECONDS = 0.005
-TIMEOUT_SECONDS = 1.0
-"""Longest time of a connection attempt, and of one answer."""
 PAUSE_SECONDS, LONGEST_PAUSE = 0.1, 2.0
-PORT_SECONDS = 86_400
-"""How long the newest label of a port stays."""
 ASK_NS = 10_000_000
 """How overdue an entry is when Redis is asked for it."""
 GRACE_NS = 1_000_000_000
@@ -57,14 +43,11 @@ class LabelRedis:
         url: str,
         prefix: str,
         place: Callable[[Ints], tuple[npt.ArrayLike, npt.ArrayLike]],
-        clock: Callable[[], int],
         told: Callable[[str], object] | None = None,
     ) -> None:
-        """`place`: (device, port) of rows; `clock`: the controller's time, ns; `told` gets a line about a
-        server that comes or goes.
-        """
+        """`place`: (device, port) of rows; `told` gets a line about a server that comes or goes."""
         self._url, self._prefix = url, f"{prefix}:label"
-        self._place, self._clock, self._told = place, clock, told or (lambda _: None)
+        self._place, self._told = place, told or (lambda _: None)
         self.up = False
         """A server answers."""
         self.anew = True
@@ -76,15 +59,14 @@ class LabelRedis:
         self._names: dict[int, str] = {}
         self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._to_set: dict[str, int] = {}  # what the thread is to do, by name
+        self._to_set: dict[str, int] = {}  # what the thread is to do, by name; until when, monotonic
         self._to_ask: set[str] = set()
         self._to_store: dict[str, dict[str, Any]] = {}
         self._to_drop: set[str] = set()
         self._said: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="label-redis", daemon=True)
-        self._client: Any = None
-        self._events: Any = None
+        self._server: LabelServer | None = None
         self._state = ""
 
     def start(self) -> None:
@@ -104,7 +86,7 @@ class LabelRedis:
         self._until = grown(self._until, int(rows.max(initial=-1)) + 1, _FAR)
         self._until[rows] = now_ns + life_ns
         with self._lock:
-            self._to_set.update(dict.fromkeys(self._name(rows), now_ns + life_ns))
+            self._to_set.update(dict.fromkeys(self._name(rows), time.monotonic_ns() + life_ns))
 
     def expired(self, now_ns: int) -> Ints:
         """Rows whose entry timed out, each told once."""
@@ -164,9 +146,8 @@ class LabelRedis:
         pause = PAUSE_SECONDS
         while not self._stop.is_set():
             try:
-                if self._client is None:
-                    self._connect()
-                self._turn()
+                server = self._server or self._connect()
+                self._turn(server)
                 pause = PAUSE_SECONDS
             except (redis.RedisError, OSError, ValueError) as error:
                 self.counts["failures"] += 1
@@ -178,43 +159,21 @@ class LabelRedis:
                 pause = min(LONGEST_PAUSE, 2 * pause)
         self._close()
 
-    def _connect(self) -> None:
-        import redis
-        from redis.backoff import NoBackoff
-        from redis.retry import Retry
-
-        self._client = redis.Redis.from_url(
-            self._url,
-            socket_timeout=TIMEOUT_SECONDS,
-            socket_connect_timeout=TIMEOUT_SECONDS,
-            retry=Retry(NoBackoff(), 0),
-            protocol=2,
-            decode_responses=True,
-        )
-        client = self._client
-        client.ping()
-        note = ""
-        try:
-            flags = client.config_get("notify-keyspace-events").get("notify-keyspace-events") or ""
-            if not {"E", "x"} <= set(flags.replace("A", "x")):
-                client.config_set("notify-keyspace-events", "".join(sorted({*flags, "E", "x"})))
-        except redis.ResponseError:
-            note = "; it may not be told to notify (notify-keyspace-events Ex), so entries are looked for"
-        self._events = client.pubsub(ignore_subscribe_messages=True)
-        database = client.connection_pool.connection_kwargs.get("db", 0)
-        self._events.subscribe(f"__keyevent@{database}__:expired")
+    def _connect(self) -> LabelServer:
+        self._server = server = LabelServer(self._url, self._prefix)
         self.counts["connections"] += 1
         self.up = self.anew = True
-        self._say(f"{shown(self._url)}: connected{note}")
+        note = "; it may not be told to notify (notify-keyspace-events Ex), so entries are looked for"
+        self._say(f"{shown(self._url)}: connected{'' if server.notifies else note}")
+        return server
 
     def _close(self) -> None:
         self.up = False
-        events, client, self._events, self._client = self._events, self._client, None, None
-        for one in (events, client):
-            if one is not None:
-                one.close()
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
 
-    def _turn(self) -> None:
+    def _turn(self, server: LabelServer) -> None:
         """Write, ask, listen."""
         with self._lock:
             entries, self._to_set = self._to_set, {}
@@ -222,78 +181,37 @@ class LabelRedis:
             asked, self._to_ask = sorted(self._to_ask), set()
             dropped, self._to_drop = sorted(self._to_drop), set()
         try:
-            self._drop(dropped)
-            self._write(entries, ports)
+            server.drop(dropped)
+            server.write_entries(entries)
+            self.counts["entries"] += len(entries)
+            server.write_ports(ports)
+            self.counts["ports"] += len(ports)
         except BaseException:
-            with self._lock:  # what has become newer meanwhile stays
+            with self._lock:  # what has become newer meanwhile stays, what was forgotten meanwhile does not
+                for name in self._to_drop:
+                    entries.pop(name, None)
+                    ports.pop(name, None)
                 self._to_set, self._to_store = entries | self._to_set, ports | self._to_store
                 self._to_drop.update(dropped)
             raise
-        gone: list[str] = []
-        for some in _parts(asked):
-            pipe = self._client.pipeline(transaction=False)
-            for name in some:
-                pipe.exists(self._key("ageing", name))
-            gone += [name for name, there in zip(some, pipe.execute(), strict=True) if not there]
-        said = self._listen()
+        gone = server.without_entry(asked)
+        said = self._ours(server.expired())
+        server.sweep()
         with self._lock:
             self._said = dict.fromkeys(gone, "look") | self._said | said
 
-    def _drop(self, names: list[str]) -> None:
-        for some in _parts(names):
-            self._client.delete(*(self._key(kind, name) for kind in ("port", "ageing") for name in some))
-            self._client.srem(self._key("ports"), *some)
-
-    def _write(self, entries: dict[str, int], ports: dict[str, dict[str, Any]]) -> None:
-        for some in _parts(entries.items()):
-            pipe = self._client.pipeline(transaction=False)
-            now = self._clock()
-            for name, until in some:
-                pipe.set(self._key("ageing", name), 1, px=max(1, (until - now) // 1_000_000))
-            pipe.execute()
-            self.counts["entries"] += len(some)
-        for stored in _parts(ports.items()):
-            pipe = self._client.pipeline(transaction=False)
-            for name, fields in stored:
-                pipe.hset(self._key("port", name), mapping=fields)
-                pipe.expire(self._key("port", name), PORT_SECONDS)
-            pipe.sadd(self._key("ports"), *(name for name, _ in stored))
-            pipe.execute()
-            self.counts["ports"] += len(stored)
-
-    def _listen(self) -> dict[str, str]:
-        """Names of entries whose time-out was published; ports that expired leave the set of ports."""
-        said, expired = dict[str, str](), list[str]()
-        start, port = self._key("ageing", ""), self._key("port", "")
-        timeout = POLL_SECONDS
-        for _ in range(CHUNK):
-            message = self._events.get_message(timeout=timeout)
-            if message is None:
-                break
-            timeout = 0.0
-            key = str(message["data"])
-            if key.startswith(port):
-                expired.append(key[len(port) :])
-            elif key.startswith(start):
-                name = key[len(start) :]
-                row = self._rows.get(name)
-                if row is None or row >= len(self._until):
-                    self.counts["foreign"] += 1
-                elif self._until[row] != _FAR:
-                    said[name] = "notification"
-        self._drop(expired)
+    def _ours(self, names: list[str]) -> dict[str, str]:
+        """Of these, whose time-out was published, those that wait for it."""
+        said: dict[str, str] = {}
+        for name in names:
+            row = self._rows.get(name)
+            if row is None or row >= len(self._until):
+                self.counts["foreign"] += 1
+            elif self._until[row] != _FAR:
+                said[name] = "notification"
         return said
-
-    def _key(self, *parts: str) -> str:
-        return ":".join([self._prefix, *parts])
 
     def _say(self, line: str) -> None:
         if line != self._state:
             self._state = line
             self._told(line)
-
-
-def _parts(items: Iterable[Any]) -> Iterable[list[Any]]:
-    source = iter(items)
-    while some := list(islice(source, CHUNK)):
-        yield some

@@ -82,7 +82,7 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- life
 
     def start(self) -> None:
-        """Own the folder, bind everything, start all processes, and return once every worker receives."""
+        """Own the folder, bind everything, start all processes; return once all that receive do so."""
         self.folder.acquire()
         try:
             self._start()
@@ -101,10 +101,11 @@ class Supervisor:
         self._thresholds = create_control(
             self.folder.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink
         )
-        workers = [
-            Member(f"worker-{i}", "worker", i)
-            for i in range(max(listen.workers for listen in settings.listen))
-        ]
+        if not settings.listen and not settings.label.listen:
+            raise CollectorError(
+                "listen: found no listener, and no label.listen: there is nothing to collect"
+            )
+        workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         self.members = list(workers)
         page = Member("serve", "serve")
         if settings.serve.enabled:

@@ -125,6 +125,12 @@ def test_settings_that_are_wrong(tmp_path: Path, flags: tuple[str, ...], said: s
     assert said in refusal(*collect(tmp_path / "data", *flags))
 
 
+def test_nothing_to_collect(tmp_path: Path) -> None:
+    """A collector without listeners may take labels; one that takes neither is told so."""
+    said = refusal("collect", "--data", tmp_path, "--http-port", "0", "--set", "listen=")
+    assert said == "listen: found no listener, and no label.listen: there is nothing to collect"
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MiB."""

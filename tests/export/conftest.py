@@ -97,6 +97,7 @@ class Server:
             self.port = free.getsockname()[1]
         self.listen: tuple[str, ...] = ("--port",)
         self.process: subprocess.Popen[bytes] | None = None
+        self._clients: list[Any] = []
 
     @property
     def url(self) -> str:
@@ -104,10 +105,11 @@ class Server:
         return f"redis://127.0.0.1:{self.port}/0"
 
     def client(self, **more: Any) -> Any:
-        """A client that reads texts."""
+        """A client that reads texts; closed when the server is killed."""
         import redis
 
-        return redis.Redis("127.0.0.1", self.port, decode_responses=True, protocol=2, **more)
+        self._clients.append(redis.Redis("127.0.0.1", self.port, decode_responses=True, protocol=2, **more))
+        return self._clients[-1]
 
     def start(self, **more: Any) -> Any:
         """Start it, and give a client once it answers."""
@@ -124,7 +126,9 @@ class Server:
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """End it as a crash would, and close its clients."""
+        for client in self._clients:
+            client.close()
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()

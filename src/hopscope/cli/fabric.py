@@ -100,10 +100,9 @@ def up(
 
     It runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing is left of it.
     """
-    from ..config import ListenSettings
     from ..fabric.topology import parse_topology
     from ..testbed.namespaces import require_root
-    from ..testbed.running import COLLECTOR_SETTINGS, Wanted
+    from ..testbed.running import Wanted
     from ..testbed.running import up as start
     from ..testbed.state import check_name
     from .demo_processes import free_http_port
@@ -116,15 +115,13 @@ def up(
         ("--telemetry", "label.telemetry", telemetry and seconds_of("--telemetry", telemetry)),
         ("--page", "serve.port", free_http_port(page)),
     ]
-    defaults = [*(f"{key}={value}" for key, value in COLLECTOR_SETTINGS.items()), *(overrides or ())]
-    settings = load(config, defaults, flags).settings
+    settings = load(config, overrides, flags).settings
     fabric = parse_topology(topology)
     label = settings.label
     followed = tuple(one for text in follow or () for one in followed_flows(text, fabric))
     settings = settings.model_copy(
         update={
-            # reports may come too, to any free port: another collector has the usual one
-            "listen": (ListenSettings(port=0),),
+            "listen": (),  # it takes no reports: what decodes them need not be compiled
             "label": label.model_copy(update={"follow": (*label.follow, *followed)}),
         }
     )

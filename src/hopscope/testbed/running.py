@@ -18,8 +18,6 @@ from .registers import Registers
 from .state import REGISTERS_FILE, SETTINGS_FILE, State
 
 HOST = "127.0.0.1"
-COLLECTOR_SETTINGS: dict[str, object] = {"detect.flow_rows": 64, "history.ring_events": 1024}
-"""Of the collector that comes with a fabric: it takes labels, hardly a report."""
 _GRACE_SECONDS = 30.0
 _ROUNDS = 20
 
@@ -116,8 +114,8 @@ def _up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object
     fabric.build(parts)
     told(f"made {len(parts.hosts)} hosts and {len(wanted.topology.switches)} switches")
     processes = {role: start(made, role) for role in ("collector", "switches")}
+    told("starting the collector and the switches (compiled the first time: half a minute, or a few)")
     for role, process in processes.items():
-        told(f"starting the {role} (the first time it compiles: a minute, more on a busy machine)")
         await_ready(made, role, process, turn)
     made.page = str(read_owner(data).get("api") or "")
     made.write()
