@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from hopscope.detect.followed_state import FOLLOWED_FLOW, HOPS
 from hopscope.detect.label_state import FILE_NAME, LABEL_PORT, NEVER, LabelRule
 from hopscope.detect.label_table import LabelTable
 from hopscope.names import Names
+from hopscope.serve.followed import Followed
 from hopscope.serve.labels import Labels
+from hopscope.serve.page.followed import ROWS, ways
 from hopscope.serve.page.label_look import LabelLook, look_at_labels
 from hopscope.serve.page.labels import CELLS, age_map, coverage_series, note
 from hopscope.wire.records import LABEL, Records
@@ -23,7 +27,25 @@ ABOUT = LabelRule(100 * MS, 50 * MS, 50 * MS, "shift")
 
 def look(ports: Records) -> LabelLook:
     """A look at these ports."""
-    return LabelLook(NOW, ABOUT, ports, (), 0.9972, 24, 600, 600)
+    return LabelLook(NOW, ABOUT, ports, (), 0.9972, 24, 600, 600, flows_of([]), NOW)
+
+
+def flows_of(rows: Sequence[tuple[int, int, int, int]]) -> Records:
+    """FOLLOWED_FLOW of (flow number, heard of so many s ago, way changed so many s ago or -1, hops): each
+    switch takes 100 µs, the second one 1 ms.
+    """
+    made = np.zeros(len(rows), FOLLOWED_FLOW)
+    for at, (number, heard, changed, hops) in enumerate(rows):
+        one = made[at]
+        one["src_lo"], one["dst_lo"], one["proto"] = 0xFFFF0A000000 | number, 0xFFFF0A000001, 17
+        one["sport"], one["dport"], one["packets"], one["hops"] = 5000, 53, 1234, hops
+        one["received_ns"] = NOW - heard * 1000 * MS
+        one["way"]["node_id"][:hops], one["way"]["latency_ns"] = np.arange(1, 1 + hops)[:HOPS], MS // 10
+        one["way"]["latency_ns"][1] = MS
+        if changed >= 0:
+            one["changes"], one["changed_ns"], one["previous_hops"] = 2, NOW - changed * 1000 * MS, 2
+            one["previous"]["node_id"][:2] = 7, 8
+    return made
 
 
 def ports_of(rows: Sequence[tuple[int, int, int | None, int, int]]) -> Records:
@@ -91,7 +113,7 @@ def test_a_large_fabric_is_cut_to_those_heard_of_longest_ago() -> None:
 def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
     """Mean and lowest of the intervals of each second; without a label there is nothing to show."""
     table = LabelTable(tmp_path / FILE_NAME, ABOUT, ports=8)
-    assert look_at_labels(Labels(tmp_path), NOW, 180) is None
+    assert look_at_labels(Labels(tmp_path), Followed(tmp_path), NOW, 180) is None
     for step in range(140):
         now = NOW + step * 50 * MS
         some = np.zeros(2 if step % 20 else 1, LABEL)
@@ -100,7 +122,7 @@ def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
         if step % 2 or step % 20 == 0:
             table.update(some, now)
         table.tick(now)
-    shown = look_at_labels(Labels(tmp_path), now, 180)
+    shown = look_at_labels(Labels(tmp_path), Followed(tmp_path), now, 180)
     assert shown is not None
     mean, lowest = (one["data"] for one in coverage_series(shown))
     assert len(mean) == len(lowest) >= 6
@@ -123,10 +145,53 @@ def test_intervals_that_were_left_out_are_told(tmp_path: Path) -> None:
         table.update(some, now)
         table.tick(now)
         if step in (39, 79):
-            shown = look_at_labels(Labels(tmp_path), now, 180)
+            shown = look_at_labels(Labels(tmp_path), Followed(tmp_path), now, 180)
             assert shown is not None
             said.append((note(shown), shown))
     assert "intervals" not in said[0][0]
     known, all_of = said[1][1].told, said[1][1].of
     assert all_of - known >= 195
     assert f"last minute ({known} of {all_of} intervals)" in said[1][0]
+
+
+def followed(rows: Sequence[tuple[int, int, int, int]]) -> str:
+    """HTML of these flows."""
+    names = Names({1: "leaf-1", 2: "spine<1>"}, {(2, 0): "to <leaf>"})
+    return ways(replace(look(ports_of([])), followed=flows_of(rows)), names)
+
+
+def test_ways_of_followed_flows() -> None:
+    """A flow's way with the latency of each switch, the slowest marked where it is more than half; a new way
+    stands out for a minute, with the one before; names are text.
+    """
+    assert followed([]) == ""
+    html = followed([(2, 5, -1, 3), (3, 1, 12, 2), (4, 1, 90, 2)])
+    first, moved, calm = html.split("<tr")[2:]
+    assert "10.0.0.2:5000 → 10.0.0.1:53" in first
+    steps = re.findall(r'<span class="(step[ slow]*)" title="([^"]+)">([^<]+)<b>([^<]+)', first)
+    assert [(kind, name, time) for kind, _, name, time in steps] == [
+        ("step", "leaf-1", "100 µs"), ("step slow", "spine&lt;1&gt;", "1.00 ms"), ("step", "3", "100 µs"),
+    ]  # fmt: skip
+    assert "in port 0 (to &lt;leaf&gt;)" in steps[1][1]
+    assert "<b>1.20 ms</b>" in first
+    assert "5 s ago" in first
+    assert "until" not in first
+    assert moved.startswith(' class="moved"')
+    assert "until 12 s ago: 7 → 8" in moved
+    assert calm.startswith(">")
+    assert "until 90 s ago: 7 → 8" in calm
+    assert "<leaf>" not in html
+    plain = flows_of([(2, 5, -1, 3)])
+    plain["sport"], plain["dport"], plain["proto"] = 0, 0, 1
+    assert "10.0.0.2 → 10.0.0.1 <em>icmp" in ways(replace(look(ports_of([])), followed=plain), Names())
+
+
+def test_of_many_flows_those_with_a_new_way_are_shown() -> None:
+    """There are so many rows at most; ways that are longer than what is kept say so."""
+    rows = [(number, 300, -1, 3) for number in range(2, 80)]
+    rows[50], rows[60] = (52, 500, 3, 3), (62, 1, -1, 200)
+    html = followed(rows)
+    assert html.count("<tr") == 1 + ROWS
+    assert "Followed flow · 8 of 78" in html
+    assert ("10.0.0.52:" in html, "10.0.0.62:" in html) == (True, True)
+    assert "<small>and 168 more</small>" in html

@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from hopscope.detect import followed_state
+from hopscope.detect.followed_table import FollowedTable
 from hopscope.detect.label_state import FILE_NAME, LabelRule
 from hopscope.detect.label_table import LabelTable
-from hopscope.wire.records import LABEL
+from hopscope.wire.records import LABEL, LABEL_FLOW
 
 MS = 1_000_000
 
@@ -72,8 +74,54 @@ def test_ports_and_coverage_are_told(api: Any, tmp_path: Path) -> None:
     assert wrong[0] == 400
 
 
+def follow(folder: Path) -> None:
+    """Two followed flows: one over leaf-2 that has changed its way, and one without ports elsewhere."""
+    (folder / "regions").mkdir(exist_ok=True)
+    start = time.time_ns() - 1_000 * MS
+    table = FollowedTable(folder / "regions" / followed_state.FILE_NAME, start)
+    for step, middle in enumerate((11, 11, 12)):
+        labels = np.zeros(5, LABEL)
+        labels["node_id"], labels["packet"] = [13, middle, 13, 14, 15], [0, 0, 0, 1, 1]
+        labels["position"], labels["followed"] = [0, 1, 2, 0, 1], 1
+        labels["egress_port"], labels["latency_ns"] = [3, 1, 2, 1, 1], [100, 800 - step, 50, 5, 6]
+        labels["time_ns"], labels["occupancy"] = start + step, 64 * step
+        flows = np.zeros(2, LABEL_FLOW)
+        flows["packet"], flows["proto"], flows["sport"] = [0, 1], [6, 1], [443, 0]
+        flows["src_lo"], flows["dst_lo"] = 0xFFFF0A000002, [0xFFFF0A000102, 0xFFFF0A000202]
+        table.update(labels[: 3 if step else 5], flows[: 1 if step else 2], start + step * 100 * MS)
+    table.tick(start + 300 * MS)
+
+
+def test_followed_flows_are_told(api: Any, tmp_path: Path) -> None:
+    """Ways by switch and port with names, latency and queue by hop, the way before; sorted and filtered."""
+    follow(tmp_path)
+    pages = get(
+        api, tmp_path, "labels/flows", "labels/flows?sort=latency&order=asc", "labels/flows?node=leaf-2",
+        "labels/flows?dst=10.0.2.0/24&proto=icmp", "labels/flows?port=443", "labels/flows?sort=age",
+        "labels/flows?src=nonsense",
+    )  # fmt: skip
+    assert [page[0] for page in pages] == [200] * 5 + [400] * 2
+    both, slow, through, other, ported = (page[1] for page in pages[:5])
+    assert [item["hop_count"] for item in both["items"]] == [3, 2]
+    assert [item["latency_ns"] for item in slow["items"]] == [11, 948]
+    assert through["total"] == ported["total"] == other["total"] == 1
+    first, plain = both["items"][0], other["items"][0]
+    assert first == ported["items"][0] | {"age_ns": first["age_ns"]}
+    assert first["flow"] == {"src": "10.0.0.2", "dst": "10.0.1.2", "proto": 6, "sport": 443, "dport": 0}
+    assert [hop["node"]["id"] for hop in first["way"]] == [13, 12, 13]
+    assert [hop["node"]["id"] for hop in first["previous"]] == [13, 11, 13]
+    assert first["way"][0]["node"]["name"] == "leaf-2"
+    assert first["way"][0]["egress_port"] == {"id": 3, "name": "to host-9"}
+    old = first["previous"][1]
+    assert (old["latency_ns"], old["highest_latency_ns"], old["highest_occupancy"]) == (799, 800, 64)
+    assert (first["packets"], first["changes"], first["late"], first["partial"]) == (3, 1, 0, 0)
+    assert first["changed"] == first["heard"] > first["first"]
+    assert (plain["changed"], plain["previous"], plain["packets"]) == (None, None, 1)
+
+
 def test_without_labels_there_is_nothing(api: Any, tmp_path: Path) -> None:
     """A collector that takes no labels answers with empty lists."""
-    ports, series = get(api, tmp_path, "labels", "labels/coverage")
+    ports, series, flows = get(api, tmp_path, "labels", "labels/coverage", "labels/flows")
+    assert flows == (200, {"total": 0, "offset": 0, "items": []})
     assert (ports[0], ports[1]["mode"], ports[1]["items"]) == (200, None, [])
     assert (series[0], series[1]["telemetry_ns"], series[1]["items"]) == (200, None, [])

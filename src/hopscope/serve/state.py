@@ -26,6 +26,7 @@ from ..detect.thresholds import CONTROL_FILE, KIND, read_limits, read_sink_limit
 from ..memory.region import Region, RegionError
 from ..metrics import COUNTERS, INDEX
 from ..pipeline import COUNTERS_KIND, COUNTERS_VERSION
+from .followed import Followed
 from .labels import Labels
 
 T = TypeVar("T")
@@ -90,6 +91,8 @@ class CollectorState:
         self.regions = folder / "regions"
         self.labels = Labels(self.regions)
         """Ports that label packets, and their coverage."""
+        self.followed = Followed(self.regions)
+        """Ways of followed flows."""
         self._fresh = fresh_seconds
         self._lock = threading.RLock()
         self._cached: dict[str, tuple[float, Any]] = {}

@@ -17,6 +17,7 @@ from ..routes.collector_models import CounterValue
 from ..state import Limits
 from .blame import blame_table
 from .feed import feed
+from .followed import ways
 from .labels import age_map
 from .poller import COLUMNS, HotRow, Look, SlowHop
 from .strips import CALM, LEVELS, cells
@@ -51,10 +52,9 @@ class Fragments:
         alarms = f'<span class="pill bad">{look.alarms} above limit</span>' if look.alarms else ""
         silent = look.summary.silent_sources
         quiet = f'<span class="pill bad">{silent} silent source{"s" * (silent > 1)}</span>' if silent else ""
-        clock = look.summary.time[11:19]
         return (
             f'<span class="pill {state[0]}"><i></i>{state[1]}</span>{alarms}{quiet}'
-            f'<span class="clock">{clock} <em>UTC</em></span>'
+            f'<span class="clock">{look.summary.time[11:19]} <em>UTC</em></span>'
         )
 
     def _figures(self) -> str:
@@ -166,6 +166,9 @@ class Fragments:
     def _labels(self) -> str:
         return "" if self.look.labels is None else age_map(self.look.labels, self.names)
 
+    def _followed(self) -> str:
+        return "" if self.look.labels is None else ways(self.look.labels, self.names)
+
     def _limits(self) -> str:
         head = (
             '<tr><th>Metric<th class="n">Stored at ±<th class="n">Raised &gt;<th class="n">Cleared &lt;</tr>'
@@ -234,8 +237,7 @@ class Fragments:
         latency = duration(sum(known)) if any(known) else "latency unknown"
         loop = ' · <b class="bad">loop</b>' if flow["state"] & 4 else ""
         partial = " · path incomplete" if flow["state"] & 8 else ""
-        age = max(0, self.look.time_ns - int(flow["last_ns"]))
-        packets = int(flow["packets"])
+        age, packets = max(0, self.look.time_ns - int(flow["last_ns"])), int(flow["packets"])
         last = f"last {duration(age)} ago" if age > 10**9 else "live"
         return (
             f'<div class="whose"><b>{endpoints(flow)}</b><span>{latency} over {len(hops)} hops{loop}{partial}'
@@ -256,10 +258,10 @@ class Fragments:
         if standing is not None and standing.lower >= 0.5:
             seen.insert(1, f"longer than {int(100 * standing.lower)} % here")
         via = "" if port == NO_PORT else port_text(self.names, node, port)
-        shown = duration(latency) if hop["state"] & 1 else "–"
         return (
             f'<span class="hop {mood}"><b>{escape(self.names.node_label(node))}</b><small>{via}</small>'
-            f"<strong>{shown}</strong><small>{' · '.join(seen)}</small></span>"
+            f"<strong>{duration(latency) if hop['state'] & 1 else '–'}</strong>"
+            f"<small>{' · '.join(seen)}</small></span>"
         )
 
 

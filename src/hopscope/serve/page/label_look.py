@@ -8,6 +8,7 @@ import numpy as np
 
 from ...detect.label_state import LabelRule
 from ...wire.records import Records
+from ..followed import Followed
 from ..labels import Labels, spanned
 
 SECOND_NS = 1_000_000_000
@@ -43,9 +44,13 @@ class LabelLook:
     """Intervals of the last minute whose coverage is known."""
     of: int
     """Intervals of the last minute, those that were left out included."""
+    followed: Records
+    """FOLLOWED_FLOW [flows], by addresses, protocol and ports."""
+    followed_ns: int
+    """When these were read."""
 
 
-def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | None:
+def look_at_labels(labels: Labels, flows: Followed, now_ns: int, seconds: int) -> LabelLook | None:
     """A look, with coverage of the last `seconds`; None where no labels are taken, or none has come."""
     about, (read_ns, ports) = labels.about(), labels.copy()
     if about is None or not ports["labels"].any():
@@ -58,6 +63,7 @@ def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | Non
         CoverageSecond(int(a), float(share[ago == a].mean()), float(share[ago == a].min()))
         for a in np.unique(ago)[::-1]
     ]
+    followed_ns, followed = flows.copy()
     minute_ns = now_ns - MINUTE_NS
     lately = share[busy["begin_ns"] > minute_ns]
     return LabelLook(
@@ -69,4 +75,6 @@ def look_at_labels(labels: Labels, now_ns: int, seconds: int) -> LabelLook | Non
         int(told["active"][-1]) if len(told) else 0,
         int(np.count_nonzero(told["begin_ns"] > minute_ns)),
         spanned(told, about.telemetry_ns, minute_ns),
+        followed,
+        followed_ns,
     )

@@ -33,6 +33,15 @@ def duration(ns: float) -> str:
     return f"{ns / 1e9:.2f} s"
 
 
+def ago(ns: float) -> str:
+    """How long ago, in whole units: 640 ms, 75 s, 12 min, 5 h, 3 d."""
+    for limit, divisor, unit in ((1e9, 1e6, "ms"), (120e9, 1e9, "s"), (7200e9, 60e9, "min")):
+        if ns < limit:
+            return f"{max(0, ns) / divisor:.0f} {unit}"
+    hours = ns / 3600e9
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} d"
+
+
 def measured(value: object, unit: object) -> str:
     """A value of an event with its unit; without one it is as the source sends it."""
     try:
@@ -48,10 +57,11 @@ def flow_text(flow: dict[str, Any]) -> str:
     return f"{_end(flow['src'], flow['sport'])} → {_end(flow['dst'], flow['dport'])} {proto}"
 
 
-def endpoints(row: np.void) -> str:
-    """5-tuple of a FLOW record, for a table's cell."""
-    src = _end(address(int(row["src_hi"]), int(row["src_lo"])), int(row["sport"]))
-    dst = _end(address(int(row["dst_hi"]), int(row["dst_lo"])), int(row["dport"]))
+def endpoints(row: np.void, *, ports: bool = True) -> str:
+    """5-tuple of a FLOW record, or what it is without `ports`, for a table's cell."""
+    src, dst = (address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst"))
+    if ports:
+        src, dst = _end(src, int(row["sport"])), _end(dst, int(row["dport"]))
     proto = PROTOCOLS.get(int(row["proto"]), str(int(row["proto"])))
     return f'<span class="flow">{escape(src)} → {escape(dst)} <em>{proto}</em></span>'
 

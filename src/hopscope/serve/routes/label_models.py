@@ -50,6 +50,77 @@ class LabelPage(Model):
     items: list[LabelPort]
 
 
+class FollowedHop(Model):
+    """A switch on a followed flow's way."""
+
+    node: Node
+    ingress_port: Port
+    egress_port: Port
+    label_time_ns: Wide
+    """When it wrote its newest label, by its own clock."""
+    latency_ns: int
+    """Of the newest packet in the switch."""
+    highest_latency_ns: int
+    """Since the way was first told."""
+    occupancy: int
+    """Of the egress queue then, bytes."""
+    highest_occupancy: int
+    """Since the way was first told."""
+
+
+class FollowedTuple(Model):
+    """A followed flow's 5-tuple."""
+
+    src: str
+    dst: str
+    proto: int
+    """IP protocol number; of IPv6 it may be that of an extension header."""
+    sport: int
+    """0 without ports, and of fragments."""
+    dport: int
+
+
+class FollowedFlow(Model):
+    """A followed flow, with its newest way (INT-label, 3.3)."""
+
+    flow: FollowedTuple
+    first: Time
+    """When its first packet was heard of."""
+    heard: Time
+    """When the newest was."""
+    age_ns: Wide
+    """How long ago that was."""
+    packets: Wide
+    """Followed packets heard of."""
+    late: Wide
+    """Of these, overtaken by a newer one: not looked at."""
+    partial: Wide
+    """Of these, without the labels of some switches of the way."""
+    packets_per_second: float
+    """Followed packets, over the last whole five seconds."""
+    latency_ns: Wide
+    """Sum of the latencies in the switches of the way."""
+    hop_count: int
+    """Hops of the way; `way` has the first 32 at most."""
+    way: list[FollowedHop]
+    """The source's side first."""
+    changes: Wide
+    """Of the way."""
+    changed: Time | None
+    """When the way was first heard of; null: it is the first one."""
+    previous: list[FollowedHop] | None
+    """The way before, as it was last heard of."""
+
+
+class FollowedPage(Model):
+    """Followed flows."""
+
+    total: int
+    """As many match."""
+    offset: int
+    items: list[FollowedFlow]
+
+
 class CoverageInterval(Model):
     """One telemetry interval."""
 

@@ -1,4 +1,4 @@
-"""Routes about labels (INT-label): ports by their newest label, and coverage."""
+"""Routes about labels (INT-label): ports by their newest label, coverage, and followed flows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from fastapi import APIRouter, Query
 from ...detect.as_json import when, wide
 from ...detect.label_state import NEVER
 from ...names import Names
+from ...wire.address import address
 from ..context import Ctx
+from ..followed import latencies, passes, way_of
 from ..labels import spanned
+from ..select import FlowFilter
 from . import label_models as m
 from . import show
 from .models import Port
-from .state import Limit, NodeName, Offset, Order
+from .state import Limit, NodeName, Offset, Order, Text
 
 router = APIRouter(tags=["labels"])
 Sort = Literal["age", "labels_per_second", "latency", "occupancy", "s", "node"]
@@ -26,6 +29,13 @@ _COLUMNS = {
     "occupancy": "occupancy",
     "s": "shift",
     "node": "node_id",
+}
+FlowSort = Literal["heard", "latency", "packets", "changes", "changed"]
+_FLOW_COLUMNS = {
+    "heard": "received_ns",
+    "packets": "packets",
+    "changes": "changes",
+    "changed": "changed_ns",
 }
 
 
@@ -51,6 +61,34 @@ async def labels(
             total=len(rows),
             offset=offset,
             items=[_port(row, context.names, now) for row in rows[offset : offset + limit]],
+        )
+
+    return await context.run(work)
+
+
+@router.get("/labels/flows", summary="Followed flows, with their newest way and the one before")
+async def followed_flows(
+    context: Ctx, node: NodeName = None, sort: FlowSort = "heard", order: Order = "desc", src: Text = None,
+    dst: Text = None, prefix: Text = None,
+    port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
+    proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
+    offset: Offset = 0, limit: Limit = 100,
+) -> m.FollowedPage:  # fmt: skip
+    """Flows of which all switches label one packet in so many; `node`: those whose way goes through it."""
+    node_id = None if node is None else context.node(node)
+    chosen = FlowFilter(src, dst, prefix, port, proto)
+
+    def work() -> m.FollowedPage:
+        now, rows = context.state.followed.copy()
+        rows = rows[chosen.mask(rows)]
+        if node_id is not None:
+            rows = rows[passes(rows, node_id)]
+        key = latencies(rows) if sort == "latency" else rows[_FLOW_COLUMNS[sort]].astype(np.float64)
+        rows = rows[np.argsort(-key if order == "desc" else key, kind="stable")]
+        return m.FollowedPage(
+            total=len(rows),
+            offset=offset,
+            items=[_flow(row, context.names, now) for row in rows[offset : offset + limit]],
         )
 
     return await context.run(work)
@@ -94,6 +132,47 @@ def _port(row: np.void, names: Names, now_ns: int) -> m.LabelPort:
         labels_per_second=float(row["rate"]),
         active=int(row["traffic"]) == 2 if row["traffic"] else None,
         s=int(row["shift"]),
+    )
+
+
+def _flow(row: np.void, names: Names, now_ns: int) -> m.FollowedFlow:
+    changed = bool(row["changes"])
+    return m.FollowedFlow(
+        flow=m.FollowedTuple(
+            src=address(int(row["src_hi"]), int(row["src_lo"])),
+            dst=address(int(row["dst_hi"]), int(row["dst_lo"])),
+            proto=int(row["proto"]),
+            sport=int(row["sport"]),
+            dport=int(row["dport"]),
+        ),
+        first=when(int(row["begin_ns"])),
+        heard=when(int(row["received_ns"])),
+        age_ns=wide(max(0, now_ns - int(row["received_ns"]))),
+        packets=wide(int(row["packets"])),
+        late=wide(int(row["late"])),
+        partial=wide(int(row["partial"])),
+        packets_per_second=float(row["rate"]),
+        latency_ns=wide(int(latencies(np.array([row]))[0])),
+        hop_count=int(row["hops"]),
+        way=[_hop(hop, names) for hop in way_of(row)],
+        changes=wide(int(row["changes"])),
+        changed=when(int(row["changed_ns"])) if changed else None,
+        previous=[_hop(hop, names) for hop in way_of(row, "previous")] if changed else None,
+    )
+
+
+def _hop(hop: np.void, names: Names) -> m.FollowedHop:
+    node = int(hop["node_id"])
+    inward, outward = (int(hop[name]) for name in ("ingress_port", "egress_port"))
+    return m.FollowedHop(
+        node=show.node(names, node),
+        ingress_port=Port(id=inward, name=names.port(node, inward)),
+        egress_port=Port(id=outward, name=names.port(node, outward)),
+        label_time_ns=wide(int(hop["time_ns"])),
+        latency_ns=int(hop["latency_ns"]),
+        highest_latency_ns=int(hop["latency_most_ns"]),
+        occupancy=int(hop["occupancy"]),
+        highest_occupancy=int(hop["occupancy_most"]),
     )
 
 

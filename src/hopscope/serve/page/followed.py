@@ -1,0 +1,96 @@
+"""Followed flows on the live page (INT-label, 3.3): their ways, with what each switch takes of the time."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from ...names import Names
+from ...wire.records import Records
+from ..followed import latencies, way_of
+from .label_look import LabelLook
+from .units import ago, duration, endpoints, si
+
+ROWS = 8
+"""Most flows that are shown."""
+LATELY_NS = 60_000_000_000
+"""How long a new way stands out."""
+_BUCKET_NS = 10_000_000_000
+
+
+def ways(look: LabelLook, names: Names) -> str:
+    """A table of followed flows; where there are too many, those with a new way and those heard of last."""
+    flows = look.followed
+    if not len(flows):
+        return ""
+    shown = chosen(flows, look.followed_ns)
+    rows = "".join(_row(row, look.followed_ns, names) for row in shown)
+    left = f" · {len(shown)} of {len(flows):,}" * (len(flows) > len(shown))
+    head = (
+        f'<tr><th>Followed flow{left}<th>Way, latency in each switch<th class="n">Together'
+        '<th class="n" title="the longest on the way, bytes">Queue<th class="n">Packets'
+        '<th class="n" title="changes of the way">Changes<th class="n">Heard</tr>'
+    )
+    return f'<table class="ways"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+
+
+def chosen(flows: Records, now_ns: int) -> Records:
+    """ROWS of FOLLOWED_FLOW at most, in the order that they have, so that rows do not jump."""
+    if len(flows) <= ROWS:
+        return flows
+    moved = _moved(flows, now_ns)
+    order = np.lexsort((-(flows["received_ns"] // _BUCKET_NS), ~moved))
+    return flows[np.sort(order[:ROWS])]
+
+
+def _moved(flows: Records, now_ns: int) -> np.ndarray:
+    return np.asarray((flows["changes"] > 0) & (flows["changed_ns"] > now_ns - LATELY_NS))
+
+
+def _row(row: np.void, now_ns: int, names: Names) -> str:
+    way = way_of(row)
+    one = np.array([row])
+    moved, total = bool(_moved(one, now_ns)[0]), int(latencies(one)[0])
+    slowest = int(np.argmax(way["latency_ns"])) if 2 * int(way["latency_ns"].max()) > total else -1
+    hops = "".join(_hop(hop, at == slowest, names) for at, hop in enumerate(way))
+    more = int(row["hops"]) - len(way)
+    hops += f"<small>and {more} more</small>" * (more > 0)
+    before = ""
+    if row["previous_hops"]:
+        old = " → ".join(escape(names.node_label(int(one["node_id"]))) for one in way_of(row, "previous"))
+        since = ago(now_ns - int(row["changed_ns"]))
+        before = f'<small class="before" title="{old}">until {since} ago: {old}</small>'
+    changes, mood = si(int(row["changes"])), ' class="moved"' * moved
+    return (
+        f"<tr{mood}><td>{endpoints(row, ports=bool(row['sport'] or row['dport']))}"
+        f'<td><span class="way">{hops}</span>{before}'
+        f'<td class="n"><b>{duration(total)}</b>'
+        f'<td class="n">{si(int(way["occupancy"].max()))}'
+        f'<td class="n" title="{_counts(row)}">{si(int(row["packets"]))}'
+        f'<td class="n">{changes if row["changes"] else "–"}'
+        f'<td class="n">{ago(now_ns - int(row["received_ns"]))} ago</tr>'
+    )
+
+
+def _hop(hop: np.void, slowest: bool, names: Names) -> str:
+    node, mood = int(hop["node_id"]), " slow" * slowest
+    sides = [
+        f"{side} port {number}" + (f" ({label})" if label else "")
+        for side, number in (("in", int(hop["ingress_port"])), ("out", int(hop["egress_port"])))
+        for label in (names.port(node, number),)
+    ]
+    tip = (
+        f"{names.node_label(node)}: {', '.join(sides)}\n"
+        f"latency {duration(int(hop['latency_ns']))}, highest {duration(int(hop['latency_most_ns']))}\n"
+        f"queue {si(int(hop['occupancy']))} bytes, highest {si(int(hop['occupancy_most']))}"
+    )
+    return (
+        f'<span class="step{mood}" title="{escape(tip)}">{escape(names.node_label(node))}'
+        f"<b>{duration(int(hop['latency_ns']))}</b></span>"
+    )
+
+
+def _counts(row: np.void) -> str:
+    late, partial = int(row["late"]), int(row["partial"])
+    return f"{float(row['rate']):.1f}/s · {late:,} late · {partial:,} without some switches"
