@@ -82,6 +82,10 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
         ("[[listen]]\nport = -1", "listen[0].port: found -1, expected greater than or equal to 0"),
         ("[[listen]]\nprot = 1", "listen[0].prot: no such setting"),
+        (
+            "[label.labelling]\nprotocol = 17",
+            "label.labelling.protocol: found 17, expected greater than or equal",
+        ),
         ("listen = ['tcp://127.0.0.1:1']", "listen: tcp://127.0.0.1:1: expected udp://HOST:PORT"),
         ("[[alerts]]\nurl = 'ftp://x'", "alerts[0].url: found 'ftp://x', "),
         (

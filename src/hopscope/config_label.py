@@ -30,8 +30,10 @@ class LabellingSettings(Section):
     """T1 / T: share of the interval after a label in which chance labels no packet."""
     max_hop: int = Field(default=5, ge=2, le=100)
     """MAX_hop: most switches on a path. Counts of a flow that is followed start here."""
-    protocol: int = Field(default=253, ge=0, le=255)
-    """IP protocol of labelled packets, 253 (RFC 3692, experimental) since the paper gives no number."""
+    protocol: int = Field(default=253, ge=148, le=254)
+    """IP protocol of labelled packets, 253 (RFC 3692, experimental) since the paper gives no number. One that
+    IANA has assigned is refused: its packets would be taken for labelled ones.
+    """
     too_long: Literal["skip", "fragment"] = "skip"
     """What happens to a packet that its first label would push over the MTU: it gets none, or is fragmented
     first, with room for MAX_hop labels. A later label that does not fit is not written."""

@@ -21,9 +21,11 @@ import numpy as np
 import pytest
 
 from hopscope.capture.pcap import read
+from hopscope.detect import followed_state
+from hopscope.detect.followed_state import FollowedReader
 from hopscope.detect.label_state import FILE_NAME, LabelReader
 from hopscope.testbed import namespaces, state
-from hopscope.testbed.fabric import Host, Plan, prefix
+from hopscope.testbed.fabric import Host, Plan, next_ports, prefix
 from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
@@ -204,7 +206,9 @@ def test_hosts_see_no_label_and_inner_links_do(live: Fabric, tmp_path: Path) -> 
 
 
 def test_followed_flows(live: Fabric, tmp_path: Path) -> None:
-    """Of a flow that is followed, all switches on the way label one packet in so many, for the controller."""
+    """Of a flow that is followed, all switches on the way label one packet in so many; last hops say whose it
+    is, and the controller knows its way as the routes have it.
+    """
     file = tmp_path / "exported.pcap"
     port, missed = live.state.export.rpartition(":")[2], live.missed()
     with captured("lo", file, f"udp port {port}"):
@@ -214,10 +218,26 @@ def test_followed_flows(live: Fabric, tmp_path: Path) -> None:
     blocks = [block for block in map(json.loads, told.stdout.splitlines()) if block["followed"]]
     assert 4 - (live.missed() - missed) <= len(blocks) <= 4
     assert blocks
+    source, target = live.parts.hosts[1:3]
+    reader = FollowedReader.attach(Path(live.state.data, "regions", followed_state.FILE_NAME))
+    until = time.monotonic() + 10
+    while (rows := reader.flows())["packets"].sum() < len(blocks) and time.monotonic() < until:
+        time.sleep(0.05)
+    (row,) = rows
+    assert [int(row[name]) for name in ("packets", "hops", "changes", "late")] == [len(blocks), 3, 0, 0]
+    ports, ways = live.parts.ports, next_ports(live.parts)
+    chosen = {key: [(ports[one].node, ports[one].number) for one in way] for key, way in ways.items()}
     for block in blocks:
-        first, middle, last = (label["node_id"] for label in block["labels"])
-        assert (first, last) == (1, 2)
-        assert middle in (3, 4)
+        assert block["flow"] == {
+            "src": source.ipv4, "dst": target.ipv4, "proto": 17, "sport": int(row["sport"]),
+            "dport": CAPTURED_PORT,
+        }  # fmt: skip
+        way = [(label["node_id"], label["egress_port"]) for label in block["labels"]]
+        assert all(one in chosen[one[0], 2] for one in way)  # each by a port towards this host
+        assert next(port.host for port in ports if (port.node, port.number) == way[-1]) == 2
+    told = row["way"][["node_id", "egress_port"]][:3].tolist()
+    assert told == way
+    assert [node for node, _ in told[::2]] == [1, 2]
 
 
 def test_the_one_bit_register(live: Fabric) -> None:

@@ -16,7 +16,7 @@ from hopscope.cli.quantities import seconds as seconds_of
 from hopscope.errors import HopscopeError
 from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.testbed import namespaces, state
-from hopscope.testbed.fabric import Plan, TestbedError, next_ports, plan
+from hopscope.testbed.fabric import Plan, TestbedError, longest_way, next_ports, plan
 from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
 from hopscope.testbed.status import port_rows
@@ -63,6 +63,12 @@ def test_routes_are_those_of_the_topology(text: str) -> None:
     assert {key: found[key] for key in used} == used
     for (node, _), rows in found.items():  # others, as from a spine that no flow to it crosses, are its own
         assert {parts.ports[row].node for row in rows} == {node}
+
+
+@pytest.mark.parametrize(("text", "switches"), [("leaf-spine:2x1x1", 3), ("fat-tree:4", 5), ("paper", 5)])
+def test_longest_way(text: str, switches: int) -> None:
+    """The MAX_hop that a fabric needs."""
+    assert longest_way(plan(parse_topology(text), "test", max_hop=5)) == switches
 
 
 def test_what_is_too_large_is_told() -> None:

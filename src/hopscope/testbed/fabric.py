@@ -230,3 +230,18 @@ def next_ports(parts: Plan) -> dict[tuple[int, int], list[int]]:
                         found.setdefault((port.node, host), []).append(row)
             frontier = reached
     return found
+
+
+def longest_way(parts: Plan) -> int:
+    """Most switches on a way from host to host."""
+    ways = next_ports(parts)
+    table, edges = parts.topology.ports, parts.topology.host_switch.tolist()
+    node_at = {int(table[port.row]["switch"]): port.node for port in parts.ports}
+    longest = 0
+    for sender in set(edges):
+        for host in range(len(edges)):
+            at, count = sender, 1
+            while (port := parts.ports[ways[node_at[at], host][0]]).host != host:
+                at, count = int(table[port.row]["peer_switch"]), count + 1
+            longest = max(longest, count)
+    return longest

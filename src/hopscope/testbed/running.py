@@ -87,6 +87,12 @@ def _up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object
     parts = fabric.plan(
         wanted.topology, wanted.name, max_hop=label.labelling.max_hop, inner_mtu=wanted.inner_mtu
     )
+    longest = fabric.longest_way(parts)
+    if longest > label.labelling.max_hop:
+        raise TestbedError(
+            f"label.labelling.max_hop: found {label.labelling.max_hop}, expected {longest} or more: so many "
+            f"switches lie on ways of {wanted.topology.name}"
+        )
     folder = state.folder_of(wanted.name)
     folder.mkdir(mode=0o700, parents=True)
     data = wanted.data.absolute() if wanted.data else folder / "data"
