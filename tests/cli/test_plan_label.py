@@ -120,9 +120,26 @@ def test_the_example_of_an_experiment_runs(run: Run, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.kernel
+def test_the_example_with_events_runs(run: Run, tmp_path: Path) -> None:
+    """As it stands in docs/examples: with the controller's feedback, ports are missed for a shorter time."""
+    import duckdb
+
+    status, out, err = run("label", "run", str(EXAMPLE.with_stem("label-failure")), "-o", str(tmp_path))
+    assert (status, err) == (0, "")
+    names = [Path(line).name.removeprefix("label-failure.") for line in out.splitlines()[1:]]
+    assert names == ["parquet", "csv", "png", "intervals.parquet", "intervals.csv", "intervals.png"]
+    query = f"""SELECT "adaptive.mode", mean(silence), min(coverage_after)
+        FROM '{tmp_path}/label-failure.parquet' WHERE "loss.0.share" = 0.8 GROUP BY 1 ORDER BY 1"""
+    (_, without, after), (_, feedback, _) = duckdb.execute(query).fetchall()
+    assert feedback < without
+    assert after == 1
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('[[failure]]\nnode = "spine-9"\n', "failure[0].node: found 'spine-9', expected a switch of paper"),
         ("[sweep]\nlabelling.intervall = [1]\n", "sweep: labelling.intervall cannot be swept; did you mean"),
         ("[experiment]\nsecond = 3\n", "experiment.second: no such setting"),
         ("[experiment\n", "Expected ']'"),

@@ -34,19 +34,23 @@ def run(
 ) -> None:  # fmt: skip
     """Simulate labelling (INT-label) at every point of a sweep: Parquet, CSV and a picture.
 
-    Stopped, it goes on where it was when it is started again. Progress is drawn on stderr.
+    The file says what the network is, what fails when, and what is swept; docs/guides/label-plan.md has all
+    keys. Stopped, it goes on where it was when it is started again.
     """
     from ..fabric.labelling.experiment import run_experiment
+    from ..fabric.labelling.experiment_files import DemandError
 
     experiment = read(file)
-    with _progress() as progress:
-        results = run_experiment(experiment, output or file.parent, fresh=fresh, progress=progress)
+    try:
+        with _progress() as progress:
+            results = run_experiment(experiment, output or file.parent, fresh=fresh, progress=progress)
+    except DemandError as error:
+        raise HopscopeError(f"{file}: {error}") from error
     runs = len(results.rows)
     again = f", {results.resumed:,} of them finished before" if results.resumed else ""
     print(f"{runs:,} {'run' if runs == 1 else 'runs'}{again}")
-    for path in (results.parquet, results.csv, results.picture):
-        if path is not None:
-            print(path)
+    for path in results.files:
+        print(path)
 
 
 def read(file: Path) -> Experiment:
@@ -67,7 +71,7 @@ def read(file: Path) -> Experiment:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], object] | None]:
+def _progress() -> Iterator[Callable[[float, int], object] | None]:
     """A function that takes how many runs of how many have ended; it draws a bar on a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -75,7 +79,8 @@ def _progress() -> Iterator[Callable[[int, int], object] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    times = (TimeElapsedColumn(), "passed,", TimeRemainingColumn(), "left")
+    columns = (BarColumn(), MofNCompleteColumn(), *times)
     with Progress("runs", *columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("runs", total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

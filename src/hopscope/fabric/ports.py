@@ -200,6 +200,19 @@ class Topology:
         `hashes` is `flow_hash`; `down` is bool [ports], true where a port's link has failed.  Flows whose
         way has failed take another by hash; all others stay.  FabricError: no way is left.
         """
+        paths, lost = self.ways(src, dst, hashes, down)
+        if lost.any():
+            raise FabricError(f"{self.name}: too many links have failed, no way is left between some hosts")
+        return paths
+
+    def ways(
+        self,
+        src: npt.ArrayLike,
+        dst: npt.ArrayLike,
+        hashes: npt.NDArray[np.uint64],
+        down: npt.ArrayLike | None = None,
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """`paths`, and for which flows no way is left, bool [flows]: theirs lead through failed links."""
         source, target = np.asarray(src, np.int64), np.asarray(dst, np.int64)
         path = np.full((len(source), STAGES), NO_PORT, np.int32)
         path[:, 0] = source
@@ -212,8 +225,10 @@ class Topology:
             path[todo, 1:-1] = way
             todo = todo[(failed[way] & (way != NO_PORT)).any(axis=1)]
             if not len(todo):
-                return path
-        raise FabricError(f"{self.name}: too many links have failed, no way is left between some hosts")
+                break
+        lost = np.zeros(len(source), bool)
+        lost[todo] = True
+        return path, lost
 
     def check_ways(self, down: npt.NDArray[np.bool_]) -> None:
         """Raise FabricError where failed links, bool [ports], leave no way between some hosts."""

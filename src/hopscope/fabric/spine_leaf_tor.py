@@ -79,15 +79,15 @@ class SpineLeafTor(Topology):
         way[apart, 3] = self._between[far, dst][apart]
         return way
 
-    def paths(
+    def ways(
         self,
         src: npt.ArrayLike,
         dst: npt.ArrayLike,
         hashes: npt.NDArray[np.uint64],
         down: npt.ArrayLike | None = None,
-    ) -> npt.NDArray[np.int32]:
-        """Paths as every topology gives them; those of servers 1 and 8 are installed while they work."""
-        paths = super().paths(src, dst, hashes, down)
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+        """Ways as every topology gives them; those of servers 1 and 8 are installed while they work."""
+        paths, lost = super().ways(src, dst, hashes, down)
         failed = np.zeros(len(self.ports), bool) if down is None else np.asarray(down, bool)
         for row, pair in enumerate(zip(np.asarray(src).tolist(), np.asarray(dst).tolist(), strict=True)):
             if pair in INSTALLED:
@@ -95,4 +95,4 @@ class SpineLeafTor(Topology):
                 way = self._way(near, far, [np.array([c]) for c in INSTALLED[pair]])[0]
                 if not failed[way[way != NO_PORT]].any():
                     paths[row, 1:-1] = way
-        return paths
+        return paths, lost

@@ -3,6 +3,7 @@
 import csv
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from pydantic import ValidationError
 
 from hopscope.fabric.labelling import experiment as whole
 from hopscope.fabric.labelling.experiment_files import ExperimentError, Journal
-from hopscope.fabric.labelling.experiment_run import MEASURES, build, columns, perform
+from hopscope.fabric.labelling.experiment_run import EVENT_MEASURES, MEASURES, build, columns, perform
+from hopscope.fabric.labelling.experiment_series import SERIES
 from hopscope.fabric.labelling.experiment_settings import Experiment, Run, sweepable
 from hopscope.fabric.topology import FabricError
 
@@ -24,7 +26,7 @@ FILE: dict[str, Any] = {
 }
 
 
-def drawn(run: Run) -> dict[str, Any]:
+def drawn(run: Run, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
     """Measures without a simulation, told apart by the run."""
     interval = run.settings.labelling.interval
     return dict.fromkeys(columns(run.settings), run.seed + interval)
@@ -68,7 +70,7 @@ def test_results_have_a_row_for_each_run(tmp_path: Path, monkeypatch: pytest.Mon
     import duckdb
 
     monkeypatch.setattr(whole, "perform", drawn)
-    told: list[tuple[int, int]] = []
+    told: list[tuple[float, int]] = []
     results = whole.run_experiment(
         Experiment.model_validate(FILE), tmp_path, progress=lambda done, total: told.append((done, total))
     )
@@ -92,7 +94,7 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     """
     asked: list[Run] = []
 
-    def stopped(run: Run) -> dict[str, Any]:
+    def stopped(run: Run, progress: object = None) -> dict[str, Any]:
         asked.append(run)
         if len(asked) == 3:
             raise KeyboardInterrupt
@@ -137,7 +139,7 @@ def test_what_cannot_be_simulated_is_told_before_the_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
 ) -> None:
     """No run has begun when the error comes."""
-    monkeypatch.setattr(whole, "perform", lambda run: pytest.fail("a run has begun"))
+    monkeypatch.setattr(whole, "perform", lambda run, progress: pytest.fail("a run has begun"))
     with pytest.raises(Exception, match=said):
         whole.run_experiment(Experiment.model_validate(FILE | change), tmp_path)
 
@@ -186,19 +188,22 @@ def test_pro_counters_loss() -> None:
 
 
 def test_the_guide_has_every_key_and_every_measure() -> None:
-    """What a file may say and what results hold stands in docs/guides/label-plan.md, and its example is the
-    file that is run.
+    """What a file may say and what results hold stands in docs/guides/label-plan.md, and its examples are the
+    files that are run.
     """
     docs = Path(__file__).parents[3] / "docs"
     guide = (docs / "guides" / "label-plan.md").read_text()
-    table = {line.split("`")[1]: line for line in guide.splitlines() if line.startswith("| `")}
-    for key in sweepable():
-        section, name = key.split(".")
-        assert f"`{name}`" in table[f"[{section}]"], key
-    assert {name: f"| `{name}` | {word} |" for name, word in MEASURES.items()}.items() <= table.items()
-    shown = tomllib.loads(guide.split("```toml\n")[1].split("```")[0])
-    assert shown == tomllib.loads((docs / "examples" / "label-ratio.toml").read_text())
-    assert Experiment.model_validate(shown).runs()
+    lines = [line for line in guide.splitlines() if line.startswith("| `")]
+    table = {line.split("`")[1]: line for line in lines}
+    for key in sweepable({"failure": 1, "loss": 1}):
+        section, *place, name = key.split(".")
+        assert f"`{name}`" in table[f"[[{section}]]" if place else f"[{section}]"], key
+    every = [*MEASURES.items(), *EVENT_MEASURES.items(), *SERIES.items()]
+    assert {f"| `{name}` | {word} |" for name, word in every} <= {*lines}
+    for shown, name in zip(guide.split("```toml\n")[1:], ("ratio", "failure"), strict=True):
+        found = tomllib.loads(shown.split("```")[0])
+        assert found == tomllib.loads((docs / "examples" / f"label-{name}.toml").read_text())
+        assert Experiment.model_validate(found).runs()
 
 
 def test_patterns_of_traffic() -> None:

@@ -6,39 +6,53 @@ import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ...errors import HopscopeError
+from .experiment_events import KINDS as EVENTS
+from .experiment_events import Event
 from .experiment_files import (
+    DemandError,
     ExperimentError,
     Journal,
     Row,
     check_columns,
     key_of,
     write_csv,
+    write_intervals,
     write_parquet,
-    write_plot,
 )
-from .experiment_run import build, columns, perform
+from .experiment_plots import write_plot, write_timeline
+from .experiment_run import build, columns, events_in, perform
 from .experiment_settings import Experiment, Run
 
-Progress = Callable[[int, int], object]
-"""Told how many runs have ended, of how many."""
+Progress = Callable[[float, int], object]
+"""Told how many runs have ended, of how many; with the part of one that is done in this process."""
+MOST_INTERVALS = 5_000_000
+"""Telemetry intervals of all runs that are written: 32 bytes each in memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Results:
     """What an experiment has given."""
 
     rows: list[Row]
-    """One for each run, in the order of the file: parameters, then measures."""
+    """One for each run, in the order of the file: its number from 1, parameters, then measures."""
     parquet: Path
     csv: Path
-    picture: Path | None
+    picture: Path | None = None
     """None where nothing is swept, or matplotlib is missing."""
-    resumed: int
+    intervals: list[Path] = field(default_factory=list)
+    """Parquet, CSV and picture of the telemetry intervals, where they were asked for."""
+    resumed: int = 0
     """Runs that were found finished."""
+
+    @property
+    def files(self) -> list[Path]:
+        """All that was written."""
+        return [self.parquet, self.csv, *([self.picture] if self.picture else []), *self.intervals]
 
 
 def run_experiment(
@@ -46,38 +60,78 @@ def run_experiment(
 ) -> Results:
     """Run what is not finished yet, and write NAME.parquet, NAME.csv and NAME.png into `folder`.
 
-    Finished runs are kept in NAME.runs.jsonl as they come; `fresh` runs all anew.  ExperimentError or
-    FabricError: something cannot be run as the file says.
+    Finished runs are kept in NAME.runs.jsonl as they come; `fresh` runs all anew.  With
+    `experiment.intervals`, NAME.intervals.parquet, .csv and .png come besides.  DemandError: something
+    cannot be run as the file says, and no run has begun.  ExperimentError: anything else.
     """
     runs = experiment.runs()
     x, y, by = axes(experiment)
-    check_columns([*runs[0].parameters()], columns(runs[0].settings), x, y, by)
-    for run in runs[:: experiment.experiment.seeds]:
-        build(run)  # what cannot be simulated is told before hours of others
+    events = _check(experiment, runs, x, y, by)
+    with_intervals = experiment.experiment.intervals
     name = experiment.experiment.name
     journal = Journal(folder / f"{name}.runs.jsonl", fresh)
     try:
-        waiting = [run for run in runs if key_of(run.parameters()) not in journal.done]
-        done = len(runs) - len(waiting)
-        resumed = done
-        if progress:
-            progress(done, len(runs))
-        for run, measures in _performed(waiting, experiment.experiment.processes):
+        wanted = {*columns(runs[0].settings), *(["intervals"] if with_intervals else [])}
+        waiting = [run for run in runs if not wanted <= {*journal.done.get(key_of(run.parameters()), ())}]
+        resumed = len(runs) - len(waiting)
+        tell: Callable[[float], object] = (lambda done: progress(done, len(runs))) if progress else _nobody
+        tell(resumed)
+        for done, (run, measures) in enumerate(
+            _performed(waiting, experiment.experiment.processes, lambda share: tell(resumed + share)), resumed
+        ):
             journal.put(run.parameters(), measures)
-            done += 1
-            if progress:
-                progress(done, len(runs))
+            tell(done + 1)
     finally:
         journal.close()
-    rows = [run.parameters() | journal.done[key_of(run.parameters())] for run in runs]
+    found = [(run.parameters(), dict(journal.done[key_of(run.parameters())])) for run in runs]
+    intervals = [measures.pop("intervals", {}) for _, measures in found]
+    rows = [{"run": n} | parameters | measures for n, (parameters, measures) in enumerate(found, 1)]
     rows = [{column: row.get(column) for column in _all_columns(rows)} for row in rows]
-    parquet, table = folder / f"{name}.parquet", folder / f"{name}.csv"
-    write_parquet(parquet, rows)
-    write_csv(table, rows)
-    picture = (
-        folder / f"{name}.png" if x and write_plot(folder / f"{name}.png", rows, x, y, by, name) else None
-    )
-    return Results(rows, parquet, table, picture, resumed)
+    results = Results(rows, folder / f"{name}.parquet", folder / f"{name}.csv", resumed=resumed)
+    write_parquet(results.parquet, rows)
+    write_csv(results.csv, rows)
+    picture = folder / f"{name}.png"
+    if x and write_plot(picture, rows, x, y, by, name):
+        results.picture = picture
+    if with_intervals:
+        files = [folder / f"{name}.intervals.{kind}" for kind in ("parquet", "csv", "png")]
+        swept = list(experiment.sweep)
+        write_intervals(files[0], files[1], rows, [*swept, "seed"], intervals)
+        curves = [key for key in swept if key.split(".")[0] not in EVENTS]
+        drawn = write_timeline(files[2], rows, intervals, events, experiment.plot.over_time, curves, name)
+        results.intervals = files if drawn else files[:2]
+    return results
+
+
+def _nobody(done: float) -> None:
+    """Nobody wants to know."""
+
+
+def _check(
+    experiment: Experiment, runs: Sequence[Run], x: str, y: Sequence[str], by: Sequence[str]
+) -> list[list[Event]]:
+    """Events of every run; DemandError: what cannot be simulated is told before hours of others."""
+    seeds, events = experiment.experiment.seeds, []
+    try:
+        check_columns([*runs[0].parameters()], columns(runs[0].settings), x, y, by)
+        check_intervals(experiment, runs)
+        for run in runs[::seeds]:
+            events += [events_in(run, build(run).topology)] * seeds
+    except HopscopeError as error:
+        raise DemandError(str(error)) from error
+    return events
+
+
+def check_intervals(experiment: Experiment, runs: Sequence[Run]) -> None:
+    """ExperimentError: more telemetry intervals would be written than memory holds."""
+    if experiment.experiment.intervals:
+        times = [run.settings.experiment for run in runs]
+        count = sum(max(1, round(one.seconds / one.telemetry)) for one in times)
+        if count > MOST_INTERVALS:
+            raise ExperimentError(
+                f"experiment.intervals: found {count:,} telemetry intervals in {len(runs):,} runs, expected "
+                f"at most {MOST_INTERVALS:,}: a longer experiment.telemetry, fewer seconds, seeds or values"
+            )
 
 
 def axes(experiment: Experiment) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
@@ -88,13 +142,19 @@ def axes(experiment: Experiment) -> tuple[str, tuple[str, ...], tuple[str, ...]]
     return x, plot.y, by
 
 
-def _performed(runs: Sequence[Run], processes: int) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """Runs and their measures as they end; in this process where one is enough."""
-    if processes == 1 or len(runs) < 2:
-        yield from ((run, perform(run)) for run in runs)
+def _performed(
+    runs: Sequence[Run], processes: int, tell: Callable[[float], object]
+) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Runs and their measures as they end; in this process where one is enough.
+
+    `tell` hears how many are done, with parts of those in this process.
+    """
+    here = runs if processes == 1 else runs[:1]  # the first compiles what the others load
+    for done, run in enumerate(here):
+        yield run, perform(run, lambda share, done=done: tell(done + share))  # type: ignore[misc]
+    others = runs[len(here) :]
+    if not others:
         return
-    first, *others = runs  # compiles what the others load
-    yield first, perform(first)
     context = multiprocessing.get_context("spawn")
     todo = iter(others)
     with ProcessPoolExecutor(processes, mp_context=context) as pool:

@@ -10,18 +10,30 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
+import numpy.typing as npt
 
 from ...errors import HopscopeError
 
+if TYPE_CHECKING:
+    import duckdb
+
 Row = dict[str, Any]
+Intervals = Sequence[Mapping[str, npt.NDArray[np.float64]]]
+"""Columns of the telemetry intervals of each run."""
+WHOLE = ("ports", "labels")
+"""Those that count."""
 Key = str
 
 
 class ExperimentError(HopscopeError):
     """An experiment cannot be run or written: what was found, and what to do."""
+
+
+class DemandError(ExperimentError):
+    """What the file of an experiment asks for cannot be: its key, what was found, what is expected."""
 
 
 def key_of(parameters: Mapping[str, Any]) -> Key:
@@ -54,7 +66,7 @@ class Journal:
         for number, line in enumerate(content[:whole].splitlines(), 1):
             try:
                 found = json.loads(line)
-                self.done[key_of(found["run"])] = dict(found["measures"])
+                self.done[key_of(found["run"])] = _compact(dict(found["measures"]))
             except (ValueError, KeyError, TypeError) as error:
                 raise ExperimentError(
                     f"{self.path}: line {number} is no finished run: move the file away, or run with --fresh"
@@ -66,11 +78,21 @@ class Journal:
         self._file.write(json.dumps({"run": parameters, "measures": measures}) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.done[key_of(parameters)] = measures
+        self.done[key_of(parameters)] = _compact(measures)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _compact(measures: Row) -> Row:
+    """Measures with the columns of intervals as arrays, which are smaller; ValueError: they are none."""
+    if "intervals" not in measures:
+        return measures
+    columns = {name: np.asarray(one, np.float64) for name, one in dict(measures["intervals"]).items()}
+    if {column.ndim for column in columns.values()} != {1} or len({len(c) for c in columns.values()}) != 1:
+        raise ValueError("columns of intervals are lists of one length")
+    return measures | {"intervals": columns}
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
@@ -85,14 +107,51 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> None:
     """One row a run; missing values are null."""
     import duckdb
 
+    with duckdb.connect() as connection:
+        _put_rows(connection, rows)
+        connection.execute(f"COPY results TO {_text(path)} (FORMAT parquet)")
+
+
+def write_intervals(
+    parquet: Path, table: Path, rows: Sequence[Row], columns: Sequence[str], intervals: Intervals
+) -> None:
+    """One row a telemetry interval of a run, which begin with "run" and these columns of the run."""
+    import duckdb
+
+    lengths = [len(next(iter(one.values()))) for one in intervals]
+    whole: dict[str, npt.NDArray[Any]] = {
+        "run": np.repeat([row["run"] for row in rows], lengths),
+        "interval": np.concatenate([np.arange(length) for length in lengths]),
+        "time": np.concatenate(
+            [
+                np.round(np.arange(n) * row["experiment.telemetry"], 9)
+                for n, row in zip(lengths, rows, strict=True)
+            ]
+        ),
+    } | {name: np.concatenate([one[name] for one in intervals]) for name in intervals[0]}
+    own = []
+    for name in intervals[0]:
+        kind, column = "BIGINT" if name in WHOLE else "DOUBLE", _quoted(name)
+        own.append(f"CAST(nullif(i.{column}, 'nan') AS {kind}) AS {column}")
+    shown = [f"r.{_quoted(name)}" for name in ("run", *columns)] + ["i.interval", "i.time", *own]
+    query = f"SELECT {', '.join(shown)} FROM whole i JOIN results r USING (run) ORDER BY r.run, i.interval"
+    with duckdb.connect() as connection:
+        _put_rows(connection, rows)
+        connection.register("whole", whole)
+        connection.execute(f"COPY ({query}) TO {_text(parquet)} (FORMAT parquet)")
+        connection.execute(f"COPY (SELECT * FROM {_text(parquet)}) TO {_text(table)} (HEADER)")
+
+
+def _put_rows(connection: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> None:
     columns = list(rows[0])
     kinds = ", ".join(f"{_quoted(name)} {_kind([row[name] for row in rows])}" for name in columns)
-    with duckdb.connect() as connection:
-        connection.execute(f"CREATE TABLE results ({kinds})")
-        marks = ", ".join("?" * len(columns))
-        connection.executemany(f"INSERT INTO results VALUES ({marks})", [list(row.values()) for row in rows])
-        target = str(path).replace("'", "''")
-        connection.execute(f"COPY results TO '{target}' (FORMAT parquet)")
+    connection.execute(f"CREATE TABLE results ({kinds})")
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT INTO results VALUES ({marks})", [list(row.values()) for row in rows])
+
+
+def _text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
 
 
 def _quoted(name: str) -> str:
@@ -106,51 +165,6 @@ def _kind(values: Sequence[object]) -> str:
     if known and all(isinstance(value, int) for value in known):
         return "BIGINT"
     return "DOUBLE" if all(isinstance(value, (int, float)) for value in known) else "VARCHAR"
-
-
-def write_plot(
-    path: Path, rows: Sequence[Row], x: str, y: Sequence[str], by: Sequence[str], title: str
-) -> bool:
-    """A panel for each of `y` over `x`, a curve for each combination of `by`; bars are standard deviations
-    over what is not told apart, the seeds. False: matplotlib is not installed.
-    """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        return False
-    figure = Figure(figsize=(1 + 5 * len(y), 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    for axes, measure in zip(figure.subplots(1, len(y), squeeze=False)[0], y, strict=True):
-        for name, points in _curves(rows, x, measure, by).items():
-            at = sorted(points) if _numbers(points) else list(points)
-            mean = [float(np.mean(points[one])) for one in at]
-            bars = [float(np.std(points[one], ddof=1)) if len(points[one]) > 1 else 0.0 for one in at]
-            axes.errorbar(at, mean, bars, marker="o", markersize=3, capsize=2, label=name)
-        axes.set_xlabel(x)
-        axes.set_ylabel(measure)
-        axes.grid(True, alpha=0.3)
-        if by:
-            axes.legend(title=", ".join(by), alignment="left", fontsize=8, title_fontsize=8)
-    figure.suptitle(title, fontsize=11)
-    figure.savefig(path, dpi=110)
-    return True
-
-
-def _curves(
-    rows: Sequence[Row], x: str, measure: str, by: Sequence[str]
-) -> dict[str, dict[Any, list[float]]]:
-    """Curve to x to the values there; what has no value is left out."""
-    curves: dict[str, dict[Any, list[float]]] = {}
-    for row in rows:
-        if row[measure] is not None:
-            name = ", ".join(str(row[column]) for column in by)
-            curves.setdefault(name, {}).setdefault(row[x], []).append(float(row[measure]))
-    return curves
-
-
-def _numbers(values: object) -> bool:
-    return all(isinstance(value, (int, float)) for value in values)  # type: ignore[attr-defined]
 
 
 def check_columns(

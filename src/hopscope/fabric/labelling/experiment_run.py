@@ -13,7 +13,9 @@ import numpy.typing as npt
 from ..ports import FabricError, Topology
 from ..records import PS
 from . import measures
+from .experiment_events import Event, events_of, order
 from .experiment_files import ExperimentError
+from .experiment_series import around_events, series, silence
 from .experiment_settings import Experiment, Run, TrafficSettings
 
 if TYPE_CHECKING:
@@ -42,20 +44,29 @@ MEASURES = {
     "bandwidth": "bytes of labels on links over bytes of traffic",
     "resolution": "time between updates of a port at the controller, mean over ports, s",
     "resolution_worst": "the same of the port with the longest, s",
+    "silence": "longest time in which nothing new was heard of a port that had traffic, s",
     "delay": "from a label until the controller has it, mean, s",
     "delay_99": "the same, of 99 %, s",
     "packet_hops": "times that a port sent a packet",
     "packets_by_labels": "packets that arrived with 0, 1, 2 … labels, in columns packets_with_N",
 }
 """What is measured of every run, after its warm-up; columns of results."""
+EVENT_MEASURES = {
+    "coverage_before": "coverage until the first event begins",
+    "coverage_during": "coverage from the first event's begin until the last one is over",
+    "coverage_after": "coverage when the last event is over",
+    "recovery_begin": "from an event's begin until every port with traffic is heard of again, at worst, s",
+    "recovery_end": "the same from an event's end, as from the time when a switch is added, s",
+}
+"""What is measured besides where a file has events."""
 
 
 def columns(settings: Experiment) -> list[str]:
     """Names of the measures of a run, in order."""
     most = settings.labelling.max_hop
-    return [name for name in MEASURES if name != "packets_by_labels"] + [
-        f"packets_with_{count}" for count in range(most + 1)
-    ]
+    names = [name for name in MEASURES if name != "packets_by_labels"]
+    names += [f"packets_with_{count}" for count in range(most + 1)]
+    return names + (list(EVENT_MEASURES) if settings.failure or settings.loss else [])
 
 
 def build(run: Run) -> LabelSimulation:
@@ -71,7 +82,8 @@ def build(run: Run) -> LabelSimulation:
     times = settings.experiment
     network = settings.network.model_dump(exclude={"topology", "rate"})
     labelling, adaptive = settings.labelling, settings.adaptive
-    return LabelSimulation(
+    events = events_in(run, topology)
+    simulation = LabelSimulation(
         topology,
         traffic(topology, settings.traffic, run.seed, times.warm_up + times.seconds + 2 * times.telemetry),
         labelling,
@@ -83,6 +95,19 @@ def build(run: Run) -> LabelSimulation:
         if adaptive.mode == "off"
         else simulated_controller(topology.ports, labelling, adaptive),
     )
+    order(simulation, events, warm_up(settings) * times.telemetry)
+    return simulation
+
+
+def warm_up(settings: Experiment) -> int:
+    """Telemetry intervals of the warm-up."""
+    return ceil(settings.experiment.warm_up / settings.experiment.telemetry - 1e-9)
+
+
+def events_in(run: Run, topology: Topology) -> list[Event]:
+    """What happens in a run; ExperimentError where it cannot."""
+    settings = run.settings
+    return events_of(topology, settings.failure, settings.loss, settings.experiment.seconds)
 
 
 def check_size(settings: Experiment, ports: int) -> None:
@@ -135,20 +160,37 @@ def _host(topology: Topology, name: str) -> int:
     return topology.host_names.index(name)
 
 
-def perform(run: Run) -> dict[str, Any]:
-    """Simulate a run and measure it: its row of results without its parameters."""
+def perform(run: Run, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
+    """Simulate a run and measure it: its row of results without its parameters.
+
+    With `experiment.intervals`, "intervals" has columns of them, as `experiment_series.series` gives them.
+    `progress` is called with the share of the run that is done.
+    """
     settings = run.settings.experiment
     simulation = build(run)
-    first = ceil(settings.warm_up / settings.telemetry - 1e-9)
-    simulation.run(first * settings.telemetry)
-    before, histogram = asdict(simulation.counts), simulation.histogram.copy()
+    first = warm_up(run.settings)
     last = first + max(1, round(settings.seconds / settings.telemetry))
-    simulation.run(last * settings.telemetry)
-    counts = {name: value - before[name] for name, value in asdict(simulation.counts).items()}
-    return measured(
-        simulation.received, simulation.active, first, settings.telemetry, counts,
+    end = last * settings.telemetry
+    tell = None if progress is None else lambda now: progress(now / end)
+    simulation.run(first * settings.telemetry, tell)
+    before, histogram = simulation.counts, simulation.histogram.copy()
+    counted = [before]
+    for until in range(first + 1, last) if settings.intervals else ():
+        simulation.run(until * settings.telemetry, tell)
+        counted.append(simulation.counts)
+    simulation.run(end, tell)
+    counted.append(simulation.counts)
+    counts = {name: value - getattr(before, name) for name, value in asdict(simulation.counts).items()}
+    received, active = simulation.received, simulation.active
+    row = measured(
+        received, active, first, settings.telemetry, counts,
         (simulation.histogram - histogram).sum(axis=0), run.settings.labelling.max_hop,
     )  # fmt: skip
+    if events := events_in(run, simulation.topology):
+        row |= around_events(received, active, first, settings.telemetry, events)
+    if settings.intervals:
+        row["intervals"] = series(received, active, first, settings.telemetry, counted)
+    return row
 
 
 def measured(
@@ -188,6 +230,7 @@ def measured(
         "bandwidth": counts["label_bytes"] / counts["bytes"] if counts["bytes"] else np.nan,
         "resolution": _mean(between),
         "resolution_worst": _over(between, np.max),
+        "silence": silence(received, active, first, telemetry),
         "delay": _mean(delay),
         "delay_99": _over(delay, lambda known: np.quantile(known, 0.99)),
         "packet_hops": counts["hops"],

@@ -12,6 +12,8 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from ...config_base import Seconds, Section
 from ...config_label import AdaptiveSettings, LabellingSettings
+from .experiment_events import KINDS as EVENTS
+from .experiment_events import MOST_EVENTS, FailureSettings, LossSettings
 from .network import NetworkModel
 
 MOST_RUNS = 100_000
@@ -35,6 +37,8 @@ class RunSettings(Section):
     """Telemetry interval, s: coverage is measured in each."""
     processes: int = Field(default=2, ge=1, le=2)
     """Runs at the same time."""
+    intervals: bool = False
+    """Also write every telemetry interval of every run: NAME.intervals.parquet, .csv and .png."""
 
 
 class NetworkSettings(Section):
@@ -98,6 +102,10 @@ class PlotSettings(Section):
     """Columns on the y axis, a panel each."""
     by: tuple[str, ...] | None = None
     """Columns that make a curve each; not given: all others that are swept."""
+    over_time: tuple[Literal["coverage", "ports", "labels", "lost"], ...] = Field(
+        default=("coverage",), min_length=1, max_length=4
+    )
+    """With `experiment.intervals`: what is drawn over time, a row of panels each."""
 
 
 class Experiment(Section):
@@ -108,9 +116,21 @@ class Experiment(Section):
     traffic: TrafficSettings = TrafficSettings()
     labelling: LabellingSettings = LabellingSettings()
     adaptive: AdaptiveSettings = AdaptiveSettings()
+    failure: tuple[FailureSettings, ...] = Field(default=(), max_length=MOST_EVENTS)
+    """Links and switches that fail, or are added."""
+    loss: tuple[LossSettings, ...] = Field(default=(), max_length=MOST_EVENTS)
+    """Ports that lose packets."""
     plot: PlotSettings = PlotSettings()
     sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
     """Dotted keys to lists of values: every combination is run."""
+
+    @field_validator("failure", "loss", mode="before")
+    @classmethod
+    def _several(cls, value: object, info: ValidationInfo) -> object:
+        if isinstance(value, Mapping):
+            name = info.field_name
+            raise ValueError(f"found one table, [{name}], expected tables of a list, [[{name}]]")
+        return value
 
     @field_validator("sweep", mode="before")
     @classmethod
@@ -127,13 +147,16 @@ class Experiment(Section):
     @field_validator("sweep")
     @classmethod
     def _swept(cls, value: dict[str, tuple[Any, ...]], others: ValidationInfo) -> dict[str, tuple[Any, ...]]:
+        tables = {name: others.data.get(name) for name in EVENTS}
         count = 1
         for key, values in value.items():
-            _check_key(key)
+            if key.split(".")[0] in EVENTS and tables[key.split(".")[0]] is None:
+                continue  # what is wrong with the tables is told already
+            _check_key(key, {name: len(found or ()) for name, found in tables.items()})
             if not values:
                 raise ValueError(f"{key}: found an empty list, expected the values to run with")
             for one in values:
-                _check_value(key, one)
+                _check_value(key, one, tables)
             if any(one in values[:at] for at, one in enumerate(values)):
                 raise ValueError(f"{key}: a value stands there twice")
             count *= len(values)
@@ -143,14 +166,16 @@ class Experiment(Section):
 
     def runs(self) -> list[Run]:
         """Every combination of what is swept, with every seed, in the order of the file."""
-        base = self.model_dump(include=set(SECTIONS), mode="json")
         found = []
         for values in product(*self.sweep.values()):
-            tree = {name: dict(section) for name, section in base.items()}
+            tree = self.model_dump(include={*SECTIONS, *EVENTS}, mode="json")
             for key, value in zip(self.sweep, values, strict=True):
-                section, name = key.split(".")
-                tree[section][name] = value
-            run = self.model_copy(update={n: KINDS[n].model_validate(tree[n]) for n in SECTIONS})
+                section, *place, name = key.split(".")
+                table = tree[section][int(place[0])] if place else tree[section]
+                table[name] = value
+            update: dict[str, Any] = {n: KINDS[n].model_validate(tree[n]) for n in SECTIONS}
+            update |= {n: tuple(kind.model_validate(one) for one in tree[n]) for n, kind in EVENTS.items()}
+            run = self.model_copy(update=update)
             found += [Run(run, seed) for seed in range(1, self.experiment.seeds + 1)]
         return found
 
@@ -160,7 +185,7 @@ KINDS: dict[str, type[Section]] = {
     "experiment": RunSettings, "network": NetworkSettings, "traffic": TrafficSettings,
     "labelling": LabellingSettings, "adaptive": AdaptiveSettings,
 }  # fmt: skip
-UNSWEPT = ("experiment.name", "experiment.seeds", "experiment.processes")
+UNSWEPT = ("experiment.name", "experiment.seeds", "experiment.processes", "experiment.intervals")
 """What is the same in all runs of an experiment, and no column of its results."""
 
 
@@ -173,14 +198,22 @@ class Run:
 
     def parameters(self) -> dict[str, Any]:
         """Every setting by its dotted key, and the seed: the first columns of a row of results."""
-        tree = self.settings.model_dump(include=set(SECTIONS), mode="json")
+        tree = self.settings.model_dump(include={*SECTIONS, *EVENTS}, mode="json")
         flat = {f"{name}.{key}": value for name in SECTIONS for key, value in tree[name].items()}
+        flat |= {
+            f"{name}.{place}.{key}": value
+            for name in EVENTS
+            for place, table in enumerate(tree[name])
+            for key, value in table.items()
+        }
         return {key: _cell(value) for key, value in flat.items() if key not in UNSWEPT} | {"seed": self.seed}
 
 
-def sweepable() -> list[str]:
-    """Dotted keys that may be swept."""
+def sweepable(tables: Mapping[str, int] | None = None) -> list[str]:
+    """Dotted keys that may be swept, where a file has so many tables of each kind of EVENTS."""
     keys = [f"{name}.{key}" for name, kind in KINDS.items() for key in kind.model_fields]
+    for name, count in (tables or {}).items():
+        keys += [f"{name}.{place}.{key}" for place in range(count) for key in EVENTS[name].model_fields]
     return [key for key in keys if key not in UNSWEPT]
 
 
@@ -196,18 +229,31 @@ def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield f"{above}{key}", value
 
 
-def _check_key(key: str) -> None:
-    keys = sweepable()
-    if key not in keys:
-        close = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
-        hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(keys)}"
-        raise ValueError(f"{key} cannot be swept{hint}")
+def _check_key(key: str, tables: Mapping[str, int]) -> None:
+    keys = sweepable(tables)
+    if key in keys:
+        return
+    section = key.split(".")[0]
+    if section in EVENTS:
+        few = f"{section}.0 to {section}.{tables[section] - 1}" if tables[section] else f"no [[{section}]]"
+        names = ", ".join(EVENTS[section].model_fields)
+        raise ValueError(
+            f"{key} cannot be swept: expected {section}.NUMBER.KEY; the file has {few}, keys are {names}"
+        )
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(keys)}"
+    raise ValueError(f"{key} cannot be swept{hint}")
 
 
-def _check_value(key: str, value: object) -> None:
-    section, name = key.split(".")
+def _check_value(key: str, value: object, tables: Mapping[str, Any]) -> None:
+    section, *place, name = key.split(".")
     try:
-        KINDS[section].model_validate({name: value})
+        if place:
+            table = tables[section][int(place[0])]
+            EVENTS[section].model_validate(table.model_dump() | {name: value})
+        else:
+            KINDS[section].model_validate({name: value})
     except ValidationError as error:
         said = error.errors()[0]["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-        raise ValueError(f"{key}: found {value!r}, {said}") from None
+        found = "" if said.startswith("found") else f"found {value!r}, "
+        raise ValueError(f"{key}: {found}{said}") from None

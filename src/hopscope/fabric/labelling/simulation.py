@@ -176,11 +176,16 @@ class LabelSimulation:
 
     # ------------------------------------------------------------------------------------------- changes
 
-    def set_loss(self, port: int, chance: float) -> None:
-        """From now on the link of a port (row) loses packets with this chance."""
+    def set_loss(self, port: npt.ArrayLike, chance: float, *, at_s: float | None = None) -> None:
+        """From now on, or from a time, the links of ports (rows) lose packets with this chance."""
         loss, flag = loss_of(chance)
-        self.ports["loss"][port] = loss
-        self.ports["flags"][port] = self.ports["flags"][port] & (255 ^ int(PortFlag.LOSE_ALL)) | flag
+        rows = np.asarray(port, np.int64)
+
+        def change() -> None:
+            self.ports["loss"][rows] = loss
+            self.ports["flags"][rows] = self.ports["flags"][rows] & (255 ^ int(PortFlag.LOSE_ALL)) | flag
+
+        self._at(self.now if at_s is None else ps_of(at_s), change)
 
     def set_interval_shift(self, port: npt.ArrayLike, shift: npt.ArrayLike) -> None:
         """Reg2 of ports (rows) from now on: S, from 0 to 40; where `one-bit`, 1: every packet is labelled."""
@@ -232,19 +237,12 @@ class LabelSimulation:
         """Give every source the ways that ECMP chooses now; where none is left it keeps the last one."""
         sources, engine = self._sources, self._engine
         down = (self.ports["flags"] & int(PortFlag.DOWN)) != 0
-        todo, found = [np.nonzero(sources.pairs[:, 0] >= 0)[0]], []
-        while todo:
-            rows = todo.pop()
-            try:
-                ends = sources.pairs[rows]
-                paths = self.topology.paths(ends[:, 0], ends[:, 1], sources.hashes[rows], down)
-                found.append((rows, paths))
-            except FabricError:  # no way is left for some of them
-                if len(rows) > 1:
-                    todo += [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
-        if not found:
+        rows = np.nonzero(sources.pairs[:, 0] >= 0)[0]
+        ends = sources.pairs[rows]
+        paths, lost = self.topology.ways(ends[:, 0], ends[:, 1], sources.hashes[rows], down)
+        rows, paths = rows[~lost], paths[~lost]
+        if not len(rows):
             return
-        rows, paths = (np.concatenate(part) for part in zip(*found, strict=True))
         nodes, starts = chains(self.topology, paths)
         old = np.repeat(engine.starts[rows] - starts, np.diff(starts, append=len(nodes))) + np.arange(
             len(nodes)
