@@ -178,6 +178,17 @@ def test_coverage_is_that_of_intervals_after_the_warm_up() -> None:
 
 
 @pytest.mark.kernel
+def test_labels_under_way_at_the_end_count_where_they_were_written() -> None:
+    """With 50 ms a switch, coverage at the switches is that at the network's usual delay, though labels of
+    the last interval arrive after the run's end.
+    """
+    slow = FILE | {"network": FILE["network"] | {"pipeline_ns": 50_000_000}}
+    at_once, late = (perform(Experiment.model_validate(file).runs()[0]) for file in (FILE, slow))
+    assert late["coverage_at_switch"] == at_once["coverage_at_switch"] == 1
+    assert late["coverage"] <= 1
+
+
+@pytest.mark.kernel
 def test_pro_counters_loss() -> None:
     """With the controller's feedback the ports are heard of more often than without (3.2)."""
     file = FILE | {"experiment": {"seconds": 2}, "network": FILE["network"] | {"loss": 0.5}, "sweep": {}}

@@ -182,9 +182,13 @@ def perform(run: Run, progress: Callable[[float], object] | None = None) -> dict
     counted.append(simulation.counts)
     counts = {name: value - getattr(before, name) for name, value in asdict(simulation.counts).items()}
     received, active = simulation.received, simulation.active
+    by_labels = (simulation.histogram - histogram).sum(axis=0)
+    # Labels that were written in the last intervals may still be under way: they are waited for.
+    slowest = float((received["received"] - received["labelled"]).max(initial=0)) / PS
+    simulation.run(end + min(slowest, end))
     row = measured(
-        received, active, first, settings.telemetry, counts,
-        (simulation.histogram - histogram).sum(axis=0), run.settings.labelling.max_hop,
+        received, simulation.received, active, first, settings.telemetry, counts, by_labels,
+        run.settings.labelling.max_hop,
     )  # fmt: skip
     if events := events_in(run, simulation.topology):
         row |= around_events(received, active, first, settings.telemetry, events)
@@ -195,6 +199,7 @@ def perform(run: Run, progress: Callable[[float], object] | None = None) -> dict
 
 def measured(
     received: measures.Labels,
+    ever_received: measures.Labels,
     active: measures.Bools,
     first: int,
     telemetry: float,
@@ -202,10 +207,13 @@ def measured(
     by_labels: npt.NDArray[np.int64],
     max_hop: int,
 ) -> dict[str, Any]:
-    """The measures of a run from interval `first` on; those that have no value are None."""
+    """The measures of a run from interval `first` on; those that have no value are None.
+
+    `received`: labels that arrived until the run's end; `ever_received`: those also that were under way then.
+    """
     start = round(first * telemetry * PS)
     share = measures.coverage(received, active, telemetry)[first:]
-    at_switch = measures.coverage(received, active, telemetry, at="switch")[first:]
+    at_switch = measures.coverage(ever_received, active, telemetry, at="switch")[first:]
     ever = np.broadcast_to(active[first:].any(axis=0), active.shape)
     of_all = measures.coverage(received, ever, telemetry)[first:]
     labels = received[received["received"] >= start]
