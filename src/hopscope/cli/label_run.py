@@ -82,5 +82,5 @@ def _progress() -> Iterator[Callable[[float, int], object] | None]:
     times = (TimeElapsedColumn(), "passed,", TimeRemainingColumn(), "left")
     columns = (BarColumn(), MofNCompleteColumn(), *times)
     with Progress("runs", *columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("runs", total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        task = progress.add_task("runs", total=None, visible=False)  # until it is known how many there are
+        yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)
