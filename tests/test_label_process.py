@@ -5,6 +5,7 @@ decides.
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from hopscope.detect.followed_state import FollowedReader
 from hopscope.detect.label_state import FILE_NAME, LabelReader
 from hopscope.label_counters import INDEX, read_label_counters
 from hopscope.label_process import LabelProcess
+from hopscope.serve.labels import Labels
+from hopscope.steady import SteadyClock
 from hopscope.summary import summary_lines
 from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
@@ -282,3 +285,69 @@ def _worker_keys() -> list[str]:
     from hopscope.metrics import INDEX as WORKER
 
     return list(WORKER)
+
+
+def test_ages_are_right_after_the_machines_clock_was_put_back(tmp_path: Path) -> None:
+    """An hour back: arrivals go on from the time before, readers learn how far ahead that is, so a port that
+    was heard of just now is not an hour from the future; and its silence is noticed as before.
+    """
+    now = Now()
+    shift = [0]
+    clock = SteadyClock(lambda: now.ns + shift[0], lambda: now.ns)
+    path = tmp_path / "registers.region"
+    registers = Registers.create(path, PORTS, 50 * MS)
+    more = {"registers": str(path), "adaptive": {"mode": "shift", "most": 3}}
+    process = LabelProcess(settings(**more), tmp_path, clock=clock)
+    process.open()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.connect(("127.0.0.1", process.port))
+        received = []
+        for step in range(40):
+            if step == 10:
+                shift[0] = -3600 * 10**9
+            now.ns += 20 * MS
+            sender.send(datagram(PORTS[:2], [clock()] * 2))
+            drive(process, 1)
+            received.append(int(process.table.rows["received_ns"][0]))
+        steps = np.diff(received)
+        assert (steps > 18 * MS).all()
+        assert (steps <= 20 * MS).all()
+        assert registers.shift.tolist() == [0, 0, 0, 0]
+        reader = LabelReader.attach(tmp_path / FILE_NAME)
+        assert reader.now() - time.time_ns() == pytest.approx(3600 * 10**9, abs=10**9)
+        read_ns, _ = Labels(tmp_path).copy()
+        assert read_ns == pytest.approx(time.time_ns() + 3600 * 10**9, abs=10 * 10**9)
+        for _ in range(10):
+            now.ns += 20 * MS
+            sender.send(datagram(PORTS[:1], [clock()]))
+            drive(process, 1)
+        assert registers.shift[0] == 0
+        assert registers.shift[1] > 0
+    process.close()
+
+
+def test_a_process_that_has_nothing_to_do_waits(tmp_path: Path) -> None:
+    """Without labels it turns when something is due, not 2,000 times a second; a datagram wakes it."""
+    process = LabelProcess(settings(), tmp_path)
+    process.open()
+    turns, stop = [0], threading.Event()
+    turn = process.turn
+
+    def counted() -> int:
+        turns[0] += 1
+        taken = turn()
+        if taken or turns[0] > 10_000:
+            stop.set()
+        return taken
+
+    process.turn = counted  # type: ignore[method-assign]
+    port = process.port
+    thread = threading.Thread(target=process.run, args=(stop,))
+    begin = time.monotonic()
+    thread.start()
+    time.sleep(0.5)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        sender.sendto(datagram(PORTS, [START] * 4), ("127.0.0.1", port))
+    thread.join()
+    assert process.table.taken == 4
+    assert turns[0] < 20 + 150 * (time.monotonic() - begin)

@@ -21,7 +21,6 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("label_kernel_drops_total", "Datagrams that the kernel dropped: the socket's buffer was full."),
     Counter("label_denied_total", "Datagrams of sources that are not on the list of allowed sources."),
     Counter("label_oversized_total", "Datagrams longer than the receive buffer, refused."),
-    Counter("label_empty_total", "Datagrams without a label."),
     *(
         Counter(
             "label_refused_total",

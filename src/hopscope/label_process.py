@@ -6,6 +6,7 @@ thread of its own (`label_redis`).
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .process import Child
 
 NAP_SECONDS = 0.0005
+"""Pause after a turn with fewer datagrams than FEW, where there were some: a few are taken together."""
 FEW = 64
 LOOK_NS = 20_000_000
 """Longest time between two looks at telemetry intervals."""
@@ -114,7 +116,7 @@ class LabelProcess:
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
         self.registers = Written(settings, self.table, self.controller, self._told)
         self.counts = LabelCounts(folder)
-        self._counted = dict.fromkeys(("datagrams", "bytes", "empty", "packets", "unwritten"), 0)
+        self._counted = dict.fromkeys(("datagrams", "bytes", "packets", "unwritten"), 0)
         self._refused = np.zeros(len(Reason), np.int64)
         self._listener: UdpListener | None = None
         self._turn_ns = self._look_ns = self._count_ns = self._attach_ns = 0
@@ -163,6 +165,7 @@ class LabelProcess:
         if now >= self._look_ns:
             telemetry = self.table.coverage.telemetry_ns
             self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
+            self.table.set_ahead(self._clock.ahead_ns if isinstance(self._clock, SteadyClock) else 0)
             self.table.tick(now, self.registers.sample if self.registers.there else None)
             self.followed.tick(now)
         if now >= self._count_ns:
@@ -177,7 +180,6 @@ class LabelProcess:
         counted = self._counted
         counted["datagrams"] += len(batch)
         counted["bytes"] += int(batch.frames["length"].sum())
-        counted["empty"] += found.other
         counted["packets"] += found.packets
         self._refused += found.refused
         self.controller.receive(found.labels, now_ns)
@@ -187,13 +189,25 @@ class LabelProcess:
         """Take labels until `stop` is set; then what is in the socket still."""
         try:
             while not stop.is_set():
-                if self.turn() < FEW:
+                taken = self.turn()
+                if not taken:
+                    self._wait()
+                elif taken < FEW:
                     time.sleep(NAP_SECONDS)
             until = time.monotonic() + DRAIN_SECONDS
             while self.turn() and time.monotonic() < until:
                 pass
         finally:
             self.close()
+
+    def _wait(self) -> None:
+        """Until a datagram comes, or something is due."""
+        assert self._listener is not None
+        due = min(self._look_ns, self._count_ns, self._attach_ns)
+        if self.registers.there:
+            due = min(due, max(self._turn_ns, self.controller.due_ns))
+        seconds = (due - self._clock()) / 1e9
+        select.select([self._listener], [], [], min(max(seconds, NAP_SECONDS), LOOK_NS / 1e9))
 
     def close(self) -> None:
         """Give ports their own interval back, count, close."""
@@ -209,7 +223,7 @@ class LabelProcess:
     def count(self) -> None:
         """Bring the counters up to date."""
         put, table, counted = self.counts.put, self.table, self._counted
-        for name in ("datagrams", "bytes", "empty"):
+        for name in ("datagrams", "bytes"):
             put(f"label_{name}_total", counted[name])
         put("labelled_packets_total", counted["packets"])
         for key, count in self._listener.counts().items() if self._listener is not None else ():

@@ -151,6 +151,10 @@ class UdpListener:
         self._address = messages.ctypes.data
         self._setup[Setup.STRIDE] = room
 
+    def fileno(self) -> int:
+        """The socket's, to wait for."""
+        return self._file
+
     def receive(self) -> FrameBatch | None:
         """What has come, up to 4096 frames; None where nothing has. Valid until the next call.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from ..memory.region import Region, RegionError
 from ..memory.snapshot import consistent
 from ..wire.records import Records
 
-KIND, VERSION = "labels", 1
+KIND, VERSION = "labels", 2
 FILE_NAME = "labels.table"
 NEVER = -(2**63)
 """Time of a label that never was."""
@@ -61,6 +62,7 @@ def arrays_of(ports: int, intervals: int) -> dict[str, Any]:
         "coverage": (COVERAGE, intervals),
         "closed": (np.uint64, 1),  # intervals written to `coverage`, in all
         "about": (np.int64, 4),  # telemetry interval, T, k T (ns), mode
+        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the machine's
     }
 
 
@@ -99,6 +101,10 @@ class LabelReader:
         """How ports are meant to label."""
         telemetry, interval, patience, mode = self._region["about"].tolist()
         return LabelRule(telemetry, interval, patience, MODES[mode % len(MODES)])
+
+    def now(self) -> int:
+        """The time now by the clock of the table's times, ns: ages are to be taken from it."""
+        return time.time_ns() + int(self._region["ahead"][0])
 
     def ports(self) -> Records:
         """LABEL_PORT [ports], each consistent, in the order in which they became known."""

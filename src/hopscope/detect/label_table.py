@@ -150,6 +150,10 @@ class LabelTable:
         self.ahead += int(np.count_nonzero(back & ahead))
         self.coverage.take(rows, labels, now_ns)
 
+    def set_ahead(self, ahead_ns: int) -> None:
+        """How far the clock by which we are told times is ahead of the machine's, for readers."""
+        self.region["ahead"][0] = ahead_ns
+
     def set_shift(self, rows: Ints, values: npt.NDArray[np.uint8]) -> None:
         """What Reg2 of these rows is now."""
         self.rows["shift"][rows] = values

@@ -56,13 +56,15 @@ class Labels:
         return self.copy()[1]
 
     def copy(self) -> tuple[int, Records]:
-        """When the ports were read, ns since the epoch, which ages are to be taken from; and `ports`."""
+        """When the ports were read, ns by the clock of their times, which ages are to be taken from; and
+        `ports`.
+        """
         with self._lock:
             reader, now = self._attached(), time.monotonic()
             if reader is None:
                 return time.time_ns(), np.zeros(0, LABEL_PORT)
             if now >= self._until:
-                read_ns, ports = time.time_ns(), reader.ports()
+                read_ns, ports = reader.now(), reader.ports()
                 self._copy = read_ns, ports[np.lexsort((ports["port"], ports["node_id"]))]
                 took = time.monotonic() - now
                 self._until = now + took + min(LONGEST_SECONDS, max(FRESH_SECONDS, 10 * took))

@@ -119,7 +119,10 @@ class Switches:
         return moved
 
     def _move(self, batch: FrameBatch, ingress: int) -> None:
-        batch.frames["time_ns"] += self._now() - time.time_ns()  # from the machine's clock to ours
+        now = self._now()
+        stamps = batch.frames["time_ns"]
+        stamps += self._now.ahead_ns  # from the machine's clock to ours
+        np.minimum(stamps, now, out=stamps)  # of frames that came before it was put back
         rows = self._forwarder.route(batch, ingress)
         for egress in np.unique(rows[rows >= 0]).tolist():
             sender = self._senders[egress]

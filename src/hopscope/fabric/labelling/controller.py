@@ -142,6 +142,11 @@ class Controller:
         self._changed: Ints = np.zeros(0, np.int64)
         self._due_ns = start_ns
 
+    @property
+    def due_ns(self) -> int:
+        """When a turn may have something to do; before, there is none without new labels."""
+        return self._due_ns if self.mode != "off" else _FAR
+
     def receive(self, labels: Records, now_ns: int) -> None:
         """Take LABEL records that arrived at `now_ns`."""
         if len(labels):
