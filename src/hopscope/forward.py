@@ -51,7 +51,7 @@ class Sender(Protocol):
     refused: int
     """Frames that it cannot send: shorter than their header, or longer than its MTU."""
     dropped: int
-    """Frames given up because it was down or gone."""
+    """Frames given up because it was down or gone, or had no carrier."""
 
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
         """Places in the arena for at most so many frames; none where the ring is full."""

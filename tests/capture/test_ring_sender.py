@@ -140,6 +140,32 @@ def test_an_interface_that_is_down_or_gone(namespace: Namespace) -> None:
     sender.close()
 
 
+def test_an_interface_without_a_carrier(namespace: Namespace) -> None:
+    """Frames for a veth whose other end is down are counted as dropped, those that waited too: the kernel
+    would take them, and throw them away. When the other end is up again they go out.
+    """
+    slow = ["tbf", "rate", "8kbit", "burst", "1600", "limit", "3000"]
+    namespace.run("tc", "qdisc", "add", "dev", "near", "root", *slow)
+    sender = namespace.sender(ring_bytes=SMALL)
+    frames = numbered(30, 1000)
+    sender.send(write(sender, frames))
+    waiting = sender.waiting
+    assert waiting > 20
+    namespace.run("tc", "qdisc", "del", "dev", "near", "root")
+    namespace.ip("link", "set", "far", "down")
+    time.sleep(1.1)  # within this time the kernel tells that the carrier is gone
+    assert sender.flush() == 0
+    assert sender.send(write(sender, frames)) == 0
+    assert (sender.dropped, sender.waiting, len(sender.slots(100))) == (waiting + 30, 0, 64)
+    namespace.ip("link", "set", "far", "up")
+    until = time.monotonic() + 5
+    with namespace.raw("far", ALL) as far:
+        while not sender.send(write(sender, frames[:1])) and time.monotonic() < until:
+            pass
+        assert taken(far, 1) == frames[:1]
+    sender.close()
+
+
 def test_interfaces_that_cannot_be_used(namespace: Namespace) -> None:
     """No such interface is one line."""
     with pytest.raises(CaptureError, match="nowhere: this machine has no such interface"):

@@ -257,6 +257,29 @@ def test_the_one_bit_register(live: Fabric) -> None:
     assert others[1] < 0.5 * others[0]
 
 
+def test_a_link_that_is_down_at_its_other_end(live: Fabric) -> None:
+    """What the ports of a link without a carrier send is counted as refused, and is all that was lost."""
+    one, other = (live.parts.ports[row].interface for row in live.parts.links[0])
+    missed = live.missed()
+    before = live.registers.counters.astype(int)
+    namespaces.ip([f"link set {one} down"], live.parts.switches)
+    try:
+        time.sleep(1)
+        told = send_datagrams(live.parts, live.parts.hosts, Datagrams(), 0.5, threading.Event())
+    finally:
+        namespaces.ip([f"link set {one} up"], live.parts.switches)
+    missed = live.missed() - missed
+    counted = dict(zip(live.parts.ports, live.registers.counters.astype(int) - before, strict=True))
+    columns = [PortCounter.SENT, PortCounter.REFUSED, PortCounter.RECEIVED]
+    ends = {port.interface: counted[port][columns].tolist() for port in live.parts.ports}
+    for name in (one, other):
+        sent, refused, received = ends[name]
+        assert sent == refused > 0 == received, (name, ends)
+    lost = sum(host.sent - host.received for host in told)
+    refused = sum(end[1] for end in ends.values())
+    assert refused <= lost <= refused + missed, (ends, missed)
+
+
 def test_coverage_at_the_papers_setting(live: Fabric) -> None:
     """Above 99 % of ports with traffic were heard of in each telemetry interval (section 6.2: 99.72 %)."""
     shares: list[float] = []

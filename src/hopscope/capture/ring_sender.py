@@ -20,7 +20,8 @@ from .sockets import require_linux
 
 _TX_RING, _QDISC_BYPASS = 13, 20
 _SO_SNDBUFFORCE = 32
-_SIOCGIFMTU = 0x8921
+_SIOCGIFMTU, _SIOCGIFFLAGS = 0x8921, 0x8913
+_RUNNING = 0x40  # IFF_RUNNING: up, and with a carrier
 _AVAILABLE, _SEND_REQUEST = 0, 1
 _HEADER, _TAG = 14, 4
 _SMALLEST_SLOT = 2048
@@ -33,7 +34,8 @@ class RingSender:
     """Frames written into slots of `arena`, and sent in the order of the slots; it never waits.
 
     What the interface does not take at once waits in the ring, and is tried again by the next call of `send`
-    or `flush`; `slots` says how much room is left.  A frame for an interface that is down or gone is dropped.
+    or `flush`; `slots` says how much room is left.  A frame for an interface that is down or gone, or has no
+    carrier, is dropped: without a carrier the kernel takes frames and throws them away unsaid.
     The kernel copies a frame whole: one that it sends out of the ring itself costs 700 ns at a veth, not 510.
     """
 
@@ -44,7 +46,7 @@ class RingSender:
         self.sent = 0
         """Frames that the interface took."""
         self.dropped = 0
-        """Frames given up because the interface was down or gone."""
+        """Frames given up because the interface was down or gone, or had no carrier."""
         self.refused = 0
         """Frames that the interface cannot send: shorter than their header, or longer than its MTU allows."""
         try:
@@ -98,12 +100,15 @@ class RingSender:
         self._waiting = 0
 
     def _read_mtu(self) -> None:
-        asked = struct.pack("<16si20x", self.interface.encode(), 0)
-        mtu = struct.unpack_from("<16si", fcntl.ioctl(self._socket, _SIOCGIFMTU, asked))[1]
-        self.longest = min(mtu + _HEADER, self._most)
+        self.longest = min(self._asked(_SIOCGIFMTU) + _HEADER, self._most)
         """Bytes of the longest frame that the interface takes, without an 802.1Q tag."""
         self.room = min(self.longest + _TAG, self._most)
         """Bytes of the longest frame."""
+
+    def _asked(self, request: int) -> int:
+        """What the kernel says of the interface (struct ifreq, netdevice(7))."""
+        told = fcntl.ioctl(self._socket, request, struct.pack("<16si20x", self.interface.encode(), 0))
+        return int(struct.unpack_from("<16si", told)[1])
 
     @property
     def waiting(self) -> int:
@@ -172,20 +177,34 @@ class RingSender:
     def flush(self) -> int:
         """Try again what waits; returns how many frames went out. Raises CaptureError."""
         before = self.sent
+        if self._waiting and not self._has_carrier():
+            self._give_up()
         while waiting := self._waiting:
             error = self._kick()
             self._reap()
             if not self._waiting or (not error and self._waiting < waiting):
                 continue
             if error in _GONE:
-                self.dropped += self._waiting
-                self._statuses[self._places(self._first, self._waiting)] = _AVAILABLE
-                self._next, self._waiting = self._first, 0
+                self._give_up()
             elif error in _AGAIN:
                 break
             else:
                 raise CaptureError(f"{self.interface}: sending failed ({os.strerror(error)})")
         return self.sent - before
+
+    def _has_carrier(self) -> bool:
+        """False too where it is down. The kernel tells at once, and within a second where links come and go
+        more often than that.
+        """
+        with suppress(OSError):
+            return bool(self._asked(_SIOCGIFFLAGS) & _RUNNING)
+        return True  # it is gone: `_kick` finds that
+
+    def _give_up(self) -> None:
+        """Drop what waits."""
+        self.dropped += self._waiting
+        self._statuses[self._places(self._first, self._waiting)] = _AVAILABLE
+        self._next, self._waiting = self._first, 0
 
     def _kick(self) -> int:
         """Have the kernel send what it is asked to; errno, 0 for none."""
