@@ -173,7 +173,7 @@ def traffic(
 ) -> None:  # fmt: skip
     """Send ordinary traffic between the hosts, and tell what arrived.
 
-    Exit status 1: something was lost.
+    Exit status 1: something was lost or refused, or nothing was sent.
     """
     from ..testbed.namespaces import require_root
     from ..testbed.state import running

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 from .output import Format, Printer, until_reader_leaves
+from .running import interruptible
 
 if TYPE_CHECKING:
     from ..config_label import FollowSettings
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..testbed.fabric import Plan
     from ..testbed.state import State
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _TELL_SECONDS = 30.0
 
 
@@ -28,19 +27,14 @@ class Waiting:
         self._began = self._shown = time.monotonic()
 
     def __enter__(self) -> Waiting:
-        self._before = {number: signal.signal(number, self._end) for number in _SIGNALS}
+        self._signals = interruptible()
+        self._signals.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._alive:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _end(self, *_: object) -> None:
-        for number in _SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # once is enough: what was made is being removed
-        raise KeyboardInterrupt
+        self._signals.__exit__(None, None, None)
 
     def tell(self, line: str) -> None:
         """Something begins."""

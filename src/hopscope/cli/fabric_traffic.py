@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from .running import until_stopped
+from .running import interruptible, until_stopped
 
 if TYPE_CHECKING:
     from ..testbed.fabric import Host, Plan
@@ -43,13 +43,17 @@ class Asked:
             raise HopscopeError("--seconds 0: expected more with tcp; udp goes on until Ctrl-C")
 
     def send(self, parts: Plan) -> tuple[Rows, bool]:
-        """Send it; rows to print, and whether something was lost. Raises HopscopeError."""
+        """Send it; rows to print, and whether something was lost, refused or not sent at all.
+
+        Raises HopscopeError.
+        """
         senders = _hosts(parts, self.source)
         if self.kind == "udp":
             return self._datagrams(parts, senders)
-        if self.kind == "tcp":
-            return self._stream(parts, senders[0]), False
-        return self._echoes(parts, senders[0])
+        with interruptible():  # what was started for it ends first
+            if self.kind == "tcp":
+                return self._stream(parts, senders[0]), False
+            return self._echoes(parts, senders[0])
 
     def _datagrams(self, parts: Plan, senders: list[Host]) -> tuple[Rows, bool]:
         from ..testbed.traffic import Datagrams, send_datagrams
@@ -66,16 +70,19 @@ class Asked:
                 "host": one.host,
                 "sent": one.sent,
                 "Mbit/s": round(one.sent * size * 8 / one.seconds / 1e6, 2) if one.seconds else 0.0,
+                "refused": one.refused,
                 "received": one.received,
             }
             for one in told
         ]
         sent, received = sum(one.sent for one in told), sum(one.received for one in told)
+        refused = sum(one.refused for one in told)
         print(
-            f"hopscope: {sent:,} packets sent, {received:,} received, {sent - received:,} lost",
+            f"hopscope: {sent:,} packets sent, {received:,} received, {sent - received:,} lost, "
+            f"{refused:,} refused by their own hosts",
             file=sys.stderr,
         )
-        return rows, received < sent
+        return rows, received < sent or refused > 0 or not sent
 
     def _stream(self, parts: Plan, client: Host) -> Rows:
         from ..testbed.traffic import iperf

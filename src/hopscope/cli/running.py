@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 TELL_SECONDS = 1.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -21,6 +22,23 @@ def until_stopped() -> Iterator[threading.Event]:
     }
     try:
         yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP end what is done here as Ctrl-C does: by a KeyboardInterrupt, once."""
+
+    def end(*_: object) -> None:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)  # once is enough: what was made is being removed
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in _SIGNALS}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -33,19 +33,26 @@ class NamespaceError(HopscopeError):
 def run(*words: str, given: str | None = None, seconds: float = _COMMAND_SECONDS) -> str:
     """What a command prints; `given` is its standard input. Raises NamespaceError."""
     called = " ".join(words[:6])
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            words, input=given, capture_output=True, text=True, check=False, timeout=seconds
-        )
+        with subprocess.Popen(
+            words, stdin=None if given is None else pipe, stdout=pipe, stderr=pipe, text=True
+        ) as process:
+            try:
+                told, complained = process.communicate(given, timeout=seconds)
+            except BaseException:  # Ctrl-C too: nothing may be left that goes on by itself
+                process.kill()
+                process.wait()
+                raise
     except FileNotFoundError:
         raise NamespaceError(f"{words[0]}: not found on this machine, expected it to be installed") from None
     except subprocess.TimeoutExpired:
         raise NamespaceError(f"{called}: no end within {seconds:g} s") from None
-    if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    if process.returncode:
+        said = (complained.strip() or told.strip()).splitlines()
         text = "; ".join(line for line in said if line)[:_MOST_SAID]
-        raise NamespaceError(f"{called}: {text or f'ended with {done.returncode}'}")
-    return done.stdout
+        raise NamespaceError(f"{called}: {text or f'ended with {process.returncode}'}")
+    return told
 
 
 def require_root() -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 
@@ -165,7 +166,8 @@ def run(state: State, settings: LabelSettings, stop: Stop | None = None) -> None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as export:
         export.connect((host, port))  # before the namespace, where there is no way to the controller
-        os.nice(NICE)
+        with suppress(PermissionError):  # without CAP_SYS_NICE it switches all the same
+            os.nice(NICE)
         enter(parts.switches)
         switches = Switches(parts, registers, settings, export)
         try:

@@ -10,16 +10,19 @@ import select
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..stop import Stop
 from .fabric import Host, Plan, TestbedError
-from .namespaces import inside, run
+from .namespaces import FOLDER, inside, run
 
 PORT = 7070
 """UDP port on which every host takes datagrams."""
@@ -30,6 +33,8 @@ HEADERS = {4: 28, 6: 48}
 NICE = -10
 _SLICE_SECONDS = 0.002
 _DRAIN_SECONDS = 0.5
+_LOOK_SECONDS = 0.1
+_END_SECONDS = 5.0
 
 
 @dataclass
@@ -78,7 +83,8 @@ class _Sender:
 
     def run(self, until: float, stop: Stop) -> None:
         """Send at the rate until a time (monotonic)."""
-        os.nice(NICE)  # of this thread: without it a busy machine makes bursts of a steady rate
+        with suppress(PermissionError):  # without CAP_SYS_NICE
+            os.nice(NICE)  # of this thread: without it a busy machine makes bursts of a steady rate
         payload = bytes(self._what.size - HEADERS[self._what.version])
         gap = self._what.size * 8 / self._what.rate
         began = now = time.monotonic()
@@ -103,8 +109,19 @@ class _Sender:
 def send_datagrams(
     parts: Plan, senders: Sequence[Host], what: Datagrams, seconds: float, stop: Stop
 ) -> list[Sent]:
-    """Send from some hosts to random others; what each host sent and got. Raises HopscopeError."""
+    """Send from some hosts to random others; what each host sent and got.
+
+    Raises HopscopeError, also where the fabric ends meanwhile.
+    """
     what.check()
+    senders_end = threading.Event()
+
+    def look() -> None:
+        if stop.is_set():
+            senders_end.set()
+        if not (FOLDER / parts.switches).exists():
+            raise TestbedError(f"fabric {parts.name!r} has ended, and its traffic with it")
+
     told = {host.name: Sent(host.name) for host in parts.hosts}
     with ExitStack() as stack:
         receivers = {}
@@ -118,18 +135,31 @@ def send_datagrams(
         stack.callback(reader.join)
         stack.callback(ended.set)
         until = time.monotonic() + seconds if seconds else float("inf")
-        threads = []
+        works: list[Callable[[], None]] = []
         for number, host in enumerate(senders):
             others = [other for other in parts.hosts if other is not host]
             sender = _Sender(host, others, what, what.seed + number, told[host.name])
             stack.callback(sender.close)
-            threads.append(threading.Thread(target=sender.run, args=(until, stop)))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+            works.append(partial(sender.run, until, senders_end))
+        _at_once(works, senders_end, look)
         time.sleep(_DRAIN_SECONDS)
     return list(told.values())
+
+
+def _at_once(works: Sequence[Callable[[], None]], end: threading.Event, look: Callable[[], None]) -> None:
+    """Do these, each in a thread of its own, and `look` now and then. What any of them raises sets `end`, at
+    which the others return, and is raised here.
+    """
+    with ThreadPoolExecutor(max(1, len(works))) as pool:
+        left = {pool.submit(work) for work in works}
+        try:
+            while left:
+                done, left = wait(left, _LOOK_SECONDS, FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+                look()
+        finally:
+            end.set()
 
 
 def _receiver() -> socket.socket:
@@ -170,27 +200,35 @@ def iperf(
     if not shutil.which("iperf3"):
         raise TestbedError("iperf3: not found on this machine; hopscope fabric traffic udp needs none")
     address = server.ipv6 if version == 6 else server.ipv4
-    serving = subprocess.Popen(
-        ["ip", "netns", "exec", server.namespace, "iperf3", "-s", "-1", "--forceflush"],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    assert serving.stdout is not None
-    with serving.stdout as told:
+    # into a file: nobody would read a pipe, which is full after some thousand lines, one a second
+    with tempfile.TemporaryFile() as told:
+        serving = subprocess.Popen(
+            ["ip", "netns", "exec", server.namespace, "iperf3", "-s", "-1", "--forceflush"],
+            stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT,
+        )  # fmt: skip
         try:
-            lines = []
-            while "listening" not in (line := told.readline()):
-                lines.append(line.strip())
-                if not line:
-                    raise TestbedError(f"iperf3 at {server.name}: {' '.join(lines) or 'it said nothing'}")
+            while b"listening" not in (lines := os.pread(told.fileno(), 1 << 12, 0)):
+                if serving.poll() is not None:
+                    text = " ".join(lines.decode(errors="replace").split())
+                    raise TestbedError(f"iperf3 at {server.name}: {text or 'it said nothing'}")
+                time.sleep(_SLICE_SECONDS)
             said = run(
                 "ip", "netns", "exec", client.namespace, "iperf3", "-c", address, "-J",
                 *(flags or ("-t", f"{seconds:g}")), seconds=seconds + 30,
             )  # fmt: skip
         finally:
-            serving.terminate()
-            serving.wait()
+            _end(serving)
     found: dict[str, Any] = json.loads(said)["end"]
     return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def ping(
