@@ -200,7 +200,9 @@ def test_all_systems_beside_the_same_traffic() -> None:
         assert seen.link_bits > 0, name
         assert (seen.coverage > 0.5).all(), name
     with pytest.raises(FabricError):
-        on_traffic.generators("ping", TREE)
+        on_traffic.generators("ping", here)
+    places = [on_traffic.generators(name, here) for name in SYSTEMS]
+    assert places == [0, 0, 1, 8, 16, 0, 0, 0]  # (a circuit, there and back from one switch)
 
 
 def test_postcards_meet_at_the_collector() -> None:

@@ -193,12 +193,15 @@ def _traced(
     return found
 
 
+def _trails(topology: Topology, network: NetworkModel) -> Probes:
+    """INT-path's there and back, so that both ports of a link are seen, cut to what fits into the MTU."""
+    return int_path.probes(topology, both_ways=True, most=int_path.hops_in(network.mtu))
+
+
 SYSTEMS: dict[str, Callable[[Scene], Seen]] = {
     "INT-label, Base A": labelled,
     "INT-label, Base B": lambda scene: labelled(scene, LabellingSettings(interval=scene.interval)),
-    "INT-path, both ways": lambda scene: probed(
-        scene, int_path.probes(scene.topology, both_ways=True, most=int_path.hops_in(scene.network.mtu))
-    ),
+    "INT-path, both ways": lambda scene: probed(scene, _trails(scene.topology, scene.network)),
     "HULA": lambda scene: probed(scene, hula.probes(scene.topology)),
     "Pingmesh": lambda scene: probed(scene, pingmesh.probes(scene.topology)),
     "ingress-sampled INT": sampled,
@@ -208,13 +211,12 @@ SYSTEMS: dict[str, Callable[[Scene], Seen]] = {
 """By name."""
 
 
-def generators(name: str, topology: Topology) -> int:
-    """Places that send probes; FabricError: there is no such system."""
-    counts: dict[str, Callable[[Topology], int]] = {
-        "INT-path, both ways": int_path.generators,
-        "HULA": hula.generators,
-        "Pingmesh": pingmesh.generators,
-    }
+def generators(name: str, scene: Scene) -> int:
+    """Switches or servers from which probes start; FabricError: there is no such system."""
     if name not in SYSTEMS:
         raise FabricError(f"{name!r} is none of {', '.join(SYSTEMS)}")
-    return counts[name](topology) if name in counts else 0
+    if name.startswith("INT-path"):
+        firsts = [port for port, _ in _trails(scene.topology, scene.network).routes]
+        return len(np.unique(scene.topology.ports["switch"][firsts]))
+    counts = {"HULA": hula.generators, "Pingmesh": pingmesh.generators}
+    return counts[name](scene.topology) if name in counts else 0
