@@ -187,6 +187,12 @@ def test_what_makes_no_sense_is_refused() -> None:
         lambda: labels_on_routes([], [], 0.1),
         lambda: labels_on_routes([[0]], [0.0], 0.1),
         lambda: labels_on_routes([[0]], [1.0], 0.1, always_twice),
+        lambda: labels_on_routes([[0], [0]], [1.0, float("inf")], 0.1),
+        lambda: labels_on_routes([[0]], [1.0], float("inf")),
+        *(
+            lambda rest=rest: labels_on_routes([[0]], [1.0], 0.1, rest=rest)
+            for rest in (-0.1, 5.0, float("nan"))
+        ),
     ]
     for attempt in wrong:
         with pytest.raises(theory.TheoryError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 import numpy.typing as npt
@@ -53,12 +54,16 @@ def labels_on_routes(
     """Labels of packets that take `routes`, port numbers in their order (negative: none), at `rates` 1/s.
 
     `interval` is T in s; `chance` that of Base B by name or a function, None: Base A; `rest` T1 / T.
-    TheoryError: a rate, or an interval, that is not positive; more than 1,000 rounds, where routes feed back.
+    TheoryError: a rate, or an interval, that is not positive and finite; a rest beyond 0 to 1; more than
+    1,000 rounds, where routes feed back.
     """
     ways = _table(routes)
     rate = np.asarray(rates, np.float64)
-    if rate.shape != ways.shape[:1] or not (rate > 0).all() or not interval > 0:
+    positive = rate.shape == ways.shape[:1] and bool(((rate > 0) & np.isfinite(rate)).all())
+    if not (positive and interval > 0 and isfinite(interval)):
         raise TheoryError(f"{len(ways)} routes take as many positive rates, and a positive interval")
+    if not 0 <= rest <= 1:
+        raise TheoryError(f"rest is between 0 and 1, not {rest:g}")
     most, ports = ways.shape[1], int(ways.max()) + 1
     used = ways >= 0
     load = np.zeros(ports)
