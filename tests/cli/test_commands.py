@@ -214,3 +214,15 @@ def test_warmup(run: Run) -> None:
     status, out, _ = run("warmup")
     assert status == 0
     assert re.match(r"\d+ kernels compiled in .* s: ", out)
+
+
+@pytest.mark.parametrize("port", ["99999999", "-1", "65536"])
+@pytest.mark.parametrize(
+    "words", ["demo --http-port", "collect --http-port", "fabric up --page", "translate --port"]
+)
+def test_ports_that_cannot_be(run: Run, words: str, port: str) -> None:
+    """A port beyond 16 bits is told with its flag, before anything starts."""
+    status, out, err = run(*words.split(), port)
+    assert (status, out) == (2, "")
+    assert words.split()[-1] in err
+    assert "Input should be" in err

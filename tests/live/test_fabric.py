@@ -349,6 +349,12 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     assert other.registers.shift.max() > 0
     assert without < 0.9
     assert recovered > without + 0.4 * (1 - without), (without, recovered)
+    # a deleted link ends no switch: the others go on
+    gone = next(port.interface for port in other.parts.ports if port.host == 1)
+    Registers.attach(other.state.registers, writable=True).loss[:] = 0
+    namespaces.ip([f"link del {gone}"], other.parts.switches)
+    assert ping(other.first, other.last)[0] == 3
+    assert all(other.state.running().values())
     done = fabric("down")
     assert done.returncode == 0, done.stderr
     assert "5 namespaces, its folder" in done.stdout

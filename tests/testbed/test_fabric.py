@@ -16,7 +16,7 @@ from hopscope.cli.quantities import seconds as seconds_of
 from hopscope.errors import HopscopeError
 from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.testbed import namespaces, state
-from hopscope.testbed.fabric import Plan, TestbedError, longest_way, next_ports, plan
+from hopscope.testbed.fabric import Plan, TestbedError, longest_way, next_ports, plan, slot_bytes
 from hopscope.testbed.records import PortCounter
 from hopscope.testbed.registers import Registers
 from hopscope.testbed.status import port_rows
@@ -75,6 +75,10 @@ def test_what_is_too_large_is_told() -> None:
     """A fabric with more ports than a machine has rings for is refused before anything is made."""
     with pytest.raises(TestbedError, match="found 1536 switch ports, expected at most 256"):
         plan(parse_topology("leaf-spine:16x32x32"), "test", max_hop=5)
+    assert slot_bytes(1500) == 2048 == slot_bytes(1920) < slot_bytes(1921) == 4096
+    assert len(plan(parse_topology("leaf-spine:8x8x1"), "test", max_hop=5).ports) == 136
+    with pytest.raises(TestbedError, match=r"found 136 switch ports, expected at most 76 .* 9000 bytes"):
+        plan(parse_topology("leaf-spine:8x8x1"), "test", max_hop=5, inner_mtu=9000)
 
 
 @pytest.fixture

@@ -82,7 +82,9 @@ def demo(
     ] = None,
     http_port: Annotated[
         int,
-        typer.Option("--http-port", metavar="PORT", help="Of the live page; the next free one from here."),
+        typer.Option(
+            "--http-port", metavar="PORT", min=0, max=65535, help="Of the live page; the next free from here."
+        ),
     ] = 8080,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as an object.")] = False,
 ) -> None:

@@ -64,7 +64,7 @@ def free_udp_port() -> int:
 
 def free_http_port(first: int = 8080) -> int:
     """`first`, or the next port that is free; 0 stays 0 (any)."""
-    for port in range(first, first + 100 if first else 0):
+    for port in range(first, min(first + 100, 1 << 16) if first else 0):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

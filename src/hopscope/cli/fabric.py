@@ -76,7 +76,10 @@ def up(
         ),
     ] = None,
     page: Annotated[
-        int, typer.Option("--page", metavar="PORT", help="Of the live page; the next free one from here.")
+        int,
+        typer.Option(
+            "--page", metavar="PORT", min=0, max=65535, help="Of the live page; the next free one from here."
+        ),
     ] = 8080,
     inner_mtu: Annotated[
         int | None,

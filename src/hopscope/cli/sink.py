@@ -93,7 +93,12 @@ def sink(
     http_port: Annotated[
         int | None,
         typer.Option(
-            "--http-port", metavar="PORT", help="Port of the API and the page; 0: any.", show_default=False
+            "--http-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port of the API and the page; 0: any.",
+            show_default=False,
         ),
     ] = None,
     no_serve: Annotated[bool, typer.Option("--no-serve", help="Neither API nor page.")] = False,

@@ -14,7 +14,13 @@ def translate(
     port: Annotated[
         int | None,
         typer.Option(
-            "--port", "-p", metavar="PORT", help="UDP port of DTA reports; 0: any.", show_default="40040"
+            "--port",
+            "-p",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="UDP port of DTA reports; 0: any.",
+            show_default="40040",
         ),
     ] = None,
     form: Annotated[

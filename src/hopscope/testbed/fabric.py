@@ -16,15 +16,19 @@ from pathlib import Path
 from ..capture.offload import as_a_cable
 from ..errors import HopscopeError
 from ..fabric.topology import Topology
-from ..wire.layout import LABEL_ITEM, LABEL_OPTION
+from ..wire.layout import LABEL_OPTION, LABEL_STATE
 from . import namespaces
 from .namespaces import ip
 
 HOST_MTU = 1500
 """IP bytes of the longest packet that hosts send."""
 HOST_INTERFACE = "eth0"
-MOST_PORTS = 256
-"""Most switch ports: each has rings of 3 MiB, which the kernel holds in memory."""
+RING_BYTES, SLOTS = 1 << 21, 512
+"""Bytes of a switch port's receive ring, and slots of its transmit ring, each of `slot_bytes`."""
+MOST_RING_BYTES = 768 << 20
+"""Of all switch ports, which the kernel holds in memory: 256 ports with slots of 2 KiB."""
+_SLOT_MARGIN = 128
+"""More than the headers of a slot and of Ethernet."""
 _PREFIX = "hopscope"
 _LONGEST_INTERFACE = 15
 _IPV6_NETWORK = int(ipaddress.IPv6Address("fd00::"))
@@ -92,9 +96,12 @@ def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None =
     """
     table = topology.ports
     at = [int(row) for row in (table["switch"] >= 0).nonzero()[0]]
-    if len(at) > MOST_PORTS:
+    mtu = inner_mtu or HOST_MTU + LABEL_OPTION.size + max_hop * LABEL_STATE.size
+    most = MOST_RING_BYTES // (RING_BYTES + SLOTS * slot_bytes(mtu))
+    if len(at) > most:
         raise TestbedError(
-            f"{topology.name}: found {len(at)} switch ports, expected at most {MOST_PORTS} on one machine"
+            f"{topology.name}: found {len(at)} switch ports, expected at most {most} on one machine, with "
+            f"{mtu} bytes between switches"
         )
     at.sort(key=lambda row: (int(table[row]["node_id"]), int(table[row]["number"])))
     ports = tuple(
@@ -120,8 +127,12 @@ def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None =
         )
         for host, address in zip(topology.host_names, topology.host_address.tolist(), strict=True)
     )
-    room = LABEL_OPTION.size + max_hop * LABEL_ITEM.size
-    return Plan(name, topology, hosts, ports, links, inner_mtu or HOST_MTU + room)
+    return Plan(name, topology, hosts, ports, links, mtu)
+
+
+def slot_bytes(mtu: int) -> int:
+    """Bytes of a slot of a transmit ring for packets of this MTU: a power of two."""
+    return max(2048, 1 << (mtu + _SLOT_MARGIN - 1).bit_length())
 
 
 def _interface(topology: Topology, row: int) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 import numpy as np
 
 from .. import log
+from ..capture.errors import CaptureError
 from ..capture.ring import RingListener
 from ..capture.ring_sender import RingSender
 from ..capture.ring_socket import bind_ring
@@ -22,30 +23,31 @@ from ..steady import SteadyClock
 from ..stop import Stop
 from ..wire.address import network
 from ..wire.records import FRAME, FrameBatch
-from .fabric import Plan, next_ports
+from .fabric import RING_BYTES, SLOTS, Plan, next_ports, slot_bytes
 from .forwarder import Forwarder, Routes
 from .namespaces import enter
 from .records import PortCounter
 from .registers import Registers
 from .state import State
 
-RING_BYTES, BLOCK_BYTES = 1 << 21, 1 << 13
-"""Of a port's receive ring: 256 blocks, one of which is full, or a ms old, when it is handed over: for a
+BLOCK_BYTES = 1 << 13
+"""Of a port's receive ring, which has 256 of them: one is full, or a ms old, when it is handed over. For a
 quarter of a second this process may stand still before frames are lost, less where they come fast.
 """
 NICE = -10
 """A switch waits for nobody's computation."""
-FRAMES = 256
+FRAMES = SLOTS // 2
 """Most frames that are moved at once; a transmit ring has two slots for each: a fragmented one takes both."""
 ETHERNET_BYTES = 14
 _TURN_SECONDS = 0.1
 _COUNT_SECONDS = 0.2
-_SLOT_MARGIN = 128
-"""More than the headers of a slot and of Ethernet."""
 
 
 class Switches:
-    """All switches of a fabric; in the thread that has entered their namespace."""
+    """All switches of a fabric; in the thread that has entered their namespace.
+
+    A port whose interface is deleted is left out from then on: frames for it are counted as refused.
+    """
 
     def __init__(
         self, parts: Plan, registers: Registers, settings: LabelSettings, export: socket.socket
@@ -77,11 +79,9 @@ class Switches:
     def open(self) -> None:
         """Open the rings and let frames in. Raises CaptureError."""
         self._warm()
-        slot = 2048
-        while slot < self.parts.inner_mtu + _SLOT_MARGIN:
-            slot *= 2
+        slot = slot_bytes(self.parts.inner_mtu)
         for port in self.parts.ports:
-            self._senders.append(RingSender(port.interface, ring_bytes=2 * FRAMES * slot))
+            self._senders.append(RingSender(port.interface, ring_bytes=SLOTS * slot))
         for row, port in enumerate(self.parts.ports):
             # where its frames go on: said so that the kernel hands them over at once, not after sixteen ms
             other = next(one for one in self.parts.ports if one.node == port.node and one is not port)
@@ -100,7 +100,7 @@ class Switches:
         moved = 0
         for handle, _ in self._poll.poll(seconds):
             row = self._row_of[handle]
-            batch = self._listeners[row].receive()
+            batch = self._received(row, handle)
             if batch is None:
                 continue
             # what came meanwhile waits until the other ports had their turn; the handle stays readable
@@ -118,6 +118,16 @@ class Switches:
                 counts = listener.counts()
                 self._missed[row] = counts["kernel_drops_total"] + counts["oversized_frames_total"]
         return moved
+
+    def _received(self, row: int, handle: int) -> FrameBatch | None:
+        """What came in at a port; a port that fails is left out, and the others go on."""
+        try:
+            return self._listeners[row].receive()
+        except CaptureError as error:
+            self._poll.unregister(handle)
+            self._listeners[row].close()
+            log.logger("switches").warning("a port is left out", why=str(error))
+            return None
 
     def _move(self, batch: FrameBatch, ingress: int) -> None:
         now = self._now()
