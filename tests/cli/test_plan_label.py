@@ -73,6 +73,8 @@ def test_a_plan_is_simulated(run: Run, tmp_path: Path) -> None:
         (("--resolution", "1000/s"), "/s is possible"),
         (("--topology", "fat-tree:16"), "fat-tree:16 has 1,024 hosts: at most 128 are simulated"),
         (("--hops", "3"), "--topology fat-tree:4 has ways over 5 switches: give --hops 5"),
+        (("--delay", "10s"), "under way, and at most 5 s are simulated"),
+        (("--chance", "f9"), "--chance f9: expected one of f1, f2, f2-listing, f3"),
         (("--simulate", "1s"), "10 telemetry intervals, expected 20 or more"),
         (("--topology", "none", "--plot", "plan.xyz"), "--plot plan.xyz: expected a file named ."),
     ],
@@ -83,6 +85,26 @@ def test_mistakes_are_told_in_a_line(run: Run, flags: tuple[str, ...], said: str
     assert (status, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+def test_what_is_no_quick_simulation_is_planned(run: Run) -> None:
+    """Where no simulation was asked for: the plan, one line why none stands beside it; null in JSON."""
+    for flags in (("--delay", "10s"), ("--rate", "100Gbps")):
+        status, out, err = run("plan", "label", *flags)
+        assert (status, err) == (0, "")
+        assert out.startswith("label every")
+        assert out.splitlines()[-1].startswith("not simulated: ")
+        assert json.loads(run("plan", "label", *flags, "--json")[1])["simulated"] is None
+
+
+@pytest.mark.kernel
+def test_labels_that_are_long_under_way_are_waited_for(run: Run) -> None:
+    """Labels take half a second and more: ports whose ways are all as long are covered, others overtaken."""
+    status, out, _ = run("plan", "label", "--delay", "200ms", "--simulate", "3s", "--chance", "f2", "--json")
+    plan = json.loads(out)
+    assert (status, plan["demand"]["chance"]) == (0, "f2")
+    assert plan["simulated"]["slowest"] > 0.995
+    assert 0.9 < plan["simulated"]["coverage"] < 0.999
 
 
 def test_quantities_take_units() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -42,17 +42,24 @@ def label(
     algorithm: Annotated[
         str, typer.Option("--algorithm", metavar="NAME", help="base-a (interval) or base-b (times).")
     ] = "base-b",
+    chance: Annotated[
+        str, typer.Option("--chance", metavar="NAME", help="Of base-b: f1, f2, f2-listing or f3.")
+    ] = "f1",
     topology: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--topology",
             metavar="NAME",
-            help="Fabric of the simulation: paper, fat-tree:K, leaf-spine:LxS; none: theory alone.",
+            help="Fabric of the simulation: paper (default), fat-tree:K, leaf-spine:LxS; none: theory alone.",
+            show_default=False,
         ),
-    ] = "paper",
+    ] = None,
     simulated: Annotated[
-        str, typer.Option("--simulate", metavar="TIME", help="Simulated time.")
-    ] = "20s",
+        str | None,
+        typer.Option(
+            "--simulate", metavar="TIME", help="Simulated time; default 20s.", show_default=False
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", metavar="NUMBER", min=0, help="Of the simulation.")
     ] = 1,
@@ -62,32 +69,40 @@ def label(
     """The labelling interval for a resolution and a coverage (INT-label), and what labels cost.
 
     Theory is about the port with the least traffic; a simulation of a fabric whose ports have at least as
-    much stands beside it.
+    much stands beside it, where it is quick or asked for by --topology or --simulate.
     """
     from dataclasses import asdict
+    from typing import get_args
 
     from ..errors import HopscopeError
-    from ..fabric.labelling.plan import LabelDemand, plan_labels
+    from ..fabric.labelling.plan import Chance, LabelDemand, PlanError, plan_labels
     from ..fabric.labelling.plan_check import check
 
     if algorithm not in ("base-a", "base-b"):
         raise HopscopeError(f"--algorithm {algorithm}: expected base-a or base-b")
+    if chance not in get_args(Chance):
+        raise HopscopeError(f"--chance {chance}: expected one of {', '.join(get_args(Chance))}")
     demand = LabelDemand(
         per_second("--resolution", resolution), coverage, bit_rate("--rate", rate), size,
         seconds("--delay", delay), None if jitter is None else seconds("--jitter", jitter), hops,
-        "base-a" if algorithm == "base-a" else "base-b",
+        "base-a" if algorithm == "base-a" else "base-b", cast("Chance", chance),
     )  # fmt: skip
     plan = plan_labels(demand)
-    found = None
+    found, why = None, ""
     if topology != "none":
-        found = check(plan, topology, seconds("--simulate", simulated), seed)
+        try:
+            found = check(plan, topology or "paper", seconds("--simulate", simulated or "20s"), seed)
+        except PlanError as error:
+            if topology is not None or simulated is not None:
+                raise
+            why = str(error)
     if plot is not None:
         from .plan_label_plot import save
 
         save(plot, plan, found)
     if as_json:
-        print(json.dumps(asdict(plan) | {"simulated": None if found is None else asdict(found)}))
+        print(json.dumps(asdict(plan) | {"simulated": found and asdict(found), "not_simulated": why or None}))
     else:
         from .plan_label_view import show
 
-        show(plan, found)
+        show(plan, found, why)

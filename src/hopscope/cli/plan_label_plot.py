@@ -21,7 +21,7 @@ def save(path: Path, plan: LabelPlan, found: Checked | None) -> None:
     coverage.plot(1e3 * intervals, 100 * coverages(intervals, demand), label="theory, slowest port")
     coverage.axhline(100 * demand.coverage, color="grey", linewidth=0.8, label="asked for")
     coverage.plot(1e3 * best.interval, 100 * best.coverage, "ko", label="chosen")
-    if found is not None:
+    if found is not None and found.slowest is not None:
         coverage.plot(1e3 * best.interval, 100 * found.slowest, "rx", label="simulated, slowest port")
     coverage.set_ylabel("ports heard of in an interval [%]")
     coverage.set_title(f"coverage at {demand.resolution:g}/s, {demand.rate / 1e6:g} Mbit/s", fontsize=10)

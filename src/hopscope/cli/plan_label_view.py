@@ -9,9 +9,12 @@ from ..fabric.labelling.plan import LabelPlan
 from ..fabric.labelling.plan_check import Checked
 from .plan_view import percent
 
+NOTHING = "–"
+"""Where there was nothing to measure."""
 
-def show(plan: LabelPlan, found: Checked | None) -> None:
-    """Print a plan, and the simulation beside it."""
+
+def show(plan: LabelPlan, found: Checked | None, why: str = "") -> None:
+    """Print a plan, and the simulation beside it, or why there is none."""
     console = Console(highlight=False)
     demand, best = plan.demand, plan.best
     console.print(
@@ -40,6 +43,9 @@ def show(plan: LabelPlan, found: Checked | None) -> None:
     if found is not None:
         console.print()
         _simulated(console, plan, found)
+    elif why:
+        console.print()
+        console.print(f"not simulated: {why}", soft_wrap=True)
 
 
 def _simulated(console: Console, plan: LabelPlan, found: Checked) -> None:
@@ -51,23 +57,45 @@ def _simulated(console: Console, plan: LabelPlan, found: Checked) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in ("", "theory", "simulated"):
         table.add_column(head, justify="left" if not head else "right", no_wrap=True)
-    table.add_row("coverage of the slowest port", percent(plan.best.coverage), percent(found.slowest))
-    table.add_row("coverage", "", percent(found.coverage))
+    table.add_row("coverage of the slowest port", percent(plan.best.coverage), _percent(found.slowest))
+    table.add_row("coverage", "", _percent(found.coverage))
+    table.add_row("packets with labels", _share(found.labelled_theory), _share(found.labelled))
+    table.add_row("labels each", f"{found.labels_theory:.2f}", _known(found.labels, "{:.2f}"))
+    table.add_row("overhead", "", _share(found.overhead))
     table.add_row(
-        "packets with labels", f"{100 * found.labelled_theory:.3g} %", f"{100 * found.labelled:.3g} %"
+        "between updates of a port", "", NOTHING if found.resolution is None else time(found.resolution)
     )
-    table.add_row("labels each", f"{found.labels_theory:.2f}", f"{found.labels:.2f}")
-    table.add_row("overhead", "", f"{100 * found.overhead:.3g} %")
-    table.add_row("between updates of a port", "", time(found.resolution))
-    table.add_row("label to controller", "", time(found.delay))
+    table.add_row("label to controller", "", NOTHING if found.delay is None else time(found.delay))
     table.add_row("exports a second", "", f"{found.exports:,.0f}")
     console.print(table)
-    if found.coverage < plan.demand.coverage:
+    if found.coverage is None:
+        console.print("nothing to measure: no port sent traffic; --simulate longer", style="bold")
+    elif found.coverage < plan.demand.coverage:
+        apart = plan.demand.apart
+        if apart > plan.best.interval:
+            reason = (
+                f"labels on the longest ways come {time(apart)} later than those on the shortest, which have "
+                "overtaken them: ports with little traffic on short ways are covered worse than theory says"
+            )
+        else:
+            reason = "its traffic or its ways differ more than theory takes in"
         console.print(
-            "the simulation covers less than was asked for: its traffic or its ways differ more than theory "
-            "takes in; ask for more coverage, or try a shorter interval in `hopscope label run`",
+            f"the simulation covers less than was asked for: {reason}; ask for more coverage, or try a "
+            "shorter interval in `hopscope label run`",
             style="bold", soft_wrap=True,
         )  # fmt: skip
+
+
+def _percent(share: float | None) -> str:
+    return NOTHING if share is None else percent(share)
+
+
+def _share(share: float | None) -> str:
+    return NOTHING if share is None else f"{100 * share:.3g} %"
+
+
+def _known(value: float | None, form: str) -> str:
+    return NOTHING if value is None else form.format(value)
 
 
 def time(seconds: float) -> str:

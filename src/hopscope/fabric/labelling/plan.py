@@ -1,7 +1,9 @@
 """How a network should be labelled: the longest interval that keeps a coverage, and what it costs.
 
 Theory is about the port that has the least traffic of those that count, and a path on which every port has as
-little: others are covered better.  `plan_check` simulates the same on a fabric.
+little: others are covered better, as long as a hop takes far less than the telemetry interval.  Beyond,
+labels on short ways overtake older ones on longer ways, which are then no news: a port that sends few of its
+packets on short ways is covered worse than theory says.  `plan_check` simulates the same on a fabric.
 """
 
 from __future__ import annotations

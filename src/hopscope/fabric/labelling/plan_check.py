@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,38 +20,40 @@ if TYPE_CHECKING:
 
 MOST_HOSTS = 128
 """Larger fabrics are no quick simulation, and say nothing else about the port that has least."""
-MOST_HOPS = 2e7
+MOST_HOPS = 2e8
 """Packet hops that are simulated at most: some ten seconds."""
 LEAST_INTERVALS = 20
 LINK_RATES = (1e9, 1e10, 1e11, 1e12)
 """Links are the slowest of these that traffic fills by a tenth at most, bit/s."""
 WARM_UP = 5
-"""Telemetry intervals that are not measured."""
+"""Telemetry intervals that are not measured at least; more where labels are longer under way."""
+MOST_UNDERWAY = 5.0
+"""Longest time of a label in the network that is simulated, s: the calendar grows with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a simulation has found, and theory's mean field for the same traffic."""
+    """What a simulation has found, and theory's mean field for the same traffic; None: nothing to measure."""
 
     topology: str
     ports: int
     """Switch ports with traffic."""
     seconds: float
     """Measured."""
-    coverage: float
-    slowest: float
+    coverage: float | None
+    slowest: float | None
     """Coverage of the tenth of the ports that have least traffic."""
-    labelled: float
+    labelled: float | None
     """Share of packets that arrive with labels."""
     labelled_theory: float
-    labels: float
+    labels: float | None
     """Labels of such a packet, mean."""
     labels_theory: float
-    overhead: float
+    overhead: float | None
     """Bytes of labels over bytes of traffic, on all links."""
-    resolution: float
+    resolution: float | None
     """Time between updates of a port, mean over ports, s."""
-    delay: float
+    delay: float | None
     """From a label until the controller has it, mean, s."""
     exports: float
     """Packets with labels a second."""
@@ -59,8 +62,9 @@ class Checked:
 def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
     """Simulate a plan's best choice for so long, or less where it would take too many packets.
 
-    Every host sends to all others.  The delay of a hop is spread evenly around its mean.  PlanError: the
-    fabric is too large, or the time too short.
+    Every host sends to all others.  The delay of a hop is spread evenly around its mean.  Measured is once
+    labels of the first packets have arrived.  PlanError: the fabric is too large, the time too short, or
+    labels too long under way.
     """
     from ..topology import parse_topology
     from .network import NetworkModel
@@ -89,21 +93,28 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
     fabric = parse_topology(topology, _link_rate(rate * float(each.max())))
     packets = fabric.hosts * rate / (8 * demand.size)
     telemetry = demand.telemetry
-    affordable = MOST_HOPS / (packets * float((ways >= 0).sum(axis=1).mean()))
-    intervals = int(min(seconds, affordable) / telemetry + 1e-9)
-    if intervals < LEAST_INTERVALS:
-        raise PlanError(
-            f"--simulate {seconds:g}s: {intervals} telemetry intervals, expected {LEAST_INTERVALS} or more"
-            if seconds < affordable
-            else f"at {packets:,.0f} packets a second {LEAST_INTERVALS} telemetry intervals cannot be "
-            "simulated quickly: take a smaller --topology, or --topology none"
-        )
     spread = demand.sigma * np.sqrt(12)
     network = NetworkModel(
         pipeline_ns=round(max(0.0, demand.delay - spread / 2) * 1e9),
         jitter_ns=round(spread * 1e9),
         mtu=max(1500, demand.size + 2 + 32 * demand.hops),
     )
+    underway = ways.shape[1] * (network.pipeline_ns + network.jitter_ns) / 1e9  # at most, but for queues
+    warm_up = max(WARM_UP, ceil(underway / telemetry) + 2)
+    affordable = MOST_HOPS / (packets * float((ways >= 0).sum(axis=1).mean()))
+    if underway > MOST_UNDERWAY:
+        raise PlanError(
+            f"labels are up to {underway:.3g} s under way, and at most {MOST_UNDERWAY:g} s are simulated: "
+            "give a shorter --delay or --jitter, or --topology none"
+        )
+    intervals = int(min(seconds, affordable - warm_up * telemetry) / telemetry + 1e-9)
+    if intervals < LEAST_INTERVALS:
+        raise PlanError(
+            f"--simulate {seconds:g}s: {intervals} telemetry intervals, expected {LEAST_INTERVALS} or more"
+            if seconds < affordable - warm_up * telemetry
+            else f"at {packets:,.0f} packets a second {LEAST_INTERVALS} telemetry intervals cannot be "
+            "simulated quickly: take a smaller --topology, or --topology none"
+        )
     labelling = LabellingSettings(
         algorithm=demand.algorithm, chance=demand.chance, interval=interval, max_hop=max(2, demand.hops)
     )
@@ -111,11 +122,11 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
         fabric, from_hosts(fabric, hosts, rate, size=demand.size, seed=seed), labelling,
         network=network, seed=seed, telemetry=telemetry,
     )  # fmt: skip
-    simulation.run(WARM_UP * telemetry)
+    simulation.run(warm_up * telemetry)
     before = simulation.counts
-    simulation.run((WARM_UP + intervals) * telemetry)
+    simulation.run((warm_up + intervals) * telemetry)
     counts, active, received = simulation.counts, simulation.active, simulation.received
-    measured = active & (np.arange(len(active)) >= WARM_UP)[:, None]
+    measured = active & (np.arange(len(active)) >= warm_up)[:, None]
     by_port = measures.port_coverage(received, measured, telemetry)
     slow = used & (each <= np.quantile(each[used], 0.1))
     chance = None if demand.algorithm == "base-a" else demand.chance
@@ -124,24 +135,32 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
         np.full(len(ways), rate / (8 * demand.size) / (fabric.hosts - 1)),
         interval, chance, max_hop=max(2, demand.hops),
     )  # fmt: skip
-    labels = received[received["received"] >= round(WARM_UP * telemetry * PS)]
+    labels = received[received["received"] >= round(warm_up * telemetry * PS)]
     exports, delivered = counts.labelled - before.labelled, counts.delivered - before.delivered
     found = 1 - float(theory.labels[0])
     return Checked(
         topology=fabric.name,
         ports=int(np.count_nonzero(used)),
         seconds=intervals * telemetry,
-        coverage=float(np.nanmean(measures.coverage(received, active, telemetry)[WARM_UP:])),
-        slowest=float(np.nanmean(by_port[slow])),
-        labelled=exports / delivered,
+        coverage=_mean(measures.coverage(received, active, telemetry)[warm_up:]),
+        slowest=_mean(by_port[slow]),
+        labelled=_mean(measures.share([exports], [delivered])),
         labelled_theory=found,
-        labels=len(labels) / max(1, measures.labelled_packets(labels)),
+        labels=_mean(measures.share([len(labels)], [measures.labelled_packets(labels)])),
         labels_theory=float(theory.labels @ np.arange(len(theory.labels))) / found,
-        overhead=(counts.label_bytes - before.label_bytes) / (counts.bytes - before.bytes),
-        resolution=float(np.nanmean(measures.resolution(labels, len(switch)))),
-        delay=float(np.mean(measures.delay(labels))),
+        overhead=_mean(
+            measures.share([counts.label_bytes - before.label_bytes], [counts.bytes - before.bytes])
+        ),
+        resolution=_mean(measures.resolution(labels, len(switch))),
+        delay=_mean(measures.delay(labels)),
         exports=exports / (intervals * telemetry),
     )
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float | None:
+    """Of the values that there are, None without any."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def _ways(sources: Sources) -> npt.NDArray[np.int64]:
