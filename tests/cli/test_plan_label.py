@@ -74,6 +74,7 @@ def test_a_plan_is_simulated(run: Run, tmp_path: Path) -> None:
         (("--topology", "fat-tree:16"), "fat-tree:16 has 1,024 hosts: at most 128 are simulated"),
         (("--hops", "3"), "--topology fat-tree:4 has ways over 5 switches: give --hops 5"),
         (("--delay", "10s"), "under way, and at most 5 s are simulated"),
+        (("--delay", "50ms", "--rate", "1Gbps"), "under way at a time, and at most 500,000 are simulated"),
         (("--chance", "f9"), "--chance f9: expected one of f1, f2, f2-listing, f3"),
         (("--simulate", "1s"), "10 telemetry intervals, expected 20 or more"),
         (("--topology", "none", "--plot", "plan.xyz"), "--plot plan.xyz: expected a file named ."),
