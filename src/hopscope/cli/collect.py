@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import ConfigOption, DataOption, NamesOption, SetOption, load
+from .options import ConfigOption, DataOption, HttpPortOption, NamesOption, SetOption, load
 
 
 def collect(
@@ -29,17 +29,7 @@ def collect(
             "--http-host", metavar="HOST", help="Address of the API and the page.", show_default=False
         ),
     ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(
-            "--http-port",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Port of the API and the page; 0: any.",
-            show_default=False,
-        ),
-    ] = None,
+    http_port: HttpPortOption = None,
     no_serve: Annotated[bool, typer.Option("--no-serve", help="Neither API nor page.")] = False,
     names: NamesOption = None,
     regions: Annotated[

@@ -21,6 +21,17 @@ DataOption = Annotated[
     Path | None,
     typer.Option("--data", "-d", metavar="FOLDER", help="Data folder (setting data).", show_default=False),
 ]
+HttpPortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--http-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port of the API and the page; 0: any.",
+        show_default=False,
+    ),
+]
 NamesOption = Annotated[
     Path | None,
     typer.Option(

@@ -174,6 +174,19 @@ class Topology:
             lines += [f'"{number}" = "{self.port_name(row)}"' for number, row in rows]
         return "\n".join(lines) + "\n"
 
+    def links_to(self, switch: int) -> Ints:
+        """Fewest links from each switch (row) to this one, int64 [switches]; -1: there is no way."""
+        inner = self.ports[(self.ports["switch"] >= 0) & (self.ports["peer_switch"] >= 0)]
+        away = np.full(len(self.switches), -1, np.int64)
+        away[switch] = 0
+        for links in range(len(away)):
+            at = inner["switch"][away[inner["peer_switch"]] == links]
+            at = at[away[at] < 0]
+            if not len(at):
+                break
+            away[at] = links + 1
+        return away
+
     def hosts_below(self, switch: int) -> list[int]:
         """Hosts that a switch (row) reaches on its ports away from the spine."""
         found: list[int] = []

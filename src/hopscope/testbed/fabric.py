@@ -8,10 +8,11 @@ frames are nothing but what its programs send.
 from __future__ import annotations
 
 import ipaddress
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from ..capture.offload import as_a_cable
 from ..errors import HopscopeError
@@ -218,41 +219,17 @@ def remove(name: str) -> int:
 def next_ports(parts: Plan) -> dict[tuple[int, int], list[int]]:
     """Ports (rows of `ports`) on shortest ways, by (node id, host): ECMP chooses one of them."""
     table = parts.topology.ports
-    towards: dict[int, list[int]] = defaultdict(list)
-    for row, port in enumerate(parts.ports):
-        peer = int(table[port.row]["peer_switch"])
-        if peer >= 0:
-            towards[peer].append(row)
     found: dict[tuple[int, int], list[int]] = {}
     for host, edge in enumerate(parts.topology.host_switch.tolist()):
-        last = next(row for row, port in enumerate(parts.ports) if port.host == host)
-        found[parts.ports[last].node, host] = [last]
-        distance, frontier = {edge: 0}, [edge]
-        while frontier:
-            reached: list[int] = []
-            for near in frontier:
-                for row in towards[near]:
-                    port = parts.ports[row]
-                    switch = int(table[port.row]["switch"])
-                    if switch not in distance:
-                        distance[switch] = distance[near] + 1
-                        reached.append(switch)
-                    if distance[switch] == distance[near] + 1:
-                        found.setdefault((port.node, host), []).append(row)
-            frontier = reached
+        away = parts.topology.links_to(edge)
+        for row, port in enumerate(parts.ports):
+            peer, at = int(table[port.row]["peer_switch"]), int(table[port.row]["switch"])
+            if port.host == host or (peer >= 0 and away[peer] == away[at] - 1):
+                found.setdefault((port.node, host), []).append(row)
     return found
 
 
 def longest_way(parts: Plan) -> int:
     """Most switches on a way from host to host."""
-    ways = next_ports(parts)
-    table, edges = parts.topology.ports, parts.topology.host_switch.tolist()
-    node_at = {int(table[port.row]["switch"]): port.node for port in parts.ports}
-    longest = 0
-    for sender in set(edges):
-        for host in range(len(edges)):
-            at, count = sender, 1
-            while (port := parts.ports[ways[node_at[at], host][0]]).host != host:
-                at, count = int(table[port.row]["peer_switch"]), count + 1
-            longest = max(longest, count)
-    return longest
+    edges = np.unique(parts.topology.host_switch)
+    return max(int(parts.topology.links_to(int(edge))[edges].max()) + 1 for edge in edges)

@@ -40,12 +40,7 @@ def ways_to(topology: Topology, host: int, *, seed: int = 1) -> list[list[int]]:
     for row in inner:
         leaving.setdefault(int(ports["switch"][row]), []).append(int(row))
     last = int(topology.host_switch[host])
-    far, todo = {last: 0}, [last]
-    for switch in todo:
-        for row in leaving.get(switch, []):
-            if int(ports["peer_switch"][row]) not in far:
-                far[int(ports["peer_switch"][row])] = far[switch] + 1
-                todo.append(int(ports["peer_switch"][row]))
+    far = topology.links_to(last).tolist()
     draws = mix64(mix64(np.arange(len(ports), dtype=np.uint64)) ^ seed_bits(seed))
     found: list[list[int]] = []
     for row, draw in enumerate(draws.tolist()):
