@@ -19,6 +19,7 @@ from hopscope.detect.followed_state import FollowedReader
 from hopscope.detect.label_state import FILE_NAME, LabelReader
 from hopscope.label_counters import INDEX, read_label_counters
 from hopscope.label_process import LabelProcess
+from hopscope.serve.followed import Followed
 from hopscope.serve.labels import Labels
 from hopscope.steady import SteadyClock
 from hopscope.summary import summary_lines
@@ -315,8 +316,9 @@ def test_ages_are_right_after_the_machines_clock_was_put_back(tmp_path: Path) ->
         assert registers.shift.tolist() == [0, 0, 0, 0]
         reader = LabelReader.attach(tmp_path / FILE_NAME)
         assert reader.now() - time.time_ns() == pytest.approx(3600 * 10**9, abs=10**9)
-        read_ns, _ = Labels(tmp_path).copy()
-        assert read_ns == pytest.approx(time.time_ns() + 3600 * 10**9, abs=10 * 10**9)
+        for copied in (Labels(tmp_path), Followed(tmp_path)):
+            read_ns, _ = copied.copy()
+            assert read_ns == pytest.approx(time.time_ns() + 3600 * 10**9, abs=10 * 10**9)
         for _ in range(10):
             now.ns += 20 * MS
             sender.send(datagram(PORTS[:1], [clock()]))

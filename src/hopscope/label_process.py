@@ -165,7 +165,9 @@ class LabelProcess:
         if now >= self._look_ns:
             telemetry = self.table.coverage.telemetry_ns
             self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
-            self.table.set_ahead(self._clock.ahead_ns if isinstance(self._clock, SteadyClock) else 0)
+            ahead_ns = self._clock.ahead_ns if isinstance(self._clock, SteadyClock) else 0
+            self.table.set_ahead(ahead_ns)
+            self.followed.set_ahead(ahead_ns)
             self.table.tick(now, self.registers.sample if self.registers.there else None)
             self.followed.tick(now)
         if now >= self._count_ns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..memory.region import Region, RegionError
 from ..memory.snapshot import consistent
 from ..wire.records import Records
 
-KIND, VERSION = "followed flows", 1
+KIND, VERSION = "followed flows", 2
 FILE_NAME = "labels.followed"
 HOPS = 32
 """Hops of a way that are kept; the others are counted."""
@@ -59,7 +60,11 @@ FOLLOWED_FLOW = np.dtype(
 
 def arrays_of(flows: int) -> dict[str, Any]:
     """Arrays of the region."""
-    return {"rows": (FOLLOWED_FLOW, flows), "versions": (np.uint32, flows)}
+    return {
+        "rows": (FOLLOWED_FLOW, flows),
+        "versions": (np.uint32, flows),
+        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the machine's
+    }
 
 
 class FollowedReader:
@@ -78,6 +83,10 @@ class FollowedReader:
         if shape != wanted or not size:
             raise RegionError(f"{path}: its arrays are not those of followed flows, version {VERSION}")
         return cls(region)
+
+    def now(self) -> int:
+        """The time now by the clock of the table's times, ns: ages are to be taken from it."""
+        return time.time_ns() + int(self._region["ahead"][0])
 
     def flows(self) -> Records:
         """FOLLOWED_FLOW [flows], each consistent, in no order."""

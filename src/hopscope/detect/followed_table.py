@@ -131,6 +131,10 @@ class FollowedTable:
             self._dirty.add(key)
         self.flowless += told
 
+    def set_ahead(self, ahead_ns: int) -> None:
+        """How far the clock by which we are told times is ahead of the machine's, for readers."""
+        self.region["ahead"][0] = ahead_ns
+
     def tick(self, now_ns: int) -> None:
         """Write what has changed, and take rates; a few times in a second."""
         span = now_ns - self._counted_ns

@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ..detect.followed_state import FILE_NAME, FOLLOWED_FLOW, HOPS, FollowedReader
-from ..memory.region import RegionError
 from ..wire.records import Records
+from .copied import Copied
 
-FRESH_SECONDS = 0.2
-"""How long a copy is used again."""
 _ORDER = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
 
 
-class Followed:
-    """Reads the region of the process that takes labels, and maps it anew when it is made anew.
-
-    Safe to use from several threads.
-    """
+class Followed(Copied[FollowedReader]):
+    """The region of followed flows: `copy` has FOLLOWED_FLOW [flows], by addresses, protocol and ports."""
 
     def __init__(self, regions: Path) -> None:
-        self._path = regions / FILE_NAME
-        self._lock = threading.Lock()
-        self._reader: FollowedReader | None = None
-        self._inode = 0
-        self._until = 0.0
-        self._copy: tuple[int, Records] = (0, np.zeros(0, FOLLOWED_FLOW))
+        super().__init__(regions / FILE_NAME, FollowedReader.attach, _flows, FOLLOWED_FLOW)
 
-    def copy(self) -> tuple[int, Records]:
-        """When the flows were read, ns since the epoch, which ages are to be taken from; and FOLLOWED_FLOW
-        [flows] by addresses, protocol and ports, empty where no labels are taken.
-        """
-        with self._lock:
-            reader, now = self._attached(), time.monotonic()
-            if reader is None:
-                return time.time_ns(), np.zeros(0, FOLLOWED_FLOW)
-            if now >= self._until:
-                read_ns, flows = time.time_ns(), reader.flows()
-                self._copy = read_ns, flows[np.lexsort([flows[name] for name in _ORDER[::-1]])]
-                self._until = now + FRESH_SECONDS
-            return self._copy
 
-    def _attached(self) -> FollowedReader | None:
-        try:
-            inode = self._path.stat().st_ino
-            if self._reader is None or inode != self._inode:
-                self._reader, self._inode, self._until = FollowedReader.attach(self._path), inode, 0.0
-        except (OSError, RegionError):
-            self._reader = None
-        return self._reader
+def _flows(reader: FollowedReader) -> Records:
+    flows = reader.flows()
+    return flows[np.lexsort([flows[name] for name in _ORDER[::-1]])]
 
 
 def latencies(rows: Records) -> npt.NDArray[np.int64]:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 
 from ..detect.label_state import COVERAGE, FILE_NAME, LABEL_PORT, LabelReader, LabelRule
-from ..memory.region import RegionError
 from ..wire.records import Records
-
-FRESH_SECONDS = 0.2
-"""How long a copy of the ports is used again; longer where it took long to make, up to LONGEST_SECONDS."""
-LONGEST_SECONDS = 1.0
+from .copied import Copied
 
 
 def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> int:
@@ -31,19 +25,11 @@ def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> in
     return max(0, int(begins[-1]) - first + 1)
 
 
-class Labels:
-    """Reads the region of the process that takes labels, and maps it anew when it is made anew.
-
-    Safe to use from several threads.
-    """
+class Labels(Copied[LabelReader]):
+    """The region of the process that takes labels: `copy` has LABEL_PORT [ports], by switch and port."""
 
     def __init__(self, regions: Path) -> None:
-        self._path = regions / FILE_NAME
-        self._lock = threading.Lock()
-        self._reader: LabelReader | None = None
-        self._inode = 0
-        self._until = 0.0
-        self._copy: tuple[int, Records] = (0, np.zeros(0, LABEL_PORT))
+        super().__init__(regions / FILE_NAME, LabelReader.attach, _ports, LABEL_PORT)
 
     def about(self) -> LabelRule | None:
         """How ports are meant to label; None where no labels are taken."""
@@ -55,32 +41,13 @@ class Labels:
         """LABEL_PORT [ports], by switch and port; empty where no labels are taken."""
         return self.copy()[1]
 
-    def copy(self) -> tuple[int, Records]:
-        """When the ports were read, ns by the clock of their times, which ages are to be taken from; and
-        `ports`.
-        """
-        with self._lock:
-            reader, now = self._attached(), time.monotonic()
-            if reader is None:
-                return time.time_ns(), np.zeros(0, LABEL_PORT)
-            if now >= self._until:
-                read_ns, ports = reader.now(), reader.ports()
-                self._copy = read_ns, ports[np.lexsort((ports["port"], ports["node_id"]))]
-                took = time.monotonic() - now
-                self._until = now + took + min(LONGEST_SECONDS, max(FRESH_SECONDS, 10 * took))
-            return self._copy
-
     def coverage(self, last: int) -> Records:
         """COVERAGE of the newest `last` telemetry intervals at most, the oldest first."""
         with self._lock:
             reader = self._attached()
             return np.zeros(0, COVERAGE) if reader is None else reader.coverage(last)
 
-    def _attached(self) -> LabelReader | None:
-        try:
-            inode = self._path.stat().st_ino
-            if self._reader is None or inode != self._inode:
-                self._reader, self._inode, self._until = LabelReader.attach(self._path), inode, 0.0
-        except (OSError, RegionError):
-            self._reader = None
-        return self._reader
+
+def _ports(reader: LabelReader) -> Records:
+    ports = reader.ports()
+    return ports[np.lexsort((ports["port"], ports["node_id"]))]
