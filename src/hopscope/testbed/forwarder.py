@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..config_label import LabellingSettings
-from ..fabric.labelling.network import ALGORITHMS
-from ..fabric.labelling.records import Chance
+from ..fabric.labelling.network import chance_of
 from ..wire.records import FrameBatch, Records
 from .records import FOLLOWED, HOST_ADDRESS, WAY, SwitchAt
 from .registers import Registers
@@ -79,10 +78,9 @@ class Forwarder:
         self._exports: Octets = np.zeros(DATAGRAMS * int(switch_kernel.DATAGRAM_BYTES), np.uint8)
         self._filled: Lengths = np.zeros(DATAGRAMS, np.uint32)
         self._at = np.zeros(len(SwitchAt), np.uint64)
-        by_times = ALGORITHMS[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER
         self._at[SwitchAt.PROTOCOL] = labelling.protocol
         self._at[SwitchAt.MAX_HOP] = labelling.max_hop
-        self._at[SwitchAt.CHANCE] = by_times
+        self._at[SwitchAt.CHANCE] = chance_of(labelling)
         self._at[SwitchAt.REST] = round(labelling.interval * labelling.rest * 1e9)
         self._at[SwitchAt.FRAGMENT] = labelling.too_long == "fragment"
         self._at[SwitchAt.SEED] = seed

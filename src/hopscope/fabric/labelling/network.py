@@ -17,7 +17,7 @@ MAX_SECONDS = 50_000
 """Longest simulated time: fourteen hours, so that times fit 64 bits whatever is added to them."""
 LINE = 64
 """Bytes of a cache line."""
-ALGORITHMS = {"f1": Chance.F1, "f2": Chance.F2, "f2-listing": Chance.F2_LISTING, "f3": Chance.F3}
+_CHANCES = {"f1": Chance.F1, "f2": Chance.F2, "f2-listing": Chance.F2_LISTING, "f3": Chance.F3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,12 @@ def setup_row(
     row["export"] = network.export_ns * PS_NS
     row["item_bytes"], row["option_bytes"] = network.item_bytes, network.option_bytes
     row["mtu"] = network.mtu
-    by_times = ALGORITHMS[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER
-    row["chance"] = Chance.OWN if own else by_times
+    row["chance"] = Chance.OWN if own else chance_of(labelling)
     row["max_hop"] = labelling.max_hop
     row["too_long"] = TooLong.FRAGMENT if labelling.too_long == "fragment" else TooLong.SKIP
     return setup
+
+
+def chance_of(labelling: LabellingSettings) -> Chance:
+    """By what chance packets that carry labels get further ones: none in Base A."""
+    return _CHANCES[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER
