@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from hopscope.config import DetectSettings
 from hopscope.detect.detector import Detector, memory_bytes
 from hopscope.detect.records import EVENT
-from hopscope.wire.decode import Decoder
+from hopscope.settings.collector import DetectSettings
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FrameBatch
 from support.common import Bench, median

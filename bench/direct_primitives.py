@@ -14,11 +14,11 @@ import numpy.typing as npt
 from hopscope.direct.primitives import key_write
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout
 from hopscope.direct.primitives.key_write import KeyWriteLayout
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.dta import Form
-from hopscope.wire.dta_batch import DtaParser
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.parser import DtaParser
 from support import direct_lists
 from support.common import Bench, median
 from support.direct import (

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.capture.datagram import DatagramSocket
-from hopscope.config_direct import DirectSettings, NicSettings, TranslatorSettings
-from hopscope.direct.spec import parse_store
-from hopscope.nic_process import NicProcess
-from hopscope.translator_process import TranslatorProcess
-from hopscope.wire.encode import mapped_v4
+from hopscope.capture.udp.datagram import DatagramSocket
+from hopscope.direct.stores.spec import parse_store
+from hopscope.runtime.direct.nic import NicProcess
+from hopscope.runtime.direct.translator import TranslatorProcess
+from hopscope.settings.direct import DirectSettings, NicSettings, TranslatorSettings
+from hopscope.wire.encode.encoder import mapped_v4
 from hopscope.wire.layout import ROCE_PORT as PORT
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from support.common import Bench, median

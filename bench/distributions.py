@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.config_sink import DistributionSettings
-from hopscope.detect.distribution import Distributions
-from hopscope.detect.distribution_reader import copied
-from hopscope.detect.quantiles import Distribution, grouped
+from hopscope.detect.distributions.quantiles import Distribution, grouped
+from hopscope.detect.distributions.reader import copied
+from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.sink.records import Measure
-from hopscope.wire.encode import new_hops, new_reports
+from hopscope.settings.sink import DistributionSettings
+from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import Have, ReportBatch
 from support.common import Bench, seconds_of
 from support.figures import COLORS, Sheet

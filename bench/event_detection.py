@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.config import DetectSettings, MetricLimits, Settings, ThresholdSettings
+from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import Kind, Metric
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.metrics import INDEX
-from hopscope.pipeline import Pipeline
+from hopscope.runtime.pipeline import Pipeline
+from hopscope.settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
 from hopscope.wire.records import Link, ReportBatch
 from support.common import Bench, median
 

@@ -25,8 +25,8 @@ except ImportError:
 import numpy as np
 
 with atheris.instrument_imports(include=["hopscope.wire"]):
-    from hopscope.wire.as_json import report_objects
-    from hopscope.wire.decode_scalar import decode_scalar
+    from hopscope.wire.decode.as_json import report_objects
+    from hopscope.wire.decode.decode_scalar import decode_scalar
     from hopscope.wire.dialect import DIALECTS
     from hopscope.wire.records import FRAME, FrameBatch, Link
     from support.corpus import corpus

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling.network import NetworkModel
 from hopscope.fabric.labelling.rivals import int_path
 from hopscope.fabric.labelling.rivals.rival import Probes, between, chain
 from hopscope.fabric.labelling.rivals.sources import probe_sources
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import Sources, join, uniform
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import Sources, join, uniform
 from hopscope.fabric.topology import FatTree
+from hopscope.settings.label import LabellingSettings
 from hopscope.wire.records import Records
 from support.common import Bench, median
 from support.figures import Sheet, legend

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.fabric.labelling.network import NetworkModel
 from hopscope.fabric.labelling.rivals import on_traffic
 from hopscope.fabric.labelling.rivals.on_traffic import SYSTEMS, Scene, Seen, generators
 from hopscope.fabric.labelling.rivals.rival import between
 from hopscope.fabric.labelling.rivals.sampled_int import samples_for
-from hopscope.fabric.labelling.sources import Sources, uniform
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.sources import Sources, uniform
 from hopscope.fabric.ports import Topology
 from hopscope.fabric.records import WIRE_OVERHEAD
 from hopscope.fabric.topology import parse_topology

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopscope.config_label import LabellingSettings
+from hopscope.labels.registers import Registers
+from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder, Routes
-from hopscope.testbed.registers import Registers
 from hopscope.wire.address import MAPPED
-from hopscope.wire.ethernet import Ethernet, Ip, Udp, push_ethernet, push_ip, push_udp
-from hopscope.wire.label import MAX_HOP, LabelItem, push_label, read_labels
-from hopscope.wire.label_batch import LabelDecoder
+from hopscope.wire.headers.ethernet import Ethernet, Ip, Udp, push_ethernet, push_ip, push_udp
+from hopscope.wire.label.batch import LabelDecoder
+from hopscope.wire.label.codec import MAX_HOP, LabelItem, push_label, read_labels
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from support.common import Bench, seconds_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.fabric.labelling import theory
-from hopscope.fabric.labelling.mean_field import labels_on_fat_tree
+from hopscope.fabric.labelling.theory import closed_forms as theory
+from hopscope.fabric.labelling.theory.mean_field import labels_on_fat_tree
 from hopscope.fabric.topology import FatTree, parse_topology
 from support.common import Bench
 from support.figures import Sheet, legend

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.wire.decode import Decoder
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import FrameBatch, Link

@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.capture.datagram import DatagramSocket
-from hopscope.capture.udp import UdpSender
-from hopscope.config_direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
+from hopscope.capture.udp.datagram import DatagramSocket
+from hopscope.capture.udp.listener import UdpSender
 from hopscope.direct.counters import COUNTERS, read_counters
-from hopscope.direct.folder import read_store
 from hopscope.direct.primitives import key_increment, key_write, postcarding_query
 from hopscope.direct.primitives.append_reader import ListsReader
 from hopscope.direct.reporter import Reporter
+from hopscope.direct.stores.folder import read_store
 from hopscope.direct.theory.key_write import average
-from hopscope.nic_process import SERVICE_PORT
 from hopscope.rdma.counters import NIC_COUNTERS, read_nic_counters
 from hopscope.rdma.endpoint import Endpoint
 from hopscope.rdma.records import VERB, Verb, VerbBlock
-from hopscope.wire.dta import Form
+from hopscope.runtime.direct.nic import SERVICE_PORT
+from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
+from hopscope.wire.dta.codec import Form
 from hopscope.wire.layout import DTA_PORT, ROCE_PORT
 from hopscope.wire.records import FrameBatch
 from support.common import Bench

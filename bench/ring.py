@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 from hopscope.capture.listener import Listener
-from hopscope.capture.ring import RingListener, RingSender
-from hopscope.capture.udp import UdpListener
-from hopscope.config import ListenSettings
+from hopscope.capture.ring.listener import RingListener, RingSender
+from hopscope.capture.udp.listener import UdpListener
+from hopscope.settings.collector import ListenSettings
 from support.common import Bench
 from support.veth import pair
 

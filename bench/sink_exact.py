@@ -13,14 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscope.config import DetectSettings, Settings
-from hopscope.config_sink import SinkLimits, SinkSettings, SinkThresholds
-from hopscope.detect.distribution_reader import Counts, DistributionReader
+from hopscope.detect.counters import INDEX
+from hopscope.detect.distributions.reader import Counts, DistributionReader
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import Measure
 from hopscope.detect.sink.rings import SinkEvents
-from hopscope.metrics import INDEX
-from hopscope.wire.decode import Decoder
+from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.sink import SinkLimits, SinkSettings, SinkThresholds
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import ReportBatch
 from support.common import Bench

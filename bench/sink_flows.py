@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.config import DetectSettings, Settings
-from hopscope.config_sink import SinkLimits, SinkSettings, SinkThresholds
+from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import INLINE_HOPS, WAYS
 from hopscope.detect.sink.detector import SinkDetector
-from hopscope.detect.tables import memory_bytes
-from hopscope.wire.decode import Decoder
+from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.sink import SinkLimits, SinkSettings, SinkThresholds
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from support.common import Bench
 from support.figures import COLORS, Sheet

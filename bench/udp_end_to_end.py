@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 
-from hopscope.capture.udp import UdpSender
-from hopscope.supervisor import Supervisor
+from hopscope.capture.udp.listener import UdpSender
+from hopscope.runtime.supervisor import Supervisor
 from hopscope.wire.records import FrameBatch
 from support.collector import running, settle
 from support.common import Bench

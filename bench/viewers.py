@@ -12,8 +12,8 @@ from pathlib import Path
 
 import httpx
 
-from hopscope.capture.udp import UdpSender
-from hopscope.supervisor import Supervisor
+from hopscope.capture.udp.listener import UdpSender
+from hopscope.runtime.supervisor import Supervisor
 from support.collector import running, settle
 from support.common import Bench, median
 from udp_end_to_end import Stream

@@ -82,7 +82,7 @@ def _settings_rows(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[s
 
 def settings() -> str:
     """Every setting."""
-    from hopscope.config import Settings
+    from hopscope.settings.collector import Settings
 
     return (
         "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an "
@@ -97,10 +97,10 @@ def settings() -> str:
 
 def counters() -> str:
     """Every counter."""
+    from hopscope.detect.counters import COUNTERS
     from hopscope.direct.counters import COUNTERS as TRANSLATOR
     from hopscope.export import counters as exports
-    from hopscope.label_counters import COUNTERS as LABELS
-    from hopscope.metrics import COUNTERS
+    from hopscope.labels.counters import COUNTERS as LABELS
     from hopscope.rdma.counters import NIC_COUNTERS
     from hopscope.testbed import records as testbed
 

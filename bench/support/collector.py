@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hopscope.config import DetectSettings, ListenSettings, ServeSettings, Settings
-from hopscope.supervisor import Supervisor
+from hopscope.runtime.supervisor import Supervisor
+from hopscope.settings.collector import DetectSettings, ListenSettings, ServeSettings, Settings
 
 
 @contextmanager

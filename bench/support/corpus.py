@@ -8,10 +8,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hopscope.capture.pcap import Reader
-from hopscope.wire.craft import craft
-from hopscope.wire.craft_int import CARRIERS
-from hopscope.wire.craft_keys import CraftError
+from hopscope.capture.pcap.reader import Reader
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.craft.int_stack import CARRIERS
+from hopscope.wire.craft.keys import CraftError
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.records import Layer, Link
 

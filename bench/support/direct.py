@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.direct.store import WRITES, Layout, Store
+from hopscope.direct.stores.store import WRITES, Layout, Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.dta import Form
-from hopscope.wire.dta_batch import DtaParser
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 
 BATCH = 4096

@@ -8,7 +8,7 @@ import numpy as np
 
 from hopscope.direct import theory
 from hopscope.direct.primitives.postcarding import PostcardingLayout
-from hopscope.direct.store import WRITES, Store
+from hopscope.direct.stores.store import WRITES, Store
 
 from .direct_measured import filled, keys_of
 from .direct_postcards import Sender, complete_share

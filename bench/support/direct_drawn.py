@@ -9,7 +9,7 @@ import numpy as np
 from hopscope.direct import theory
 from hopscope.direct.hashing import checksums_of, slots_of
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import COUNT, PAYLOAD, Verb, VerbBlock
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 

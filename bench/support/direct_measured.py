@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.direct.answers import Status
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant, query
-from hopscope.direct.store import Store
+from hopscope.direct.stores.answers import Status
+from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import DTA

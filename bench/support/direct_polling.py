@@ -14,7 +14,7 @@ import numpy as np
 
 from hopscope.direct.primitives.append import AppendLayout
 from hopscope.direct.primitives.append_reader import ListsReader
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import DTA

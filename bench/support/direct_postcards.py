@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.direct.answers import Status
 from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter, Values, Why, query
-from hopscope.direct.store import Store
+from hopscope.direct.stores.answers import Status
+from hopscope.direct.stores.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.records import DTA, Records

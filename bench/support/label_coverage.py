@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.fabric.labelling import measures
-from hopscope.fabric.labelling.experiment_run import build
-from hopscope.fabric.labelling.experiment_settings import Experiment, Run
+from hopscope.fabric.labelling.experiment.run import build
+from hopscope.fabric.labelling.experiment.settings import Experiment, Run
+from hopscope.fabric.labelling.simulation import measures
 
 from .figures import Sheet, Stated, legend, percent
 from .label_runs import (

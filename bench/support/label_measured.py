@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling import theory
-from hopscope.fabric.labelling.mean_field import MeanField, labels_on_fat_tree, labels_on_routes
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import Sources, from_hosts
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import Sources, from_hosts
+from hopscope.fabric.labelling.theory import closed_forms as theory
+from hopscope.fabric.labelling.theory.mean_field import MeanField, labels_on_fat_tree, labels_on_routes
 from hopscope.fabric.topology import FatTree, Topology
+from hopscope.settings.label import LabellingSettings
 
 INTERVAL = 0.05
 SIZE = 1000

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.fabric.labelling import theory
-from hopscope.fabric.labelling.mean_field import labels_on_fat_tree
+from hopscope.fabric.labelling.theory import closed_forms as theory
+from hopscope.fabric.labelling.theory.mean_field import labels_on_fat_tree
 
 from .figures import Sheet, Stated, legend, percent
 from .label_runs import ALGORITHMS, COLORS, PACKETS, Row, curve, mean, measure, scheme, spread, table

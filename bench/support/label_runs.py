@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.fabric.labelling.experiment_run import perform
-from hopscope.fabric.labelling.experiment_settings import Experiment, Run
+from hopscope.fabric.labelling.experiment.run import perform
+from hopscope.fabric.labelling.experiment.settings import Experiment, Run
 
 Tree = dict[str, dict[str, Any]]
 Row = dict[str, Any]

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling.network import NetworkModel
-from hopscope.fabric.labelling.plan import ITEM_BYTES, OPTION_BYTES
 from hopscope.fabric.labelling.rivals import RIVALS, hula, int_path, pint
 from hopscope.fabric.labelling.rivals.rival import Probes, Round
 from hopscope.fabric.labelling.rivals.sources import probe_sources
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import Sources, from_hosts, join
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import Sources, from_hosts, join
+from hopscope.fabric.labelling.theory.plan import ITEM_BYTES, OPTION_BYTES
 from hopscope.fabric.ports import Topology
 from hopscope.fabric.topology import parse_topology
+from hopscope.settings.label import LabellingSettings
 
 from .figures import Sheet, Stated, legend, percent
 from .label_runs import ALGORITHMS, COLORS, RATE

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import FRAME, MAX_HOPS, Carried, FrameBatch, Link, ReportBatch

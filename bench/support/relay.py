@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscope.capture.datagram import DatagramSocket
-from hopscope.config_direct import DirectSettings
+from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.rdma.endpoint import address_of
+from hopscope.settings.direct import DirectSettings
 from hopscope.wire.layout import DTA_PORT, ROCE_PORT
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, FrameBatch, Records
-from hopscope.wire.roce_frames import RoceFrames
+from hopscope.wire.roce.frames import RoceFrames
 
 NIC, NIC_SIDE = "127.3.0.1", "127.3.0.2"
 TRANSLATOR, TRANSLATOR_SIDE = "127.3.0.3", "127.3.0.4"
@@ -137,8 +137,8 @@ def stopper() -> threading.Event:
 
 def serve_nic(settings: DirectSettings, folder: Path, told: Connection) -> None:
     """Process: the software NIC."""
-    from hopscope.nic_process import NicProcess
-    from hopscope.translator_stores import store_specs
+    from hopscope.runtime.direct.local import store_specs
+    from hopscope.runtime.direct.nic import NicProcess
 
     stop = stopper()
     nic = NicProcess(settings, folder, store_specs(settings))
@@ -149,7 +149,7 @@ def serve_nic(settings: DirectSettings, folder: Path, told: Connection) -> None:
 
 def translate(settings: DirectSettings, folder: Path, told: Connection) -> None:
     """Process: the translator; says ready when its collector is connected."""
-    from hopscope.translator_process import TranslatorProcess
+    from hopscope.runtime.direct.translator import TranslatorProcess
 
     stop = stopper()
     process = TranslatorProcess(settings, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
+from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, Link, ReportBatch
 
 FIELDS = {1: 0x8000, 8: 0xFF00}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.jit import readonly
+from hopscope.base.jit import readonly
 from hopscope.memory.region import Region
 from hopscope.wire.records import Records
 from support.direct import BATCH, BATCHES, Collecting, Feed, touch

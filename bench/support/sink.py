@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.config import Settings
 from hopscope.detect.sink.detector import SinkDetector
-from hopscope.wire.decode import Decoder
+from hopscope.settings.collector import Settings
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FrameBatch, Records
-from hopscope.wire.strip_batch import Stripper
+from hopscope.wire.rewrite.strip_batch import Stripper
 
 from .common import median
 from .int_packets import IntPackets, Workload

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.capture.ring import RingListener, RingSender
-from hopscope.config import ListenSettings
-from hopscope.detect.distribution_reader import Counts, DistributionReader
+from hopscope.capture.ring.listener import RingListener, RingSender
+from hopscope.detect.distributions.reader import Counts, DistributionReader
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.rings import SinkEvents
-from hopscope.wire.decode import Decoder
+from hopscope.settings.collector import ListenSettings
+from hopscope.wire.decode.decoder import Decoder
 
 from .int_packets import IntPackets, Workload
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hopscope.detect.flow_cache_kernel import NONE
+from hopscope.base.jit import U8, U32, U64, cycles, kernel
+from hopscope.detect.flows.flow_cache_kernel import NONE
 from hopscope.detect.sink.sink_kernel import SLOTS, update_kernel
-from hopscope.jit import U8, U32, U64, cycles, kernel
 
 UPDATE, NOTIFY, EVICT, ADD, BOTH = U8(0), U8(1), U8(2), U8(3), U8(4)
 """What a packet caused: nothing but the update, events, an eviction, a new flow in an empty way, events and

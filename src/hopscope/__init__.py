@@ -16,32 +16,32 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import DetectSettings, MetricLimits, Settings, ThresholdSettings
+    from .base.errors import HopscopeError
+    from .base.names import Names
     from .detect.records import Kind, Metric
-    from .errors import HopscopeError
-    from .library import Capture, Collection, Events, Hops, Reports, detect_events, read
-    from .library import open_folder as open
-    from .names import Names
+    from .library.interface import Capture, Collection, Events, Hops, Reports, detect_events, read
+    from .library.interface import open_folder as open
+    from .settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Capture": "library",
-    "Collection": "library",
-    "DetectSettings": "config",
-    "Events": "library",
-    "Hops": "library",
-    "HopscopeError": "errors",
+    "Capture": "library.interface",
+    "Collection": "library.interface",
+    "DetectSettings": "settings.collector",
+    "Events": "library.interface",
+    "Hops": "library.interface",
+    "HopscopeError": "base.errors",
     "Kind": "detect.records",
     "Metric": "detect.records",
-    "MetricLimits": "config",
-    "Names": "names",
-    "Reports": "library",
-    "Settings": "config",
-    "ThresholdSettings": "config",
-    "detect_events": "library",
-    "open": "library:open_folder",
-    "read": "library",
+    "MetricLimits": "settings.collector",
+    "Names": "base.names",
+    "Reports": "library.interface",
+    "Settings": "settings.collector",
+    "ThresholdSettings": "settings.collector",
+    "detect_events": "library.interface",
+    "open": "library.interface:open_folder",
+    "read": "library.interface",
 }
 __all__ = [
     "Capture",

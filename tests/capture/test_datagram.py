@@ -7,8 +7,8 @@ import ipaddress
 import numpy as np
 import pytest
 
-from hopscope.capture.datagram import DatagramSocket
 from hopscope.capture.errors import CaptureError
+from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.wire.records import FRAME, FrameBatch, Link
 
 pytestmark = pytest.mark.kernel

@@ -13,10 +13,10 @@ from scapy.layers.l2 import Ether
 from veth import Namespace, received, run, unfinished
 from wire_cases import frame_batch
 
-from hopscope.capture import offload
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.offload import features, prepare
-from hopscope.capture.pcap import Writer
+from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.ring import offload
+from hopscope.capture.ring.offload import features, prepare
 
 pytestmark = pytest.mark.kernel
 

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from scapy.utils import RawPcapNgReader, RawPcapReader
 
 from hopscope.capture.errors import Damage, PcapError
-from hopscope.capture.pcap import Reader, read
-from hopscope.capture.pcap_format import to_ns
+from hopscope.capture.pcap.format import to_ns
+from hopscope.capture.pcap.reader import Reader, read
 from hopscope.wire.records import FrameBatch, Link
 
 pytestmark = pytest.mark.kernel
@@ -138,8 +138,9 @@ def test_pcapng_sections_of_different_byte_order(compiled: bool) -> None:
 @given(st.integers(0, 2**64 - 1), st.integers(0, 255), st.integers(0, 2**64 - 1))
 def test_clock_of_the_kernel_is_that_of_the_plain_reader(ticks: int, resolution: int, offset: int) -> None:
     """Every if_tsresol gives the same ns in both, and the exact value where it fits 64 bits."""
-    from hopscope.capture import pcap_format, pcap_kernel
     from hopscope.capture.layout import Clock
+    from hopscope.capture.pcap import format as pcap_format
+    from hopscope.capture.pcap import pcap_kernel
 
     clock, scale = pcap_format._resolution(resolution)
     plain = to_ns(ticks, clock, scale, offset)
@@ -226,7 +227,7 @@ def test_impossible_lengths(compiled: bool) -> None:
 @BOTH
 def test_records_across_chunks(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records that do not fit the rest of an arena, or any arena, move to a new one; earlier batches stay."""
-    monkeypatch.setattr("hopscope.capture.pcap.CHUNK", 70_000)
+    monkeypatch.setattr("hopscope.capture.pcap.reader.CHUNK", 70_000)
     packets = [(i, i, os.urandom(size)) for i, size in enumerate([10, 69_000, 0, 300_000, 1, 65_000, 65_536])]
     raw = pcap(packets * 3)
     batches = list(Reader(io.BytesIO(raw), compiled=compiled, frames_per_batch=2))

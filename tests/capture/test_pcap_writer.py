@@ -19,7 +19,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader, rdpcap
 
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.pcap import Reader, Writer
+from hopscope.capture.pcap.reader import Reader, Writer
 from hopscope.wire.records import FRAME, FrameBatch, Link
 
 

@@ -13,9 +13,9 @@ from scapy.packet import Packet, Raw
 from veth import BROADCAST, FOREIGN, Namespace, received, unfinished
 
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.ring import RingListener
+from hopscope.capture.ring.listener import RingListener
 from hopscope.capture.sockets import bind_share
-from hopscope.config import ListenSettings
+from hopscope.settings.collector import ListenSettings
 
 pytestmark = pytest.mark.kernel
 

@@ -129,7 +129,7 @@ def drawn(draw: random.Random) -> Packet:
 
 def walker(room: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, Any]:
     """A ring, frames, state, and a function that walks once."""
-    from hopscope.capture.ring_kernel import walk
+    from hopscope.capture.ring.ring_kernel import walk
 
     ring, frames = np.zeros(BLOCKS * BLOCK, np.uint8), np.zeros(room, FRAME)
     setup, state = np.zeros(RING_SETUP_SLOTS, np.uint64), np.zeros(RING_SLOTS, np.uint64)

@@ -9,7 +9,7 @@ import pytest
 from veth import BROADCAST, Namespace, taken
 
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.ring import RingSender
+from hopscope.capture.ring.listener import RingSender
 
 pytestmark = pytest.mark.kernel
 ALL = 3

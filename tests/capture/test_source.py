@@ -6,7 +6,7 @@ import pytest
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.source import parse
-from hopscope.config import ListenSettings
+from hopscope.settings.collector import ListenSettings
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import pytest
 
 from hopscope.capture import sockets
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.udp import UdpListener, UdpSender, bind_share
-from hopscope.config import ListenSettings
+from hopscope.capture.udp.listener import UdpListener, UdpSender, bind_share
+from hopscope.settings.collector import ListenSettings
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 
 pytestmark = [
@@ -231,7 +231,7 @@ def test_kernel_drops_are_counted(listen: ListenerMaker) -> None:
 
 def test_drops_from_the_datagrams_themselves(listen: ListenerMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernel does not tell drops on request, SO_RXQ_OVFL on the next datagram does."""
-    monkeypatch.setattr("hopscope.capture.udp.kernel_drops", lambda handle: None)
+    monkeypatch.setattr("hopscope.capture.udp.listener.kernel_drops", lambda handle: None)
     listener = listen(receive_buffer_bytes=16_384, gro=False)
     sender = UdpSender("127.0.0.1", listener.port, trains=False)
     sent = sender.send(batch_of([b"x" * 200] * 2000))
@@ -323,7 +323,7 @@ def test_ports_that_cannot_be_had(listen: ListenerMaker) -> None:
 def test_a_kernel_without_trains(listen: ListenerMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without UDP_GRO and UDP_SEGMENT in the kernel, datagrams go one by one, and the start says so."""
     monkeypatch.setattr(sockets, "UDP_GRO", 9999)
-    monkeypatch.setattr("hopscope.capture.udp_sender.UDP_SEGMENT", 9999)
+    monkeypatch.setattr("hopscope.capture.udp.sender.UDP_SEGMENT", 9999)
     listener = listen()
     assert any("no UDP_GRO" in line for line in listener.notes())
     sender = UdpSender("127.0.0.1", listener.port)

@@ -16,8 +16,8 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 
-from hopscope.capture.ring import RingListener, RingSender
-from hopscope.config import ListenSettings
+from hopscope.capture.ring.listener import RingListener, RingSender
+from hopscope.settings.collector import ListenSettings
 from hopscope.wire.records import Link
 
 T = TypeVar("T")

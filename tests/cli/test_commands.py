@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from hopscope import cli
-from hopscope.capture.pcap import Writer
-from hopscope.config import Settings
-from hopscope.data_folder import DataFolder
+from hopscope.capture.pcap.reader import Writer
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
-from hopscope.pipeline import Pipeline
+from hopscope.runtime.data_folder import DataFolder
+from hopscope.runtime.pipeline import Pipeline
+from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import DIALECTS
-from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
+from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
 
 Run = Callable[..., tuple[int, str, str]]

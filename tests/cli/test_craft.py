@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from hopscope.capture.pcap import read
+from hopscope.base.errors import HopscopeError
+from hopscope.capture.pcap.reader import read
 from hopscope.cli import build
-from hopscope.errors import HopscopeError
 
 
 def craft(tmp_path: Path, *lines: str, words: tuple[str, ...] = ()) -> Path:

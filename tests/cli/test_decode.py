@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 from by_hand import ethernet, ipv4, pcap, udp
 
-from hopscope.capture.pcap import Writer, read
+from hopscope.capture.pcap.reader import Writer, read
 from hopscope.cli import build
 from hopscope.cli import decode as command
 from hopscope.cli.output import Format
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import parse_topology
-from hopscope.wire.decode_scalar import decode_scalar
+from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
 
@@ -375,7 +375,7 @@ def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.Monke
         found.reports["packet_id"] = batch.reports["packet_id"][frames.first_packet :][: len(found)]
         return found
 
-    monkeypatch.setattr("hopscope.wire.decode_scalar.decode_scalar", decoded)
+    monkeypatch.setattr("hopscope.wire.decode.decode_scalar.decode_scalar", decoded)
     alone = objects(str(path))
     joined = objects(str(path), "--join", "20")
     whole = [one for one in joined if one.get("path") == "complete"]

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.cli.demo_judge import Judge
-from hopscope.cli.demo_schedule import as_option, schedule
+from hopscope.cli.demo.judge import Judge
+from hopscope.cli.demo.schedule import as_option, schedule
 from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
 from hopscope.fabric.faults import FaultKind, make_fault, parse_fault
 from hopscope.fabric.topology import FatTree, LeafSpine, Topology

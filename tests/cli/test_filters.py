@@ -7,8 +7,8 @@ import ipaddress
 import numpy as np
 import pytest
 
+from hopscope.base.names import Names
 from hopscope.cli.filters import FilterError, FlowParts, ReportFilter
-from hopscope.names import Names
 from hopscope.wire.records import HOP, REPORT, Carried, Have, Kind, ReportBatch
 
 

@@ -14,10 +14,10 @@ from packet_cases import Packet
 from typer.testing import CliRunner
 from wire_cases import frame_batch
 
-from hopscope.capture.pcap import Writer
-from hopscope.cli.label import app
-from hopscope.wire.label import LabelItem, PublishedItem, push_label
-from hopscope.wire.label_batch import encode_blocks
+from hopscope.capture.pcap.reader import Writer
+from hopscope.cli.label.command import app
+from hopscope.wire.label.batch import encode_blocks
+from hopscope.wire.label.codec import LabelItem, PublishedItem, push_label
 from hopscope.wire.records import LABEL
 
 ITEMS = (LabelItem(1, 2, 3, 1000, 40, 50), LabelItem(4, 5, 6, 2000, 70, 80))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopscope import cli
-from hopscope.direct.spec import parse_store
+from hopscope.direct.stores.spec import parse_store
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hopscope import cli
+from hopscope.base.errors import HopscopeError
 from hopscope.cli.quantities import bit_rate, per_second, seconds
-from hopscope.errors import HopscopeError
 
 Run = Callable[..., tuple[int, str, str]]
 

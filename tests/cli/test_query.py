@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.config import HistorySettings
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
+from hopscope.settings.collector import HistorySettings
 
 pytestmark = pytest.mark.e2e
 

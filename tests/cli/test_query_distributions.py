@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.config_sink import DistributionSettings
-from hopscope.detect.distribution import Distributions, log_edges
+from hopscope.detect.distributions.region import Distributions, log_edges
 from hopscope.detect.records import BINS, DISTRIBUTED
 from hopscope.history.periods import PeriodArchive
+from hopscope.settings.sink import DistributionSettings
 
 pytestmark = pytest.mark.e2e
 START = 1_700_000_000_000_000_000

@@ -5,13 +5,13 @@ from __future__ import annotations
 from by_hand import ethernet, ipv4, outer, u32, udp
 from wire_cases import frame_batch
 
+from hopscope.base.names import Names
 from hopscope.cli.output import Format
 from hopscope.cli.report_rows import COLUMNS, rows
-from hopscope.names import Names
-from hopscope.wire.decode import decode_scalar
+from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.encode import new_hops, new_reports
-from hopscope.wire.encode_scalar import encode_scalar
+from hopscope.wire.encode.encode_scalar import encode_scalar
+from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import Carrier, Layer, ReportBatch
 
 MD = bytes.fromhex("1809 0011 21000108 8000 5453 8000 4000")

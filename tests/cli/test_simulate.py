@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap import read
+from hopscope.base.errors import HopscopeError
+from hopscope.base.names import Names
+from hopscope.capture.pcap.reader import read
 from hopscope.cli.simulate import parse_rate
-from hopscope.errors import HopscopeError
-from hopscope.names import Names
-from hopscope.wire.decode_scalar import decode_scalar
+from hopscope.wire.decode.decode_scalar import decode_scalar
 
 QUICK = ("--flows", "100", "--rate", "2000", "--duration", "0.1")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopscope import cli
-from hopscope.capture.pcap import read
+from hopscope.capture.pcap.reader import read
 
 Run = Callable[..., tuple[int, str, str]]
 SMALL = (

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from wire_cases import assert_same, frame_batch, read_capture
 
-from hopscope.wire.as_json import report_objects
 from hopscope.wire.buffer import Buffer
-from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.int_header import pull_md, pull_shim
-from hopscope.wire.own_metadata import pull_own_0_5
-from hopscope.wire.report import pull_report_0_5
+from hopscope.wire.telemetry.int_header import pull_md, pull_shim
+from hopscope.wire.telemetry.report import pull_report_0_5
+from hopscope.wire.telemetry.report_metadata import pull_own_0_5
 
 pytestmark = pytest.mark.shared
 

@@ -28,7 +28,7 @@ from wire_cases import frame_batch, frames_of, read_capture, report_batches
 from hopscope.wire import layout
 from hopscope.wire.buffer import push
 from hopscope.wire.dialect import DIALECTS
-from hopscope.wire.encode import encode_reports
+from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.layout import Header
 
 SPEC = DIALECTS["spec"]

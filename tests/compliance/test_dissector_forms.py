@@ -16,13 +16,14 @@ from by_hand import STACK_2, ethernet, int_0_5, int_1_0, int_2, ipv4, tcp, udp
 from tshark import Tshark, assert_hops, assert_int, reports
 from wire_cases import frame_batch
 
-from hopscope.wire import as_json, int_header
 from hopscope.wire.buffer import Buffer
+from hopscope.wire.decode import as_json
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.int_header import Hop
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carrier
+from hopscope.wire.telemetry import int_header
+from hopscope.wire.telemetry.int_header import Hop
 
 FRAMES = 300
 """Per dialect."""

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from tshark import Tshark, fields, value_of
 from wire_cases import frame_batch, frames_of, read_capture
 
-from hopscope.capture.pcap import read
-from hopscope.wire.dta import DtaAck, DtaReport, Form, Opcode, pull_dta, push_ack
-from hopscope.wire.dta_batch import DtaParser, parse_scalar
-from hopscope.wire.dta_encode import encode_dta, encode_dta_scalar
+from hopscope.capture.pcap.reader import read
+from hopscope.wire.dta.codec import DtaAck, DtaReport, Form, Opcode, pull_dta, push_ack
+from hopscope.wire.dta.encode import encode_dta, encode_dta_scalar
+from hopscope.wire.dta.parser import DtaParser, parse_scalar
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DtaFlag, FrameBatch, Link, Records
 

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from ioam_cases import OPTIONS, extension, hostile, ipv6, option_areas, packet
 from wire_cases import frame_batch
 
-from hopscope.capture import pcap
-from hopscope.jit import U64, readonly
-from hopscope.wire import ioam
+from hopscope.base.jit import U64, readonly
+from hopscope.capture.pcap import reader as pcap
 from hopscope.wire.buffer import Buffer
+from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.errors import WireError
 from hopscope.wire.records import HOP, REPORT, Records
-from hopscope.wire.row import Row
+from hopscope.wire.telemetry import ioam
 
 REPORT_NAMES, HOP_NAMES = REPORT.names or (), HOP.names or ()
 ROOM = 70
@@ -42,7 +42,7 @@ def by_codec(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Reco
 
 def by_kernel(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Records, Records]:
     """The same, from an arena where the frame does not begin at 0 and whose hops hold old values."""
-    from hopscope.wire.ioam_kernel import read_extensions, read_ioam
+    from hopscope.wire.telemetry.ioam_kernel import read_extensions, read_ioam
 
     arena = np.frombuffer(b"\x31" * 5 + raw + b"\xff" * 3, np.uint8)
     reports, hops = np.zeros(1, REPORT), np.frombuffer(b"\xa5" * ROOM * HOP.itemsize, HOP).copy()

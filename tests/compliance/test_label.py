@@ -17,8 +17,9 @@ from scapy.packet import Raw
 from tshark import Pairs, Tshark, fields, value_of, values_of
 from wire_cases import frame_batch
 
-from hopscope.capture.pcap import Reader
-from hopscope.wire.label import (
+from hopscope.capture.pcap.reader import Reader
+from hopscope.wire.label.as_json import label_objects
+from hopscope.wire.label.codec import (
     LabelFlow,
     LabelItem,
     PublishedItem,
@@ -27,7 +28,6 @@ from hopscope.wire.label import (
     read_labels,
     restore,
 )
-from hopscope.wire.label_json import label_objects
 
 STATE = {
     "device_id": "node_id", "ingress_port": "ingress_port", "egress_port": "egress_port",

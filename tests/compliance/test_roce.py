@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from roce_cases import OPCODES, packet_of, rows_of
 
-from hopscope.capture.pcap import Reader
-from hopscope.capture.pcap_writer import Writer
+from hopscope.capture.pcap.reader import Reader
+from hopscope.capture.pcap.writer import Writer
 from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.management import packets
 from hopscope.wire import layout
-from hopscope.wire.cm import MESSAGES, Addresses, Message, Request, push_addresses
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Opcode, Records
-from hopscope.wire.roce import RoceFrame, icrc, pull_packet, push_packet, read_frame, write_frame
-from hopscope.wire.roce_frames import RoceFrames
+from hopscope.wire.roce.cm import MESSAGES, Addresses, Message, Request, push_addresses
+from hopscope.wire.roce.codec import RoceFrame, icrc, pull_packet, push_packet, read_frame, write_frame
+from hopscope.wire.roce.frames import RoceFrames
 
 pytestmark = pytest.mark.kernel
 

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_cases import assert_same, frame_batch, frames_of, read_capture, report_batches
 
-from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS, Dialect
-from hopscope.wire.encode import encode_reports
+from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link, ReportBatch
 
 pytestmark = pytest.mark.kernel

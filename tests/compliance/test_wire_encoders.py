@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_cases import frames_of, report_batches
 
-from hopscope.wire.decode import decode_scalar
-from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
-from hopscope.wire.encode_scalar import encode_scalar
+from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.encode.encode_scalar import encode_scalar
+from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, FrameBatch, Link, Mode, ReportBatch
 
 pytestmark = pytest.mark.kernel

@@ -28,8 +28,8 @@ from by_hand import (
 )
 from wire_cases import assert_same, frame_batch
 
-from hopscope.wire.as_json import report_objects
-from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.records import Layer, Link
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.config import DetectSettings
-from hopscope.config_sink import DistributionSettings
-from hopscope.detect.bottleneck import (
+from hopscope.detect.bottleneck.place_sums import PlaceSums, gauges_of
+from hopscope.detect.bottleneck.shares import (
     Gauge,
     Place,
     Queues,
@@ -22,19 +21,20 @@ from hopscope.detect.bottleneck import (
     standing,
 )
 from hopscope.detect.detector import Detector
-from hopscope.detect.distribution import Distributions
-from hopscope.detect.distribution_reader import copied
-from hopscope.detect.flow_hops import FlowHops, flow_hops, hops_of_flow
-from hopscope.detect.place_sums import PlaceSums, gauges_of
-from hopscope.detect.quantiles import Distribution
+from hopscope.detect.distributions.quantiles import Distribution
+from hopscope.detect.distributions.reader import copied
+from hopscope.detect.distributions.region import Distributions
+from hopscope.detect.flows.flow_hops import FlowHops, flow_hops, hops_of_flow
+from hopscope.detect.flows.state import StateReader
+from hopscope.detect.flows.tables import open_tables
 from hopscope.detect.records import FLOW, HOP_STATE, PORT, Kind, PortKind
 from hopscope.detect.sink.records import Measure
-from hopscope.detect.state import StateReader
-from hopscope.detect.tables import open_tables
 from hopscope.fabric.faults import make_fault
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.topology import parse_topology
 from hopscope.fabric.traffic import TrafficModel
+from hopscope.settings.collector import DetectSettings
+from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.records import Have, ReportBatch
 
 NODE, NUMBER = "leaf-1", 2

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import DetectSettings
 from hopscope.detect.clock import LOOK_NS, CaptureClock
-from hopscope.library import Reports, detect_events
+from hopscope.library.interface import Reports, detect_events
+from hopscope.settings.collector import DetectSettings
 from hopscope.wire.records import FRAME, FrameBatch
 
 SECOND = 1_000_000_000

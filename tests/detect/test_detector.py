@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.metrics import INDEX
+from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have
 
 pytestmark = pytest.mark.kernel

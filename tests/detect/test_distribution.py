@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hopscope.config_sink import DistributionSettings
-from hopscope.detect.distribution import Distributions, log_edges, padded
+from hopscope.detect.distributions.region import Distributions, log_edges, padded
 from hopscope.detect.records import BINS, DISTRIBUTED, NO_PORT
+from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.records import Flag, Have, IntFlag
 
 pytestmark = pytest.mark.kernel
@@ -26,7 +26,7 @@ def test_logarithmic_bins_are_where_they_are_said_to_be() -> None:
     """Every bin's first and last value falls into it, 0 and the largest ones too, and no bin is wider than
     a quarter of its lowest value.
     """
-    from hopscope.detect.distribution_kernel import log_bin
+    from hopscope.detect.distributions.distribution_kernel import log_bin
 
     upper = [int(edge) for edge in log_edges()]
     lower = [0] + [edge + 1 for edge in upper[:-1]]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap_writer import Writer
-from hopscope.wire.decode import Decoder
+from hopscope.capture.pcap.writer import Writer
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Carrier
 from support.int_packets import BITMAPS, HIGHEST, IntPackets, Workload, keys, nodes, popularity

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hopscope.config import DetectSettings, PostcardSettings
+from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.links import LinksError, read_links
-from hopscope.detect.postcards import Joiner, join
+from hopscope.detect.postcards.joiner import Joiner, join
 from hopscope.detect.records import Kind, Metric
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import parse_topology
-from hopscope.metrics import INDEX
+from hopscope.settings.collector import DetectSettings, PostcardSettings
 from hopscope.wire.dialect import Clock
 from hopscope.wire.records import HOP, REPORT, Carried, Flag, Have, Mode, ReportBatch
 

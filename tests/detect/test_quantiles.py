@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.config_sink import DistributionSettings
-from hopscope.detect.distribution import Distributions, log_edges, padded
-from hopscope.detect.distribution_reader import DistributionReader, bounds
-from hopscope.detect.quantiles import LOG_ERROR, Distribution, grouped, merged
+from hopscope.base.errors import HopscopeError
+from hopscope.detect.distributions.quantiles import LOG_ERROR, Distribution, grouped, merged
+from hopscope.detect.distributions.reader import DistributionReader, bounds
+from hopscope.detect.distributions.region import Distributions, log_edges, padded
 from hopscope.detect.records import BINS, DISTRIBUTED, MOST_LATENCY, NO_PORT
 from hopscope.detect.sink.records import Measure
-from hopscope.errors import HopscopeError
 from hopscope.memory.region import Region
+from hopscope.settings.sink import DistributionSettings
 
 DRAW = np.random.default_rng(11)
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import NO_NODE, Metric
-from hopscope.metrics import INDEX
+from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.wire.records import Flag, Have, Mode
 
 pytestmark = pytest.mark.kernel

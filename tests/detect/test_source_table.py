@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.config import DetectSettings
+from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
-from hopscope.metrics import INDEX
+from hopscope.settings.collector import DetectSettings
 
 pytestmark = pytest.mark.kernel
 

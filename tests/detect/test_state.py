@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import DetectSettings
 from hopscope.detect.detector import Detector, StateReader, memory_bytes
-from hopscope.detect.tables import bytes_per_flow
+from hopscope.detect.flows.tables import bytes_per_flow
 from hopscope.memory.region import RegionError
+from hopscope.settings.collector import DetectSettings
 
 pytestmark = pytest.mark.kernel
 

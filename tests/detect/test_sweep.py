@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from hopscope.config import DetectSettings
+from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector, Sweep
-from hopscope.metrics import INDEX
+from hopscope.settings.collector import DetectSettings
 
 pytestmark = pytest.mark.kernel
 

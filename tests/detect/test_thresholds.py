@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.config import MetricLimits, ThresholdSettings
 from hopscope.detect.records import METRICS, NEVER, Metric
 from hopscope.detect.thresholds import (
     CONTROL_FILE,
@@ -18,6 +17,7 @@ from hopscope.detect.thresholds import (
     to_settings,
     to_table,
 )
+from hopscope.settings.collector import MetricLimits, ThresholdSettings
 
 SETTINGS = ThresholdSettings(
     hop_latency=MetricLimits(change=0, raise_above=7, clear_below=7), queue_occupancy=MetricLimits()

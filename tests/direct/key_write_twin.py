@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashing_twin as twin
 import numpy as np
 
-from hopscope.direct.answers import Status
 from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant
+from hopscope.direct.stores.answers import Status
 
 
 class KeyWrite:

@@ -8,7 +8,7 @@ from direct_make import as_bytes, dta
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.records import Records

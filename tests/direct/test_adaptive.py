@@ -7,9 +7,9 @@ import pytest
 from direct_make import as_bytes, dta
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, query
-from hopscope.direct.store import Store
+from hopscope.direct.primitives.key_write_adaptive import Adaptive
+from hopscope.direct.stores.store import Store
 from hopscope.direct.theory import optimum
-from hopscope.direct.translation.adaptive import Adaptive
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 

@@ -11,10 +11,10 @@ from direct_make import as_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.direct.answers import Question
 from hopscope.direct.primitive import load
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
-from hopscope.direct.store import Store, StoreError
+from hopscope.direct.stores.answers import Question
+from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.rdma.records import VerbBlock
 
 pytestmark = pytest.mark.kernel

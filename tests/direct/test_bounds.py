@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from hopscope.direct import layout as at
+from hopscope.base.errors import HopscopeError
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import Writer, attach
 from hopscope.direct.primitives import key_increment, key_write
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, KeyIncrementWriter
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant
-from hopscope.direct.store import Layout, Store, StoreError
+from hopscope.direct.stores import header as at
+from hopscope.direct.stores.store import Layout, Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.errors import HopscopeError
 from hopscope.memory.region import RegionError
 from hopscope.rdma.records import COUNT, PAYLOAD, Verb, VerbBlock
 from hopscope.wire.reasons import DtaReason
@@ -82,7 +82,7 @@ LAYOUTS = st.one_of(
 @given(LAYOUTS, st.integers(0, 2**32 - 1), st.integers(0, 300))
 def test_no_verb_is_outside_of_its_store(layout: Layout, seed: int, size: int) -> None:
     """Records of any content over any arena: verbs lie in the store, and the bytes around it stay."""
-    from hopscope.jit import readonly
+    from hopscope.base.jit import readonly
     from hopscope.rdma.apply_kernel import apply
 
     random = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ def test_no_verb_is_outside_of_its_store(layout: Layout, seed: int, size: int) -
 @given(st.integers(0, 2**32 - 1), st.integers(0, 80))
 def test_verbs_of_any_content_stay_inside(seed: int, size: int) -> None:
     """What plain Python allows is done, everything else is refused and changes nothing, also not outside."""
-    from hopscope.jit import readonly
+    from hopscope.base.jit import readonly
     from hopscope.rdma.apply_kernel import apply
     from hopscope.rdma.records import VERB, VerbFlag
 
@@ -272,8 +272,8 @@ def test_any_damage_to_a_header_is_refused_or_harmless(tmp_path: Path) -> None:
 
 def same_slot_twice(memory: npt.NDArray[np.uint8], changed_to: npt.NDArray[np.uint8]) -> list[list[int]]:
     """Marks and slot after two looks at a slot of 24 B, between which it changed."""
+    from hopscope.base.jit import readonly
     from hopscope.direct.primitives.key_write_query_kernel import fetch
-    from hopscope.jit import readonly
 
     zero, one, look = np.uint64(0), np.uint64(1), np.ones(1, np.uint8)
     slots, changed = np.zeros(32, np.uint8), np.zeros(1, np.uint8)

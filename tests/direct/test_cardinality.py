@@ -9,15 +9,15 @@ from direct_make import as_bytes, dta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.direct.answers import Question
 from hopscope.direct.primitive import load
 from hopscope.direct.primitives.cardinality import CardinalityLayout, CardinalityWriter, estimate, registers
-from hopscope.direct.store import Store, StoreError
+from hopscope.direct.stores.answers import Question
+from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
-from hopscope.wire.dta import Form
-from hopscope.wire.dta_batch import DtaParser
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 

@@ -9,7 +9,7 @@ from direct_make import as_bytes, dta
 from hopscope.direct.dart_reporter import DartReporter
 from hopscope.direct.hashing import collectors_of, slots_of
 from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant, query
-from hopscope.direct.store import Store, StoreError
+from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.theory.copies import distinct_copies
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport

@@ -14,13 +14,13 @@ import numpy.typing as npt
 import pytest
 from direct_make import as_bytes, dta
 
-from hopscope.direct.answers import Question
-from hopscope.direct.epochs import EpochKeeper
-from hopscope.direct.folder import open_stores, read_store
-from hopscope.direct.past import attach_epoch, epochs, history, tell_epochs
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
-from hopscope.direct.spec import StoreSpec
-from hopscope.direct.store import WRITES, Store, StoreError
+from hopscope.direct.stores.answers import Question
+from hopscope.direct.stores.epochs import EpochKeeper
+from hopscope.direct.stores.folder import open_stores, read_store
+from hopscope.direct.stores.past import attach_epoch, epochs, history, tell_epochs
+from hopscope.direct.stores.spec import StoreSpec
+from hopscope.direct.stores.store import WRITES, Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.memory.region import Region, RegionError

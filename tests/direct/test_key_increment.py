@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from direct_make import as_bytes, dta
 
-from hopscope.direct.answers import Question, Status
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import named
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, bound, query
 from hopscope.direct.reporter import Reporter
-from hopscope.direct.store import Store, StoreError
+from hopscope.direct.stores.answers import Question, Status
+from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import Verb
-from hopscope.wire.dta import Form
-from hopscope.wire.dta_batch import parse_scalar
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.parser import parse_scalar
 from hopscope.wire.reasons import DtaReason
 
 pytestmark = pytest.mark.kernel

@@ -10,10 +10,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from key_write_twin import KeyWrite
 
-from hopscope.direct.answers import Status
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant, query
-from hopscope.direct.store import Store, StoreError
+from hopscope.direct.stores.answers import Status
+from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock

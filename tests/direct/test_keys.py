@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.direct.folder import open_stores, read_store, store_names
 from hopscope.direct.hashing import Hashing
-from hopscope.direct.keys import parse_key, parse_keys, show_key
 from hopscope.direct.primitives.key_write import KeyWriteLayout
-from hopscope.direct.spec import StoreSpec, options_of, parse_size, parse_store
-from hopscope.direct.store import StoreError
+from hopscope.direct.stores.folder import open_stores, read_store, store_names
+from hopscope.direct.stores.keys import parse_key, parse_keys, show_key
+from hopscope.direct.stores.spec import StoreSpec, options_of, parse_size, parse_store
+from hopscope.direct.stores.store import StoreError
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap import read
+from hopscope.capture.pcap.reader import read
 from hopscope.direct.monitors.frames import observe_frames
-from hopscope.wire import ethernet
 from hopscope.wire.buffer import Buffer
-from hopscope.wire.encode_scalar import MAC_A, MAC_B
+from hopscope.wire.encode.encode_scalar import MAC_A, MAC_B
 from hopscope.wire.errors import WireError
+from hopscope.wire.headers import ethernet
+from hopscope.wire.headers.packet_id import packet_id
 from hopscope.wire.observation import fold
-from hopscope.wire.packet_id import packet_id
 from hopscope.wire.reasons import Place
 from hopscope.wire.records import FRAME, FrameBatch, Link
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from monitor_traffic import fed, flows_of, seen
 
-from hopscope.capture.pcap import read
+from hopscope.capture.pcap.reader import read
 from hopscope.direct.monitors.frames import observe_frames
 from hopscope.direct.monitors.host_counters import HostCounters, HostValues
 from hopscope.direct.monitors.path_tracing import PathTracing
@@ -20,9 +20,9 @@ from hopscope.direct.monitors.turboflow import TurboFlow
 from hopscope.direct.primitive import attach, named
 from hopscope.direct.primitives.key_increment import bound
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.dta import Form
-from hopscope.wire.dta_batch import DtaParser
-from hopscope.wire.dta_encode import encode_dta
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.encode import encode_dta
+from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.observation import OBSERVATION, TCP
 from hopscope.wire.reasons import DtaReason
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from monitor_traffic import SWITCHES, fed, flows_of, lossy, observation, seen, ways
 
-from hopscope.direct.answers import Status
 from hopscope.direct.monitors.path_tracing import PathTracing
 from hopscope.direct.monitors.pint import Pint, digest
 from hopscope.direct.monitors.postcards import Postcards
 from hopscope.direct.monitors.timeouts import TcpTimeouts
 from hopscope.direct.monitors.trajectory import Trajectories
 from hopscope.direct.primitives.postcarding import PostcardingWriter, Why
+from hopscope.direct.stores.answers import Status
 from hopscope.wire.observation import ACK, SYN
 from hopscope.wire.records import Records
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.direct.primitives.postcarding import PostcardingLayout
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.path_sum import PATH_SUM, PathSum, entries
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport

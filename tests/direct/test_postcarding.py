@@ -13,7 +13,7 @@ from postcard_make import BLANK, Bench, Plain, cards, paths
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter, query
-from hopscope.direct.store import Store, StoreError
+from hopscope.direct.stores.store import Store, StoreError
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DtaFlag

@@ -8,11 +8,11 @@ import twins
 from direct_make import as_bytes
 from postcard_make import BLANK, Bench, cards, paths
 
-from hopscope.direct.answers import Question, Status
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import load
 from hopscope.direct.primitives.postcarding import PostcardingLayout, Values, Why, query
-from hopscope.direct.store import StoreError
+from hopscope.direct.stores.answers import Question, Status
+from hopscope.direct.stores.store import StoreError
 
 pytestmark = pytest.mark.kernel
 

@@ -10,9 +10,9 @@ from direct_make import as_bytes
 
 from hopscope.direct.reporter import KEPT_REPORTS, Reporter
 from hopscope.direct.translation.sequence import SequenceTracker
-from hopscope.wire.dta import DtaAck, Form, push_ack
-from hopscope.wire.dta_ack import encode_answers
-from hopscope.wire.dta_batch import DtaParser, parse_scalar
+from hopscope.wire.dta.ack import encode_answers
+from hopscope.wire.dta.codec import DtaAck, Form, push_ack
+from hopscope.wire.dta.parser import DtaParser, parse_scalar
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA_ANSWER, FRAME, FrameBatch, Link
 

@@ -10,15 +10,15 @@ from direct_make import as_bytes
 from hopscope.direct.primitives.append import AppendLayout, ListReader
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, query
 from hopscope.direct.reporter import Reporter
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.acknowledge import Acknowledger
 from hopscope.direct.translation.rate import TokenBucket
 from hopscope.direct.translation.sequence import SequenceTracker
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
-from hopscope.wire.dta import Form
-from hopscope.wire.dta_batch import DtaParser
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA, FRAME, FrameBatch
 

@@ -11,7 +11,7 @@ from direct_make import as_bytes, dta
 
 from hopscope.direct.hashing import Hashing, tables
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
-from hopscope.direct.store import Layout, Store
+from hopscope.direct.stores.store import Layout, Store
 from hopscope.direct.translation.rate import TokenBucket
 from hopscope.direct.translation.routes import NO_LANE, Route, RouteError, compile_routes, routes_of
 from hopscope.direct.translation.translator import Translator

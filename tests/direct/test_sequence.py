@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hopscope.direct.translation.sequence import WINDOWS, SequenceTracker
-from hopscope.wire.dta import Form
+from hopscope.wire.dta.codec import Form
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA, FRAME, DtaFlag, Records
 

@@ -13,7 +13,7 @@ from hopscope.direct.primitives.key_increment import KeyIncrementLayout
 from hopscope.direct.primitives.key_increment import query as increments
 from hopscope.direct.primitives.key_write import Variant
 from hopscope.direct.primitives.postcarding import PostcardingLayout
-from hopscope.direct.store import Store
+from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import DTA

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.capture.udp import UdpSender
+from hopscope.capture.udp.listener import UdpSender
 from hopscope.serve.control import request
-from hopscope.wire.encode import encode_reports, mapped_v4, new_hops, new_reports
+from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Link, ReportBatch
 
 START_SECONDS = 400.0

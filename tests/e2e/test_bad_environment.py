@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.capture.pcap import Writer
+from hopscope.capture.pcap.reader import Writer
 from hopscope.history.query import History
 from hopscope.serve.state import CollectorState
 

@@ -14,7 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from hopscope.wire.label_batch import encode_blocks
+from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.records import LABEL
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

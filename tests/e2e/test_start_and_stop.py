@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from hopscope.capture.udp import UdpSender
+from hopscope.capture.udp.listener import UdpSender
 from hopscope.history.query import History
 from hopscope.serve.control import ControlError, request
 from hopscope.serve.state import CollectorState
-from hopscope.wire.encode import encode_reports
+from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import DetectSettings
+from hopscope.detect.flows.tables import arrays_of
 from hopscope.detect.records import HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WAYS, FlowState
-from hopscope.detect.tables import arrays_of
 from hopscope.memory.region import Region
+from hopscope.settings.collector import DetectSettings
 
 MAPPED = 0xFFFF << 32
 

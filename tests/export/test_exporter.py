@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hopscope.base.names import Names
 from hopscope.cli.top_view import TopView
 from hopscope.detect.records import EVENT
 from hopscope.detect.sink.records import EVICTED
@@ -19,7 +20,6 @@ from hopscope.export.batch import ExportBatch, Read
 from hopscope.export.counters import DESTINATION, health_of, open_counters
 from hopscope.export.exporter import DeliveryError, Exporter, stop_all
 from hopscope.export.run import Source
-from hopscope.names import Names
 from hopscope.serve import prometheus
 from hopscope.serve.routes.health import _exports
 from hopscope.serve.state import CollectorState

@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import Settings
-from hopscope.config_export import RedisSettings
-from hopscope.config_sink import SinkSettings
-from hopscope.detect.as_json import when
-from hopscope.detect.distribution import Distributions
+from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
 from hopscope.detect.sink.records import (
     EVICTED,
@@ -34,6 +30,10 @@ from hopscope.export.counters import FILE_NAME, KIND, LOST, VERSION, health_of, 
 from hopscope.export.run import run
 from hopscope.memory.region import Region
 from hopscope.memory.ring import RingWriter, create_ring
+from hopscope.present.events import when
+from hopscope.settings.collector import Settings
+from hopscope.settings.export import RedisSettings
+from hopscope.settings.sink import SinkSettings
 
 NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
 

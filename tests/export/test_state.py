@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.detect.flow_walk import FlowBlock, FlowWalk
+from hopscope.detect.flows.flow_walk import FlowBlock, FlowWalk
 from hopscope.detect.records import FLOW, HOP_STATE
 from hopscope.export import state as module
 from hopscope.export.batch import ExportBatch

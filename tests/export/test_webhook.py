@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import Settings
-from hopscope.config_export import AlertSettings
 from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
 from hopscope.export import exporter as module
 from hopscope.export.batch import ExportBatch, Read
@@ -22,6 +20,8 @@ from hopscope.export.counters import DESTINATION, open_counters, read_counters
 from hopscope.export.run import run
 from hopscope.export.webhook import EVENTS, QUEUE, Webhook
 from hopscope.memory.ring import RingWriter, create_ring
+from hopscope.settings.collector import Settings
+from hopscope.settings.export import AlertSettings
 
 
 class Receiver(ThreadingHTTPServer):

@@ -17,7 +17,7 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import MODES, ReportModel, Switches
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.wire.decode_scalar import decode_scalar
+from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.records import Carried, Flag, Kind, Link, ReportBatch
 
 TREE = FatTree(4)
@@ -73,7 +73,7 @@ def test_frames_decode_to_the_truth(version: str, group: int, mode: str, link: L
 
 def test_a_capture_decodes_to_the_truth(tmp_path: Path) -> None:
     """The same through a file, with times."""
-    from hopscope.capture.pcap import Writer, read
+    from hopscope.capture.pcap.reader import Writer, read
 
     simulation = Simulation(TREE, MODEL)
     file = tmp_path / "fabric.pcap"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopscope.base.names import Names
 from hopscope.fabric.topology import (
     NO_PORT,
     FabricError,
@@ -19,7 +20,6 @@ from hopscope.fabric.topology import (
     mix64,
     parse_topology,
 )
-from hopscope.names import Names
 
 FABRICS = [FatTree(4), FatTree(6), LeafSpine(4, 2), LeafSpine(3, 5, 7), SpineLeafTor(10**9)]
 HOST_STAGE = 5
@@ -178,7 +178,7 @@ def test_parse() -> None:
 @pytest.mark.kernel
 def test_hash_is_the_kernels() -> None:
     """The vectorised mix64 is the compiled one."""
-    from hopscope.jit import mix64 as compiled
+    from hopscope.base.jit import mix64 as compiled
 
     values = np.array([0, 1, 2**63, 0x123456789ABCDEF], np.uint64)
     assert [int(compiled(v)) for v in values] == mix64(values).tolist()

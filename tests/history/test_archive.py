@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import HistorySettings
 from hopscope.detect.records import EVENT
 from hopscope.history import archive as archive_module
 from hopscope.history.archive import archive_once, run
@@ -21,6 +20,7 @@ from hopscope.history.files import HistoryError, all_segments, list_journals, li
 from hopscope.history.journal import JournalWriter, read_journals
 from hopscope.history.query import History
 from hopscope.history.segments import write_segment
+from hopscope.settings.collector import HistorySettings
 
 SETTINGS = HistorySettings()
 

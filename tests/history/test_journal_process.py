@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.config import HistorySettings
 from hopscope.history.archive import archive_once
 from hopscope.history.files import list_segments
 from hopscope.history.journal import JournalWriter, read_journals
 from hopscope.history.query import History
+from hopscope.settings.collector import HistorySettings
 
 pytestmark = pytest.mark.e2e
 

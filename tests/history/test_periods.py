@@ -10,10 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.config import HistorySettings
-from hopscope.config_sink import DistributionSettings
-from hopscope.detect.distribution import Distributions, log_edges
-from hopscope.detect.distribution_reader import copied
+from hopscope.detect.distributions.reader import copied
+from hopscope.detect.distributions.region import Distributions, log_edges
 from hopscope.detect.records import BINS, DISTRIBUTED, NO_PORT
 from hopscope.history import period_files
 from hopscope.history.archive import archive_once
@@ -21,6 +19,8 @@ from hopscope.history.files import HistoryError
 from hopscope.history.period_files import all_files, list_files
 from hopscope.history.periods import PeriodArchive, take_leftovers, take_once
 from hopscope.history.query import History
+from hopscope.settings.collector import HistorySettings
+from hopscope.settings.sink import DistributionSettings
 
 START = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000

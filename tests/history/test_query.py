@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hopscope.config import HistorySettings
+from hopscope.base.names import Names
 from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.archive import archive_once
 from hopscope.history.files import HistoryError
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import Flow, History
-from hopscope.names import Names
+from hopscope.settings.collector import HistorySettings
 
 Events = npt.NDArray[Any]
 Stored = tuple[Events, History]

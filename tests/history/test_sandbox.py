@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hopscope.config import HistorySettings
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
 from hopscope.history.query import History
 from hopscope.history.sandbox import SqlError
+from hopscope.settings.collector import HistorySettings
 
 pytestmark = pytest.mark.e2e
 

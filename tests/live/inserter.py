@@ -12,13 +12,13 @@ import time
 
 import numpy as np
 
-from hopscope.capture.ring import RingListener
-from hopscope.config import ListenSettings
-from hopscope.config_sink import SinkSettings
-from hopscope.forward import Forwarder, to_interface
+from hopscope.capture.ring.listener import RingListener
+from hopscope.runtime.sink.forward import Forwarder, to_interface
+from hopscope.settings.collector import ListenSettings
+from hopscope.settings.sink import SinkSettings
 from hopscope.wire.dialect import DEFAULT
-from hopscope.wire.insert_batch import Inserter
 from hopscope.wire.records import HOP, REPORT, Records, ReportBatch
+from hopscope.wire.rewrite.insert_batch import Inserter
 
 NODES = (101, 102, 103, 104)
 LATENCY_NS, SLOW_LATENCY_NS, SLOW_EVERY = 1_000, 5_000_000, 50

@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap import read
-from hopscope.detect import followed_state
-from hopscope.detect.followed_state import FollowedReader
-from hopscope.detect.label_state import FILE_NAME, LabelReader
+from hopscope.capture.pcap.reader import read
+from hopscope.labels import tracked_state as followed_state
+from hopscope.labels.registers import Registers
+from hopscope.labels.state import FILE_NAME, LabelReader
+from hopscope.labels.tracked_state import FollowedReader
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import Host, Plan, next_ports, prefix
 from hopscope.testbed.records import PortCounter
-from hopscope.testbed.registers import Registers
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -18,7 +18,7 @@ import inserter
 import pytest
 from namespaces import ADDRESSES, Network, clear_abandoned, namespaces
 
-from hopscope.capture.pcap import read
+from hopscope.capture.pcap.reader import read
 from hopscope.testbed.namespaces import NamespaceError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

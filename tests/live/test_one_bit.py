@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from test_fabric import LOSS, Fabric, fabric, lose
 
-from hopscope.detect.label_state import FILE_NAME, LabelReader
-from hopscope.label_counters import INDEX, read_label_counters
-from hopscope.testbed.registers import Registers
+from hopscope.labels.counters import INDEX, read_label_counters
+from hopscope.labels.registers import Registers
+from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.testbed.traffic import Datagrams, send_datagrams
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.rdma.connection import MILLISECOND, Accept, Connection, Limits, State, service_of
 from hopscope.rdma.handshake import Connections
-from hopscope.wire.cm import (
+from hopscope.wire.roce.cm import (
     MESSAGES,
     CmReject,
     Disconnect,

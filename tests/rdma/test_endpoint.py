@@ -13,7 +13,7 @@ from hopscope.rdma.records import VERB, Sender, Verb, VerbBlock
 from hopscope.rdma.requester import Mode
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FrameBatch, Opcode, Records, RoceFlag
-from hopscope.wire.roce_frames import RoceFrames
+from hopscope.wire.roce.frames import RoceFrames
 
 pytestmark = pytest.mark.kernel
 NIC, TRANSLATOR = "127.0.0.1", "127.0.0.2"

@@ -11,7 +11,7 @@ from hopscope.rdma.connection import service_of
 from hopscope.rdma.endpoint import address_of
 from hopscope.wire import layout
 from hopscope.wire.records import ROCE, Records
-from hopscope.wire.roce_frames import RoceFrames
+from hopscope.wire.roce.frames import RoceFrames
 
 pytestmark = pytest.mark.kernel
 OPCODES = [code for code in range(256) if layout.ROCE_HEADERS[code]]

@@ -12,10 +12,10 @@ from hopscope.rdma import management
 from hopscope.rdma.connection import Accept, Connection, State, service_of
 from hopscope.rdma.handshake import Connections
 from hopscope.wire import layout
-from hopscope.wire.cm import Request, push_message
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Records
-from hopscope.wire.roce_frames import RoceFrames
+from hopscope.wire.roce.cm import Request, push_message
+from hopscope.wire.roce.frames import RoceFrames
 
 pytestmark = pytest.mark.kernel
 

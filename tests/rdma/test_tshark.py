@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from test_endpoint import NIC, TRANSLATOR, Ends
 
-from hopscope.capture.pcap_writer import Writer
-from hopscope.capture.udp_headers import udp_frames
+from hopscope.capture.pcap.writer import Writer
+from hopscope.capture.udp.headers import udp_frames
 from hopscope.rdma.endpoint import Endpoint, address_of
 from hopscope.rdma.records import VERB, Verb, VerbBlock, VerbFlag
 from hopscope.wire.records import FrameBatch, Opcode

@@ -14,16 +14,7 @@ import httpx
 import numpy as np
 import pytest
 
-from hopscope.config import (
-    DetectSettings,
-    HistorySettings,
-    MetricLimits,
-    ServeSettings,
-    Settings,
-    ThresholdSettings,
-)
-from hopscope.config_sink import DistributionSettings
-from hopscope.control_server import ControlServer, changed_limits, changed_sink_limits
+from hopscope.base.names import Names
 from hopscope.detect.sink import limits as sink_limits
 from hopscope.detect.thresholds import (
     CONTROL_FILE,
@@ -34,10 +25,19 @@ from hopscope.detect.thresholds import (
     set_sink_limits,
     to_settings,
 )
-from hopscope.names import Names
-from hopscope.pipeline import Pipeline
+from hopscope.runtime.control import ControlServer, changed_limits, changed_sink_limits
+from hopscope.runtime.pipeline import Pipeline
 from hopscope.serve.api import create_app
-from hopscope.wire.encode import encode_reports, new_hops, new_reports
+from hopscope.settings.collector import (
+    DetectSettings,
+    HistorySettings,
+    MetricLimits,
+    ServeSettings,
+    Settings,
+    ThresholdSettings,
+)
+from hopscope.settings.sink import DistributionSettings
+from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch
 
 INSTRUCTIONS = 0b1111_0001_1000_0000  # node, ports, latency, queue, link and buffer

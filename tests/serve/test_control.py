@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.control_server import ControlServer
+from hopscope.runtime.control import ControlServer
 from hopscope.serve.control import LINE_BYTES, SOCKET_NAME, ControlError, request, socket_path
 
 

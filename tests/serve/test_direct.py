@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from direct_make import as_bytes, dta
 
-from hopscope.direct.folder import open_stores
-from hopscope.direct.spec import parse_store
+from hopscope.direct.stores.folder import open_stores
+from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 

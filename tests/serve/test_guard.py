@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from hopscope.config import ServeSettings
 from hopscope.serve.guard import session_of
 from hopscope.serve.server import ServeError, bind, url_of
+from hopscope.settings.collector import ServeSettings
 
 TOKEN = "correct horse battery"
 

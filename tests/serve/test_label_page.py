@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscope.detect.followed_state import FOLLOWED_FLOW, HOPS
-from hopscope.detect.label_state import FILE_NAME, LABEL_PORT, NEVER, LabelRule
-from hopscope.detect.label_table import LabelTable
-from hopscope.names import Names
+from hopscope.base.names import Names
+from hopscope.labels.state import FILE_NAME, LABEL_PORT, NEVER, LabelRule
+from hopscope.labels.table import LabelTable
+from hopscope.labels.tracked_state import FOLLOWED_FLOW, HOPS
 from hopscope.serve.followed import Followed
 from hopscope.serve.labels import Labels
 from hopscope.serve.page.followed import ROWS, ways

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.detect import followed_state
-from hopscope.detect.followed_table import FollowedTable
-from hopscope.detect.label_state import FILE_NAME, LabelRule
-from hopscope.detect.label_table import LabelTable
+from hopscope.labels import tracked_state as followed_state
+from hopscope.labels.state import FILE_NAME, LabelRule
+from hopscope.labels.table import LabelTable
+from hopscope.labels.tracked import FollowedTable
 from hopscope.wire.records import LABEL, LABEL_FLOW
 
 MS = 1_000_000

@@ -12,9 +12,9 @@ import httpx
 import numpy as np
 import pytest
 
-from hopscope.detect.label_state import FILE_NAME, LabelRule
-from hopscope.detect.label_table import LabelTable
-from hopscope.wire.encode import new_hops, new_reports
+from hopscope.labels.state import FILE_NAME, LabelRule
+from hopscope.labels.table import LabelTable
+from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import LABEL, ReportBatch
 
 pytestmark = [pytest.mark.kernel, pytest.mark.e2e]

@@ -7,14 +7,14 @@ import re
 import numpy as np
 import pytest
 
+from hopscope.base.names import Names
+from hopscope.detect.counters import COUNTERS
 from hopscope.detect.records import EVENT, Kind, Metric
-from hopscope.metrics import COUNTERS
-from hopscope.names import Names
+from hopscope.present.units import duration, measured, place, si
 from hopscope.serve.page.feed import SHOWN, Joined, feed
 from hopscope.serve.page.fragments import Fragments
 from hopscope.serve.page.poller import Look
 from hopscope.serve.page.strips import CALM, LEVELS, cells
-from hopscope.serve.page.units import duration, measured, place, si
 from hopscope.serve.routes.collector_models import CounterValue, Summary
 
 SCRIPT = "<script>alert(1)</script>"

@@ -23,11 +23,11 @@ from switch_cases import (
 )
 from wire_cases import frame_batch
 
-from hopscope.config_label import LabellingSettings
+from hopscope.labels.registers import Registers
+from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder
 from hopscope.testbed.records import PortCounter
-from hopscope.testbed.registers import Registers
-from hopscope.wire.label import LabelItem, push_label, read_blocks, read_labels, restore
+from hopscope.wire.label.codec import LabelItem, push_label, read_blocks, read_labels, restore
 
 pytestmark = pytest.mark.kernel
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.cli.fabric_traffic import Asked
+from hopscope.cli.fabric.traffic import Asked
 from hopscope.cli.running import interruptible
 from hopscope.fabric.topology import parse_topology
 from hopscope.testbed import traffic

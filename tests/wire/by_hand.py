@@ -10,9 +10,9 @@ from io import BytesIO
 from socket import AF_INET6, inet_aton, inet_pton
 from typing import Any
 
-from hopscope.capture.pcap import Reader
-from hopscope.wire.as_json import report_objects
-from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.capture.pcap.reader import Reader
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decoder import Decoder, decode_scalar
 
 Report = dict[str, Any]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.jit import readonly
-from hopscope.wire import int_header
+from hopscope.base.jit import readonly
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.metadata_kernel import PLANS
 from hopscope.wire.reasons import Place
 from hopscope.wire.records import HOP, REPORT, Carrier
+from hopscope.wire.telemetry import int_header
+from hopscope.wire.telemetry.metadata_kernel import PLANS
 
 Result = tuple[int, int, int, dict[str, int], bytes]
 """(reason << 8 | place, offset, hops, columns of the row, HOP records)."""
@@ -47,7 +47,7 @@ class Compiled:
     """The kernel with blocks that keep what earlier examples left in them."""
 
     def __init__(self) -> None:
-        from hopscope.wire.int_kernel import ROLE_INSERTED, read_int, udp_carrier
+        from hopscope.wire.telemetry.int_kernel import ROLE_INSERTED, read_int, udp_carrier
 
         self.read_int: Any = read_int
         self.udp_carrier: Any = udp_carrier

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hopscope.wire import layout
 from hopscope.wire.buffer import push
-from hopscope.wire.label import LabelItem, PublishedItem
+from hopscope.wire.label.codec import LabelItem, PublishedItem
 
 states = st.builds(
     LabelItem,

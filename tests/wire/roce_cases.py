@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from hopscope.wire import layout
 from hopscope.wire.records import ROCE, Records, RoceFlag
-from hopscope.wire.roce import Aeth, AtomicEth, Bth, Deth, Packet, Reth
-from hopscope.wire.roce_frames import RoceFrames
+from hopscope.wire.roce.codec import Aeth, AtomicEth, Bth, Deth, Packet, Reth
+from hopscope.wire.roce.frames import RoceFrames
 
 OPCODES = [opcode for opcode, headers in enumerate(layout.ROCE_HEADERS) if headers]
 SIZES = [0, 1, 2, 3, 4, 7, 8, 20, 64, 1024, 4096]

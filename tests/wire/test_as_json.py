@@ -8,11 +8,11 @@ import numpy as np
 from wire_cases import frame_batch
 
 from hopscope.wire.address import address
-from hopscope.wire.as_json import report_objects
-from hopscope.wire.decode import decode_scalar
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import Dialect
-from hopscope.wire.encode import new_hops, new_reports
-from hopscope.wire.encode_scalar import encode_scalar
+from hopscope.wire.encode.encode_scalar import encode_scalar
+from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, Flag, Have, Kind, Link, ReportBatch
 
 

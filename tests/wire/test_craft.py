@@ -13,12 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wire_cases import frame_batch, frames_of, read_capture, report_batches
 
-from hopscope.wire.as_json import report_objects
-from hopscope.wire.craft import craft
-from hopscope.wire.craft_keys import CraftError
-from hopscope.wire.decode_scalar import decode_scalar
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.craft.keys import CraftError
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
-from hopscope.wire.encode_scalar import encode_scalar
+from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.records import FrameBatch, Layer, ReportBatch
 
 SLOW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])

@@ -8,16 +8,17 @@ import ioam_cases
 import pytest
 from ioam_cases import OPTIONS
 
-from hopscope.wire import craft_ioam, ioam
-from hopscope.wire.as_json import _HOP_KEYS
 from hopscope.wire.buffer import Buffer
-from hopscope.wire.craft import craft
-from hopscope.wire.craft_ioam import option_of
-from hopscope.wire.craft_keys import CraftError, Keys
+from hopscope.wire.craft import ioam as craft_ioam
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.craft.ioam import option_of
+from hopscope.wire.craft.keys import CraftError, Keys
+from hopscope.wire.decode.as_json import _HOP_KEYS
+from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
-from hopscope.wire.int_header import Hop
 from hopscope.wire.records import Mode
-from hopscope.wire.row import Row
+from hopscope.wire.telemetry import ioam
+from hopscope.wire.telemetry.int_header import Hop
 
 
 def hops(*values: Mapping[str, object]) -> list[Keys]:

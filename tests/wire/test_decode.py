@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from wire_cases import frame_batch, frames_of
 
-from hopscope.wire.decode import decode_scalar
+from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import Dialect
-from hopscope.wire.encode import mapped_v4, new_hops, new_reports
-from hopscope.wire.encode_scalar import encode_scalar
+from hopscope.wire.encode.encode_scalar import encode_scalar
+from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Kind, Link, ReportBatch
 
@@ -207,5 +207,5 @@ def test_other_frames(change: dict[int, int]) -> None:
 
 def test_no_numba() -> None:
     """A small capture is decoded without importing Numba, whose start takes longer than the decoding."""
-    code = "import sys, hopscope.wire.decode, hopscope.wire.as_json; assert 'numba' not in sys.modules"
+    code = "import sys, hopscope.wire.decode.decoder, hopscope.wire.decode.as_json; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 from hopscope.cli import build
 from hopscope.wire import layout, rules
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.dissector import SHOWN, dissector
 from hopscope.wire.layout import Header
 from hopscope.wire.reasons import Reason
+from hopscope.wire.wireshark.dissector import SHOWN, dissector
 
 
 def _rules(text: str) -> np.ndarray:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from wire_cases import frame_batch, frames_of
 
-from hopscope.wire.dta import DtaAck, DtaError, Form, pull_ack, push_ack
-from hopscope.wire.dta_ack import encode_answers, parse_answers
+from hopscope.wire.dta.ack import encode_answers, parse_answers
+from hopscope.wire.dta.codec import DtaAck, DtaError, Form, pull_ack, push_ack
 from hopscope.wire.records import DTA_ANSWER, Link
 
 

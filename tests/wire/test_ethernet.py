@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hopscope.wire.address import MAPPED
 from hopscope.wire.buffer import Buffer, push
 from hopscope.wire.errors import WireError
-from hopscope.wire.ethernet import (
+from hopscope.wire.headers.ethernet import (
     Ethernet,
     Ip,
     Tcp,

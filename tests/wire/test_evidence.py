@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from wire_cases import frame_batch
 
-from hopscope.capture.pcap import Reader
-from hopscope.wire.as_json import report_objects
-from hopscope.wire.craft import craft
-from hopscope.wire.craft_keys import CraftError
-from hopscope.wire.decode import decode_scalar
+from hopscope.capture.pcap.reader import Reader
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.craft.keys import CraftError
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.decode.evidence import MOST_FRAMES, REPORTS, Evidence, Proposal, decide
 from hopscope.wire.dialect import DIALECTS, Dialect
-from hopscope.wire.evidence import MOST_FRAMES, REPORTS, Evidence, Proposal, decide
 from hopscope.wire.records import FRAME, FrameBatch, Link
 
 ALL = tuple(DIALECTS.values())
@@ -204,7 +204,7 @@ def test_every_frame_may_be_hostile() -> None:
 )
 def test_shared_captures(shared: Path, path: str, packets: bool, name: str | None) -> None:
     """Captures of others are read in the dialect of those who made them; ordinary traffic in none."""
-    from hopscope.dialects import Changes
+    from hopscope.settings.dialects import Changes
 
     candidates = tuple(map(Changes(packets=packets).of, ALL))
     found, _ = decide(iter(Reader(shared / path)), candidates)

@@ -9,11 +9,11 @@ import pytest
 from by_hand import ethernet, group, inner_udp, int_2, outer, single, u32
 from wire_cases import frame_batch
 
-from hopscope.wire.as_json import report_objects
-from hopscope.wire.craft import craft
-from hopscope.wire.decode_scalar import decode_scalar
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decode_scalar import decode_scalar
+from hopscope.wire.decode.extras import EXTRA, NO_HOP, Extras, extras
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
-from hopscope.wire.extras import EXTRA, NO_HOP, Extras, extras
 from hopscope.wire.records import FrameBatch, ReportBatch
 
 DOMAIN = Domain(7, ((0, "temperature", 4), (2, "power", 8)), ((1, "flow", 4), (3, "path", 12)))

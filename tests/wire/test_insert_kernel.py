@@ -13,14 +13,14 @@ import pytest
 from packet_cases import TUNNELS, Packet
 from wire_cases import frame_batch, frames_of
 
-from hopscope.wire.decode import decode_scalar
+from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import DEFAULT
-from hopscope.wire.insert import Checksums, Form, insert_int
-from hopscope.wire.insert_batch import Inserter
-from hopscope.wire.int_header import Hop
 from hopscope.wire.records import HOP, Carrier, Records
-from hopscope.wire.strip import strip_packet
-from hopscope.wire.strip_batch import Stripper
+from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
+from hopscope.wire.rewrite.insert_batch import Inserter
+from hopscope.wire.rewrite.strip import strip_packet
+from hopscope.wire.rewrite.strip_batch import Stripper
+from hopscope.wire.telemetry.int_header import Hop
 
 SPEC = replace(DEFAULT, name="sink", packets=True)
 HOPS = [Hop(node_id=9, hop_latency=70), Hop(node_id=8, hop_latency=90, queue_id=3, queue_occupancy=300)]

@@ -13,7 +13,9 @@ from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.errors import WireError
-from hopscope.wire.int_header import (
+from hopscope.wire.reasons import Place, Reason
+from hopscope.wire.records import Carrier, Have
+from hopscope.wire.telemetry.int_header import (
     HOP_ITEMS,
     Hop,
     Md,
@@ -29,8 +31,6 @@ from hopscope.wire.int_header import (
     push_stack,
     push_tail,
 )
-from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import Carrier, Have
 
 U8, U16, U32, U64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
 OLD = st.builds(

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from ioam_cases import ALL_BITS, NEW, OLD, OPTIONS, SNAPSHOT, dex, extension, hostile, ipv6, option, trace
 
-from hopscope.wire import ioam, layout
+from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
+from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carrier, Have, IntFlag, Mode
-from hopscope.wire.row import Row
+from hopscope.wire.telemetry import ioam
 
 
 def read(raw: bytes, at: int = 0) -> Row:

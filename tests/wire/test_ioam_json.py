@@ -9,12 +9,12 @@ import pytest
 from ioam_cases import OPTIONS, extension, packet
 from wire_cases import frame_batch
 
-from hopscope.wire import ioam
-from hopscope.wire.as_json import report_object
 from hopscope.wire.buffer import Buffer
+from hopscope.wire.decode.as_json import report_object
+from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, REPORT, ReportBatch
-from hopscope.wire.row import Row
+from hopscope.wire.telemetry import ioam
 
 
 def told(name: str) -> dict[str, Any]:

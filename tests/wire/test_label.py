@@ -11,8 +11,9 @@ from packet_cases import Packet, packets
 from wire_cases import frame_batch
 
 from hopscope.wire.errors import WireError
-from hopscope.wire.ethernet import checksum
-from hopscope.wire.label import (
+from hopscope.wire.headers.ethernet import checksum
+from hopscope.wire.label.batch import decode_scalar, encode_blocks
+from hopscope.wire.label.codec import (
     Form,
     LabelFlow,
     LabelItem,
@@ -22,7 +23,6 @@ from hopscope.wire.label import (
     read_labels,
     restore,
 )
-from hopscope.wire.label_batch import decode_scalar, encode_blocks
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import LABEL, LABEL_FLOW, Link
 

@@ -10,8 +10,8 @@ from label_cases import probe
 from packet_cases import Packet
 from wire_cases import frame_batch
 
-from hopscope.wire.label import LabelFlow, LabelItem, PublishedItem, push_flow, push_label, read_labels
-from hopscope.wire.label_batch import LabelDecoder, decode_scalar
+from hopscope.wire.label.batch import LabelDecoder, decode_scalar
+from hopscope.wire.label.codec import LabelFlow, LabelItem, PublishedItem, push_flow, push_label, read_labels
 from hopscope.wire.reasons import Reason
 from hopscope.wire.records import FrameBatch, Link
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.wire.decode import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import Link
 from support.corpus import corpus

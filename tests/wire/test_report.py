@@ -13,10 +13,9 @@ from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.own_metadata import pull_own, pull_own_0_5, push_own, push_own_0_5
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Flag, Have, Kind
-from hopscope.wire.report import (
+from hopscope.wire.telemetry.report import (
     Form05,
     Group20,
     Main20,
@@ -40,6 +39,7 @@ from hopscope.wire.report import (
     push_report_2_0,
     push_tlv,
 )
+from hopscope.wire.telemetry.report_metadata import pull_own, pull_own_0_5, push_own, push_own_0_5
 
 U6, U16, U22, U32 = (st.integers(0, (1 << bits) - 1) for bits in (6, 16, 22, 32))
 FLAGS = st.integers(0, 7)

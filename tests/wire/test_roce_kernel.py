@@ -15,8 +15,8 @@ from hopscope.wire import layout
 from hopscope.wire.address import MAPPED
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Records
-from hopscope.wire.roce import RoceError, RoceFrame, icrc, pull_packet, read_frame, write_frame
-from hopscope.wire.roce_frames import RoceFrames
+from hopscope.wire.roce.codec import RoceError, RoceFrame, icrc, pull_packet, read_frame, write_frame
+from hopscope.wire.roce.frames import RoceFrames
 
 pytestmark = pytest.mark.kernel
 

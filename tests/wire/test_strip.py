@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from packet_cases import Packet, hop_lists, packets
 from wire_cases import frames_of, read_capture
 
-from hopscope.wire.craft import craft
-from hopscope.wire.craft_keys import Keys
-from hopscope.wire.craft_packet import push_packet
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.craft.keys import Keys
+from hopscope.wire.craft.packet import push_packet
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.insert import Checksums, Form, insert_int
-from hopscope.wire.int_header import Hop
 from hopscope.wire.records import Carrier, Link
-from hopscope.wire.strip import restore, strip_packet
+from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
+from hopscope.wire.rewrite.strip import restore, strip_packet
+from hopscope.wire.telemetry.int_header import Hop
 
 SPEC = replace(DEFAULT, name="sink", packets=True)
 IN_L4 = {6: Carrier.TCP, 17: Carrier.UDP}

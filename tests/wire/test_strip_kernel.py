@@ -15,16 +15,16 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.wire.craft import craft
-from hopscope.wire.decode import decode_scalar
+from hopscope.wire.craft.frames import craft
+from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.encode_scalar import encode_scalar
+from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.errors import WireError
-from hopscope.wire.insert import Checksums, Form, insert_int
-from hopscope.wire.int_header import Hop
 from hopscope.wire.records import Carried, Carrier, Kind, Link, ReportBatch
-from hopscope.wire.strip import Restored, restore
-from hopscope.wire.strip_batch import Stripper
+from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
+from hopscope.wire.rewrite.strip import Restored, restore
+from hopscope.wire.rewrite.strip_batch import Stripper
+from hopscope.wire.telemetry.int_header import Hop
 
 pytestmark = pytest.mark.kernel
 

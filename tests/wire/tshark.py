@@ -8,14 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hopscope.capture.pcap import Reader
-from hopscope.capture.pcap_writer import Writer
-from hopscope.wire.as_json import report_objects
-from hopscope.wire.decode import decode_scalar
+from hopscope.capture.pcap.reader import Reader
+from hopscope.capture.pcap.writer import Writer
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import Dialect
-from hopscope.wire.dissector import dissector
-from hopscope.wire.int_header import MOST
 from hopscope.wire.records import FrameBatch
+from hopscope.wire.telemetry.int_header import MOST
+from hopscope.wire.wireshark.dissector import dissector
 
 Pairs = list[tuple[str, Any]]
 """A JSON object with all its keys: a tree of Wireshark has fields more than once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import Enum
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 
 class CaptureError(HopscopeError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, kernel, mix64
+from ..base.jit import U64, kernel, mix64
 from .layout import BUCKET_WAYS, Setup
 
 _INTERVAL, _BURST, _MASK = U64(Setup.INTERVAL_NS), U64(Setup.BURST_NS), U64(Setup.BUCKET_MASK)

@@ -7,7 +7,7 @@ import errno
 import socket
 import sys
 
-from ..config import ListenSettings
+from ..settings.collector import ListenSettings
 from .bpf import attach, by_source
 from .errors import CaptureError
 
@@ -59,7 +59,7 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
     """
     require_linux()
     if settings.kind == "mirror":
-        from .ring_socket import bind_ring
+        from .ring.socket import bind_ring
 
         if settings.output:
             try:

@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
-from ..config import ListenSettings
+from ..settings.collector import ListenSettings
 from .errors import CaptureError
 from .limits import network
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 COMMANDS = (
     "collect",
@@ -42,6 +42,8 @@ COMMANDS = (
     "version",
 )
 """In the order of `hopscope --help`."""
+FOLDERS = ("demo", "direct", "fabric", "label", "plan", "query")
+"""Commands with a folder of their own, in whose `command.py` they are."""
 
 
 def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
@@ -73,7 +75,8 @@ def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
         pass
 
     for name in names:
-        module = import_module(f"{__name__}.{name}")
+        folder = "." + name + (".command" if name in FOLDERS else "")
+        module = import_module(folder, __name__)
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:

@@ -18,7 +18,7 @@ def check(
 
     Exit status: 0; 1 where something is bad, so that a collector would not start.
     """
-    from ..environment import Verdict, findings
+    from ..runtime.environment import Verdict, findings
 
     settings = load(config, overrides, [("--data", "data", data)]).settings
     printer = Printer(form, ("verdict", "what", "found", "advice"))

@@ -49,8 +49,8 @@ def collect(
     Without flags it listens on UDP 32766 on loopback, keeps history in the user's data folder and serves
     the live page on http://127.0.0.1:8080. Ends with a summary. Exit status 2: it could not start or go on.
     """
-    from .. import log
-    from ..supervisor import run
+    from ..base import log
+    from ..runtime.supervisor import run
 
     settings = load(
         config,

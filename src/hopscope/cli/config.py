@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..config_export import shown
+from ..settings.export import shown
 from .options import ConfigOption, SetOption, load
 
 app = typer.Typer(help="Show, check and write settings.", no_args_is_help=True)
@@ -44,7 +44,7 @@ def check(
     ] = None,
 ) -> None:
     """Check a file of settings: a line for every error, with its key, what was found and what is expected."""
-    from ..names import Names
+    from ..base.names import Names
 
     loaded = load(file, None)
     Names.load(loaded.settings.names)
@@ -57,7 +57,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write a file with every setting, its default and its meaning, all commented out."""
-    from ..config_file import ConfigError, default_file
+    from ..settings.file import ConfigError, default_file
 
     text = "\n".join(_template())
     if file is not None and str(file) == "-":
@@ -77,7 +77,7 @@ def dialects(config: ConfigOption = None, overrides: SetOption = None) -> None:
     import shutil
     import textwrap
 
-    from ..dialects import known
+    from ..settings.dialects import known
 
     found = known(load(config, overrides).settings.dialects)
     width = max(map(len, found)) + 2
@@ -130,8 +130,8 @@ def _toml(tree: dict[str, Any], origins: dict[str, str], above: str = "") -> Ite
 
 
 def _template() -> Iterator[str]:
-    from ..config import Settings
-    from ..config_file import walk
+    from ..settings.collector import Settings
+    from ..settings.file import walk
 
     tree = Settings().model_dump(mode="json")
     yield "# Settings of Hopscope. Every line that is commented out shows a default."

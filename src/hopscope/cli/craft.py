@@ -14,7 +14,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 from .options import ConfigOption, IntDscpOption, IntPortOption, MarkerOption, candidates, changes
 
 BATCH = 1024
@@ -67,9 +67,9 @@ def craft(
     missing between packets become frames that are no reports.
     Exit status 2: an object has a wrong key or value; nothing behind it is written.
     """
-    from ..capture.pcap import Writer
-    from ..wire.craft import craft_frames, frame_batch
-    from ..wire.craft_keys import CraftError
+    from ..capture.pcap.reader import Writer
+    from ..wire.craft.frames import craft_frames, frame_batch
+    from ..wire.craft.keys import CraftError
 
     possible = candidates(dialect, config)
     if len(possible) > 1:

@@ -31,7 +31,7 @@ from .output import Format, FormatOption, Printer, until_reader_leaves
 from .report_rows import COLUMNS, rows
 
 if TYPE_CHECKING:
-    from ..capture.pcap import Reader
+    from ..capture.pcap.reader import Reader
     from ..wire.dialect import Dialect
     from ..wire.records import FrameBatch, ReportBatch
 
@@ -104,8 +104,8 @@ def decode(
     Exit status: 1 where the file is damaged or cut, and was read up to there;
     2 where it cannot be read.
     """
-    from ..capture.pcap import Reader
-    from ..names import Names
+    from ..base.names import Names
+    from ..capture.pcap.reader import Reader
 
     known = Names.load(names)
     changed = changes(port, packets, int_dscp, int_port, marker)
@@ -143,7 +143,7 @@ def decide(
     """The dialect, and all batches; of several, the first frames choose one, and stderr says why."""
     if len(possible) == 1:
         return possible[0], batches
-    from ..wire import evidence
+    from ..wire.decode import evidence
 
     proposal, batches = evidence.decide(batches, possible)
     for line in proposal.lines:
@@ -155,8 +155,8 @@ def _joined(window_ms: float | None, links: Path | None) -> Callable[[Batches, D
     """What joins the postcards in decoded batches; paths come without frames."""
     if window_ms is None:
         return lambda batches, dialect: batches
-    from ..config import PostcardSettings
-    from ..detect.postcards import Joiner
+    from ..detect.postcards.joiner import Joiner
+    from ..settings.collector import PostcardSettings
     from ..wire.records import FRAME, FrameBatch
 
     joiner = Joiner(PostcardSettings(window_ms=window_ms, links=links))
@@ -187,7 +187,7 @@ def _decoded(
     reader: Reader, batches: Iterator[FrameBatch], dialect: Dialect
 ) -> Iterator[tuple[FrameBatch, ReportBatch]]:
     """Small inputs by the scalar decoder, which starts at once; what follows by the compiled one."""
-    from ..wire.decode_scalar import decode_scalar
+    from ..wire.decode.decode_scalar import decode_scalar
 
     seen = 0
     for frames in batches:
@@ -197,7 +197,7 @@ def _decoded(
             break
     else:
         return
-    from ..wire.decode import Decoder
+    from ..wire.decode.decoder import Decoder
 
     reader.frames_per_batch = BATCH
     decoder = Decoder(dialect, BATCH)

@@ -29,8 +29,8 @@ def dissector(
     Wireshark loads it from its folder of personal Lua plugins, which `tshark -G folders` names;
     `tshark -X lua_script:FILE` loads it once.
     """
-    from ..dialects import known
-    from ..wire.dissector import dissector as generate
+    from ..settings.dialects import known
+    from ..wire.wireshark.dissector import dissector as generate
 
     text = generate(known(load(config, None).settings.dialects))
     if output is None:

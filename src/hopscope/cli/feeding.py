@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..config import DetectSettings, Settings
-    from ..forward import Forward
-    from ..names import Names
-    from ..pipeline import Pipeline
+    from ..base.names import Names
+    from ..runtime.pipeline import Pipeline
+    from ..runtime.sink.forward import Forward
+    from ..settings.collector import DetectSettings, Settings
     from ..wire.dialect import Dialect
     from ..wire.records import FrameBatch
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @contextmanager
 def open_pipeline(settings: Settings, data: Path | None, names: Names | None) -> Iterator[Pipeline]:
     """A pipeline in memory or over a data folder that nobody else holds, whose journals become segments."""
-    from ..data_folder import DataFolder
-    from ..detect.as_json import event_object
-    from ..sink_pipeline import pipeline_of
+    from ..present.events import event_object
+    from ..runtime.data_folder import DataFolder
+    from ..runtime.sink.pipeline import pipeline_of
     from ..wire.records import Records
 
     def show(block: Records) -> None:
@@ -37,7 +37,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         yield pipeline
         pipeline.close()
         return
-    from ..detect.distribution_reader import copied
+    from ..detect.distributions.reader import copied
     from ..history.archive import archive_once
     from ..history.periods import take_once
 

@@ -12,10 +12,10 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from ..errors import HopscopeError
-from ..names import Names
-from ..serve.select import Mask, in_network, protocol
-from ..serve.text import UnreadableError
+from ..base.errors import HopscopeError
+from ..base.names import Names
+from ..present.select import Mask, in_network, protocol
+from ..present.text import UnreadableError
 from ..wire.records import Carried, Have, Kind, Records, ReportBatch
 
 FLOW_PARTS = ("src", "dst", "proto", "sport", "dport")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from ..config import Settings
-    from ..config_file import Loaded
-    from ..dialects import Changes
+    from ..settings.collector import Settings
+    from ..settings.dialects import Changes
+    from ..settings.file import Loaded
     from ..wire.dialect import Dialect
 
 ConfigOption = Annotated[
@@ -126,7 +126,7 @@ SetOption = Annotated[
 
 def stores(texts: list[str] | None, monitors: list[str] | None) -> list[dict[str, Any]] | None:
     """Stores of the flags as the settings have them; None: neither was given. Raises HopscopeError."""
-    from ..direct.spec import options_of, split_store
+    from ..direct.stores.spec import options_of, split_store
 
     if not texts and not monitors:
         return None
@@ -143,7 +143,7 @@ def stores(texts: list[str] | None, monitors: list[str] | None) -> list[dict[str
 
 
 def _expected(text: str, count: str) -> int:
-    from ..errors import HopscopeError
+    from ..base.errors import HopscopeError
 
     if not count:
         return EXPECTED_KEYS
@@ -156,8 +156,8 @@ def load(
     config: Path | None, overrides: list[str] | None, flags: list[tuple[str, str, Any]] | None = None
 ) -> Loaded:
     """Settings from flags over environment over file over defaults."""
-    from ..config_file import load as load_settings
-    from ..config_file import parse_set
+    from ..settings.file import load as load_settings
+    from ..settings.file import parse_set
 
     return load_settings(config, [*map(parse_set, overrides or ()), *(flags or ())])
 
@@ -170,7 +170,7 @@ def changes(
     marker: str | None,
 ) -> Changes:
     """What the flags change in a dialect. HopscopeError names the flag."""
-    from ..dialects import Changes
+    from ..settings.dialects import Changes
 
     return Changes(
         tuple(ports) if ports else None,
@@ -192,8 +192,8 @@ def candidates(name: str, config: Path | None) -> tuple[Dialect, ...]:
 
 def find_dialects(name: str, settings: Settings) -> tuple[Dialect, ...]:
     """The same with settings that are known. HopscopeError names the flag."""
-    from ..dialects import named
-    from ..errors import HopscopeError
+    from ..base.errors import HopscopeError
+    from ..settings.dialects import named
 
     try:
         return named(name, settings.dialects, auto=True)
@@ -229,6 +229,6 @@ def _marker(text: str | None) -> bytes | None:
 
 
 def _wrong(flag: str, found: str, expected: str) -> NoReturn:
-    from ..errors import HopscopeError
+    from ..base.errors import HopscopeError
 
     raise HopscopeError(f"{flag} {found}: expected {expected}")

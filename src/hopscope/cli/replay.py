@@ -58,10 +58,10 @@ def replay(
     Time is that of the capture. With --data the events are kept, to be queried; without, nothing is written.
     Exit status: 0; 1 where the file is damaged or cut and was read up to there; 2 where it cannot be read.
     """
-    from ..capture.pcap import Reader
-    from ..metrics import INDEX
-    from ..names import Names
-    from ..summary import summary_lines
+    from ..base.names import Names
+    from ..capture.pcap.reader import Reader
+    from ..detect.counters import INDEX
+    from ..runtime.summary import summary_lines
 
     settings = load(config, overrides).settings
     changed = changes(port, packets, int_dscp, int_port, marker)

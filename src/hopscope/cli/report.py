@@ -7,7 +7,7 @@ import secrets
 import sys
 from typing import TYPE_CHECKING
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 if TYPE_CHECKING:
     from ..direct.monitors.monitor import Reports
@@ -19,12 +19,12 @@ EXAMPLES = 3
 
 def send_reports(monitor: str, to: str, topology: str, connections: int, seed: int, rate: float) -> None:
     """Simulate, observe, report; what was sent and what can be asked is told on stderr. HopscopeError."""
-    from ..capture.udp_sender import UdpSender
+    from ..capture.udp.sender import UdpSender
     from ..direct.monitors.registry import made
     from ..direct.reporter import Reporter
     from ..fabric.tcp import TcpModel, TcpSimulation
     from ..fabric.topology import parse_topology
-    from ..wire.dta import Form
+    from ..wire.dta.codec import Form
 
     (one,) = made([monitor]).values()
     host, colon, port = to.rpartition(":")
@@ -59,8 +59,8 @@ def _own_address(host: str) -> str | None:
 
 def _examples(parts: list[Reports]) -> list[str]:
     """Some keys that were reported; lists where the primitive has lists."""
-    from ..direct.keys import show_key
-    from ..wire.dta import Opcode
+    from ..direct.stores.keys import show_key
+    from ..wire.dta.codec import Opcode
 
     shown: dict[str, None] = {}
     for part in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..names import Names
+from ..base.names import Names
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch, ReportBatch
 from .output import Format, Row, cell, flow_text, utc
@@ -51,7 +51,7 @@ def rows(
     """One row a report, in the columns of its format; `frames` and `dialect` are what `batch` was decoded
     from.
     """
-    from ..wire.as_json import report_objects
+    from ..wire.decode.as_json import report_objects
 
     shape = {Format.JSON: lambda report: report, Format.CSV: _flat, Format.TABLE: lambda r: _short(r, names)}
     return map(shape[form], report_objects(batch, frames, dialect))

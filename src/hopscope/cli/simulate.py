@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 if TYPE_CHECKING:
-    from ..config import ListenSettings
     from ..fabric.faults import Fault
     from ..fabric.simulation import Simulation, Truth
     from ..fabric.topology import Topology
+    from ..settings.collector import ListenSettings
     from ..wire.records import FrameBatch
 
 TELL_SECONDS = 0.2
@@ -226,7 +226,7 @@ class _Teller:
 
 
 def _write(simulation: Simulation, output: Path, seconds: float, say: _Teller) -> None:
-    from ..capture.pcap import Writer
+    from ..capture.pcap.reader import Writer
     from ..wire.records import Link
 
     frames = 0
@@ -242,7 +242,7 @@ def _write(simulation: Simulation, output: Path, seconds: float, say: _Teller) -
 def _send(
     simulation: Simulation, listener: ListenSettings, seconds: float | None, say: _Teller, hold: bool
 ) -> None:
-    from ..capture.udp_sender import UdpSender
+    from ..capture.udp.sender import UdpSender
     from ..fabric.pace import play
 
     local = listener.host.startswith("127.")
@@ -266,7 +266,7 @@ def _rehearse(simulation: Simulation) -> None:
     """Compile everything that sending takes, with datagrams to ourselves."""
     import socket
 
-    from ..capture.udp_sender import UdpSender
+    from ..capture.udp.sender import UdpSender
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ourselves:
         ourselves.bind(("127.0.0.1", 0))

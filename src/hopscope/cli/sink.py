@@ -30,8 +30,8 @@ from .options import (
 _CAPTURES = (".pcap", ".pcapng", ".cap", ".gz")
 
 if TYPE_CHECKING:
-    from ..config import Settings
-    from ..dialects import Changes
+    from ..settings.collector import Settings
+    from ..settings.dialects import Changes
 
 
 def sink(
@@ -113,7 +113,7 @@ def sink(
     A capture file is read to its end, with --data into a data folder, without into memory alone. Exit status:
     0; 1 where the file is damaged or cut and was read up to there; 2 where it cannot start or go on.
     """
-    from ..errors import HopscopeError
+    from ..base.errors import HopscopeError
 
     inputs = list(inputs or ())
     flags: list[tuple[str, str, Any]] = [
@@ -161,7 +161,7 @@ def _listeners(
     inputs: list[str], output: str | None, pairs: list[str], workers: int, dialect: str
 ) -> list[str]:
     """Listeners as `capture.source` takes them."""
-    from ..errors import HopscopeError
+    from ..base.errors import HopscopeError
 
     if output is not None and len(inputs) != 1:
         raise HopscopeError(f"--output {output}: expected one INPUT, whose packets go on there")
@@ -184,9 +184,9 @@ def _listeners(
 
 
 def _live(settings: Settings) -> None:
-    from .. import log
-    from ..errors import HopscopeError
-    from ..supervisor import run
+    from ..base import log
+    from ..base.errors import HopscopeError
+    from ..runtime.supervisor import run
 
     if not any(listen.kind == "mirror" for listen in settings.listen):
         raise HopscopeError(
@@ -199,7 +199,7 @@ def _live(settings: Settings) -> None:
 
 def _check_output(file: str, output: str, events: bool) -> None:
     """What a file cannot be written to. Raises HopscopeError."""
-    from ..errors import HopscopeError
+    from ..base.errors import HopscopeError
 
     if output == "-" and events:
         raise HopscopeError("--output -: found with --events, which are printed there; expected a file")
@@ -215,12 +215,12 @@ def _file(
     events: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """A capture file to its end."""
-    from ..capture.pcap import Reader
-    from ..forward import to_file
-    from ..metrics import INDEX
-    from ..names import Names
-    from ..summary import summary_lines
-    from ..warmup import is_warm, warm_worker
+    from ..base.names import Names
+    from ..capture.pcap.reader import Reader
+    from ..detect.counters import INDEX
+    from ..runtime.sink.forward import to_file
+    from ..runtime.summary import summary_lines
+    from ..runtime.warmup import is_warm, warm_worker
     from .decode import decide
     from .feeding import feed, open_pipeline
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 from .filters import FlowOption, NodeOption, PrefixOption
 from .options import ConfigOption, DataOption, NamesOption, load
 
@@ -42,8 +42,8 @@ def top(
     from rich.console import Console
     from rich.live import Live
 
+    from ..base.names import Names
     from ..detect.records import Kind
-    from ..names import Names
     from .top_view import TopFilter, TopView
 
     settings = load(config, None, [("--data", "data", data), ("--names", "names", names)]).settings

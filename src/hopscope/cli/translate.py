@@ -47,9 +47,9 @@ def translate(
     Without flags it takes reports whose header has lengths on UDP 40040 on loopback and writes into stores
     of the user's data folder: `hopscope direct query` asks them. Exit status 2: it could not start.
     """
-    from ..data_folder import owned_stores
     from ..direct.counters import COUNTERS
-    from ..translator_process import TranslatorProcess
+    from ..runtime.data_folder import owned_stores
+    from ..runtime.direct.translator import TranslatorProcess
     from .running import print_counters, told, until_stopped
 
     settings = load(

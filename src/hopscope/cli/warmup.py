@@ -14,7 +14,7 @@ def warmup() -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from ..warmup import steps
+    from ..runtime.warmup import steps
 
     begin = time.monotonic()
     todo = list(steps())
@@ -26,6 +26,6 @@ def warmup() -> None:
             step()
             progress.advance(task)
 
-    from ..jit import cache_folder, compiled
+    from ..base.jit import cache_folder, compiled
 
     print(f"{len(compiled)} kernels compiled in {time.monotonic() - begin:.1f} s: {cache_folder()}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ..config import DetectSettings
+from ..settings.collector import DetectSettings
 
 LOOK_NS = 100_000_000
 """As often as a worker looks at its clock."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..config import DetectSettings
-from ..metrics import COUNTERS, INDEX
+from ..settings.collector import DetectSettings
 from ..wire.records import Records, ReportBatch
+from .counters import COUNTERS, INDEX
+from .flows.state import StateReader
+from .flows.tables import memory_bytes, open_tables
 from .records import EVENT, HOP_STATE, METRICS, NEVER, Kind
-from .state import StateReader
-from .tables import memory_bytes, open_tables
 from .thresholds import Table, open_control, read_limits
 
 __all__ = ["Detector", "StateReader", "memory_bytes"]
@@ -60,8 +60,8 @@ class Detector:
         counters: npt.NDArray[np.uint64] | None = None,
         event_buffer: int = EVENT_BUFFER,
     ) -> None:
-        from ..jit import readonly
-        from . import detect_kernel, event_kernel, sweep_kernel
+        from ..base.jit import readonly
+        from .flows import detect_kernel, event_kernel, sweep_kernel
 
         if event_buffer < SMALLEST_BUFFER:
             raise ValueError(

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 Links = dict[tuple[int, int], int]
 """Next node by (node, egress port)."""

@@ -10,9 +10,9 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..config import MetricLimits, ThresholdSettings
-from ..config_sink import MOST_SWITCHES, SinkSettings
 from ..memory.region import Region, barrier
+from ..settings.collector import MetricLimits, ThresholdSettings
+from ..settings.sink import MOST_SWITCHES, SinkSettings
 from .records import METRICS, NEVER, NO_NODE, STATE_VERSION, THRESHOLD, Metric
 from .sink import limits as sink_limits
 from .sink.records import SINK_LIMIT

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..counter import Counter
+from ..base.counter import Counter
 from ..memory.counted import CountedRegion, read_counted
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS
 from ..rdma.records import Verb
-from ..wire.dta import Opcode
+from ..wire.dta.codec import Opcode
 from ..wire.reasons import DtaReason
 
 KIND = "translator"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..rdma.records import COUNT, PAYLOAD, VERB, Verb, VerbBlock, VerbFlag
 from .hashing import checksums_of, collectors_of, slots_of
 from .primitives.key_write import KeyWriteLayout, Variant
-from .store import StoreError
+from .stores.store import StoreError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from . import layout as at
+from .stores import header as at
 
 
 class Hashing(IntEnum):
@@ -60,7 +60,7 @@ def slots_of(
 
     `copies`: None: as many as the store has. At most 16.
     """
-    from ..jit import readonly
+    from ..base.jit import readonly
     from .hashing_kernel import slots_of as run
 
     copies = int(params[at.COPIES]) if copies is None else copies
@@ -73,7 +73,7 @@ def checksums_of(
     params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8], bits: int | None = None
 ) -> npt.NDArray[np.uint64]:
     """Checksums of keys, uint64 [keys]; `bits`: None: as wide as the store's."""
-    from ..jit import readonly
+    from ..base.jit import readonly
     from .hashing_kernel import checksums_of as run
 
     checksums = np.empty(len(keys), np.uint64)
@@ -84,7 +84,7 @@ def checksums_of(
 
 def collectors_of(params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """Collectors of keys, uint64 [keys], of as many as the header says."""
-    from ..jit import readonly
+    from ..base.jit import readonly
     from .hashing_kernel import collectors_of as run
 
     collectors = np.zeros(len(keys), np.uint64)
@@ -99,6 +99,6 @@ def tables_of(params: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint32]:
 
 
 def _keys(keys: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.uint8], np.uint64]:
-    from ..jit import readonly
+    from ..base.jit import readonly
 
     return readonly(np.ascontiguousarray(keys, np.uint8).reshape(-1)), np.uint64(keys.shape[1])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U32, U64, few, inlined, kernel, load64, mix64
-from . import layout as place
+from ..base.jit import U32, U64, few, inlined, kernel, load64, mix64
+from .stores import header as place
 
 MIX, CRC, PUBLISHED = U64(0), U64(1), U64(2)
 GOLDEN = U64(0x9E3779B97F4A7C15)

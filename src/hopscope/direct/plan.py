@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, isfinite
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 from .primitives.append_layout import AppendLayout
 from .primitives.key_write import KeyWriteLayout
 from .primitives.postcarding_layout import PostcardingLayout

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from ..memory.region import Region
 from ..rdma.records import VerbBlock
 from ..wire.records import Records
-from . import layout as at
-from .answers import Question
-from .store import KIND, VERSION, Layout, Store, StoreError
+from .stores import header as at
+from .stores.answers import Question
+from .stores.store import KIND, VERSION, Layout, Store, StoreError
 
 
 class Writer(Protocol):

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire import layout
-from ..wire.dta import COUNTER_BYTES, LIST_BYTES, Form, Opcode
-from ..wire.dta_ack import parse_answers
-from ..wire.dta_encode import REPORTER_PORT, encode_dta, number_of
+from ..wire.dta.ack import parse_answers
+from ..wire.dta.codec import COUNTER_BYTES, LIST_BYTES, Form, Opcode
+from ..wire.dta.encode import REPORTER_PORT, encode_dta, number_of
 from ..wire.records import DTA, FRAME, DtaFlag, FrameBatch, Records
 from .records import KEPT
 

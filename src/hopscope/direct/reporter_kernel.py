@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U8, U16, U32, U64, inlined, kernel
+from ..base.jit import U8, U16, U32, U64, inlined, kernel
 from ..wire.records import DtaFlag, Link
 
 AGED, GIVEN_UP, ACKNOWLEDGED, NACKS, STRANGE = range(5)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..rdma.notices import Notifier
 from ..rdma.records import VerbBlock
-from .store import WRITES, Store
+from .stores.store import WRITES, Store
 
 
 class Transport(Protocol):
@@ -27,7 +27,7 @@ class MemoryTransport:
     """Verbs are executed at once, on stores that this process has mapped for writing."""
 
     def __init__(self, stores: Sequence[Store], notifier: Notifier | None = None) -> None:
-        from ..jit import readonly
+        from ..base.jit import readonly
         from ..rdma import apply_kernel
 
         self._apply, self._readonly = apply_kernel.apply, readonly

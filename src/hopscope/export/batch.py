@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..detect.flow_walk import FlowBlock
-from ..detect.quantiles import Distribution
+from ..detect.distributions.quantiles import Distribution
+from ..detect.flows.flow_walk import FlowBlock
 from ..wire.records import Records
 
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from ..errors import HopscopeError
-from ..log import logger
+from ..base.errors import HopscopeError
+from ..base.log import logger
 from ..wire.records import Records
 from .batch import ExportBatch, Read
 from .counters import Health, health_of

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..detect.as_json import event_object, when
-from ..detect.flow_walk import FlowBlock
-from ..detect.quantiles import NO_BOUND, QUANTILES, Distribution
+from ..base.names import Names
+from ..detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
+from ..detect.flows.flow_walk import FlowBlock
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART
 from ..detect.sink.records import MEASURES, Type, Why
-from ..names import Names
+from ..present.events import event_object, when
 from ..wire.address import address
 from ..wire.records import Records
 

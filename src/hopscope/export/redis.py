@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ..config_export import RedisSettings, shown
-from ..errors import HopscopeError
-from ..names import Names
+from ..base.errors import HopscopeError
+from ..base.names import Names
+from ..settings.export import RedisSettings, shown
 from ..wire.records import Records
 from .batch import ExportBatch
 from .exporter import DeliveryError, Exporter

@@ -24,11 +24,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypeVar
 
-from ..config_export import RedisSettings
-from ..detect.flow_walk import FlowBlock
-from ..detect.quantiles import Distribution
+from ..base.names import Names
+from ..detect.distributions.quantiles import Distribution
+from ..detect.flows.flow_walk import FlowBlock
 from ..detect.records import Kind, Metric
-from ..names import Names
+from ..settings.export import RedisSettings
 from ..wire.records import Records
 from .batch import ExportBatch
 from .flat import (

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ..config import Settings
-from ..config_export import shown
-from ..detect.as_json import event_object
+from ..base.names import Names
+from ..base.stop import Stop
 from ..detect.records import EVENT_VERSION, PATH_PART
 from ..detect.sink.records import EVICTED, EVICTED_VERSION, SINK_EVENT_VERSION
 from ..detect.sink.rings import EVENT_RING, EVICTION_RING
 from ..memory.region import Region
 from ..memory.rings import LIMIT, Rings
-from ..names import Names
-from ..stop import Stop
+from ..present.events import event_object
+from ..settings.collector import Settings
+from ..settings.export import shown
 from ..wire.records import Records
 from .batch import ExportBatch, Read
 from .counters import RINGS, open_counters

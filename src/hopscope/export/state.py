@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..detect.distribution_reader import DistributionReader
-from ..detect.flow_walk import FlowBlock, FlowWalk, Numbers, joined
-from ..detect.quantiles import Distribution, grouped
+from ..detect.distributions.quantiles import Distribution, grouped
+from ..detect.distributions.reader import DistributionReader
+from ..detect.flows.flow_walk import FlowBlock, FlowWalk, Numbers, joined
 from ..memory.region import RegionError
 from .batch import ExportBatch
 

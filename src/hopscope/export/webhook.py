@@ -16,8 +16,8 @@ import httpx
 import numpy as np
 
 from .. import __version__
-from ..config_export import AlertSettings
 from ..detect.records import Kind
+from ..settings.export import AlertSettings
 from ..wire.records import Records
 from .batch import ExportBatch
 from .exporter import DeliveryError, Exporter

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 from .records import STAGES
 
 Ints = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..jit import U64, kernel, mix64
+from ..base.jit import U64, kernel, mix64
 from .records import STAGES, WIRE_OVERHEAD, DropReason
 
 INTERVAL_PS = 10_000_000_000

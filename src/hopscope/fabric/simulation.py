@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..wire.encode import encode_reports
+from ..wire.encode.encoder import encode_reports
 from ..wire.records import FrameBatch, Link, Records, ReportBatch
 from . import faults as faults_module
 from .faults import Fault, FaultKind

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..wire.encode import mapped_v4
+from ..wire.encode.encoder import mapped_v4
 from ..wire.records import HOP, REPORT, Carried, Flag, Have, Kind, Mode, Records, ReportBatch
 from .instructions import INSTRUCTIONS, VERSIONS, clear_absent, fields_of
 from .queueing import Departures

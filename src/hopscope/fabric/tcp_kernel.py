@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..jit import U32, U64, kernel
+from ..base.jit import U32, U64, kernel
 from .queueing_kernel import serve_one, uniform
 from .records import STAGES, WIRE_OVERHEAD
 

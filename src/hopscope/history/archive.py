@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..config import HistorySettings
+from ..settings.collector import HistorySettings
 from ..wire.records import Records
 from .columns import connect
 from .files import (

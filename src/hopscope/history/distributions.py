@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from ..detect.distribution import KIND
-from ..detect.distribution_reader import Counts, attach, copied, shard_of
-from ..detect.quantiles import VIEWS, By, Distribution
+from ..detect.distributions.quantiles import VIEWS, By, Distribution
+from ..detect.distributions.reader import Counts, attach, copied, shard_of
+from ..detect.distributions.region import KIND
 from ..detect.records import BINS, DISTRIBUTED, DISTRIBUTION
 from ..detect.sink.records import MEASURES, Measure
 from ..memory.region import RegionError

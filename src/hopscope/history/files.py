@@ -13,7 +13,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 _JOURNAL = re.compile(r"(\d{5})-(\d{20})\.journal")
 _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")

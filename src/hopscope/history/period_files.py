@@ -23,7 +23,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from ..detect.distribution_reader import Counts, bounds
+from ..detect.distributions.reader import Counts, bounds
 from ..detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
 from ..detect.sink.records import Measure
 from .columns import connect, quoted

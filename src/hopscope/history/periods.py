@@ -18,8 +18,8 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ..detect.distribution import KIND
-from ..detect.distribution_reader import Counts, attach, copied, shard_of
+from ..detect.distributions.reader import Counts, attach, copied, shard_of
+from ..detect.distributions.region import KIND
 from ..detect.records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION, NO_PORT
 from ..detect.sink.records import MEASURES, Measure
 from ..memory.region import Region, RegionError

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar, Unpack
 import duckdb
 import numpy as np
 
-from ..detect.quantiles import By, Distribution
+from ..base.names import Names
+from ..detect.distributions.quantiles import By, Distribution
 from ..detect.records import PATH_PART
-from ..names import Names
 from ..wire.address import address
 from . import sandbox
 from .columns import COLUMNS, NAMES, connect

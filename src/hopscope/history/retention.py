@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ..config import HistorySettings
+from ..settings.collector import HistorySettings
 from .files import SegmentFile, list_segments, noted_path, sync_folder
 from .period_files import list_files
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..counter import Counter
+from ..base.counter import Counter
 from .region import Region, RegionError
 
 

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, tuple[Any, int]]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 MAGIC = b"HOPSTORE"
 VERSION = 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..wire import layout
-from ..wire.cm import MTUS, CmReject, Message, Request, pull_addresses
+from ..wire.roce.cm import MTUS, CmReject, Message, Request, pull_addresses
 
 MILLISECOND = 1_000_000
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..counter import Counter
+from ..base.counter import Counter
 from ..memory.counted import read_counted
 from ..memory.region import Region
 from ..wire.reasons import RoceReason

@@ -12,10 +12,10 @@ import numpy as np
 
 from ..memory.region import Region
 from ..wire.address import MAPPED
-from ..wire.cm import CmReject
 from ..wire.layout import CM_QUEUE_PAIR
 from ..wire.records import ROCE, FrameBatch, Opcode, Records, RoceFlag
-from ..wire.roce_frames import RoceFrames
+from ..wire.roce.cm import CmReject
+from ..wire.roce.frames import RoceFrames
 from . import management
 from .advertisement import Advertisement, AdvertisementError
 from .connection import Accept, Connection, Limits, State, service_of

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..wire.cm import (
+from ..wire.roce.cm import (
     MTUS,
     Addresses,
     CmReject,

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire import layout
-from ..wire.cm import Message, pull_message, push_message
 from ..wire.reasons import RoceReason
 from ..wire.records import ROCE, Opcode, Records
-from ..wire.roce import RoceError
+from ..wire.roce.cm import Message, pull_message, push_message
+from ..wire.roce.codec import RoceError
 from .handshake import Connections
 
 _LOW_64 = (1 << 64) - 1

@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 from ..wire.records import Records
 from .records import MEMORY_REGION, NO_TARGET, Access
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import I64, U64, kernel
+from ..base.jit import I64, U64, kernel
 from ..wire.records import Opcode
 from .records import Access, Mark, Sender, SenderSetup, Service, Verb, VerbFlag
 

@@ -190,7 +190,7 @@ class Requester:
         Valid until the next call of anything. `now_ns`: a clock that never goes back. Called again until it
         says None, or when something was received, or after a millisecond.
         """
-        from ..jit import readonly
+        from ..base.jit import readonly
         from .requester_kernel import pick
 
         if self.failed:
@@ -212,7 +212,7 @@ class Requester:
 
     def receive(self, records: Records, now_ns: int) -> None:
         """Take the answers to this connection out of a batch of parsed packets (`wire.roce_frames`)."""
-        from ..jit import readonly
+        from ..base.jit import readonly
         from .requester_kernel import answers
 
         if self.failed:
@@ -273,7 +273,7 @@ class Requester:
 
     def _enqueue(self, block: VerbBlock, first: int) -> int:
         """Verbs to packets from `first` on; the first that has to wait."""
-        from ..jit import readonly
+        from ..base.jit import readonly
         from .packets_kernel import enqueue
 
         done = enqueue(

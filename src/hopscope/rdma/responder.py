@@ -59,7 +59,7 @@ class Responder:
 
         `reason` of the records is set for what was refused. `now_ns`: time since the Unix epoch, of notices.
         """
-        from ..jit import readonly
+        from ..base.jit import readonly
         from .apply_kernel import apply
         from .responder_kernel import check, finish
 

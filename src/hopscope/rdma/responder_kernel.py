@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U8, U64, kernel
+from ..base.jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
 from ..wire.records import Opcode, RoceFlag
 from .records import GAP_PACKETS, REPLAYS, Due, PairState, Syndrome

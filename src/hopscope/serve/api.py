@@ -13,17 +13,17 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from .. import __version__
-from ..config import ServeSettings
-from ..direct.store import StoreError
+from ..base.log import logger
+from ..base.names import Names
+from ..direct.stores.store import StoreError
 from ..history.files import HistoryError
-from ..log import logger
 from ..memory.region import RegionError
-from ..names import Names
+from ..present.text import UnreadableError
+from ..settings.collector import ServeSettings
 from .context import Context
 from .guard import Guard
 from .routes import bottleneck, direct, distributions, events, health, labels, sink_limits, state
 from .routes import models as m
-from .text import UnreadableError
 
 log = logger("serve")
 PREFIX = "/api/v0"

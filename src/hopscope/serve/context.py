@@ -11,10 +11,10 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import Depends, HTTPException, Request
 
-from ..config import ServeSettings
-from ..names import Names
+from ..base.names import Names
+from ..present.history import Past
+from ..settings.collector import ServeSettings
 from .feed import Feed
-from .past import Past
 from .state import CollectorState
 
 P = ParamSpec("P")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.followed_state import FILE_NAME, FOLLOWED_FLOW, HOPS, FollowedReader
+from ..labels.tracked_state import FILE_NAME, FOLLOWED_FLOW, HOPS, FollowedReader
 from ..wire.records import Records
 from .copied import Copied
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..config_base import is_loopback
+from ..settings.section import is_loopback
 
 COOKIE = "hopscope_session"
 BODY_BYTES = 256 * 1024

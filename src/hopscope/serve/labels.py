@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..detect.label_state import COVERAGE, FILE_NAME, LABEL_PORT, LabelReader, LabelRule
+from ..labels.state import COVERAGE, FILE_NAME, LABEL_PORT, LabelReader, LabelRule
 from ..wire.records import Records
 from .copied import Copied
 

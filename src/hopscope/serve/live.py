@@ -14,7 +14,7 @@ import numpy as np
 from fastapi import FastAPI
 from nicegui import events, ui
 
-from ..detect.bottleneck import Queues, Standing, of_flow
+from ..detect.bottleneck.shares import Queues, Standing, of_flow
 from .context import Context
 from .page.charts import LOSS, RATE, Series, options
 from .page.fragments import Fragments

@@ -16,13 +16,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from .. import __version__
-from .. import label_counters as labels
-from ..counter import Counter
+from ..base.counter import Counter
+from ..base.names import Names
+from ..detect.counters import COUNTERS, INDEX
 from ..detect.records import NO_NODE, PortKind
 from ..direct import counters as translator
 from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
-from ..metrics import COUNTERS, INDEX
-from ..names import Names
+from ..labels import counters as labels
 from ..rdma import counters as nic
 from ..wire.address import address
 from ..wire.records import Records

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import uvicorn
 
-from ..config import ServeSettings, Settings
-from ..config_base import is_loopback
-from ..errors import HopscopeError
-from ..names import Names
-from ..stop import Stop
+from ..base.errors import HopscopeError
+from ..base.names import Names
+from ..base.stop import Stop
+from ..settings.collector import ServeSettings, Settings
+from ..settings.section import is_loopback
 
 _BACKLOG = 128
 _GRACE_SECONDS = 3

@@ -18,14 +18,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.flow_hops import FlowHops
-from ..detect.quantiles import Distribution
+from ..detect.counters import COUNTERS, INDEX
+from ..detect.distributions.quantiles import Distribution
+from ..detect.flows.flow_hops import FlowHops
 from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, STATE_VERSION, THRESHOLD, Metric
 from ..detect.sink import limits as sink_limits
 from ..detect.thresholds import CONTROL_FILE, KIND, read_limits, read_sink_limits
 from ..memory.region import Region, RegionError
-from ..metrics import COUNTERS, INDEX
-from ..pipeline import COUNTERS_KIND, COUNTERS_VERSION
+from ..runtime.pipeline import COUNTERS_KIND, COUNTERS_VERSION
 from .followed import Followed
 from .labels import Labels
 
@@ -236,7 +236,7 @@ class CollectorState:
         return getattr(self._reader, table)()
 
     def _read_distributions(self) -> list[Distribution]:
-        from ..detect.distribution_reader import DistributionReader
+        from ..detect.distributions.reader import DistributionReader
 
         try:
             return DistributionReader.attach(self.regions).distributions()

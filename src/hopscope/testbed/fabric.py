@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..capture.offload import as_a_cable
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
+from ..capture.ring.offload import as_a_cable
 from ..fabric.topology import Topology
 from ..wire.layout import LABEL_OPTION, LABEL_STATE
 from . import namespaces

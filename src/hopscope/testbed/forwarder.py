@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..config_label import LabellingSettings
-from ..fabric.labelling.network import chance_of
+from ..fabric.labelling.simulation.network import chance_of
+from ..labels.registers import Registers
+from ..settings.label import LabellingSettings
 from ..wire.records import FrameBatch, Records
 from .records import FOLLOWED, HOST_ADDRESS, WAY, SwitchAt
-from .registers import Registers
 
 Octets = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int32]
@@ -60,7 +60,7 @@ class Forwarder:
         """`to_host`: of every port (row of the registers), whether a host is at its other end; `followed`:
         flows as (source, destination, every so many packets), addresses of 128 bits.
         """
-        from ..jit import readonly
+        from ..base.jit import readonly
         from . import route_kernel, switch_kernel
 
         self._route, self._forward = route_kernel.route_frames, switch_kernel.forward_frames

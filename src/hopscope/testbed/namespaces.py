@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from ..errors import HopscopeError
+from ..base.errors import HopscopeError
 
 T = TypeVar("T")
 

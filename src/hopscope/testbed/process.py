@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from .. import log
-from ..config import Settings
-from ..errors import HopscopeError
+from ..base import log
+from ..base.errors import HopscopeError
+from ..settings.collector import Settings
 from .fabric import TestbedError
 from .state import MARK, SETTINGS_FILE, State, read
 
@@ -87,7 +87,7 @@ def main() -> None:
 
             run(state, settings.label)
         else:
-            from ..supervisor import run as collect
+            from ..runtime.supervisor import run as collect
 
             sys.exit(collect(settings))
     except HopscopeError as error:

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import I64, U64, be32, be64, inlined, kernel, mix64
-from ..wire.label_kernel import ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at
-from ..wire.layout import PROTOCOL_TCP, PROTOCOL_UDP
-from ..wire.packet_kernel import (
+from ..base.jit import I64, U64, be32, be64, inlined, kernel, mix64
+from ..wire.headers.packet_kernel import (
     IPV4_DESTINATION,
     IPV4_FRAGMENT,
     IPV4_MORE,
@@ -21,6 +19,8 @@ from ..wire.packet_kernel import (
     get,
     ip_version,
 )
+from ..wire.label.label_kernel import ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at
+from ..wire.layout import PROTOCOL_TCP, PROTOCOL_UDP
 from .records import PortCounter, SwitchAt
 
 RECEIVED, UNROUTED, DAMAGED = int(PortCounter.RECEIVED), int(PortCounter.UNROUTED), int(PortCounter.DAMAGED)

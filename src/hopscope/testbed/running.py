@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import Settings
-from ..config_label import LabelSettings, host_and_port
-from ..data_folder import read_owner
 from ..fabric.topology import Topology
+from ..labels.registers import Registers
+from ..runtime.data_folder import read_owner
+from ..settings.collector import Settings
+from ..settings.label import LabelSettings, host_and_port
 from . import fabric, namespaces, state
 from .fabric import TestbedError
 from .process import await_ready, start
-from .registers import Registers
 from .state import REGISTERS_FILE, SETTINGS_FILE, State
 
 HOST = "127.0.0.1"

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U64, be16, inlined
-from ..wire.checksum_kernel import ONES_16, copy
-from ..wire.label_kernel import (
+from ..base.jit import U64, be16, inlined
+from ..wire.headers.checksum_kernel import ONES_16, copy
+from ..wire.headers.packet_kernel import IPV4_FRAGMENT, SIZE_IPV4, byte, get, word
+from ..wire.headers.put_kernel import put8, put16, put32, put64
+from ..wire.label.label_kernel import (
     COUNT,
     ITEM,
     NEXT,
@@ -26,8 +28,6 @@ from ..wire.label_kernel import (
     ZERO,
 )
 from ..wire.layout import IPV4
-from ..wire.packet_kernel import IPV4_FRAGMENT, SIZE_IPV4, byte, get, word
-from ..wire.put_kernel import put8, put16, put32, put64
 from .records import SwitchAt
 from .route_kernel import MAX_HOP, PROTOCOL
 

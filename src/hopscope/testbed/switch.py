@@ -12,22 +12,22 @@ from contextlib import suppress
 
 import numpy as np
 
-from .. import log
+from ..base import log
+from ..base.clock import SteadyClock
+from ..base.stop import Stop
 from ..capture.errors import CaptureError
-from ..capture.ring import RingListener
-from ..capture.ring_sender import RingSender
-from ..capture.ring_socket import bind_ring
-from ..config import ListenSettings
-from ..config_label import LabelSettings, host_and_port
-from ..steady import SteadyClock
-from ..stop import Stop
+from ..capture.ring.listener import RingListener
+from ..capture.ring.sender import RingSender
+from ..capture.ring.socket import bind_ring
+from ..labels.registers import Registers
+from ..settings.collector import ListenSettings
+from ..settings.label import LabelSettings, host_and_port
 from ..wire.address import network
 from ..wire.records import FRAME, FrameBatch
 from .fabric import RING_BYTES, SLOTS, Plan, next_ports, slot_bytes
 from .forwarder import Forwarder, Routes
 from .namespaces import enter
 from .records import PortCounter
-from .registers import Registers
 from .state import State
 
 BLOCK_BYTES = 1 << 13

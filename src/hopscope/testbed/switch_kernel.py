@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..fabric.labelling.label_kernel import wants_label
-from ..fabric.labelling.records import EVERY
-from ..jit import I64, U64, be16, inlined, kernel, mix64
-from ..wire.checksum_kernel import ONES_16, copy
-from ..wire.label_kernel import (
+from ..base.jit import I64, U64, be16, inlined, kernel, mix64
+from ..fabric.labelling.simulation.records import EVERY
+from ..labels.rule_kernel import wants_label
+from ..wire.headers.checksum_kernel import ONES_16, copy
+from ..wire.headers.packet_kernel import ethernet
+from ..wire.headers.put_kernel import put8, put32, put64
+from ..wire.label.label_kernel import (
     COUNT,
     EIGHT,
     FLOW,
@@ -30,8 +32,6 @@ from ..wire.label_kernel import (
     find_ip,
     labels_at,
 )
-from ..wire.packet_kernel import ethernet
-from ..wire.put_kernel import put8, put32, put64
 from .records import PortCounter, SwitchAt
 from .route_kernel import FROM_HOST, GOLDEN, INGRESS, MAX_HOP, PROTOCOL, addresses_of, ports_of
 from .slot_kernel import (

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..stop import Stop
+from ..base.stop import Stop
 from .fabric import Host, Plan, TestbedError
 from .namespaces import FOLDER, inside, run
 

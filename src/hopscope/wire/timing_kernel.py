@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..jit import U16, U32, U64, inlined, kernel
+from ..base.jit import U16, U32, U64, inlined, kernel
 from .records import Carried, Flag, Have
 
 OWN_HOP = U64(Carried.OWN_HOP)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.detect.event_kernel import hash_flow, pack_l4
-from hopscope.detect.path_kernel import hash_path
-from hopscope.jit import U64
+from hopscope.base.jit import U64
+from hopscope.detect.flows.event_kernel import hash_flow, pack_l4
+from hopscope.detect.flows.path_kernel import hash_path
 from hopscope.wire.records import Carried, Flag, Have, Mode
 
 NOBODY = 0xFFFFFFFF

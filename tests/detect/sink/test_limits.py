@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.config import ThresholdSettings
-from hopscope.config_sink import AdaptSettings, SinkLimits, SinkSettings, SinkSwitch, SinkThresholds
-from hopscope.control_server import changed_sink_limits
 from hopscope.detect.records import NEVER
 from hopscope.detect.sink.adaptive import Adaptive
 from hopscope.detect.sink.limits import as_json, for_kernel, overrides, to_settings, to_tables
 from hopscope.detect.sink.quota import Buckets
 from hopscope.detect.thresholds import create_control, open_control, read_sink_limits, set_sink_limits
+from hopscope.runtime.control import changed_sink_limits
+from hopscope.settings.collector import ThresholdSettings
+from hopscope.settings.sink import AdaptSettings, SinkLimits, SinkSettings, SinkSwitch, SinkThresholds
 
 SECOND = 1_000_000_000
 SETTINGS = SinkSettings(

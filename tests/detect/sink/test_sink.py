@@ -12,8 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hopscope.config import DetectSettings, Settings
-from hopscope.config_sink import (
+from hopscope.detect.counters import INDEX
+from hopscope.detect.flows.state import StateReader
+from hopscope.detect.records import Kind, Metric
+from hopscope.detect.sink.detector import SinkDetector
+from hopscope.detect.sink.records import Measure, Type, Why
+from hopscope.detect.thresholds import set_sink_limits
+from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.sink import (
     AdaptSettings,
     DistributionSettings,
     SinkLimits,
@@ -21,12 +27,6 @@ from hopscope.config_sink import (
     SinkSwitch,
     SinkThresholds,
 )
-from hopscope.detect.records import Kind, Metric
-from hopscope.detect.sink.detector import SinkDetector
-from hopscope.detect.sink.records import Measure, Type, Why
-from hopscope.detect.state import StateReader
-from hopscope.detect.thresholds import set_sink_limits
-from hopscope.metrics import INDEX
 from hopscope.wire.records import Flag, Have, Mode
 
 pytestmark = pytest.mark.kernel

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopscope.config_label import AdaptiveSettings, LabellingSettings
-from hopscope.fabric.labelling.controller import LOOKS, NEVER, PortDatabase, simulated_controller
-from hopscope.fabric.labelling.measures import coverage
-from hopscope.fabric.labelling.network import NetworkModel
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import from_hosts
+from hopscope.fabric.labelling.simulation.measures import coverage
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import from_hosts
 from hopscope.fabric.topology import parse_topology
+from hopscope.labels.controller import LOOKS, NEVER, PortDatabase, simulated_controller
+from hopscope.settings.label import AdaptiveSettings, LabellingSettings
 from hopscope.wire.records import LABEL, Records
 
 MS = 1_000_000

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from hopscope.fabric.labelling import experiment as whole
-from hopscope.fabric.labelling.experiment_files import ExperimentError, Journal
-from hopscope.fabric.labelling.experiment_run import EVENT_MEASURES, MEASURES, build, columns, perform
-from hopscope.fabric.labelling.experiment_series import SERIES
-from hopscope.fabric.labelling.experiment_settings import Experiment, Run, sweepable
+from hopscope.fabric.labelling.experiment import sweep as whole
+from hopscope.fabric.labelling.experiment.files import ExperimentError, Journal
+from hopscope.fabric.labelling.experiment.run import EVENT_MEASURES, MEASURES, build, columns, perform
+from hopscope.fabric.labelling.experiment.series import SERIES
+from hopscope.fabric.labelling.experiment.settings import Experiment, Run, sweepable
 from hopscope.fabric.topology import FabricError
 
 FILE: dict[str, Any] = {
@@ -167,7 +167,7 @@ def test_a_run_measures_what_its_simulation_has() -> None:
 @pytest.mark.kernel
 def test_coverage_is_that_of_intervals_after_the_warm_up() -> None:
     """0.25 s of warm-up are three intervals of 0.1 s; the mean over the ten that follow is the row's."""
-    from hopscope.fabric.labelling import measures
+    from hopscope.fabric.labelling.simulation import measures
 
     run = Experiment.model_validate(FILE).runs()[0]
     simulation = build(run)

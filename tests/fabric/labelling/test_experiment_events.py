@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from hopscope.errors import HopscopeError
-from hopscope.fabric.labelling import experiment as whole
-from hopscope.fabric.labelling.experiment_events import (
+from hopscope.base.errors import HopscopeError
+from hopscope.fabric.labelling.experiment import sweep as whole
+from hopscope.fabric.labelling.experiment.events import (
     FailureSettings,
     LossSettings,
     events_of,
     order,
     port_rows,
 )
-from hopscope.fabric.labelling.experiment_files import DemandError, Journal
-from hopscope.fabric.labelling.experiment_run import build, columns, events_in, perform
-from hopscope.fabric.labelling.experiment_series import around_events, recovery, silence
-from hopscope.fabric.labelling.experiment_settings import Experiment, Run
-from hopscope.fabric.labelling.records import LABELLED
+from hopscope.fabric.labelling.experiment.files import DemandError, Journal
+from hopscope.fabric.labelling.experiment.run import build, columns, events_in, perform
+from hopscope.fabric.labelling.experiment.series import around_events, recovery, silence
+from hopscope.fabric.labelling.experiment.settings import Experiment, Run
+from hopscope.fabric.labelling.simulation.records import LABELLED
 from hopscope.fabric.records import PS
 from hopscope.fabric.topology import LeafSpine, parse_topology
 from hopscope.wire.records import Records

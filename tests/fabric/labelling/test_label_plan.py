@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hopscope.fabric.labelling.plan import (
+from hopscope.fabric.labelling.theory.plan import (
     LabelDemand,
     PlanError,
     choose,

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from hopscope.config_label import AdaptiveSettings, LabellingSettings
-from hopscope.fabric.labelling.network import NetworkModel
-from hopscope.fabric.labelling.records import NEVER, SourceFlag
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import Sources, flows, from_hosts, join, uniform
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.records import NEVER, SourceFlag
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import Sources, flows, from_hosts, join, uniform
 from hopscope.fabric.topology import parse_topology
 from hopscope.fabric.traffic import TrafficModel
+from hopscope.settings.label import AdaptiveSettings, LabellingSettings
 
 pytestmark = pytest.mark.kernel
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling.network import NetworkModel
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import uniform
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import uniform
 from hopscope.fabric.topology import parse_topology
+from hopscope.settings.label import LabellingSettings
 
 pytestmark = pytest.mark.kernel
 

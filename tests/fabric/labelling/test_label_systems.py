@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopscope.config_label import LabellingSettings
+from hopscope.settings.label import LabellingSettings
 from support.label_systems import lost
 
 pytestmark = pytest.mark.kernel

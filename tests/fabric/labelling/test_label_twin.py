@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from label_twin import PS, Twin
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling import engine
-from hopscope.fabric.labelling.network import NetworkModel
-from hopscope.fabric.labelling.records import SourceFlag
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import Sources, from_hosts, join, on_routes, trail, tree
+from hopscope.fabric.labelling.simulation import engine
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.records import SourceFlag
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import Sources, from_hosts, join, on_routes, trail, tree
 from hopscope.fabric.topology import NO_PORT, FabricError, Topology, parse_topology
+from hopscope.settings.label import LabellingSettings
 
 pytestmark = pytest.mark.kernel
 

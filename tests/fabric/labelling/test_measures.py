@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hopscope.fabric.labelling import measures
+from hopscope.fabric.labelling.simulation import measures
 
 MS = 10**9
 TELEMETRY = 0.1

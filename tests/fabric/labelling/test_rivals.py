@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling.network import NetworkModel
 from hopscope.fabric.labelling.rivals import RIVALS, hula, int_label, int_path, pingmesh, sampled_int
 from hopscope.fabric.labelling.rivals.euler import balance, euler_trails
 from hopscope.fabric.labelling.rivals.pint import packets_of_baseline, trace
 from hopscope.fabric.labelling.rivals.rival import between, frame, walk, walk_ends
 from hopscope.fabric.labelling.rivals.sources import probe_sources
-from hopscope.fabric.labelling.simulation import LabelSimulation
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.topology import NO_PORT, FabricError, FatTree, LeafSpine, parse_topology
+from hopscope.settings.label import LabellingSettings
 
 
 def check_trails(vertices: int, ends: list[tuple[int, int]], balanced: bool) -> None:

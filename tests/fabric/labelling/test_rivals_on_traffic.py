@@ -7,9 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling.network import NetworkModel
-from hopscope.fabric.labelling.records import LABEL_NODE, SourceFlag
 from hopscope.fabric.labelling.rivals import RIVALS, on_traffic, pint, postcards, sampled_int
 from hopscope.fabric.labelling.rivals.in_band import InBandPostcards, ways_to
 from hopscope.fabric.labelling.rivals.on_traffic import IDLE, SYSTEMS, Scene
@@ -21,9 +18,12 @@ from hopscope.fabric.labelling.rivals.pint_traffic import (
     with_digests,
 )
 from hopscope.fabric.labelling.rivals.rival import between
-from hopscope.fabric.labelling.simulation import LabelSimulation
-from hopscope.fabric.labelling.sources import uniform
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.records import LABEL_NODE, SourceFlag
+from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
+from hopscope.fabric.labelling.simulation.sources import uniform
 from hopscope.fabric.topology import FabricError, FatTree, parse_topology
+from hopscope.settings.label import LabellingSettings
 
 pytestmark = pytest.mark.kernel
 TREE = FatTree(4, 20_000_000)

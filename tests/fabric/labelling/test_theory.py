@@ -9,8 +9,8 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from hopscope.fabric.labelling import theory
-from hopscope.fabric.labelling.mean_field import labels_on_fat_tree, labels_on_routes
+from hopscope.fabric.labelling.theory import closed_forms as theory
+from hopscope.fabric.labelling.theory.mean_field import labels_on_fat_tree, labels_on_routes
 from hopscope.fabric.topology import FatTree
 
 

@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hopscope.config_label import LabellingSettings
-from hopscope.fabric.labelling.network import NetworkModel
-from hopscope.fabric.labelling.records import SourceFlag
-from hopscope.fabric.labelling.sources import Sources
+from hopscope.fabric.labelling.simulation.network import NetworkModel
+from hopscope.fabric.labelling.simulation.records import SourceFlag
+from hopscope.fabric.labelling.simulation.sources import Sources
 from hopscope.fabric.topology import Topology
+from hopscope.settings.label import LabellingSettings
 
 MASK = (1 << 64) - 1
 PS = 10**12

@@ -9,13 +9,13 @@ import numpy as np
 from packet_cases import V4, V6
 from wire_cases import frame_batch
 
-from hopscope.config_label import LabellingSettings
+from hopscope.labels.registers import Registers
+from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder, Routes
 from hopscope.testbed.records import PortCounter
-from hopscope.testbed.registers import Registers
 from hopscope.wire.errors import WireError
-from hopscope.wire.ethernet import checksum
-from hopscope.wire.label import LabelFlow, LabelItem, push_flow, push_label, read_labels, restore
+from hopscope.wire.headers.ethernet import checksum
+from hopscope.wire.label.codec import LabelFlow, LabelItem, push_flow, push_label, read_labels, restore
 
 PORTS = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
 """Switch 1 has a host at its port 1 and two ways to switch 2, whose port 2 leads to the other host."""

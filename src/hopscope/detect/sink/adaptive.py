@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...config_sink import AdaptSettings
+from ...settings.sink import AdaptSettings
 
 QUIET_STEPS = 10
 """Periods in a row with less than half of the rate, after which thresholds fall by a step."""

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...config import Settings
-from ...config_sink import DistributionSettings
 from ...memory.ring import RingReader, RingWriter, continue_ring
-from ...metrics import COUNTERS, INDEX
+from ...settings.collector import Settings
+from ...settings.sink import DistributionSettings
 from ...wire.records import Records, ReportBatch
+from ..counters import COUNTERS, INDEX
 from ..detector import Sweep
-from ..distribution import Distributions
+from ..distributions.region import Distributions
+from ..flows.tables import open_tables
 from ..records import EVENT, HOP_STATE, NO_NODE, NO_PORT, Kind
-from ..tables import open_tables
 from ..thresholds import open_control, read_sink_limits
 from .adaptive import Adaptive
 from .limits import for_kernel, overrides
@@ -63,9 +63,11 @@ class SinkDetector:
         shard: int = 0,
         counters: npt.NDArray[np.uint64] | None = None,
     ) -> None:
-        from ...jit import readonly
-        from .. import sweep_kernel
-        from . import leave_kernel, port_rows_kernel, sink_kernel, tell_kernel
+        from ...base.jit import readonly
+        from ..flows import sweep_kernel
+        from . import event_kernel as tell_kernel
+        from . import eviction_kernel as leave_kernel
+        from . import port_rows_kernel, sink_kernel
 
         self.settings = settings.detect
         self.sink = settings.sink

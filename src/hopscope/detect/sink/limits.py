@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...config_sink import SinkLimits, SinkSettings, SinkSwitch, SinkThresholds
+from ...settings.sink import SinkLimits, SinkSettings, SinkSwitch, SinkThresholds
 from ..records import NEVER
 from .records import MEASURES, SINK_LIMIT, Measure
 

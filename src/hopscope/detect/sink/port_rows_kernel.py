@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, kernel
-from ..event_kernel import PORT_QUEUES
-from ..hop_kernel import KIND_EGRESS, KIND_QUEUE, UNKNOWN
-from ..port_table_kernel import NONE, find_port, port_key
+from ...base.jit import U8, U32, U64, kernel
+from ..flows.event_kernel import PORT_QUEUES
+from ..flows.hop_kernel import KIND_EGRESS, KIND_QUEUE, UNKNOWN
+from ..flows.port_table_kernel import NONE, find_port, port_key
 from ..records import BINS, DISTRIBUTED, NO_VALUE
 from .records import Measure
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U32, U64, inlined, kernel, order, prefetch
+from ...base.jit import U32, U64, inlined, kernel, order, prefetch
 from ...wire.records import Carried, Flag, Mode
-from ..distribution_kernel import FLAGS, count_path
-from ..event_kernel import hash_flow, pack_l4
-from ..flow_cache_kernel import INLINE, NONE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
-from ..path_kernel import HAS_PATH
-from .lane_kernel import commit, find_rows, look, tell_hops
-from .packet_kernel import CUT_SHORT, INCOMPLETE, PARTIAL, take_end_to_end, take_packet
+from ..distributions.distribution_kernel import FLAGS, count_path
+from ..flows.event_kernel import hash_flow, pack_l4
+from ..flows.flow_cache_kernel import INLINE, NONE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
+from ..flows.path_kernel import HAS_PATH
+from .event_kernel import COUNTED, MARKED, PACKETS, tell_packet
+from .fast_path_kernel import commit, find_rows, look, tell_hops
 from .records import MEASURES
-from .tell_kernel import COUNTED, MARKED, PACKETS, tell_packet
+from .slow_path_kernel import CUT_SHORT, INCOMPLETE, PARTIAL, take_end_to_end, take_packet
 
 BLOCK = 32
 BLOCK_TOLD = BLOCK * 65

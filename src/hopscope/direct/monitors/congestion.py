@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...wire.records import Records
-from ..store import Store
+from ..stores.store import Store
 from .events import Events, read
 from .monitor import Numbers, Reports, appended, packed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...wire.records import Records
-from ..store import Store
+from ..stores.store import Store
 from .events import Events, read
 from .monitor import Reports, appended, mix64, packed
 

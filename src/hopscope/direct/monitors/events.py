@@ -8,7 +8,7 @@ import numpy as np
 
 from ...wire.records import Records
 from ..primitives.append import AppendLayout, ListReader
-from ..store import Store
+from ..stores.store import Store
 from .monitor import Bytes, Monitor, unpacked
 
 

@@ -14,7 +14,7 @@ def observe_frames(batch: FrameBatch, switch: int = 1) -> Records:
     It is the first and the last switch of their way; its ports, queues and drops are not known. `packet` is
     `wire.packet_id`: 32 bits, the same wherever the packet is captured.
     """
-    from ...jit import readonly
+    from ...base.jit import readonly
     from .frames_kernel import observe
 
     out = np.zeros(len(batch), OBSERVATION)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, be16, be32, kernel, mix64
+from ...base.jit import U8, U32, U64, be16, be32, kernel, mix64
 from ...wire import layout
-from ...wire.packet_kernel import (
+from ...wire.decode.walk_kernel import packet_id
+from ...wire.headers.packet_kernel import (
     ETHERNET,
     IPV4_DESTINATION,
     IPV4_SOURCE,
@@ -21,7 +22,6 @@ from ...wire.packet_kernel import (
     ipv6,
     other_link,
 )
-from ...wire.walk_kernel import packet_id
 
 TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
 PORTS, UDP_HEADER, TCP_HEADER = U64(4), U64(8), U64(20)

@@ -14,7 +14,7 @@ from ..primitives.key_increment import KeyIncrementLayout
 from ..primitives.key_increment import query as query_counts
 from ..primitives.key_write import KeyWriteLayout
 from ..primitives.key_write import query as query_values
-from ..store import Layout, Store
+from ..stores.store import Layout, Store
 from .groups import Groups, Numbering, grown
 from .monitor import Bytes, Monitor, Numbers, Reports, Told, added, entering, packed, reports, unpacked
 

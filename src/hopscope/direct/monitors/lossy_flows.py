@@ -6,7 +6,7 @@ import numpy as np
 
 from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records
-from ..store import Store
+from ..stores.store import Store
 from .events import Events, read_bytes
 from .groups import Groups, Numbering, grown
 from .monitor import Bytes, Reports, appended, packed

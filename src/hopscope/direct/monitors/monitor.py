@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.dta import Opcode
+from ...wire.dta.codec import Opcode
 from ...wire.records import DTA, Records
-from ..answers import Status
-from ..store import Layout
+from ..stores.answers import Status
+from ..stores.store import Layout
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint64]

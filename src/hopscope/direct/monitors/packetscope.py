@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ...wire.records import Records
 from ..primitives.key_write import KeyWriteLayout, query
-from ..store import Store
+from ..stores.store import Store
 from .events import Events, read
 from .groups import Groups, Numbering
 from .monitor import Bytes, Monitor, Numbers, Reports, Told, appended, mix64, packed, reports, unpacked

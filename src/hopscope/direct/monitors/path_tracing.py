@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ...wire.records import Records
 from ..primitives.key_write import KeyWriteLayout, query
-from ..store import Store
+from ..stores.store import Store
 from .carried import Carried
 from .monitor import Bytes, Monitor, Reports, Told, packed, reports, unpacked
 

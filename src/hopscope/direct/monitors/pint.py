@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.records import Records
-from ..answers import Status
 from ..primitives.key_write import KeyWriteLayout, query
-from ..store import Store
+from ..stores.answers import Status
+from ..stores.store import Store
 from .carried import Carried
 from .monitor import Bytes, Monitor, Numbers, Reports, Told, mix64, packed, reports
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...wire.records import Records
 from ..primitives.postcarding import Paths, PostcardingLayout, query
-from ..store import Store
+from ..stores.store import Store
 from .monitor import Bytes, Monitor, Reports, packed, reports, sampled
 
 

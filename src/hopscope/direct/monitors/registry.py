@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...errors import HopscopeError
+from ...base.errors import HopscopeError
 from .congestion import CongestionDepths, CongestionEvents
 from .dshark import DShark
 from .flowlets import FlowletSizes

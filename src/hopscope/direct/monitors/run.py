@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ...wire.records import Records
-from ..store import Store
+from ..stores.store import Store
 from ..translation.translator import Translator
 from ..transport import MemoryTransport
 from .monitor import Monitor, Reports

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ...wire.observation import ACK, SYN, TCP, addresses
 from ...wire.records import Records
 from ..primitives.key_write import KeyWriteLayout, query
-from ..store import Store
+from ..stores.store import Store
 from .events import Events, read
 from .groups import Groups, Numbering, grown
 from .monitor import Monitor, Reports, Told, appended, entering, packed, reports, unpacked

@@ -7,7 +7,7 @@ import numpy as np
 from ...wire.observation import FIN, FLOW_BYTES, SYN, TCP
 from ...wire.records import Records
 from ..primitives.key_write import KeyWriteLayout, query
-from ..store import Store
+from ..stores.store import Store
 from .groups import Groups, Numbering, grown
 from .monitor import Bytes, Monitor, Reports, Told, entering, packed, reports, unpacked
 

@@ -7,7 +7,7 @@ import numpy as np
 from ...wire.observation import FLOW_BYTES
 from ...wire.records import Records
 from ..primitives.key_increment import KeyIncrementLayout, query
-from ..store import Layout, Store
+from ..stores.store import Layout, Store
 from .groups import Groups, Numbering
 from .monitor import Bytes, Monitor, Numbers, Reports, added, entering, mix64, packed, unpacked
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
-from ..answers import Question
 from ..primitive import Primitive, Writer, register
-from ..store import Layout, Store, StoreError
+from ..stores.answers import Question
+from ..stores.store import Layout, Store, StoreError
 from ..translation.ticks import Ticks
 from .append_layout import AppendLayout
 from .append_reader import ListReader, ListsReader
@@ -33,7 +33,7 @@ class AppendWriter(Writer):
     """Lists' batches that wait, each as the image of the slot that it will fill, and their heads in them."""
 
     def __init__(self, layout: AppendLayout, targets: Sequence[int], *, idle_ns: int = IDLE_NS) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
         from . import append_kernel
 
         self._kernel, self._readonly = append_kernel, readonly
@@ -94,7 +94,7 @@ class AppendWriter(Writer):
 
         What waits stays, and goes into the new memory.
         """
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .append_kernel import resume
 
         for which, memory in enumerate(memories):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
+from ...base.jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
-from .. import layout as place
+from ..stores import header as place
 from .append_read_kernel import ENTRIES, NUMBERS, UNKNOWN, WORD, WRITTEN, newest, slot_bytes
 
 WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)

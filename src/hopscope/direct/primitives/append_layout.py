@@ -31,8 +31,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout as at
-from ..store import Layout, StoreError
+from ..stores import header as at
+from ..stores.store import Layout, StoreError
 
 MOST_LISTS = 131_072
 HEAD_BYTES = 12

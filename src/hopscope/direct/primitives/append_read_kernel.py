@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U32, U64, inlined, kernel, load64, move, order_reads
-from .. import layout as place
+from ...base.jit import U32, U64, inlined, kernel, load64, move, order_reads
+from ..stores import header as place
 
 ENTRIES = U64(12)
 """Where a slot's entries begin (`append_layout`)."""

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..store import Store, StoreError
+from ..stores.store import Store, StoreError
 from .append_layout import AppendLayout
 
 TAIL = np.dtype(
@@ -33,7 +33,7 @@ class ListsReader:
     """
 
     def __init__(self, store: Store, lists: npt.ArrayLike, start: Start = "new") -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .append_read_kernel import start_tails
 
         layout = store.layout

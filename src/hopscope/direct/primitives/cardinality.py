@@ -25,10 +25,10 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
-from .. import layout as at
-from ..answers import Question, Status
 from ..primitive import Primitive, Writer, register
-from ..store import Layout, Store, StoreError
+from ..stores import header as at
+from ..stores.answers import Question, Status
+from ..stores.store import Layout, Store, StoreError
 
 RANKS = 32
 
@@ -78,7 +78,7 @@ class CardinalityWriter(Writer):
     """Elements to writes, without those that change nothing."""
 
     def __init__(self, layout: CardinalityLayout, targets: Sequence[int]) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
 
         self.layout = layout
         self._targets = readonly(np.array(targets, np.uint16))
@@ -94,7 +94,7 @@ class CardinalityWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """Writes of the elements that raise a register."""
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .cardinality_kernel import write
 
         write(
@@ -104,7 +104,7 @@ class CardinalityWriter(Writer):
 
     def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
         """Registers are those of the memory; where it cannot be read, everything is sent again."""
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .cardinality_kernel import read
 
         registers = self._highest.reshape(self.layout.sketches, -1)
@@ -123,7 +123,7 @@ class CardinalityWriter(Writer):
 
 def registers(store: Store, sketch: int) -> npt.NDArray[np.uint8]:
     """Registers of a sketch, uint8 [2^precision]; those of a union are their maximum. Raises StoreError."""
-    from ...jit import readonly
+    from ...base.jit import readonly
     from .cardinality_kernel import read
 
     layout = store.layout

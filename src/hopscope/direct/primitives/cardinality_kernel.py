@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, be32, kernel
+from ...base.jit import U8, U32, U64, be32, kernel
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
-from .. import layout as place
 from ..hashing_kernel import key_hash
+from ..stores import header as place
 
 WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U8(DtaFlag.IMMEDIATE)

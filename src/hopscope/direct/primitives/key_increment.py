@@ -26,11 +26,11 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
-from .. import layout as at
-from ..answers import Question, Status
 from ..hashing import collectors_of, tables
 from ..primitive import Primitive, Writer, register
-from ..store import Layout, Store, StoreError
+from ..stores import header as at
+from ..stores.answers import Question, Status
+from ..stores.store import Layout, Store, StoreError
 
 COUNTER_BYTES = 8
 
@@ -81,7 +81,7 @@ class KeyIncrementWriter(Writer):
     """Reports to fetch-and-adds, without state."""
 
     def __init__(self, layout: KeyIncrementLayout, targets: Sequence[int]) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
 
         self.layout = layout
         self._targets = readonly(np.array(targets, np.uint16))
@@ -96,7 +96,7 @@ class KeyIncrementWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """One fetch-and-add per copy."""
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .key_increment_kernel import write
 
         write(
@@ -127,7 +127,7 @@ def query(
     written; None: the layout's most. A slot that a key's reports left out makes its counter too small. Raises
     StoreError.
     """
-    from ...jit import readonly
+    from ...base.jit import readonly
     from .key_increment_kernel import least
 
     stores = [store] if isinstance(store, Store) else list(store)

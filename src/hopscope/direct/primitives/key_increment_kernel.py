@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, kernel, load64, prefetch_read
+from ...base.jit import U8, U32, U64, kernel, load64, prefetch_read
 from ...rdma.records import COUNT, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
-from .. import layout as place
 from ..hashing_kernel import begin, collector, slot
+from ..stores import header as place
 
 FETCH_ADD = U8(Verb.FETCH_ADD)
 IMMEDIATE, TELL = U8(DtaFlag.IMMEDIATE), U8(VerbFlag.IMMEDIATE)

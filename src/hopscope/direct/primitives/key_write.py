@@ -24,12 +24,12 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
-from .. import layout as at
-from ..answers import Answers, Question, Status
 from ..hashing import Hashing, collectors_of, tables
 from ..primitive import Primitive, Writer, register
-from ..store import Layout, Store, StoreError
-from ..translation.adaptive import Adaptive
+from ..stores import header as at
+from ..stores.answers import Answers, Question, Status
+from ..stores.store import Layout, Store, StoreError
+from .key_write_adaptive import Adaptive
 
 BLOCK = 4096
 """Keys whose slots are on their way at once: they fit into a core's own cache."""
@@ -118,7 +118,7 @@ class KeyWriteWriter(Writer):
     def __init__(
         self, layout: KeyWriteLayout, targets: Sequence[int], *, adaptive: Adaptive | None = None
     ) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
 
         self.layout = layout
         self.copies_now = layout.copies
@@ -138,7 +138,7 @@ class KeyWriteWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """One operation per copy."""
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .key_write_kernel import write
 
         write(
@@ -208,7 +208,7 @@ def _answer(
     answers: Answers,
 ) -> None:
     """Answers to a block of keys."""
-    from ...jit import readonly
+    from ...base.jit import readonly
     from .key_write_query_kernel import fetch, locate, vote
 
     count, size = keys.shape

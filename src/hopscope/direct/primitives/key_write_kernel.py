@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
+from ...base.jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
-from .. import layout as place
 from ..hashing_kernel import begin, checksum, collector, slot
+from ..stores import header as place
 
 WRITE, CMP_SWAP = U8(Verb.WRITE), U8(Verb.CMP_SWAP)
 IMMEDIATE = U8(DtaFlag.IMMEDIATE)

@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
-from ..answers import Question, Status
 from ..hashing import Hashing, tables
 from ..primitive import Primitive, Writer, register
-from ..store import Layout, Store, StoreError
+from ..stores.answers import Question, Status
+from ..stores.store import Layout, Store, StoreError
 from ..translation.ticks import Ticks
 from .postcarding_layout import PostcardingLayout
 from .postcarding_query import Paths, Values, Why, query
@@ -46,7 +46,7 @@ class PostcardingWriter(Writer):
         rows: int = CACHE_ROWS,
         idle_ns: int = IDLE_NS,
     ) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .postcarding_kernel import KEY_ROOM
 
         if rows < 1 or rows & (rows - 1):
@@ -77,7 +77,7 @@ class PostcardingWriter(Writer):
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
         """The chunks that these postcards complete or push out."""
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .postcarding_kernel import write
 
         write(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, be32, inlined, kernel, mix64, prefetch, store64
+from ...base.jit import U8, U32, U64, be32, inlined, kernel, mix64, prefetch, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
-from .. import layout as place
 from ..hashing_kernel import MIX, checksum, collector, crc32, hashed, key_hash, slot
+from ..stores import header as place
 
 WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U64(DtaFlag.IMMEDIATE)

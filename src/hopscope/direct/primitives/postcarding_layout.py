@@ -26,9 +26,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout as at
 from ..hashing import Hashing
-from ..store import Layout
+from ..stores import header as at
+from ..stores.store import Layout
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ..answers import Status
 from ..hashing import tables
-from ..store import Store, StoreError
+from ..stores.answers import Status
+from ..stores.store import Store, StoreError
 from .postcarding_layout import PostcardingLayout
 
 BLANK = 0xFFFFFFFF
@@ -24,7 +24,7 @@ class Values:
     """
 
     def __init__(self, values: npt.ArrayLike, layout: PostcardingLayout) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .postcarding_query_kernel import fill_values
 
         distinct = np.unique(np.asarray(values, np.uint32))
@@ -107,7 +107,7 @@ def query(
     were passed, and a foreign chunk reads as one with the whole ``((V + 1) / 2^b)^B``, of which paths without
     holes are only ``(V + V^2 + ... + V^B) / (V + 1)^B``.
     """
-    from ...jit import readonly
+    from ...base.jit import readonly
     from .postcarding_query_kernel import query as run
 
     layout = store.layout

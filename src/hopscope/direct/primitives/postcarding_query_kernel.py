@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import U8, U32, U64, inlined, kernel
-from .. import layout as place
+from ...base.jit import U8, U32, U64, inlined, kernel
 from ..hashing_kernel import key_hash, slot
+from ..stores import header as place
 from .postcarding_kernel import BLANK, encode, hop_checksum, word_mask
 
 # an entry of the table of values, behind its g: the value, and what it is

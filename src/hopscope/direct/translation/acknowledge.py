@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.dta import Form
-from ...wire.dta_ack import encode_answers
+from ...wire.dta.ack import encode_answers
+from ...wire.dta.codec import Form
 from ...wire.reasons import DtaReason
 from ...wire.records import FrameBatch, Records
 from .sequence import SequenceTracker

@@ -15,7 +15,7 @@ class Fanout:
     """The transports of all collectors as one."""
 
     def __init__(self, transports: Sequence[Transport | None], routes: Sequence[Route]) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
         from . import translator_kernel
 
         self._kernel = translator_kernel

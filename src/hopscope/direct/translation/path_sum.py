@@ -50,7 +50,7 @@ class PathSum:
         rows: int = CACHE_ROWS,
         idle_ns: int = 1_000_000_000,
     ) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .path_sum_kernel import KEY_ROOM
 
         for name, value, low, high in (
@@ -74,7 +74,7 @@ class PathSum:
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], now_ns: int
     ) -> None:
         """Look at `rows` of DTA records, whose keys and data are in `arena`; refused ones are left out."""
-        from ...jit import readonly
+        from ...base.jit import readonly
         from .path_sum_kernel import see
 
         out = np.zeros(len(rows), PATH_SUM)

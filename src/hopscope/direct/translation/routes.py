@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import HopscopeError
+from ...base.errors import HopscopeError
 from ...wire.records import Records
 from ..records import ROUTE
-from ..store import Layout
+from ..stores.store import Layout
 
 APPEND = 2
 """Opcode of the primitive whose reports have a list in place of a key."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.dta import Form
+from ...wire.dta.codec import Form
 from ...wire.records import DTA_ANSWER, Records
 from ..records import REPORTER
 
@@ -52,7 +52,7 @@ class SequenceTracker:
 
         Returns how many numbers before each report were newly found missing, valid until the next call.
         """
-        from ...jit import readonly
+        from ...base.jit import readonly
 
         if len(reports) > len(self._gaps):
             self._gaps = np.zeros(len(reports), np.uint32)
@@ -69,7 +69,7 @@ class SequenceTracker:
         They name what was missing before reports that ask for retransmission, and such reports that found no
         room.  Valid until the next call; `wire.dta_ack.encode_answers` makes datagrams of them.
         """
-        from ...jit import readonly
+        from ...base.jit import readonly
 
         count = self._kernel.refused(
             readonly(frames), readonly(reports), readonly(self._gaps), self._rows, self._seen, self._answers,
@@ -82,7 +82,7 @@ class SequenceTracker:
 
         Valid until the next call.
         """
-        from ...jit import readonly
+        from ...base.jit import readonly
 
         count = self._kernel.safe(
             readonly(frames), readonly(reports), self._rows, self._touched, self._acks, self._limits,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
+from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 

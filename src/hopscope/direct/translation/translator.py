@@ -13,7 +13,7 @@ from ...wire.reasons import DtaReason
 from ...wire.records import FRAME, FrameBatch, Records
 from ..hashing import Hashing, tables
 from ..primitive import Writer, load
-from ..store import Layout
+from ..stores.store import Layout
 from ..transport import Transport
 from .acknowledge import Acknowledger
 from .fanout import Fanout
@@ -53,7 +53,7 @@ class Translator:
         limit: TokenBucket | None = None,
         sequences: SequenceTracker | None = None,
     ) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
         from . import translator_kernel
 
         self._kernel, self._readonly = translator_kernel, readonly  # an import costs 0.4 us a batch
@@ -211,7 +211,7 @@ class Translator:
         self._block.clear()
 
     def _grow(self, rows: int) -> None:
-        from ...jit import readonly
+        from ...base.jit import readonly
 
         self._lanes = np.zeros(rows, np.uint32)
         self._order = np.zeros(rows, np.uint32)

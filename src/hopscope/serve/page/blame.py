@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass
 from html import escape
 
-from ...detect.bottleneck import Place, Queues, QueueShare, of_network, of_sums, slow_above
-from ...detect.place_sums import PlaceSums, gauges_of
+from ...base.names import Names
+from ...detect.bottleneck.place_sums import PlaceSums, gauges_of
+from ...detect.bottleneck.shares import Place, Queues, QueueShare, of_network, of_sums, slow_above
 from ...detect.records import NO_PORT
-from ...names import Names
+from ...present.units import duration, place, si
 from ...wire.records import Records
 from ..state import CollectorState
 from .recent import EVERY_SECONDS, Recent
-from .units import duration, place, si
 
 ROWS = 8
 MOST_FLOWS = 20_000

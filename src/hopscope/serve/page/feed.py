@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...detect.as_json import event_object
+from ...base.names import Names
 from ...detect.records import NO_PORT, Kind
-from ...names import Names
+from ...present.events import event_object
+from ...present.units import flow_text, measured, place
 from ...wire.records import Records
-from .units import flow_text, measured, place
 
 SHOWN = 40
 """Events, joined, that a feed shows."""

@@ -6,11 +6,11 @@ from html import escape
 
 import numpy as np
 
-from ...names import Names
+from ...base.names import Names
+from ...present.units import ago, duration, endpoints, si
 from ...wire.records import Records
 from ..followed import latencies, way_of
 from .label_look import LabelLook
-from .units import ago, duration, endpoints, si
 
 ROWS = 8
 """Most flows that are shown."""

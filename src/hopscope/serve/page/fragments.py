@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...detect.bottleneck import Standing
+from ...base.names import Names
+from ...detect.bottleneck.shares import Standing
 from ...detect.records import NO_PORT
-from ...names import Names
+from ...present.units import duration, endpoints, measured, place, port_text, si
 from ...wire.address import address
 from ...wire.records import Records
 from ..routes.collector_models import CounterValue
@@ -21,7 +22,6 @@ from .followed import ways
 from .labels import age_map
 from .poller import COLUMNS, HotRow, Look, SlowHop
 from .strips import CALM, LEVELS, cells
-from .units import duration, endpoints, measured, place, port_text, si
 
 NO_STANDINGS: Mapping[int, Standing] = {}
 

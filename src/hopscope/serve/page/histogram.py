@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from html import escape
 
-from ...detect.distribution_json import columns, unit
-from ...detect.quantiles import QUANTILES, Distribution, Quantile, grouped
+from ...base.names import Names
+from ...detect.distributions.as_json import columns, unit
+from ...detect.distributions.quantiles import QUANTILES, Distribution, Quantile, grouped
 from ...detect.sink.records import Measure
-from ...names import Names
+from ...present.units import duration, si
 from .recent import Recently
-from .units import duration, si
 
 COLUMNS = 64
 TABS = {

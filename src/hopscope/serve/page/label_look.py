@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...detect.label_state import LabelRule
+from ...labels.state import LabelRule
 from ...wire.records import Records
 from ..followed import Followed
 from ..labels import Labels, spanned

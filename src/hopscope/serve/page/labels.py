@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...detect.label_state import NEVER
-from ...names import Names
+from ...base.names import Names
+from ...labels.state import NEVER
+from ...present.units import duration, si
 from ...wire.records import Records
 from .charts import options
 from .label_look import LabelLook
-from .units import duration, si
 
 CELLS = 640
 """Most cells of the map: it is drawn anew twice a second, and stands above everything else."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...base.log import logger
 from ...detect.records import Kind, Metric, PortKind
-from ...log import logger
+from ...present.select import ordered
 from ...wire.records import Records
 from ..context import Context
 from ..feed import Cursor
 from ..routes import collector_models as c
 from ..routes.state import summarise
-from ..select import ordered
 from ..state import Limits
 from .blame import Blamed, Blamer
 from .feed import Joined, Shown

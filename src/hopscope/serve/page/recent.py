@@ -6,8 +6,8 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-from ...detect.distribution_reader import Counts, DistributionReader
-from ...detect.quantiles import Distribution, grouped
+from ...detect.distributions.quantiles import Distribution, grouped
+from ...detect.distributions.reader import Counts, DistributionReader
 from ...memory.region import RegionError
 from ..state import CollectorState
 

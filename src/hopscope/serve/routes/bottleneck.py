@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from .. import bottleneck as blame
-from ..bottleneck_objects import flow_object_of, network_object
+from ...present import bottleneck as blame
+from ...present.bottleneck_json import flow_object_of, network_object
+from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
-from ..text import UnreadableError, parse_when
 from . import models as m
 from .bottleneck_models import FlowBlameModel, NetworkBlameModel
 

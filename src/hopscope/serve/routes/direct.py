@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from ...direct.answers import Question
-from ...direct.ask import ask, describe_all, read_list
-from ...direct.folder import store_names
+from ...direct.stores.answers import Question
+from ...direct.stores.ask import ask, describe_all, read_list
+from ...direct.stores.folder import store_names
 from ..context import Ctx
 from . import models as m
 

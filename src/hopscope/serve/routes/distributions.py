@@ -7,10 +7,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
-from ...detect.distribution_json import distribution_object
-from ...detect.quantiles import By
+from ...detect.distributions.as_json import distribution_object
+from ...detect.distributions.quantiles import By
+from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
-from ..text import UnreadableError, parse_when
 from . import distribution_models as d
 
 router = APIRouter(tags=["distributions"])

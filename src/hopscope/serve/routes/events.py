@@ -10,12 +10,12 @@ from fastapi.responses import StreamingResponse
 
 from ...detect.records import Kind, Metric
 from ...history.files import HistoryError
+from ...present.history import EventFilter, safe
+from ...present.text import UnreadableError, network, parse_when
 from .. import control
 from ..context import Context, Ctx
 from ..feed import parse_cursor
-from ..past import EventFilter, safe
 from ..state import Limits
-from ..text import UnreadableError, network, parse_when
 from . import collector_models as c
 from . import models as m
 from .stream import LiveFilter, stream

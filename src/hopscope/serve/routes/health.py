@@ -7,9 +7,9 @@ import time
 
 from fastapi import APIRouter, Response
 
-from ...data_folder import read_owner
-from ...detect.as_json import when
 from ...export.counters import health_of, labels_of, lost_of, read_counters
+from ...present.events import when
+from ...runtime.data_folder import read_owner
 from .. import control, prometheus
 from ..context import Context, Ctx
 from . import collector_models as c

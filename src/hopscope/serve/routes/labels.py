@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import APIRouter, Query
 
-from ...detect.as_json import when, wide
-from ...detect.label_state import NEVER
-from ...names import Names
+from ...base.names import Names
+from ...labels.state import NEVER
+from ...present.events import when, wide
+from ...present.select import FlowFilter
 from ...wire.address import address
 from ..context import Ctx
 from ..followed import latencies, passes, way_of
 from ..labels import spanned
-from ..select import FlowFilter
 from . import label_models as m
 from . import show
 from .models import Port

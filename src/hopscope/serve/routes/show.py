@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...detect.as_json import flow_object, when, wide
+from ...base.names import Names
 from ...detect.records import NO_PORT, Metric, PortKind
-from ...names import Names
+from ...present.events import flow_object, when, wide
 from ...wire.address import address
 from ...wire.records import Records
 from . import models as m

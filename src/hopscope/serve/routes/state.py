@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from ...detect.as_json import when, wide
+from ...detect.counters import COUNTERS, INDEX
 from ...detect.records import PortKind
-from ...metrics import COUNTERS, INDEX
+from ...present.events import when, wide
+from ...present.select import FlowFilter, ordered
 from ...wire.records import Records
 from ..context import Context, Ctx
-from ..select import FlowFilter, ordered
 from . import collector_models as c
 from . import models as m
 from . import show

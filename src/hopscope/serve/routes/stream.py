@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...detect.as_json import event_object
 from ...detect.records import Kind, Metric
+from ...present.events import event_object
+from ...present.select import FlowFilter
 from ...wire.records import Records
 from ..context import Context
 from ..feed import Cursor, cursor_text
-from ..select import FlowFilter
 
 POLL_SECONDS = 0.25
 KEEPALIVE_SECONDS = 15.0

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...ports import Topology
-from ..sources import Branches
+from ..simulation.sources import Branches
 from .rival import ETHERNET, ITEM, Probes, Rival, Round, between, probing_round, towards_hosts
 
 PROBE = 38 - ETHERNET

@@ -12,15 +12,15 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from ....config_label import LabellingSettings
+from ....settings.label import LabellingSettings
 from ....wire.records import Records
 from ...ports import FabricError, Ints, Topology, mix64, seed_bits
 from ...records import PS
-from ..counts import Counts
-from ..network import NetworkModel, ps_of
-from ..records import LABEL_NODE, LABELLED, NONE, SOURCE, SourceFlag
-from ..simulation import LabelSimulation
-from ..sources import Sources, chains, join
+from ..simulation.counts import Counts
+from ..simulation.network import NetworkModel, ps_of
+from ..simulation.records import LABEL_NODE, LABELLED, NONE, SOURCE, SourceFlag
+from ..simulation.simulator import LabelSimulation
+from ..simulation.sources import Sources, chains, join
 from .postcards import POSTCARD
 from .rival import ETHERNET, ITEM, between
 

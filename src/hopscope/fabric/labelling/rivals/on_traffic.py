@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from ....config_label import LabellingSettings
+from ....settings.label import LabellingSettings
 from ....wire.records import Records
 from ...ports import FabricError, Topology
-from .. import measures
-from ..counts import Counts
-from ..network import NetworkModel
-from ..records import LABELLED, SourceFlag
-from ..simulation import LabelSimulation
-from ..sources import Sources, join
+from ..simulation import measures
+from ..simulation.counts import Counts
+from ..simulation.network import NetworkModel
+from ..simulation.records import LABELLED, SourceFlag
+from ..simulation.simulator import LabelSimulation
+from ..simulation.sources import Sources, join
 from . import hula, int_path, pingmesh
 from .in_band import InBandPostcards
 from .pint_traffic import Digests, Known, delivered, digest_network, reconstruct, with_digests

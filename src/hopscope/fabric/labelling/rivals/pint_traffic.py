@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from ....wire.records import Records
 from ...ports import FabricError, Ints, mix64, seed_bits
-from ..network import NetworkModel
-from ..records import SourceFlag
-from ..sources import Sources
+from ..simulation.network import NetworkModel
+from ..simulation.records import SourceFlag
+from ..simulation.sources import Sources
 from .pint import BASELINE, XOR
 
 Words = npt.NDArray[np.uint64]

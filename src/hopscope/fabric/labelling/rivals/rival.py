@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...ports import NO_PORT, Ints, Topology, mix64, seed_bits
-from ..sources import Branches
+from ..simulation.sources import Branches
 
 ETHERNET = 14
 """Ethernet header, bytes; preamble, check sequence and gap are left out everywhere."""

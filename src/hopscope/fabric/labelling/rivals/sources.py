@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ports import Topology
-from ..records import SourceFlag
-from ..sources import Sources, on_routes, tree
+from ..simulation.records import SourceFlag
+from ..simulation.sources import Sources, on_routes, tree
 from .rival import Probes
 
 

@@ -1,0 +1,1 @@
+"""What every room may import: kernels' compiler, errors, logs, clocks, counters, names."""

@@ -1,0 +1,161 @@
+"""Capture files out: pcap (ns or µs) and pcapng."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+import numpy as np
+
+from ...wire.records import FrameBatch, Link
+from ..errors import CaptureError, name_of
+from ..layout import Block
+from ..udp.headers import udp_frames
+from .format import linktype_of
+
+_SNAP_LENGTH = 262_144
+_PCAP_END_NS = (1 << 32) * 1_000_000_000
+
+
+class Writer:
+    """Writes batches to a file (`-`: standard output): pcapng where the path ends so, else pcap.
+
+    A pcap holds one `link`; a frame of another is refused.  A pcapng gets an interface for each link.
+    Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with made-up headers.
+    """
+
+    def __init__(
+        self,
+        path: str | Path | BinaryIO,
+        *,
+        link: Link = Link.ETHERNET,
+        nanoseconds: bool = True,
+        pcapng: bool | None = None,
+    ) -> None:
+        self.name = "standard output" if path == "-" else name_of(path)
+        self.packets = 0
+        """Frames written."""
+        self._pcapng = self.name.endswith(".pcapng") if pcapng is None else pcapng
+        self._link = Link.ETHERNET if link == Link.UDP_PAYLOAD else link
+        self._tick = 1 if nanoseconds else 1000
+        self._interfaces: dict[int, int] = {}
+        if linktype_of(self._link) is None:
+            raise CaptureError(f"{self.name}: frames of link type {self._link.name} cannot be written")
+        self._closes = isinstance(path, str | Path) and path != "-"
+        try:
+            if path == "-":
+                self._file: BinaryIO = sys.stdout.buffer
+            elif isinstance(path, str | Path):
+                self._file = Path(path).open("wb")  # noqa: SIM115
+            else:
+                self._file = path
+        except OSError as error:
+            raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
+        self._put(self._section() if self._pcapng else self._header())
+
+    def _header(self) -> bytes:
+        magic = 0xA1B23C4D if self._tick == 1 else 0xA1B2C3D4
+        return struct.pack("<IHHiIII", magic, 2, 4, 0, 0, _SNAP_LENGTH, linktype_of(self._link))
+
+    def _section(self) -> bytes:
+        return struct.pack("<IIIHHqI", Block.SECTION, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+
+    def write(self, batch: FrameBatch) -> None:
+        """Append the frames of a batch. Raises CaptureError."""
+        if not len(batch):
+            return
+        if (batch.frames["link"] == Link.UDP_PAYLOAD).any():
+            batch = udp_frames(batch)
+        self._put(self._enhanced(batch) if self._pcapng else self._records(batch))
+        self.packets += len(batch)
+
+    def _records(self, batch: FrameBatch) -> bytes:
+        frames = batch.frames
+        foreign = frames["link"][frames["link"] != self._link]
+        if len(foreign):
+            raise CaptureError(
+                f"{self.name}: a pcap of {self._link.name} frames cannot hold one of link type"
+                f" {foreign[0]}; write a .pcapng"
+            )
+        if frames["time_ns"].min() < 0 or frames["time_ns"].max() >= _PCAP_END_NS:
+            raise CaptureError(f"{self.name}: a pcap holds times from 1970 to 2106; write a .pcapng")
+        heads = np.empty((len(frames), 4), "<u4")
+        heads[:, 0] = frames["time_ns"] // 1_000_000_000
+        heads[:, 1] = frames["time_ns"] % 1_000_000_000 // self._tick
+        heads[:, 2] = frames["length"]
+        heads[:, 3] = np.maximum(frames["wire_length"], frames["length"])
+        head, arena = memoryview(heads.tobytes()), batch.arena.data
+        parts: list[memoryview] = []
+        for i, (offset, length) in enumerate(frames[["offset", "length"]].tolist()):
+            parts.append(head[16 * i : 16 * i + 16])
+            parts.append(arena[offset : offset + length])
+        return b"".join(parts)
+
+    def _enhanced(self, batch: FrameBatch) -> bytes:
+        parts: list[bytes | memoryview] = []
+        arena = batch.arena.data
+        for row in batch.frames:
+            link, length, ticks = int(row["link"]), int(row["length"]), int(row["time_ns"]) // self._tick
+            if link not in self._interfaces:
+                parts.append(self._interface(link))
+            padding = -length % 4
+            total = 32 + length + padding
+            parts.append(
+                struct.pack(
+                    "<IIIIIII",
+                    Block.ENHANCED_PACKET,
+                    total,
+                    self._interfaces[link],
+                    ticks >> 32 & 0xFFFFFFFF,
+                    ticks & 0xFFFFFFFF,
+                    length,
+                    max(length, int(row["wire_length"])),
+                )
+            )
+            parts.append(arena[int(row["offset"]) : int(row["offset"]) + length])
+            parts.append(bytes(padding) + total.to_bytes(4, "little"))
+        return b"".join(parts)
+
+    def _interface(self, link: int) -> bytes:
+        linktype = linktype_of(link)
+        if linktype is None:
+            raise CaptureError(f"{self.name}: frames of link type {link} cannot be written")
+        self._interfaces[link] = len(self._interfaces)
+        resolution = 9 if self._tick == 1 else 6
+        # if_tsresol, then the end of the options
+        body = struct.pack("<HHIHHB3xHH", linktype, 0, _SNAP_LENGTH, 9, 1, resolution, 0, 0)
+        total = 12 + len(body)
+        return struct.pack("<II", Block.INTERFACE, total) + body + struct.pack("<I", total)
+
+    def _put(self, part: bytes) -> None:
+        try:
+            self._file.write(part)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
+
+    def close(self) -> None:
+        """Write what is buffered, and close a file that was opened here. Raises CaptureError."""
+        try:
+            self._file.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
+        finally:
+            if self._closes:
+                with suppress(OSError):  # the flush has told
+                    self._file.close()
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

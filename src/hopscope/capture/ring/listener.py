@@ -1,0 +1,162 @@
+"""Frames of an interface, in a ring that the kernel fills and a worker reads in place (TPACKET_V3).
+
+The supervisor makes the socket with its ring, a worker maps it: what comes while a worker is restarted waits
+in the ring, and the next worker goes on where the last one ended.
+"""
+
+from __future__ import annotations
+
+import mmap
+import socket
+
+import numpy as np
+import numpy.typing as npt
+
+from ...settings.collector import ListenSettings
+from ...wire.records import FRAME, FrameBatch, Link, Records
+from ..errors import CaptureError
+from ..layout import BLOCK_PRIVATE, RING_SETUP_SLOTS, RING_SLOTS, BlockAt, Ring, RingSetup
+from ..sockets import bind_share
+from .sender import RingSender
+from .socket import BLOCK_BYTES, Geometry, dropped, let_in, look
+
+__all__ = ["RingListener", "RingSender"]
+
+FRAMES = 4096
+"""Most frames of one batch."""
+_READY = 1
+
+
+class RingListener:
+    """All frames that come in at one interface (Link.ETHERNET), without those that this machine sends.
+
+    The arena of a batch is the ring itself.  VLAN tags that the kernel took off are put back, and checksums
+    that a sender on this machine left to its card are completed, both in the ring.  Times are the kernel's,
+    of each frame.  Memory: the ring; a batch holds a quarter of it at most until the next call.
+    """
+
+    def __init__(
+        self,
+        settings: ListenSettings,
+        worker: int = 0,
+        workers: int = 1,
+        sock: socket.socket | None = None,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
+        """`sock`: this worker's socket, from `bind_share`; without it, `open` makes the only one.
+
+        `block_bytes`: of the ring of `sock`.
+        """
+        self.settings = settings
+        self.worker = worker
+        self.workers = workers
+        self._socket = sock
+        self._block_bytes = block_bytes
+        self._received = 0
+
+    def open(self) -> None:
+        """Compile, make the ring where there is none, map it, let frames in. Raises CaptureError."""
+        self.prepare()
+        if self._socket is None:
+            self._socket = bind_share(self.settings.model_copy(update={"workers": 1}))
+        geometry = Geometry.of(self.settings, self._block_bytes)
+        flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+        self._map(np.frombuffer(mmap.mmap(self._socket.fileno(), geometry.nbytes, flags), np.uint8))
+        self._go_on()
+        try:
+            let_in(self._socket, self.settings)
+        except CaptureError:
+            self.close()
+            raise
+
+    def prepare(self) -> None:
+        """Compile and allocate, without a socket."""
+        from .ring_kernel import walk
+
+        self._walk = walk
+        self._frames: Records = np.zeros(FRAMES, FRAME)
+        self._setup = np.zeros(RING_SETUP_SLOTS, np.uint64)
+        self._state = np.zeros(RING_SLOTS, np.uint64)
+        self._map(np.zeros(self._block_bytes, np.uint8))
+        self._fill()
+
+    def _map(self, ring: npt.NDArray[np.uint8]) -> None:
+        self._ring = ring
+        self._arena = ring.view()
+        self._arena.flags.writeable = False
+        blocks = len(ring) // self._block_bytes
+        self._setup[RingSetup.BLOCKS] = blocks
+        self._setup[RingSetup.BLOCK_BYTES] = self._block_bytes
+        self._setup[RingSetup.MOST] = max(1, blocks // 4)
+        heads = ring.reshape(blocks, self._block_bytes)[:, : BlockAt.TAKEN + BLOCK_PRIVATE]
+        self._statuses = heads[:, BlockAt.STATUS : BlockAt.STATUS + 4].view(np.uint32)[:, 0]
+        self._sequences = heads[:, BlockAt.SEQUENCE : BlockAt.SEQUENCE + 8].view(np.uint64)[:, 0]
+        self._taken = heads[:, BlockAt.TAKEN : BlockAt.TAKEN + 8].view(np.uint64)[:, 0]
+        self._drops = heads[0, BlockAt.DROPS : BlockAt.DROPS + 8].view(np.uint64)
+
+    def _go_on(self) -> None:
+        """Find where to read: the kernel numbers the blocks that it fills, from 1.
+
+        Blocks that a worker before this one held when it died are given back unread, as what it had taken
+        from any other socket is lost with it: a frame that kills its reader must not do it again.
+        """
+        taken = self._taken != 0
+        ready = (self._statuses & _READY) != 0
+        newest = int(self._sequences.argmax())
+        waiting = np.flatnonzero(ready & ~taken)
+        if len(waiting):
+            block = int(waiting[self._sequences[waiting].argmin()])
+        else:
+            block = (newest + 1) % len(taken) if ready[newest] else newest
+        self._taken[taken] = 0
+        self._statuses[taken] = 0
+        self._state[Ring.BLOCK] = self._state[Ring.HELD] = block
+
+    def _fill(self) -> int:
+        return int(self._walk(self._ring, self._frames, self._setup, self._state, int(Link.ETHERNET)))
+
+    def receive(self) -> FrameBatch | None:
+        """What has come, up to 4096 frames; None where nothing has. Valid until the next call.
+
+        Raises CaptureError where the interface is gone.
+        """
+        count = self._fill()
+        if not count:
+            assert self._socket is not None
+            look(self._socket, self.settings)
+            return None
+        first, self._received = self._received, self._received + count
+        return FrameBatch(self._arena, self._frames[:count], first)
+
+    def counts(self) -> dict[str, int]:
+        """What was not handed over, by key of `metrics.COUNTERS`; the kernel's drops since the socket is
+        there, whoever read from it.
+        """
+        if self._socket is not None:
+            self._drops[0] += np.uint64(dropped(self._socket))
+        return {
+            "kernel_drops_total": int(self._drops[0]),
+            "oversized_frames_total": int(self._state[Ring.OVERSIZED]),
+            "completed_checksums_total": int(self._state[Ring.COMPLETED]),
+        }
+
+    def fileno(self) -> int:
+        """Descriptor of the socket, once open: it is readable where a block of frames is ready."""
+        assert self._socket is not None
+        return self._socket.fileno()
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Bytes of the ring; once open."""
+        return len(self._ring)
+
+    def notes(self) -> list[str]:
+        """What the user should know at the start."""
+        return []
+
+    def close(self) -> None:
+        """Close the socket; the ring goes when nobody has a frame of it any more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -1,0 +1,243 @@
+"""Offloads of an interface: read, and for a time switched off where they would change what a ring sees.
+
+A card or the kernel may merge packets of a connection before a packet socket gets them (LRO, GRO): headers
+of all but the first are gone then, and INT with them.  Frames from the other end of a veth pair may be longer
+than the MTU, since the sender leaves cutting to a card that is not there (TSO).  Checksums that were left so
+need no switching: the ring completes them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from ..errors import CaptureError
+from ..sockets import require_linux
+
+_SIOCETHTOOL = 0x8946
+_SET_INFO, _STRINGS, _GET, _SET = 0x37, 0x1B, 0x3A, 0x3B  # ETHTOOL_GSSET_INFO, GSTRINGS, G- and SFEATURES
+_FEATURE_NAMES = 4  # ETH_SS_FEATURES
+_STRING_BYTES = 32
+
+MERGING = ("rx-lro", "rx-gro-hw", "rx-gro", "rx-gro-list", "rx-udp-gro-forwarding")
+"""What makes one frame of several that came in."""
+_GENERIC = "tx-generic-segmentation"
+"""Cutting by the kernel, at the last moment: what steps in where a card does not cut."""
+_GETLINK, _NEWLINK, _REQUEST = 18, 16, 1
+_LINK, _LINKINFO, _INFO_KIND, _LINK_NETNSID = 5, 18, 1, 37  # IFLA_*
+_LOOPBACK = 772  # ARPHRD_LOOPBACK
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """State of one feature of an interface."""
+
+    active: bool
+    changeable: bool
+
+
+class _Device:
+    """The ethtool ioctls of one interface (linux/ethtool.h)."""
+
+    def __init__(self, interface: str) -> None:
+        self.interface = interface
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def call(self, request: bytes, answer: int = 0) -> bytes:
+        """One command; what it wrote back, `answer` bytes longer than the request. Raises OSError."""
+        buffer = ctypes.create_string_buffer(request, len(request) + answer)
+        asked = struct.pack("<16sQ16x", self.interface.encode(), ctypes.addressof(buffer))
+        fcntl.ioctl(self._socket, _SIOCETHTOOL, asked)
+        return buffer.raw
+
+    def names(self) -> list[str]:
+        """Names of all features, in the order of their bits."""
+        info = self.call(struct.pack("<IIQ", _SET_INFO, 0, 1 << _FEATURE_NAMES), 4)
+        count = struct.unpack_from("<I", info, 16)[0]
+        strings = self.call(struct.pack("<III", _STRINGS, _FEATURE_NAMES, count), count * _STRING_BYTES)
+        each = (strings[12 + i * _STRING_BYTES :][:_STRING_BYTES] for i in range(count))
+        return [name.split(b"\0")[0].decode() for name in each]
+
+    def features(self) -> dict[str, Feature]:
+        """All features by name."""
+        names = self.names()
+        blocks = (len(names) + 31) // 32
+        answer = self.call(struct.pack("<II", _GET, blocks), 16 * blocks)
+        words = [struct.unpack_from("<4I", answer, 8 + 16 * i) for i in range(blocks)]
+        found = {}
+        for bit, name in enumerate(names):
+            available, _, active, never = (word >> (bit % 32) & 1 for word in words[bit // 32])
+            found[name] = Feature(bool(active), bool(available and not never))
+        return found
+
+    def switch(self, wanted: dict[str, bool]) -> None:
+        """Switch features on or off. Raises OSError."""
+        names = self.names()
+        words = [[0, 0] for _ in range((len(names) + 31) // 32)]
+        for bit, name in enumerate(names):
+            if name in wanted:
+                words[bit // 32][0] |= 1 << bit % 32
+                words[bit // 32][1] |= wanted[name] << bit % 32
+        self.call(struct.pack("<II", _SET, len(words)) + b"".join(struct.pack("<II", *two) for two in words))
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def features(interface: str) -> dict[str, Feature]:
+    """Features of an interface by the kernel's names. Raises CaptureError."""
+    require_linux()
+    device = _Device(interface)
+    try:
+        return device.features()
+    except OSError as error:
+        raise _failure(interface, error) from error
+    finally:
+        device.close()
+
+
+def _failure(interface: str, error: OSError) -> CaptureError:
+    if error.errno == errno.ENODEV:
+        return CaptureError(f"{interface}: this machine has no such interface")
+    return CaptureError(f"{interface}: its offloads cannot be read ({error.strerror})")
+
+
+@dataclass
+class Prepared:
+    """What was switched off, to be put back by `close`."""
+
+    lines: list[str] = field(default_factory=list)
+    """What was done, and what could not be."""
+    _changed: list[tuple[_Device, dict[str, bool]]] = field(default_factory=list)
+
+    def off(self, interface: str, which: Callable[[str], bool], change: bool, called: str, why: str) -> None:
+        """Switch features off, where they are on. `which`: their names; `called`: what they are together;
+        `why`: what they do.
+        """
+        try:
+            found = features(interface)
+        except CaptureError as error:
+            self.lines.append(str(error))
+            return
+        on = {name: True for name, feature in found.items() if feature.active and which(name)}
+        if not on:
+            return
+        if not change:
+            told = f"left on; {why}"
+        elif problem := self._switch(interface, on):
+            told = f"not switched off ({problem}); {why}"
+        else:
+            told = f"switched off until the end: {why}"
+        self.lines.append(f"{interface}: {called} {told}")
+
+    def _switch(self, interface: str, on: dict[str, bool]) -> str:
+        """Switch off and look; what is wrong, empty where nothing is."""
+        device = _Device(interface)
+        try:
+            device.switch(dict.fromkeys(on, False))
+            now = device.features()
+        except OSError as error:
+            device.close()
+            return (error.strerror or str(error)).lower()
+        self._changed.append((device, on))
+        fixed = [name for name in on if now[name].active]
+        return f"{', '.join(fixed)} cannot be changed" if fixed else ""
+
+    def close(self) -> None:
+        """Put back what was changed; an interface that is gone needs nothing."""
+        for device, before in self._changed:
+            with suppress(OSError):
+                device.switch(before)
+            device.close()
+        self._changed.clear()
+
+
+def prepare(interface: str, change: bool = True) -> Prepared:
+    """Switch off what merges the frames that come in at an interface, and what its veth peer leaves uncut.
+
+    Without `change` or the permission (CAP_NET_ADMIN) it only tells. Closing the result puts everything back.
+    Raises CaptureError where there is no such interface.
+    """
+    prepared = Prepared()
+    kind, peer = _link(interface)
+    if kind == "loopback":  # its frames are neither merged nor longer than its MTU
+        return prepared
+    prepared.off(interface, MERGING.__contains__, change, "GRO and LRO", "they merge packets of a connection")
+    if kind == "veth" and peer is None:
+        prepared.lines.append(
+            f"{interface}: its other end is in another namespace; frames longer than the MTU come unless its"
+            " segmentation offloads are off there: ethtool -K NAME tso off"
+        )
+    elif peer is not None:
+        prepared.off(peer, _cuts, change, "segmentation offload", "it leaves frames longer than the MTU")
+    return prepared
+
+
+def as_a_cable(interface: str) -> None:
+    """Have an end of a veth pair send whole frames for good: cut to the MTU, with checksums, none merged.
+
+    Raises CaptureError.
+    """
+    found = features(interface)
+    device = _Device(interface)
+    try:
+        device.switch(
+            {
+                name: False
+                for name, feature in found.items()
+                if feature.active
+                and feature.changeable
+                and (name in MERGING or _cuts(name) or name.startswith("tx-checksum"))
+            }
+        )
+    except OSError as error:
+        raise CaptureError(f"{interface}: its offloads cannot be switched off ({error.strerror})") from error
+    finally:
+        device.close()
+
+
+def _cuts(name: str) -> bool:
+    """Whether this feature leaves cutting to a card."""
+    return name.startswith("tx-") and name != _GENERIC and name.endswith(("-segmentation", "-gso-list"))
+
+
+def _link(interface: str) -> tuple[str, str | None]:
+    """Kind of an interface (`veth`, `loopback`, …; empty for a card), and of a veth its other end: its name,
+    None where it is in another namespace (rtnetlink(7)). Raises CaptureError.
+    """
+    try:
+        index = socket.if_nametoindex(interface)
+    except OSError as error:
+        raise CaptureError(f"{interface}: this machine has no such interface") from error
+    asked = struct.pack("<BxHiII", 0, 0, index, 0, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as handle:
+        handle.send(struct.pack("<IHHII", 16 + len(asked), _GETLINK, _REQUEST, 1, 0) + asked)
+        answer = handle.recv(1 << 16)
+    if len(answer) < 32 or struct.unpack_from("<H", answer, 4)[0] != _NEWLINK:
+        raise CaptureError(f"{interface}: the kernel does not tell what it is")
+    if struct.unpack_from("<H", answer, 18)[0] == _LOOPBACK:
+        return "loopback", None
+    found = _attributes(answer[32:])
+    kind = _attributes(found.get(_LINKINFO, b"")).get(_INFO_KIND, b"").rstrip(b"\0").decode()
+    if kind != "veth" or _LINK_NETNSID in found:
+        return kind, None
+    return kind, socket.if_indextoname(struct.unpack("<I", found[_LINK])[0])
+
+
+def _attributes(octets: bytes) -> dict[int, bytes]:
+    """Attributes of a netlink message, by type."""
+    found: dict[int, bytes] = {}
+    while len(octets) >= 4:
+        length, kind = struct.unpack_from("<HH", octets)
+        if not 4 <= length <= len(octets):
+            break
+        found[kind & 0x3FFF] = octets[4:length]
+        octets = octets[(length + 3) & ~3 :]
+    return found

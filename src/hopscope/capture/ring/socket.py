@@ -1,0 +1,188 @@
+"""Packet sockets with a receive ring (packet(7), TPACKET_V3): made by one process, mapped by another."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+from dataclasses import dataclass
+
+from ...settings.collector import ListenSettings
+from ..bpf import NOTHING, assemble, attach, by_addresses
+from ..errors import CaptureError
+from ..layout import BLOCK_PRIVATE
+from ..sockets import url
+
+SOL_PACKET = 263
+_ADD_MEMBERSHIP, _RX_RING, _STATISTICS, VERSION = 1, 5, 6, 10
+VNET_HDR, _FANOUT, _FANOUT_DATA, _IGNORE_OUTGOING = 15, 18, 22, 23
+TPACKET_V3 = 2
+_PROMISCUOUS = 1
+_ALL_PROTOCOLS = 3
+_ETHERNET_TYPES = (1, 772)
+"""ARPHRD_ETHER and loopback, whose frames have an Ethernet header too."""
+_SO_ATTACH_FILTER, _SO_DETACH_FILTER = 26, 27
+_BY_HASH, _BY_PROGRAM, _UNIQUE, _DEFRAGMENT = 0, 6, 0x2000, 0x8000
+_MOST_LINES = 4096  # BPF_MAXINSNS
+
+BLOCK_BYTES = 1 << 17
+"""A block holds the largest frame that GRO makes (64 KiB), or 600 small ones."""
+_FRAME_BYTES = 2048  # only checked by the kernel, in this version of the ring
+_RETIRE_MS, _RETIRE_SOON_MS = 16, 1
+"""A block that is not full is handed over after so long: where frames go on, as soon as a worker looks again.
+A worker may stand still for this times the blocks of the ring before frames are lost: 4 s, a restart of it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """Blocks of a receive ring."""
+
+    blocks: int
+    retire_ms: int
+    block_bytes: int = BLOCK_BYTES
+
+    @classmethod
+    def of(cls, settings: ListenSettings, block_bytes: int = BLOCK_BYTES) -> Geometry:
+        """As many whole blocks as the settings have bytes for."""
+        retire_ms = _RETIRE_SOON_MS if settings.output else _RETIRE_MS
+        return cls(settings.ring_bytes // block_bytes, retire_ms, block_bytes)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the ring."""
+        return self.blocks * self.block_bytes
+
+    def request(self) -> bytes:
+        """struct tpacket_req3."""
+        counts = (self.block_bytes, self.blocks, _FRAME_BYTES, self.nbytes // _FRAME_BYTES)
+        return struct.pack("<7I", *counts, self.retire_ms, BLOCK_PRIVATE, 0)
+
+
+def bind_ring(
+    settings: ListenSettings, first: socket.socket | None = None, block_bytes: int = BLOCK_BYTES
+) -> socket.socket:
+    """A packet socket with a ring for the frames of an interface. Raises CaptureError.
+
+    `block_bytes`: a power of two, a page or more; the longest frame must fit into a block.
+
+    It takes nothing before `let_in`: the sockets of all workers can be made first, and a flow then stays in
+    the ring that its first packet came to.  `first`: the socket of worker 0, whose group the others join.
+    """
+    named, interface = url(settings), settings.interface
+    program(settings)
+    try:
+        handle = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+    except PermissionError as error:
+        raise CaptureError(
+            f"{named}: reading an interface needs root or the capability CAP_NET_RAW"
+        ) from error
+    try:
+        attach(handle, socket.SOL_SOCKET, _SO_ATTACH_FILTER, NOTHING)
+        handle.setsockopt(SOL_PACKET, VERSION, TPACKET_V3)
+        handle.setsockopt(SOL_PACKET, VNET_HDR, 1)
+        _ignore_outgoing(handle)
+        handle.setsockopt(SOL_PACKET, _RX_RING, Geometry.of(settings, block_bytes).request())
+        handle.bind((interface, _ALL_PROTOCOLS))
+        if settings.promiscuous:
+            member = struct.pack("<iHH8x", socket.if_nametoindex(interface), _PROMISCUOUS, 0)
+            handle.setsockopt(SOL_PACKET, _ADD_MEMBERSHIP, member)
+        if handle.getsockname()[3] not in _ETHERNET_TYPES:
+            raise CaptureError(f"{named}: the interface has no Ethernet frames")
+        if settings.workers > 1:
+            _share(handle, first, settings)
+    except OSError as error:
+        handle.close()
+        raise CaptureError(_refusal(settings, error)) from error
+    except CaptureError:
+        handle.close()
+        raise
+    return handle
+
+
+def _ignore_outgoing(handle: socket.socket) -> None:
+    """Leave out what this machine sends: since Linux 4.20; before, the frames say it, too."""
+    try:
+        handle.setsockopt(SOL_PACKET, _IGNORE_OUTGOING, 1)
+    except OSError:
+        return
+
+
+def _share(handle: socket.socket, first: socket.socket | None, settings: ListenSettings) -> None:
+    """Share frames by a hash of their flow (PACKET_FANOUT_HASH), in a group of this listener's own.
+
+    Fragments are put together, so that a flow's go where its other packets go.  Frames that go on must not
+    be changed, and a flow's must keep their order, with and without INT, which changes ports and protocol:
+    they are shared by their addresses.
+    """
+    how = _BY_PROGRAM if settings.output else _BY_HASH | _DEFRAGMENT
+    if first is None:
+        group, how = 0, how | _UNIQUE  # the kernel chooses the group's number
+    else:
+        group = first.getsockopt(SOL_PACKET, _FANOUT) & 0xFFFF
+    handle.setsockopt(SOL_PACKET, _FANOUT, struct.pack("<HH", group, how))
+    if settings.output:
+        attach(handle, SOL_PACKET, _FANOUT_DATA, by_addresses(settings.workers))
+
+
+def _refusal(settings: ListenSettings, error: OSError) -> str:
+    named = url(settings)
+    if error.errno == errno.ENODEV:
+        return f"{named}: this machine has no such interface"
+    if error.errno == errno.ENOMEM:
+        return f"{named}: no memory for a ring of {Geometry.of(settings).nbytes:,} bytes; lower ring_bytes"
+    if error.errno == errno.EINVAL and settings.workers > 1:
+        return f"{named}: the interface cannot be shared by workers; it must be up at the start"
+    return f"{named}: {error.strerror or error}"
+
+
+def let_in(handle: socket.socket, settings: ListenSettings) -> None:
+    """Let frames into the ring: all, or those that the filter of the settings takes. Raises CaptureError."""
+    wanted = program(settings)
+    try:
+        if wanted:
+            attach(handle, socket.SOL_SOCKET, _SO_ATTACH_FILTER, wanted)
+        else:
+            handle.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            return  # a worker before this one has detached it
+        raise CaptureError(f"{url(settings)}: the kernel refuses the filter ({error.strerror})") from error
+
+
+def program(settings: ListenSettings) -> bytes:
+    """The filter of the settings as struct sock_filter [lines]; empty: none. Raises CaptureError."""
+    text = settings.filter.replace("\n", ",").strip(", ")
+    if not text:
+        return b""
+    count, *lines = text.split(",")
+    try:
+        parts = [[int(number) for number in line.split()] for line in lines]
+        if int(count) != len(parts) or not 0 < len(parts) <= _MOST_LINES:
+            raise ValueError
+        return assemble([(code, true, false, constant) for code, true, false, constant in parts])
+    except (ValueError, struct.error) as error:
+        raise CaptureError(
+            f"{url(settings)}: found filter {settings.filter[:40]!r}, expected the number of its lines and"
+            " four numbers a line, as 1,6 0 0 262144 (tcpdump -ddd)"
+        ) from error
+
+
+def dropped(handle: socket.socket) -> int:
+    """Frames that the kernel dropped because the ring was full, since this was last asked."""
+    _, drops, _ = struct.unpack("<3I", handle.getsockopt(SOL_PACKET, _STATISTICS, 12))
+    return int(drops)
+
+
+def look(handle: socket.socket, settings: ListenSettings) -> None:
+    """Raise CaptureError where nothing will come any more: the interface is gone, or the socket failed.
+
+    An interface that is down is told by the kernel once, and comes back by itself.
+    """
+    if not (error := handle.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
+        return
+    if error != errno.ENETDOWN:
+        raise CaptureError(f"{url(settings)}: receiving failed ({os.strerror(error)})")
+    if not handle.getsockname()[0]:
+        raise CaptureError(f"{url(settings)}: the interface is gone")

@@ -1,0 +1,1 @@
+"""UDP sockets: reports in, datagrams out."""

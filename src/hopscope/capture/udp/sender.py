@@ -1,0 +1,157 @@
+"""UDP socket out: frames as datagrams, in trains where the kernel takes them."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import select
+import socket
+import time
+
+import numpy as np
+
+from ...wire.records import FrameBatch, Link, Records
+from ..errors import CaptureError
+from ..layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES
+from ..sockets import UDP_SEGMENT, require_linux, resolve
+
+_MESSAGES = 64
+_IOVECS = 4096
+_TRAIN = 64  # UDP_MAX_SEGMENTS of older kernels
+_AGAIN = (errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
+
+
+class UdpSender:
+    """Sends the payloads of batches (Link.UDP_PAYLOAD) to one address.
+
+    `rate` is datagrams a second, 0 as fast as it goes.  `trains`: frames of equal length that follow each
+    other are sent as one (UDP_SEGMENT); the receiver gets single datagrams, or trains with UDP_GRO.
+    `by_source`: each datagram is sent from its frame's source address, which must be the machine's own (any
+    in 127.0.0.0/8 on loopback); otherwise from `source`, or from what the kernel chooses.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        rate: float = 0.0,
+        trains: bool = True,
+        by_source: bool = False,
+        source: str | None = None,
+    ) -> None:
+        require_linux()
+        named = f"udp://{host}:{port}"
+        family, address = resolve(host, port, named)
+        handle = socket.socket(family, socket.SOCK_DGRAM)
+        try:
+            handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
+            if source is not None:
+                handle.bind((source, 0))
+            handle.connect(address)
+        except OSError as error:
+            handle.close()
+            raise CaptureError(f"{named}: {error.strerror or error}") from error
+        self._over(handle, named, trains)
+        self._rate = rate
+        self._source = (6 if family == socket.AF_INET6 else 4) if by_source else 0
+
+    @classmethod
+    def over(cls, handle: socket.socket, named: str, *, trains: bool) -> UdpSender:
+        """On a socket that is not connected: `send` is told to whom."""
+        sender = cls.__new__(cls)
+        sender._over(handle, named, trains)
+        return sender
+
+    def _over(self, handle: socket.socket, named: str, trains: bool) -> None:
+        self._named = named
+        self.sent = 0
+        """Datagrams sent."""
+        self.refused = 0
+        """Times that the receiver's machine said that nobody listens."""
+        self._rate = self._due = 0.0
+        self._full = False
+        self._source = 0
+        self._socket = handle
+        try:
+            handle.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
+        except OSError:
+            trains = False
+        self._most = _TRAIN if trains else 1
+        self._name = np.zeros(NAME_BYTES, np.uint8)
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._sendmmsg = libc.sendmmsg
+        self._sendmmsg.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int]
+        self._sendmmsg.restype = ctypes.c_int
+        self._controls = np.zeros(_MESSAGES * CONTROL_BYTES, np.uint8)
+        self._iovecs: Records = np.zeros(_IOVECS, IOVEC)
+        self._messages: Records = np.zeros(_MESSAGES, MMSGHDR)
+        each = np.arange(_MESSAGES, dtype=np.uint64)
+        self._messages["control"] = self._controls.ctypes.data + each * CONTROL_BYTES
+        self._ends = np.zeros(_MESSAGES, np.int64)
+
+    def send(self, batch: FrameBatch, to: bytes | None = None, *, wait: bool = True) -> int:
+        """Send all frames, at the rate; how many. Raises CaptureError.
+
+        `to`: the receiver, a sockaddr, where the socket is not connected.  Without `wait` it ends where the
+        socket's buffer is full, and nothing is slept.
+        """
+        from ...base.jit import readonly
+        from .udp_kernel import plan
+
+        if to is not None:
+            self._name[: len(to)] = np.frombuffer(to, np.uint8)
+            self._messages["name"], self._messages["name_length"] = self._name.ctypes.data, len(to)
+        if (batch.frames["link"] != Link.UDP_PAYLOAD).any():
+            raise CaptureError(f"{self._named}: only payloads of UDP can be sent (Link.UDP_PAYLOAD)")
+        frames, base = readonly(batch.frames), batch.arena.ctypes.data
+        done, total = 0, len(frames)
+        self._full = False
+        while done < total and not self._full:
+            until = total if not self._rate else min(total, done + max(1, int(self._rate / 1000)))
+            if self._rate:
+                self._wait()
+            start = done
+            try:
+                while done < until and not self._full:
+                    count = plan(
+                        base, frames[:until], done, self._most, self._source,
+                        self._messages, self._iovecs, self._controls, self._ends,
+                    )  # fmt: skip
+                    done = self._put(int(count), done, wait)
+            finally:
+                self.sent += done - start
+            if self._rate:
+                self._due += (done - start) / self._rate
+        return done
+
+    def _wait(self) -> None:
+        """Sleep until the next datagram is due; what is late by more than a tenth of a second is let go."""
+        now = time.monotonic()
+        self._due = max(self._due, now - 0.1) if self._due else now
+        if self._due > now:
+            time.sleep(self._due - now)
+
+    def _put(self, count: int, done: int, wait: bool) -> int:
+        """Hand messages to the kernel: the first frame that was not sent."""
+        flags = 0 if wait else socket.MSG_DONTWAIT
+        sent = self._sendmmsg(self._socket.fileno(), self._messages.ctypes.data, count, flags)
+        if sent > 0:
+            return int(self._ends[sent - 1])
+        error = ctypes.get_errno()
+        if error == errno.ECONNREFUSED:
+            self.refused += 1
+        elif error in (errno.EINVAL, errno.EMSGSIZE, errno.EIO) and self._most > 1:
+            self._most = 1  # trains do not fit this path
+        elif error in _AGAIN and not wait:
+            self._full = error != errno.EINTR
+        elif error in _AGAIN:
+            select.select([], [self._socket], [], 0.01)
+        else:
+            raise CaptureError(f"{self._named}: sending failed ({os.strerror(error)})")
+        return done
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()

@@ -1,0 +1,232 @@
+"""Messages of recvmmsg(2) to frames, and frames to messages of sendmmsg(2), compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, be16, be32, be64, kernel
+from ..layout import CONTROL_BYTES, NAME_BYTES, Setup, Unpack
+from ..limits_kernel import allowed, take
+from ..pcap.pcap_kernel import le32
+
+_MESSAGES, _NEXT, _AT = U64(Unpack.MESSAGES), U64(Unpack.NEXT), U64(Unpack.AT)
+_DROPS_SEEN, _DROPS = U64(Unpack.DROPS_SEEN), U64(Unpack.DROPS)
+_DENIED, _LIMITED, _OVERSIZED = U64(Unpack.DENIED), U64(Unpack.LIMITED), U64(Unpack.OVERSIZED)
+_STRIDE, _PORT, _INTERVAL = U64(Setup.STRIDE), U64(Setup.PORT), U64(Setup.INTERVAL_NS)
+_MSG_TRUNC = 0x20
+_AF_INET = U64(2)
+_PORT_AT = U64(2)  # in sockaddr_in and sockaddr_in6
+_MAPPED = U64(0xFFFF_0000_0000)
+_SOCKADDR_IN6 = 28
+# (level, type) of control messages, as the two words stand in memory
+_RXQ_OVFL = U64(40) << U64(32) | U64(1)
+_UDP_GRO = U64(104) << U64(32) | U64(17)
+_UDP_SEGMENT = U64(103) << U64(32) | U64(17)
+_IP_PKTINFO = U64(8) << U64(32)
+_IPV6_PKTINFO = U64(50) << U64(32) | U64(41)
+_UDP_PAYLOAD = 255
+
+
+@kernel
+def le64(buf: Any, at: Any) -> Any:
+    """Little-endian 64 bits at index `at` (uint64), as uint64."""
+    return le32(buf, at) | le32(buf, at + U64(4)) << U64(32)
+
+
+@kernel
+def control(controls: Any, at: Any, length: Any, state: Any) -> Any:
+    """Read a message's control messages: count kernel drops, return a train's datagram length or 0."""
+    end, segment = at + length, U64(0)
+    while at + U64(16) <= end:
+        size, kind = le64(controls, at), le64(controls, at + U64(8))
+        if size < U64(20) or at + size > end:
+            break
+        value = le32(controls, at + U64(16))
+        if kind == _UDP_GRO:
+            segment = value
+        elif kind == _RXQ_OVFL:
+            # modulo 2^32; a value from before one that was asked for meanwhile is behind, and changes nothing
+            ahead = (value - state[_DROPS_SEEN]) & U64(0xFFFFFFFF)
+            if ahead < U64(0x80000000):
+                state[_DROPS] += ahead
+                state[_DROPS_SEEN] = value
+        at += (size + U64(7)) & ~U64(7)
+    return segment
+
+
+@kernel
+def source_of(names: Any, at: Any) -> Any:
+    """Source address of a sockaddr as (hi, lo); IPv4 as ::ffff:a.b.c.d."""
+    if U64(names[at]) == _AF_INET:
+        return U64(0), _MAPPED | be32(names, at + U64(4))
+    return be64(names, at + U64(8)), be64(names, at + U64(16))
+
+
+@kernel
+def put(frame: Any, offset: Any, length: Any, hi: Any, lo: Any, source_port: Any, port: Any,
+        time_ns: Any) -> None:  # fmt: skip
+    """Fill one FRAME."""
+    frame.offset = offset
+    frame.time_ns = time_ns
+    frame.source_hi = hi
+    frame.source_lo = lo
+    frame.length = length
+    frame.wire_length = length
+    frame.port = port
+    frame.link = _UDP_PAYLOAD
+    frame.source_port = source_port
+
+
+@kernel
+def split(message: Any, slot: Any, segment: Any, hi: Any, lo: Any, source_port: Any, count: Any,
+          frames: Any, buckets: Any, setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
+    """Frames of one train, from where the last call stopped, while there is room; returns their number."""
+    length, at = U64(message.length), state[_AT]
+    limited = setup[_INTERVAL] != U64(0)
+    while count < len(frames):
+        part = min(segment, length - at)
+        if limited and not take(buckets, setup, hi, lo, now_ns):
+            state[_LIMITED] += U64(1)
+        else:
+            put(frames[count], slot + at, part, hi, lo, source_port, setup[_PORT], time_ns)
+            count += 1
+        at += part
+        if at >= length:
+            state[_NEXT] += U64(1)
+            at = U64(0)
+            break
+    state[_AT] = at
+    return count
+
+
+@kernel
+def unpack(messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, buckets: Any,
+           setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
+    """Describe received datagrams in `frames` until they are full or all is described; returns how many.
+
+    What was refused is counted in `state`, which also says where the next call goes on.  A message that is
+    done is made ready for the next receive call.
+    """
+    count = 0
+    while count < len(frames) and state[_NEXT] < state[_MESSAGES]:
+        m = state[_NEXT]
+        message = messages[m]
+        length = U64(message.length)
+        segment = control(controls, m * U64(CONTROL_BYTES), U64(message.control_length), state)
+        if segment == U64(0) or segment > length:
+            segment = length
+        name = m * U64(NAME_BYTES)
+        hi, lo = source_of(names, name)
+        if message.flags & _MSG_TRUNC:
+            state[_OVERSIZED] += U64(1)
+            state[_NEXT] += U64(1)
+        elif not allowed(ranges, hi, lo):
+            state[_DENIED] += (length + segment - U64(1)) // segment if length else U64(1)
+            state[_NEXT] += U64(1)
+        else:
+            slot = m * setup[_STRIDE]
+            count = split(
+                message, slot, segment, hi, lo, be16(names, name + _PORT_AT), count, frames, buckets, setup,
+                state, time_ns, now_ns,
+            )  # fmt: skip
+        if state[_NEXT] > m:
+            message.name_length = _SOCKADDR_IN6
+            message.control_length = CONTROL_BYTES
+            message.flags = 0
+    return count
+
+
+@kernel
+def put64(buf: Any, at: Any, value: Any) -> None:
+    """Store 64 bits, little-endian."""
+    for i in range(8):
+        buf[at + U64(i)] = (value >> U64(8 * i)) & U64(0xFF)
+
+
+@kernel
+def put_be64(buf: Any, at: Any, value: Any) -> None:
+    """Store 64 bits, big-endian."""
+    for i in range(8):
+        buf[at + U64(i)] = (value >> U64(56 - 8 * i)) & U64(0xFF)
+
+
+@kernel
+def put_controls(controls: Any, at: Any, segment: Any, source: Any, hi: Any, lo: Any) -> Any:
+    """Write the control messages of a train (`segment` bytes each; 0: none) from a source; their length.
+
+    `source` is 0 for none, else 4 or 6.  Layouts: cmsg(3), ip(7) IP_PKTINFO, ipv6(7) IPV6_PKTINFO.
+    """
+    first = at
+    if segment:
+        put64(controls, at, U64(18))
+        put64(controls, at + U64(8), _UDP_SEGMENT)
+        put64(controls, at + U64(16), segment)
+        at += U64(24)
+    if source == 4:
+        address = lo & U64(0xFFFFFFFF)
+        swapped = ((address & U64(0xFF)) << U64(24)) | ((address & U64(0xFF00)) << U64(8)) \
+            | ((address >> U64(8)) & U64(0xFF00)) | (address >> U64(24))  # fmt: skip
+        put64(controls, at, U64(28))
+        put64(controls, at + U64(8), _IP_PKTINFO)
+        put64(controls, at + U64(16), swapped << U64(32))  # no interface, then ipi_spec_dst
+        put64(controls, at + U64(24), U64(0))
+        at += U64(32)
+    elif source == 6:
+        put64(controls, at, U64(36))
+        put64(controls, at + U64(8), _IPV6_PKTINFO)
+        put_be64(controls, at + U64(16), hi)
+        put_be64(controls, at + U64(24), lo)
+        put64(controls, at + U64(32), U64(0))
+        at += U64(40)
+    return at - first
+
+
+@kernel
+def train(frames: Any, i: Any, most: Any, by_source: Any) -> Any:
+    """End of the run of frames from `i` that one message may carry: equal lengths, a shorter one last."""
+    segment = frames[i].length
+    total, j = U64(0), i
+    while j < len(frames) and j - i < most:
+        length = frames[j].length
+        total += U64(length)
+        if length > segment or (j > i and (total > U64(65_000) or length == 0)):
+            break
+        if by_source and (
+            frames[j].source_lo != frames[i].source_lo or frames[j].source_hi != frames[i].source_hi
+        ):
+            break
+        j += 1
+        if length < segment or segment == 0:
+            break
+    return j
+
+
+@kernel
+def plan(base: Any, frames: Any, i: Any, most: Any, source: Any, messages: Any, iovecs: Any,
+         controls: Any, ends: Any) -> Any:  # fmt: skip
+    """Fill `messages` for sendmmsg(2) with trains of at most `most` frames from frame `i` on; their number.
+
+    `ends[m]` is the frame behind message m.  Frames that lie behind each other in memory share an iovec.
+    """
+    m, v = 0, 0
+    while m < len(messages) and i < len(frames) and v + most <= len(iovecs):
+        end = train(frames, i, most, source != 0)
+        first = v
+        for f in range(i, end):
+            address, length = U64(base) + frames[f].offset, U64(frames[f].length)
+            if v > first and iovecs[v - 1].base + iovecs[v - 1].length == address:
+                iovecs[v - 1].length += length
+            else:
+                iovecs[v].base = address
+                iovecs[v].length = length
+                v += 1
+        segment = U64(frames[i].length) if end - i > 1 else U64(0)
+        messages[m].iov = U64(iovecs.ctypes.data) + U64(16 * first)
+        messages[m].iov_count = v - first
+        messages[m].control_length = put_controls(
+            controls, U64(m * CONTROL_BYTES), segment, source, frames[i].source_hi, frames[i].source_lo
+        )
+        ends[m] = end
+        i = end
+        m += 1
+    return m

@@ -1,0 +1,307 @@
+"""`hopscope demo`: a simulated fabric, a real collector, four faults, and what was found of them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...base.errors import HopscopeError
+
+if TYPE_CHECKING:
+    from ...fabric.faults import Fault
+    from ...fabric.topology import Topology
+    from .judge import Judge
+    from .processes import Collector, FabricProcess
+    from .view import State, View
+
+CONFIG = """\
+data = {data}
+names = {names}
+
+[[listen]]
+host = "127.0.0.1"
+port = {port}
+receive_buffer_bytes = 33554432
+
+[serve]
+port = {http_port}
+
+[history]
+ring_events = 262144
+
+# Ordinary traffic at a third of the links' rate stays well below these: occupancy in cells of 80 bytes, ns.
+[detect.thresholds]
+queue_occupancy = {{ change = 250, raise_above = 2500, clear_below = 500 }}
+buffer_occupancy = {{ change = 250 }}
+hop_latency = {{ change = 50000, raise_above = 1000000, clear_below = 500000 }}
+flow_latency = {{ change = 100000 }}
+link_utilization = {{ change = 150 }}
+"""
+DRAIN_SECONDS = 10.0
+"""How long the collector may take to read what was sent."""
+TURN_SECONDS = 0.1
+
+
+def demo(
+    duration: Annotated[
+        float | None,
+        typer.Option(
+            "--duration",
+            metavar="S",
+            envvar="DURATION",
+            help="Seconds, from 12; without: until Ctrl-C.",
+            show_default=False,
+        ),
+    ] = None,
+    topology: Annotated[
+        str,
+        typer.Option(
+            "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
+        ),
+    ] = "fat-tree:4",
+    rate: Annotated[float, typer.Option(min=100, metavar="N", help="INT reports a second.")] = 20_000,
+    load: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the hosts' link rate that they send.")
+    ] = 0.3,
+    report_version: Annotated[str, typer.Option(metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0",
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Chooses the traffic and the faults' places.")
+    ] = 1,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", "-d", metavar="FOLDER", help="Keep the data here.", show_default=False),
+    ] = None,
+    http_port: Annotated[
+        int,
+        typer.Option(
+            "--http-port", metavar="PORT", min=0, max=65535, help="Of the live page; the next free from here."
+        ),
+    ] = 8080,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as an object.")] = False,
+) -> None:
+    """Watch a simulated network, with faults on schedule.
+
+    Real reports go over loopback to a real collector. It prints the address of the live page, and ends
+    with what was found of every fault, where, and how fast.
+
+    Exit status 1: a fault was missed or a report was lost. 2: it could not start.
+    """
+    from ...fabric.topology import parse_topology
+    from .schedule import SHORTEST, as_option, schedule
+
+    if sys.platform != "linux":
+        raise HopscopeError("the collector needs Linux; `hopscope simulate -o FILE` works here")
+    if duration is not None and duration < SHORTEST:
+        raise HopscopeError(
+            f"--duration: found {duration:g}, expected {SHORTEST:g} s or more: the faults need time"
+        )
+    fabric = parse_topology(topology)
+    faults = schedule(fabric, duration, seed)
+    options = [
+        "--topology", topology, "--rate", str(rate), "--load", str(load), "--seed", str(seed),
+        "--report-version", report_version, *(["--duration", str(duration)] if duration is not None else []),
+        *(word for fault in faults for word in ("--fault", as_option(fault))),
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hopscope-demo-")))
+        _Demo(fabric, faults, folder, data or folder / "data", http_port).run(stack, options, as_json)
+
+
+class _Demo:
+    """One run."""
+
+    def __init__(
+        self, topology: Topology, faults: list[Fault], folder: Path, data: Path, http_port: int
+    ) -> None:
+        from .judge import Judge
+        from .view import LiveView, PlainView, State
+
+        self._faults = {(str(fault.kind), fault.start): fault for fault in faults}
+        self._folder, self._data, self._http_port = folder, data, http_port
+        self._judge: Judge = Judge(topology)
+        self._state: State = State(topology, verdicts=self._judge.verdicts)
+        self._view: View = LiveView() if sys.stderr.isatty() else PlainView()
+        self._stop = threading.Event()
+        self._said: dict[str, Any] = {}
+        self._told: set[int] = set()
+        self._began = 0.0
+
+    def run(self, stack: ExitStack, options: list[str], as_json: bool) -> None:
+        """All of it; raises typer.Exit."""
+        from .processes import Collector, FabricProcess, free_udp_port
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self._stop.set())
+        stack.callback(self._view.close)
+        port = free_udp_port()
+        collector = Collector(self._data, self._configure(port), self._folder / "collect.log")
+        stack.callback(collector.stop)
+        self._waiting(
+            "starting the collector (the first time it compiles, for about a minute)", collector.wait
+        )
+        arguments = ["--to", f"udp://127.0.0.1:{port}", *options]
+        fabric = FabricProcess(arguments, self._folder / "simulate.log")
+        stack.callback(fabric.close)
+        self._waiting("starting the simulated fabric", fabric.wait)
+        self._state.url = collector.url
+        self._view.say(f"live page  {collector.url}")
+        fabric.begin()
+        self._watch(collector, fabric)
+        self._drain(collector)
+        self._view.close()
+        raise typer.Exit(self._finish(as_json))
+
+    def _configure(self, port: int) -> Path:
+        from .processes import free_http_port
+
+        names = self._folder / "names.toml"
+        names.write_text(self._state.topology.names_toml(), encoding="utf-8")
+        config = self._folder / "demo.toml"
+        config.write_text(
+            CONFIG.format(
+                data=json.dumps(str(self._data.absolute())),
+                names=json.dumps(str(names)),
+                port=port,
+                http_port=free_http_port(self._http_port),
+            ),
+            encoding="utf-8",
+        )
+        return config
+
+    def _waiting(self, text: str, wait: Any) -> None:
+        def turn() -> None:
+            if self._stop.is_set():
+                raise typer.Exit(130)
+            self._view.wait(text)
+
+        turn()
+        wait(turn)
+
+    def _watch(self, collector: Collector, fabric: FabricProcess) -> None:
+        """Until the fabric has said its last word."""
+        while "gone" not in self._said:
+            if self._stop.is_set():
+                fabric.stop()
+            for message in fabric.hear():
+                self._hear(message)
+            self._look(collector)
+            time.sleep(TURN_SECONDS)
+        if "end" not in self._said:
+            raise HopscopeError("the simulated fabric ended without a summary")
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        kind = message["kind"]
+        self._said[kind] = message
+        if kind == "start":
+            self._began = time.monotonic()
+        elif kind in ("sent", "end"):
+            self._state.sent = message["reports"]
+        elif kind == "fault":
+            fault = self._faults[message["fault"], message["start"]]
+            if message["begins"]:
+                self._judge.begin(fault, message["time_ns"])
+            else:
+                self._judge.end(fault, message["time_ns"])
+            self._view.say(
+                f"{self._state.seconds:6.1f} s  {fault} {'begins' if message['begins'] else 'ends'}"
+            )
+
+    def _look(self, collector: Collector) -> None:
+        """Take in what the collector has, and show it."""
+        collector.check()
+        events = collector.events()
+        self._judge.take(events)
+        state = self._state
+        state.note(events)
+        before, state.counters = state.counters, collector.counters()
+        state.sent = max(state.sent, state.counters["reports_total"])  # the fabric only tells now and then
+        now = time.monotonic() - self._began if self._began else 0.0
+        if now > state.seconds and before:
+            gained = state.counters["reports_total"] - before["reports_total"]
+            state.rate += 0.1 * (gained / (now - state.seconds) - state.rate)
+        state.seconds = now
+        for verdict in self._judge.verdicts:
+            if verdict.found and id(verdict) not in self._told:
+                self._told.add(id(verdict))
+                self._tell(verdict)
+        self._view.show(state)
+
+    def _tell(self, verdict: Any) -> None:
+        from .view import cells
+
+        _, _, found, place = cells(verdict, self._state.topology)
+        self._view.say(f"{self._state.seconds:6.1f} s  found {verdict.fault.kind} {found} at {place}")
+
+    def _drain(self, collector: Collector) -> None:
+        """Until everything that was sent has been received, or nothing comes any more."""
+        until = time.monotonic() + DRAIN_SECONDS
+        while time.monotonic() < until:
+            self._look(collector)
+            if self._missing() <= 0:
+                break
+            time.sleep(TURN_SECONDS)
+        time.sleep(2 * TURN_SECONDS)
+        self._look(collector)
+
+    def _missing(self) -> int:
+        from .view import damaged
+
+        counters = self._state.counters
+        return int(self._said["end"]["reports"]) - counters["reports_total"] - damaged(counters)
+
+    def _finish(self, as_json: bool) -> int:
+        """Print the summary; the exit status."""
+        from .view import lost, summary
+
+        state, said = self._state, self._said["end"]
+        judged = [v for v in state.verdicts if v.found or self._over(v)]
+        state.verdicts = judged
+        missing = self._missing()
+        if as_json:
+            print(json.dumps(self._object(missing)))
+        else:
+            print("\n".join(summary(state, said, missing)))
+        return int(not all(v.found for v in judged) or missing > 0 or lost(state.counters) > 0)
+
+    def _over(self, verdict: Any) -> bool:
+        """Whether a fault has lasted long enough to be found: a demo may be ended in the middle of one."""
+        return bool(verdict.begun_ns + 1_000_000_000 < self._said["end"]["time_ns"])
+
+    def _object(self, missing: int) -> dict[str, Any]:
+        from ...runtime.summary import family
+        from .view import damaged, lost, reduction
+
+        counters = self._state.counters
+        values, stored, ratio = reduction(counters)
+        return {
+            "url": self._state.url,
+            "sent": self._said["end"]["reports"],
+            "received": counters["reports_total"],
+            "lost": max(missing, lost(counters)),
+            "damaged": damaged(counters),
+            "events": family(counters, "events_total"),
+            "values": values,
+            "stored": stored,
+            "reduction": round(ratio, 1),
+            "faults": [
+                {
+                    "kind": str(v.fault.kind),
+                    "node": v.fault.node_name,
+                    "port": v.fault.number,
+                    "found": v.found,
+                    "after_ms": None if v.after_seconds is None else round(v.after_seconds * 1000, 1),
+                    "place": v.place,
+                    "events": v.events,
+                }
+                for v in self._state.verdicts
+            ],
+        }

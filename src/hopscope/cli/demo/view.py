@@ -1,0 +1,224 @@
+"""What the demo shows while it runs: a live view on a terminal, plain lines elsewhere; and its summary."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ...detect.records import Kind, Metric
+from ...fabric.topology import Topology
+from ...runtime.summary import LOST, family
+from ...wire.records import Records
+from .judge import Verdict
+
+STORED = ("new_key", "change", "push")
+"""Kinds of events that store a value."""
+PLAIN_SECONDS = 5.0
+"""How often plain lines tell the numbers."""
+
+
+@dataclass(slots=True)
+class State:
+    """What there is to show."""
+
+    topology: Topology
+    url: str = ""
+    seconds: float = 0.0
+    """Since the first report."""
+    sent: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict)
+    rate: float = 0.0
+    """Reports received a second."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    latest: deque[str] = field(default_factory=lambda: deque(maxlen=8))
+    """Lines about the latest events."""
+
+    def note(self, events: Records) -> None:
+        """Keep lines about events that people want to see."""
+        told = (Kind.RAISED, Kind.CLEARED, Kind.PATH_CHANGE, Kind.DROP, Kind.LOOP, Kind.SILENT, Kind.GAP)
+        wanted = events[[int(kind) in told for kind in events["kind"]]] if len(events) else events
+        for event in wanted[-8:]:
+            self.latest.append(self._line(event))
+
+    def _line(self, event: Any) -> str:
+        kind, metric = Kind(int(event["kind"])), Metric(int(event["metric"]))
+        what = kind.label if metric is Metric.NONE else f"{kind.label} {metric.label}"
+        if kind is Kind.PATH_CHANGE:
+            nodes = event["path"][: int(event["hop_count"])]
+            return f"{what}: " + " → ".join(self.topology.switch_name(int(n)) for n in nodes)
+        node = int(event["node_id"])
+        if not 1 <= node <= len(self.topology.switches):
+            return what
+        return (
+            f"{what} at {self.topology.switch_name(node)} port {int(event['port'])}: {int(event['value']):,}"
+        )
+
+
+class View(Protocol):
+    """How the demo is shown."""
+
+    def wait(self, text: str) -> None:
+        """Something takes a while."""
+
+    def show(self, state: State) -> None:
+        """The state, some times a second."""
+
+    def say(self, text: str) -> None:
+        """One line."""
+
+    def close(self) -> None:
+        """The end."""
+
+
+class PlainView:
+    """Lines on stderr."""
+
+    def __init__(self) -> None:
+        self._waited = ""
+        self._due = PLAIN_SECONDS
+
+    def wait(self, text: str) -> None:
+        """Say it once."""
+        if text != self._waited:
+            self._waited = text
+            self.say(text)
+
+    def show(self, state: State) -> None:
+        """The numbers, now and then."""
+        if state.seconds >= self._due:
+            self._due += PLAIN_SECONDS
+            self.say(f"{state.seconds:6.1f} s  " + "  ".join(f"{k} {v}" for k, v in numbers(state)))
+
+    def say(self, text: str) -> None:
+        """One line."""
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+class LiveView:
+    """A live view by Rich."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=8, transient=True)
+        self._live.start()
+
+    def wait(self, text: str) -> None:
+        """A spinner with the text."""
+        from rich.spinner import Spinner
+
+        if not isinstance(self._live.renderable, Spinner) or self._live.renderable.text != text:
+            self._live.update(Spinner("dots", text))
+
+    def show(self, state: State) -> None:
+        """Numbers, faults and the latest events."""
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.table import Table
+        from rich.text import Text
+
+        top = Table.grid(padding=(0, 3))
+        for _ in numbers(state):
+            top.add_column(justify="right")
+        top.add_row(*(Text(value, style="bold") for _, value in numbers(state)))
+        top.add_row(*(Text(name, style="dim") for name, _ in numbers(state)))
+        faults = Table(box=None, padding=(0, 2), header_style="dim")
+        for name in ("fault", "where", "found", "where it was found"):
+            faults.add_column(name)
+        for verdict in state.verdicts[-6:]:
+            faults.add_row(*cells(verdict, state.topology), style="green" if verdict.found else "yellow")
+        events = Text("\n".join(state.latest), overflow="ellipsis", no_wrap=True)
+        title = f"{state.topology.name} · {state.seconds:.0f} s · {state.url}"
+        self._live.update(
+            Group(
+                Panel(top, title=title),
+                Panel(faults, title="faults"),
+                Panel(events, title="events", height=10),
+            )
+        )
+
+    def say(self, text: str) -> None:
+        """A line above the view."""
+        self._console.print(text, highlight=False)
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""
+        self._live.stop()
+
+
+def numbers(state: State) -> list[tuple[str, str]]:
+    """Names and values of the view's first row."""
+    counters = state.counters
+    return [
+        ("sent", f"{state.sent:,}"),
+        ("received", f"{counters.get('reports_total', 0):,}"),
+        ("a second", f"{state.rate:,.0f}"),
+        ("lost", f"{lost(counters):,}"),
+        ("damaged", f"{damaged(counters):,}"),
+        ("events", f"{sum(family(counters, 'events_total').values()):,}"),
+        ("values to one stored", f"{reduction(counters)[2]:,.0f}"),
+    ]
+
+
+def lost(counters: Mapping[str, int]) -> int:
+    """Reports that are missing, by whatever counter says so."""
+    return sum(counters.get(key, 0) for key in LOST)
+
+
+def damaged(counters: Mapping[str, int]) -> int:
+    """Reports that were refused."""
+    return sum(family(counters, "refused_reports_total").values())
+
+
+def reduction(counters: Mapping[str, int]) -> tuple[int, int, float]:
+    """(values in the reports, values stored, how many to one)."""
+    values = counters.get("values_total", 0)
+    stored = sum(counters.get(f"events_total.{kind}", 0) for kind in STORED)
+    return values, stored, values / stored if stored else 0.0
+
+
+def cells(verdict: Verdict, topology: Topology) -> tuple[str, str, str, str]:
+    """A fault: what, where, found after how long, and where it was found."""
+    fault = verdict.fault
+    where = f"{fault.node_name} port {fault.number} ({fault.port_name})"
+    if verdict.place is None or verdict.after_seconds is None:
+        return str(fault.kind), where, "not yet", ""
+    node, port = verdict.place
+    share = verdict.votes[verdict.place] / verdict.events
+    name = topology.switch_name(node) if 1 <= node <= len(topology.switches) else str(node)
+    found = f"{name} port {port}, {share:.0%} of {verdict.events:,} events"
+    return str(fault.kind), where, f"after {verdict.after_seconds * 1000:,.0f} ms", found
+
+
+def summary(state: State, said: Mapping[str, Any], missing: int) -> list[str]:
+    """The story in numbers; `said` is the fabric's own summary, `missing` reports sent and not received."""
+    counters = state.counters
+    values, stored, ratio = reduction(counters)
+    events = family(counters, "events_total")
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in events.items())
+    lines = [
+        f"sent       {said['reports']:,} reports about {said['emitted']:,} packets through "
+        f"{len(state.topology.switches)} switches in {said['seconds']:.1f} s",
+        f"received   {counters['reports_total']:,} reports with {counters['hops_total']:,} hops",
+        f"lost       {max(missing, lost(counters)):,}",
+        f"damaged    {damaged(counters):,}",
+        f"events     {sum(events.values()):,}: {kinds}" if kinds else "events     0",
+        f"stored     {stored:,} of {values:,} values: one of {ratio:,.0f}",
+        "faults",
+    ]
+    for verdict in state.verdicts:
+        kind, where, found, place = cells(verdict, state.topology)
+        if verdict.found:
+            told = f"found {found} at {place}"
+        else:
+            told = f"MISSED; most events at {place}" if place else "MISSED"
+        lines.append(f"  {kind:<12} at {where}: {told}")
+    return lines

@@ -1,0 +1,236 @@
+"""`hopscope direct`: stores that switches write to by RDMA: serve them, ask them, list them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from ..options import ConfigOption, DataOption, MonitorOption, SetOption, StoreOption, load, stores
+from ..output import Format, FormatOption, Printer, until_reader_leaves
+from .view import print_entries, print_notices, print_stores, read_values
+
+app = typer.Typer(
+    help="Direct telemetry access: serve, ask and list the memory that reports are written to.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
+    "key-write": ("key", "status", "data", "votes"),
+    "postcarding": ("key", "status", "path", "hops", "why"),
+    "key-increment": ("key", "status", "counter", "bound", "risk"),
+    "cardinality": ("key", "status", "estimate", "error", "why"),
+    "append": ("key", "status", "entries", "why"),
+}
+StoreName = Annotated[str, typer.Argument(metavar="STORE", help="Name of the store, as `direct list` shows.")]
+
+
+@app.command()
+def query(
+    store: StoreName,
+    keys: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY…",
+            help="0x and hexadecimal digits, a number (4 bytes; 7:2 in 2), an address, "
+            "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +.",
+        ),
+    ],
+    copies: Annotated[
+        int | None,
+        typer.Option(
+            "--copies", metavar="N", min=1, help="Copies that were written.", show_default="the most"
+        ),
+    ] = None,
+    consensus: Annotated[
+        int, typer.Option("--consensus", metavar="T", min=1, help="Copies that have to agree.")
+    ] = 1,
+    values: Annotated[
+        Path | None,
+        typer.Option(
+            "--values",
+            metavar="FILE",
+            help="Postcarding: the values that a hop can have, one number a line.",
+            show_default=False,
+        ),
+    ] = None,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Postcarding: tell the known hops of a path that is not whole.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Append: at most so many entries.")
+    ] = 100,
+    epoch: Annotated[
+        str | None,
+        typer.Option(
+            "--epoch",
+            metavar="N|all",
+            help="A past epoch, or all of them, the newest first, until a key is found.",
+            show_default="what is written now",
+        ),
+    ] = None,
+    form: FormatOption = Format.TABLE,
+    data: DataOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Look up keys: data, paths, counters, estimates, lists. The store may be written to meanwhile.
+
+    Exit status 1: some of the keys have no answer.
+    """
+    from ...direct.stores.answers import Question
+    from ...direct.stores.ask import ask
+    from ...direct.stores.folder import read_store
+
+    folder = _folder(data, config)
+    question = Question(copies, consensus, read_values(values), partial, limit)
+    answers = ask(folder, store, keys, question, _epoch(epoch))
+    columns = ANSWER_COLUMNS.get(read_store(folder, store).layout.name, ("key", "status"))
+    with until_reader_leaves():
+        printer = Printer(form, columns)
+        printer.put(answers)
+        printer.flush()
+    if any(answer["status"] != "found" for answer in answers):
+        raise typer.Exit(1)
+
+
+@app.command(name="list")
+def list_(
+    store: Annotated[
+        str | None, typer.Argument(metavar="[STORE", help="Name of an Append store.", show_default=False)
+    ] = None,
+    number: Annotated[
+        int | None, typer.Argument(metavar="LIST]", help="Number of its list.", show_default=False)
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more entries, until Ctrl-C.")] = False,
+    form: FormatOption = Format.TABLE,
+    data: DataOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """List the stores of a data folder; or the entries of a list, the oldest first.
+
+    Entries that were overwritten before they could be read are counted on stderr.
+    """
+    folder = _folder(data, config)
+    with until_reader_leaves():
+        if store is not None:
+            print_entries(folder, store, 0 if number is None else number, follow, form)
+        else:
+            print_stores(folder, form)
+
+
+@app.command()
+def notices(
+    follow: Annotated[bool, typer.Option("--follow", help="Wait for more, until Ctrl-C.")] = False,
+    form: FormatOption = Format.TABLE,
+    data: DataOption = None,
+    config: ConfigOption = None,
+) -> None:
+    """Print what was written with the immediate flag: when, into which store, where, and the value with it.
+
+    Stores are numbered from 0 in the order in which their writer made them; none: an atomic operation.
+    """
+    with until_reader_leaves():
+        print_notices(_folder(data, config), follow, form)
+
+
+@app.command()
+def monitors(form: FormatOption = Format.TABLE) -> None:
+    """List the monitors: what existing systems report by these primitives, and how large a report is."""
+    from ...direct.monitors.registry import MONITORS
+
+    columns = ("name", "primitive", "reports", "bytes", "source")
+    with until_reader_leaves():
+        printer = Printer(form, columns)
+        printer.put(
+            dict(zip(columns, (name, one.primitive, one.told, one.sizes, one.source), strict=True))
+            for name, one in MONITORS.items()
+        )
+        printer.flush()
+
+
+@app.command()
+def serve(
+    store: StoreOption = None,
+    monitor: MonitorOption = None,
+    data: DataOption = None,
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Be a network card: take RoCEv2 on UDP 4791 and write into stores, until Ctrl-C.
+
+    Any requester connects by RDMA-CM and is told of the stores. Without flags it listens on loopback and
+    serves one store of each primitive in the user's data folder. Exit status 2: it could not start.
+    """
+    from ...rdma.counters import NIC_COUNTERS
+    from ...runtime.data_folder import owned_stores
+    from ...runtime.direct.local import store_specs
+    from ...runtime.direct.nic import NicProcess
+    from ..running import print_counters, told, until_stopped
+
+    settings = load(
+        config,
+        overrides,
+        [("--store", "direct.stores", stores(store, monitor)), ("--data", "data", data)],
+    ).settings
+    folder = settings.stores_folder
+    with until_stopped() as stop, owned_stores(folder):
+        print("compiling what is not compiled yet …", file=sys.stderr)
+        process = NicProcess(settings.direct, folder, store_specs(settings.direct))
+        process.open()
+        print(f"RoCEv2 on {settings.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)
+        for note in process.notes():
+            print(note, file=sys.stderr)
+        packets = next(i for i, counter in enumerate(NIC_COUNTERS) if counter.key == "nic_packets_total")
+        with told(lambda: int(process.counters[packets]), "packets", stop):
+            process.run(stop)
+        print_counters(
+            {counter.key: int(count) for counter, count in zip(NIC_COUNTERS, process.counters, strict=True)},
+            {counter.key: counter.help for counter in NIC_COUNTERS},
+        )
+
+
+@app.command()
+def report(
+    monitor: Annotated[
+        str, typer.Option("--monitor", "-m", metavar="NAME", help="What is reported; see `direct monitors`.")
+    ] = "int-path-tracing",
+    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Where the translator listens.")] = (
+        "127.0.0.1:40040"
+    ),
+    topology: Annotated[
+        str,
+        typer.Option(
+            "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
+        ),
+    ] = "fat-tree:4",
+    connections: Annotated[
+        int, typer.Option("--connections", metavar="N", min=1, max=100_000, help="TCP connections.")
+    ] = 200,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Another seed, other traffic.")] = 1,
+    rate: Annotated[
+        float, typer.Option("--rate", metavar="N", min=1, help="Reports a second that are sent.")
+    ] = 100_000,
+) -> None:
+    """Let a simulated network report: switches observe TCP connections, a monitor makes DTA reports of it.
+
+    The reports have headers with lengths (form `sized`). At the end it prints what can be asked.
+    """
+    from ..report import send_reports
+
+    send_reports(monitor, to, topology, connections, seed, rate)
+
+
+def _epoch(text: str | None) -> int | Literal["all"] | None:
+    from ...direct.stores.store import StoreError
+
+    if text is None or text == "all":
+        return text  # type: ignore[return-value,unused-ignore]  # mypy takes `text` for str
+    if not text.isdecimal():
+        raise StoreError(f"--epoch: found {text!r}, expected a number or all")
+    return int(text)
+
+
+def _folder(data: Path | None, config: Path | None) -> Path:
+    return load(config, None, [("--data", "data", data)]).settings.stores_folder

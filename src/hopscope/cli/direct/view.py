@@ -1,0 +1,129 @@
+"""What `hopscope direct` prints, and the files that it reads."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..output import Format, Printer, utc
+
+POLL_SECONDS = 0.2
+"""Between two looks at a list that is followed."""
+STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operations", "layout")
+
+
+def print_entries(folder: Path, store: str, number: int, follow: bool, form: Format) -> None:
+    """Print the entries of a list; `follow`: until Ctrl-C. Raises StoreError."""
+    from ...direct.stores.ask import read_list
+    from ..running import until_stopped
+
+    printer = Printer(form, ("data",))
+    place: str | None = None
+    with until_stopped() as stop:
+        while not stop.is_set():
+            entries, lost, place = read_list(folder, store, number, after=place)
+            printer.put({"data": entry} for entry in entries)
+            if lost:
+                print(f"{lost:,} entries were overwritten before they could be read", file=sys.stderr)
+            if entries:
+                continue
+            printer.flush()
+            if not follow or stop.wait(POLL_SECONDS):
+                break
+    printer.flush()
+
+
+def print_stores(folder: Path, form: Format) -> None:
+    """Print every store of a folder."""
+    from ...direct.stores.ask import describe_all
+
+    stores = describe_all(folder)
+    if form is Format.TABLE:
+        stores = [{**store, "layout": _layout(store), "past_epochs": _numbers(store)} for store in stores]
+    printer = Printer(form, STORE_COLUMNS)
+    printer.put(stores)
+    printer.flush()
+    if not stores:
+        print(f"{folder}: no stores yet; `hopscope translate` makes them", file=sys.stderr)
+
+
+def print_notices(folder: Path, follow: bool, form: Format) -> None:
+    """Print the notices of a folder; `follow`: until Ctrl-C. HopscopeError where there is no ring."""
+    from ...base.errors import HopscopeError
+    from ...memory.region import RegionError
+    from ...rdma.notices import follow_notices
+    from ...rdma.records import NO_TARGET
+    from ..running import until_stopped
+
+    try:
+        reader = follow_notices(folder)
+    except RegionError as error:
+        raise HopscopeError(f"{error}; a translator or a software NIC makes it") from error
+    with until_stopped() as stop:
+        printer = Printer(form, ("time", "store", "address", "bytes", "immediate"))
+        while not stop.is_set():
+            found, lost = reader.read()
+            printer.put(
+                {
+                    "time": utc(int(row["time_ns"])),
+                    "store": None if row["target"] == NO_TARGET else int(row["target"]),
+                    "address": int(row["address"]),
+                    "bytes": int(row["length"]),
+                    "immediate": int(row["immediate"]),
+                }
+                for row in found
+            )
+            if lost:
+                print(f"{lost:,} notices were overwritten before they could be read", file=sys.stderr)
+            if len(found):
+                continue
+            printer.flush()
+            if not follow or stop.wait(POLL_SECONDS):
+                break
+        printer.flush()
+
+
+def _layout(store: dict[str, Any]) -> str:
+    if "error" in store:
+        return str(store["error"])
+    return " ".join(f"{key}={value}" for key, value in sorted(store["layout"].items()))
+
+
+def _numbers(store: dict[str, Any]) -> str:
+    """Past epochs as 3-9, 12."""
+    runs: list[list[int]] = []
+    for number in store.get("past_epochs", ()):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def read_values(path: Path | None) -> Any:
+    """Numbers of a file, uint32; HopscopeError names the line that is none."""
+    if path is None:
+        return None
+    import numpy as np
+
+    from ...direct.stores.store import StoreError
+
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"--values {path}: {error}") from error
+    numbers = []
+    for number, line in enumerate(lines, 1):
+        if not (text := line.split("#")[0].strip()):
+            continue
+        try:
+            value = int(text, 0)
+        except ValueError:
+            value = -1
+        if not 0 <= value < 1 << 32:
+            raise StoreError(
+                f"--values {path}, line {number}: found {text[:40]!r}, expected a number of 32 bits"
+            )
+        numbers.append(value)
+    return np.array(numbers, np.uint32)

@@ -1,0 +1,273 @@
+"""`hopscope fabric`: a small fabric of real packets on this machine, whose switches label them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from ..options import ConfigOption, SetOption, load
+from ..output import Format, FormatOption, Printer, until_reader_leaves
+from ..quantities import seconds as seconds_of
+from .start import Waiting, followed_flows, print_made
+from .traffic import Asked
+
+app = typer.Typer(
+    help="A small fabric of network namespaces, whose switches label real packets. Needs root.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+NameOption = Annotated[
+    str, typer.Option("--name", metavar="NAME", help="Of the fabric: several may be up at once.")
+]
+STATUS_COLUMNS = (
+    "switch", "port", "to", "frames/s", "labels/s", "frames", "labels", "restored", "S", "loss", "dropped",
+)  # fmt: skip
+
+COVERAGE_SECONDS = 10.0
+"""Of the newest telemetry intervals, whose coverage `status` tells."""
+
+
+@app.command()
+def up(
+    topology: Annotated[
+        str,
+        typer.Option(
+            "--topology", "-t", metavar="FABRIC", help="leaf-spine:LxSxHOSTS, fat-tree:K, or paper: 4-4-4."
+        ),
+    ] = "leaf-spine:2x2x2",
+    interval: Annotated[
+        str | None,
+        typer.Option(
+            "--interval", metavar="TIME", help="T, as 50ms (label.labelling.interval).", show_default=False
+        ),
+    ] = None,
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm", metavar="NAME", help="base-a or base-b (label.labelling.algorithm).",
+            show_default=False,
+        ),
+    ] = None,
+    adaptive: Annotated[
+        str | None,
+        typer.Option(
+            "--adaptive", metavar="MODE", help="off, shift or one-bit (label.adaptive.mode).",
+            show_default=False,
+        ),
+    ] = None,
+    telemetry: Annotated[
+        str | None,
+        typer.Option(
+            "--telemetry", metavar="TIME", help="Telemetry interval, as 100ms (label.telemetry).",
+            show_default=False,
+        ),
+    ] = None,
+    follow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--follow", metavar="SRC:DST[:EVERY]",
+            help="A flow by hosts or addresses, of which all switches label one packet of so many (100). "
+            "Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    page: Annotated[
+        int,
+        typer.Option(
+            "--page", metavar="PORT", min=0, max=65535, help="Of the live page; the next free one from here."
+        ),
+    ] = 8080,
+    inner_mtu: Annotated[
+        int | None,
+        typer.Option(
+            "--inner-mtu", metavar="BYTES", min=1500, max=9000,
+            help="MTU between switches; without, the hosts' and room for all labels.", show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", "-d", metavar="FOLDER", help="Data folder of the collector, which stays.",
+            show_default="one that goes with the fabric",
+        ),
+    ] = None,
+    name: NameOption = "fabric",
+    config: ConfigOption = None,
+    overrides: SetOption = None,
+) -> None:  # fmt: skip
+    """Start hosts, labelling switches and a collector, and come back when all of it works.
+
+    It runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing is left of it.
+    """
+    from ...fabric.topology import parse_topology
+    from ...testbed.namespaces import require_root
+    from ...testbed.running import Wanted
+    from ...testbed.running import up as start
+    from ...testbed.state import check_name
+    from ..demo.processes import free_http_port
+
+    require_root()
+    flags: list[tuple[str, str, Any]] = [
+        ("--interval", "label.labelling.interval", interval and seconds_of("--interval", interval)),
+        ("--algorithm", "label.labelling.algorithm", algorithm),
+        ("--adaptive", "label.adaptive.mode", adaptive),
+        ("--telemetry", "label.telemetry", telemetry and seconds_of("--telemetry", telemetry)),
+        ("--page", "serve.port", free_http_port(page)),
+    ]
+    settings = load(config, overrides, flags).settings
+    fabric = parse_topology(topology)
+    label = settings.label
+    followed = tuple(one for text in follow or () for one in followed_flows(text, fabric))
+    settings = settings.model_copy(
+        update={
+            "listen": (),  # it takes no reports: what decodes them need not be compiled
+            "label": label.model_copy(update={"follow": (*label.follow, *followed)}),
+        }
+    )
+    wanted = Wanted(fabric, settings, check_name(name), data, inner_mtu)
+    with Waiting() as waiting:
+        made = start(wanted, waiting.tell, waiting.turn)
+    print_made(made)
+
+
+@app.command()
+def traffic(
+    kind: Annotated[
+        Literal["udp", "tcp", "ping"],
+        typer.Argument(
+            metavar="KIND", help="udp: datagrams to random hosts; tcp: iperf3; ping: from one host to all."
+        ),
+    ] = "udp",
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate", metavar="RATE", help="udp: of each sender, bit/s of IP packets.", show_default="5M"
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option("--size", metavar="BYTES", help="udp: of an IP packet.", show_default="1000"),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            "--seconds", "-s", metavar="S", min=0, help="udp, tcp: how long; udp, 0: until Ctrl-C.",
+            show_default="10",
+        ),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from", metavar="HOST", help="Who sends; udp: repeatable, `all`: every host.",
+            show_default="the first and the last host",
+        ),
+    ] = None,
+    ipv6: Annotated[bool, typer.Option("--ipv6", "-6", help="IPv6.")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="N", help="udp: of the choice of hosts.", show_default="1"),
+    ] = None,
+    name: NameOption = "fabric",
+    form: FormatOption = Format.TABLE,
+) -> None:  # fmt: skip
+    """Send ordinary traffic between the hosts, and tell what arrived.
+
+    Exit status 1: something was lost or refused, or nothing was sent.
+    """
+    from ...testbed.namespaces import require_root
+    from ...testbed.state import running
+
+    require_root()
+    asked = Asked(kind, rate, size, seconds, source, 6 if ipv6 else 4, seed)
+    asked.check()
+    rows, lost = asked.send(running(name).plan())
+    with until_reader_leaves():
+        printer = Printer(form, tuple(rows[0]) if rows else ())
+        printer.put(rows)
+        printer.flush()
+    raise typer.Exit(int(lost))
+
+
+@app.command()
+def status(
+    over: Annotated[
+        float, typer.Option("--over", metavar="S", min=0.1, max=60, help="Rates are those of so long.")
+    ] = 1.0,
+    name: NameOption = "fabric",
+    form: FormatOption = Format.TABLE,
+) -> None:
+    """Show what every port of every switch does; coverage, as the controller measures it, goes to stderr.
+
+    Exit status 1: one of the fabric's processes has ended.
+    """
+    from ...labels.registers import Registers
+    from ...testbed.namespaces import require_root
+    from ...testbed.process import last_words
+    from ...testbed.state import running
+    from ...testbed.status import coverage, port_rows
+
+    require_root()
+    state = running(name)
+    registers = Registers.attach(state.registers)
+    before, since = registers.counters.copy(), time.monotonic()
+    time.sleep(over)
+    rows = port_rows(state.plan(), registers, before, time.monotonic() - since)
+    ended = [role for role, runs in state.running().items() if not runs]
+    columns = [
+        ("flag" if state.adaptive == "one-bit" else "S") if one == "S" else one for one in STATUS_COLUMNS
+    ]
+    with until_reader_leaves():
+        printer = Printer(form, columns)
+        printer.put(rows)
+        printer.flush()
+    told = coverage(state, COVERAGE_SECONDS)
+    if told is not None:
+        print(f"hopscope: {told}", file=sys.stderr)
+    for role in ended:
+        print(f"hopscope: the {role} ended: {last_words(state, role)}", file=sys.stderr)
+    raise typer.Exit(int(bool(ended)))
+
+
+@app.command()
+def loss(
+    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Its name or number, as leaf-0.")],
+    port: Annotated[int, typer.Argument(metavar="PORT", help="Number of its port, as `status` shows.")],
+    share: Annotated[float, typer.Argument(metavar="SHARE", help="Of the frames, 0 to 1; 0: none again.")],
+    name: NameOption = "fabric",
+) -> None:
+    """Lose a share of the frames that a port sends, from now on."""
+    from ...labels.registers import Registers
+    from ...testbed.namespaces import require_root
+    from ...testbed.state import running
+
+    require_root()
+    state = running(name)
+    topology = state.plan().topology
+    row = topology.port_row(switch, port)
+    registers = Registers.attach(state.registers, writable=True)
+    registers.set_loss(int(topology.ports[row]["node_id"]), port, share)
+    print(f"{topology.switch_name(int(topology.ports[row]['node_id']))} port {port} "
+          f"({topology.port_name(row)}) loses {share:.1%} of its frames")  # fmt: skip
+
+
+@app.command()
+def down(
+    name: NameOption = "fabric",
+    every: Annotated[bool, typer.Option("--all", help="Every fabric of this machine.")] = False,
+) -> None:
+    """End a fabric: its processes, namespaces and folder, whatever state it is in; tell what was removed.
+
+    Programs that were started in its namespaces end too.
+    """
+    from ...testbed.namespaces import require_root
+    from ...testbed.running import down as remove
+    from ...testbed.state import check_name, names
+
+    require_root()
+    for one in names() if every else [check_name(name)]:
+        removed = remove(one)
+        print(f"{one}: removed {removed}" if removed else f"{one}: nothing was there")

@@ -1,0 +1,115 @@
+"""What `hopscope fabric up` reads and shows: flows, how long it takes, what was made."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..output import Format, Printer, until_reader_leaves
+from ..running import interruptible
+
+if TYPE_CHECKING:
+    from ...fabric.topology import Topology
+    from ...settings.label import FollowSettings
+    from ...testbed.fabric import Plan
+    from ...testbed.state import State
+
+_TELL_SECONDS = 30.0
+
+
+class Waiting:
+    """Tells what a long start is about and how long it has taken; a signal ends it by KeyboardInterrupt."""
+
+    def __init__(self) -> None:
+        self._alive = sys.stderr.isatty()
+        self._began = self._shown = time.monotonic()
+
+    def __enter__(self) -> Waiting:
+        self._signals = interruptible()
+        self._signals.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._alive:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+        self._signals.__exit__(None, None, None)
+
+    def tell(self, line: str) -> None:
+        """Something begins."""
+        self._text = line
+        if self._alive:
+            self._show()
+        else:
+            print(f"hopscope: {line}", file=sys.stderr, flush=True)
+
+    def turn(self) -> None:
+        """It goes on."""
+        if time.monotonic() - self._shown < (1 if self._alive else _TELL_SECONDS):
+            return
+        if self._alive:
+            self._show()
+        else:
+            self._shown = time.monotonic()
+            print(f"hopscope: {self._shown - self._began:.0f} s so far", file=sys.stderr, flush=True)
+
+    def _show(self) -> None:
+        self._shown = time.monotonic()
+        passed = self._shown - self._began
+        print(f"\r\033[Khopscope: {passed:3.0f} s  {self._text}", end="", file=sys.stderr, flush=True)
+
+
+def followed_flows(text: str, topology: Topology) -> list[FollowSettings]:
+    """A flow of `--follow`: of hosts by name, those of both IP versions. Raises HopscopeError."""
+    from ...base.errors import HopscopeError
+    from ...settings.label import FollowSettings
+    from ...testbed.fabric import plan
+
+    parts = plan(topology, "followed", max_hop=2)
+    hosts = {host.name: (host.ipv4, host.ipv6) for host in parts.hosts}
+    found = re.fullmatch(r"(\[[^]]+\]|[^:[]+):(\[[^]]+\]|[^:[]+)(?::(\d{1,9}))?", text)
+    if found is None:
+        raise HopscopeError(f"--follow {text}: expected SRC:DST[:EVERY], as host-0-0:host-1-0:10")
+    one, other = (hosts.get(end, (end.strip("[]"),)) for end in found.groups()[:2])
+    every = int(found[3] or 100)
+    try:
+        pairs = zip(one, other, strict=False)  # of an address and a host, the first of its addresses
+        return [FollowSettings(src=src, dst=dst, every=every) for src, dst in pairs]
+    except ValueError as error:
+        raise HopscopeError(
+            f"--follow {text}: found {found[1]} and {found[2]}, expected two hosts of the fabric, or two "
+            "addresses of one version, and 1 or more packets"
+        ) from error
+
+
+def print_made(made: State) -> None:
+    """What there is now, and what to type next."""
+    parts = made.plan()
+    print(f"{made.topology}: {len(parts.topology.switches)} switches, {len(parts.hosts)} hosts, "
+          f"{len(parts.ports)} switch ports; a label every {made.interval * 1000:g} ms and port")  # fmt: skip
+    with until_reader_leaves():
+        printer = Printer(Format.TABLE, ("host", "address", "ipv6", "at"))
+        printer.put(_host_rows(parts))
+        printer.flush()
+    also = "" if made.name == "fabric" else f" --name {made.name}"
+    first, last = parts.hosts[0], parts.hosts[-1]
+    print(f"page    {made.page or 'none'}")
+    print(f"try     hopscope fabric traffic udp{also}")
+    print(f"        hopscope fabric status{also}")
+    print(f"        ip netns exec {first.namespace} ping {last.ipv4}")
+    print(f"        ip netns exec {parts.switches} tshark -i {parts.ports[-1].interface} ip proto 253")
+    print(f"end     hopscope fabric down{also}")
+
+
+def _host_rows(parts: Plan) -> list[dict[str, Any]]:
+    switch_of = parts.topology.host_switch
+    return [
+        {
+            "host": host.name,
+            "address": host.ipv4,
+            "ipv6": host.ipv6,
+            "at": parts.topology.switches[int(switch_of[number])].name,
+        }
+        for number, host in enumerate(parts.hosts)
+    ]

@@ -1,0 +1,86 @@
+"""`hopscope label run`: an experiment from a file: sweep, table, picture."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...base.errors import HopscopeError
+
+if TYPE_CHECKING:
+    from ...fabric.labelling.experiment.settings import Experiment
+
+
+def run(
+    file: Annotated[
+        Path, typer.Argument(metavar="EXPERIMENT.toml", help="What is swept, and what stays.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Folder of the results; default: that of the file.",
+            show_default=False,
+        ),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Run all, also what earlier runs have finished.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Simulate labelling (INT-label) at every point of a sweep: Parquet, CSV and a picture.
+
+    The file says what the network is, what fails when, and what is swept; docs/guides/label-plan.md has all
+    keys. Stopped, it goes on where it was when it is started again.
+    """
+    from ...fabric.labelling.experiment.files import DemandError
+    from ...fabric.labelling.experiment.sweep import run_experiment
+
+    experiment = read(file)
+    try:
+        with _progress() as progress:
+            results = run_experiment(experiment, output or file.parent, fresh=fresh, progress=progress)
+    except DemandError as error:
+        raise HopscopeError(f"{file}: {error}") from error
+    runs = len(results.rows)
+    again = f", {results.resumed:,} of them finished before" if results.resumed else ""
+    print(f"{runs:,} {'run' if runs == 1 else 'runs'}{again}")
+    for path in results.files:
+        print(path)
+
+
+def read(file: Path) -> Experiment:
+    """The experiment that a file describes. HopscopeError: a line for each mistake, with what is expected."""
+    from pydantic import ValidationError
+
+    from ...fabric.labelling.experiment.settings import Experiment
+    from ...settings.file import error_line
+
+    try:
+        return Experiment.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise HopscopeError(f"{file}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise HopscopeError(f"{file}: {error}") from error
+    except ValidationError as error:
+        raise HopscopeError("\n".join(f"{file}: {error_line(item)}" for item in error.errors())) from error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float, int], object] | None]:
+    """A function that takes how many runs of how many have ended; it draws a bar on a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    times = (TimeElapsedColumn(), "passed,", TimeRemainingColumn(), "left")
+    columns = (BarColumn(), MofNCompleteColumn(), *times)
+    with Progress("runs", *columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("runs", total=None, visible=False)  # until it is known how many there are
+        yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)

@@ -1,0 +1,74 @@
+"""The picture of `hopscope plan direct --plot`. Needs matplotlib, an extra."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...base.errors import HopscopeError
+from ...direct.plan import NetworkPlan, StorePlan
+from ...direct.theory import average
+from .view import count
+
+
+def save(path: Path, store: StorePlan | None, network: NetworkPlan | None) -> None:
+    """Write the plans as one picture; its format is that of the file's name. Raises HopscopeError."""
+    panels = (store is not None) + (network is not None)
+    figure = canvas(path, panels)
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    if store is not None:
+        _store(axes[0], store)
+    if network is not None:
+        _network(axes[-1], network)
+    for one in axes:
+        one.grid(True, which="major", alpha=0.3)
+    figure.savefig(path, dpi=120)
+
+
+def canvas(path: Path, panels: int) -> Any:
+    """A matplotlib figure for so many panels side by side. HopscopeError: none is installed, or `path` names
+    a format that there is not.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise HopscopeError(
+            "--plot needs matplotlib, which is not installed: pip install 'hopscope[plot]'"
+        ) from error
+    known = FigureCanvasAgg.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in known:
+        raise HopscopeError(f"--plot {path}: expected a file named .{', .'.join(sorted(known))}")
+    figure = Figure(figsize=(6.4 * panels, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _store(axes: Any, plan: StorePlan) -> None:
+    memories = plan.best.memory_bytes * np.geomspace(1 / 64, 64, 120)
+    for one in plan.choices:
+        found = average(plan.flows * one.slot_bytes / memories, one.copies, one.checksum_bits).correct
+        axes.plot(memories / 2**30, 100 * found, label=f"N = {one.copies}")
+    axes.plot(plan.best.memory_bytes / 2**30, 100 * plan.best.found, "ko", label="chosen")
+    axes.set_xscale("log")
+    axes.set_xlabel("memory [GiB]")
+    axes.set_ylabel("flows found, mean [%]")
+    axes.set_title(f"Key-Write, {count(plan.flows)} flows of {plan.data_bytes} B")
+    axes.legend()
+
+
+def _network(axes: Any, plan: NetworkPlan) -> None:
+    switches = np.unique(np.geomspace(1, max(10, plan.switches * 4), 80).round())
+    for one, style in zip(plan.loads, ("-", "-", "-", (0, (1, 2))), strict=True):  # two may coincide
+        need = np.ceil(switches * plan.rate / one.reports)
+        axes.plot(switches, need, linestyle=style, linewidth=2, label=one.primitive)
+    axes.plot(switches, np.ceil(switches * plan.rate / plan.core_rate), "k--", label="processor: cores")
+    axes.axvline(plan.switches, color="grey", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("switches")
+    axes.set_ylabel("collectors")
+    axes.set_title(f"{count(plan.rate)} reports/s from each switch")
+    axes.legend()

@@ -1,0 +1,136 @@
+"""What `hopscope plan direct` prints: tables, and small pictures of block characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ...direct.plan import NetworkPlan, StorePlan
+from ...direct.theory import outcomes
+
+WIDTH = 40
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_LEVELS = "▁▂▃▄▅▆▇█"
+
+
+def show(store: StorePlan | None, network: NetworkPlan | None, total: float | None) -> None:
+    """Print the plans; `total`: reports a second of all switches, where known."""
+    console = Console(highlight=False)
+    if store is not None:
+        _store(console, store, total)
+    if network is not None:
+        if store is not None:
+            console.print()
+        _network(console, network)
+
+
+def _store(console: Console, plan: StorePlan, total: float | None) -> None:
+    best = plan.best
+    whom = "the oldest" if plan.oldest else "on average"
+    console.print(
+        f"{count(plan.flows)} flows of {plan.data_bytes} B, found with {percent(plan.success)} {whom}: "
+        f"{size(best.memory_bytes)}, {best.copies} {'copy' if best.copies == 1 else 'copies'}, checksum of "
+        f"{best.checksum_bits} bits",
+        soft_wrap=True,
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("copies", "memory", "per flow", "found", "oldest", "wrong", "lives for", "half"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for one in plan.choices:
+        table.add_row(
+            str(one.copies), size(one.memory_bytes), size(one.memory_bytes / plan.flows), percent(one.found),
+            percent(one.found_oldest), f"{max(one.wrong, one.wrong_stranger):.1e}",
+            _life(one.survives, total), _life(one.half_life, total), style="bold" if one is best else None,
+        )  # fmt: skip
+    console.print(table)
+    notes = [
+        f"lives for: until it is found with {percent(plan.success)} only, half: with 50 %; "
+        + ("at this rate" if total else "in later flows (--rate tells the time)"),
+        f"store: key-write,slots={best.slots},data_bytes={plan.data_bytes},"
+        f"checksum_bits={best.checksum_bits},copies={best.copies}",
+    ]
+    if best.stores > 1:
+        notes.append(f"{best.stores} stores of that many slots together: one has at most 2^32")
+    for note in notes:
+        console.print(note, style="dim", soft_wrap=True)
+    console.print("\nmemory")
+    bars(
+        console,
+        [(f"{one.copies}", one.memory_bytes, size(one.memory_bytes)) for one in plan.choices],
+    )
+    ages = np.linspace(0, 3 * best.half_life / best.slots, WIDTH)
+    found = outcomes(ages, best.copies, best.checksum_bits).correct
+    console.print(f"\nfound, by flows reported later, with {best.copies} copies")
+    console.print(f"  {sparkline(found)}  0 to {count(3 * best.half_life)} later flows")
+
+
+def _network(console: Console, plan: NetworkPlan) -> None:
+    console.print(
+        f"{plan.switches:,} switches of {count(plan.rate)} reports/s: {count(plan.total)} reports/s",
+        soft_wrap=True,
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("primitive", "", "collectors", "one takes", "by messages", "by bytes"):
+        table.add_column(head, justify="left" if head in ("primitive", "") else "right", no_wrap=True)
+    for one in plan.loads:
+        table.add_row(
+            one.primitive, one.about, f"{one.collectors:,}",
+            *(f"{count(value)}/s" for value in (one.reports, one.by_messages, one.by_bytes)),
+        )  # fmt: skip
+    table.add_row("processor", "cores", f"{plan.cores:,}", f"{count(plan.core_rate)}/s")
+    console.print(table)
+    console.print("\ncollectors")
+    bars(console, [(one.primitive, one.collectors, f"{one.collectors:,}") for one in plan.loads])
+
+
+def bars(console: Console, rows: Sequence[tuple[str, float, str]]) -> None:
+    """One bar per row: its name, its length, what is written behind it."""
+    most = max(value for _, value, _ in rows)
+    names = max(len(name) for name, _, _ in rows)
+    for name, value, text in rows:
+        eighths = max(1, round(value / most * WIDTH * 8))
+        bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+        console.print(Text.assemble(f"  {name:<{names}} ", (bar, "cyan"), f" {text}"))
+
+
+def sparkline(values: npt.NDArray[np.float64]) -> str:
+    """Values from 0 to 1 as one row of blocks."""
+    return "".join(_LEVELS[min(7, int(value * 8))] for value in values)
+
+
+def count(value: float) -> str:
+    """100 M, 1.9 G, 12,345."""
+    for step, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
+        if value >= step:
+            return f"{value / step:.3g} {unit}"
+    return f"{value:,.0f}"
+
+
+def size(value: float) -> str:
+    """Bytes in binary units."""
+    unit = 0
+    while value >= 1024 and unit < 5:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[unit]}"
+
+
+def percent(value: float) -> str:
+    """A probability, with as many digits as tell it from 1."""
+    lost = 1 - value
+    digits = 1 if lost >= 0.01 or lost <= 0 else min(10, int(-np.log10(lost)))
+    return f"{100 * value:.{digits}f}".rstrip("0").rstrip(".") + " %"
+
+
+def _life(flows: int, total: float | None) -> str:
+    if total is None:
+        return count(flows)
+    seconds = flows / total
+    for step, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"), (1e-3, "ms")):
+        if seconds >= step:
+            return f"{seconds / step:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"

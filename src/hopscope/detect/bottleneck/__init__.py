@@ -1,0 +1,1 @@
+"""Latency and loss attributed to switches, ports and queues."""

@@ -1,0 +1,298 @@
+"""What is to blame for latency: which switch, egress port and queue have which share of it, with numbers.
+
+The SmartNIC INT sink leaves this open (section IV-E): find the flows with the highest end-to-end latency, and
+in their paths, from exported statistics, the switch with the highest queue occupancy or utilisation.  Here a
+place is blamed for what it adds: its hop latency, as a share of a flow's end-to-end latency, or of all
+packets'.  Occupancy and utilisation stand beside it: a full queue says that packets wait, an empty one that
+the switch itself is slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from ..distributions.quantiles import Distribution, Quantile
+from ..flows.flow_hops import NO_QUEUE, FlowHops
+from ..records import NO_PORT
+from ..sink.records import Measure
+
+Place = tuple[int, int | None, int | None]
+"""(node id, egress port, queue); None: not known."""
+By = Literal["mean", "latest"]
+_NULL = 0xFFFFFFFF
+SLOW, SLOW_MEDIANS = 0.95, 8
+"""A flow is slow when its latest end-to-end latency is above that of this share of all packets, or above so
+many times the median: where a twentieth of all packets is slow, the first would not see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """Occupancy of a queue, or utilisation of a link, in the unit that the switch sends; None: not known."""
+
+    latest: int | None = None
+    mean: float | None = None
+    highest: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a value stands in a distribution: at a quantile between these."""
+
+    lower: float
+    """At least this share of all values is below it."""
+    upper: float
+    """At most this share is not above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HopShare:
+    """One hop's part in a flow's end-to-end latency."""
+
+    hop: int | None
+    """Index in the path; None: not known."""
+    place: Place
+    share_mean: float | None
+    """Of the sum of the hops' mean latencies, 0 to 1."""
+    share_latest: float | None
+    """Of the sum of the hops' latest latencies."""
+    mean_ns: float | None
+    latest_ns: int | None
+    samples: int
+    """Packets in the mean."""
+    usual_ns: Quantile | None
+    """Median of all packets at this place."""
+    usual_p99_ns: Quantile | None
+    """Their 99th percentile."""
+    standing: Standing | None
+    """Of the latest value among all packets at this place."""
+    occupancy: Gauge
+    utilization: Gauge
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """One place's part in the latency of all packets."""
+
+    place: Place
+    share: float
+    """Of the sum of all hop latencies, 0 to 1."""
+    latency_sum_ns: int
+    packets: int
+    mean_ns: float
+    median_ns: Quantile | None
+    p99_ns: Quantile | None
+    """None where only sums are known."""
+    highest_ns: int | None
+    occupancy: Gauge
+    utilization: Gauge
+    slow_flows: int | None = None
+    """Slow flows through it; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossShare:
+    """One place's part in the packets that were dropped and reported so."""
+
+    place: Place
+    share: float
+    """Of all drops, 0 to 1."""
+    drops: int
+
+
+class Queues:
+    """Distributions by place, looked up for hops whose queue may not be known."""
+
+    def __init__(self, parts: Iterable[Distribution]) -> None:
+        self._by_place: dict[Place, dict[Measure, Distribution]] = {}
+        self.end_to_end: Distribution | None = None
+        """Latency of whole paths."""
+        for part in parts:
+            if part.measure == Measure.END_TO_END:
+                self.end_to_end = part
+            elif part.node is not None:
+                place = (part.node, part.port, part.queue)
+                self._by_place.setdefault(place, {})[part.measure] = part
+        self._ports: dict[tuple[int, int | None], list[Place]] = {}
+        for place in self._by_place:
+            self._ports.setdefault(place[:2], []).append(place)
+
+    def places(self) -> list[Place]:
+        """All that have values."""
+        return list(self._by_place)
+
+    def at(self, place: Place) -> Mapping[Measure, Distribution]:
+        """Distributions of a place; empty where there are none."""
+        return self._by_place.get(place, {})
+
+    def resolve(self, place: Place) -> Place:
+        """The place with its queue, where its port has but one."""
+        if place[2] is not None:
+            return place
+        found = self._ports.get(place[:2], [])
+        return found[0] if len(found) == 1 else place
+
+
+NO_GAUGES: Mapping[Place, tuple[Gauge, Gauge]] = {}
+
+
+def of_flow(
+    path: FlowHops, queues: Queues, gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES, by: By = "latest"
+) -> list[HopShare]:
+    """The hops of one flow, by their share of its `latest` or `mean` latency, the largest first.
+
+    `gauges` are (occupancy, utilisation) of places that no distribution has.  Hops without a latency come
+    last, in path order.
+    """
+    shares = [
+        _hop_share(hop, int(number), int(queue), queues, gauges)
+        for hop, number, queue in zip(path.hops, path.number, path.queue, strict=True)
+    ]
+    means = sum(share.mean_ns or 0 for share in shares)
+    latest = sum(share.latest_ns or 0 for share in shares)
+    shares = [
+        replace(
+            share,
+            share_mean=None if share.mean_ns is None else share.mean_ns / means if means else 0.0,
+            share_latest=None if share.latest_ns is None else share.latest_ns / latest if latest else 0.0,
+        )
+        for share in shares
+    ]
+    return sorted(shares, key=lambda share: -_order(share, by))
+
+
+def _order(share: HopShare, by: By) -> float:
+    found = share.share_latest if by == "latest" else share.share_mean
+    return -1.0 if found is None else found
+
+
+def _hop_share(
+    hop: np.void, number: int, queue: int, queues: Queues, gauges: Mapping[Place, tuple[Gauge, Gauge]]
+) -> HopShare:
+    port = int(hop["egress_port"])
+    place = queues.resolve(
+        (int(hop["node_id"]), None if port == NO_PORT else port, None if queue == NO_QUEUE else queue)
+    )
+    samples, state = int(hop["samples"]), int(hop["state"])
+    known = bool(state & 1)
+    latest = int(hop["latency_latest"]) if known else None
+    found = queues.at(place)
+    latency = found.get(Measure.HOP_LATENCY)
+    occupancy, utilization = gauges.get(place, (Gauge(), Gauge()))
+    return HopShare(
+        number,
+        place,
+        None,
+        None,
+        int(hop["latency_sum"]) / samples if known and samples else None,
+        latest,
+        samples,
+        None if latency is None else latency.quantile(0.5),
+        None if latency is None else latency.quantile(0.99),
+        None if latency is None or latest is None else standing(latency, latest),
+        _gauge(found.get(Measure.QUEUE_OCCUPANCY), occupancy, _own(hop["queue_latest"])),
+        _gauge(found.get(Measure.LINK_UTILIZATION), utilization, _own(hop["utilization_latest"])),
+    )
+
+
+def _own(value: int) -> int | None:
+    """What the flow's latest packet said; all ones: nothing."""
+    return None if int(value) == _NULL else int(value)
+
+
+def _gauge(part: Distribution | None, other: Gauge, latest: int | None = None) -> Gauge:
+    if part is None:
+        return Gauge(latest if latest is not None else other.latest, other.mean, other.highest)
+    return Gauge(latest if latest is not None else other.latest, part.mean, part.highest)
+
+
+def standing(part: Distribution, value: int) -> Standing | None:
+    """The quantile at which a value stands among those of a distribution; None where that is empty."""
+    count = part.count
+    if not count:
+        return None
+    below = int(part.counts[part.upper < value].sum())
+    reached = int(part.counts[part.lower <= value].sum())
+    return Standing(below / count, reached / count)
+
+
+def of_network(
+    queues: Queues,
+    slow: Mapping[Place, int] | None = None,
+    gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES,
+) -> list[QueueShare]:
+    """Places by their share of the latency of all packets, the largest first; those without latency are not
+    in it. `slow`: slow flows by place, as `slow_places` counts them.
+    """
+    found = []
+    for place in queues.places():
+        parts = queues.at(place)
+        latency = parts.get(Measure.HOP_LATENCY)
+        if latency is None or not latency.count:
+            continue
+        occupancy, utilization = gauges.get(place, (Gauge(), Gauge()))
+        found.append(
+            QueueShare(
+                place,
+                0.0,
+                latency.sum,
+                latency.count,
+                latency.mean or 0.0,
+                latency.quantile(0.5),
+                latency.quantile(0.99),
+                latency.highest,
+                _gauge(parts.get(Measure.QUEUE_OCCUPANCY), occupancy),
+                _gauge(parts.get(Measure.LINK_UTILIZATION), utilization),
+                None if slow is None else slow.get(place, 0),
+            )
+        )
+    return _ranked(found)
+
+
+def of_sums(
+    sums: Mapping[Place, tuple[int, int]],
+    slow: Mapping[Place, int] | None = None,
+    gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES,
+) -> list[QueueShare]:
+    """The same where only (sum of latencies, packets) is known of each place, and no distribution."""
+    return _ranked(
+        [
+            QueueShare(
+                place, 0.0, total, packets, total / packets, None, None, None,
+                *gauges.get(place, (Gauge(), Gauge())),
+                None if slow is None else slow.get(place, 0),
+            )
+            for place, (total, packets) in sums.items()
+            if packets
+        ]
+    )  # fmt: skip
+
+
+def _ranked(found: Sequence[QueueShare]) -> list[QueueShare]:
+    total = sum(one.latency_sum_ns for one in found)
+    shares = [replace(one, share=one.latency_sum_ns / total if total else 0.0) for one in found]
+    return sorted(shares, key=lambda one: (-one.latency_sum_ns, _sortable(one.place)))
+
+
+def of_drops(drops: Mapping[Place, int]) -> list[LossShare]:
+    """Places by their share of all drops, the largest first."""
+    total = sum(drops.values())
+    ranked = sorted(drops.items(), key=lambda one: (-one[1], _sortable(one[0])))
+    return [LossShare(place, count / total, count) for place, count in ranked if count]
+
+
+def slow_above(end_to_end: Distribution | None) -> int | None:
+    """End-to-end latency (ns) above which a flow is slow; None where nothing is known."""
+    if end_to_end is None:
+        return None
+    most, median = end_to_end.quantile(SLOW), end_to_end.quantile(0.5)
+    if most is None or median is None:
+        return None
+    return round(min(most.estimate, SLOW_MEDIANS * median.estimate))
+
+
+def _sortable(place: Place) -> tuple[int, ...]:
+    return tuple(-1 if part is None else part for part in place)

@@ -1,0 +1,1 @@
+"""Histograms by switch, egress port and queue."""

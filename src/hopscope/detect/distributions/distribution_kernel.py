@@ -1,0 +1,243 @@
+"""Kernels of distributions: how often which value occurred, by (switch, egress port, queue).
+
+`rows` are DISTRIBUTION [queues], `bins` uint64 [queues * DISTRIBUTED * BINS].  `edges` are uint64
+[EDGES]: for each Measure the BINS upper edges of its bins, which belong to them, the last ones without bound;
+then for each Measure 1 where its bins are logarithmic, and need no search (SmartNIC INT sink, III-C).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U8, U16, U32, U64, highest_bit, inlined, kernel, mix64, order
+from ...wire.records import Carried, Flag, Have, IntFlag, Mode
+from ..records import BINS, DISTRIBUTED, MOST_LATENCY, NO_NODE, NO_PORT, NO_VALUE
+from ..sink.records import MEASURES, Measure
+
+NONE = U64(0xFFFFFFFFFFFFFFFF)
+EDGES = MEASURES * BINS + MEASURES
+PROBES = 128
+USED = U64(1) << U64(63)
+WHOLE_ROW = U64(1)
+"""Key of row 0: no queue's, and not empty."""
+
+WIDTH = U64(BINS)
+EACH = U64(DISTRIBUTED)
+LAST_BIN = U64(BINS - 1)
+FLAGS = U64(MEASURES * BINS)
+LATENCY = U64(Measure.HOP_LATENCY)
+OCCUPANCY = U64(Measure.QUEUE_OCCUPANCY)
+UTILIZATION = U64(Measure.LINK_UTILIZATION)
+END_TO_END = U64(Measure.END_TO_END)
+HAS_LATENCY = U64(1) << LATENCY
+HAS_OCCUPANCY = U64(1) << OCCUPANCY
+HAS_UTILIZATION = U64(1) << UTILIZATION
+UNKNOWN = U64(NO_PORT)
+NOBODY = U64(NO_NODE)
+MOST = U64(MOST_LATENCY)
+
+
+@inlined
+def log_bin(value: Any) -> Any:
+    """Bin of a value, uint64: four an octave, one a value below 8; the last one has no bound."""
+    top = highest_bit(value | U64(4))
+    at = (top << U64(2)) + ((value >> (top - U64(2))) & U64(3)) - U64(4)
+    at = value if value < U64(4) else at
+    return at if at < LAST_BIN else LAST_BIN
+
+
+@inlined
+def edge_bin(edges: Any, measure: Any, value: Any) -> Any:
+    """The first bin whose upper edge is not below a value: a search of seven steps without a branch."""
+    at = measure * WIDTH
+    low = U64(0)
+    step = WIDTH >> U64(1)
+    for _ in range(7):
+        low += step * U64(edges[at + low + step - U64(1)] < value)
+        step >>= U64(1)
+    return low
+
+
+@inlined
+def bin_of(edges: Any, measure: Any, value: Any) -> Any:
+    """Bin of a value of a Measure, all uint64."""
+    if edges[FLAGS + measure]:
+        return log_bin(value)
+    return edge_bin(edges, measure, value)
+
+
+@inlined
+def queue_key(node: Any, port: Any, queue: Any) -> Any:
+    """Key of a row; `port` is NO_PORT where it is not known."""
+    return USED | (queue << U64(48)) | (port << U64(32)) | node
+
+
+@kernel
+def add_queue(rows: Any, key: Any) -> Any:
+    """Row of a key that is not where it was expected, made if it is new; NONE where the table is full."""
+    mask = U64(len(rows)) - U64(1)
+    at = mix64(key) & mask
+    for _ in range(min(PROBES, len(rows))):
+        found = rows[at].key
+        if found == key:
+            return at
+        if found == U64(0) and at != U64(0):
+            row = rows[at]
+            row.node_id = U32(key)
+            row.port = U16(key >> U64(32))
+            row.queue_id = U8(key >> U64(48))
+            for k in range(DISTRIBUTED):
+                row.latest[k] = U32(NO_VALUE)
+            order()
+            row.key = key
+            return at
+        at = (at + U64(1)) & mask
+    return NONE
+
+
+@inlined
+def slot_of(rows: Any, key: Any, hint: Any) -> Any:
+    """Row of a key: the hinted one (any row number) when its key says so, else found or added.
+
+    NONE where the table is full: the caller counts it.
+    """
+    if rows[hint].key == key:
+        return hint
+    return add_queue(rows, key)
+
+
+@inlined
+def count_value(rows: Any, bins: Any, slot: Any, metric: Any, at: Any, value: Any) -> None:
+    """Count a value in bin `at` of a metric."""
+    row = rows[slot]
+    bins[(slot * EACH + metric) * WIDTH + at] += U64(1)
+    row.sum[metric] += value
+    row.latest[metric] = U32(value)
+    if value > U64(row.highest[metric]):
+        row.highest[metric] = U32(value)
+
+
+@inlined
+def count_hop(
+    rows: Any, bins: Any, edges: Any, slot: Any, have: Any,
+    latency: Any, occupancy: Any, utilization: Any, now: Any,
+) -> None:  # fmt: skip
+    """Count what a hop carries: `have` has a bit for each Measure of it. Values are uint64 below NO_VALUE."""
+    row = rows[slot]
+    if row.last_ns == 0:
+        row.first_ns = now
+    row.last_ns = now
+    if have & HAS_LATENCY:
+        count_value(rows, bins, slot, LATENCY, bin_of(edges, LATENCY, latency), latency)
+    if have & HAS_OCCUPANCY:
+        count_value(rows, bins, slot, OCCUPANCY, bin_of(edges, OCCUPANCY, occupancy), occupancy)
+    if have & HAS_UTILIZATION:
+        count_value(rows, bins, slot, UTILIZATION, bin_of(edges, UTILIZATION, utilization), utilization)
+
+
+@inlined
+def count_path(rows: Any, bins: Any, edges: Any, latency: Any, now: Any) -> None:
+    """Count the end-to-end latency of a packet, in row 0."""
+    row = rows[U64(0)]
+    if row.last_ns == 0:
+        row.first_ns = now
+    row.last_ns = now
+    bins[bin_of(edges, END_TO_END, latency)] += U64(1)
+    row.sum[LATENCY] += latency
+    shown = latency if latency < MOST else MOST
+    row.latest[LATENCY] = U32(shown)
+    if shown > U64(row.highest[LATENCY]):
+        row.highest[LATENCY] = U32(shown)
+
+
+HAVE_NODE = U64(Have.NODE_ID)
+HAVE_PORTS = U64(Have.PORTS)
+HAVE_LATENCY = U64(Have.HOP_LATENCY)
+HAVE_OCCUPANCY = U64(Have.QUEUE_OCCUPANCY)
+HAVE_UTILIZATION = U64(Have.TX_UTILIZATION)
+HELD = U64(Flag.HELD)
+JOINED = U64(Flag.JOINED)
+CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
+PARTIAL = U64(Flag.INTERMEDIATE | Flag.DROPPED | Flag.INCOMPLETE)
+MX = U64(Mode.MX)
+OWN_HOP = U64(Carried.OWN_HOP)
+CARRIED_NODE = U64(Carried.NODE_ID)
+
+
+@inlined
+def measured(have: Any) -> Any:
+    """Bits of Measure of a hop, from its fields that are there and not null."""
+    return (
+        U64(have & HAVE_LATENCY != U64(0)) << LATENCY
+        | U64(have & HAVE_OCCUPANCY != U64(0)) << OCCUPANCY
+        | U64(have & HAVE_UTILIZATION != U64(0)) << UTILIZATION
+    )
+
+
+@inlined
+def take_hop(hops: Any, at: Any, own: Any, now: Any, rows: Any, bins: Any, edges: Any, full: Any) -> Any:
+    """Count hop `at`, of node `own` where it names none. (latency, 1 if it has one)."""
+    hop = hops[at]
+    have = U64(hop.present & ~hop.null)
+    node = U64(hop.node_id) if have & HAVE_NODE else own
+    measures = measured(have)
+    if measures and node != NOBODY:
+        port = U64(hop.egress_port) if have & HAVE_PORTS else UNKNOWN
+        queue = U64(hop.queue_id) if have & HAVE_OCCUPANCY else U64(0)
+        key = queue_key(node, port, queue)
+        slot = slot_of(rows, key, mix64(key) & (U64(len(rows)) - U64(1)))
+        if slot == NONE:
+            full[U64(0)] += U64(1)
+        else:
+            count_hop(
+                rows, bins, edges, slot, measures,
+                U64(hop.hop_latency), U64(hop.queue_occupancy), U64(hop.tx_utilization), now,
+            )  # fmt: skip
+    has = U64(measures & HAS_LATENCY)
+    return U64(hop.hop_latency) * has, has
+
+
+@kernel
+def count_batch(reports: Any, hops: Any, rows: Any, bins: Any, edges: Any, full: Any) -> None:
+    """Count all hops of accepted reports, and the end-to-end latency of whole paths.
+
+    What is a path, and which of its hops is the report's own, is as in `report_kernel.take_report`; `full`
+    [1] counts the hops that the table had no row for.
+    """
+    for k in range(len(reports)):
+        r = reports[U64(k)]
+        flags = U64(r.flags)
+        if r.reason != 0 or flags & HELD:
+            continue
+        first = U64(r.first_hop)
+        count = U64(r.hop_count)
+        has_own = U64(r.carried) & OWN_HOP
+        last = first + count
+        own = U64(r.node_id) if U64(r.carried) & CARRIED_NODE else NOBODY
+        if has_own:
+            hop = hops[last]
+            if U64(hop.present & ~hop.null) & HAVE_NODE:
+                own = U64(hop.node_id)
+        stacked = count != U64(0) and (
+            (r.int_version != 0 and U64(r.int_mode) != MX) or flags & JOINED != U64(0)
+        )
+        if stacked:
+            hop = hops[last - U64(1)]
+            ends = U64(hop.node_id) if U64(hop.present & ~hop.null) & HAVE_NODE else NOBODY
+            if has_own and own != NOBODY and ends != own and count < U64(64):
+                count += U64(1)
+        elif count:
+            count = U64(1)
+        elif has_own:
+            count = U64(1)
+        total = U64(0)
+        having = U64(0)
+        for h in range(count):
+            at = first + U64(h)
+            latency, has = take_hop(
+                hops, at, own if at == last else NOBODY, r.time_ns, rows, bins, edges, full
+            )
+            total += latency
+            having += has
+        if stacked and having == count and not (U64(r.int_flags) & CUT_SHORT or flags & PARTIAL):
+            count_path(rows, bins, edges, total, r.time_ns)

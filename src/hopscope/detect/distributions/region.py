@@ -1,0 +1,95 @@
+"""How often which value occurred at which queue: the region that a worker counts in."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...memory.region import Region
+from ...settings.sink import DistributionSettings
+from ...wire.records import Records, ReportBatch
+from ..records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION
+from ..sink.records import MEASURES, Measure
+from .quantiles import NO_BOUND
+
+KIND = "distributions"
+Edges = npt.NDArray[np.uint64]
+
+
+def log_edges() -> Edges:
+    """Upper edges of the logarithmic bins, uint64 [BINS]: one a value below 8, then four an octave."""
+    lowest = [bin_at if bin_at < 8 else (4 + bin_at % 4) << (bin_at // 4 - 1) for bin_at in range(1, BINS)]
+    return np.array([value - 1 for value in lowest] + [NO_BOUND], np.uint64)
+
+
+def padded(edges: Sequence[int]) -> Edges:
+    """Upper edges as kernels search them, uint64 [BINS]; none: the logarithmic ones."""
+    if not edges:
+        return log_edges()
+    return np.array([*edges, *[NO_BOUND] * (BINS - len(edges))], np.uint64)
+
+
+def edges_of(settings: DistributionSettings) -> Edges:
+    """`edges` of `distribution_kernel`: the upper edges by Measure, then 1 for each that is logarithmic."""
+    configured = [getattr(settings, measure.label) for measure in Measure]
+    flags = np.array([not edges for edges in configured], np.uint64)
+    return np.concatenate([*map(padded, configured), flags])
+
+
+def shape_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
+    """Arrays of a region; `origin` is a random number, and when the region was made (ns since the epoch)."""
+    number = np.dtype(np.uint64)
+    return {
+        "rows": (DISTRIBUTION, queues),
+        "bins": (number, queues * DISTRIBUTED * BINS),
+        "edges": (number, MEASURES * BINS + MEASURES),
+        "origin": (number, 2),
+    }
+
+
+class Distributions:
+    """Counts of one shard, in the region `worker-SHARD.distributions` of a folder; None: private memory.
+
+    An existing region of the same settings is continued; one of others is made anew, and a file that is no
+    region is a RegionError.
+    """
+
+    def __init__(self, settings: DistributionSettings, folder: Path | None = None, shard: int = 0) -> None:
+        self.region = _open(settings, folder, shard)
+        self.rows: Records = self.region["rows"]
+        """DISTRIBUTION [queues]."""
+        self.bins: npt.NDArray[np.uint64] = self.region["bins"]
+        """uint64 [queues * DISTRIBUTED * BINS]."""
+        self.edges: Edges = self.region["edges"]
+        """See `edges_of`."""
+        self._full = np.zeros(1, np.uint64)
+
+    def update(self, batch: ReportBatch) -> int:
+        """Count the hops of accepted reports; returns how many the table had no room for."""
+        from ...base.jit import readonly
+        from .distribution_kernel import count_batch
+
+        reports, hops = readonly(batch.reports), readonly(batch.hops)
+        self._full[0] = 0
+        count_batch(reports, hops, self.rows, self.bins, self.edges, self._full)
+        return int(self._full[0])
+
+
+def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Region:
+    shape, edges = shape_of(settings.queues), edges_of(settings)
+    path = None if folder is None else folder / f"worker-{shard}.{KIND}"
+    if path is not None:
+        found = Region.continued(path, KIND, DISTRIBUTION_VERSION, shape)
+        if found is not None and np.array_equal(found["edges"], edges):
+            return found
+    region = Region.create(path, KIND, DISTRIBUTION_VERSION, shape)
+    region["edges"][:] = edges
+    region["origin"][:] = secrets.randbits(64), time.time_ns()
+    region["rows"]["key"][0] = 1
+    return region

@@ -1,0 +1,1 @@
+"""Flow, port and source tables, and the events of reports."""

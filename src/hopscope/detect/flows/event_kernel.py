@@ -1,0 +1,225 @@
+"""Kernels that judge a value against its limits and write event records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U8, U16, U32, U64, inlined, kernel
+from ...wire.records import Carried
+from ..records import NEVER, NO_NODE, PATH_PART, Kind
+
+NEW_KEY = U64(Kind.NEW_KEY)
+CHANGE = U64(Kind.CHANGE)
+THRESHOLD = U64(Kind.THRESHOLD)
+RAISED = U64(Kind.RAISED)
+CLEARED = U64(Kind.CLEARED)
+VALUE = U64(Kind.VALUE)
+NOBODY = U64(NO_NODE)
+OFF = U64(NEVER)
+FLOW_CARRIED = U64(Carried.FLOW)
+
+# Slots of `tally`, counted per call: events by kind first, then these.
+VALUES = U64(len(Kind) + 1)
+EVICTIONS = VALUES + U64(1)
+EXPIRIES = VALUES + U64(2)
+PORTS_FULL = VALUES + U64(3)
+SOURCES_FULL = VALUES + U64(4)
+POOL_FULL = VALUES + U64(5)
+NAMELESS = VALUES + U64(6)
+LOST = VALUES + U64(7)
+DUPLICATE = VALUES + U64(8)
+REORDERED = VALUES + U64(9)
+TALLY = int(VALUES) + 10
+
+# Slots of `knobs`, which the caller sets.
+ENABLED = U64(0)
+PORT_QUEUES = U64(1)
+SEQUENCE = U64(2)
+SHARD = U64(3)
+KNOBS = 4
+
+
+@inlined
+def pack_l4(sport: Any, dport: Any, proto: Any, ip_version: Any) -> Any:
+    """The part of the 5-tuple that is no address, in one word."""
+    return U64(sport) | (U64(dport) << U64(16)) | (U64(proto) << U64(32)) | (U64(ip_version) << U64(40))
+
+
+@inlined
+def hash_flow(src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any, l4: Any) -> Any:
+    """64-bit hash of a 5-tuple, never 0: the row, the tag and the flow id come from it."""
+    a = (src_lo ^ (src_hi * U64(0x9E3779B97F4A7C15))) * U64(0xFF51AFD7ED558CCD)
+    b = (dst_lo ^ (dst_hi * U64(0xC2B2AE3D27D4EB4F))) * U64(0xC4CEB9FE1A85EC53)
+    a ^= a >> U64(32)
+    b ^= b >> U64(29)
+    h = (a + l4) * U64(0x9FB21C651E98DF25) + b * U64(0xD6E8FEB86659FD93)
+    h ^= h >> U64(32)
+    h *= U64(0xFF51AFD7ED558CCD)
+    h ^= h >> U64(29)
+    return h | (U64(h == U64(0)))
+
+
+@kernel
+def emit(
+    events: Any,
+    n: Any,
+    tally: Any,
+    knobs: Any,
+    kind: Any,
+    metric: Any,
+    time_ns: Any,
+    value: Any,
+    previous: Any,
+) -> Any:
+    """Begin event n with everything that belongs to nobody yet; returns n."""
+    e = events[n]
+    e.sequence = knobs[SEQUENCE] + n
+    e.time_ns = time_ns
+    e.flow_id = U64(0)
+    e.value = value
+    e.previous = previous
+    e.src_hi = U64(0)
+    e.src_lo = U64(0)
+    e.dst_hi = U64(0)
+    e.dst_lo = U64(0)
+    e.sport = U16(0)
+    e.dport = U16(0)
+    e.node_id = U32(NOBODY)
+    e.ident = U32(0)
+    for i in range(PATH_PART):
+        e.path[U64(i)] = U32(0)
+    e.port = U16(0xFFFF)
+    e.shard = U16(knobs[SHARD])
+    e.kind = U8(kind)
+    e.metric = U8(metric)
+    e.hop = U8(0)
+    e.hop_count = U8(0)
+    e.proto = U8(0)
+    e.ip_version = U8(0)
+    e.reserved = U16(0)
+    tally[kind] += U64(1)
+    return n
+
+
+@kernel
+def of_report(events: Any, n: Any, reports: Any, i: Any) -> Any:
+    """Put the flow of report i on event n, if the report tells one."""
+    r = reports[i]
+    if U64(r.carried) & FLOW_CARRIED:
+        e = events[n]
+        e.src_hi = r.src_hi
+        e.src_lo = r.src_lo
+        e.dst_hi = r.dst_hi
+        e.dst_lo = r.dst_lo
+        e.sport = r.sport
+        e.dport = r.dport
+        e.proto = r.proto
+        e.ip_version = r.ip_version
+        l4 = pack_l4(r.sport, r.dport, r.proto, r.ip_version)
+        e.flow_id = hash_flow(r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, l4)
+
+
+@kernel
+def of_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
+    """Put flow f of the table on event n."""
+    e = events[n]
+    flow = flows[f]
+    e.src_hi = flow.src_hi
+    e.src_lo = flow.src_lo
+    e.dst_hi = flow.dst_hi
+    e.dst_lo = flow.dst_lo
+    e.sport = flow.sport
+    e.dport = flow.dport
+    e.proto = flow.proto
+    e.ip_version = flow.ip_version
+    e.flow_id = flow.flow_id
+    e.hop_count = flow.hop_count
+
+
+@kernel
+def at_hop(events: Any, n: Any, node: Any, ident: Any, port: Any, hop: Any, hop_count: Any) -> Any:
+    """Put the place in the path on event n."""
+    e = events[n]
+    e.node_id = U32(node)
+    e.ident = U32(ident)
+    e.port = U16(port)
+    e.hop = U8(hop)
+    e.hop_count = U8(hop_count)
+
+
+@kernel
+def put_path(events: Any, n: Any, path: Any, first: Any, count: Any) -> Any:
+    """Put the nodes `path[first : first + 8]` of a path of `count` on event n."""
+    e = events[n]
+    e.hop = U8(first)
+    e.hop_count = U8(count)
+    for k in range(PATH_PART):
+        h = first + U64(k)
+        if h < count:
+            e.path[U64(k)] = path[h]
+
+
+@kernel
+def judged(
+    events: Any,
+    n: Any,
+    tally: Any,
+    knobs: Any,
+    reports: Any,
+    i: Any,
+    limits: Any,
+    metric: Any,
+    value: Any,
+    stored: Any,
+    has: Any,
+    alarm: Any,
+    node: Any,
+    ident: Any,
+    port: Any,
+    hop: Any,
+    hop_count: Any,
+) -> Any:
+    """Events of a value that is new, off its stored value, or at odds with its limits.
+
+    Returns (events so far, stored value, whether the alarm is raised).  Not inlined: the steady state does
+    not come here.  `limits` are as `update_kernel` describes them.
+    """
+    limit = limits[metric]
+    time_ns = reports[i].time_ns
+    begin = n
+    if knobs[ENABLED] == U64(0):
+        emit(events, n, tally, knobs, VALUE, metric, time_ns, value, stored)
+        n += U64(1)
+        stored = value
+        alarm = U64(0)
+    else:
+        gap = value - stored if value > stored else stored - value
+        if has == U64(0):
+            emit(events, n, tally, knobs, NEW_KEY, metric, time_ns, value, U64(0))
+            n += U64(1)
+            stored = value
+        elif gap >= limit.change:
+            emit(events, n, tally, knobs, CHANGE, metric, time_ns, value, stored)
+            n += U64(1)
+            stored = value
+        above = value > limit.raise_above
+        if limit.clear_below == OFF:
+            if alarm != U64(0) and not above:  # hysteresis was switched off while it was raised
+                emit(events, n, tally, knobs, CLEARED, metric, time_ns, value, limit.raise_above)
+                n += U64(1)
+            alarm = U64(0)
+            if above:
+                emit(events, n, tally, knobs, THRESHOLD, metric, time_ns, value, limit.raise_above)
+                n += U64(1)
+        elif alarm == U64(0) and above:
+            emit(events, n, tally, knobs, RAISED, metric, time_ns, value, limit.raise_above)
+            n += U64(1)
+            alarm = U64(1)
+        elif alarm != U64(0) and value < limit.clear_below:
+            emit(events, n, tally, knobs, CLEARED, metric, time_ns, value, limit.clear_below)
+            n += U64(1)
+            alarm = U64(0)
+    for k in range(begin, n):
+        of_report(events, U64(k), reports, i)
+        at_hop(events, U64(k), node, ident, port, hop, hop_count)
+    return n, stored, alarm

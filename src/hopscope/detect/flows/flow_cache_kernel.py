@@ -1,0 +1,279 @@
+"""Kernels of the flow table: set-associative rows of 12 ways, least recently used evicted.
+
+A row's tags, LRU ranks and version are one cache line, passed as 16 words of 32 bits: 12 tags, 3 words of
+four ranks each (0: most recently used), the version.  An empty tag is 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit
+from ..records import INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS, FlowState, Kind, Metric
+from .event_kernel import EVICTIONS, at_hop, emit, of_flow, put_path
+
+ROW_WORDS = U64(16)
+RANKS = U64(12)
+VERSION = U64(15)
+WAY = U64(WAYS)
+INLINE = U64(INLINE_HOPS)
+POOL = U64(POOL_HOPS)
+NONE = U64(0xFFFFFFFFFFFFFFFF)
+FLOW_RECORD = U64(Kind.FLOW_RECORD)
+FLOW_PATH = U64(Metric.FLOW_PATH)
+FLOW_LATENCY = U64(Metric.FLOW_LATENCY)
+HOP_LATENCY = U64(Metric.HOP_LATENCY)
+HAS_LATENCY = U64(FlowState.HAS_LATENCY)
+
+
+@inlined
+def tag_of(hashed: Any) -> Any:
+    """Tag of a flow: the upper half of its hash, never 0."""
+    tag = U32(hashed >> U64(32))
+    return tag | U32(tag == U32(0))
+
+
+@inlined
+def match(tags: Any, row: Any, tag: Any) -> Any:
+    """First way of a row with this tag, or NONE: one vector comparison."""
+    found = equal_words(tags, row * ROW_WORDS, tag) & U64((1 << WAYS) - 1)
+    return lowest_bit(found) if found else NONE
+
+
+@inlined
+def is_flow(flows: Any, f: Any, reports: Any, i: Any) -> Any:
+    """Whether flow f is that of report i, by the whole key."""
+    flow = flows[f]
+    r = reports[i]
+    return (
+        (flow.src_lo ^ r.src_lo)
+        | (flow.dst_lo ^ r.dst_lo)
+        | (flow.src_hi ^ r.src_hi)
+        | (flow.dst_hi ^ r.dst_hi)
+        | U64(flow.sport ^ r.sport)
+        | U64(flow.dport ^ r.dport)
+        | U64(flow.proto ^ r.proto)
+        | U64(flow.ip_version ^ r.ip_version)
+    ) == U64(0)
+
+
+@kernel
+def find_flow(tags: Any, flows: Any, row: Any, tag: Any, reports: Any, i: Any) -> Any:
+    """Way of the flow of report i in its row, or NONE."""
+    for w in range(WAYS):
+        way = U64(w)
+        if tags[row * ROW_WORDS + way] == tag and is_flow(flows, row * WAY + way, reports, i):
+            return way
+    return NONE
+
+
+@inlined
+def rank_of(tags: Any, row: Any, way: Any) -> Any:
+    """LRU rank of a way."""
+    return (U64(tags[row * ROW_WORDS + RANKS + (way >> U64(2))]) >> ((way & U64(3)) << U64(3))) & U64(0xFF)
+
+
+@inlined
+def use_way(tags: Any, row: Any, way: Any) -> Any:
+    """Make a way the most recently used: those before it move back by one, four ranks at a time."""
+    rank = rank_of(tags, row, way)
+    if rank:
+        base = row * ROW_WORDS + RANKS
+        each = U64(0x01010101)
+        for k in range(3):
+            ranks = U64(tags[base + U64(k)])
+            later = ((ranks | (each << U64(7))) - each * rank) & (
+                each << U64(7)
+            )  # high bit: rank not smaller
+            tags[base + U64(k)] = U32(ranks + ((later ^ (each << U64(7))) >> U64(7)))
+        at = base + (way >> U64(2))
+        tags[at] = U32(U64(tags[at]) & ~(U64(0xFF) << ((way & U64(3)) << U64(3))))
+
+
+@kernel
+def free_way(tags: Any, row: Any, start: Any) -> Any:
+    """An empty way of a row, or else the least recently used one; orders the ranks of an untouched row.
+
+    The search begins at way `start`, which differs from row to row: were it always 0, a few flows would
+    meet in an eighth of the sets of the first-level cache.
+    """
+    base = row * ROW_WORDS
+    if tags[base + RANKS] == U32(0):  # no order of 12 ranks has four zeros
+        tags[base + RANKS] = U32(0x03020100)
+        tags[base + RANKS + U64(1)] = U32(0x07060504)
+        tags[base + RANKS + U64(2)] = U32(0x0B0A0908)
+    last = U64(0)
+    for w in range(WAYS):
+        way = (start + U64(w)) % WAY
+        if tags[base + way] == U32(0):
+            return way
+        if rank_of(tags, row, way) == WAY - U64(1):
+            last = way
+    return last
+
+
+@inlined
+def hop_at(f: Any, h: Any, block: Any, pool_base: Any) -> Any:
+    """Index of the state of hop h of flow f, or NONE for one beyond 8 without a block of the pool."""
+    if h < INLINE:
+        return f * INLINE + h
+    if block == U64(0):
+        return NONE
+    return pool_base + (block - U64(1)) * POOL + (h - INLINE)
+
+
+@kernel
+def nodes_of(flows: Any, f: Any, states: Any, path: Any) -> Any:
+    """Write the nodes of flow f's path to `path`; those that the pool had no room for are NO_NODE."""
+    pool_base = U64(len(flows)) * INLINE
+    count = U64(flows[f].hop_count)
+    for k in range(count):
+        at = hop_at(f, U64(k), U64(flows[f].pool_block), pool_base)
+        path[U64(k)] = states[at].node_id if at != NONE else U32(NO_NODE)
+    return count
+
+
+@kernel
+def tell_flow(
+    events: Any,
+    n: Any,
+    tally: Any,
+    knobs: Any,
+    flows: Any,
+    f: Any,
+    states: Any,
+    path: Any,
+    kind: Any,
+    now: Any,
+) -> Any:
+    """Events for all that is known of flow f: FLOW_RECORD as it leaves, PUSH (renews what is stored)."""
+    flow = flows[f]
+    count = nodes_of(flows, f, states, path)
+    leaving = kind == FLOW_RECORD
+    for first in range(U64(0), max(count, U64(1)), INLINE):
+        value = flow.packets if leaving else flow.path_hash
+        emit(
+            events,
+            n,
+            tally,
+            knobs,
+            kind,
+            FLOW_PATH,
+            now,
+            value,
+            U64(flow.first_ns) if leaving else flow.path_hash,
+        )
+        of_flow(events, n, flows, f)
+        put_path(events, n, path, U64(first), count)
+        n += U64(1)
+    if U64(flow.state) & HAS_LATENCY:
+        value = flow.latency_sum // flow.latency_samples if leaving else flow.latency_latest
+        emit(
+            events,
+            n,
+            tally,
+            knobs,
+            kind,
+            FLOW_LATENCY,
+            now,
+            value,
+            flow.latency_latest if leaving else flow.latency_stored,
+        )
+        of_flow(events, n, flows, f)
+        flow.latency_stored = flow.latency_latest
+        n += U64(1)
+    pool_base = U64(len(flows)) * INLINE
+    for k in range(count):
+        at = hop_at(f, U64(k), U64(flow.pool_block), pool_base)
+        if at != NONE and states[at].state:
+            hop = states[at]
+            latest = U64(hop.latency_latest)
+            value = hop.latency_sum // U64(hop.samples) if leaving else latest
+            emit(
+                events,
+                n,
+                tally,
+                knobs,
+                kind,
+                HOP_LATENCY,
+                now,
+                value,
+                latest if leaving else U64(hop.latency_stored),
+            )
+            of_flow(events, n, flows, f)
+            at_hop(events, n, hop.node_id, U64(0), hop.egress_port, U64(k), count)
+            hop.latency_stored = hop.latency_latest
+            n += U64(1)
+    return n
+
+
+@kernel
+def forget_flow(tags: Any, flows: Any, f: Any, pool: Any) -> Any:
+    """Empty the way of flow f and give its block of the pool back; the caller holds the row's version odd."""
+    block = flows[f].pool_block
+    if block:
+        pool[U64(0)] += U32(1)
+        pool[U64(pool[U64(0)])] = block
+        flows[f].pool_block = U32(0)
+    row = f // WAY
+    tags[row * ROW_WORDS + (f - row * WAY)] = U32(0)
+
+
+@kernel
+def add_flow(
+    tags: Any,
+    flows: Any,
+    states: Any,
+    pool: Any,
+    row: Any,
+    hashed: Any,
+    reports: Any,
+    i: Any,
+    events: Any,
+    n: Any,
+    tally: Any,
+    knobs: Any,
+    path: Any,
+) -> Any:
+    """Make room for the flow of report i in its row; the caller holds the row's version odd.
+
+    (events so far, way).
+    """
+    way = free_way(tags, row, (hashed >> U64(40)) % WAY)
+    f = row * WAY + way
+    if tags[row * ROW_WORDS + way]:
+        tally[EVICTIONS] += U64(1)
+        n = tell_flow(events, n, tally, knobs, flows, f, states, path, FLOW_RECORD, flows[f].last_ns)
+        forget_flow(tags, flows, f, pool)
+    start_flow(tags, flows, row, way, hashed, reports, i)
+    return n, way
+
+
+@kernel
+def start_flow(tags: Any, flows: Any, row: Any, way: Any, hashed: Any, reports: Any, i: Any) -> Any:
+    """Give an empty way to the flow of report i; the caller holds the row's version odd."""
+    r = reports[i]
+    flow = flows[row * WAY + way]
+    flow.src_hi = r.src_hi
+    flow.src_lo = r.src_lo
+    flow.dst_hi = r.dst_hi
+    flow.dst_lo = r.dst_lo
+    flow.sport = r.sport
+    flow.dport = r.dport
+    flow.proto = r.proto
+    flow.ip_version = r.ip_version
+    flow.hop_count = U8(0)
+    flow.alarm = U8(0)
+    flow.state = U8(0)
+    flow.pool_block = U32(0)  # of a flow that was dropped with a torn row
+    flow.packets = U64(0)
+    flow.latency_latest = U64(0)
+    flow.latency_stored = U64(0)
+    flow.latency_sum = U64(0)
+    flow.latency_samples = U64(0)
+    flow.first_ns = r.time_ns
+    flow.last_ns = r.time_ns
+    flow.pushed_ns = r.time_ns
+    flow.flow_id = hashed
+    flow.path_hash = U64(0)
+    tags[row * ROW_WORDS + way] = tag_of(hashed)

@@ -1,0 +1,168 @@
+"""Reads the state that detectors write, from another process; rows are whole, shards are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...memory.region import Region, RegionError
+from ...memory.snapshot import consistent
+from ..records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, STATE_VERSION, WAYS
+from .flow_hops import FlowHops, flow_hops, hops_of_flow
+
+Records = npt.NDArray[np.void]
+_SEQUENCE_BITS = (22, 32)
+
+
+class StateReader:
+    """The tables of all shards in a folder; nothing that it does can hold up their writers."""
+
+    def __init__(self, shards: list[dict[str, Region]]) -> None:
+        self._shards = shards
+
+    @classmethod
+    def attach(cls, folder: Path) -> StateReader:
+        """Map the regions of every worker in a folder; RegionError where one is foreign or there is none."""
+        shards = [
+            {
+                kind: Region.attach(path.with_suffix(f".{kind}"), kind, STATE_VERSION)
+                for kind in ("flows", "ports", "sources")
+            }
+            for path in sorted(folder.glob("worker-*.flows"))
+        ]
+        if not shards:
+            raise RegionError(f"{folder}: no state of a worker (worker-N.flows) is here")
+        return cls(shards)
+
+    def is_current(self) -> bool:
+        """Whether no worker has made its regions anew since they were mapped."""
+        return all(region.is_current() for shard in self._shards for region in shard.values())
+
+    def flows(self) -> Records:
+        """FLOW [flows], each once: of a flow that several workers know, the newest."""
+        return _newest([_flows(shard["flows"]) for shard in self._shards], FLOW, ("flow_id",))
+
+    def ports(self) -> Records:
+        """PORT [rows], each key once: of a queue that several workers know, the newest."""
+        found = []
+        for shard in self._shards:
+            rows = shard["ports"]["ports"]
+            (copy,) = _rows(rows, np.flatnonzero(rows["key"] > 1))
+            found.append(copy[copy["key"] > 1])
+        return _newest(found, PORT, ("key",))
+
+    def sources(self) -> Records:
+        """SOURCE [rows], each sequence space once."""
+        found = []
+        for shard in self._shards:
+            rows = shard["sources"]["sources"]
+            (copy,) = _rows(rows, np.flatnonzero(rows["bits"] > 1))
+            found.append(copy[np.isin(copy["bits"], _SEQUENCE_BITS)])
+        return _newest(found, SOURCE, ("source_hi", "source_lo", "node_id", "hw_id", "bits"))
+
+    def hops_of(self, flow: np.void) -> Records:
+        """HOP_STATE [hops] of a row of `flows`, in path order; empty for a flow that has left.
+
+        Of a path of more than 8 hops that the pool had no room for, only 8 are known.
+        """
+        best: Records = np.empty(0, HOP_STATE)
+        newest = -1
+        for shard in self._shards:
+            found = _hops(shard["flows"], flow)
+            if found is not None and found[0] > newest:
+                newest, best = found
+        return best
+
+    def paths(self) -> Iterator[FlowHops]:
+        """All live flows with their hops, in blocks; a flow that several workers know is in several."""
+        for shard in self._shards:
+            yield from flow_hops(shard["flows"], shard["ports"])
+
+    def path_of(self, flow: np.void) -> FlowHops | None:
+        """Hops of a row of `flows` with their queues; None for a flow that has left."""
+        found = (hops_of_flow(shard["flows"], shard["ports"], flow) for shard in self._shards)
+        known = [one for one in found if one is not None]
+        return max(known, key=lambda one: int(one.flows["last_ns"][0]), default=None)
+
+    def through(self, node_id: int) -> npt.NDArray[np.uint64]:
+        """Ids of the flows that have a switch on their path, uint64 [flows]."""
+        found = [_through(shard["flows"], node_id) for shard in self._shards]
+        return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+
+
+def _through(region: Region, node_id: int) -> npt.NDArray[np.uint64]:
+    rows, flows, hops = region["rows"], region["flows"].reshape(-1, WAYS), region["hops"]
+    nodes = hops["node_id"]
+    inline = nodes[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS)
+    pool = nodes[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS)
+    used = np.flatnonzero(rows["tag"].any(axis=1))
+    columns = [rows["tag"], flows["flow_id"], flows["hop_count"], flows["pool_block"], inline]
+    _, (tags, ids, counts, blocks, near) = consistent(
+        rows["version"], lambda at: tuple(column[at] for column in columns), used
+    )
+    known = np.where(blocks > 0, counts, np.minimum(counts, INLINE_HOPS))
+    place = np.arange(INLINE_HOPS)
+    passes = ((near == node_id) & (place < known[..., None])).any(axis=-1)
+    for at in zip(*np.nonzero((blocks > 0) & (blocks <= len(pool)) & (counts > INLINE_HOPS)), strict=True):
+        passes[at] |= node_id in pool[blocks[at] - 1, : counts[at] - INLINE_HOPS]
+    return np.asarray(ids[passes & (tags != 0)])
+
+
+def _rows(rows: Records, numbers: npt.NDArray[Any]) -> tuple[Records]:
+    """Consistent copies of rows that carry their own version."""
+    _, copies = consistent(rows["version"], lambda at: (rows[at],), numbers)
+    return (copies[0],)
+
+
+def _flows(region: Region) -> Records:
+    rows, flows = region["rows"], region["flows"].reshape(-1, WAYS)
+    used = np.flatnonzero(rows["tag"].any(axis=1))
+    _, (tags, copy) = consistent(rows["version"], lambda at: (rows["tag"][at], flows[at]), used)
+    return np.asarray(copy[tags != 0])
+
+
+def _hops(region: Region, flow: np.void) -> tuple[int, Records] | None:
+    """(Time of the last report, hops) of a flow in one shard: its id says in which row it is."""
+    rows, flows, hops = region["rows"], region["flows"].reshape(-1, WAYS), region["hops"]
+    row = int(flow["flow_id"]) & (len(rows) - 1)
+    key = ["src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version"]
+
+    def read(at: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+        copy = flows[at]
+        parts = [hops[: flows.size * INLINE_HOPS].reshape(-1, WAYS, INLINE_HOPS)[at]]
+        blocks = hops[flows.size * INLINE_HOPS :].reshape(-1, POOL_HOPS)
+        pooled = np.zeros((len(at), WAYS, POOL_HOPS), HOP_STATE)
+        for i, way in zip(*np.nonzero(copy["pool_block"]), strict=True):
+            block = int(copy["pool_block"][i, way]) - 1
+            if block < len(blocks):
+                pooled[i, way] = blocks[block]
+        return (rows["tag"][at], copy, *parts, pooled)
+
+    _, (tags, copies, inline, pooled) = consistent(rows["version"], read, np.array([row]))
+    if not len(tags):
+        return None
+    for way in np.flatnonzero(tags[0]):
+        found = copies[0, way]
+        if all(found[name] == flow[name] for name in key):
+            known = np.concatenate([inline[0, way], pooled[0, way]])
+            count = int(found["hop_count"])
+            if not found["pool_block"]:
+                count = min(count, INLINE_HOPS)
+            return int(found["last_ns"]), known[:count]
+    return None
+
+
+def _newest(shards: list[Records], dtype: np.dtype[Any], key: tuple[str, ...]) -> Records:
+    """All rows of all shards; of those with the same key, the one whose last report is the newest."""
+    if len(shards) == 1:
+        return shards[0]
+    rows = np.concatenate([np.empty(0, dtype), *shards])
+    order = np.lexsort((rows["last_ns"], *(rows[name] for name in key)))
+    rows = rows[order]
+    last = np.ones(len(rows), bool)
+    last[:-1] = np.any([rows[name][1:] != rows[name][:-1] for name in key], axis=0)
+    return rows[last]

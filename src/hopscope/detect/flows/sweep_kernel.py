@@ -1,0 +1,155 @@
+"""Kernels of the periodic work: live values are pushed, idle keys expire, silent sources are told.
+
+Each call takes a slice of a table and returns (row to go on with, events written); it stops before a row
+whose events might not fit.  A time of a row that is yet to come, since the clock was put back, becomes now:
+else nothing of the row would be due until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U32, U64, kernel, order
+from ..records import NO_PORT, WAYS, Kind, Metric, PortKind
+from .event_kernel import ENABLED, EXPIRIES, at_hop, emit
+from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, forget_flow, tell_flow
+from .port_table_kernel import DELETED, forget_port
+
+PUSH = U64(Kind.PUSH)
+SILENT = U64(Kind.SILENT)
+ROW_ROOM = U64(WAYS * 74)
+QUEUE = PortKind.QUEUE
+EGRESS = PortKind.EGRESS
+
+
+@kernel
+def is_due(now: Any, last: Any, pushed: Any, push_ns: Any) -> Any:
+    """Whether a key has had reports since it was pushed, and was pushed long enough ago."""
+    return push_ns > 0 and last > pushed and now - pushed >= push_ns
+
+
+@kernel
+def sweep_flows(
+    tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, push_ns: Any,
+    events: Any, tally: Any, knobs: Any, path: Any,
+) -> Any:  # fmt: skip
+    """Push or expire the flows of the rows `start` to `end`; `idle_ns` and `push_ns` 0: never."""
+    n = U64(0)
+    for k in range(U64(start), U64(end)):
+        row = U64(k)
+        if U64(len(events)) - n < ROW_ROOM:
+            return row, n
+        for w in range(WAYS):
+            way = U64(w)
+            if tags[row * ROW_WORDS + way] == U32(0):
+                continue
+            f = row * WAY + way
+            flow = flows[f]
+            idle = now - flow.last_ns >= idle_ns
+            due = is_due(now, flow.last_ns, flow.pushed_ns, push_ns) and knobs[ENABLED] != U64(0)
+            put_back = max(flow.last_ns, flow.pushed_ns) > now
+            if not (idle or due or put_back):
+                continue
+            version = tags[row * ROW_WORDS + VERSION]
+            tags[row * ROW_WORDS + VERSION] = version | U32(1)
+            order()
+            if put_back:
+                flow.last_ns = min(flow.last_ns, now)
+                flow.pushed_ns = min(flow.pushed_ns, now)
+            elif idle:
+                n = tell_flow(events, n, tally, knobs, flows, f, states, path, FLOW_RECORD, flow.last_ns)
+                forget_flow(tags, flows, f, pool)
+                tally[EXPIRIES] += U64(1)
+            else:
+                n = tell_flow(events, n, tally, knobs, flows, f, states, path, PUSH, now)
+                flow.pushed_ns = now
+            order()
+            tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
+    return U64(end), n
+
+
+@kernel
+def metric_of(kind: Any, slot: Any) -> Any:
+    """Metric of a slot of a row of the port table."""
+    if kind == EGRESS:
+        return U64(Metric.LINK_UTILIZATION)
+    if kind == QUEUE:
+        return U64(Metric.QUEUE_OCCUPANCY) + slot
+    return U64(Metric.BUFFER_OCCUPANCY)
+
+
+@kernel
+def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
+    """PUSH of each value of a row. Returns events so far."""
+    row = ports[at]
+    version = row.version
+    row.version = version | U32(1)
+    order()
+    for k in range(2):
+        slot = U64(k)
+        if (U64(row.state) >> slot) & U64(1):
+            metric = metric_of(row.kind, slot)
+            emit(events, n, tally, knobs, PUSH, metric, now, U64(row.latest[slot]), U64(row.stored[slot]))
+            at_hop(events, n, row.node_id, row.ident, row.port, U64(0), U64(0))
+            row.stored[slot] = row.latest[slot]
+            row.highest[slot] = row.latest[slot]
+            n += U64(1)
+    row.pushed_ns = now
+    order()
+    row.version = (version | U32(1)) + U32(1)
+    return n
+
+
+@kernel
+def sweep_ports(
+    ports: Any,
+    start: Any,
+    end: Any,
+    now: Any,
+    idle_ns: Any,
+    push_ns: Any,
+    events: Any,
+    tally: Any,
+    knobs: Any,
+) -> Any:
+    """Push or expire the queues, buffers and egress ports of the rows `start` to `end`."""
+    n = U64(0)
+    for k in range(U64(start), U64(end)):
+        at = U64(k)
+        row = ports[at]
+        if row.key <= DELETED:
+            continue
+        if U64(len(events)) - n < U64(2):
+            return at, n
+        if max(row.last_ns, row.pushed_ns) > now:
+            row.last_ns = min(row.last_ns, now)
+            row.pushed_ns = min(row.pushed_ns, now)
+        elif now - row.last_ns >= idle_ns:
+            forget_port(ports, at)
+        elif knobs[ENABLED] and is_due(now, row.last_ns, row.pushed_ns, push_ns):
+            n = push_port(ports, at, now, events, n, tally, knobs)
+    return U64(end), n
+
+
+@kernel
+def sweep_sources(
+    sources: Any, start: Any, now: Any, silent_ns: Any, events: Any, tally: Any, knobs: Any
+) -> Any:
+    """Tell of the sources that have sent nothing for `silent_ns`, once each."""
+    n = U64(0)
+    for k in range(U64(start), U64(len(sources))):
+        at = U64(k)
+        s = sources[at]
+        if s.last_ns > now:
+            s.last_ns = now
+        if s.bits == U32(0) or s.silent != U32(0) or now - s.last_ns < silent_ns:
+            continue
+        if n == U64(len(events)):
+            return at, n
+        s.silent = U32(1)
+        emit(events, n, tally, knobs, SILENT, U64(0), now, U64(0), U64(now - s.last_ns))
+        at_hop(events, n, s.node_id, s.hw_id, U64(NO_PORT), U64(0), U64(0))
+        events[n].src_hi = s.source_hi
+        events[n].src_lo = s.source_lo
+        n += U64(1)
+    return U64(len(sources)), n

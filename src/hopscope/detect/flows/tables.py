@@ -1,0 +1,106 @@
+"""The regions that hold detection's state: their files, arrays and size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...memory.region import Region
+from ...settings.collector import DetectSettings
+from ..records import FLOW, FLOW_ROW, HOP_STATE, INLINE_HOPS, POOL_HOPS, PORT, SOURCE, STATE_VERSION, WAYS
+
+KINDS = ("flows", "ports", "sources")
+_LOST_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+def arrays_of(settings: DetectSettings) -> dict[str, dict[str, tuple[Any, int]]]:
+    """Arrays of each region by its kind."""
+    flows = settings.flow_rows * WAYS
+    return {
+        "flows": {
+            "rows": (FLOW_ROW, settings.flow_rows),
+            "flows": (FLOW, flows),
+            "hops": (HOP_STATE, flows * INLINE_HOPS + settings.hop_pool * POOL_HOPS),
+            "pool": (
+                np.uint32,
+                settings.hop_pool + 1,
+            ),  # count of free blocks, then a stack of their numbers + 1
+        },
+        "ports": {"ports": (PORT, settings.ports)},
+        "sources": {"sources": (SOURCE, settings.sources)},
+    }
+
+
+def memory_bytes(settings: DetectSettings) -> int:
+    """Bytes of state of one shard."""
+    return sum(
+        np.dtype(dtype).itemsize * length
+        for arrays in arrays_of(settings).values()
+        for dtype, length in arrays.values()
+    )
+
+
+def bytes_per_flow() -> float:
+    """Bytes of state of one flow: its record, its 8 inline hops and its share of a row of tags."""
+    return FLOW.itemsize + INLINE_HOPS * HOP_STATE.itemsize + FLOW_ROW.itemsize / WAYS
+
+
+def region_path(folder: Path, shard: int, kind: str) -> Path:
+    """File of a worker's region."""
+    return folder / f"worker-{shard}.{kind}"
+
+
+def open_tables(settings: DetectSettings, folder: Path | None, shard: int) -> dict[str, Region]:
+    """Regions by kind, made or continued, and safe to write: what a killed writer left torn is dropped.
+
+    State is a cache of what the journal tells, so a region of another schema or size (the settings were
+    changed) is made anew; a file that is no region at all is a RegionError.
+    """
+    tables = {kind: _open(arrays, folder, shard, kind) for kind, arrays in arrays_of(settings).items()}
+    _mend_flows(tables["flows"])
+    _mend_ports(tables["ports"])
+    _mend_sources(tables["sources"])
+    return tables
+
+
+def _open(arrays: dict[str, tuple[Any, int]], folder: Path | None, shard: int, kind: str) -> Region:
+    if folder is None:
+        return Region.create(None, kind, STATE_VERSION, arrays)
+    path = region_path(folder, shard, kind)
+    found = Region.continued(path, kind, STATE_VERSION, arrays)
+    return found or Region.create(path, kind, STATE_VERSION, arrays)
+
+
+def _mend_flows(region: Region) -> None:
+    """Empty rows left odd; rebuild the list of free blocks, which has no version of its own."""
+    rows, flows, pool = region["rows"], region["flows"], region["pool"]
+    odd = rows["version"] & 1 == 1
+    rows["tag"][odd] = 0
+    rows["rank"][odd] = 0
+    rows["version"][odd] += 1
+    blocks = flows["pool_block"][rows["tag"].reshape(-1) != 0]
+    free = np.setdiff1d(np.arange(1, len(pool), dtype=np.uint32), blocks)
+    pool[0] = len(free)
+    pool[1 : len(free) + 1] = free
+
+
+def _mend_ports(region: Region) -> None:
+    """Delete rows left odd; their place stays, since chains of probes go through it."""
+    ports = region["ports"]
+    odd = ports["version"] & 1 == 1
+    ports["key"][odd] = 1
+    ports["kind"][odd] = 0
+    ports["version"][odd] += 1
+
+
+def _mend_sources(region: Region) -> None:
+    """Make rows left odd nobody's, and free for the next source that needs a place."""
+    sources = region["sources"]
+    odd = sources["version"] & 1 == 1
+    for name in ("source_hi", "source_lo"):
+        sources[name][odd] = _LOST_KEY
+    sources["bits"][odd] = 1
+    sources["silent"][odd] = 1
+    sources["version"][odd] += 1

@@ -1,0 +1,1 @@
+"""Postcards of one packet joined into one path."""

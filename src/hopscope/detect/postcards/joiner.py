@@ -1,0 +1,270 @@
+"""Postcards of one packet joined into one path.
+
+In INT-MX and INT-XD every node sends a report of its own (a postcard) of what it did with a packet. Postcards
+of one packet have the same flow and the same `packet_id`, and arrive within a window. `Joiner` holds them, in
+fixed memory, and gives out one row for each packet.
+
+* A path is complete where the topology leads from host to host over its hops. Without one, where it has two
+  hops or more, no TTL is missing, and its flow had no longer path within 10 s of which this one lacks the
+  begin or the end (or any hop, where TTLs do not tell hops apart).
+* Its row has Flag.JOINED, its hops in path order, and Flag.INCOMPLETE where it is not complete. A postcard
+  that remained alone is given out as it came, with Flag.INCOMPLETE.
+* Hops are in the order of the topology, else of falling TTL, else of ingress time where clocks are
+  comparable, else of arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...settings.collector import PostcardSettings
+from ...wire.dialect import Clock
+from ...wire.records import HOP, REPORT, Carried, Flag, Mode, Records, ReportBatch
+from ..counters import COUNTERS, INDEX
+from ..links import read_links, topology
+
+CARDS_PER_PACKET = 4
+MOST_HOPS = 64
+_NEVER = -(1 << 63)
+_TALLIED = (
+    "postcards_total",
+    "joined_postcards_total",
+    "postcard_paths_total.complete",
+    "postcard_paths_total.incomplete",
+    "postcard_evictions_total",
+    "late_postcards_total",
+    "duplicate_postcards_total",
+)
+_SLOTS = np.array([INDEX[key] for key in _TALLIED])
+PACKET = np.dtype(
+    [
+        ("src_hi", "<u8"),
+        ("src_lo", "<u8"),
+        ("dst_hi", "<u8"),
+        ("dst_lo", "<u8"),
+        ("l4", "<u8"),  # ports, protocol and IP version
+        ("opened_ns", "<i8"),  # the clock at its first postcard
+        ("packet_id", "<u4"),
+        ("last", "<u4"),  # place of the postcard that came last; the others are linked behind it
+        ("count", "<u2"),
+        ("state", "u1"),  # 0 never used, 1 waits, 2 was given out
+        ("cut", "u1"),  # it was dropped
+        ("reserved", "<u4"),
+    ]
+)
+"""A packet whose postcards wait, or were given out of late, 64 bytes."""
+LONGEST = np.dtype(
+    [
+        ("hash", "<u8"),
+        ("last_ns", "<i8"),
+        ("first", "<u4"),
+        ("end", "<u4"),
+        ("count", "u1"),
+        ("reserved", "u1", (7,)),
+    ]
+)
+"""The longest path that a flow had of late, 32 bytes."""
+
+
+class Joiner:
+    """Report batches in, report batches out; what is no postcard passes through, unchanged and in order.
+
+    With `held`, a postcard that waits stays in its batch, with Flag.HELD: detection takes its sequence number
+    and its marks at once.  Without, it leaves the batch.  `counters` is a block in the order of
+    `metrics.COUNTERS`, which is added to.  Raises LinksError for `settings.links`.
+    """
+
+    def __init__(
+        self,
+        settings: PostcardSettings,
+        counters: npt.NDArray[np.uint64] | None = None,
+        *,
+        held: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.counters = np.zeros(len(COUNTERS), np.uint64) if counters is None else counters
+        self._held = held
+        self._topology = topology(read_links(settings.links))
+        self._table: _Table | None = None
+
+    def update(self, batch: ReportBatch, clock: Clock | None = None) -> Iterator[ReportBatch]:
+        """Yield what passes through at once, then the paths that are due by the times of the postcards.
+
+        `clock` is that of the batch's dialect, already applied (`wire.timing`).  With `held`, flags are
+        written into the batch.
+        """
+        if not self.settings.enabled:
+            yield batch
+            return
+        reports = batch.reports
+        if not _some_postcard(reports):
+            yield batch
+            return
+        if self._table is None:
+            self._table = _Table(self.settings, self._topology)
+        taken = np.zeros(len(reports), np.uint8)
+        paths = self._table.take(batch, clock or Clock(), taken, _NEVER, self.counters)
+        held = taken != 0
+        if not held.any():
+            yield batch
+        elif self._held:
+            reports["flags"][held] |= np.uint8(Flag.HELD)
+            yield batch
+        else:
+            yield ReportBatch(reports[~held], batch.hops, batch.first_packet, batch.other)
+        if paths is not None:
+            yield self._seen(paths)
+
+    def tick(self, now_ns: int) -> Iterator[ReportBatch]:
+        """Yield the paths whose window has passed at `now_ns`, on the clock of the reports' `time_ns`."""
+        if self._table is not None and self._table.waits:
+            none = ReportBatch(np.empty(0, REPORT), np.empty(0, HOP))
+            paths = self._table.take(none, Clock(), np.empty(0, np.uint8), now_ns, self.counters)
+            if paths is not None:
+                yield self._seen(paths)
+
+    def flush(self) -> Iterator[ReportBatch]:
+        """Yield all paths that wait: nothing more will come."""
+        if self._table is not None:
+            with self._table.without_window():
+                yield from self.tick(_NEVER)
+
+    def _seen(self, paths: ReportBatch) -> ReportBatch:
+        """Take the marks from paths whose postcards have shown them in their batches."""
+        if self._held:
+            paths.reports["flags"] &= np.uint8(0xFF & ~Flag.CONGESTED)
+        return paths
+
+
+def join(
+    batches: Iterable[ReportBatch], window_ns: int = 20_000_000, clock: Clock | None = None, **settings: Any
+) -> Iterator[ReportBatch]:
+    """Batches of decoded reports with the postcards of each packet joined, to the end.
+
+    `settings` are others of `PostcardSettings`.  Each batch is followed by one of the paths that became due;
+    their rows have no frame: `packet` (with the batch's `first_packet`) tells that of their last postcard.
+    """
+    joiner = Joiner(PostcardSettings(window_ms=window_ns / 1e6, **settings))
+    for batch in batches:
+        for part in joiner.update(batch, clock):
+            if len(part) or part.other:
+                yield part
+    yield from joiner.flush()
+
+
+def _some_postcard(reports: Records) -> bool:
+    """Whether one has metadata of its own, no stack, and a packet that can be told from others."""
+    bare = reports["hop_count"] <= 1
+    if not bare.any():
+        return False
+    rows = reports[bare]
+    own = (rows["hop_count"] == 0) & (rows["carried"] & Carried.OWN_HOP != 0)
+    record = (rows["hop_count"] == 1) & (rows["int_mode"] == Mode.MX)
+    return bool(((own | record) & (rows["packet_id"] != 0)).any())
+
+
+class _Table:
+    """What waits: fixed blocks, made at the first postcard."""
+
+    def __init__(self, settings: PostcardSettings, links: tuple[Any, ...]) -> None:
+        from ...base.jit import readonly
+        from . import postcards_kernel
+
+        self._kernel: Any = postcards_kernel
+        packets = settings.packets
+        cards = packets * CARDS_PER_PACKET
+        self._ring = np.zeros(postcards_kernel.RING, np.uint64)
+        self._ring[postcards_kernel.FREE] = cards
+        self._clock = np.array([0, int(settings.window_ms * 1e6)], np.int64)
+        self._state = (
+            np.zeros(packets, PACKET),
+            np.zeros(2 * packets, np.uint64),  # index: rows of eight ways
+            self._ring,
+            self._clock,
+            np.zeros(cards, REPORT),
+            np.zeros(cards, HOP),
+            np.zeros(cards, np.uint32),  # links
+            np.arange(cards, dtype=np.uint32)[::-1].copy(),  # free
+            np.zeros(cards, np.uint64),  # periods
+            np.zeros(cards, np.uint64),  # numbers
+            np.zeros(packets, LONGEST),
+        )
+        words = [np.zeros(MOST_HOPS, np.uint64) for _ in range(6)]
+        # order, chained, nodes, nexts, ends, after, steps
+        self._work = (*words, np.zeros(cards, np.int64))
+        self._topology = tuple(readonly(part) for part in links)
+        self._readonly = readonly
+        self._tally = np.zeros(postcards_kernel.TALLY, np.uint64)
+        self._rows = np.empty(0, REPORT)
+        self._hops = np.empty(0, HOP)
+        self._numbers = np.empty(0, np.uint64)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a postcard waits."""
+        return int(self._ring[self._kernel.FREE]) < len(self._state[4])
+
+    @contextmanager
+    def without_window(self) -> Iterator[None]:
+        """Whatever waits is due."""
+        window = self._clock[self._kernel.WINDOW]
+        self._clock[self._kernel.WINDOW] = -1
+        yield
+        self._clock[self._kernel.WINDOW] = window
+
+    def take(
+        self,
+        batch: ReportBatch,
+        clock: Clock,
+        taken: npt.NDArray[np.uint8],
+        until_ns: int,
+        counters: npt.NDArray[np.uint64],
+    ) -> ReportBatch | None:
+        """Take reports, marking those that are held in `taken`; returns the paths that are due."""
+        kernel, ring, tally = self._kernel, self._ring, self._tally
+        waiting = int(ring[kernel.TAIL] - ring[kernel.DUE]) + len(batch)
+        cards = len(self._state[4]) - int(ring[kernel.FREE]) + len(batch)
+        if waiting > len(self._rows) or cards > len(self._hops):
+            self._rows, self._numbers = np.empty(2 * waiting, REPORT), np.empty(2 * waiting, np.uint64)
+            self._hops = np.empty(2 * cards, HOP)
+        tally[:] = 0
+        kernel.join_kernel(
+            self._readonly(batch.reports),
+            self._readonly(batch.hops),
+            np.uint64(batch.first_packet),
+            *_periods(clock),
+            taken,
+            np.int64(until_ns),
+            *self._state,
+            self._work,
+            self._topology,
+            self._rows,
+            self._hops,
+            self._numbers,
+            tally,
+        )
+        counters[_SLOTS] += tally[: len(_SLOTS)]
+        count, hops = int(tally[kernel.ROWS]), int(tally[kernel.HOPS])
+        if not count:
+            return None
+        rows, numbers = self._rows[:count], self._numbers[:count]
+        first = int(numbers.min())
+        rows["packet"] = np.minimum(numbers - np.uint64(first), 0xFFFFFFFF)
+        return ReportBatch(rows.copy(), self._hops[:hops].copy(), first)
+
+
+def _periods(clock: Clock) -> tuple[np.uint64, np.uint64]:
+    """Ns after which ingress times of 32 and of 64 bits wrap; 0 where clocks are not comparable."""
+    if not clock.comparable:
+        return np.uint64(0), np.uint64(0)
+    whole = (1 << 64) - 1
+    narrow, wide = (
+        whole if period >> 63 else period
+        for period in ((1 << (clock.bits or width)) * clock.unit_ns for width in (32, 64))
+    )
+    return np.uint64(narrow), np.uint64(wide)

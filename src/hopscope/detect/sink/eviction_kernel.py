@@ -1,0 +1,154 @@
+"""Kernels of flows that leave the table: evicted, expired, ended; each is a record of the eviction ring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U8, U16, U32, U64, kernel, order
+from ..flows.event_kernel import EVICTIONS, EXPIRIES, SHARD
+from ..flows.flow_cache_kernel import (
+    INLINE,
+    NONE,
+    ROW_WORDS,
+    VERSION,
+    WAY,
+    forget_flow,
+    free_way,
+    hop_at,
+    start_flow,
+)
+from ..records import NO_NODE, NO_PORT, PATH_PART, WAYS
+from .event_kernel import GONE
+from .records import Why
+
+EVICTED = U64(Why.EVICTED)
+EXPIRED = U64(Why.EXPIRED)
+ROW_PARTS = WAYS * 8
+"""Most records of one row: a path of 64 hops takes eight."""
+
+
+@kernel
+def put_hop(gone: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
+    """Hop k of record g from its state; NONE: one that is not known."""
+    hop = gone[g].hops[k]
+    if at == NONE:
+        hop.latency_sum = U64(0)
+        hop.occupancy_sum = U64(0)
+        hop.utilization_sum = U64(0)
+        hop.node_id = U32(NO_NODE)
+        hop.latency_latest = U32(0)
+        hop.occupancy_latest = U32(0)
+        hop.utilization_latest = U32(0)
+        hop.samples = U32(0)
+        hop.port = U16(NO_PORT)
+        hop.queue_id = U8(0)
+        hop.have = U8(0)
+        return
+    state = states[at]
+    have = U64(state.state)
+    latency, occupancy, utilization = have & U64(1), (have >> U64(1)) & U64(1), (have >> U64(2)) & U64(1)
+    hop.latency_sum = state.latency_sum * latency
+    hop.occupancy_sum = state.queue_sum * occupancy
+    hop.utilization_sum = state.utilization_sum * utilization
+    hop.node_id = state.node_id
+    hop.latency_latest = U32(U64(state.latency_latest) * latency)
+    hop.occupancy_latest = U32(U64(state.queue_latest) * occupancy)
+    hop.utilization_latest = U32(U64(state.utilization_latest) * utilization)
+    hop.samples = state.samples if have else U32(0)
+    hop.port = state.egress_port
+    hop.queue_id = U8(state.buffer_slot)
+    hop.have = state.state
+
+
+@kernel
+def put_flow(gone: Any, g: Any, knobs: Any, flows: Any, f: Any, states: Any, why: Any) -> Any:
+    """Records of flow f, one for each 8 hops of its path. Returns records so far."""
+    flow = flows[f]
+    count = U64(flow.hop_count)
+    pool_base = U64(len(flows)) * INLINE
+    block = U64(flow.pool_block)
+    for first in range(U64(0), max(count, U64(1)), INLINE):
+        e = gone[g]
+        e.sequence = knobs[GONE] + g
+        e.flow_id = flow.flow_id
+        e.src_hi = flow.src_hi
+        e.src_lo = flow.src_lo
+        e.dst_hi = flow.dst_hi
+        e.dst_lo = flow.dst_lo
+        e.first_ns = flow.first_ns
+        e.last_ns = flow.last_ns
+        e.packets = flow.packets if first == U64(0) else U64(0)
+        e.latency_latest = flow.latency_latest
+        e.latency_sum = flow.latency_sum
+        e.latency_samples = flow.latency_samples
+        e.path_hash = flow.path_hash
+        e.sport = flow.sport
+        e.dport = flow.dport
+        e.proto = flow.proto
+        e.ip_version = flow.ip_version
+        e.hop_count = flow.hop_count
+        e.first_hop = U8(first)
+        e.why = U8(why)
+        e.shard = U8(knobs[SHARD])
+        for k in range(PATH_PART):
+            h = U64(first) + U64(k)
+            put_hop(gone, g, U64(k), states, hop_at(f, h, block, pool_base) if h < count else NONE)
+        g += U64(1)
+    return g
+
+
+@kernel
+def make_room(
+    tags: Any, flows: Any, states: Any, pool: Any, row: Any, hashed: Any, reports: Any, i: Any,
+    gone: Any, g: Any, tally: Any, knobs: Any,
+) -> Any:  # fmt: skip
+    """Make room for the flow of packet i in its row; the caller holds the row's version odd.
+
+    (records so far, way).
+    """
+    way = free_way(tags, row, (hashed >> U64(40)) % WAY)
+    f = row * WAY + way
+    if tags[row * ROW_WORDS + way]:
+        tally[EVICTIONS] += U64(1)
+        g = put_flow(gone, g, knobs, flows, f, states, EVICTED)
+        forget_flow(tags, flows, f, pool)
+    start_flow(tags, flows, row, way, hashed, reports, i)
+    return g, way
+
+
+@kernel
+def sweep_idle(
+    tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, why: Any,
+    gone: Any, tally: Any, knobs: Any,
+) -> Any:  # fmt: skip
+    """Let the flows of the rows `start` to `end` leave that had no packet for `idle_ns`; less than 0: all.
+
+    Returns (first row not swept, records written).
+    """
+    g = U64(0)
+    for k in range(U64(start), U64(end)):
+        row = U64(k)
+        if U64(len(gone)) - g < U64(ROW_PARTS):
+            return row, g
+        for w in range(WAYS):
+            way = U64(w)
+            if tags[row * ROW_WORDS + way] == U32(0):
+                continue
+            f = row * WAY + way
+            flow = flows[f]
+            ahead = flow.last_ns > now and idle_ns >= 0
+            if not ahead and idle_ns >= 0 and now - flow.last_ns < idle_ns:
+                continue
+            version = tags[row * ROW_WORDS + VERSION]
+            tags[row * ROW_WORDS + VERSION] = version | U32(1)
+            order()
+            if ahead:  # the clock was put back
+                flow.last_ns = now
+            else:
+                g = put_flow(gone, g, knobs, flows, f, states, why)
+                forget_flow(tags, flows, f, pool)
+                if why == EXPIRED:
+                    tally[EXPIRIES] += U64(1)
+            order()
+            tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
+    return U64(end), g

@@ -1,0 +1,186 @@
+"""Kernels of the straight lane: a packet of a known flow on its known path, with the measures that it had.
+
+Most packets are such.  `look` only reads: path, measures, rows of the distributions as the hops' hints say,
+values against those before and against the limits.  What there is to tell is told then, while the values
+before are still there, and `commit` only writes.  So no loop over the hops has a call in it: 1.83 times the
+time of decoding for an update, against 1.88 with one pass that tells as it goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U16, U32, U64, inlined, kernel
+from ...wire.records import Have
+from ..distributions.distribution_kernel import LATENCY as OF_LATENCY
+from ..distributions.distribution_kernel import OCCUPANCY as OF_OCCUPANCY
+from ..distributions.distribution_kernel import UTILIZATION as OF_UTILIZATION
+from ..distributions.distribution_kernel import count_hop, count_value, log_bin, queue_key, slot_of
+from ..flows.flow_cache_kernel import INLINE, NONE
+from ..flows.hop_kernel import OCCUPANCY, PORTS, UNKNOWN
+from ..flows.path_kernel import NODE_ID
+from .event_kernel import tell_hop
+from .slow_path_kernel import MOST_SAMPLES, limits_of, measured, types_of
+
+ALL = U64(7)
+"""Bits of the measures of a hop."""
+FULL = U64(Have.NODE_ID | Have.HOP_LATENCY | Have.QUEUE_OCCUPANCY | Have.TX_UTILIZATION)
+
+
+@inlined
+def key_of(hop: Any, have: Any) -> Any:
+    """Key of a hop's distributions."""
+    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
+    return queue_key(U64(hop.node_id), port, queue)
+
+
+@inlined
+def look_hop(hop: Any, have: Any, measures: Any, state: Any, rows: Any, limits: Any, base: Any) -> Any:
+    """(Not 0 if the hop is not the known one, not 0 if its distributions are elsewhere, bits of Type)."""
+    strange = (
+        U64(hop.node_id ^ state.node_id)
+        | (NODE_ID & ~have)
+        | (U64(state.state) ^ measures)
+        | U64(state.samples == MOST_SAMPLES)
+    )
+    hint = U64(state.queue_slot) & (U64(len(rows)) - U64(1))
+    moved = rows[hint].key ^ key_of(hop, have) if measures else U64(0)
+    types = types_of(
+        limits, base, measures, measures, U64(hop.hop_latency), U64(state.latency_latest),
+        U64(hop.queue_occupancy), U64(state.queue_latest),
+        U64(hop.tx_utilization), U64(state.utilization_latest),
+    )  # fmt: skip
+    return strange, moved, types
+
+
+@inlined
+def look(
+    f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any, limits: Any, overrides: Any
+) -> Any:
+    """What is to be known of a packet before anything is written.
+
+    (Not 0 if it is not on the known path, not 0 if distributions are elsewhere, not 0 if there is something
+    to tell of a hop, the sum of the latencies, 0 if every hop has one).
+    """
+    strange = U64(0)
+    moved = U64(0)
+    types = U64(0)
+    total = U64(0)
+    lacking = U64(0)
+    for k in range(count):
+        h = U64(k)
+        hop = hops[first + h]
+        state = states[f * INLINE + h]
+        have = U64(hop.present & ~hop.null)
+        base = limits_of(overrides, U64(hop.node_id))
+        if have & FULL == FULL:
+            a, b, c = look_hop(hop, have, ALL, state, rows, limits, base)
+        else:
+            measures = measured(have)
+            a, b, c = look_hop(hop, have, measures, state, rows, limits, base)
+            lacking |= ~measures & U64(1)
+        strange |= a
+        moved |= b
+        types |= c
+        total += U64(hop.hop_latency)
+    return strange, moved, types, total, lacking
+
+
+@kernel
+def find_rows(f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any) -> Any:
+    """Find the distributions of every hop; False if the table has no room for one."""
+    for k in range(count):
+        h = U64(k)
+        hop = hops[first + h]
+        have = U64(hop.present & ~hop.null)
+        if measured(have):
+            state = states[f * INLINE + h]
+            slot = slot_of(rows, key_of(hop, have), U64(state.queue_slot) & (U64(len(rows)) - U64(1)))
+            if slot == NONE:
+                return False
+            state.queue_slot = U32(slot)
+    return True
+
+
+@kernel
+def tell_hops(
+    f: Any, states: Any, hops: Any, first: Any, count: Any, limits: Any, overrides: Any,
+    told: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
+) -> Any:  # fmt: skip
+    """Events of the hops of packet i, before it is committed. (records, journal events so far)."""
+    for k in range(count):
+        h = U64(k)
+        hop = hops[first + h]
+        state = states[f * INLINE + h]
+        measures = U64(state.state)
+        base = limits_of(overrides, U64(hop.node_id))
+        latency = U64(state.latency_latest) if measures & U64(1) else U64(0)
+        occupancy = U64(state.queue_latest) if measures & U64(2) else U64(0)
+        utilization = U64(state.utilization_latest) if measures & U64(4) else U64(0)
+        types = types_of(
+            limits, base, measures, measures, U64(hop.hop_latency), latency,
+            U64(hop.queue_occupancy), occupancy, U64(hop.tx_utilization), utilization,
+        )  # fmt: skip
+        if types:
+            n, j = tell_hop(
+                told, n, journal, j, tally, knobs, limits, base, reports, i, hops, first + h, types, measures,
+                h, count, latency, occupancy, utilization,
+            )  # fmt: skip
+    return n, j
+
+
+@inlined
+def commit_hop(
+    hop: Any, have: Any, measures: Any, state: Any,
+    rows: Any, bins: Any, edges: Any, counted: Any, logs: Any, now: Any,
+) -> None:  # fmt: skip
+    """Write what a hop says."""
+    latency = U64(hop.hop_latency)
+    occupancy = U64(hop.queue_occupancy)
+    utilization = U64(hop.tx_utilization)
+    state.egress_port = U16(U64(hop.egress_port) if have & PORTS else UNKNOWN)
+    state.buffer_slot = U32(hop.queue_id) if have & OCCUPANCY else U32(0)
+    if measures:
+        state.samples += U32(1)
+    if measures & U64(1):
+        state.latency_latest = U32(latency)
+        state.latency_sum += latency
+    if measures & U64(2):
+        state.queue_latest = U32(occupancy)
+        state.queue_sum += occupancy
+    if measures & U64(4):
+        state.utilization_latest = U32(utilization)
+        state.utilization_sum += utilization
+    if counted and measures:
+        slot = U64(state.queue_slot)
+        if logs:
+            row = rows[slot]
+            if row.last_ns == 0:
+                row.first_ns = now
+            row.last_ns = now
+            if measures & U64(1):
+                count_value(rows, bins, slot, OF_LATENCY, log_bin(latency), latency)
+            if measures & U64(2):
+                count_value(rows, bins, slot, OF_OCCUPANCY, log_bin(occupancy), occupancy)
+            if measures & U64(4):
+                count_value(rows, bins, slot, OF_UTILIZATION, log_bin(utilization), utilization)
+        else:
+            count_hop(rows, bins, edges, slot, measures, latency, occupancy, utilization, now)
+
+
+@inlined
+def commit(
+    f: Any, states: Any, hops: Any, first: Any, count: Any,
+    rows: Any, bins: Any, edges: Any, counted: Any, logs: Any, now: Any,
+) -> None:  # fmt: skip
+    """Write what a packet's hops say. The caller holds the row's version odd."""
+    for k in range(count):
+        h = U64(k)
+        hop = hops[first + h]
+        state = states[f * INLINE + h]
+        have = U64(hop.present & ~hop.null)
+        if have & FULL == FULL:
+            commit_hop(hop, have, ALL, state, rows, bins, edges, counted, logs, now)
+        else:
+            commit_hop(hop, have, measured(have), state, rows, bins, edges, counted, logs, now)

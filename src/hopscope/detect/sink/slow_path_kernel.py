@@ -1,0 +1,279 @@
+"""Kernels of the general way: everything that one packet can cause in the sink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
+from ...wire.records import Flag, IntFlag
+from ..distributions.distribution_kernel import count_hop, count_path, queue_key, slot_of
+from ..flows.event_kernel import NAMELESS
+from ..flows.flow_cache_kernel import (
+    HAS_LATENCY,
+    INLINE,
+    NONE,
+    ROW_WORDS,
+    VERSION,
+    WAY,
+    find_flow,
+    hop_at,
+    is_flow,
+    tag_of,
+    use_way,
+)
+from ..flows.hop_kernel import LATENCY, OCCUPANCY, PORTS, UNKNOWN, UTILIZATION
+from ..flows.path_kernel import HAS_LOOP, HAS_PATH, NODE_ID, gather, hash_path, lay_hops, second_visit, thread
+from ..records import NO_NODE, FlowState
+from .event_kernel import (
+    COUNTED,
+    END_TO_END,
+    NEW_KEY,
+    PATH_CHANGE,
+    QUEUES_FULL,
+    ROW,
+    STEP,
+    journal_path,
+    judge,
+    tell_hop,
+    tell_packet,
+)
+from .eviction_kernel import make_room
+
+CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
+PARTIAL = U64(Flag.INTERMEDIATE | Flag.DROPPED | Flag.INCOMPLETE)
+INCOMPLETE = U64(FlowState.INCOMPLETE)
+NOBODY = U64(NO_NODE)
+MOST_SAMPLES = U32(0xFFFFFFFF)
+E2E = U64(2) * END_TO_END
+
+
+@inlined
+def measured(have: Any) -> Any:
+    """Bits of Measure that a hop has, from its fields."""
+    return (
+        U64(have & LATENCY != U64(0))
+        | U64(have & OCCUPANCY != U64(0)) << U64(1)
+        | U64(have & UTILIZATION != U64(0)) << U64(2)
+    )
+
+
+@inlined
+def limits_of(overrides: Any, node: Any) -> Any:
+    """Where the limits of a switch begin: those of all, or its own.
+
+    `overrides` uint64 [power of two] is an open-addressing table of row << 32 | node; of length 1: none.
+    """
+    mask = U64(len(overrides)) - U64(1)
+    if mask == U64(0):
+        return U64(0)
+    at = (node * U64(0x9E3779B97F4A7C15)) >> U64(32) & mask
+    while overrides[at]:
+        if overrides[at] & U64(0xFFFFFFFF) == node:
+            return (overrides[at] >> U64(32)) * ROW
+        at = (at + U64(1)) & mask
+    return U64(0)
+
+
+@inlined
+def keep(state: Any, measures: Any, latency: Any, occupancy: Any, utilization: Any) -> None:
+    """Put a packet's values into a hop's state; with other measures than before its sums begin anew."""
+    if (U64(state.state) != measures) | (state.samples == MOST_SAMPLES):
+        state.state = U8(measures)
+        state.samples = U32(0)
+        state.latency_sum = U64(0)
+        state.queue_sum = U64(0)
+        state.utilization_sum = U64(0)
+    if measures & U64(1):
+        state.latency_latest = U32(latency)
+        state.latency_sum += latency
+    if measures & U64(2):
+        state.queue_latest = U32(occupancy)
+        state.queue_sum += occupancy
+    if measures & U64(4):
+        state.utilization_latest = U32(utilization)
+        state.utilization_sum += utilization
+    state.samples += U32(measures != U64(0))
+
+
+@inlined
+def types_of(
+    limits: Any, base: Any, measures: Any, known: Any,
+    latency: Any, before: Any, occupancy: Any, occupancy_before: Any,
+    utilization: Any, utilization_before: Any,
+) -> Any:  # fmt: skip
+    """Bits of Type of a hop's values; `known` has a bit for each value before."""
+    types = U64(0)
+    if measures & U64(1):
+        types |= judge(limits, base, latency, before, known & U64(1))
+    if measures & U64(2):
+        at = base + STEP
+        types |= judge(limits, at, occupancy, occupancy_before, (known >> U64(1)) & U64(1)) << U64(2)
+    if measures & U64(4):
+        at = base + STEP * U64(2)
+        types |= judge(limits, at, utilization, utilization_before, (known >> U64(2)) & U64(1)) << U64(4)
+    return types
+
+
+@inlined
+def take_hop(
+    states: Any, s: Any, hops: Any, at: Any, h: Any, m: Any,
+    rows: Any, bins: Any, edges: Any, limits: Any, overrides: Any,
+    told: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, measures: Any,
+) -> Any:  # fmt: skip
+    """A hop whose state is row s (NONE: none is kept). (records, journal events so far)."""
+    hop = hops[at]
+    have = U64(hop.present & ~hop.null)
+    node = U64(hop.node_id) if have & NODE_ID else NOBODY
+    latency = U64(hop.hop_latency)
+    occupancy = U64(hop.queue_occupancy)
+    utilization = U64(hop.tx_utilization)
+    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
+    known, latency_before, occupancy_before, utilization_before = U64(0), U64(0), U64(0), U64(0)
+    if s != NONE:
+        state = states[s]
+        known = U64(state.state) & measures
+        latency_before = U64(state.latency_latest)
+        occupancy_before = U64(state.queue_latest)
+        utilization_before = U64(state.utilization_latest)
+        state.egress_port = U16(port)
+        state.buffer_slot = U32(queue)
+        keep(state, measures, latency, occupancy, utilization)
+    if node != NOBODY:
+        if measures != U64(0) and knobs[COUNTED] != U64(0):
+            key = queue_key(node, port, queue)
+            hint = U64(states[s].queue_slot) if s != NONE else mix64(key)
+            slot = slot_of(rows, key, hint & (U64(len(rows)) - U64(1)))
+            if slot == NONE:
+                tally[QUEUES_FULL] += U64(1)
+            else:
+                if s != NONE:
+                    states[s].queue_slot = U32(slot)
+                count_hop(
+                    rows, bins, edges, slot, measures, latency, occupancy, utilization, reports[i].time_ns
+                )
+        base = limits_of(overrides, node)
+        types = types_of(
+            limits, base, measures, known, latency, latency_before,
+            occupancy, occupancy_before, utilization, utilization_before,
+        )  # fmt: skip
+        if types:
+            n, j = tell_hop(
+                told, n, journal, j, tally, knobs, limits, base, reports, i, hops, at, types, measures, h, m,
+                latency_before if known & U64(1) else U64(0),
+                occupancy_before if known & U64(2) else U64(0),
+                utilization_before if known & U64(4) else U64(0),
+            )  # fmt: skip
+    return n, j
+
+
+@inlined
+def take_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
+    """Put the sum of a packet's hop latencies into its flow. (bits of Type, value before)."""
+    has = U64((U64(flow.state) & HAS_LATENCY) != U64(0))
+    before = flow.latency_latest * has
+    types = judge(limits, END_TO_END * STEP, total, before, has) << E2E
+    flow.latency_latest = total
+    flow.latency_sum += total
+    flow.latency_samples += U64(1)
+    flow.state |= U8(HAS_LATENCY)
+    return types, before
+
+
+@kernel
+def settle(
+    flows: Any, f: Any, states: Any, pool: Any, hops: Any, first: Any, count: Any, cut: Any,
+    path: Any, where: Any, spare: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
+) -> Any:  # fmt: skip
+    """A packet's path: lay it where it is new, or find its hops in the known one (`where`).
+
+    (journal events so far, whether hop h is state h of the flow, PATH_CHANGE or 0).
+    """
+    flow = flows[f]
+    nameless = gather(hops, first, count, NOBODY, NOBODY, path)
+    tally[NAMELESS] += nameless
+    had = U64(flow.state) & HAS_PATH
+    whole = count != U64(0) and not cut and nameless == U64(0)
+    if whole:
+        flow.state &= U8(~INCOMPLETE)
+        if had and U64(flow.hop_count) == count and hash_path(path, count) == flow.path_hash:
+            return j, True, U64(0)
+    else:
+        flow.state |= U8(INCOMPLETE)
+        if thread(flows, f, states, path, count, where) == count or had:
+            return j, False, U64(0)
+    lay_hops(flows, f, states, pool, path, count, spare, tally)
+    looped = second_visit(path, count) != U64(0)
+    state = U64(flow.state) & ~HAS_LOOP
+    flow.state = U8(state | (HAS_LOOP if looped else U64(0)) | (HAS_PATH if whole else U64(0)))
+    if had:
+        return j, True, PATH_CHANGE
+    if whole or (flow.packets == U64(0) and nameless == U64(0)):
+        j = journal_path(journal, j, tally, knobs, reports, i, NEW_KEY, path, count, U64(0), flow.path_hash)
+    return j, True, U64(0)
+
+
+@kernel
+def take_packet(
+    reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
+    tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any,
+    limits: Any, overrides: Any, knobs: Any, told: Any, n: Any, journal: Any, j: Any, gone: Any, g: Any,
+    tally: Any, path: Any, where: Any, spare: Any,
+) -> Any:  # fmt: skip
+    """Everything of packet i, in the general way. (records, journal events, evictions so far)."""
+    r = reports[i]
+    first = U64(r.first_hop)
+    count = U64(r.hop_count)
+    row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
+    way = guess
+    if way != NONE and not is_flow(flows, row * WAY + way, reports, i):
+        way = NONE
+    if way == NONE:
+        way = find_flow(tags, flows, row, tag_of(hashed), reports, i)
+    version = tags[row * ROW_WORDS + VERSION]
+    tags[row * ROW_WORDS + VERSION] = version | U32(1)
+    order()
+    if way == NONE:
+        g, way = make_room(tags, flows, states, pool, row, hashed, reports, i, gone, g, tally, knobs)
+    use_way(tags, row, way)
+    f = row * WAY + way
+    flow = flows[f]
+    cut = U64(r.int_flags) & CUT_SHORT != U64(0) or U64(r.flags) & PARTIAL != U64(0)
+    old = flow.path_hash
+    j, straight, types = settle(
+        flows, f, states, pool, hops, first, count, cut,
+        path, where, spare, journal, j, tally, knobs, reports, i,
+    )  # fmt: skip
+    pool_base = U64(len(flows)) * INLINE
+    block = U64(flow.pool_block)
+    total = U64(0)
+    having = U64(0)
+    for h in range(count):
+        at = first + U64(h)
+        s = hop_at(f, U64(h), block, pool_base) if straight else where[U64(h)]
+        have = U64(hops[at].present & ~hops[at].null)
+        n, j = take_hop(
+            states, s, hops, at, U64(h), count, rows, bins, edges, limits, overrides,
+            told, n, journal, j, tally, knobs, reports, i, measured(have),
+        )  # fmt: skip
+        has = measured(have) & U64(1)
+        total += U64(hops[at].hop_latency) * has
+        having += has
+    before = U64(0)
+    if count != U64(0) and having == count and not cut:
+        more, before = take_end_to_end(flow, total, limits)
+        if knobs[COUNTED]:
+            count_path(rows, bins, edges, total, r.time_ns)
+        types |= more
+    else:
+        total = U64(0)
+    if types:
+        n, j = tell_packet(
+            told, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,
+            total, before, path, flow.path_hash, old,
+        )  # fmt: skip
+    flow.packets += U64(1)
+    flow.last_ns = r.time_ns
+    order()
+    tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
+    return n, j, g

@@ -1,0 +1,1 @@
+"""Stores: the memory that reports are written to, its epochs, and queries by key."""

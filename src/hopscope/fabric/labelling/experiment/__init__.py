@@ -1,0 +1,1 @@
+"""Experiments on labelling: sweeps, events, files and plots."""

@@ -1,0 +1,126 @@
+"""An experiment over time: its telemetry intervals, and what events did to them.
+
+Labels are LABELLED records in the order of their arrival, `active` is bool [intervals, ports] (`measures`);
+`first` is the first interval that is measured, and times of events count from its beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...records import PS
+from ..simulation import measures
+from ..simulation.counts import Counts
+from .events import Event, changes
+
+SERIES = {
+    "coverage": "share of the ports with traffic that the controller heard of",
+    "ports": "switch ports that had traffic",
+    "labels": "labels that the controller has received",
+    "lost": "share of the packets that ended which did not arrive",
+}
+"""What is known of every telemetry interval."""
+
+
+def series(
+    labels: measures.Labels, active: measures.Bools, first: int, telemetry: float, counted: Sequence[Counts]
+) -> dict[str, list[float | None]]:
+    """SERIES of every interval that is measured, None where there is no value.
+
+    `counted`: counts when the first began, and at the end of each.
+    """
+    width = round(telemetry * PS)
+    arrived = np.bincount(labels["received"] // width, minlength=len(active))[first : len(active)]
+    delivered = np.diff([one.delivered for one in counted])
+    dropped = np.diff([one.dropped for one in counted])
+    found: dict[str, measures.Floats] = {
+        "coverage": measures.coverage(labels, active, telemetry)[first:],
+        "ports": np.count_nonzero(active[first:], axis=1).astype(np.float64),
+        "labels": arrived.astype(np.float64),
+        "lost": measures.share(dropped, delivered + dropped),
+    }
+    return {
+        name: [None if np.isnan(value) else float(value) for value in found[name].tolist()] for name in SERIES
+    }
+
+
+def silence(labels: measures.Labels, active: measures.Bools, first: int, telemetry: float) -> float:
+    """Longest time in which nothing newer was heard of a port, s; NaN where no port had traffic.
+
+    Only telemetry intervals in which the port had traffic count: an idle one ends a silence, and another
+    begins after it.
+    """
+    width = round(telemetry * PS)
+    shown = active[first:]
+    ever = np.nonzero(shown.any(axis=0))[0]
+    if not len(ever):
+        return float("nan")
+    # A port's time is cut where it becomes idle or busy, and by all that is new of it.
+    new = labels[measures.updates(labels)]
+    new = new[(new["received"] >= first * width) & (new["received"] < len(active) * width)]
+    turn, turning = np.nonzero(shown[1:] != shown[:-1])
+    ends = np.repeat([first * width, len(active) * width], len(ever))
+    time = np.concatenate([new["received"], (turn + 1 + first) * width, ends]).astype(np.int64)
+    port = np.concatenate([new["port"], turning, ever, ever]).astype(np.int64)
+    by_port = np.lexsort((time, port))
+    time, port = time[by_port], port[by_port]
+    same = port[1:] == port[:-1]
+    begin, length, whose = time[:-1][same], np.diff(time)[same], port[:-1][same]
+    busy = active[np.minimum(begin // width, len(active) - 1), whose]
+    return float(length[busy].max(initial=0) / PS)
+
+
+def around_events(
+    labels: measures.Labels, active: measures.Bools, first: int, telemetry: float, events: Sequence[Event]
+) -> dict[str, Any]:
+    """EVENT_MEASURES of a run with these events, None where there is no value."""
+    share = measures.coverage(labels, active, telemetry)[first:]
+    begin = np.arange(len(share)) * telemetry
+    slack = telemetry * 1e-6  # (an event at the end of an interval is not in it)
+    starts = [event.at for event in events]
+    stops = [event.until for event in events]
+    earliest = -np.inf if None in starts else min(time for time in starts if time is not None)
+    latest = np.inf if None in stops else max(time for time in stops if time is not None)
+    before, after = begin + telemetry <= earliest + slack, begin >= latest - slack
+    parts = {"before": before, "during": ~before & ~after, "after": after}
+    row: dict[str, Any] = {}
+    for name, chosen in parts.items():
+        known = share[chosen & ~np.isnan(share)]
+        row[f"coverage_{name}"] = float(known.mean()) if len(known) else None
+    worst = {"recovery_begin": -1.0, "recovery_end": -1.0}
+    for time in changes(events):
+        for name, own in (
+            ("recovery_begin", [event for event in events if event.at == time]),
+            ("recovery_end", [event for event in events if event.until == time]),
+        ):
+            if own:
+                took = recovery(labels, active, first, telemetry, time, max(e.reroute for e in own))
+                worst[name] = max(worst[name], took)
+    return row | {name: value if 0 <= value < np.inf else None for name, value in worst.items()}
+
+
+def recovery(
+    labels: measures.Labels,
+    active: measures.Bools,
+    first: int,
+    telemetry: float,
+    time: float,
+    reroute: float,
+) -> float:
+    """From a change at `time` until the controller had something of every port that was written after it, s.
+
+    Ports are those with traffic in the first telemetry interval that begins when routing knows of the
+    change, `reroute` later; infinity: one was not heard of before the end, or no such interval is there.
+    """
+    width = round(telemetry * PS)
+    change = first * width + round(time * PS)
+    interval = -(-(change + round(reroute * PS)) // width)
+    if interval >= len(active):
+        return float("inf")
+    after = labels[labels["labelled"] >= change]
+    heard = np.full(active.shape[1], np.inf)
+    np.minimum.at(heard, after["port"], after["received"].astype(np.float64))
+    return float((heard[active[interval]].max(initial=change) - change) / PS)

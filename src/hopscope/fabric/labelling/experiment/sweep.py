@@ -1,0 +1,184 @@
+"""Experiments: every combination of what is swept, several seeds each, into a table and a picture."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ....base.errors import HopscopeError
+from .events import KINDS as EVENTS
+from .events import Event
+from .files import (
+    DemandError,
+    ExperimentError,
+    Journal,
+    Row,
+    check_columns,
+    key_of,
+    write_csv,
+    write_intervals,
+    write_parquet,
+)
+from .plots import write_plot, write_timeline
+from .run import build, columns, events_in, perform
+from .settings import Experiment, Run
+
+Progress = Callable[[float, int], object]
+"""Told how many runs have ended, of how many; with the part of one that is done in this process."""
+MOST_INTERVALS = 5_000_000
+"""Telemetry intervals of all runs that are written: 32 bytes each in memory."""
+
+
+@dataclass(slots=True)
+class Results:
+    """What an experiment has given."""
+
+    rows: list[Row]
+    """One for each run, in the order of the file: its number from 1, parameters, then measures."""
+    parquet: Path
+    csv: Path
+    picture: Path | None = None
+    """None where nothing is swept, or matplotlib is missing."""
+    intervals: list[Path] = field(default_factory=list)
+    """Parquet, CSV and picture of the telemetry intervals, where they were asked for."""
+    resumed: int = 0
+    """Runs that were found finished."""
+
+    @property
+    def files(self) -> list[Path]:
+        """All that was written."""
+        return [self.parquet, self.csv, *([self.picture] if self.picture else []), *self.intervals]
+
+
+def run_experiment(
+    experiment: Experiment, folder: Path, *, fresh: bool = False, progress: Progress | None = None
+) -> Results:
+    """Run what is not finished yet, and write NAME.parquet, NAME.csv and NAME.png into `folder`.
+
+    Finished runs are kept in NAME.runs.jsonl as they come; `fresh` runs all anew.  With
+    `experiment.intervals`, NAME.intervals.parquet, .csv and .png come besides.  DemandError: something
+    cannot be run as the file says, and no run has begun.  ExperimentError: anything else.
+    """
+    runs = experiment.runs()
+    x, y, by = axes(experiment)
+    events = _check(experiment, runs, x, y, by)
+    with_intervals = experiment.experiment.intervals
+    name = experiment.experiment.name
+    journal = Journal(folder / f"{name}.runs.jsonl", fresh)
+    try:
+        wanted = {*columns(runs[0].settings), *(["intervals"] if with_intervals else [])}
+        waiting = [run for run in runs if not wanted <= {*journal.done.get(key_of(run.parameters()), ())}]
+        resumed = len(runs) - len(waiting)
+        tell: Callable[[float], object] = (lambda done: progress(done, len(runs))) if progress else _nobody
+        tell(resumed)
+        for done, (run, measures) in enumerate(
+            _performed(waiting, experiment.experiment.processes, lambda share: tell(resumed + share)), resumed
+        ):
+            journal.put(run.parameters(), measures)
+            tell(done + 1)
+    finally:
+        journal.close()
+    found = [(run.parameters(), dict(journal.done[key_of(run.parameters())])) for run in runs]
+    intervals = [measures.pop("intervals", {}) for _, measures in found]
+    rows = [{"run": n} | parameters | measures for n, (parameters, measures) in enumerate(found, 1)]
+    rows = [{column: row.get(column) for column in _all_columns(rows)} for row in rows]
+    results = Results(rows, folder / f"{name}.parquet", folder / f"{name}.csv", resumed=resumed)
+    write_parquet(results.parquet, rows)
+    write_csv(results.csv, rows)
+    picture = folder / f"{name}.png"
+    if x and write_plot(picture, rows, x, y, by, name):
+        results.picture = picture
+    if with_intervals:
+        files = [folder / f"{name}.intervals.{kind}" for kind in ("parquet", "csv", "png")]
+        swept = list(experiment.sweep)
+        write_intervals(files[0], files[1], rows, [*swept, "seed"], intervals)
+        curves = [key for key in swept if key.split(".")[0] not in EVENTS]
+        drawn = write_timeline(files[2], rows, intervals, events, experiment.plot.over_time, curves, name)
+        results.intervals = files if drawn else files[:2]
+    return results
+
+
+def _nobody(done: float) -> None:
+    """Nobody wants to know."""
+
+
+def _check(
+    experiment: Experiment, runs: Sequence[Run], x: str, y: Sequence[str], by: Sequence[str]
+) -> list[list[Event]]:
+    """Events of every run; DemandError: what cannot be simulated is told before hours of others."""
+    seeds, events = experiment.experiment.seeds, []
+    try:
+        check_columns([*runs[0].parameters()], columns(runs[0].settings), x, y, by)
+        check_intervals(experiment, runs)
+        for run in runs[::seeds]:
+            events += [events_in(run, build(run).topology)] * seeds
+    except HopscopeError as error:
+        raise DemandError(str(error)) from error
+    return events
+
+
+def check_intervals(experiment: Experiment, runs: Sequence[Run]) -> None:
+    """ExperimentError: more telemetry intervals would be written than memory holds."""
+    if experiment.experiment.intervals:
+        times = [run.settings.experiment for run in runs]
+        count = sum(max(1, round(one.seconds / one.telemetry)) for one in times)
+        if count > MOST_INTERVALS:
+            raise ExperimentError(
+                f"experiment.intervals: found {count:,} telemetry intervals in {len(runs):,} runs, expected "
+                f"at most {MOST_INTERVALS:,}: a longer experiment.telemetry, fewer seconds, seeds or values"
+            )
+
+
+def axes(experiment: Experiment) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """Columns of the picture: x, those of y, those that make curves; x is empty where nothing is swept."""
+    plot, swept = experiment.plot, list(experiment.sweep)
+    x = plot.x or (swept[0] if swept else "")
+    by = tuple(key for key in swept if key != x) if plot.by is None else plot.by
+    return x, plot.y, by
+
+
+def _performed(
+    runs: Sequence[Run], processes: int, tell: Callable[[float], object]
+) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Runs and their measures as they end; in this process where one is enough.
+
+    `tell` hears how many are done, with parts of those in this process.
+    """
+    here = runs if processes == 1 else runs[:1]  # the first compiles what the others load
+    for done, run in enumerate(here):
+        yield run, perform(run, lambda share, done=done: tell(done + share))  # type: ignore[misc]
+    others = runs[len(here) :]
+    if not others:
+        return
+    context = multiprocessing.get_context("spawn")
+    todo = iter(others)
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        pending: dict[Future[dict[str, Any]], Run] = {}
+        try:
+            while True:
+                for run in todo:
+                    pending[pool.submit(perform, run)] = run
+                    if len(pending) >= 2 * processes:
+                        break
+                if not pending:
+                    return
+                for ended in wait(pending, return_when=FIRST_COMPLETED).done:
+                    yield pending.pop(ended), ended.result()
+        except BrokenProcessPool as error:
+            raise ExperimentError(
+                "a process of the experiment was killed (out of memory?): start it again, it goes on where "
+                "it was; experiment.processes = 1 needs less memory"
+            ) from error
+        finally:
+            for one in pending:
+                one.cancel()
+
+
+def _all_columns(rows: Sequence[Row]) -> list[str]:
+    """Columns of all rows: runs with another MAX_hop count up to another number of labels."""
+    return list(dict.fromkeys(column for row in rows for column in row))

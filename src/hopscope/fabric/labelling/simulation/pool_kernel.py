@@ -1,0 +1,158 @@
+"""Pools of packets and labels, the calendar's lists, and packets that go on, are dropped or exported."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....base.jit import I64, U64, inlined, kernel
+from .records import IP_HEADER, Count, SourceFlag, State
+
+FRAGMENT = int(SourceFlag.FRAGMENT)
+FOLLOWED = int(SourceFlag.FOLLOWED)
+COPIES = int(Count.COPIES)
+LABELS_LOST = int(Count.LABELS_LOST)
+FAR = int(State.FAR)
+BUCKET = int(State.BUCKET)
+FREE_PACKET = int(State.FREE_PACKET)
+FREE_PACKETS = int(State.FREE_PACKETS)
+FREE_LABEL = int(State.FREE_LABEL)
+FREE_LABELS = int(State.FREE_LABELS)
+LOGGED = int(State.LOGGED)
+
+
+@inlined
+def insert(event: Any, time: Any, net: Any) -> None:
+    """Put an event into the bucket of its time, or among those beyond the ring."""
+    bucket = time >> net.setup[0].bucket_shift
+    if bucket - net.state[BUCKET] < len(net.heads):
+        slot = bucket & (len(net.heads) - 1)
+        net.link[event] = net.heads[slot]
+        net.heads[slot] = event
+    else:
+        net.link[event] = net.state[FAR]
+        net.state[FAR] = event
+
+
+@inlined
+def free_packet(row: Any, net: Any) -> None:
+    """Give a packet's row back; packets' events come after the sources'."""
+    net.link[len(net.sources) + row] = net.state[FREE_PACKET]
+    net.state[FREE_PACKET] = row
+    net.state[FREE_PACKETS] += 1
+
+
+@inlined
+def take_packet(net: Any) -> Any:
+    """A free row; the caller has seen that there is one."""
+    row = net.state[FREE_PACKET]
+    net.state[FREE_PACKET] = net.link[len(net.sources) + row]
+    net.state[FREE_PACKETS] -= 1
+    return row
+
+
+@inlined
+def take_label(net: Any) -> Any:
+    """A free row; the caller has seen that there is one."""
+    row = net.state[FREE_LABEL]
+    net.state[FREE_LABEL] = net.labels[row].next
+    net.state[FREE_LABELS] -= 1
+    return row
+
+
+@kernel
+def free_labels(at: Any, net: Any) -> None:
+    """Give all labels of a packet back."""
+    while at >= 0:
+        following = net.labels[at].next
+        net.labels[at].next = net.state[FREE_LABEL]
+        net.state[FREE_LABEL] = at
+        net.state[FREE_LABELS] += 1
+        at = following
+
+
+@kernel
+def export(packet: Any, time: Any, received: Any, net: Any) -> None:
+    """Log all labels of a packet, the first first, and give them back."""
+    at = packet.labels
+    position = I64(packet.count)
+    while at >= 0:
+        label = net.labels[at]
+        position -= 1
+        entry = net.log[net.state[LOGGED] + position]
+        entry.labelled = label.time
+        entry.exported = time
+        entry.received = received
+        entry.port = label.port
+        entry.latency = label.latency
+        entry.occupancy = label.occupancy
+        entry.source = packet.number >> U64(32)
+        entry.packet = packet.number
+        entry.ingress = label.ingress
+        entry.position = position
+        entry.count = packet.count
+        entry.flags = packet.flags
+        at = label.next
+    net.state[LOGGED] += I64(packet.count)
+    free_labels(packet.labels, net)
+    packet.labels = -1
+
+
+@kernel
+def copy_labels(at: Any, net: Any) -> Any:
+    """A second list with the same labels; returns its first row."""
+    first = -1
+    before = -1
+    while at >= 0:
+        row = take_label(net)
+        net.labels[row] = net.labels[at]
+        net.labels[row].next = -1
+        if before < 0:
+            first = row
+        else:
+            net.labels[before].next = row
+        before = row
+        at = net.labels[at].next
+    return first
+
+
+@kernel
+def drop(row: Any, why: Any, kind: Any, net: Any) -> None:
+    """A packet is no more, nor its labels."""
+    packet = net.packets[row]
+    net.counts[kind + why] += 1
+    if packet.labels >= 0:
+        net.counts[kind + LABELS_LOST] += packet.count
+        free_labels(packet.labels, net)
+    free_packet(row, net)
+
+
+@kernel
+def split(row: Any, most: Any, net: Any) -> Any:
+    """Cut a packet behind `most` IP bytes; row of the rest, which has a header of its own (RFC 791)."""
+    rest = take_packet(net)
+    net.packets[rest] = net.packets[row]
+    net.packets[rest].size = I64(net.packets[row].size) - most + IP_HEADER
+    net.packets[rest].flags = (net.packets[rest].flags | FRAGMENT) & (255 ^ FOLLOWED)
+    net.packets[rest].labels = -1
+    net.packets[rest].count = 0
+    net.packets[row].size = most
+    return rest
+
+
+@inlined
+def onward(row: Any, arrival: Any, kind: Any, net: Any) -> None:
+    """Send a packet to the next nodes of its route, at the time of its arrival there."""
+    packet = net.packets[row]
+    node = net.routes[packet.node]
+    following = node.next
+    for copy in range(1, I64(node.copies)):
+        other = take_packet(net)
+        net.packets[other] = packet
+        net.packets[other].time = arrival
+        net.packets[other].node = following + copy
+        net.packets[other].labels = copy_labels(packet.labels, net)
+        net.counts[kind + COPIES] += 1
+        insert(len(net.sources) + other, arrival, net)
+    packet.node = following
+    packet.time = arrival
+    insert(len(net.sources) + row, arrival, net)

@@ -1,0 +1,261 @@
+"""Who sends what along which routes: traffic of hosts, probes of whoever measures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....wire.records import Records
+from ...ports import NO_PORT, FabricError, Ints, Topology, flow_hash, mix64, seed_bits
+from ...records import PS
+from ...traffic import Traffic, TrafficModel
+from .records import NONE, ROUTE, SOURCE, SourceFlag
+
+LONGEST = 50_000 * PS
+"""Longest mean time between a source's packets."""
+ALWAYS_SENDS = 1 << 62
+"""Packets of a source that never ends."""
+
+
+def _pairs() -> Ints:
+    return np.full((0, 2), NONE, np.int64)
+
+
+@dataclass
+class Sources:
+    """Sources and all of their routes."""
+
+    records: Records = field(default_factory=lambda: np.zeros(0, SOURCE))
+    """SOURCE [sources]"""
+    starts: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    """First node of each route."""
+    routes: Records = field(default_factory=lambda: np.zeros(0, ROUTE))
+    """ROUTE [nodes]"""
+    pairs: Ints = field(default_factory=_pairs)
+    """Hosts [starts, 2] between which ECMP chooses the route; NONE: it is fixed."""
+    hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
+    """By which it chooses [starts]."""
+
+
+def check(topology: Topology, sources: Sources) -> None:
+    """Raise FabricError where a source or a route is none that can be simulated."""
+    records, routes, starts = sources.records, sources.routes, sources.starts
+    if not len(records):
+        raise FabricError("a simulation needs at least one source")
+    if (records["size"] < 20).any() or (records["size"] > 65535).any():
+        raise FabricError("packets have 20 to 65535 bytes, from the IP header on")
+    if (records["gap"] < 1).any() or (records["gap"] > LONGEST).any() or (records["next"] < 0).any():
+        raise FabricError("sources send at 0 s or later, with gaps of 1 ps to fourteen hours")
+    first, count = records["routes_first"].astype(np.int64), records["routes_count"].astype(np.int64)
+    if (first < 0).any() or (count < 1).any() or (first + count > len(starts)).any():
+        raise FabricError("every source has a route at least")
+    rows, following = np.arange(len(routes)), routes["next"].astype(np.int64)
+    inner = following >= 0
+    if (
+        (starts < 0).any()
+        or (starts >= len(routes)).any()
+        or (routes["port"] < 0).any()
+        or (routes["port"] >= len(topology.ports)).any()
+        or (following[inner] <= rows[inner]).any()
+        or (following + routes["copies"] > len(routes))[inner].any()
+        or (routes["copies"][inner] < 1).any()
+    ):
+        raise FabricError(
+            f"a route leads through ports that {topology.name} does not have, or back to itself"
+        )
+
+
+def join(*parts: Sources) -> Sources:
+    """All sources of all parts, numbered anew in this order."""
+    whole = Sources()
+    for part in parts:
+        records, routes = part.records.copy(), part.routes.copy()
+        records["routes_first"] += len(whole.starts)
+        routes["next"][routes["next"] >= 0] += len(whole.routes)
+        starts = (part.starts + len(whole.routes)).astype(np.int32)
+        whole = Sources(
+            np.concatenate([whole.records, records]),
+            np.concatenate([whole.starts, starts]),
+            np.concatenate([whole.routes, routes]),
+            np.concatenate([whole.pairs, part.pairs]),
+            np.concatenate([whole.hashes, part.hashes]),
+        )
+    whole.records["serial"] = np.arange(len(whole.records))
+    return whole
+
+
+def chains(topology: Topology, paths: npt.ArrayLike) -> tuple[Records, npt.NDArray[np.int32]]:
+    """Nodes of unicast routes from port rows [routes, ports], NO_PORT where unused: (ROUTE, first nodes)."""
+    rows = np.asarray(paths, np.int64)
+    used = rows != NO_PORT
+    lengths = used.sum(axis=1)
+    if not lengths.all():
+        raise FabricError("a route has at least one port")
+    nodes = np.zeros(int(lengths.sum()), ROUTE)
+    ends = np.cumsum(lengths)
+    nodes["port"] = rows[used]
+    nodes["next"] = np.arange(1, len(nodes) + 1)
+    nodes["copies"] = 1
+    nodes["ingress"][1:] = topology.ports["peer_number"][nodes["port"][:-1]]
+    nodes["next"][ends - 1], nodes["copies"][ends - 1] = NONE, 0
+    starts = ends - lengths
+    nodes["ingress"][starts] = 0
+    return nodes, starts.astype(np.int32)
+
+
+def trail(topology: Topology, ports: Sequence[int]) -> Records:
+    """ROUTE of one route of any length, as an Euler trail; FabricError: two of its links do not meet."""
+    links = topology.ports[np.asarray(ports, np.int64)]
+    apart = np.nonzero(links["peer_switch"][:-1] != links["switch"][1:])[0]
+    if len(apart):
+        raise FabricError(f"port {ports[apart[0]]} does not lead to the switch of port {ports[apart[0] + 1]}")
+    return chains(topology, [list(ports)])[0]
+
+
+def paths_between(
+    topology: Topology,
+    pairs: npt.ArrayLike,
+    *,
+    seed: int = 1,
+    flows: int = 1,
+    down: npt.ArrayLike | None = None,
+) -> Sources:
+    """Routes without sources: ECMP's for `flows` flows between each two hosts [pairs, 2]."""
+    ends = np.repeat(np.asarray(pairs, np.int64).reshape(-1, 2), flows, axis=0)
+    flow = np.tile(np.arange(flows, dtype=np.uint64), len(ends) // flows)
+    both = (ends[:, 0].astype(np.uint64) << np.uint64(32)) | ends[:, 1].astype(np.uint64)
+    hashes = mix64(mix64(both ^ seed_bits(seed)) + flow)
+    routes, starts = chains(topology, topology.paths(ends[:, 0], ends[:, 1], hashes, down))
+    return Sources(starts=starts, routes=routes, pairs=ends, hashes=hashes)
+
+
+def from_hosts(
+    topology: Topology,
+    senders: Iterable[int],
+    rate_bps: float,
+    *,
+    size: int = 1000,
+    destinations: int | None = None,
+    flows: int = 1,
+    random: bool = True,
+    followed: int = 0,
+    packets: int = ALWAYS_SENDS,
+    seed: int = 1,
+) -> Sources:
+    """Each sender sends `rate_bps` (IP bits/s) in packets of `size` IP bytes, each to any other host.
+
+    `destinations`: of that many hosts, drawn once for a sender; None: of all others.  `flows`: between two
+    hosts, each with a way of its own by ECMP.  `random`: exponential gaps.  `packets`: how many a sender
+    sends.  `followed`: every so many of them one is followed.
+    """
+    hosts = np.array(list(senders), np.int64)
+    others = topology.hosts - 1
+    each = min(destinations or others, others)
+    if not len(hosts) or others < 1 or rate_bps <= 0 or not 20 <= size <= 65535:
+        raise FabricError(
+            "traffic needs a sender, another host, a rate above 0 and 20 to 65535 bytes a packet"
+        )
+    rng = np.random.default_rng(seed)
+    if each == others:
+        hop = np.tile(np.arange(1, topology.hosts), (len(hosts), 1))
+    else:
+        hop = np.array([rng.choice(others, each, replace=False) + 1 for _ in hosts])
+    pairs = np.stack([np.repeat(hosts, each), ((hosts[:, None] + hop) % topology.hosts).ravel()], axis=1)
+    sources = paths_between(topology, pairs, seed=seed, flows=flows)
+    records = np.zeros(len(hosts), SOURCE)
+    gap = max(1, min(round(size * 8 * PS / rate_bps), LONGEST))
+    records["serial"] = np.arange(len(hosts))
+    records["next"] = (rng.random(len(hosts)) * gap).astype(np.int64)
+    records["gap"], records["size"], records["followed"], records["remaining"] = gap, size, followed, packets
+    records["routes_first"] = np.arange(len(hosts)) * each * flows
+    records["routes_count"] = each * flows
+    records["flags"] = SourceFlag.RANDOM if random else 0
+    sources.records = records
+    return sources
+
+
+def uniform(
+    topology: Topology, rate_bps: float, *, size: int = 1000, seed: int = 1, **how: int | None
+) -> Sources:
+    """Every host sends to any other host, as in `from_hosts`; `rate_bps` is that of one host."""
+    return from_hosts(topology, range(topology.hosts), rate_bps, size=size, seed=seed, **how)  # type: ignore[arg-type]
+
+
+def flows(topology: Topology, model: TrafficModel, seconds: float, *, seed: int = 1) -> Sources:
+    """Flows that are active or begin in the first `seconds`, as `fabric.traffic` draws them: a source each.
+
+    The last packet of a flow is as long as the others.
+    """
+    traffic = Traffic(topology, model, seed)
+    traffic.arrive(round(seconds * PS))
+    table = traffic.table[traffic.table["active"] != 0]
+    routes, starts = chains(topology, table["path"])
+    records = np.zeros(len(table), SOURCE)
+    for name in ("next", "serial"):
+        records[name] = table[name]
+    records["gap"] = np.maximum(1, table["ps_per_byte"] * table["payload"])
+    records["remaining"] = -(-table["remaining"] // table["payload"])
+    records["size"] = table["payload"].astype(np.int64) + table["headers"]
+    records["routes_first"], records["routes_count"] = np.arange(len(table)), 1
+    records["flags"] = SourceFlag.RANDOM
+    ends = np.stack([table["src_host"], table["dst_host"]], axis=1).astype(np.int64)
+    hashes = flow_hash(*(table[f] for f in ("src_address", "dst_address", "proto", "sport", "dport")))
+    return Sources(records, starts, routes, ends, hashes)
+
+
+Branches = dict[int, Any]
+"""A tree of port rows: each port with those that follow it, an empty one at the ends."""
+
+
+def tree(topology: Topology, port: int, branches: Branches) -> Records:
+    """ROUTE of a multicast: packets pass `port`, and behind each port one copy takes each branch."""
+    nodes = np.zeros(1, ROUTE)
+    nodes[0]["port"] = port
+    todo = [(0, port, branches)]
+    while todo:
+        at, before, below = todo.pop(0)
+        nodes[at]["next"] = len(nodes) if below else NONE
+        nodes[at]["copies"] = len(below)
+        for following, further in below.items():
+            if topology.ports["peer_switch"][before] != topology.ports["switch"][following]:
+                raise FabricError(f"port {before} does not lead to the switch of port {following}")
+            todo.append((len(nodes), following, further))
+            node = np.zeros(1, ROUTE)
+            node["port"], node["ingress"] = following, topology.ports["peer_number"][before]
+            nodes = np.concatenate([nodes, node])
+    return nodes
+
+
+def on_routes(
+    routes: Sequence[Records],
+    gap_s: float,
+    *,
+    size: int,
+    flags: int = 0,
+    seed: int = 1,
+    packets: int = ALWAYS_SENDS,
+) -> Sources:
+    """One source for each fixed route (`trail`, `tree`), which sends every `gap_s` from a random phase on."""
+    rng = np.random.default_rng(seed)
+    lengths = np.array([len(route) for route in routes], np.int64)
+    offsets = np.cumsum(lengths) - lengths
+    nodes = np.concatenate(routes) if len(routes) else np.zeros(0, ROUTE)
+    inner = nodes["next"] >= 0
+    nodes["next"][inner] += np.repeat(offsets, lengths).astype(np.int32)[inner]
+    records = np.zeros(len(routes), SOURCE)
+    gap = max(1, min(round(gap_s * PS), LONGEST))
+    records["serial"] = np.arange(len(routes))
+    records["next"] = (rng.random(len(routes)) * gap).astype(np.int64)
+    records["gap"], records["size"], records["remaining"], records["flags"] = gap, size, packets, flags
+    records["routes_first"], records["routes_count"] = np.arange(len(routes)), 1
+    return Sources(
+        records,
+        offsets.astype(np.int32),
+        nodes,
+        np.full((len(routes), 2), NONE, np.int64),
+        np.zeros(len(routes), np.uint64),
+    )

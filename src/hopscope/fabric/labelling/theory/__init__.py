@@ -1,0 +1,1 @@
+"""INT-label's closed forms, and plans made with them."""

@@ -1,0 +1,107 @@
+"""Where what the controller of labels decides is written: the registers of a testbed's switches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..memory.region import RegionError
+from ..settings.label import LabelSettings
+from ..testbed.records import PortCounter
+from .controller import Controller, Ints, Values
+from .registers import Registers
+from .table import LabelTable
+
+
+class Written:
+    """The registers of a testbed's switches, where there are any: Reg2 is written, packets are counted."""
+
+    def __init__(
+        self,
+        settings: LabelSettings,
+        table: LabelTable,
+        controller: Controller,
+        told: Callable[[str], object],
+    ) -> None:
+        self._path, self._mode = settings.registers, settings.adaptive.mode
+        self._interval_ns = round(settings.labelling.interval * 1e9)
+        self._table, self._controller, self._told = table, controller, told
+        self._registers: Registers | None = None
+        self._rows: Ints = np.zeros(0, np.int64)
+        self._sent: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self._reason = ""
+
+    @property
+    def there(self) -> bool:
+        """Whether registers are mapped."""
+        return self._registers is not None
+
+    def attach(self, now_ns: int) -> None:
+        """Map the registers, where there are new ones; the fabric may come, go and be made anew."""
+        if self._path is None or (self._registers is not None and self._registers.region.is_current()):
+            return
+        self._registers = None
+        self._table.confine(None)
+        try:
+            registers = Registers.attach(self._path, writable=self._mode != "off")
+        except (RegionError, OSError) as error:
+            self._say(f"{error}; the controller waits for them")
+            return
+        rows = self._table.rows_of(registers.node, registers.number, add=True)
+        if (rows < 0).any():
+            self._say(f"{self._path}: more ports than the table of labels has room for")
+            return
+        self._registers, self._rows = registers, rows
+        self._table.confine(rows)
+        self._sent = _sent(registers)
+        self._say(f"{self._path}: registers of {len(rows):,} ports")
+        if registers.interval[0] != self._interval_ns:
+            self._say(
+                f"{self._path}: the switches label every {int(registers.interval[0]) / 1e9:g} s, and "
+                f"label.labelling.interval is {self._interval_ns / 1e9:g} s"
+            )
+        if self._mode != "off":
+            mine, other = registers.shift, registers.flag
+            if self._mode == "one-bit":
+                mine, other = other, mine
+            other[:] = 0
+            self._table.rows["shift"] = 0
+            self.write(*self._controller.adopt(rows, mine, now_ns))
+            self._table.set_shift(rows, mine)
+
+    def write(self, rows: Ints, values: Values) -> int:
+        """Put Reg2 of these rows of the table; how many are of no register."""
+        if self._registers is None:
+            return len(rows)
+        at = self._registers.rows(self._table.rows["node_id"][rows], self._table.rows["port"][rows])
+        reg2 = self._registers.shift if self._mode == "shift" else self._registers.flag
+        reg2[at[at >= 0]] = values[at >= 0]
+        return int(np.count_nonzero(at < 0))
+
+    def sample(self) -> npt.NDArray[np.bool_]:
+        """Ports that sent since this was asked last, bool [rows of the table]."""
+        mask = np.zeros(len(self._table.rows), np.bool_)
+        if self._registers is not None:
+            sent = _sent(self._registers)
+            mask[self._rows[sent != self._sent]] = True
+            self._sent = sent
+        return mask
+
+    def release(self) -> None:
+        """Nobody will set Reg2 back from now on: do it."""
+        if self._registers is not None and self._mode != "off":
+            self._registers.shift[:] = 0
+            self._registers.flag[:] = 0
+
+    def _say(self, line: str) -> None:
+        if line != self._reason:
+            self._reason = line
+            self._told(line)
+
+
+def _sent(registers: Registers) -> npt.NDArray[np.uint64]:
+    """Frames that each port sent; those that its link lost are traffic too."""
+    sent: npt.NDArray[np.uint64] = registers.count(PortCounter.SENT) + registers.count(PortCounter.LOST)
+    return sent

@@ -1,0 +1,64 @@
+"""Whether a switch labels a packet (INT-label, sections 3 and 5): asked by simulation and software switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.jit import inlined
+from ..fabric.labelling.simulation.records import EVERY, Chance
+
+F1 = int(Chance.F1)
+F2 = int(Chance.F2)
+F2_LISTING = int(Chance.F2_LISTING)
+F3 = int(Chance.F3)
+OWN = int(Chance.OWN)
+
+
+@inlined
+def chance_of(count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, own: Any) -> Any:
+    """Chance of another label for a packet that carries `count`, `elapsed` after the port's last one."""
+    if own is not None:
+        if chance == OWN:
+            return own(count, max_hop, elapsed, interval)
+    if count == 0:
+        return 0.0
+    if chance == F1:
+        return 1.0
+    if chance == F2:
+        return float(count) / float(max_hop - 1)
+    if chance == F2_LISTING:
+        return float(count) / float(max_hop)
+    if chance == F3:
+        return float(count) / float(max_hop - 1) * (float(elapsed) / float(interval))
+    return 0.0
+
+
+@inlined
+def wants_label(
+    count: Any,
+    now: Any,
+    last: Any,
+    interval: Any,
+    shift: Any,
+    rest: Any,
+    chance: Any,
+    max_hop: Any,
+    random: Any,
+    own: Any,
+) -> Any:
+    """Whether a port labels a packet that leaves it at `now`; numbers of one unit of time, int64.
+
+    `count` is INT_num, which starts at `max_hop` for a flow that is followed: such a packet is labelled at
+    every switch (3.3), in rest and by Base A too.  `last` is Reg1, `shift` Reg2: the interval is
+    `interval` / 2^shift, or EVERY.  `rest` is T1, in which chance labels nothing (Algorithm 5). `chance` is
+    a `Chance`, `random` uniform in [0, 1), `own` a kernel for Chance.OWN, or None.
+    """
+    if shift == EVERY or count >= max_hop:
+        return True
+    interval = interval >> shift
+    elapsed = now - last
+    if elapsed > interval or interval == 0:  # shorter than the clock's unit: every packet
+        return True
+    if chance == 0 or elapsed < rest:
+        return False
+    return random < chance_of(count, max_hop, elapsed, interval, chance, own)

@@ -1,0 +1,258 @@
+"""Followed flows (INT-label, 3.3): of each its newest way, switch by switch, and the way before.
+
+All switches label a followed packet, so its labels are its way.  Few packets are followed; a packet is taken
+in plain Python, and what changed is written for readers by `tick`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ..memory.region import Region, barrier
+from ..wire.records import Records
+from .table import AHEAD_NS, CLOCK_BACK_NS
+from .tracked_state import FOLLOWED_FLOW, HOPS, KIND, VERSION, arrays_of
+
+FLOWS = 1024
+"""Room: as many as can be asked for."""
+IDLE_NS = 10_000_000_000
+"""In a full table, a flow that is silent for so long gives its room to another."""
+RATE_NS = 5_000_000_000
+Key = tuple[int, int, int, int, int, int, int]
+Port = tuple[int, int, int]
+"""A switch on a way: node, ingress port, egress port."""
+
+
+@dataclass(slots=True)
+class _Hop:
+    time_ns: int
+    node_id: int
+    latency_ns: int
+    latency_most_ns: int
+    occupancy: int
+    occupancy_most: int
+    ingress_port: int
+    egress_port: int
+
+    def update(self, new: _Hop) -> None:
+        """The same switch and ports, a newer packet."""
+        self.time_ns, self.latency_ns, self.occupancy = new.time_ns, new.latency_ns, new.occupancy
+        self.latency_most_ns = max(self.latency_most_ns, new.latency_ns)
+        self.occupancy_most = max(self.occupancy_most, new.occupancy)
+
+    def row(self) -> tuple[int, ...]:
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+
+@dataclass(slots=True)
+class _Flow:
+    row: int
+    begin_ns: int
+    received_ns: int
+    changed_ns: int = 0
+    packets: int = 0
+    late: int = 0
+    partial: int = 0
+    changes: int = 0
+    rate: float = 0.0
+    counted: int = 0
+    hops: int = 0
+    previous_hops: int = 0
+    ports: list[Port] = field(default_factory=list)
+    way: list[_Hop] = field(default_factory=list)
+    previous: list[_Hop] = field(default_factory=list)
+
+
+class FollowedTable:
+    """One writer; readers attach with `FollowedReader`. Times are ns on one clock that does not go back."""
+
+    def __init__(self, path: Path | None, now_ns: int, *, flows: int = FLOWS) -> None:
+        """What is under `path` is continued; None: private memory. Raises RegionError."""
+        arrays = arrays_of(flows)
+        found = None if path is None else Region.continued(path, KIND, VERSION, arrays)
+        self.region = found or Region.create(path, KIND, VERSION, arrays)
+        self.rows: Records = self.region["rows"]
+        self._versions: npt.NDArray[np.uint32] = self.region["versions"]
+        torn = (self._versions & 1).astype(np.bool_)  # by a writer that was killed
+        self.rows[torn] = 0
+        self._versions += self._versions & 1
+        self.taken = self.late = self.partial = self.changes = 0
+        """Followed packets taken; of these, overtaken by a newer one of their flow; without the labels of
+        some switches; with another way than before.
+        """
+        self.flowless = self.unknown = self.refused = self.evicted = 0
+        """Packets refused: their last hop does not tell the flow; a port is not one of those we take labels
+        of; no room.  Flows forgotten since others needed their room.
+        """
+        self._flows: dict[Key, _Flow] = {}
+        self._free: list[int] = []
+        self._dirty: set[Key] = set()
+        self._full_until_ns = self._counted_ns = 0
+        for number in range(flows - 1, -1, -1):
+            self._continue(number, now_ns)
+
+    @property
+    def used(self) -> int:
+        """Flows known."""
+        return len(self._flows)
+
+    def update(
+        self, labels: Records, flows: Records, now_ns: int, known: npt.NDArray[np.bool_] | None = None
+    ) -> None:
+        """Take the followed packets among LABEL and LABEL_FLOW records that arrived at `now_ns`.
+
+        `known`: labels of ports that are taken, bool [labels]; None: all are.
+        """
+        told = int(np.count_nonzero((labels["followed"] == 1) & (labels["position"] == 0)))
+        if not told:
+            return
+        starts = np.searchsorted(labels["packet"], flows["packet"])
+        ends = np.searchsorted(labels["packet"], flows["packet"], side="right")
+        for flow, start, end in zip(flows.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            one = labels[start:end]
+            if not one["followed"][0]:
+                continue
+            told -= 1
+            if known is not None and not known[start:end].all():
+                self.unknown += 1
+                continue
+            source_high, source_low, high, low, _, sport, dport, protocol, *_ = flow
+            key = source_high, source_low, high, low, protocol, sport, dport
+            entry = self._flows.get(key) or self._new(key, now_ns)
+            if entry is None:
+                self.refused += 1
+                continue
+            self.taken += 1
+            self._take(entry, one, now_ns)
+            self._dirty.add(key)
+        self.flowless += told
+
+    def set_ahead(self, ahead_ns: int) -> None:
+        """How far the clock by which we are told times is ahead of the machine's, for readers."""
+        self.region["ahead"][0] = ahead_ns
+
+    def tick(self, now_ns: int) -> None:
+        """Write what has changed, and take rates; a few times in a second."""
+        span = now_ns - self._counted_ns
+        if span >= RATE_NS:
+            for key, flow in self._flows.items():
+                rate = (flow.packets - flow.counted) * 1e9 / span if self._counted_ns else 0.0
+                if rate != flow.rate:
+                    self._dirty.add(key)
+                flow.rate, flow.counted = rate, flow.packets
+            self._counted_ns = now_ns
+        if self._dirty:
+            self._write([(key, self._flows[key]) for key in self._dirty if key in self._flows])
+            self._dirty.clear()
+
+    def close(self) -> None:
+        """Unmap the region."""
+        self.region.close()
+
+    def _take(self, flow: _Flow, labels: Records, now_ns: int) -> None:
+        flow.packets += 1
+        hops = [
+            _Hop(time, node, latency, latency, queue, queue, ingress, egress)
+            for time, node, latency, queue, _, ingress, egress, *_ in labels[:HOPS].tolist()
+        ]
+        if flow.way and self._is_late(flow, hops[0], now_ns):
+            flow.late += 1
+            self.late += 1
+            return
+        flow.received_ns = now_ns
+        ports = [(hop.node_id, hop.ingress_port, hop.egress_port) for hop in hops]
+        places = _within(ports, flow.ports)
+        if places is not None:
+            for place, hop in zip(places, hops, strict=True):
+                flow.way[place].update(hop)
+            if len(places) < len(flow.ports):
+                flow.partial += 1
+                self.partial += 1
+            return
+        if flow.way and _within(flow.ports, ports) is None:  # else the old way lacked some switches
+            flow.previous, flow.previous_hops = flow.way, flow.hops
+            flow.changed_ns = now_ns
+            flow.changes += 1
+            self.changes += 1
+        flow.way, flow.ports, flow.hops = hops, ports, len(labels)
+
+    def _is_late(self, flow: _Flow, first: _Hop, now_ns: int) -> bool:
+        """Whether a packet overtook this one, by the first switch's clock, which was not set meanwhile."""
+        newest = flow.way[0]
+        if first.node_id != newest.node_id or first.time_ns >= newest.time_ns:
+            return False
+        silent = flow.received_ns < now_ns - CLOCK_BACK_NS
+        ahead = newest.time_ns > now_ns + AHEAD_NS and abs(first.time_ns - now_ns) < AHEAD_NS
+        return not silent and not ahead
+
+    def _new(self, key: Key, now_ns: int) -> _Flow | None:
+        """Room for a flow; None where there is none."""
+        if not self._free:
+            if now_ns < self._full_until_ns:
+                return None
+            oldest = min(self._flows, key=lambda one: self._flows[one].received_ns)
+            idle_ns = self._flows[oldest].received_ns + IDLE_NS
+            if now_ns < idle_ns:
+                self._full_until_ns = idle_ns
+                return None
+            self.evicted += 1
+            self._free.append(self._flows.pop(oldest).row)
+        flow = self._flows[key] = _Flow(self._free.pop(), now_ns, now_ns)
+        return flow
+
+    def _write(self, changed: list[tuple[Key, _Flow]]) -> None:
+        made = np.zeros(len(changed), FOLLOWED_FLOW)
+        for row, (key, flow) in zip(made, changed, strict=True):
+            for name, value in zip(_KEY, key, strict=True):
+                row[name] = value
+            for name in _FIGURES:
+                row[name] = getattr(flow, name)
+            for name, way in (("way", flow.way), ("previous", flow.previous)):
+                row[name][: len(way)] = [hop.row() for hop in way]
+        at = np.array([flow.row for _, flow in changed])
+        self._versions[at] += 1
+        barrier()
+        self.rows[at] = made
+        barrier()
+        self._versions[at] += 1
+
+    def _continue(self, number: int, now_ns: int) -> None:
+        """Go on with the flow of a row, or have it free."""
+        row = self.rows[number]
+        key: Key = tuple(int(row[name]) for name in _KEY)  # type: ignore[assignment]
+        if not row["packets"] or not row["hops"] or key in self._flows:
+            self.rows[number] = 0
+            self._free.append(number)
+            return
+        flow = self._flows[key] = _Flow(number, 0, 0)
+        for name in _FIGURES:
+            setattr(flow, name, row[name].item())
+        flow.received_ns = min(flow.received_ns, now_ns)
+        flow.counted = flow.packets
+        flow.way = [_Hop(*hop) for hop in row["way"][: min(flow.hops, HOPS)].tolist()]
+        flow.previous = [_Hop(*hop) for hop in row["previous"][: min(flow.previous_hops, HOPS)].tolist()]
+        flow.ports = [(hop.node_id, hop.ingress_port, hop.egress_port) for hop in flow.way]
+
+
+_KEY = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
+_FIGURES = (
+    "begin_ns", "received_ns", "changed_ns", "packets", "late", "partial", "changes", "rate", "hops",
+    "previous_hops",
+)  # fmt: skip
+
+
+def _within(part: list[Port], whole: list[Port]) -> list[int] | None:
+    """Places in `whole` of all of `part`, in its order; None where one is not there."""
+    places, at = [], 0
+    for one in part:
+        try:
+            at = whole.index(one, at)
+        except ValueError:
+            return None
+        places.append(at)
+        at += 1
+    return places

@@ -1,0 +1,1 @@
+"""What `import hopscope` offers."""

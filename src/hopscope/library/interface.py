@@ -1,0 +1,335 @@
+"""What `import hopscope` offers: read captures, detect events, open a data folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from ..base.errors import HopscopeError
+from ..detect.records import EVENT, Kind, Metric
+from ..settings.collector import DetectSettings, DialectSettings, PostcardSettings, Settings
+from ..settings.dialects import Changes, named
+from ..wire import timing
+from ..wire.dialect import DEFAULT, Clock, Dialect
+from ..wire.records import FRAME, Flag, FrameBatch, Records, ReportBatch
+from ..wire.records import Kind as ReportKind
+from . import tables
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+    from ..base.names import Names
+    from ..history.query import History
+    from ..serve.state import CollectorState
+    from ..wire.decode.evidence import Proposal
+
+SMALL_BYTES = 4 * 1024 * 1024
+"""Files below this are decoded by the scalar codec, which need not be compiled."""
+_NO_FRAMES = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
+
+
+class _Table:
+    """Some records that can become a table of another library."""
+
+    def _readable(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def to_arrow(self) -> pyarrow.Table:
+        """As a pyarrow.Table, addresses as text (needs `hopscope[arrow]`)."""
+        return tables.to_arrow(self._readable())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """As a pandas.DataFrame, addresses as text (needs `hopscope[pandas]`)."""
+        return tables.to_pandas(self._readable())
+
+    def to_polars(self) -> polars.DataFrame:
+        """As a polars.DataFrame, addresses as text (needs `hopscope[polars]`)."""
+        return tables.to_polars(self._readable())
+
+
+class Hops(_Table):
+    """The hops of some reports, HOP [hops]; `report` is the row of the report that each belongs to."""
+
+    def __init__(self, hops: Records, report: Any, layout: Any = 20, clock: Clock = DEFAULT.clock) -> None:
+        self.records = hops
+        self.report = report
+        self._layout = np.broadcast_to(layout, len(hops))
+        self._clock = clock
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def columns(self) -> tables.Columns:
+        """Columns [hops], in path order; a value means something only where its `present` bit is set."""
+        return {"report": self.report, **tables.columns(self.records)}
+
+    @property
+    def link_latency_ns(self) -> np.ma.MaskedArray[Any, Any]:
+        """From each hop's egress to the next one's ingress, int64 [hops], ns.
+
+        Masked where it cannot be computed: at the end of a path, where a time is missing, and everywhere for
+        dialects whose clocks are not comparable.  Negative where clocks differ by more than the link takes.
+        """
+        return timing.link_latency_ns(self.records, self.report, self._layout, self._clock)
+
+    def _readable(self) -> dict[str, Any]:
+        return {"report": self.report, **tables.readable(self.records)}
+
+
+class Reports(_Table):
+    """A batch of decoded reports, and the frames that they came in. Damaged ones are rows with a `reason`."""
+
+    def __init__(self, batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT) -> None:
+        self.batch = batch
+        self.frames = frames
+        self.dialect = dialect
+        """How they were read."""
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The objects that `hopscope decode --format json` prints."""
+        from ..wire.decode.as_json import report_objects
+
+        return iter(report_objects(self.batch, self.frames, self.dialect))
+
+    def columns(self) -> tables.Columns:
+        """Columns [reports] of REPORT: views, raw numbers."""
+        return tables.columns(self.batch.reports)
+
+    @property
+    def hops(self) -> Hops:
+        """The hops of all reports, path after path."""
+        reports = self.batch.reports
+        counts = reports["hop_count"].astype(np.int64)
+        report = np.repeat(np.arange(len(reports)), counts)
+        starts = np.repeat(reports["first_hop"].astype(np.int64), counts)
+        within = np.arange(len(report)) - np.repeat(np.cumsum(counts) - counts, counts)
+        versions = np.where(reports["flags"] & Flag.JOINED, reports["version"], reports["int_version"])
+        return Hops(self.batch.hops[starts + within], report, versions[report], self.dialect.clock)
+
+    def _readable(self) -> dict[str, Any]:
+        return tables.readable(self.batch.reports, {"kind": ReportKind})
+
+
+class Capture:
+    """A capture file: iterate over it to get Reports, a batch at a time. Made by `read`."""
+
+    def __init__(
+        self,
+        source: str | Path | BinaryIO,
+        possible: tuple[Dialect, ...],
+        frames_per_batch: int,
+        join: float | None = None,
+    ) -> None:
+        from ..capture.pcap.reader import Reader
+        from ..detect.postcards.joiner import Joiner
+
+        self._joiner = None if join is None else Joiner(PostcardSettings(window_ms=join))
+
+        self._reader = Reader(source, frames_per_batch=frames_per_batch)
+        self._possible = possible
+        self.proposal: Proposal | None = None
+        """With dialect `auto`: what was chosen and why, once iteration has begun."""
+        self._small = isinstance(source, str | Path) and source != "-" and _size(source) < SMALL_BYTES
+
+    def __iter__(self) -> Iterator[Reports]:
+        """Batches that stay valid. A damaged file raises PcapError behind its last good frame."""
+        dialect, frames_of = self._decide(iter(self._reader))
+        decode = _decoder(dialect, self._small)
+        for frames in frames_of:
+            batch = decode(frames)
+            if self._joiner:
+                for part in self._joiner.update(batch, dialect.clock):
+                    if len(part):
+                        yield Reports(part, frames if part.hops is batch.hops else _NO_FRAMES, dialect)
+            elif len(batch):
+                yield Reports(batch, frames, dialect)
+        for part in self._joiner.flush() if self._joiner else ():
+            yield Reports(part, _NO_FRAMES, dialect)
+        if self._reader.damage:
+            raise self._reader.damage
+
+    def _decide(self, batches: Iterator[FrameBatch]) -> tuple[Dialect, Iterator[FrameBatch]]:
+        if self.proposal is None and len(self._possible) > 1:
+            from ..wire.decode.evidence import decide
+
+            self.proposal, batches = decide(batches, self._possible)
+        return self.proposal.dialect if self.proposal else self._possible[0], batches
+
+
+class Events(_Table):
+    """Events, EVENT [events], in the order in which they were found."""
+
+    def __init__(self, records: Records) -> None:
+        self.records = records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def columns(self) -> tables.Columns:
+        """Columns [events]: views, raw numbers; `kind` and `metric` are codes of `Kind` and `Metric`."""
+        return tables.columns(self.records)
+
+    def of(self, kind: Kind, metric: Metric | None = None) -> Events:
+        """Only the events of a kind, and of a metric."""
+        mask = self.records["kind"] == kind
+        if metric is not None:
+            mask &= self.records["metric"] == metric
+        return Events(self.records[mask])
+
+    def by_kind(self) -> dict[str, int]:
+        """How many there are of each kind."""
+        codes, counts = np.unique(self.records["kind"], return_counts=True)
+        return {Kind(code).label: int(count) for code, count in zip(codes.tolist(), counts, strict=True)}
+
+    def _readable(self) -> dict[str, Any]:
+        return tables.readable(self.records, {"kind": Kind, "metric": Metric})
+
+
+class Collection:
+    """A data folder: its history, and the state of the collector that runs on it. Made by `open`."""
+
+    def __init__(self, folder: Path, names: Names) -> None:
+        from ..history.query import History
+        from ..serve.state import CollectorState
+
+        self.folder = folder
+        self.history: History = History(folder, names)
+        """Events and flows of the past, also by SQL."""
+        self.state: CollectorState = CollectorState(folder)
+        """Counters, flows, ports and sources of now; empty where no collector runs."""
+
+    def close(self) -> None:
+        """Let go of the history's database."""
+        self.history.close()
+
+    def __enter__(self) -> Collection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read(
+    source: str | Path | BinaryIO,
+    *,
+    dialect: str | Dialect = "spec",
+    ports: Iterable[int] | None = None,
+    packets: bool = False,
+    dialects: Mapping[str, DialectSettings] | None = None,
+    join: float | None = None,
+    frames_per_batch: int = 4096,
+) -> Capture:
+    """Read the telemetry reports of a capture (pcap, pcapng, gzip; `-`: standard input).
+
+    `dialect` says how reports are read, by its name, by one of `dialects` (`Settings.dialects`), or `auto`:
+    what the first reports tell, see `Capture.proposal`; `ports` on which UDP ports they are looked for.
+    `packets`: packets that carry INT or IOAM themselves are read too, as rows of version 0. `join`: postcards
+    of one packet that come within so many ms become one row (`detect_events` does so by itself, and wants
+    reports that were not joined).  Raises HopscopeError for a missing or foreign file.
+    """
+    possible = (dialect,) if isinstance(dialect, Dialect) else named(dialect, dialects, auto=True)
+    changes = Changes(None if ports is None else tuple(ports), packets)
+    return Capture(source, tuple(map(changes.of, possible)), frames_per_batch, join)
+
+
+def detect_events(
+    reports: Iterable[Reports],
+    settings: DetectSettings | None = None,
+    *,
+    postcards: PostcardSettings | None = None,
+    end: bool = False,
+) -> Events:
+    """Run detection over reports and return every event.
+
+    The clock of their dialect is applied, and postcards of one packet are joined, as in a collector. Time is
+    that of the reports.  With `end`, it goes on after the last one until all flows are idle, which
+    leave flow records, and all sources silent.
+    """
+    from ..detect.clock import CaptureClock
+    from ..detect.detector import Detector
+    from ..detect.postcards.joiner import Joiner
+
+    detector = Detector(settings or DetectSettings(), None)
+    joiner = Joiner(postcards or PostcardSettings(), held=True)
+    clock = CaptureClock(detector.settings)
+    blocks: list[Records] = []
+
+    def keep(found: Iterable[Records]) -> None:
+        blocks.extend(block.copy() for block in found)
+
+    def take(parts: Iterable[ReportBatch]) -> None:
+        for part in parts:
+            keep(detector.update(part))
+
+    for batch in reports:
+        source = batch.dialect.clock
+        rows, hops = batch.batch.reports.copy(), batch.batch.hops
+        if timing.changes(source):
+            hops = hops.copy()
+            timing.apply(ReportBatch(rows, hops), source)
+        for ticks, start, stop in clock.cut(rows["time_ns"]):
+            for now_ns in ticks:
+                take(joiner.tick(now_ns))
+                keep(detector.tick(now_ns))
+            take(joiner.update(ReportBatch(rows[start:stop], hops), source))
+    take(joiner.flush())
+    keep(detector.tick(clock.newest_ns))
+    if end:
+        longest = max(detector.settings.idle_seconds, detector.settings.silent_seconds)
+        keep(detector.tick(min(clock.newest_ns + int(longest * 1e9) + 1, 2**63 - 1)))
+    return Events(np.concatenate(blocks) if blocks else np.empty(0, EVENT))
+
+
+def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Collection:
+    """Open a data folder to query its history and, where a collector runs on it, its state."""
+    from ..base.names import Names
+
+    path = Path(folder)
+    if not path.is_dir():
+        raise HopscopeError(f"{path}: no such data folder")
+    return Collection(path, Names.load(names))
+
+
+def _size(path: str | Path) -> int:
+    with suppress(OSError):
+        return Path(path).stat().st_size
+    return 0
+
+
+def _decoder(dialect: Dialect, small: bool) -> Any:
+    from ..wire.decode.decoder import Decoder, decode_scalar
+
+    if small:
+        return lambda frames: decode_scalar(frames, dialect)
+    decoder = Decoder(dialect)
+
+    def decode(frames: FrameBatch) -> ReportBatch:
+        batch = decoder.decode(frames)  # its blocks are used again
+        return ReportBatch(batch.reports.copy(), batch.hops.copy(), batch.first_packet, batch.other)
+
+    return decode
+
+
+__all__ = [
+    "Capture",
+    "Collection",
+    "Events",
+    "Hops",
+    "Reports",
+    "Settings",
+    "detect_events",
+    "open_folder",
+    "read",
+]

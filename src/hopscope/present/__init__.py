@@ -1,0 +1,1 @@
+"""Records as people and programs see them: JSON, rows, text, filters, units."""

@@ -1,0 +1,188 @@
+"""What is to blame, from whatever a data folder has: which source answers, and the answer.
+
+Distributions answer best, for any time window.  Without them, a network now is the sums over live flows, and
+a window the mean of the events of history; a flow that has left is that of its events too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..detect.bottleneck.place_sums import PlaceSums, gauges_of
+from ..detect.bottleneck.shares import (
+    SLOW,
+    By,
+    Gauge,
+    HopShare,
+    LossShare,
+    Place,
+    Queues,
+    QueueShare,
+    Standing,
+    of_drops,
+    of_flow,
+    of_network,
+    of_sums,
+    slow_above,
+    standing,
+)
+from ..detect.distributions.quantiles import Distribution
+from ..serve.state import CollectorState
+
+if TYPE_CHECKING:
+    from ..history.query import Flow, History
+
+Source = Literal["distributions", "flows", "events", "none"]
+MOST_FLOWS = 1_000_000
+"""Live flows above which slow ones are not counted: a look at all their hops takes seconds."""
+MOST_DROPS = 100_000
+"""Drop events that are counted, the newest."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkBlame:
+    """Places by their share of the latency of all packets, and of the drops."""
+
+    source: Source
+    """`distributions`: of all packets; `flows`: sums of the live flows; `events`: of stored values alone."""
+    since_ns: int | None
+    """What is covered begins here, ns since the epoch; None: with the first value."""
+    until_ns: int | None
+    """None: it goes on."""
+    end_to_end: Distribution | None
+    slow_above_ns: int | None
+    """Latest end-to-end latency above which a flow is slow; None: not known."""
+    slow_flows: int | None
+    items: list[QueueShare]
+    losses: list[LossShare]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowBlame:
+    """Hops of a flow by their share of its latency."""
+
+    source: Source
+    """`flows`: the flow is live; `events`: it has left, and history knows its stored values."""
+    flow: np.void | None
+    """FLOW of a live flow."""
+    standing: Standing | None
+    """Of its latest latency among those of all packets."""
+    items: list[HopShare]
+
+
+def network(
+    state: CollectorState, history: History | None, start_ns: int | None = None, end_ns: int | None = None
+) -> NetworkBlame:
+    """The network's, from `start_ns` to `end_ns` (None: all that is known, up to now).
+
+    Slow flows are counted where the window goes on, as they are now.  Raises HistoryError.
+    """
+    parts = state.distributions() if start_ns is None and end_ns is None else []
+    if not parts and history is not None:
+        parts = history.distributions(start=start_ns, end=end_ns)
+    queues = Queues(parts)
+    losses = [] if history is None else of_drops(_drops(history, start_ns, end_ns))
+    sums = _sums(state, queues) if end_ns is None else None
+    slow = None if sums is None or sums.slow_above_ns is None else sums.slow
+    gauges = gauges_of(state.ports(), queues.places()) if end_ns is None else {}
+    items = of_network(queues, slow, gauges)
+    source: Source = "distributions"
+    if not items and start_ns is None and sums is not None:
+        source, gauges = "flows", gauges_of(state.ports(), sums.sums)
+        items = of_sums(sums.sums, slow, gauges)
+    if not items and history is not None:
+        source, items = "events", of_sums(_of_events(history, start_ns, end_ns))
+    covers: tuple[int | None, int | None] = (None, None)
+    if source == "distributions" and parts:
+        covers = (parts[0].since_ns, parts[0].until_ns)
+    return NetworkBlame(
+        source if items else "none",
+        *covers,
+        queues.end_to_end,
+        None if sums is None else sums.slow_above_ns,
+        None if sums is None or slow is None else sums.slow_flows,
+        items,
+        losses,
+    )
+
+
+def flow(
+    state: CollectorState, history: History | None, row: np.void | None, asked: Flow | None, by: By = "latest"
+) -> FlowBlame:
+    """A flow's: `row` is its FLOW where it is live, `asked` the flow in history's words.
+
+    What is usual at a place is what its worker has counted since it made its region.  Raises HistoryError.
+    """
+    queues = Queues(state.distributions())
+    path = None if row is None else state.path_of(row)
+    if path is not None and row is not None:
+        places = [*queues.places(), *_places(path.hops, path.queue)]
+        items = of_flow(path, queues, gauges_of(state.ports(), places), by)
+        mine = None
+        if queues.end_to_end is not None and row["state"] & 2:
+            mine = standing(queues.end_to_end, int(row["latency_latest"]))
+        return FlowBlame("flows", row, mine, items)
+    if history is None or asked is None:
+        return FlowBlame("none", row, None, [])
+    shares = of_sums(_of_events(history, None, None, asked))
+    return FlowBlame("events" if shares else "none", None, None, _as_hops(shares))
+
+
+def _as_hops(shares: Sequence[QueueShare]) -> list[HopShare]:
+    """A flow's hops from its events: means of stored values, weighed by nothing else."""
+    total = sum(one.mean_ns for one in shares)
+    hops = [
+        HopShare(
+            None, one.place, one.mean_ns / total if total else 0.0, None, one.mean_ns, None, one.packets,
+            None, None, None, Gauge(), Gauge(),
+        )
+        for one in shares
+    ]  # fmt: skip
+    return sorted(hops, key=lambda one: -(one.share_mean or 0.0))
+
+
+def _places(hops: np.ndarray[Any, Any], queue: np.ndarray[Any, Any]) -> list[Place]:
+    columns = (hops["node_id"].tolist(), hops["egress_port"].tolist(), queue.tolist())
+    return [(node, port, None if each < 0 else each) for node, port, each in zip(*columns, strict=True)]
+
+
+def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
+    """Sums over live flows; None where there are none, or too many."""
+    flows = state.flows()
+    if not 0 < len(flows) <= MOST_FLOWS:
+        return None
+    above = slow_above(queues.end_to_end)
+    if above is None:
+        known = flows["latency_latest"][flows["state"] & 2 > 0]
+        above = int(np.quantile(known, SLOW)) if len(known) else None
+    sums = PlaceSums(queues, above)
+    for block in state.paths():
+        sums.add(block)
+    return sums
+
+
+def _drops(history: History, start_ns: int | None, end_ns: int | None) -> dict[Place, int]:
+    table = history.events(kinds=("drop",), start=start_ns, end=end_ns, limit=MOST_DROPS)
+    found: dict[Place, int] = {}
+    for row in table.rows():
+        if row["node_id"] is not None:
+            queue = None if row["ident"] is None else row["ident"] & 0xFF
+            place = (row["node_id"], row["port"], queue)
+            found[place] = found.get(place, 0) + 1
+    return found
+
+
+def _of_events(
+    history: History, start_ns: int | None, end_ns: int | None, asked: Flow | None = None
+) -> dict[Place, tuple[int, int]]:
+    """(Sum, number) of the stored hop latencies by place."""
+    table = history.hops(limit=None, start=start_ns, end=end_ns, flow=asked)
+    return {
+        (row["node_id"], row["port"], None): (round(row["mean"] * row["events"]), row["events"])
+        for row in table.rows()
+        if row["node_id"] is not None
+    }

@@ -1,0 +1,113 @@
+"""Answers of `serve.bottleneck` as the objects that the API and the command line show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.names import Names
+from ..detect.bottleneck.shares import Gauge, HopShare, LossShare, Place, QueueShare, Standing
+from ..detect.distributions.quantiles import Distribution, Quantile
+from .bottleneck import FlowBlame, NetworkBlame
+from .events import flow_object, node_object, when, wide
+
+Object = dict[str, Any]
+
+
+def network_object(blame: NetworkBlame, names: Names, limit: int) -> Object:
+    """The answer about a network with at most `limit` places of each kind."""
+    return {
+        "source": blame.source,
+        "since": None if blame.since_ns is None else when(blame.since_ns),
+        "until": None if blame.until_ns is None else when(blame.until_ns),
+        "end_to_end": None if blame.end_to_end is None else _end_to_end(blame.end_to_end),
+        "slow_above_ns": blame.slow_above_ns,
+        "slow_flows": blame.slow_flows,
+        "items": [queue_object(each, names) for each in blame.items[:limit]],
+        "losses": [_loss(each, names) for each in blame.losses[:limit]],
+    }
+
+
+def flow_object_of(blame: FlowBlame, names: Names) -> Object:
+    """The answer about a flow."""
+    row = blame.flow
+    samples = 0 if row is None else int(row["latency_samples"])
+    return {
+        "source": blame.source,
+        "flow": None if row is None else flow_object(row),
+        "latency_ns": None if row is None or not row["state"] & 2 else wide(int(row["latency_latest"])),
+        "latency_mean_ns": None if row is None or not samples else int(row["latency_sum"]) / samples,
+        "standing": _standing(blame.standing),
+        "items": [hop_object(each, names) for each in blame.items],
+    }
+
+
+def queue_object(share: QueueShare, names: Names) -> Object:
+    """One place of a network."""
+    return {
+        **_place(share.place, names),
+        "share": share.share,
+        "latency_sum_ns": wide(share.latency_sum_ns),
+        "packets": wide(share.packets),
+        "mean_ns": share.mean_ns,
+        "median_ns": _bounds(share.median_ns),
+        "p99_ns": _bounds(share.p99_ns),
+        "highest_ns": share.highest_ns,
+        "occupancy": _gauge(share.occupancy),
+        "utilization": _gauge(share.utilization),
+        "slow_flows": share.slow_flows,
+    }
+
+
+def hop_object(share: HopShare, names: Names) -> Object:
+    """One hop of a flow."""
+    return {
+        "hop": share.hop,
+        **_place(share.place, names),
+        "share": share.share_latest,
+        "share_mean": share.share_mean,
+        "latency_ns": share.latest_ns,
+        "mean_ns": share.mean_ns,
+        "samples": share.samples,
+        "usual_ns": _bounds(share.usual_ns),
+        "usual_p99_ns": _bounds(share.usual_p99_ns),
+        "standing": _standing(share.standing),
+        "occupancy": _gauge(share.occupancy),
+        "utilization": _gauge(share.utilization),
+    }
+
+
+def _place(place: Place, names: Names) -> Object:
+    node, port, queue = place
+    return {
+        "node": node_object(names, node),
+        "port": None if port is None else {"id": port, "name": names.port(node, port)},
+        "queue": queue,
+    }
+
+
+def _loss(share: LossShare, names: Names) -> Object:
+    return {**_place(share.place, names), "share": share.share, "drops": share.drops}
+
+
+def _end_to_end(part: Distribution) -> Object:
+    return {
+        "packets": wide(part.count),
+        "mean_ns": part.mean,
+        "median_ns": _bounds(part.quantile(0.5)),
+        "p99_ns": _bounds(part.quantile(0.99)),
+    }
+
+
+def _bounds(found: Quantile | None) -> Object | None:
+    if found is None:
+        return None
+    upper = None if found.upper is None else wide(found.upper)
+    return {"lower": wide(found.lower), "upper": upper, "estimate": found.estimate}
+
+
+def _standing(found: Standing | None) -> Object | None:
+    return None if found is None else {"lower": found.lower, "upper": found.upper}
+
+
+def _gauge(gauge: Gauge) -> Object:
+    return {"latest": gauge.latest, "mean": gauge.mean, "highest": gauge.highest}

@@ -1,0 +1,1 @@
+"""The one place that joins rooms: processes, their loops, and what they run."""

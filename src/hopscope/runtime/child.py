@@ -1,0 +1,216 @@
+"""A child process of the supervisor: how it is started, what both ends say, how it ends.
+
+Both ends hold a socket pair of packets; a packet is one JSON object, with open files where needed.  When the
+supervisor is gone, the child reads its end and stops: no child outlives its supervisor by more than its own
+clean-up.  Roles are functions that take a `Child`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import HopscopeError
+from ..settings.collector import Settings
+
+PACKET_BYTES = 1 << 17
+MAX_FILES = 253  # SCM_MAX_FD
+NICE = {"serve": 5, "archive": 10, "export": 5}
+"""Niceness by role: what a viewer or the archive does yields to capture."""
+
+
+def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
+    """Send one packet; BrokenPipeError where the other end is gone."""
+    socket.send_fds(channel, [json.dumps(message).encode()], list(files))
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Receive one packet and its open files; (None, []) where the other end is gone."""
+    try:
+        packet, files, _, _ = socket.recv_fds(channel, PACKET_BYTES, MAX_FILES)
+    except ConnectionResetError:
+        return None, []
+    return (json.loads(packet) if packet else None), list(files)
+
+
+def start(
+    role: str, message: dict[str, Any], inherit: Sequence[int] = ()
+) -> tuple[subprocess.Popen[bytes], Any]:
+    """Start a child; returns it and our end of the channel. `inherit` are open files that it only holds."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs, _without_interrupt():
+        child = subprocess.Popen(
+            [sys.executable, "-m", "hopscope.runtime.child", role, str(theirs.fileno())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno(), *inherit],
+        )
+    send(ours, message)
+    return child, ours
+
+
+@contextmanager
+def _without_interrupt() -> Iterator[None]:
+    """Block SIGINT in what is started: Ctrl-C is for the supervisor, also while a child still imports."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class Child:
+    """What a role is given."""
+
+    def __init__(self, role: str, channel: socket.socket) -> None:
+        self.role = role
+        self._channel = channel
+        self._sockets: list[int] | None = None
+        self._given = threading.Event()
+        self.stop = threading.Event()
+        """Set when the process is to end."""
+        self.begun = False
+        """Whether there is something to clean up; until then (while it compiles) it ends at once."""
+        message, _ = receive(channel)
+        if message is None:
+            raise SystemExit(0)
+        self.index: int = message.get("index", 0)
+        """Number of this worker."""
+        self.settings = Settings.model_validate(message["settings"])
+        self.data = Path(message["data"])
+        self.regions = Path(message["regions"])
+
+    def say(self, **message: Any) -> None:
+        """Tell the supervisor: `ready`, `warm`, `message` or `error`."""
+        try:
+            send(self._channel, message)
+        except OSError:
+            self.stop.set()
+
+    def sockets(self) -> list[socket.socket]:
+        """Sockets that the supervisor opened for this process; waits for them. Empty: the program ends."""
+        while not self._given.wait(0.05):
+            if self.stop.is_set():
+                return []
+        return [socket.socket(fileno=descriptor) for descriptor in self._sockets or []]
+
+    def watch(self) -> None:
+        """Follow the channel and SIGTERM from threads of their own; a handler could interrupt a held lock."""
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # a terminal's Ctrl-C reaches the supervisor, which stops us
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=self._await_signal, name="sigterm", daemon=True).start()
+        threading.Thread(target=self._follow, name="channel", daemon=True).start()
+
+    def _await_signal(self) -> None:
+        signal.sigwait({signal.SIGTERM})
+        self._end()
+
+    def _end(self) -> None:
+        if not self.begun:
+            os._exit(0)
+        self.stop.set()
+
+    def _follow(self) -> None:
+        while True:
+            message, files = receive(self._channel)
+            if message is None:
+                self._end()
+                return
+            if "sockets" in message:
+                self._sockets = files
+                self._given.set()
+
+
+def _worker(child: Child) -> None:
+    from .worker import run
+
+    run(child)
+
+
+def _archive(child: Child) -> None:
+    from ..history.archive import run
+
+    child.begun = True
+    child.say(ready=True)
+    settings = child.settings
+    run(
+        child.data,
+        settings.history,
+        child.stop.is_set,
+        lambda line: child.say(message=line),
+        child.regions if settings.counts_distributions else None,
+        settings.distributions.period_seconds,
+    )
+
+
+def _labels(child: Child) -> None:
+    from .labels import run
+
+    run(child)
+
+
+def _serve(child: Child) -> None:
+    from ..serve.server import run
+
+    listeners = child.sockets()
+    child.begun = True
+    if listeners:
+        child.say(ready=True)
+        run(child.settings, child.data, child.stop, listeners[0])
+
+
+def _export(child: Child) -> None:
+    from ..export.run import run
+
+    child.begun = True
+    child.say(ready=True)
+    run(child.settings, child.data, child.stop)
+
+
+ROLES: dict[str, Callable[[Child], None]] = {
+    "worker": _worker,
+    "archive": _archive,
+    "serve": _serve,
+    "export": _export,
+    "labels": _labels,
+}
+
+
+def main() -> None:
+    """Entry point of a child: `python -m hopscope.runtime.child ROLE DESCRIPTOR`."""
+    from ..base import log
+
+    role, descriptor = sys.argv[1:]
+    child = Child(role, socket.socket(fileno=int(descriptor)))
+    child.watch()
+    log.configure()
+    os.nice(NICE.get(role, 0))
+    try:
+        ROLES[role](child)
+    except HopscopeError as error:
+        child.say(error=str(error))
+        sys.exit(error.status)
+    except OSError as error:
+        child.say(error=f"{error.filename or role}: {error.strerror or error}")
+        sys.exit(2)
+    except Exception as error:
+        if os.environ.get("HOPSCOPE_DEBUG"):
+            raise
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        child.say(error=f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+"""Whose a data folder is: its lock, its schema, and where its shared memory lies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .. import __version__
+from ..base.errors import HopscopeError
+
+SCHEMA = 1
+"""Layout of the data folder; a folder of a higher one is refused."""
+SHARED_MEMORY = Path("/dev/shm")
+STORES = "direct"
+"""Folder in it that a translator or a software NIC owns, not the collector."""
+LINGER_SECONDS = 15.0
+"""How long the processes of a killed supervisor may need to notice and to close their journals."""
+
+
+class FolderError(HopscopeError):
+    """The data folder cannot be used: which one, why, and what to do."""
+
+
+def read_owner(folder: Path) -> dict[str, Any]:
+    """`owner.json`: schema, pid, version, api, regions, started_ns; empty where no collector has run."""
+    try:
+        owner = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return owner if isinstance(owner, dict) else {}
+
+
+class DataFolder:
+    """A data folder that this process owns: `acquire` it, `close` it. Raises FolderError.
+
+    The lock is held by an open file that child processes inherit (`lock`): so after a supervisor was killed
+    the folder stays locked until its last worker has closed its journal.
+    """
+
+    def __init__(self, path: Path, regions: Path | None = None) -> None:
+        self.path = path.absolute()
+        self.regions = _regions_folder(self.path, regions)
+        """Folder of this data folder's regions."""
+        self.lock = -1
+        """Descriptor of the lock, to be inherited by child processes."""
+
+    def acquire(self) -> None:
+        """Lock the folder, make its parts, empty its regions."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._refuse_foreign()
+            self.lock = self._locked()
+            self._refuse_newer()
+            for part in ("journal", "segments"):
+                (self.path / part).mkdir(exist_ok=True)
+            self._make_regions()
+        except OSError as error:
+            self.close()
+            what = (
+                "is not a folder"
+                if isinstance(error, FileExistsError | NotADirectoryError)
+                else error.strerror
+            )
+            raise FolderError(f"data folder {self.path}: {what}; choose another one with --data") from error
+        except FolderError:
+            self.close()
+            raise
+
+    def _refuse_foreign(self) -> None:
+        names = sorted(entry.name for entry in os.scandir(self.path) if entry.name != STORES)
+        if names and "owner.lock" not in names:
+            raise FolderError(
+                f"data folder {self.path} holds files that are not Hopscope's ({', '.join(names[:3])}"
+                f"{', …' if len(names) > 3 else ''}); choose an empty folder with --data"
+            )
+
+    def _locked(self) -> int:
+        import fcntl  # not on Windows, where nothing is collected
+
+        descriptor = os.open(self.path / "owner.lock", os.O_RDWR | os.O_CREAT, 0o640)
+        until = time.monotonic() + LINGER_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            except BlockingIOError:
+                pid = read_owner(self.path).get("pid")
+                if (isinstance(pid, int) and _alive(pid)) or time.monotonic() > until:
+                    os.close(descriptor)
+                    raise FolderError(
+                        f"data folder {self.path} is held by another collector (pid {pid}); "
+                        "stop it, or choose another folder with --data"
+                    ) from None
+                time.sleep(0.05)
+
+    def _refuse_newer(self) -> None:
+        schema = read_owner(self.path).get("schema", SCHEMA)
+        if schema != SCHEMA:
+            raise FolderError(
+                f"data folder {self.path} has schema {schema}, and this version of Hopscope ({__version__}) "
+                f"knows {SCHEMA}; use the version that wrote it, or choose another folder with --data"
+            )
+
+    def _make_regions(self) -> None:
+        try:
+            self.regions.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise FolderError(
+                f"{self.regions}: {error.strerror}; choose another folder with --regions"
+            ) from error
+        if self.regions.stat().st_uid != os.getuid():
+            raise FolderError(f"{self.regions} belongs to another user; remove it, or choose --regions")
+        if any(self.regions.glob("worker-*.distributions")):  # of a collector that was killed
+            from ..history.periods import take_leftovers
+
+            take_leftovers(self.path, self.regions)
+        for leftover in self.regions.iterdir():
+            if leftover.is_file():
+                leftover.unlink()
+        link = self.path / "regions"
+        draft = self.path / f".regions.{os.getpid()}"
+        draft.unlink(missing_ok=True)
+        draft.symlink_to(self.regions)
+        draft.replace(link)
+
+    def write_owner(self, **more: Any) -> None:
+        """Say in `owner.json` who owns the folder; readers see the old or the new one, never half."""
+        owner = {
+            "schema": SCHEMA,
+            "pid": os.getpid(),
+            "version": __version__,
+            "regions": str(self.regions),
+            "started_ns": time.time_ns(),
+            **more,
+        }
+        draft = self.path / ".owner.json"
+        draft.write_text(json.dumps(owner, indent=1) + "\n", encoding="utf-8")
+        draft.replace(self.path / "owner.json")
+
+    def close(self) -> None:
+        """Give the shared memory and the lock back."""
+        if self.lock < 0:
+            return
+        shutil.rmtree(self.regions, ignore_errors=True)
+        os.close(self.lock)
+        self.lock = -1
+
+    def __enter__(self) -> DataFolder:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextmanager
+def owned_stores(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of stores: each has one writer. Raises FolderError."""
+    import fcntl  # not on Windows, where nothing is collected
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "owner.lock").open("ab")
+    except OSError as error:
+        raise FolderError(f"folder of stores {folder}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(
+                f"folder of stores {folder} is written by another translator or software NIC; "
+                "stop it, or choose another folder with --data"
+            ) from None
+        yield
+
+
+def _regions_folder(data: Path, chosen: Path | None) -> Path:
+    name = f"hopscope-{hashlib.blake2b(os.fsencode(data.resolve()), digest_size=6).hexdigest()}"
+    if chosen is not None:
+        return chosen.absolute() / name
+    if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
+        return SHARED_MEMORY / name
+    return data / "regions.d"
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def check_writable(folder: Path) -> str | None:
+    """Why nothing can be written to `folder` (or where it would be made), or None."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)

@@ -1,0 +1,1 @@
+"""Direct telemetry access as processes: translator and software NIC."""

@@ -1,0 +1,73 @@
+"""Compiles what direct telemetry access needs, by using it: once per machine, about a minute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...direct.reporter import Reporter
+from ...direct.stores.store import Layout, Store
+from ...direct.translation.sequence import SequenceTracker
+from ...direct.translation.translator import Translator
+from ...direct.transport import MemoryTransport
+from ...rdma.advertisement import RemoteRegion, encode
+from ...rdma.endpoint import Endpoint, address_of
+from ...rdma.notices import create_notices
+from ...rdma.records import VERB, Verb, VerbBlock, VerbFlag
+from ...wire.dta.codec import Form
+from ...wire.dta.parser import DtaParser
+
+_ENDS = ("127.0.0.1", "127.0.0.2")
+_STEP_NS = 1_000_000
+_LONG = 3000
+"""Bytes of a write that takes a first, a middle and a last packet."""
+
+
+def warm_rdma() -> None:
+    """Two endpoints in memory: connected, told of a region, every kind of verb, disconnected."""
+    nic, asking = Endpoint(_ENDS[0], notices=create_notices(None)), Endpoint(_ENDS[1])
+    memory = np.zeros(1 << 13, np.uint8)
+    row = nic.table.add(memory)[0]
+    region = RemoteRegion("warm", int(row["base"]), int(row["length"]), int(row["key"]), int(row["access"]))
+    nic.serve(1, lambda connection: encode([region], connection.path_mtu))
+    now = 0
+    session = asking.connect(_ENDS[0], 1, now)
+
+    def turns(count: int) -> None:
+        nonlocal now
+        for _ in range(count):
+            now += _STEP_NS
+            for name, source, to in ((_ENDS[1], asking, nic), (_ENDS[0], nic, asking)):
+                for batch in source.frames(now):
+                    batch.frames["source_hi"] = address_of(name) >> 64
+                    batch.frames["source_lo"] = address_of(name) & (1 << 64) - 1
+                    to.receive(batch, now, now)
+
+    turns(10)
+    verbs = np.zeros(4, VERB)
+    verbs["kind"] = Verb.WRITE, Verb.WRITE, Verb.FETCH_ADD, Verb.CMP_SWAP
+    verbs["length"] = 8, _LONG, 8, 8
+    verbs["flags"][0] = VerbFlag.IMMEDIATE
+    session.submit(VerbBlock(verbs, np.zeros(_LONG, np.uint8), np.array([4, _LONG], np.uint64)))
+    turns(10)
+    asking.disconnect(session, now)
+    turns(5)
+
+
+def warm_translator(layouts: Sequence[Layout], form: Form) -> None:
+    """A report of every primitive of the paper through parser and translator, into memory of its own."""
+    small = {layout.opcode: type(layout).sized(1 << 20) for layout in layouts}
+    stores = [Store.create(None, layout) for layout in small.values()]
+    sequences = SequenceTracker(form) if form.sequence_bits else None
+    translator = Translator(list(small.values()), MemoryTransport(stores), sequences=sequences)
+    reporter, parser = Reporter(form, first=1), DtaParser(form)
+    key, value = np.zeros((2, 4), np.uint8), np.zeros((2, 4), np.uint8)
+    for batch in (
+        reporter.key_write(key, value, redundancy=1),
+        reporter.append(np.zeros(2, np.uint32), value),
+        reporter.key_increment(key, np.ones(2, np.uint64), redundancy=1),
+        reporter.postcard(key, 1, value),
+    ):
+        translator.translate(parser.parse(batch), batch.arena, parser.frames)
+    translator.flush()

@@ -1,0 +1,224 @@
+"""What the machine offers a collector: facts, a verdict on each, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from ..base.errors import HopscopeError
+from ..detect.distributions.region import shape_of
+from ..detect.flows.tables import memory_bytes
+from ..detect.records import EVENT
+from ..detect.sink.records import EVICTED, SINK_EVENT
+from ..settings.collector import ListenSettings, Settings
+from .data_folder import SHARED_MEMORY, check_writable
+
+
+class Verdict(StrEnum):
+    """How a fact is to be taken."""
+
+    GOOD = "good"
+    ADVICE = "advice"
+    """It works, and could be better."""
+    BAD = "bad"
+    """A collector would not start, or lose reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fact about the machine."""
+
+    what: str
+    found: str
+    verdict: Verdict = Verdict.GOOD
+    advice: str = ""
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """Look at everything that a collector with these settings needs."""
+    yield _system()
+    yield _processors(settings)
+    for listen in settings.listen:
+        yield from _listener(listen)
+    if any(listen.kind == "udp" for listen in settings.listen):
+        yield _receive_buffer(settings)
+    yield _shared_memory(settings)
+    yield from _data(settings)
+    if settings.serve.enabled:
+        yield _page(settings)
+    yield _names(settings)
+    yield _kernels()
+
+
+def state_bytes(settings: Settings) -> int:
+    """Shared memory that all workers of these settings take, bytes."""
+    one = memory_bytes(settings.detect) + settings.history.ring_events * EVENT.itemsize
+    if settings.counts_distributions:
+        counted = shape_of(settings.distributions.queues).values()
+        one += sum(dtype.itemsize * length for dtype, length in counted)
+    if settings.sink.enabled:
+        one += settings.sink.ring_events * SINK_EVENT.itemsize
+        one += settings.sink.ring_evictions * EVICTED.itemsize
+    return one * settings.workers
+
+
+def memory_text(settings: Settings) -> str:
+    """The same for people."""
+    return _size(state_bytes(settings))
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def _system() -> Finding:
+    found = (
+        f"{platform.system()} {platform.release()}, {platform.machine()}, Python {platform.python_version()}"
+    )
+    if not sys.platform.startswith("linux"):
+        return Finding(
+            "system", found, Verdict.BAD, "collecting needs Linux; decode, replay and simulate do not"
+        )
+    if sys.byteorder != "little" or sys.maxsize < 2**32:
+        return Finding("system", found, Verdict.BAD, "a 64-bit little-endian machine is needed")
+    return Finding("system", found)
+
+
+def _processors(settings: Settings) -> Finding:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = settings.workers
+    found = f"{cores} cores, {workers} worker{'' if workers == 1 else 's'}"
+    if workers > cores:
+        return Finding("processors", found, Verdict.ADVICE, "more workers than cores slow each other down")
+    return Finding("processors", found)
+
+
+def _listener(listen: ListenSettings) -> Iterator[Finding]:
+    from ..capture.sockets import bind_share, take_trains, url
+
+    what = url(listen)
+    try:
+        handle = bind_share(listen)
+    except HopscopeError as error:
+        yield Finding(what, "cannot listen", Verdict.BAD, str(error).removeprefix(f"{what}: "))
+        return
+    with handle:
+        if listen.kind == "mirror":
+            yield Finding(what, f"can be read, in a ring of {_size(listen.ring_bytes)} a worker")
+            return
+        yield Finding(what, "free")
+        if listen.gro and not take_trains(handle):
+            yield Finding(
+                "UDP_GRO", "missing", Verdict.ADVICE, "Linux 5.0 takes trains of datagrams: 6 times as fast"
+            )
+        elif listen.gro:
+            yield Finding("UDP_GRO", "there")
+
+
+def _receive_buffer(settings: Settings) -> Finding:
+    what = "net.core.rmem_max"
+    wanted = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind == "udp")
+    try:
+        allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
+    except (OSError, ValueError):
+        return Finding(what, "unknown")
+    if allowed >= wanted:
+        return Finding(what, _size(allowed))
+    if _may_force():
+        return Finding(what, f"{_size(allowed)}, and permission to exceed it")
+    return Finding(
+        what,
+        f"{_size(allowed)}, {_size(wanted)} wanted",
+        Verdict.ADVICE,
+        f"bursts are lost when the buffer is full: sysctl -w net.core.rmem_max={wanted}",
+    )
+
+
+def _may_force() -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as handle:
+        try:
+            handle.setsockopt(socket.SOL_SOCKET, 33, 4096)  # SO_RCVBUFFORCE
+        except OSError:
+            return False
+        return True
+
+
+def _shared_memory(settings: Settings) -> Finding:
+    needed = state_bytes(settings)
+    folder = settings.regions or (SHARED_MEMORY if SHARED_MEMORY.is_dir() else settings.data)
+    if problem := check_writable(folder):
+        return Finding(str(folder), problem, Verdict.BAD, "choose another folder with --regions")
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    found = f"{_size(free)} free, {_size(needed)} needed"
+    if free < needed:
+        return Finding(
+            str(folder), found, Verdict.BAD, "lower detect.flow_rows, or choose --regions on a larger one"
+        )
+    return Finding(str(folder), found)
+
+
+def _data(settings: Settings) -> Iterator[Finding]:
+    what = f"data folder {settings.data}"
+    if problem := check_writable(settings.data):
+        yield Finding(what, problem, Verdict.BAD, "choose another folder with --data")
+        return
+    folder = settings.data
+    while not folder.exists():
+        folder = folder.parent
+    free, wanted = shutil.disk_usage(folder).free, settings.history.keep_bytes
+    found = f"writable, {_size(free)} free, history.keep_bytes {_size(wanted)}"
+    if free < wanted:
+        yield Finding(what, found, Verdict.ADVICE, "the disk may be full before old segments are deleted")
+    else:
+        yield Finding(what, found)
+
+
+def _page(settings: Settings) -> Finding:
+    from ..serve.server import bind
+
+    what = f"http://{settings.serve.host}:{settings.serve.port}"
+    try:
+        bind(settings.serve).close()
+    except HopscopeError as error:
+        return Finding(what, "cannot listen", Verdict.BAD, str(error))
+    return Finding(what, "free")
+
+
+def _names(settings: Settings) -> Finding:
+    from ..base.names import Names
+
+    if settings.names is None:
+        return Finding("names", "none: nodes and ports are shown by number")
+    try:
+        names = Names.load(settings.names)
+    except HopscopeError as error:
+        return Finding("names", "cannot be read", Verdict.BAD, str(error))
+    return Finding("names", f"{len(names.nodes)} nodes, {len(names.ports)} ports")
+
+
+def _kernels() -> Finding:
+    from ..base.jit import cache_folder
+    from .warmup import is_warm
+
+    if problem := check_writable(cache_folder()):
+        return Finding(
+            "kernels", problem, Verdict.ADVICE, "set HOPSCOPE_KERNEL_CACHE, or every start compiles"
+        )
+    if not is_warm():
+        return Finding(
+            "kernels", "not compiled", Verdict.ADVICE, "run `hopscope warmup`, or wait at the first start"
+        )
+    return Finding("kernels", f"compiled, in {cache_folder()}")

@@ -1,0 +1,294 @@
+"""Labels as a process: from a UDP socket into the table, through the controller, into switches' registers.
+
+One thread does everything, a turn after the other; a turn never waits. What may wait, a Redis server, has a
+thread of its own (`label_redis`).
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..base.clock import SteadyClock
+from ..base.stop import Stop
+from ..capture.udp.listener import UdpListener
+from ..labels import tracked_state as followed_state
+from ..labels.controller import Controller, Ints
+from ..labels.counters import LabelCounts
+from ..labels.register_writer import Written
+from ..labels.state import FILE_NAME, LabelRule
+from ..labels.table import LabelTable
+from ..labels.tracked import FollowedTable
+from ..settings.collector import ListenSettings
+from ..settings.label import LabelSettings, host_and_port
+from ..wire.reasons import Reason
+from ..wire.records import FrameBatch
+
+if TYPE_CHECKING:
+    from ..labels.redis import LabelRedis
+    from .child import Child
+
+NAP_SECONDS = 0.0005
+"""Pause after a turn with fewer datagrams than FEW, where there were some: a few are taken together."""
+FEW = 64
+LOOK_NS = 20_000_000
+"""Longest time between two looks at telemetry intervals."""
+TURN_NS = 5_000_000
+"""Longest time between two turns of the controller."""
+COUNT_NS = 100_000_000
+ATTACH_NS = 500_000_000
+"""Pause between two tries to find the registers."""
+DRAIN_SECONDS = 0.5
+"""The most that a stop goes on taking labels, which may never end."""
+_SOCKET = {
+    "kernel_drops_total": "label_kernel_drops_total",
+    "denied_frames_total": "label_denied_total",
+    "oversized_frames_total": "label_oversized_total",
+}
+
+
+def listen_settings(settings: LabelSettings) -> ListenSettings:
+    """The listener of labels."""
+    host, port = host_and_port(settings.listen)
+    return ListenSettings(host=host, port=port, allow=settings.allow)
+
+
+def run(child: Child) -> None:
+    """Role of the process: compile, take the socket over, take labels until `child.stop`."""
+    settings = child.settings.label
+    process = LabelProcess(settings, child.regions, told=lambda line: child.say(message=line))
+    process.warm()
+    child.begun = True
+    sockets = child.sockets()
+    if not sockets:
+        process.close()
+        return
+    process.open(sockets[0])
+    for note in process.notes():
+        child.say(message=note)
+    child.say(warm=True, ready=True)
+    process.run(child.stop)
+
+
+class LabelProcess:
+    """Socket, decoder, table, controller, registers and counters.
+
+    `folder`: of the regions; None: private memory. `told` gets a line about what comes and goes. Raises
+    RegionError, CaptureError, and HopscopeError where the Redis client is missing.
+    """
+
+    def __init__(
+        self,
+        settings: LabelSettings,
+        folder: Path | None,
+        *,
+        told: Callable[[str], object] | None = None,
+        clock: Callable[[], int] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._told = told or (lambda _: None)
+        self._clock = clock or SteadyClock()
+        adaptive, labelling = settings.adaptive, settings.labelling
+        if settings.registers is None and adaptive.mode != "off":
+            self._told("label.adaptive.mode changes nothing without label.registers: labels are only shown")
+            adaptive = adaptive.model_copy(update={"mode": "off"})
+        start = self._clock()
+        interval_ns = round(labelling.interval * 1e9)
+        self.table = LabelTable(
+            None if folder is None else folder / FILE_NAME,
+            LabelRule(
+                round(settings.telemetry * 1e9), interval_ns, round(adaptive.k * interval_ns), adaptive.mode
+            ),
+        )
+        self.followed = FollowedTable(None if folder is None else folder / followed_state.FILE_NAME, start)
+        known = self.table.rows[: self.table.used]
+        known["received_ns"] = np.minimum(known["received_ns"], start)
+        known["shift"] = 0  # until the registers say otherwise
+        self.redis = _redis(settings, self.table, self._told)
+        self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
+        self.table.on_reuse = self._forget
+        self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
+        self.registers = Written(settings, self.table, self.controller, self._told)
+        self.counts = LabelCounts(folder)
+        self._counted = dict.fromkeys(("datagrams", "bytes", "packets", "unwritten"), 0)
+        self._refused = np.zeros(len(Reason), np.int64)
+        self._listener: UdpListener | None = None
+        self._turn_ns = self._look_ns = self._count_ns = self._attach_ns = 0
+        from ..wire.label.batch import LabelDecoder
+
+        self._decoder = LabelDecoder(labelling.max_hop)
+
+    @property
+    def port(self) -> int:
+        """UDP port, also where the kernel chose it."""
+        assert self._listener is not None
+        return self._listener.port
+
+    def warm(self) -> None:
+        """Compile."""
+        from ..wire.records import FRAME
+
+        self._decoder.decode(FrameBatch(np.zeros(64, np.uint8), np.zeros(1, FRAME)))
+
+    def open(self, handle: socket.socket | None = None) -> None:
+        """Bind, or take the socket over: labels are taken from now on. Raises CaptureError."""
+        self._listener = UdpListener(listen_settings(self.settings), sock=handle)
+        self._listener.open()
+        if self.redis is not None:
+            self.redis.start()
+
+    def notes(self) -> list[str]:
+        """What the user should know at the start."""
+        return [] if self._listener is None else self._listener.notes()
+
+    def turn(self) -> int:
+        """Take what has come, once, and do what is due; how many datagrams."""
+        batch = self._listener.receive() if self._listener is not None else None
+        now = self._clock()
+        if batch is not None:
+            self.step(batch, now)
+        if now >= self._attach_ns:
+            self._attach_ns = now + ATTACH_NS
+            self.registers.attach(now)
+        if now >= self._turn_ns and self.registers.there:
+            self._turn_ns = now + min(TURN_NS, self.controller.turn_ns)
+            rows, values = self.controller.turn(now)
+            if len(rows):
+                self.table.set_shift(rows, values)
+                self._counted["unwritten"] += self.registers.write(rows, values)
+        if now >= self._look_ns:
+            telemetry = self.table.coverage.telemetry_ns
+            self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
+            ahead_ns = self._clock.ahead_ns if isinstance(self._clock, SteadyClock) else 0
+            self.table.set_ahead(ahead_ns)
+            self.followed.set_ahead(ahead_ns)
+            self.table.tick(now, self.registers.sample if self.registers.there else None)
+            self.followed.tick(now)
+        if now >= self._count_ns:
+            self._count_ns = now + COUNT_NS
+            self.count()
+            self._store()
+        return 0 if batch is None else len(batch)
+
+    def step(self, batch: FrameBatch, now_ns: int) -> None:
+        """Take the labels of some datagrams."""
+        found = self._decoder.decode(batch)
+        counted = self._counted
+        counted["datagrams"] += len(batch)
+        counted["bytes"] += int(batch.frames["length"].sum())
+        counted["packets"] += found.packets
+        self._refused += found.refused
+        self.controller.receive(found.labels, now_ns)
+        self.followed.update(found.labels, found.flows, now_ns, self.table.wanted(found.labels))
+
+    def run(self, stop: Stop) -> None:
+        """Take labels until `stop` is set; then what is in the socket still."""
+        try:
+            while not stop.is_set():
+                taken = self.turn()
+                if not taken:
+                    self._wait()
+                elif taken < FEW:
+                    time.sleep(NAP_SECONDS)
+            until = time.monotonic() + DRAIN_SECONDS
+            while self.turn() and time.monotonic() < until:
+                pass
+        finally:
+            self.close()
+
+    def _wait(self) -> None:
+        """Until a datagram comes, or something is due."""
+        assert self._listener is not None
+        due = min(self._look_ns, self._count_ns, self._attach_ns)
+        if self.registers.there:
+            due = min(due, max(self._turn_ns, self.controller.due_ns))
+        seconds = (due - self._clock()) / 1e9
+        select.select([self._listener], [], [], min(max(seconds, NAP_SECONDS), LOOK_NS / 1e9))
+
+    def close(self) -> None:
+        """Give ports their own interval back, count, close."""
+        self.registers.release()
+        self._store()
+        if self.redis is not None:
+            self.redis.stop()
+        self.followed.tick(self._clock())
+        self.count()
+        if self._listener is not None:
+            self._listener.close()
+
+    def count(self) -> None:
+        """Bring the counters up to date."""
+        put, table, counted = self.counts.put, self.table, self._counted
+        for name in ("datagrams", "bytes"):
+            put(f"label_{name}_total", counted[name])
+        put("labelled_packets_total", counted["packets"])
+        for key, count in self._listener.counts().items() if self._listener is not None else ():
+            if key in _SOCKET:
+                put(_SOCKET[key], count)
+        for reason in Reason:
+            if reason:
+                put(f"label_refused_total.{reason.label}", int(self._refused[reason]))
+        put("labels_total", table.taken)
+        put("late_labels_total", table.late)
+        put("label_clocks_back_total", table.clocks_back)
+        put("label_times_ahead_total", table.ahead)
+        put("label_table_full_total", table.refused)
+        put("label_reused_rows_total", table.reused)
+        put("label_unknown_ports_total", table.unknown)
+        followed = self.followed
+        put("label_followed_packets_total", followed.taken)
+        for name in ("late", "partial", "changes", "flowless", "unknown", "refused", "evicted"):
+            put(f"label_followed_{name}_total", getattr(followed, name))
+        put("label_followed_flows", followed.used)
+        put("label_left_out_intervals_total", table.coverage.left_out)
+        put("label_ports", table.used)
+        put("label_raised_ports", int(np.count_nonzero(self.controller.values)))
+        put("label_changes_total", self.controller.changes)
+        put("label_unwritten_changes_total", counted["unwritten"])
+        if self.redis is not None:
+            counts = self.redis.counts
+            put("label_redis_up", int(self.redis.up))
+            for name in ("connections", "failures", "ports", "entries", "foreign"):
+                put(f"label_redis_{name}_total", counts[name])
+            for by in ("notification", "look", "clock"):
+                put(f"label_redis_expired_total.{by}", counts[by])
+
+    def _forget(self, rows: Ints) -> None:
+        """These rows of the table become other ports'."""
+        self._stored[rows[rows < len(self._stored)]] = np.uint64(2**64 - 1)  # told anew
+        if self.redis is not None:
+            self.redis.forget(rows)
+
+    def _store(self) -> None:
+        """Give Redis the ports of which something came, or whose S changed."""
+        if self.redis is None:
+            return
+        used = self.table.used
+        ports = self.table.rows[:used]
+        now = np.stack([ports["labels"], ports["shift"].astype(np.uint64)], axis=1)
+        before, self._stored = self._stored, now
+        if self.redis.anew:
+            self.redis.anew, before = False, before[:0]
+        changed = np.ones(used, np.bool_)
+        changed[: len(before)] = (now[: len(before)] != before).any(axis=1)
+        rows = np.flatnonzero(changed)
+        if len(rows):
+            self.redis.store(rows, ports[rows])
+
+
+def _redis(settings: LabelSettings, table: LabelTable, told: Callable[[str], object]) -> LabelRedis | None:
+    """The databases in Redis, where they are asked for."""
+    if not settings.redis:
+        return None
+    from ..labels.redis import LabelRedis
+
+    return LabelRedis(
+        settings.redis, settings.prefix, lambda rows: (table.rows["node_id"][rows], table.rows["port"][rows]),
+        told,
+    )  # fmt: skip

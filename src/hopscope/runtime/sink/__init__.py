@@ -1,0 +1,1 @@
+"""The INT sink as a process: strip, forward, report."""

@@ -1,0 +1,258 @@
+"""What a sink does with frames after it has read them: strip their INT, send them on.
+
+A bump in the wire: frames keep their order, and what is no INT packet (ARP, LLDP, neighbour discovery …) or
+cannot be restored goes on as it came.  Nothing here waits: what the interface does not take is counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...capture.errors import CaptureError
+from ...settings.sink import SinkSettings
+from ...wire.dialect import Dialect
+from ...wire.reasons import DropReason
+from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Link, Records, ReportBatch
+
+if TYPE_CHECKING:
+    from ...capture.pcap.writer import Writer
+    from ...wire.rewrite.strip_batch import Stripper
+
+Count = Callable[[str, int], object]
+"""Adds to a counter of `metrics.COUNTERS`, by its key."""
+_HEADER_BYTES = 14
+
+
+class Forward(Protocol):
+    """Where frames go on."""
+
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Send a batch on; `reports` are what the decoder of this dialect said of it, raw."""
+
+
+class Sender(Protocol):
+    """An interface as frames go out: `capture.ring_sender.RingSender`."""
+
+    arena: npt.NDArray[np.uint8]
+    """Memory of all slots."""
+    room: int
+    """Bytes of the longest frame."""
+    sent: int
+    """Frames that the interface took, since it was opened."""
+    refused: int
+    """Frames that it cannot send: shorter than their header, or longer than its MTU."""
+    dropped: int
+    """Frames given up because it was down or gone, or had no carrier."""
+
+    def slots(self, n: int) -> npt.NDArray[np.uint64]:
+        """Places in the arena for at most so many frames; none where the ring is full."""
+
+    def send(self, lengths: npt.NDArray[np.uint32]) -> int:
+        """Send the frames in the first slots that `slots` gave, by their lengths; 0: not this one."""
+
+    def flush(self) -> int:
+        """Try again what the interface did not take at once."""
+
+    def close(self) -> None:
+        """Close it; what waits is not sent."""
+
+
+class Forwarder(ABC):
+    """A `Forward`, which counts what it does."""
+
+    def __init__(self, settings: SinkSettings, count: Count) -> None:
+        self._strip = settings.strip
+        self._count = count
+        self._strippers: dict[Dialect, Stripper] = {}
+
+    @abstractmethod
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Send a batch on; `reports` are what the decoder of this dialect said of it, raw."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Send what waits: when nothing has come in, and at times."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send no more. Raises CaptureError."""
+
+    def __enter__(self) -> Forwarder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _stripper(self, dialect: Dialect) -> Stripper:
+        found = self._strippers.get(dialect)
+        if found is None:
+            from ...wire.rewrite.strip_batch import Stripper
+
+            found = self._strippers[dialect] = Stripper(dialect)
+        return found
+
+    def _told(self, stripper: Stripper) -> None:
+        """Count what the last call of a stripper did."""
+        self._count("stripped_packets_total", stripper.stripped)
+        self._count("unverified_packets_total", stripper.unverified)
+        self._count("unstripped_packets_total", stripper.damaged)
+
+
+class ToInterface(Forwarder):
+    """Frames go out at an interface. `sender` is closed with it."""
+
+    def __init__(self, sender: Sender, settings: SinkSettings, count: Count) -> None:
+        super().__init__(settings, count)
+        self._sender = sender
+        self._settled = (0, 0, 0)
+
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Into the free slots of the transmit ring; without a free one frames are dropped."""
+        if not self._strip:
+            reports = ReportBatch(reports.reports[:0], reports.hops[:0])
+        stripper = self._stripper(dialect)
+        done, total = 0, len(frames)
+        while done < total:
+            offsets = self._sender.slots(total - done)
+            if not len(offsets):
+                self._dropped(DropReason.NO_SLOT, total - done)
+                return
+            part = _part(frames, reports, done, done + len(offsets))
+            self._send(*part, offsets, stripper)
+            done += len(offsets)
+
+    def _send(
+        self, frames: FrameBatch, reports: ReportBatch, offsets: npt.NDArray[np.uint64], stripper: Stripper
+    ) -> None:
+        sender = self._sender
+        lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room)
+        self._told(stripper)
+        cut = frames.frames["length"] < frames.frames["wire_length"]
+        long = (lengths == 0) & ~cut
+        short = (lengths < _HEADER_BYTES) & ~cut & ~long
+        for reason, which in (
+            (DropReason.CUT, cut),
+            (DropReason.TOO_LONG, long),
+            (DropReason.TOO_SHORT, short),
+        ):
+            self._dropped(reason, int(np.count_nonzero(which)))
+        sender.send(np.where(cut | short, np.uint32(0), lengths))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Count what the interface has taken and refused meanwhile."""
+        sender = self._sender
+        now = (sender.sent, sender.refused, sender.dropped)
+        if now == self._settled:
+            return
+        sent, refused, dropped = (new - old for new, old in zip(now, self._settled, strict=True))
+        self._settled = now
+        self._count("forwarded_frames_total", sent)
+        self._dropped(DropReason.TOO_LONG, refused)  # none is too short by now
+        self._dropped(DropReason.DOWN, dropped)
+
+    def _dropped(self, reason: DropReason, frames: int) -> None:
+        if frames:
+            self._count(f"forward_drops_total.{reason.label}", frames)
+
+    def flush(self) -> None:
+        """Try again what the interface did not take at once."""
+        self._sender.flush()
+        self._settle()
+
+    def close(self) -> None:
+        """Close the ring."""
+        self._sender.close()
+        self._settle()
+
+
+class ToFile(Forwarder):
+    """Frames are written to a capture file (`-`: standard output), of the link type of the first."""
+
+    def __init__(self, path: Path | str, settings: SinkSettings, count: Count) -> None:
+        super().__init__(settings, count)
+        self._name = "standard output" if str(path) == "-" else str(path)
+        self._pcapng = self._name.endswith(".pcapng")
+        self._writer: Writer | None = None
+        try:
+            # opened now: a path that cannot be written is told before the work, not after it
+            self._file: BinaryIO = sys.stdout.buffer if str(path) == "-" else Path(path).open("wb")  # noqa: SIM115
+        except OSError as error:
+            raise CaptureError(f"{self._name}: cannot be written ({error.strerror})") from error
+
+    def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
+        """Append the frames. Raises CaptureError."""
+        if not len(frames):
+            return
+        if self._strip:
+            stripper = self._stripper(dialect)
+            frames = stripper.strip(frames, reports)
+            self._told(stripper)
+        self._open(Link(int(frames.frames["link"][0]))).write(frames)
+        self._count("forwarded_frames_total", len(frames))
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def _open(self, link: Link) -> Writer:
+        if self._writer is None:
+            from ...capture.pcap.writer import Writer
+
+            self._writer = Writer(self._file, link=link, pcapng=self._pcapng)
+        return self._writer
+
+    def close(self) -> None:
+        """Write what is buffered, and close. Without a frame the file is a whole one, too."""
+        try:
+            self._open(Link.ETHERNET).close()
+        finally:
+            if self._file is not sys.stdout.buffer:
+                with suppress(OSError):  # the writer has told
+                    self._file.close()
+
+
+def to_interface(interface: str, settings: SinkSettings, count: Count) -> Forwarder:
+    """Frames out at an interface, through a transmit ring. Raises CaptureError."""
+    from ...capture.ring.sender import RingSender
+
+    made = ToInterface(RingSender(interface), settings, count)
+    warm()
+    return made
+
+
+def warm() -> None:
+    """Compile what strips, or load it: frames must not wait for it."""
+    from ...wire.rewrite.strip_batch import Stripper
+
+    nothing = ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP))
+    Stripper().strip(FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME)), nothing)
+
+
+def to_file(path: Path | str, settings: SinkSettings, count: Count) -> Forwarder:
+    """Frames into a capture file: pcapng where the path ends so, else pcap. Raises CaptureError."""
+    return ToFile(path, settings, count)
+
+
+def _part(frames: FrameBatch, reports: ReportBatch, first: int, last: int) -> tuple[FrameBatch, ReportBatch]:
+    """Frames from `first` up to `last`, and what was said of them."""
+    if first == 0 and last == len(frames):
+        return frames, reports
+    rows: Records = reports.reports
+    begin, end = np.searchsorted(rows["packet"], (first, last)).tolist()
+    rows = rows[begin:end].copy()
+    rows["packet"] -= np.uint32(first)
+    return (
+        FrameBatch(frames.arena, frames.frames[first:last], frames.first_packet + first),
+        ReportBatch(rows, reports.hops),
+    )

@@ -1,0 +1,132 @@
+"""Telemetry Reports that a sink sends to another collector: of packets, of events, or of flows.
+
+Reports of packets and events hold the packet itself with its INT (`wire.enclose`), those of flows an
+aggregate (`detect.sink.flow_report`).  Nothing waits for the socket: what it does not take at once is
+dropped, counted, and seen by the collector as a gap in the sequence numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from ...capture.errors import CaptureError
+from ...capture.udp.sender import UdpSender
+from ...detect.sink.flow_report import flow_reports
+from ...detect.sink.live import LiveFlows
+from ...memory.region import Region
+from ...settings.sink import SinkReportSettings
+from ...wire.encode.encapsulate import carries_stack, enclose
+from ...wire.records import FrameBatch, Records, ReportBatch
+
+_VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
+_HW_IDS = 64
+_MOST = 4096
+"""Reports built at once."""
+
+
+def collector_address(text: str) -> tuple[str, int]:
+    """Host and port of `192.0.2.1:32766`, `[2001:db8::1]:32766` or `collector:32766`. Raises CaptureError."""
+    try:
+        parts = urlsplit(f"//{text}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    if not host or not port or parts.path or parts.username is not None:
+        raise CaptureError(f"sink.report.to: found {text!r}, expected HOST:PORT, as 192.0.2.1:32766")
+    return host, port
+
+
+class Source(Protocol):
+    """What a `SinkDetector` tells of what it found."""
+
+    @property
+    def event_rows(self) -> npt.NDArray[np.uint32]:
+        """Rows of the last update's batch that caused events, each once."""
+
+    @property
+    def tables(self) -> Mapping[str, Region]:
+        """`flows` is the flow table."""
+
+    def take_gone(self) -> tuple[Records, int]:
+        """EVICTED records since the last call, and how many were lost."""
+
+
+class SinkReporter:
+    """Sends the reports of one worker, of what `settings.when` says.
+
+    Its sequence numbers begin with 0; its hw id is the number of the worker, so that each has a sequence
+    space of its own.  `count` adds to a counter of `metrics.COUNTERS`.  Raises CaptureError where the
+    collector's name cannot be resolved.
+    """
+
+    def __init__(
+        self,
+        settings: SinkReportSettings,
+        detector: Source,
+        count: Callable[[str, int], object],
+        shard: int = 0,
+    ) -> None:
+        self._when = settings.when
+        self._detector = detector
+        self._count = count
+        self._version, self._node = _VERSIONS[settings.version], settings.node
+        self._hw_id = shard % _HW_IDS
+        self._refused = 0
+        self._live: LiveFlows | None = None
+        if self._when == "flow" and settings.flow_seconds:
+            self._live = LiveFlows(detector.tables["flows"], settings.flow_seconds, shard)
+        self.sequence = 0
+        """Of the next report, without a bound: 22 bits of it are sent in 2.0, 32 in the others."""
+        host, port = collector_address(settings.to)
+        self._sender = UdpSender(host, port)
+
+    def take(self, batch: ReportBatch, frames: FrameBatch) -> None:
+        """Report packets of a batch, which was decoded from `frames` and which the detector took last."""
+        if self._when == "flow":
+            return
+        rows = batch.reports if self._when == "packet" else batch.reports[self._detector.event_rows]
+        self._send(partial(enclose, frames), rows[carries_stack(rows)])
+
+    def tick(self, now_ns: int) -> None:
+        """Report flows that left, and living ones that are due at `now_ns` (ns since the epoch)."""
+        if self._when != "flow":
+            return
+        gone, lost = self._detector.take_gone()
+        self.sequence += lost
+        self._count("sink_report_drops_total", lost)
+        self._send(flow_reports, gone)
+        if self._live is not None:
+            self._send(flow_reports, self._live.due(now_ns))
+
+    def close(self) -> None:
+        """Report the flows that the detector let go at its end, and close the socket."""
+        self._live = None
+        self.tick(0)
+        self._sender.close()
+
+    def _send(self, made: Callable[..., FrameBatch], records: Records) -> None:
+        """Hand reports to the socket; their numbers are used up whether it takes them or not."""
+        for at in range(0, len(records), _MOST):
+            reports = made(
+                records[at : at + _MOST],
+                version=self._version,
+                node_id=self._node,
+                hw_id=self._hw_id,
+                sequence=self.sequence,
+            )
+            self.sequence += len(reports)
+            before = self._sender.sent
+            with suppress(CaptureError):  # no route, or the interface is down: tried again with the next
+                self._sender.send(reports, wait=False)
+            sent = self._sender.sent - before
+            self._count("sink_reports_total", sent)
+            self._count("sink_report_drops_total", len(reports) - sent)
+        self._count("sink_report_refusals_total", self._sender.refused - self._refused)
+        self._refused = self._sender.refused

@@ -1,0 +1,342 @@
+"""The supervisor: owns the data folder, starts the other processes, restarts what dies, takes changes."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import sys
+import threading
+import time
+from contextlib import suppress
+from subprocess import TimeoutExpired
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base import log
+from ..base.errors import HopscopeError
+from ..base.names import Names
+from ..capture.sockets import require_linux
+from ..detect.counters import COUNTERS, INDEX
+from ..detect.links import read_links
+from ..detect.sink import limits as sink_limits
+from ..detect.thresholds import (
+    CONTROL_FILE,
+    create_control,
+    read_limits,
+    read_sink_limits,
+    set_limits,
+    set_sink_limits,
+    to_settings,
+)
+from ..labels.counters import INDEX as LABEL_INDEX
+from ..labels.counters import read_label_counters
+from ..memory.region import Region
+from ..settings.collector import Settings
+from . import child as process
+from .control import ControlServer, changed_limits, changed_sink_limits
+from .data_folder import DataFolder
+from .environment import memory_text
+from .labels import listen_settings
+from .member import DEATHS, Member
+from .pipeline import attach_counters
+from .summary import summary_lines
+
+if TYPE_CHECKING:
+    from ..capture.ring.offload import Prepared
+
+STOP_SECONDS = 15.0
+"""How long a process may take to end before it is killed."""
+TURN_SECONDS = 0.1
+
+
+class CollectorError(HopscopeError):
+    """The collector could not start, or one of its processes died again and again."""
+
+
+class Supervisor:
+    """A collector: `start` it, `turn` it until it is to end, `stop` it.
+
+    Raises HopscopeError (one line) where it cannot start, or where a process died DEATHS times in a minute.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.folder = DataFolder(settings.data, settings.regions)
+        self.url: str | None = None
+        """Address of the live page and the API, once started."""
+        self.listening: list[str] = []
+        """Addresses on which reports are received, as `udp://127.0.0.1:32766`."""
+        self.labels: str | None = None
+        """Address on which labels are taken."""
+        self.members: list[Member] = []
+        self._control = ControlServer(self.folder.path, self._answer)
+        self._log = log.logger("supervisor")
+        self._selector = selectors.DefaultSelector()
+        self._thresholds: Region | None = None
+        self._prepared: list[Prepared] = []
+        self.ending = threading.Event()
+        """Set by whoever wants the end, also while it starts."""
+        self.last_counters: dict[str, int] = {}
+        """Counters of all workers when they had ended."""
+
+    # ---------------------------------------------------------------------------------- life
+
+    def start(self) -> None:
+        """Own the folder, bind everything, start all processes; return once all that receive do so."""
+        self.folder.acquire()
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        settings = self.settings
+        Names.load(settings.names)  # an error in it is told here, once
+        if settings.redis or settings.label.redis:
+            from ..export.redis import require_redis
+
+            require_redis()
+        read_links(settings.postcards.links)
+        self._thresholds = create_control(
+            self.folder.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink
+        )
+        if not settings.listen and not settings.label.listen:
+            raise CollectorError(
+                "listen: found no listener, and no label.listen: there is nothing to collect"
+            )
+        workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
+        self.members = list(workers)
+        page = Member("serve", "serve")
+        if settings.serve.enabled:
+            from ..serve.server import bind, url_of
+
+            listener = bind(settings.serve)
+            page.sockets.append(listener)
+            self.url = url_of(listener)
+            self.members.append(page)
+        self._open_listeners(workers)  # only to see at once that the ports are free
+        self._close_listeners(workers)
+        self.members.append(Member("archive", "archive"))
+        if settings.alerts or settings.redis:
+            self.members.append(Member("export", "export"))
+        labels = self._open_labels()
+        self.members += labels
+        self._write_owner()
+        self._control.start()
+        for member in self.members:
+            if member not in workers[1:]:
+                self._launch(member)
+        self._await(workers[:1], "warm")  # the first one compiles for all
+        for member in workers[1:]:
+            if not self.ending.is_set():
+                self._launch(member)
+        self._await(workers, "warm")
+        self._prepare_interfaces()
+        self._open_listeners(workers)  # only now: a socket that nobody reads from loses what it gets
+        for member in workers:
+            if member.channel is not None:
+                self._hand_over(member)
+        self._await(workers + labels, "ready")
+        self._write_owner()
+
+    def turn(self) -> None:
+        """Wait a tenth of a second for news of the processes; restart what died and is due."""
+        for key, _ in self._selector.select(TURN_SECONDS):
+            self._hear(key.data)
+        now = time.monotonic()
+        for member in self.members:
+            if member.process is not None and member.process.poll() is not None:
+                self._bury(member)
+            elif member.process is None and member.due and now >= member.due:
+                member.restarts += 1
+                self._launch(member)
+
+    def stop(self) -> None:
+        """End all processes, workers first; then give the folder back. It may be called at any time."""
+        for role in ("worker", "labels", "export", "archive", "serve"):
+            running = [m for m in self.members if m.role == role and m.process is not None]
+            for member in running:
+                member.process.terminate()  # type: ignore[union-attr]
+            until = time.monotonic() + STOP_SECONDS
+            for member in running:
+                self._end(member, until)
+        self.last_counters = self.counters()
+        self._control.close()
+        self._close_listeners(self.members)
+        for prepared in self._prepared:
+            prepared.close()
+        self._selector.close()
+        self.folder.close()
+
+    def _end(self, member: Member, until: float) -> None:
+        assert member.process is not None
+        try:
+            member.process.wait(max(0.1, until - time.monotonic()))
+        except TimeoutExpired:
+            self._log.warning("killed: it did not stop", process=member.name)
+            member.process.kill()
+            member.process.wait()
+        while member.channel is not None and self._hear(member):
+            pass
+        member.process = None
+
+    # ---------------------------------------------------------------------------------- processes
+
+    def _launch(self, member: Member) -> None:
+        message = {
+            "index": member.index,
+            "settings": self.settings.model_dump(mode="json"),
+            "data": str(self.folder.path),
+            "regions": str(self.folder.regions),
+        }
+        member.born(*process.start(member.role, message, [self.folder.lock]))
+        self._selector.register(member.channel, selectors.EVENT_READ, member)
+        if member.sockets:
+            self._hand_over(member)
+
+    def _hand_over(self, member: Member) -> None:
+        files = [listener.fileno() for listener in member.sockets]
+        with suppress(OSError):  # it died: `turn` sees it
+            process.send(member.channel, {"sockets": len(files)}, files)
+
+    def _hear(self, member: Member) -> bool:
+        """Take one message of a process; False where it will say no more."""
+        message, _ = process.receive(member.channel)
+        if message is None:
+            self._selector.unregister(member.channel)
+            member.channel.close()
+            member.channel = None
+            return False
+        member.ready |= bool(message.get("ready"))
+        member.warm |= bool(message.get("warm"))
+        member.said = message.get("error", member.said)
+        if "message" in message:
+            self._log.info(message["message"])
+        return True
+
+    def _await(self, members: list[Member], what: str) -> None:
+        """Turn until all of them have said this word; a death before is the program's end."""
+        while not self.ending.is_set() and not all(getattr(member, what) for member in members):
+            self.turn()
+            for member in members:
+                if member.deaths:
+                    raise CollectorError(member.reason)
+
+    def _bury(self, member: Member) -> None:
+        while member.channel is not None and self._hear(member):
+            pass
+        pause = member.died(time.monotonic())
+        if pause is None:
+            raise CollectorError(f"{member.reason} ({DEATHS} times in a minute)")
+        self._log.warning("restarting", process=member.name, reason=member.last_error, after_seconds=pause)
+
+    # ---------------------------------------------------------------------------------- listeners
+
+    def _open_listeners(self, workers: list[Member]) -> None:
+        from ..capture.sockets import bind_share, url
+
+        self.listening = []
+        for listen in self.settings.listen:
+            first = None
+            for index in range(listen.workers):
+                share = bind_share(listen, index, first)
+                first = first or share
+                workers[index].sockets.append(share)
+                if listen.kind == "udp":
+                    listen = listen.model_copy(update={"port": share.getsockname()[1]})
+            self.listening.append(url(listen))
+
+    def _open_labels(self) -> list[Member]:
+        """The process that takes labels, with its socket; none where none are to be taken."""
+        from ..capture.sockets import bind_share, url
+
+        if not self.settings.label.listen:
+            return []
+        member = Member("labels", "labels")
+        listen = listen_settings(self.settings.label)
+        member.sockets.append(bind_share(listen))
+        listen = listen.model_copy(update={"port": member.sockets[0].getsockname()[1]})
+        self.labels = url(listen)
+        return [member]
+
+    def _prepare_interfaces(self) -> None:
+        """Switch off offloads that would change what is read, until `stop`."""
+        from ..capture.ring.offload import prepare
+
+        for listen in self.settings.listen:
+            if listen.kind == "mirror":
+                self._prepared.append(prepare(listen.interface, change=not listen.keep_offloads))
+                for line in self._prepared[-1].lines:
+                    self._log.info(line)
+
+    def _close_listeners(self, members: list[Member]) -> None:
+        for member in members:
+            for listener in member.sockets:
+                listener.close()
+            member.sockets.clear()
+
+    # ---------------------------------------------------------------------------------- for others
+
+    def _write_owner(self) -> None:
+        self.folder.write_owner(api=self.url, listen=self.listening, labels=self.labels)
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        if "ping" in request:
+            return {}
+        if "status" in request:
+            return {"processes": [member.status() for member in self.members]}
+        if "set_thresholds" in request:
+            assert self._thresholds is not None
+            limits = changed_limits(to_settings(read_limits(self._thresholds)), request["set_thresholds"])
+            set_limits(self._thresholds, limits.model_dump())
+            self._log.info("thresholds changed", **request["set_thresholds"])
+            return {"thresholds": limits.model_dump()}
+        if "set_sink_limits" in request:
+            assert self._thresholds is not None
+            before = sink_limits.to_settings(*read_sink_limits(self._thresholds))
+            after = changed_sink_limits(before, request["set_sink_limits"])
+            set_sink_limits(self._thresholds, after)
+            self._log.info("limits of the sink changed", **request["set_sink_limits"])
+            return {"sink_limits": sink_limits.as_json(after)}
+        raise ValueError(f"unknown request {next(iter(request))!r}")
+
+    def counters(self) -> dict[str, int]:
+        """Counters of all workers, and of the process that takes labels, by key."""
+        total = np.zeros(len(COUNTERS), np.uint64)
+        for path in self.folder.regions.glob("worker-*.counters"):
+            total += attach_counters(path)
+        labels = read_label_counters(self.folder.regions).tolist()
+        return {key: int(total[slot]) for key, slot in INDEX.items()} | dict(
+            zip(LABEL_INDEX, labels, strict=True)
+        )
+
+
+def run(settings: Settings) -> int:
+    """Collect until SIGINT or SIGTERM; returns the exit status. News are logged, the summary is printed."""
+    require_linux()
+    supervisor = Supervisor(settings)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: supervisor.ending.set())
+    say = log.logger("supervisor")
+    supervisor.start()
+    counters = {}
+    try:
+        if not supervisor.ending.is_set():
+            say.info(
+                "collecting",
+                listen=supervisor.listening,
+                **({"labels": supervisor.labels} if supervisor.labels else {}),
+                memory=memory_text(settings),
+                data=str(supervisor.folder.path),
+                page=supervisor.url,
+            )
+        while not supervisor.ending.is_set():
+            supervisor.turn()
+    finally:
+        say.info("stopping")
+        supervisor.stop()
+    counters = supervisor.last_counters
+    print("\n".join(summary_lines(counters)), file=sys.stderr)
+    return 0

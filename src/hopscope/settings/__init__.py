@@ -1,0 +1,1 @@
+"""Settings: sections as pydantic models, dialects by name, and where values come from."""

@@ -1,0 +1,113 @@
+"""Dialects by name: those that Hopscope has, and those of the configuration (`[dialects.NAME]`)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import HopscopeError
+from ..wire.dialect import DIALECTS, Dialect, Domain
+
+if TYPE_CHECKING:
+    from .collector import DialectSettings
+
+AUTO = "auto"
+"""The name that stands for what the first reports tell."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+_NOT_FIELDS = {"base", "marker", "domains", "clock"}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What flags change in a dialect, whichever it is; what is None stays."""
+
+    ports: tuple[int, ...] | None = None
+    packets: bool = False
+    int_dscp: tuple[int, ...] | None = None
+    int_ports: tuple[int, ...] | None = None
+    marker: bytes | None = None
+
+    def of(self, dialect: Dialect) -> Dialect:
+        """The dialect with these changes."""
+        given: dict[str, Any] = {
+            name: value
+            for name in ("ports", "int_dscp", "int_ports", "marker")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(dialect, packets=dialect.packets or self.packets, **given)
+
+
+def known(own: Mapping[str, DialectSettings] | None = None) -> dict[str, Dialect]:
+    """All dialects by name, those of `own` behind the others. HopscopeError begins with the wrong key."""
+    found = dict(DIALECTS)
+    for name in own or {}:
+        _add(name, own or {}, found, ())
+    return found
+
+
+def named(
+    name: str, own: Mapping[str, DialectSettings] | None = None, *, auto: bool = False
+) -> tuple[Dialect, ...]:
+    """The dialect of this name; with `auto`, that word stands for all of them. Raises HopscopeError."""
+    dialects = known(own)
+    if auto and name == AUTO:
+        return tuple(dialects.values())
+    if name in dialects:
+        return (dialects[name],)
+    raise HopscopeError(unknown(name, [*dialects, *[AUTO] * auto]))
+
+
+def unknown(name: str, names: Iterable[str]) -> str:
+    """One line on a dialect that there is not."""
+    names = list(names)
+    close = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+    return f"no dialect {name!r}; {hint}"
+
+
+def _add(
+    name: str, own: Mapping[str, DialectSettings], found: dict[str, Dialect], above: tuple[str, ...]
+) -> None:
+    """Put the dialect `name` of `own` into `found`, what it is based on first."""
+    if name in found and name not in DIALECTS:
+        return
+    if name in DIALECTS or name == AUTO or not _NAME.fullmatch(name):
+        raise HopscopeError(
+            f"dialects.{name}: found the name {name!r}, expected one of your own in lower-case letters, "
+            "digits, dots and dashes"
+        )
+    settings = own[name]
+    if name in above:
+        raise HopscopeError(f"dialects.{name}.base: found {settings.base!r}, which is based on {name!r}")
+    if settings.base in own and settings.base not in DIALECTS:
+        _add(settings.base, own, found, (*above, name))
+    if settings.base not in found:
+        raise HopscopeError(f"dialects.{name}.base: {unknown(settings.base, [*DIALECTS, *own])}")
+    found[name] = _made(name, settings, found[settings.base])
+
+
+def _made(name: str, settings: DialectSettings, base: Dialect) -> Dialect:
+    given = {
+        key: value
+        for key in type(settings).model_fields
+        if key not in _NOT_FIELDS and (value := getattr(settings, key)) is not None
+    }
+    given["about"] = settings.about or f"Of the configuration, based on {base.name}."
+    if settings.marker is not None:
+        given["marker"] = bytes.fromhex(settings.marker)
+    if settings.domains is not None:
+        given["domains"] = tuple(
+            Domain(
+                one.id,
+                tuple((item.bit, item.name, item.bytes) for item in sorted(one.fields, key=lambda i: i.bit)),
+                tuple(
+                    (item.bit, item.name, item.bytes) for item in sorted(one.source_only, key=lambda i: i.bit)
+                ),
+            )
+            for one in settings.domains
+        )
+    clock = {key: value for key, value in settings.clock.model_dump().items() if value is not None}
+    return replace(base, name=name, clock=replace(base.clock, **clock), **given)

@@ -1,0 +1,113 @@
+"""Settings of direct telemetry access: stores, the translator, the software NIC."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from .section import Seconds, Section, is_loopback
+
+
+class StoreSettings(Section):
+    """One store: the memory of one primitive."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,31}$")
+    """Name of its file, and in queries."""
+    primitive: str
+    """`key-write`, `postcarding`, `append`, `key-increment` or `cardinality`."""
+    options: dict[str, int | str | bool] = Field(default={})
+    """What its layout can have, as `{bytes = "64MiB", data_bytes = 20, copies = 2}`; without: 32 MiB."""
+
+
+class PathSumSettings(Section):
+    """A question answered as postcards pass (DTA 7): flow and path where the sum of latencies is high.
+
+    Answers are entries of an Append list: key, sum (4 bytes), hops (1), values (4 each); the key is what is
+    left of the list's entries.
+    """
+
+    threshold: int = Field(ge=0)
+    """Paths with a higher sum are told, in the unit of the latencies."""
+    hops: int = Field(default=5, ge=1, le=16)
+    """Hops of a path whose length no postcard tells."""
+    latency_bits: int = Field(default=32, ge=1, le=32)
+    """Lower bits of a postcard's value that are the latency; those above may be the node."""
+    list: int = Field(default=0, ge=0, le=2**32 - 1)
+    """List that they are appended to."""
+
+
+class TranslatorSettings(Section):
+    """`hopscope translate`: DTA reports in, memory operations out."""
+
+    host: str = "127.0.0.1"
+    """Address on which DTA reports are taken; anything but loopback opens it to the network."""
+    port: int = Field(default=40040, ge=0, le=65535)
+    """UDP port; 0 lets the kernel choose one."""
+    form: Literal["2", "3", "sized"] = "sized"
+    """Base header of the reports: ours with lengths, or the published ones of 2 and 3 bytes (4-byte keys)."""
+    allow: tuple[str, ...] = ()
+    """Networks whose reports are taken, as in `192.0.2.0/24`; empty: all."""
+    rate_limit: int = Field(default=0, ge=0)
+    """Reports a second that are translated; 0: no limit. What is held back is counted, and answered with a
+    NACK where the form has a sequence number."""
+    transport: Literal["memory", "rocev2"] = "memory"
+    """`memory`: into stores of this data folder; `rocev2`: into the stores of collectors."""
+    collectors: tuple[str, ...] = ("127.0.0.1",)
+    """Addresses of the collectors' NICs (UDP port 4791), in the order in which keys are spread over them."""
+    address: str = "127.0.0.2"
+    """Our own address towards the collectors: RoCEv2 has one UDP port for both sides."""
+    reliable: bool = True
+    """Operations are sent again until a collector acknowledges them; false: as DTA 5.2, the sequence number
+    is set to what the collector expects, and reports are dropped meanwhile."""
+    flush_ms: int = Field(default=100, ge=1, le=60_000)
+    """Postcards and batches that are not full are written after this time."""
+    adaptive_copies: bool = False
+    """Key-Write makes fewer copies than a report asks for where the store's load says so (DART 5.1)."""
+    path_sum: PathSumSettings | None = None
+    """Tell paths with a high sum of latencies as their postcards pass."""
+
+    @model_validator(mode="after")
+    def _one_collector(self) -> TranslatorSettings:
+        if self.transport == "rocev2" and not self.collectors:
+            raise ValueError("found no collectors, expected the address of at least one")
+        return self
+
+
+class NicSettings(Section):
+    """`hopscope direct serve`: a software NIC that RoCEv2 requesters write to."""
+
+    host: str = "127.0.0.1"
+    """Address on which RoCEv2 is taken (UDP port 4791); anything but loopback needs `allow`."""
+    allow: tuple[str, ...] = ()
+    """Networks from which connections are taken; empty: loopback only."""
+    any_ip_id: bool = True
+    """Take packets whatever their IP identification and DF, which a socket does not show: the ICRC then finds
+    damage with 15 of its 32 bits."""
+
+    @model_validator(mode="after")
+    def _safe(self) -> NicSettings:
+        if not is_loopback(self.host) and not self.allow:
+            raise ValueError(
+                f"found host {self.host!r} without allow, expected the networks that may connect, "
+                "or a loopback address"
+            )
+        return self
+
+
+class DirectSettings(Section):
+    """Direct telemetry access (DTA, DART)."""
+
+    folder: Path | None = None
+    """Folder of the stores; none: `direct` in the data folder. One in /dev/shm is memory and never disk."""
+    stores: tuple[StoreSettings, ...] = ()
+    """Stores of the data folder; without any: one of each primitive."""
+    epoch_seconds: Seconds = 0.0
+    """After this time a store is put aside and an empty one takes its place; 0: never."""
+    keep_epochs: int = Field(default=24, ge=1)
+    """Past epochs of each store that are kept."""
+    translator: TranslatorSettings = TranslatorSettings()
+    """DTA reports in, memory operations out."""
+    nic: NicSettings = NicSettings()
+    """A software NIC that RoCEv2 requesters write to."""

@@ -1,0 +1,92 @@
+"""Settings of the destinations: webhooks, Redis."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from .section import Seconds, Section
+
+
+class AlertSettings(Section):
+    """One webhook."""
+
+    url: str = Field(pattern=r"^https?://")
+    """Where events are posted, as JSON."""
+    kinds: tuple[str, ...] = Field(
+        default=("raised", "cleared", "path_change", "loop", "silent", "returned"), min_length=1
+    )
+    """Kinds of events that are posted."""
+    per_minute: int = Field(default=30, ge=1)
+    """Posts a minute and kind; what is above is counted, and told in the next post."""
+    retries: int = Field(default=5, ge=0)
+    """Tries after a failure, with doubling pauses."""
+    timeout_seconds: Seconds = Field(default=5.0, gt=0)
+    """Longest time of one post."""
+
+
+def shown(url: str) -> str:
+    """A URL as it may be shown: without user, password and query."""
+    try:
+        parts = urlsplit(url)
+        place = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "(no URL)"
+    if "@" in parts.path + parts.query + parts.fragment:
+        return f"{parts.scheme}://***"  # a password with a slash, perhaps
+    return f"{parts.scheme}://{'***@' if '@' in parts.netloc else ''}{place}{parts.path}"
+
+
+def redis_url(url: str) -> str:
+    """The URL of a Redis server; ValueError says what is wrong with it."""
+    expected = "expected redis://HOST:PORT/DB, rediss://… (TLS) or unix:///PATH"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError(f"found a URL that is none, {expected}") from None
+    local = parts.scheme == "unix"
+    if (
+        parts.scheme not in ("redis", "rediss", "unix")
+        or port == 0
+        or not (parts.path if local else parts.hostname)
+    ):
+        raise ValueError(f"found {shown(url)!r}, {expected}")
+    if parts.query or parts.fragment:
+        raise ValueError(f"found {shown(url)!r} with a query, expected none: settings have their own keys")
+    if not local and parts.path.strip("/") and not parts.path.strip("/").isdecimal():
+        raise ValueError(f"found {shown(url)!r}, expected a number of a database behind the port, as /0")
+    return url
+
+
+class RedisSettings(Section):
+    """One Redis server."""
+
+    url: Annotated[str, AfterValidator(redis_url)] = "redis://127.0.0.1:6379/0"
+    """`redis://HOST:PORT/DB`, with TLS `rediss://…`, or `unix:///PATH`; `USER:PASSWORD@` may stand in front
+    of the host."""
+    password: str | None = Field(default=None, min_length=1)
+    """Password, instead of one in the URL."""
+    password_env: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
+    """Name of an environment variable that holds the password; empty: none."""
+    ca_file: Path | None = None
+    """Certificates (PEM) that a TLS server's is verified with; none: those of the system."""
+    prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
+    """What every key begins with, followed by a colon."""
+    what: tuple[Literal["flows", "events", "distributions"], ...] = Field(
+        default=("flows", "events", "distributions"), min_length=1
+    )
+    """Which are written."""
+    flush_seconds: Seconds = Field(default=10.0, ge=0.1)
+    """Period in which changed flows and all distributions are written."""
+    stream_max: int = Field(default=100_000, ge=1)
+    """Entries that a stream of events keeps, about: whole blocks of them are removed."""
+    ttl_seconds: int = Field(default=3600, ge=1, le=10**9)
+    """A flow that has left stays so long."""
+    timeout_seconds: Seconds = Field(default=5.0, gt=0)
+    """Longest time of a connection attempt, and of one answer."""
+    queue_bytes: int = Field(default=64 * 1024**2, ge=1024**2)
+    """Most memory of the events that wait for a server that is slow or gone."""

@@ -1,0 +1,242 @@
+"""Where settings come from: flags over environment (`HOPSCOPE_SERVE__PORT`) over a file over defaults."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import BaseModel, ValidationError
+
+from ..base.errors import HopscopeError
+from .collector import DialectSettings, Settings
+from .dialects import AUTO, known, unknown
+from .section import Section
+
+PREFIX = "HOPSCOPE_"
+OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
+"""Variables with our prefix that are no settings."""
+LISTS = frozenset({"listen", "allow", "kinds", "what"})
+"""Settings that hold several words: separated by blanks or commas where they are given as a text."""
+
+DIALECT_LISTS = frozenset(
+    name for name, field in DialectSettings.model_fields.items() if "tuple" in str(field.annotation)
+)
+"""The same of a dialect."""
+SECRETS = frozenset({"token", "password"})
+"""Settings that are shown nowhere."""
+OPEN = "dialects"
+"""The table whose keys are names of the user's own."""
+
+Tree = dict[str, Any]
+
+
+class ConfigError(HopscopeError):
+    """What is wrong with the settings, a line each: path of the key, what was found, what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Settings, and where each came from."""
+
+    settings: Settings
+    file: Path | None
+    """The file that was read."""
+    origins: dict[str, str]
+    """Key, as `detect.flow_rows`, to the file, variable or flag that set it; others have their default."""
+
+
+def default_file() -> Path:
+    """The file that is read where none is named and this one exists."""
+    return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
+
+
+def load(
+    file: Path | None = None,
+    flags: Sequence[tuple[str, str, Any]] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Settings from all sources.
+
+    `flags` are (flag, dotted key, value), as `("--port", "serve.port", 80)`; a value of None is a flag that
+    was not given.  A `file` that is named must exist.  Raises ConfigError.
+    """
+    environment = os.environ if environment is None else environment
+    if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
+        file = Path(named)
+    if file is None and default_file().is_file():
+        file = default_file()
+    tree: Tree = Settings().model_dump()
+    origins: dict[str, str] = {}
+    layers: list[tuple[str, Iterator[tuple[str, Any]]]] = []
+    if file is not None:
+        layers.append((str(file), _leaves(_read(file))))
+    layers.extend((name, iter([(key, value)])) for name, key, value in _variables(environment))
+    layers.extend((flag, iter([(key, value)])) for flag, key, value in flags if value is not None)
+    for origin, values in layers:
+        for key, value in values:
+            _put(tree, key, _plain(key, value, origin), origin)
+            origins[key] = origin
+    try:
+        settings = Settings.model_validate(tree)
+    except ValidationError as error:
+        raise ConfigError("\n".join(error_line(item, origins) for item in error.errors())) from error
+    _check_dialects(settings, origins)
+    return Loaded(settings, file, origins)
+
+
+def _check_dialects(settings: Settings, origins: Mapping[str, str]) -> None:
+    try:
+        names = [*known(settings.dialects), AUTO]
+    except HopscopeError as error:
+        key = str(error).split(": ", 1)[0]
+        raise ConfigError(f"{_origin(key, origins) or OPEN}: {error}") from error
+    for at, listen in enumerate(settings.listen):
+        if listen.dialect not in names:
+            where = f"{origins.get('listen', 'listen')}: listen[{at}].dialect"
+            raise ConfigError(f"{where}: {unknown(listen.dialect, names)}")
+
+
+def parse_set(text: str) -> tuple[str, str, str]:
+    """`detect.flow_rows=1024`, the value of a flag `--set`, as `load` takes it."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise ConfigError(f"--set {text}: expected KEY=VALUE, as in detect.flow_rows=1024")
+    return f"--set {key.strip()}", key.strip(), value.strip()
+
+
+def _read(file: Path) -> Tree:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping) and value:
+            yield from _leaves(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for name, value in sorted(environment.items()):
+        if name.startswith(PREFIX) and name.removeprefix(PREFIX) not in OTHER_VARIABLES:
+            yield name, name.removeprefix(PREFIX).lower().replace("__", "."), value
+
+
+def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
+    """Set a dotted key; a key of no setting is an error that names the closest one."""
+    *above, last = key.split(".")
+    if above[:1] == [OPEN]:
+        _put_open(tree, above, last, value, origin)
+        return
+    for part in above:
+        if not isinstance(tree.get(part), dict):
+            raise ConfigError(_unknown(key, origin))
+        tree = tree[part]
+    if last not in tree:
+        raise ConfigError(_unknown(key, origin))
+    if isinstance(tree[last], dict):
+        if value != {}:
+            raise ConfigError(f"{origin}: {key}: found {value!r}, expected a table")
+        return
+    tree[last] = value
+
+
+def _put_open(tree: Tree, above: Sequence[str], last: str, value: Any, origin: str) -> None:
+    """Set a key of a table whose keys are the user's own; the models check what is below."""
+    for part in above:
+        tree = tree.setdefault(part, {})
+        if not isinstance(tree, dict):
+            raise ConfigError(f"{origin}: {'.'.join(above)}: found {tree!r}, expected a table")
+    tree[last] = value
+
+
+def _plain(key: str, value: Any, origin: str) -> Any:
+    """A value as the models take it: lists from a text, listeners from an address."""
+    last = key if key.endswith("listen") else key.rsplit(".", 1)[-1]
+    listed = DIALECT_LISTS if key.startswith(f"{OPEN}.") else LISTS
+    if last in listed and isinstance(value, str):
+        value = value.replace(",", " ").split()
+    if key == "listen" and isinstance(value, Sequence):
+        return [_listener(item, origin) for item in value]
+    return value
+
+
+def _listener(item: Any, origin: str) -> Any:
+    if not isinstance(item, str):
+        return item
+    from ..capture.source import parse
+
+    try:
+        return parse(item).model_dump()
+    except (ValueError, HopscopeError) as error:
+        raise ConfigError(f"{origin}: listen: {error}") from error
+
+
+def _unknown(key: str, origin: str) -> str:
+    keys = [name for name, _ in walk(Settings)]
+    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]}?" if close else "; `hopscope config show` lists them"
+    return f"{origin}: {key}: no such setting{hint}"
+
+
+def error_line(item: Any, origins: Mapping[str, str] | None = None) -> str:
+    """One error of pydantic's list as a line: who set it, path of the key, what was found and expected."""
+    path = ""
+    for part in item["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+    origin = _origin(path, origins or {})
+    where = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
+    if item["type"] == "extra_forbidden":
+        return f"{where}: no such setting"
+    expected = item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if item["type"] == "value_error":
+        return f"{where}: {expected}"
+    return f"{where}: found {_found(path, item['input'])}, {expected}"
+
+
+def _found(path: str, value: Any) -> str:
+    """What was found, without what is secret."""
+    if path.rsplit(".", 1)[-1] in SECRETS:
+        return f"{len(str(value))} characters"
+    if isinstance(value, Mapping):
+        value = {key: "(set)" if key in SECRETS else one for key, one in value.items()}
+    return re.sub(r"//[^\s]*@", "//***@", repr(value))
+
+
+def _origin(path: str, origins: Mapping[str, str]) -> str | None:
+    """Who set this key, the list that it is in, or the first key of the section that is wrong as a whole."""
+    for key, origin in origins.items():
+        if f"{path}.".startswith((f"{key}.", f"{key}[")) or key.startswith(f"{path}."):
+            return origin
+    return None
+
+
+def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
+    """Every setting of a model, then its sections (as TOML needs it), dotted, with its description."""
+    sections: list[tuple[str, str, type[Section]]] = []
+    last: tuple[str, str] | None = None
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, Section):
+            sections.append((f"{above}{name}", field.description or "", kind))
+        elif f"{above}{name}" == OPEN:
+            last = (OPEN, field.description or "")
+        else:
+            yield f"{above}{name}", field.description or ""
+    for name, description, section in sections:
+        yield name, description
+        yield from walk(section, f"{name}.")
+    if last:
+        yield last

@@ -1,0 +1,123 @@
+"""Settings of INT-label: who labels which packets, what the controller does about it, where labels arrive."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from .export import redis_url
+from .section import Seconds, Section, is_loopback
+
+
+class LabellingSettings(Section):
+    """How switches label packets (INT-label, section 3): the same in simulation and on real packets."""
+
+    algorithm: Literal["base-a", "base-b"] = "base-b"
+    """`base-a`: a label when the interval since the egress port's last one has passed. `base-b`: besides, by
+    chance, the likelier the more labels a packet carries already.
+    """
+    interval: Seconds = Field(default=0.05, gt=0)
+    """T: time between the labels of one egress port, s."""
+    chance: Literal["f1", "f2", "f2-listing", "f3"] = "f1"
+    """Chance of another label for a packet with i labels, for `base-b`: `f1` 1 where i > 0; `f2`
+    i / (MAX_hop - 1); `f2-listing` i / MAX_hop, as the paper's listing and Fig. 15 have it; `f3` that of
+    `f2` times the share of the interval that has passed.
+    """
+    rest: float = Field(default=0.0, ge=0, le=1)
+    """T1 / T: share of the interval after a label in which chance labels no packet."""
+    max_hop: int = Field(default=5, ge=2, le=100)
+    """MAX_hop: most switches on a path. Counts of a flow that is followed start here."""
+    protocol: int = Field(default=253, ge=148, le=254)
+    """IP protocol of labelled packets, 253 (RFC 3692, experimental) since the paper gives no number. One that
+    IANA has assigned is refused: its packets would be taken for labelled ones.
+    """
+    too_long: Literal["skip", "fragment"] = "skip"
+    """What happens to a packet that its first label would push over the MTU: it gets none, or is fragmented
+    first, with room for MAX_hop labels. A later label that does not fit is not written."""
+
+
+class AdaptiveSettings(Section):
+    """How the controller changes the interval of ports that it hears too little of (INT-label, 3.2 and 5)."""
+
+    mode: Literal["off", "shift", "one-bit"] = "off"
+    """`shift`: T / 2^S with S by port (Algorithm 3). `one-bit`: every packet is labelled (section 5)."""
+    k: float = Field(default=1.0, gt=0)
+    """A port is late when nothing new came from it for k T; its S changes at most once in that time."""
+    most: int = Field(default=16, ge=1, le=40)
+    """Highest S."""
+
+
+def _listen(text: str) -> str:
+    if text:
+        host_and_port(text)
+    return text
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Address and port of `127.0.0.1:7254` or `[::1]:7254`; ValueError says what was found."""
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not bare or ("[" in bare or (":" in bare) != (bare != host)) or not port.isascii():
+        raise ValueError(f"found {text!r}, expected an address and a UDP port, as 127.0.0.1:7254")
+    if not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"found {text!r}, expected a UDP port from 0 to 65535 behind the address")
+    return bare, int(port)
+
+
+class FollowSettings(Section):
+    """A flow that is followed through a fabric on this machine (INT-label, 3.3)."""
+
+    src: str
+    """Address of the sender."""
+    dst: str
+    """Address of the receiver, of the same version."""
+    every: int = Field(default=100, ge=1, le=2**31 - 1)
+    """Of so many packets, all switches label one."""
+
+    @model_validator(mode="after")
+    def _addresses(self) -> FollowSettings:
+        versions = []
+        for text in (self.src, self.dst):
+            try:
+                versions.append(ipaddress.ip_address(text).version)
+            except ValueError:
+                raise ValueError(f"found {text!r}, expected an address, as 10.0.0.2") from None
+        if versions[0] != versions[1]:
+            raise ValueError(f"found {self.src} and {self.dst}, expected addresses of one version")
+        return self
+
+
+class LabelSettings(Section):
+    """Labels that arrive from last hops, and the controller."""
+
+    listen: Annotated[str, AfterValidator(_listen)] = ""
+    """Address and UDP port where last hops send labels, as `127.0.0.1:7254`; empty: no labels are taken.
+    Anything but loopback needs `allow`."""
+    allow: tuple[str, ...] = ()
+    """Networks whose labels are taken, as in `192.0.2.0/24`; empty: all."""
+    labelling: LabellingSettings = LabellingSettings()
+    """What the switches do; the controller goes by the same interval."""
+    adaptive: AdaptiveSettings = AdaptiveSettings()
+    """Changes of the interval by port."""
+    follow: tuple[FollowSettings, ...] = Field(default=(), max_length=1024)
+    """Flows that switches of `hopscope fabric` follow."""
+    telemetry: Seconds = Field(default=0.1, ge=0.01)
+    """Telemetry interval, s: coverage is the share of active ports that were heard of in each."""
+    registers: Path | None = None
+    """Registers of a testbed's switches, which the controller writes; none: it only looks."""
+    redis: Annotated[str, AfterValidator(lambda url: redis_url(url) if url else url)] = ""
+    """Redis server with the INT and the ageing database, as `redis://127.0.0.1:6379/0`; empty: in memory."""
+    prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
+    """What every key in Redis begins with, followed by a colon."""
+
+    @model_validator(mode="after")
+    def _safe(self) -> LabelSettings:
+        if self.listen and not self.allow and not is_loopback(host_and_port(self.listen)[0]):
+            raise ValueError(
+                f"found listen {self.listen!r} without allow, expected the networks whose labels are taken, "
+                "or a loopback address"
+            )
+        return self

@@ -1,0 +1,1 @@
+"""JSON objects to frames."""

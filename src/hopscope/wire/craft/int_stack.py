@@ -1,0 +1,219 @@
+"""The `int` and `hops` of an object as bytes: shims, INT headers, stacks, tails, by the dialect's table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import layout, rules
+from ..dialect import Dialect
+from ..records import MAX_HOPS, Carrier
+from ..telemetry import int_header, ioam
+from ..telemetry.int_header import Md, Shim
+from . import ioam as craft_ioam
+from .extras import domain_bytes, push_records, wanted
+from .keys import CraftError, Keys
+from .metadata import bitmap_of, hop_of
+from .tunnel import Shimmed, next_protocol
+
+VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": ioam.VERSION}
+MODES = {"md": int_header.MODE_MD, "mx": int_header.MODE_MX}
+IN_OPTION = Carrier.IPV6_OPTION.name.lower()
+CARRIERS = tuple(carrier.name.lower() for carrier in Carrier if carrier != Carrier.NONE)
+_REPORTS = {0: 0, 5: 1, 10: 2, 20: 3}
+_NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
+_USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
+_COUNTED = (1, 4, 5)
+_GPE_PROTOCOLS = {1: 0x05, 4: 0x05, 5: 0x05, 10: 0x08, 20: 0x82}
+_GRE_ADDED = 0x08
+_HOPS = 8
+"""Hops that a packet may take, where nothing is said."""
+_UNSAID = 0x8000
+"""DS instruction of hops that are longer than their instructions imply, where none is given."""
+
+
+@dataclass(slots=True)
+class Telemetry:
+    """INT of one packet, ready to be carried."""
+
+    carrier: str
+    """A word of CARRIERS; empty: the packet's own L4 protocol."""
+    shim: Shim
+    version: int
+    body: bytes
+    """The header and the stack; of IOAM the whole option."""
+    report: int = 0
+    """Version of the report that brings the packet; 0: none."""
+
+
+def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
+    """The INT that an object describes by `int` and `hops`, in a packet that a report of this version brings
+    (0: none); None where it has neither.
+    """
+    if not keys.has("int") and not keys.raw("hops"):
+        return None
+    head, hops = keys.part("int"), [one for one in keys.parts("hops") if not one.flag("in_report")]
+    usual = _USUAL[report]
+    version = VERSIONS[head.word("version", VERSIONS, usual)]
+    carrier = head.word("carrier", CARRIERS, "")
+    if (version == ioam.VERSION) != (carrier == IN_OPTION) and (carrier or version != ioam.VERSION):
+        raise head.wrong("carrier", f"{IN_OPTION} with IOAM, and with nothing else")
+    if version == ioam.VERSION:
+        return Telemetry(IN_OPTION, Shim(False), version, craft_ioam.option_of(head, hops))
+    mode = MODES[head.word("mode", MODES, "md")]
+    shim = Shim(version < 20 and carrier != "geneve", mode, carrier=_carrier(carrier))
+    if version == 20 and carrier in ("", "tcp", "udp", "udp_inserted"):
+        shim.npt = head.number("npt", 2, 0)
+    if mode == int_header.MODE_MX and version != 20:
+        raise head.wrong("mode", f"md: there is no MX of version {head.raw('version') or usual}")
+    if mode == int_header.MODE_MX and hops and not dialect.mx_record:
+        raise CraftError("hops", "a packet of INT-MX holds none; a node's record is its report's metadata")
+    if len(hops) > MAX_HOPS:
+        raise CraftError("hops", f"found {len(hops)}, expected {MAX_HOPS} at most")
+    md = _header(head, version, mode, hops, dialect)
+    source = b""
+    if not hops and version == 20:
+        source = domain_bytes(head, md, dialect)[1]
+        if md.ds_flags and not source and mode != int_header.MODE_MX:
+            source = bytes(4 * dialect.source_words)
+    head.close(f"INT {head.raw('version') or usual}")
+    items, bitmap = int_header.form_of(md, dialect)
+    path = [hop_of(hop, items, bitmap) for hop in hops]
+    body = bytearray()
+    int_header.push_md(body, md, dialect, mode)
+    body[0] = body[0] & 15 | _nibble(shim, version, report, dialect) << 4
+    if version == 20:
+        push_records(body, md, path, hops, dialect)
+        body += source + bytes(-len(source) % 4)
+    else:
+        int_header.push_stack(body, md, path, dialect)
+    for hop in hops:
+        hop.close(f"a hop of instructions 0x{md.instructions:04x}")
+    return Telemetry(carrier, shim, version, bytes(body), report)
+
+
+def _carrier(name: str) -> int:
+    return Carrier[name.upper()] if name else Carrier.UDP
+
+
+def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dialect) -> Md:
+    names = {name for hop in hops for name in hop.names()}
+    choices = dialect.alternatives(int_header.KIND_OF[version])
+    bitmap = head.number(
+        "instructions", 0xFFFF, max((bitmap_of(items, names) for items in choices), key=int.bit_count)
+    )
+    usual = layout.metadata_size(choices[0], bitmap) // 4
+    md = Md(version, instructions=bitmap, total_hops=len(hops))
+    parts = [one.part("extras") for one in (*hops, head)] if version == 20 else []
+    domain_id, ds_instruction, ds_flags, more = wanted(parts, dialect)
+    if mode == int_header.MODE_MX:
+        md.hop_words = usual if dialect.mx_record else 0
+        _take_domain(head, md, domain_id, ds_instruction, ds_flags)
+        return md
+    md.hop_words = head.number("hop_words", 31, usual + more)
+    md.remaining_hops = head.number(
+        "remaining_hops", 255 - (len(hops) if version in _COUNTED else 0), max(_HOPS - len(hops), 0)
+    )
+    md.hops_exceeded = head.flag("hops_exceeded")
+    if version not in _COUNTED:
+        md.mtu_exceeded = head.flag("mtu_exceeded")
+    implied = layout.metadata_size(*int_header.form_of(md, dialect)) // 4
+    if version == 20:
+        unsaid = _UNSAID * (md.hop_words > implied)
+        _take_domain(head, md, domain_id, ds_instruction or unsaid, ds_flags)
+    if md.hop_words == 0:
+        raise CraftError("hops", "no key of a hop is given, and no instructions")
+    if md.hop_words < implied or (md.hop_words > implied and version != 20):
+        raise head.wrong("hop_words", f"{implied}, as the instructions 0x{bitmap:04x} imply")
+    return md
+
+
+def _take_domain(head: Keys, md: Md, domain_id: int, ds_instruction: int, ds_flags: int) -> None:
+    md.domain_id = head.number("domain_id", 0xFFFF, domain_id)
+    md.ds_instruction = head.number("ds_instruction", 0xFFFF, ds_instruction)
+    md.ds_flags = head.number("ds_flags", 0xFFFF, ds_flags)
+
+
+def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
+    """The version nibble of the INT header."""
+    table = dialect.table()
+    old, new = (rules.INT_LAYOUT + (new * 4 + _REPORTS[report]) * 16 for new in (0, 1))
+    for nibble in (_NIBBLES[version], *range(16)):
+        if version == 20 and not shim.old:
+            found = table[new + nibble]
+        elif shim.old:
+            found = table[old + nibble]
+        else:  # over Geneve the header alone tells
+            found = table[new + nibble] or table[old + nibble]
+        if found == version:
+            return int(nibble)
+    raise CraftError("int.version", f"dialect {dialect.name} has no such INT here")
+
+
+def push_l4(out: bytearray, one: Telemetry, original: int, tail: tuple[int, ...], dialect: Dialect) -> None:
+    """Append the INT behind a TCP or UDP header: marker, shim, header, stack, tail.
+
+    `original` is what the shim says of the packet as it was before (by NPT: DSCP, port, protocol); `tail`
+    the protocol and port (and DSCP) that 0.4 and 0.5 repeat.
+    """
+    out += dialect.marker
+    shim = one.shim
+    shim.original = original
+    first = _first_byte(one, dialect)
+    numbered = bool(dialect.table()[rules.SHIM + first] & 32)
+    behind = bytearray(4 * numbered)
+    if int_header.has_tail(shim, one.version):
+        int_header.push_tail(behind, int_header.Tail(*tail))
+    shim.length = _length(one, len(behind) // 4, dialect)
+    int_header.push_shim(out, shim, dialect, first)
+    out += one.body + behind
+
+
+def in_tunnel(one: Telemetry, inside: int, dialect: Dialect) -> Shimmed:
+    """The INT as a GRE, VXLAN-GPE or Geneve tunnel carries it, in front of a packet of EtherType `inside`."""
+    out = bytearray()
+    shim, first = one.shim, None
+    if one.carrier == "geneve":
+        shim.length = len(one.body) // 4
+        if shim.length > 31:
+            raise CraftError("hops", f"INT of {shim.length} words, a Geneve option has 31 at most")
+        if not dialect.geneve_classes:
+            raise CraftError("int.carrier", f"dialect {dialect.name} has no Geneve class for INT")
+        protocol = 0
+    else:
+        first = _first_byte(one, dialect) | _GRE_ADDED * (shim.added and one.carrier == "gre")
+        shim.length = _length(one, 0, dialect)
+        shim.next_protocol = inside if one.carrier == "gre" else next_protocol(inside)
+        protocol = dialect.gre_protocol if one.carrier == "gre" else _gpe_protocol(one.version, dialect)
+    int_header.push_shim(out, shim, dialect, first)
+    return Shimmed(protocol, bytes(out) + one.body)
+
+
+def _gpe_protocol(version: int, dialect: Dialect) -> int:
+    known = dialect.gpe_protocols
+    if not known:
+        raise CraftError("int.carrier", f"dialect {dialect.name} has no next protocol of VXLAN-GPE for INT")
+    return _GPE_PROTOCOLS[version] if _GPE_PROTOCOLS[version] in known else known[0]
+
+
+def _length(one: Telemetry, behind: int, dialect: Dialect) -> int:
+    """What the shim says of the length: words."""
+    words = len(one.body) // 4 + behind + (one.shim.old or dialect.length_with_shim)
+    if words > 255:
+        raise CraftError("hops", f"the stack takes {words} words, a shim can say 255 at most")
+    return words
+
+
+def _first_byte(one: Telemetry, dialect: Dialect) -> int:
+    """The first byte of the shim."""
+    shims = dialect.table()[rules.SHIM : rules.SHIM + 256]
+    shim = one.shim
+    in_l4 = one.carrier not in ("gre", "vxlan_gpe")
+    if shim.old:
+        usual, choices = shim.type, range(256 if in_l4 else 16)
+    else:
+        usual, choices = shim.type << 4 | shim.npt << 2, range(0, 256, 1 if in_l4 else 16)
+    for byte in (usual, *choices):
+        rule = int(shims[byte])
+        if rule & 15 == shim.type and bool(rule & 16) == shim.old and (shim.old or byte >> 2 & 3 == shim.npt):
+            return int(byte)
+    raise CraftError("int.mode", f"dialect {dialect.name} has no shim for it")

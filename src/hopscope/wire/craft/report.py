@@ -1,0 +1,306 @@
+"""The `report` of objects as bytes: headers of 0.5, 1.0 and 2.0 with their own metadata, around packets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .. import layout, rules
+from ..dialect import Dialect
+from ..layout import Item
+from ..records import Flag, Have, Kind
+from ..telemetry import report
+from ..telemetry import report_metadata as own_metadata
+from ..telemetry.report import Main20, Report05, Report10, Report20
+from ..telemetry.report_metadata import Own
+from . import int_stack as craft_int
+from . import packet as craft_packet
+from .extras import report_bytes
+from .keys import CraftError, Keys, about
+from .metadata import bitmap_of, hop_of
+
+VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
+_KINDS = tuple(kind.name.lower() for kind in Kind)
+_ONES = 0xFFFFFFFF
+_NODE = 1
+"""Node id of a report that names none."""
+_FILLER = 0x8000
+"""Of a Report 2.0 whose own metadata hold nothing."""
+
+
+@dataclass(slots=True)
+class Sequences:
+    """The next sequence number of each source, for reports that give none."""
+
+    last: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def number(self, keys: Keys, most: int, *space: int) -> int:
+        """The sequence number of a report."""
+        number = keys.number("sequence", most, (self.last.get(space, -1) + 1) & most)
+        self.last[space] = number
+        return number
+
+
+@dataclass(slots=True)
+class Head:
+    """What the headers of one report say."""
+
+    version: int
+    kind: Kind
+    flags: int
+    hw_id: int
+    node_id: int
+    ingress_time: int | None
+    own: Own
+    bits: int
+    """Metadata bits, as 16 bits."""
+    domain: tuple[int, int, bytes] = 0, 0, b""
+    """Domain id, DSMdBits and domain-specific metadata of 2.0."""
+
+
+def push_reports(
+    out: bytearray, group: list[Keys], source: int, sequences: Sequences, dialect: Dialect
+) -> None:
+    """Append the payload of a datagram with the reports of these objects."""
+    heads = []
+    for one in group:
+        with about(one):
+            heads.append(_head(one, dialect))
+    first = heads[0]
+    keys = group[0].part("report")
+    most = 0x3FFFFF if first.version == 20 else _ONES
+    sequence = sequences.number(keys, most, source, first.version, first.hw_id, first.node_id)
+    for one, head in zip(group[1:], heads[1:], strict=True):
+        with about(one):
+            _check_group(one.part("report"), first, head, sequence, most)
+    start = len(out)
+    if first.version == 20:
+        report.push_group(out, report.Group20(first.hw_id, sequence, first.node_id))
+        _begin(out, start, 20, first.hw_id >> 2, dialect)
+        if dialect.bare_group:
+            _push_bare(out, group, first, dialect)
+            return
+        for one, head in zip(group, heads, strict=True):
+            with about(one):
+                _push_2_0(out, one, head, dialect, final=one is group[-1])
+    elif first.version == 10:
+        _push_1_0(out, group[0], first, sequence, dialect)
+    else:
+        _push_0_5(out, group[0], first, sequence, dialect)
+
+
+def _check_group(other: Keys, first: Head, head: Head, sequence: int, most: int) -> None:
+    """Raise CraftError where a report says other than the first of its packet."""
+    if first.version != 20 or head.version != 20:
+        raise CraftError("index", "only Reports 2.0 may share a packet")
+    for name, value, expected in (
+        ("node_id", head.node_id, first.node_id), ("hw_id", head.hw_id, first.hw_id),
+        ("sequence", other.number("sequence", most, sequence), sequence),
+    ):  # fmt: skip
+        if other.has(name) and value != expected:
+            raise other.wrong(name, f"{expected}, as in the packet's first report")
+
+
+def _begin(out: bytearray, at: int, version: int, low: int, dialect: Dialect) -> None:
+    """Set the first nibble to what stands for this version, with this nibble behind it."""
+    rule = dialect.table()[rules.FIRST_BYTE : rules.FIRST_BYTE + 256]
+    usual = {5: 0, 10: 1, 20: 2}[version]
+    for nibble in (usual, *range(16)):
+        if rule[nibble << 4 | low] == version:
+            out[at] = nibble << 4 | low
+            return
+    raise CraftError("report.version", f"dialect {dialect.name} has no such report")
+
+
+def _head(one: Keys, dialect: Dialect) -> Head:
+    keys = one.part("report")
+    usual = "2.0" if dialect.report_version == "auto" else dialect.report_version
+    name = keys.word("version", VERSIONS, usual)
+    version = VERSIONS[name]
+    kind = _kind(keys)
+    hw_id = keys.number("hw_id", 63, 0)
+    flags = _flags(keys, version, kind, kind == Kind.INT and not dialect.bare_group)
+    if version != 5:
+        kind = Kind.INNER if kind == Kind.INNER else report.kind_of(flags)
+        if kind != Kind.INNER and keys.has("kind") and kind != _kind(keys):
+            raise keys.wrong("kind", f"{kind.name.lower()}, as its flags say")
+    keys.has("sequence")
+    node_id = _node_id(one, keys, version, kind)
+    own, bits = _own(one, keys, version, kind, dialect)
+    own.hop.node_id = node_id
+    time = None
+    if version != 20:
+        given = keys.value("ingress_time", _ONES, 0)
+        time = _ONES if given is None else given
+    domain = 0, 0, b""
+    if version == 20 and kind != Kind.INNER:
+        domain = report_bytes(keys, dialect)
+    keys.close(f"a Report {name} ({kind.name.lower()})")
+    return Head(version, kind, flags, hw_id, node_id, time, own, bits, domain)
+
+
+def _kind(keys: Keys) -> Kind:
+    given = keys.word("kind", _KINDS, "")
+    if given:
+        return Kind[given.upper()]
+    if keys.raw("drop_reason") is not None or keys.raw("dropped") is True:
+        return Kind.DROP
+    return Kind.QUEUE if keys.raw("congested") is True and keys.raw("tracked") is not True else Kind.INT
+
+
+def _flags(keys: Keys, version: int, kind: Kind, tracked: bool) -> int:
+    flags = Flag.DROPPED * keys.flag("dropped", kind == Kind.DROP)
+    flags |= Flag.CONGESTED * keys.flag("congested", kind == Kind.QUEUE)
+    flags |= Flag.TRACKED * keys.flag("tracked", tracked)
+    if version == 20:
+        flags |= Flag.INTERMEDIATE * keys.flag("intermediate")
+    return flags
+
+
+def _node_id(one: Keys, keys: Keys, version: int, kind: Kind) -> int:
+    """The node of the report; where none is given, the last hop's: the sink's."""
+    if version == 5 and kind == Kind.INT:
+        return 0
+    usual = _NODE
+    for hop in one.parts("hops"):
+        usual = hop.value("node_id", _ONES, usual) or usual
+    given = keys.value("node_id", _ONES, usual)
+    return _ONES if given is None else given
+
+
+def _own(one: Keys, keys: Keys, version: int, kind: Kind, dialect: Dialect) -> tuple[Own, int]:
+    """The report's own metadata, and their bits."""
+    metadata = keys.part("metadata")
+    if version == 5:
+        return _own_0_5(keys, metadata, kind, dialect)
+    if kind == Kind.INNER:
+        metadata.close("an inner-only report")
+        return Own(), 0
+    items = dialect.alternatives(layout.OWN_OF_1_0 if version == 10 else layout.OWN_OF_2_0)[0]
+    names = set(metadata.names())
+    bits = bitmap_of(items, names)
+    if version == 20 and keys.has("ingress_time"):
+        bits |= _bit(items, Have.INGRESS_TIME)
+    own = Own(hop_of(metadata, items, bits))
+    if version == 20 and keys.has("ingress_time") and "ingress_time" not in names:
+        given = keys.value("ingress_time", (1 << 64) - 1)
+        own.hop.ingress_time = (1 << 64) - 1 if given is None else given
+        own.hop.null &= ~Have.INGRESS_TIME if given is not None else -1
+    metadata.close(f"the metadata of a Report {'1.0' if version == 10 else '2.0'}")
+    if keys.has("drop_reason"):
+        bits |= next(0x8000 >> bit for bit, item in enumerate(items) if item is layout.DROP)
+        own.queue_id, own.drop_reason = _drop(keys)
+    elif own.hop.present & Have.QUEUE_OCCUPANCY:
+        keys.value("queue_id", 0xFF)
+    if bits == 0 and version == 20 and any(hop.flag("in_report") for hop in one.parts("hops")):
+        bits = _FILLER
+    return own, bits
+
+
+def _bit(items: tuple[Item, ...], have: int) -> int:
+    return sum(0x8000 >> bit for bit, item in enumerate(items) if item.have == have)
+
+
+def _drop(keys: Keys) -> tuple[int, int]:
+    reason, queue = keys.value("drop_reason", 0xFF), keys.value("queue_id", 0xFF)
+    return (0xFF, 0xFF) if reason is None else (queue or 0, reason)
+
+
+def _own_0_5(keys: Keys, metadata: Keys, kind: Kind, dialect: Dialect) -> tuple[Own, int]:
+    if kind == Kind.INNER:
+        raise keys.wrong("kind", "int, drop or queue: a Report 0.5 has no inner-only form")
+    form = {Kind.DROP: layout.DROP_OF_0_5, Kind.QUEUE: layout.LOCAL_OF_0_5}.get(kind)
+    items = dialect.alternatives(form)[0] if form is not None else ()
+    bits = _bit(items, Have.PORTS) | _bit(items, Have.QUEUE_OCCUPANCY) | _bit(items, Have.EGRESS_TIME)
+    own = Own(hop_of(metadata, items, bits))
+    if kind == Kind.DROP:
+        own.queue_id, own.drop_reason = _drop(keys)
+    elif kind == Kind.QUEUE:
+        keys.value("queue_id", 0xFF)
+        own.queue_id = own.hop.queue_id
+    metadata.close(f"the metadata of a Report 0.5 ({kind.name.lower()})")
+    return own, 0
+
+
+def _push_0_5(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dialect) -> None:
+    form, start = head.kind.value, len(out)
+    table = dialect.table()
+    numbers = [
+        number
+        for number in range(16)
+        if table[rules.FORM_0_5 + 3 * number] == form and table[rules.FORM_0_5 + 3 * number + 2] == 3
+    ]
+    report.push_report_0_5(out, Report05(
+        next_protocol=numbers[0], flags=head.flags, hw_id=head.hw_id, sequence=sequence,
+        ingress_time=head.ingress_time or 0,
+    ))  # fmt: skip
+    _begin(out, start, 5, numbers[0], dialect)
+    if form:
+        own_metadata.push_own_0_5(out, form, head.own, dialect)
+    _push_inner(out, one, head, dialect)
+
+
+def _push_1_0(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dialect) -> None:
+    start = len(out)
+    items = dialect.alternatives(layout.OWN_OF_1_0)[0]
+    length = 4 + layout.metadata_size(items, head.bits) // 4
+    report.push_report_1_0(out, Report10(
+        length, metadata_bits=head.bits >> 10, flags=head.flags, hw_id=head.hw_id, node_id=head.node_id,
+        sequence=sequence, ingress_time=head.ingress_time or 0,
+    ))  # fmt: skip
+    _begin(out, start, 10, length, dialect)
+    own_metadata.push_own(out, items, head.bits, head.own)
+    _push_inner(out, one, head, dialect)
+
+
+def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final: bool) -> None:
+    body = bytearray()
+    size = 0
+    if head.kind != Kind.INNER:
+        items = dialect.alternatives(layout.OWN_OF_2_0)[0]
+        size = layout.metadata_size(items, head.bits)
+        report.push_main(body, Main20(head.bits, *head.domain[:2]), head.own)
+        body += head.domain[2]
+        size += len(head.domain[2])
+    kind = report.INNER_NONE
+    if one.has("flow") or one.has("hops") or one.has("int"):
+        kind = report.INNER_ETHERNET
+        _push_inner(body, one, head, dialect)
+    body += bytes(-len(body) % 4)
+    words = len(body) // 4
+    if words >= 0xFF and not final:
+        raise CraftError("hops", "only the last report of a packet may take 255 words or more")
+    types = [number for number in range(16) if dialect.table()[rules.INNER_2_0 + number] == kind]
+    if not types:
+        raise CraftError("report.version", f"dialect {dialect.name} has no type for an Ethernet packet")
+    report.push_report_2_0(
+        out, Report20(_report_type(head.kind, dialect), types[0], min(words, 0xFF), size // 4, head.flags)
+    )
+    out += body
+
+
+def _report_type(kind: Kind, dialect: Dialect) -> int:
+    """The RepType of INT, or of an inner-only report."""
+    form = int(kind != Kind.INNER)
+    for number in (form, *range(16)):
+        if report.main_form(number, dialect)[0] == form:
+            return int(number)
+    raise CraftError("report.kind", f"dialect {dialect.name} has no such report")
+
+
+def _push_bare(out: bytearray, group: list[Keys], head: Head, dialect: Dialect) -> None:
+    """Append the packet that follows a group header at once, where a dialect has no individual reports."""
+    if len(group) > 1:
+        raise CraftError("index", f"a packet of dialect {dialect.name} holds one report")
+    if head.flags or head.bits:
+        raise CraftError("report", f"dialect {dialect.name} has neither flags nor metadata of its own")
+    frame = bytearray()
+    _push_inner(frame, group[0], head, dialect)
+    out += frame if dialect.bare_group == report.INNER_ETHERNET else frame[layout.ETHERNET.size :]
+
+
+def _push_inner(out: bytearray, one: Keys, head: Head, dialect: Dialect) -> None:
+    telemetry = craft_int.telemetry_of(one, head.version, dialect)
+    if telemetry is None and not one.has("flow"):
+        craft_packet.push_nothing(out)
+    else:
+        craft_packet.push_packet(out, one, telemetry, dialect)

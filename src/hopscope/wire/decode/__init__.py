@@ -1,0 +1,1 @@
+"""Frames to report batches, JSON of a report, evidence for a dialect."""

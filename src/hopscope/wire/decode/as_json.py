@@ -1,0 +1,299 @@
+"""Reports as the objects that `hopscope decode --format json` prints.
+
+A key is present exactly when the report carries the field; a value that is all ones, unavailable, is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..address import address
+from ..dialect import DEFAULT, Dialect
+from ..reasons import Place, Reason
+from ..records import (
+    HOP,
+    MAX_HOPS,
+    REPORT,
+    Carried,
+    Carrier,
+    Flag,
+    FrameBatch,
+    Have,
+    IntFlag,
+    Kind,
+    Layer,
+    Link,
+    Mode,
+    Records,
+    ReportBatch,
+)
+from ..telemetry import ioam
+from .decode_scalar import read_frame
+from .extras import Extras, extras
+
+_REPORT_VERSION = {5: "0.5", 10: "1.0", 20: "2.0"}
+_INT_VERSION = {1: "2015", 4: "0.4", 5: "0.5", 10: "1.0", 20: "2", 91: "ioam"}
+_MODE = {mode.value: mode.name.lower().removeprefix("ioam_") for mode in Mode}
+_LAYERS = tuple((layer.value, layer.name.lower()) for layer in Layer)
+_CARRIERS = {carrier.value: carrier.name.lower() for carrier in Carrier}
+_OVER_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
+_WITHOUT_M = (1, 4, 5)
+_HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (Have.NODE_ID, ("node_id",)),
+    (Have.PORTS, ("ingress_port", "egress_port")),
+    (Have.HOP_LATENCY, ("hop_latency",)),
+    (Have.QUEUE_OCCUPANCY, ("queue_id", "queue_occupancy")),
+    (Have.QUEUE_CONGESTION, ("queue_congestion",)),
+    (Have.INGRESS_TIME, ("ingress_time",)),
+    (Have.EGRESS_TIME, ("egress_time",)),
+    (Have.L2_PORTS, ("l2_ingress_port", "l2_egress_port")),
+    (Have.TX_UTILIZATION, ("tx_utilization",)),
+    (Have.BUFFER_OCCUPANCY, ("buffer_id", "buffer_occupancy")),
+    (Have.CHECKSUM_COMPLEMENT, ("checksum_complement",)),
+)
+_ONES = 0xFFFFFFFF
+_ANY_PORT = Dialect("any port", ports=tuple(range(65536)))
+_REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
+_HOP_NAMES: tuple[str, ...] = HOP.names or ()
+
+
+def report_objects(
+    batch: ReportBatch, frames: FrameBatch, dialect: Dialect = DEFAULT, *, first: int = 0
+) -> Iterator[dict[str, Any]]:
+    """The objects of all reports from row `first` on, in order; a refused one has `error` and the bytes of
+    its frame, and nothing else.
+
+    A path of postcards (`detect.postcards`) has `path`, `complete` or `incomplete`, and, where it was joined
+    from several, no `source` and no `report`.  `frames` and `dialect` are what `batch` was decoded from: what
+    was found where it was refused is read again.
+    """
+    details = _Details(frames, dialect)
+    for at, record in enumerate(batch.reports[first:], first):
+        row = dict(zip(_REPORT_NAMES, record.item(), strict=True))
+        one = _object(row, batch, details)
+        if _may_have_extras(row):
+            _add_extras(one, row, at, extras(batch, frames, dialect, at))
+        yield one
+
+
+def report_object(
+    batch: ReportBatch, row: int, frames: FrameBatch, dialect: Dialect = DEFAULT
+) -> dict[str, Any]:
+    """The object of one report."""
+    return next(report_objects(batch, frames, dialect, first=row))
+
+
+def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[str, Any]:
+    place: dict[str, Any] = {"packet": batch.first_packet + row["packet"], "index": row["index"]}
+    if row["reason"]:
+        error = {"reason": Reason(row["reason"]).label, "at": Place(row["place"]).label}
+        return {**place, "error": {**error, "detail": details.of(row)}, **details.frame(row["packet"])}
+    out: dict[str, Any] = {**place, "time_ns": row["time_ns"]}
+    joined = row["flags"] & Flag.JOINED  # of several reports
+    if row["version"] and not joined:
+        out["source"] = address(row["source_hi"], row["source_lo"])
+        out["report"] = _report(row, batch)
+    if row["carried"] & Carried.FLOW:
+        out["flow"] = _flow(row)
+    if row["flags"] & (Flag.JOINED | Flag.INCOMPLETE):
+        out["path"] = "incomplete" if row["flags"] & Flag.INCOMPLETE else "complete"
+    if row["int_version"]:
+        out["int"] = _int(row)
+    if row["int_version"] or joined:
+        start = row["first_hop"]
+        out["hops"] = [_hop(hop.item()) for hop in batch.hops[start : start + row["hop_count"]]]
+        if _in_report(row, batch.hops):
+            own = _hop(batch.hops[start + row["hop_count"]].item())
+            out["hops"].append({**own, "in_report": True})
+    return out
+
+
+def _may_have_extras(row: dict[str, int]) -> bool:
+    if row["reason"]:
+        return False
+    own = row["version"] == 20 and row["own_at"] > 0
+    return row["int_version"] == ioam.VERSION or row["ds_instruction"] + row["ds_flags"] > 0 or own
+
+
+def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Extras) -> None:
+    """Add what the columns do not hold, to hops with such values, and to what packet and report have."""
+    for at in range(row["hop_count"]):
+        if values := found.of_hop(row["first_hop"] + at):
+            one["hops"][at]["extras"] = values
+    if values := found.of_packet(report):
+        one["int"] |= values if row["int_version"] == ioam.VERSION else {"extras": values}
+    values = found.of_report(report)
+    if row["carried"] & Carried.OWN_HOP:
+        values = found.of_hop(row["first_hop"] + row["hop_count"])
+    if values:
+        one["report"]["extras"] = values
+
+
+def _in_report(row: dict[str, int], hops: Records) -> bool:
+    """Whether the report's own metadata are one more hop of the path, as detection takes it."""
+    count = row["hop_count"]
+    if not row["carried"] & Carried.OWN_HOP or not 0 < count < MAX_HOPS:
+        return False
+    last, own = (_node(hops[row["first_hop"] + at]) for at in (count - 1, count))
+    return own is not None and own != last
+
+
+def _node(hop: np.void) -> int | None:
+    return int(hop["node_id"]) if hop["present"] & ~hop["null"] & Have.NODE_ID else None
+
+
+class _Details:
+    """What the scalar codec says of refused reports: their rows hold numbers only.
+
+    A frame is read once for all that it holds: a datagram has room for thousands of damaged reports.
+    """
+
+    def __init__(self, frames: FrameBatch, dialect: Dialect) -> None:
+        self._frames, self._dialect = frames, dialect
+        self._packet = -1
+        self._texts: dict[int, str] = {}
+
+    def of(self, row: dict[str, int]) -> str:
+        """Why the report of this row was refused."""
+        if row["packet"] != self._packet:
+            self._packet = row["packet"]
+            self._texts = self._read(self._dialect) or self._read(_ANY_PORT)  # decoded with ports of its own
+        return self._texts.get(row["index"], f"byte {row['reason_at']}")
+
+    def frame(self, packet: int) -> dict[str, str | int]:
+        """The bytes of a frame, so that it can be made again, and how long it was where it was cut."""
+        frame = self._frames.frames[packet]
+        out: dict[str, str | int] = {
+            "link": Link(int(frame["link"])).name.lower(),
+            "frame": self._raw(packet).hex(),
+        }
+        if frame["wire_length"] > frame["length"]:
+            out["wire_length"] = int(frame["wire_length"])
+        return out
+
+    def _raw(self, packet: int) -> bytes:
+        frame = self._frames.frames[packet]
+        start = int(frame["offset"])
+        return self._frames.arena[start : start + int(frame["length"])].tobytes()
+
+    def _read(self, dialect: Dialect) -> dict[int, str]:
+        frame = self._frames.frames[self._packet]
+        kept, whole = int(frame["length"]), int(frame["wire_length"])
+        cut = f"; the capture kept {kept:,} of {whole:,} bytes" if kept < whole else ""
+        return {
+            one.fields.get("index", 0): f"{one.error.detail} (byte {one.error.at})"
+            + cut * (one.error.reason == Reason.TRUNCATED)
+            for one in read_frame(self._raw(self._packet), frame, self._packet, dialect)
+            if one.error is not None
+        }
+
+
+def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
+    carried, flags = row["carried"], row["flags"]
+    own: dict[str, int | None] = {}
+    queue_null = False
+    if carried & Carried.OWN_HOP:
+        record = batch.hops[row["first_hop"] + row["hop_count"]].item()
+        own = _hop(record)
+        own.pop("node_id", None)
+        queue_null = own.get("queue_id", 0) is None
+    out: dict[str, Any] = {"version": _REPORT_VERSION[row["version"]], "kind": Kind(row["kind"]).name.lower()}
+    if carried & Carried.NODE_ID:
+        out["node_id"] = _known(row["node_id"], _ONES)
+    out |= {
+        "hw_id": row["hw_id"],
+        "sequence": row["sequence"],
+        "dropped": bool(flags & Flag.DROPPED),
+        "congested": bool(flags & Flag.CONGESTED),
+        "tracked": bool(flags & Flag.TRACKED),
+    }
+    if row["version"] == 20:
+        out["intermediate"] = bool(flags & Flag.INTERMEDIATE)
+    if carried & Carried.DROP_REASON:
+        # Queue id and drop reason share a word with 16 bits of padding: both all ones is no value.
+        queue_null = row["queue_id"] == row["drop_reason"] == 0xFF
+        out["drop_reason"] = None if queue_null else row["drop_reason"]
+    if carried & Carried.QUEUE_ID:
+        out["queue_id"] = None if queue_null else row["queue_id"]
+    if carried & Carried.INGRESS_TIME:
+        out["ingress_time"] = _known(row["ingress_time"], (1 << 64) - 1 if row["version"] == 20 else _ONES)
+    out["metadata"] = own
+    return out
+
+
+def _flow(row: dict[str, int]) -> dict[str, Any]:
+    flow: dict[str, Any] = {
+        "src": address(row["src_hi"], row["src_lo"]),
+        "dst": address(row["dst_hi"], row["dst_lo"]),
+        "proto": row["proto"],
+    }
+    if row["carried"] & Carried.PORTS:
+        flow |= {"sport": row["sport"], "dport": row["dport"]}
+    if row["vlan"]:
+        flow["vlan"] = row["vlan"]
+    if row["layers"]:
+        flow["layers"] = [name for bit, name in _LAYERS if row["layers"] & bit]
+    if row["tunnel_id"]:
+        flow["tunnel_id"] = row["tunnel_id"]
+    return flow
+
+
+def _int(row: dict[str, int]) -> dict[str, Any]:
+    carrier = row["carrier"]
+    out: dict[str, Any] = {
+        "version": _INT_VERSION[row["int_version"]],
+        "mode": _MODE[row["int_mode"]],
+        "carrier": _CARRIERS[carrier],
+    }
+    if row["int_version"] == ioam.VERSION:
+        return {**out, **_ioam(row)}
+    if row["int_version"] == 20 and carrier in _OVER_L4:
+        out["npt"] = row["npt"]
+    out["instructions"] = f"0x{row['instructions']:04x}"
+    if row["int_mode"] != Mode.MX:
+        out |= {
+            "hop_words": row["hop_words"],
+            "remaining_hops": row["remaining_hops"],
+            "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
+        }
+        if row["int_version"] not in _WITHOUT_M:
+            out["mtu_exceeded"] = bool(row["int_flags"] & IntFlag.MTU_EXCEEDED)
+    if row["domain_id"] or row["ds_instruction"] or row["ds_flags"]:
+        out |= {
+            "domain_id": row["domain_id"],
+            "ds_instruction": f"0x{row['ds_instruction']:04x}",
+            "ds_flags": f"0x{row['ds_flags']:04x}",
+        }
+    return out
+
+
+def _ioam(row: dict[str, int]) -> dict[str, Any]:
+    trace_type = row["instructions"] << 8 | row["ds_instruction"]
+    out: dict[str, Any] = {"namespace": row["domain_id"], "trace_type": f"0x{trace_type:06x}"}
+    if row["int_mode"] != Mode.IOAM_DEX:
+        out |= {
+            "hop_words": row["hop_words"],
+            "remaining_hops": row["remaining_hops"],
+            "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
+        }
+    return out
+
+
+def _hop(record: tuple[int, ...]) -> dict[str, int | None]:
+    hop = dict(zip(_HOP_NAMES, record, strict=True))
+    present, null = hop["present"], hop["null"]
+    out: dict[str, int | None] = {}
+    for have, names in _HOP_KEYS:
+        if present & have:
+            if have == Have.QUEUE_CONGESTION and out.get("queue_id") is None:
+                out["queue_id"] = None if null & have else hop["congestion_queue_id"]
+            for name in names:
+                out[name] = None if null & have else hop[name]
+    return out
+
+
+def _known(value: int, unavailable: int) -> int | None:
+    return None if value == unavailable else value

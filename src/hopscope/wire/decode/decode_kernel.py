@@ -1,0 +1,200 @@
+"""The batch decoder: frames to REPORT and HOP rows, by the checks of decode_scalar.py in the same order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, be16, be32, inlined, kernel
+from .. import rules
+from ..headers.packet_kernel import (
+    ETHERNET,
+    IPV4_SOURCE,
+    IPV6_SOURCE,
+    NONE,
+    address,
+    code,
+    ethernet,
+    ip_version,
+    ipv4,
+    ipv6,
+    lacks,
+    other_link,
+    refuse,
+)
+from ..headers.tunnel_kernel import FOUR, LABELS, SIX, by_ethertype, mpls
+from ..reasons import Place, Reason
+from ..records import Link
+from ..telemetry.group_kernel import group_2_0, new_row
+from ..telemetry.report_kernel import report_0_5, report_1_0
+from ..telemetry.variant_kernel import UDP
+from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
+
+UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
+OUTER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP)
+BAD_UDP, LACKING_UDP = code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
+PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
+UNKNOWN_REPORT = code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
+
+
+@inlined
+def payload(
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    announced: Any,
+    reports: Any,
+    words: Any,
+    index: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
+) -> Any:
+    """A datagram's payload; row `index` is begun. Returns the next free rows of `reports` and `hops`."""
+    row = reports[index]
+    if at >= end:
+        row.first_hop = first
+        refuse(row, CUT_HEADER, at, origin)
+        return index + U64(1), first
+    version = table[FIRST_BYTE + U64(buf[at])]
+    row.version = version
+    if version == 20:
+        return group_2_0(buf, origin, at, end, announced, reports, words, index, table, plans, hops, first)
+    if version == 10:
+        first = report_1_0(buf, origin, at, end, row, table, plans, hops, first)
+    elif version == 5:
+        first = report_0_5(buf, origin, at, end, row, table, plans, hops, first)
+    else:
+        row.first_hop = first
+        refuse(row, UNKNOWN_REPORT, at, origin)
+    return index + U64(1), first
+
+
+@kernel
+def behind_labels(buf: Any, at: Any, end: Any, type_: Any) -> Any:
+    """(offset, IP version or 0) behind MPLS labels."""
+    if by_ethertype(type_) != LABELS:
+        return at, NONE
+    cut, at, here, _, _ = mpls(buf, at, end, end)
+    if cut:
+        return at, NONE
+    return at, U64(4) if here == FOUR else (U64(6) if here == SIX else NONE)
+
+
+@inlined
+def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
+    """(verdict, offset, end, announced, source high, source low) of a captured frame.
+
+    The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise a refusal's code.
+    """
+    if link == ETHERNET:
+        cut, at, type_, _, _ = ethernet(buf, at, end, end)
+    else:
+        cut, at, type_, _, _ = other_link(buf, at, end, link)
+    version = NONE if cut else ip_version(type_)
+    if version == NONE:
+        if not cut:
+            at, version = behind_labels(buf, at, end, type_)
+        if version == NONE:
+            return NONE, at, end, end, NONE, NONE
+    start = at
+    if version == U64(4):
+        why, at, protocol, _, length, part = ipv4(buf, at, end, end, False)
+    else:
+        why, at, protocol, _, length, part = ipv6(buf, at, end, end)
+    behind = start + length
+    if why or protocol != UDP or part == U64(1) or at + U64(4) > min(end, behind):
+        return NONE, at, end, end, NONE, NONE
+    if not table[UDP_ROLE + be16(buf, at + U64(2))] & 1:
+        return NONE, at, end, end, NONE, NONE
+    high, low = address(buf, start, version, IPV4_SOURCE, IPV6_SOURCE)
+    if part != NONE:
+        return OUTER_FRAGMENT, start, end, end, high, low
+    why = lacks(at, U64(8), end, min(end, behind))
+    if why:
+        return why | LACKING_UDP, at, end, end, high, low
+    size = be16(buf, at + U64(4))
+    announced = at + size
+    if size < U64(8) or announced > behind:
+        return BAD_UDP, at, end, end, high, low
+    return U64(1), at + U64(8), min(end, announced), announced, high, low
+
+
+@inlined
+def passes_by(buf: Any, at: Any, end: Any, table: Any) -> Any:
+    """Whether a glance tells that an Ethernet frame is no report: IPv4 without options, to a UDP port that is
+    no collector's.  `outer` would say the same, 2 ns later.
+    """
+    return (
+        at + PLAIN_BYTES <= end
+        and be32(buf, at + U64(12)) & U64(0xFFFFFF00) == PLAIN_IPV4
+        and U64(buf[at + AT_PROTOCOL]) == UDP
+        and not table[UDP_ROLE + be16(buf, at + AT_PORT)] & 1
+    )
+
+
+@kernel
+def decode_frames(
+    buf: Any,
+    frames: Any,
+    start: Any,
+    table: Any,
+    plans: Any,
+    reports: Any,
+    words: Any,
+    hops: Any,
+    counts: Any,
+) -> Any:
+    """Decode frames from `start` on; returns the frame to go on at when a block is nearly full, else their
+    number.
+
+    `words` is the memory of `reports` as uint64.  `counts` is [reports, hops, frames that are no reports],
+    and goes on from what it holds.
+    """
+    index, first, other = counts[0], counts[1], counts[2]
+    most_reports, most_hops = U64(len(reports)), U64(len(hops))
+    done = U64(len(frames))
+    for i in range(start, U64(len(frames))):
+        frame = frames[i]
+        origin = U64(frame.offset)
+        end = origin + U64(frame.length)
+        room = (U64(frame.length) >> U64(2)) + U64(2)  # a report or a hop takes 4 bytes at least
+        if index + room > most_reports or first + room > most_hops:
+            done = U64(i)
+            break
+        link = U64(frame.link)
+        if link == UDP_PAYLOAD:
+            verdict, at, announced = U64(1), origin, end
+            high, low = U64(frame.source_hi), U64(frame.source_lo)
+        elif table[PACKETS] and link == ETHERNET and passes_by(buf, origin, end, table):
+            verdict, at, announced, high, low = NONE, origin, end, NONE, NONE
+        else:
+            verdict, at, end, announced, high, low = outer(buf, origin, end, link, table)
+        if verdict == NONE:
+            found = False
+            if table[PACKETS]:
+                row = new_row(reports, words, index)
+                row.time_ns = frame.time_ns
+                row.packet = i
+                found, first = packet(buf, origin, end, link, row, table, plans, hops, first)
+            if found:
+                index += U64(1)
+            else:
+                other += U64(1)
+            continue
+        row = new_row(reports, words, index)
+        row.time_ns = frame.time_ns
+        row.packet = i
+        row.source_hi = high
+        row.source_lo = low
+        if verdict == U64(1):
+            index, first = payload(
+                buf, origin, at, end, announced, reports, words, index, table, plans, hops, first
+            )
+        else:
+            row.first_hop = first
+            refuse(row, verdict, at, origin)
+            index += U64(1)
+    counts[0], counts[1], counts[2] = index, first, other
+    return done

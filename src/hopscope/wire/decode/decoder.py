@@ -1,0 +1,74 @@
+"""Frames to reports: `decode_scalar` for small inputs, `Decoder` for streams. Both give the same bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dialect import DEFAULT, Dialect
+from ..records import HOP, REPORT, FrameBatch, Records, ReportBatch
+from .decode_scalar import decode_scalar
+
+__all__ = ["Decoder", "decode_scalar"]
+
+_MARGIN = 64
+HOPS_PER_FRAME = 4
+"""Hop rows that a new decoder has room for, per frame; the block grows when a batch needs more."""
+
+
+class Decoder:
+    """The batch decoder: its blocks are reused, so a result is valid until the next call.
+
+    The first one compiles its kernels, or loads them from the cache.
+    """
+
+    def __init__(self, dialect: Dialect = DEFAULT, frames: int = 4096) -> None:
+        from ...base.jit import readonly
+        from ..telemetry import metadata_kernel
+        from . import decode_kernel
+
+        self.dialect = dialect
+        self._kernel = decode_kernel.decode_frames
+        self._readonly = readonly
+        self._fixed = (dialect.table(), np.zeros(metadata_kernel.PLANS, np.uint64))
+        self._counts = np.zeros(3, np.uint64)
+        self._reports = _block(frames + _MARGIN, REPORT)
+        self._words = self._reports.view(np.uint64)
+        self._hops = _block(frames * HOPS_PER_FRAME + _MARGIN, HOP)
+
+    def decode(self, batch: FrameBatch) -> ReportBatch:
+        """Reports of all frames. Frames that are no reports are counted in `other`."""
+        arena, frames = self._readonly(batch.arena), self._readonly(batch.frames)
+        counts = self._counts
+        counts[:] = 0
+        at = np.uint64(0)
+        while True:
+            at = np.uint64(
+                self._kernel(arena, frames, at, *self._fixed, self._reports, self._words, self._hops, counts)
+            )
+            if at == len(frames):
+                break
+            self._grow(int(batch.frames[int(at)]["length"]) // 4 + 2)
+        reports, hops, other = counts.tolist()
+        return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, other)
+
+    def _grow(self, room: int) -> None:
+        """Make room for a frame that may hold `room` reports or hops, and for more like it."""
+        reports, hops = int(self._counts[0]), int(self._counts[1])
+        if reports + room > len(self._reports):
+            self._reports = _larger(self._reports, reports, room)
+            self._words = self._reports.view(np.uint64)
+        if hops + room > len(self._hops):
+            self._hops = _larger(self._hops, hops, room)
+
+
+def _larger(block: Records, used: int, room: int) -> Records:
+    larger = _block(2 * used + room + _MARGIN, block.dtype)
+    larger[:used] = block[:used]
+    return larger
+
+
+def _block(rows: int, dtype: np.dtype[np.void]) -> Records:
+    """Uninitialised records whose first lies at the start of a cache line, so that no HOP takes two."""
+    raw = np.empty(rows * dtype.itemsize + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + rows * dtype.itemsize].view(dtype)

@@ -1,0 +1,412 @@
+"""Which dialect the first reports speak: all that are possible read them, and what they read is compared.
+
+What counts is what the bytes say: how many are refused, how many hops are found, whether the values of the
+hops agree with each other, and whether timestamps pass as fast as the capture's clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
+from itertools import chain, pairwise
+
+import numpy as np
+
+from .. import layout
+from ..address import address
+from ..dialect import DEFAULT, Dialect
+from ..reasons import Reason
+from ..records import Carried, FrameBatch, Have, Link
+from ..telemetry.int_header import Hop
+from .decode_scalar import read_frame
+from .row import Row
+
+REPORTS = 64
+"""Frames with reports that are looked at."""
+FRAMES = 256
+"""Frames that are no reports and are kept, in case there are none."""
+MOST_FRAMES = 20_000
+"""Frames among which reports are looked for."""
+MOST_PACKETS = 2_000
+"""The same where packets are searched for INT, by every candidate."""
+_CLEAR = 0.5
+"""A source speaks another dialect where that one is better by so much a frame."""
+_REFUSED, _EMPTY, _FLOW, _INT = -2.0, 0.0, 0.5, 2.0
+"""Worth of a report that is refused, tells nothing, tells a flow, brings hops."""
+_NEAR = 0.05
+"""Difference of worth, a frame, below which two dialects read a source equally well."""
+_LEFT_OUT = 0.25
+"""What a report loses of its worth where bits of it are left out."""
+_UNLIKE = 0.1
+"""… where nothing shows what the dialect is known by: its marker, or latencies that are not filled in."""
+_LONGEST = 16
+"""Hops of a plausible path."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one dialect makes of the frames."""
+
+    dialect: Dialect
+    differences: int
+    """Fields in which the dialect differs from the specifications."""
+    worth: list[float] = field(default_factory=list)
+    """Of each frame."""
+    reports: int = 0
+    packets: int = 0
+    """Packets with INT that no report brought."""
+    hops: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    odd: Counter[str] = field(default_factory=Counter)
+    """Values that contradict each other, in words."""
+    good: Counter[str] = field(default_factory=Counter)
+    """Values that confirm each other, in words."""
+    clock: float = 0.0
+    values: int = 0
+    """Tells what was read from what another dialect reads."""
+
+    @property
+    def score(self) -> float:
+        """Worth of all frames, and what the clock says."""
+        return round(sum(self.worth) + self.clock * len(self.worth), 3)
+
+    def mean(self, frames: Sequence[int]) -> float:
+        """Worth of some frames, each, and what the clock says."""
+        return sum(self.worth[at] for at in frames) / len(frames) + self.clock
+
+    def facts(self) -> list[str]:
+        """What it read, in plain words, the most important first."""
+        facts = []
+        if self.reports:
+            facts.append(f"reads {_many(self.reports, 'report')} with {_many(self.hops, 'hop')}")
+        if self.packets:
+            facts.append(f"finds {_many(self.packets, 'packet')} with INT, {_many(self.hops, 'hop')}")
+        if self.refused:
+            most = ", ".join(f"{count} {reason}" for reason, count in self.refused.most_common(2))
+            facts.append(f"refuses {self.refused.total()} ({most})")
+        facts += [f"{what} ({count} times)" for what, count in self.odd.most_common(1)]
+        facts += [what for what, _ in self.good.most_common(2)]
+        return facts or ["reads nothing"]
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+@dataclass(slots=True)
+class Proposal:
+    """The dialect that the evidence speaks for."""
+
+    dialect: Dialect
+    fits: bool
+    """Whether it reads most of what there is; otherwise `dialect` is what the specifications say."""
+    lines: list[str]
+    """Why, for the user."""
+    found: bool = True
+    """Whether there was a report, or a packet with INT, at all."""
+
+
+class Evidence:
+    """The first frames, kept until there are enough of them to `propose` a dialect."""
+
+    def __init__(self, candidates: Sequence[Dialect]) -> None:
+        self.candidates = tuple(candidates)
+        packets = all(one.packets for one in candidates)
+        ports = {port for one in candidates for port in one.ports}
+        self._any = replace(DEFAULT, name="any", ports=tuple(sorted(ports)), first_bytes=_EVERY_FIRST_BYTE)
+        self._packets = packets
+        self._kept: list[tuple[bytes, np.void, bool]] = []
+        self._found = self._seen = 0
+
+    def add(self, batch: FrameBatch) -> None:
+        """Keep a copy of what may be a report, or a packet with INT."""
+        for frame in batch.frames:
+            if self.enough:
+                return
+            self._seen += 1
+            start = int(frame["offset"])
+            raw = batch.arena[start : start + int(frame["length"])].tobytes()
+            found = int(frame["link"]) == Link.UDP_PAYLOAD or _finds(self._any, raw, frame)
+            if not found and self._packets:
+                found = any(_finds(one, raw, frame) for one in self.candidates)
+            if found or len(self._kept) < FRAMES:
+                self._kept.append((raw, frame.copy(), found))
+                self._found += found
+
+    @property
+    def enough(self) -> bool:
+        """Whether more frames would not be looked at."""
+        return self._found >= REPORTS or self._seen >= (MOST_PACKETS if self._packets else MOST_FRAMES)
+
+    def propose(self) -> Proposal:
+        """The dialect that reads these frames best; of equals the one that differs least from the
+        specifications.
+        """
+        kept = [(raw, frame) for raw, frame, found in self._kept if found]
+        candidates = self.candidates
+        if not kept:
+            kept = [(raw, frame) for raw, frame, _ in self._kept]
+            candidates = tuple(replace(one, packets=True) for one in candidates)
+        sources: list[str] = [""] * len(kept)
+        readings = [_read(one, kept, sources) for one in candidates]
+        best = _best_read(readings, sources)
+        order = sorted(
+            range(len(readings)),
+            key=lambda i: (*(-number for number in best[i]), readings[i].differences, -readings[i].score, i),
+        )
+        ranked = [readings[i] for i in order]
+        proposal = _proposal(ranked, sources, self._seen)
+        if not proposal.fits:
+            proposal.dialect = next(one for one in self.candidates if one.name == proposal.dialect.name)
+        return proposal
+
+
+def _finds(dialect: Dialect, raw: bytes, frame: np.void) -> bool:
+    """Whether the dialect finds a report or INT in a frame, be it refused."""
+    return next(read_frame(raw, frame, 0, dialect), None) is not None
+
+
+def decide(
+    batches: Iterator[FrameBatch], possible: Sequence[Dialect]
+) -> tuple[Proposal, Iterator[FrameBatch]]:
+    """What the first batches speak for, and all batches, these too; batches must stay valid."""
+    evidence = Evidence(possible)
+    held = []
+    for frames in batches:
+        held.append(frames)
+        evidence.add(frames)
+        if evidence.enough:
+            break
+    return evidence.propose(), chain(held, batches)
+
+
+def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
+    best = ranked[0]
+    accepted = best.reports + best.packets
+    refused = best.refused.total()
+    spec = next((one for one in ranked if one.dialect.name == DEFAULT.name), best)
+    if not accepted and not refused:
+        lines = [f"dialect auto: {spec.dialect.name}: no report and no INT in the first {seen:,} packets"]
+        return Proposal(spec.dialect, False, lines, False)
+    if best.score <= 0 or accepted <= refused:
+        facts = "; ".join(best.facts()[:2])
+        lines = [
+            f"dialect auto: nothing fits; best was {best.dialect.name}, which {facts}",
+            f"dialect auto: reading with {spec.dialect.name}",
+        ]
+        return Proposal(spec.dialect, False, lines)
+    lines = [f"dialect auto: {best.dialect.name}, which {'; '.join(best.facts()[:3])}"]
+    other = next((one for one in ranked if one.values != best.values), None)
+    if other is not None:
+        lines.append(_runner_up(best, other))
+    lines.extend(_other_sources(best, ranked, sources))
+    return Proposal(best.dialect, True, lines)
+
+
+def _runner_up(best: Reading, other: Reading) -> str:
+    """The best of those that read other values: those that read the same are as good."""
+    if other.score == best.score:
+        return (
+            f"dialect auto: {other.dialect.name} fits as well, with other values or another unit of time: "
+            "name the dialect if you know it"
+        )
+    return f"dialect auto: next best {other.dialect.name}, which {'; '.join(other.facts()[:2])}"
+
+
+def _by_source(sources: list[str]) -> dict[str, list[int]]:
+    """Frames of each source; those that have none are one, too."""
+    frames: dict[str, list[int]] = defaultdict(list)
+    for at, source in enumerate(sources):
+        frames[source].append(at)
+    return frames
+
+
+def _best_read(readings: list[Reading], sources: list[str]) -> list[tuple[int, float]]:
+    """For each dialect, the frames of the sources that no other one reads better, and their worth.
+
+    The most decide: one that ignores what it cannot read must not win over one that reads the most and
+    refuses the rest.
+    """
+    frames = [0] * len(readings)
+    value = [0.0] * len(readings)
+    for mine in _by_source(sources).values():
+        worth = [one.mean(mine) for one in readings]
+        for at, each in enumerate(worth):
+            if each >= max(worth) - _NEAR:
+                frames[at] += len(mine)
+                value[at] += each * len(mine)
+    return [(count, round(each, 3)) for count, each in zip(frames, value, strict=True)]
+
+
+def _other_sources(best: Reading, ranked: list[Reading], sources: list[str]) -> Iterable[str]:
+    """Sources whose frames another dialect clearly reads better."""
+    for source, mine in _by_source(sources).items():
+        better = max(ranked, key=lambda one: (one.mean(mine), -one.differences))
+        if source and better.mean(mine) - best.mean(mine) >= _CLEAR:
+            yield (
+                f"dialect auto: {source} speaks {better.dialect.name}, and is read with {best.dialect.name} "
+                "all the same: read its packets apart, or give it a listener of its own"
+            )
+
+
+def _read(dialect: Dialect, kept: list[tuple[bytes, np.void]], sources: list[str]) -> Reading:
+    reading = Reading(dialect, _differences(dialect))
+    times: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    values = 0
+    for at, (raw, frame) in enumerate(kept):
+        worth: list[float] = []
+        for row in read_frame(raw, frame, 0, dialect):
+            if row.fields.get("source_lo") or row.fields.get("source_hi"):
+                sources[at] = address(row.fields["source_hi"], row.fields["source_lo"])
+            worth.append(_row(row, frame, reading, times))
+            if _leaves_out(raw, row, dialect):
+                reading.odd["leaves out bits that are not 0"] += 1
+                worth[-1] -= _LEFT_OUT
+            told = tuple(row.fields.get(name, 0) for name in _TOLD)
+            values = hash((values, told, *(astuple(hop) for hop in row.hops)))
+        reading.worth.append(sum(worth) / len(worth) if worth else 0.0)
+    reading.values = hash((values, dialect.clock.unit_ns, dialect.clock.latency))
+    reading.clock = _clock(reading, times)
+    return reading
+
+
+def _row(row: Row, frame: np.void, reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
+    if row.error is not None:
+        if row.error.reason == Reason.TRUNCATED and frame["wire_length"] > frame["length"]:
+            return _EMPTY  # cut by the capture, whatever the dialect
+        reading.refused[Reason(row.error.reason).label] += 1
+        return _REFUSED
+    told = row.fields
+    if not told.get("int_version"):
+        if not told.get("version"):
+            return _EMPTY
+        reading.reports += 1
+        flow = told.get("carried", 0) & Carried.FLOW
+        unseen = _UNLIKE if reading.dialect.marker else 0.0
+        return (_FLOW if flow else _EMPTY) + (0.25 if row.own else 0.0) - unseen
+    if told.get("version"):
+        reading.reports += 1
+    else:
+        reading.packets += 1
+    reading.hops += len(row.hops)
+    if not row.hops and row.own is None:
+        return _FLOW + 0.25
+    hops = [*row.hops, row.own] if row.own is not None else row.hops
+    seen = Counter[str]()
+    for hop in hops:
+        _hop(hop, reading, seen)
+        if hop.present & Have.INGRESS_TIME & ~hop.null and hop.node_id:
+            times[hop.node_id].append((int(frame["time_ns"]), hop.ingress_time))
+    nodes = [hop.node_id for hop in row.hops]
+    if len(set(nodes)) < len(nodes):
+        seen["a node twice in one path"] += 1
+    if len(nodes) > _LONGEST:
+        seen[f"a path of more than {_LONGEST} hops"] += 1
+    if told.get("ttl", 0) + len(nodes) > 256:
+        seen["more hops than the TTL has left"] += 1
+    one_bit_each = told["int_version"] in _KINDS
+    if one_bit_each and any(hop.present.bit_count() < told["instructions"].bit_count() for hop in row.hops):
+        seen["instruction bits that are reserved"] += 1
+    reading.odd.update(seen)
+    usual = reading.dialect.clock.latency == "reported"
+    unlike = any(hop.present & ~hop.null & Have.HOP_LATENCY for hop in hops) and not usual
+    return _INT - min(1.5, sum(seen.values()) / len(hops)) - _UNLIKE * unlike
+
+
+def _hop(hop: Hop, reading: Reading, seen: Counter[str]) -> None:
+    """What the values of one hop say about each other."""
+    have = hop.present & ~hop.null
+    if have & Have.NODE_ID and not hop.node_id:
+        seen["node 0"] += 1
+    if have & Have.QUEUE_OCCUPANCY:
+        if hop.queue_id == 0xFF:
+            seen["queue ids of 255 or more"] += 1
+        if hop.queue_occupancy >= 1 << 16 and not hop.queue_id:
+            seen["queue 0 with an occupancy above 65,535"] += 1
+        if have & Have.QUEUE_CONGESTION:
+            if hop.queue_id == hop.congestion_queue_id:
+                reading.good["queue ids of both fields agree"] += 1
+            else:
+                seen["two queue ids in one hop"] += 1
+    if have & Have.INGRESS_TIME and have & Have.EGRESS_TIME:
+        spent = hop.egress_time - hop.ingress_time
+        if not spent & 0xFFFFFFFF or -(1 << 32) < spent < -(1 << 31):
+            pass  # unknown, or the clock's 32 bits wrapped
+        elif spent < 0 or spent >= 1 << 40:
+            seen["egress before ingress"] += 1
+        if have & Have.HOP_LATENCY and hop.hop_latency and hop.hop_latency == spent & 0xFFFFFFFF:
+            reading.good["hop latency is egress minus ingress time"] += 1
+        if hop.present & Have.HOP_LATENCY and hop.null & Have.HOP_LATENCY:
+            if reading.dialect.clock.latency == "timestamps":
+                reading.good["hop latency is never filled in"] += 1
+            else:
+                seen["no hop latency, though there are timestamps"] += 1
+
+
+def _leaves_out(raw: bytes, row: Row, dialect: Dialect) -> bool:
+    """Whether items of the first hop on the wire have bits that this dialect alone leaves out, and that are
+    not 0.
+    """
+    told = row.fields
+    kind = _KINDS.get(told.get("int_version", 0))
+    if kind is None or not row.hops:
+        return False
+    bitmap, at = told["instructions"], told["int_at"] + (12 if kind == layout.INT_2_0 else 8)
+    for items in dialect.alternatives(kind):
+        if layout.metadata_size(items, bitmap) != 4 * told["hop_words"]:
+            continue
+        for bit, item in enumerate(items):
+            if not bitmap >> (15 - bit) & 1:
+                continue
+            number = int.from_bytes(raw[at : at + item.size], "big")
+            at += item.size
+            read = sum(mask << shift for _, shift, mask in item.fields.shifts)
+            if item is not layout.KIND_ITEMS[kind][bit] and number & ~read:
+                return True
+        break
+    return False
+
+
+def _clock(reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
+    """Whether timestamps of a node pass as fast as the capture's clock: 0.25, -0.25 where not, unknown 0."""
+    units = []
+    for pairs in times.values():
+        for (before, first), (after, second) in pairwise(pairs):
+            captured, passed = after - before, second - first
+            if 1_000_000 <= captured < 2_000_000_000 and passed > 0:
+                units.append(captured / passed)
+    if len(units) < 3:
+        return 0.0
+    unit = float(np.median(units))
+    ratio = unit / reading.dialect.clock.unit_ns
+    if 0.8 < ratio < 1.25:
+        reading.good[f"timestamps pass in units of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
+        return 0.25
+    if 0.25 < ratio < 4:
+        return 0.0
+    reading.odd[f"timestamps do not pass in units of {reading.dialect.clock.unit_ns:,} ns"] += len(units)
+    return -0.25
+
+
+def _differences(dialect: Dialect) -> int:
+    left_out = {"name", "about", "ports", "packets"}
+    return sum(
+        getattr(dialect, one.name) != getattr(DEFAULT, one.name)
+        for one in fields(dialect)
+        if one.name not in left_out
+    )
+
+
+_KINDS = {4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.INT_2_0}
+_TOLD = (
+    "reason",
+    "version",
+    "int_mode",
+    "instructions",
+    "sequence",
+    "node_id",
+    "src_lo",
+    "proto",
+)
+_EVERY_FIRST_BYTE = tuple((byte, 5) for byte in range(256))

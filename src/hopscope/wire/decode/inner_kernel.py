@@ -1,0 +1,262 @@
+"""The inner packet of a report, for the batch decoder: flow and INT; and the row of a refusal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, be16, inlined, kernel
+from .. import layout, rules
+from ..headers.packet_kernel import (
+    ETHERNET,
+    IPV6_NEXT,
+    NONE,
+    code,
+    ethernet,
+    get,
+    ip_version,
+    ipv4,
+    ipv6,
+    lacks,
+    other_link,
+    refuse,
+    word,
+)
+from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
+from ..reasons import Place, Reason
+from ..records import Carried, Flag, Kind
+from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
+from ..telemetry.metadata_kernel import NODE, ONES_32, OWN_2_0
+from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP, read_own
+from .walk_kernel import (
+    ANY_IP_LENGTH,
+    CUT_INT,
+    INNER_ETHERNET,
+    INNER_FRAGMENT,
+    INNER_IP,
+    INNER_L4,
+    INT_DSCP,
+    INT_HEADER,
+    IOAM_DATA,
+    IOAM_OPTION,
+    MD,
+    ROLE_INT,
+    TOO_MANY_LAYERS,
+    layers_of,
+    leads_on,
+    original_l4,
+    packet_id,
+    set_flow,
+    walk,
+    wants_id,
+)
+
+FIRST_BYTE, UDP_ROLE, UNMARKED = U64(rules.FIRST_BYTE), U64(rules.UDP_ROLE), U64(rules.UNMARKED)
+CUT_HEADER, CUT_METADATA = (
+    code(Reason.TRUNCATED, Place.REPORT_HEADER),
+    code(Reason.TRUNCATED, Place.REPORT_METADATA),
+)
+DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:4])
+KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
+HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
+ROLES_OF_INT = ROLE_INT | ROLE_INSERTED
+LEFT = U64(1 << 32)
+"""No number of hops."""
+TLV_TYPE, TLV_LENGTH = word(layout.TLV_2_0, "type"), word(layout.TLV_2_0, "length")
+
+
+@kernel
+def refuse_int(row: Any, why: Any, at: Any, origin: Any) -> Any:
+    """Write a refusal, unless what was taken for INT may be ordinary traffic that has this DSCP; whether it
+    was written.
+    """
+    if U64(row.flags) & TRACKED or row.int_version or why == CUT_INT:
+        refuse(row, why, at, origin)
+        return True
+    return False
+
+
+@inlined
+def plain(
+    buf: Any,
+    origin: Any,
+    begin: Any,
+    end: Any,
+    type_: Any,
+    row: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
+) -> Any:
+    """Read a packet that is as most are: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that
+    DSCP or port tell. Returns how many hops were written from `first`; LEFT for any other, for `walk`.
+    """
+    tags, vlan = NONE, NONE
+    at, version = begin, NONE
+    if type_ == FRAME:
+        why, at, ethertype, tags, vlan = ethernet(buf, begin, end, end)
+        if why:
+            refuse(row, why | INNER_ETHERNET, at, origin)
+            return NONE
+        version = ip_version(ethertype)
+        if version == NONE:
+            if by_ethertype(ethertype) != NOTHING:
+                return LEFT
+            return NONE
+    elif type_ == FOUR:
+        version = U64(4)
+    elif type_ == SIX:
+        version = U64(6)
+    else:
+        return NONE
+    start = at
+    if version == U64(4):
+        why, at, protocol, dscp, length, part = ipv4(buf, at, end, end, table[ANY_IP_LENGTH])
+    else:
+        why, at, protocol, dscp, length, part = ipv6(buf, at, end, end)
+        if not why and get(buf, start, IPV6_NEXT) != protocol:
+            return LEFT
+    if why:
+        refuse(row, why | INNER_IP, at, origin)
+        return NONE
+    if protocol != TCP and protocol != UDP:
+        return LEFT
+    set_flow(buf, start, version, protocol, length, row)
+    row.carried = U64(row.carried) | HAS_FLOW
+    if tags:
+        row.layers = layers_of(tags)
+        row.vlan = vlan
+    if part != NONE:
+        refuse(row, INNER_FRAGMENT, start, origin)
+        return NONE
+    limit = min(end, start + length)
+    why = lacks(at, U64(4), end, limit)
+    if why:
+        refuse(row, why | INNER_L4, at, origin)
+        return NONE
+    ports = at
+    dport = be16(buf, at + U64(2))
+    row.sport = be16(buf, at)
+    row.dport = dport
+    row.carried = U64(row.carried) | HAS_PORTS
+    role = U64(table[UDP_ROLE + dport]) if protocol == UDP else NONE
+    if role & TUNNEL_ROLES or table[UNMARKED]:
+        return LEFT
+    count, refused = NONE, False
+    if table[INT_DSCP + dscp] or role & ROLES_OF_INT:
+        why, at = find_shim(buf, at, end, limit, protocol, table)
+        restored = False
+        if not why:
+            carrier = OVER_TCP
+            if protocol == UDP:
+                carrier = udp_carrier(buf, at, limit, role, table)
+            why, at, count = read_int(
+                buf, origin, at, end, limit, protocol, carrier, row, table, plans, hops, first
+            )
+            if not why:
+                if U64(row.int_mode) != MD:
+                    return LEFT
+                restored = U64(row.npt) == U64(2) or carrier == OVER_INSERTED
+                if carrier == OVER_INSERTED:
+                    why, _ = original_l4(buf, origin, at, end, limit, row, table)
+        if not why:
+            if restored or U64(row.dport) != dport:
+                if leads_on(row, table):
+                    return LEFT
+            return count
+        refused = refuse_int(row, why, at, origin)
+    if not refused and wants_id(row):
+        row.packet_id = packet_id(buf, start, version, length, ports + U64(4), limit)
+    return NONE
+
+
+@inlined
+def inner(
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    type_: Any,
+    row: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
+) -> Any:
+    """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
+    count = plain(buf, origin, at, end, type_, row, table, plans, hops, first)
+    if count == LEFT:
+        count = walk(buf, origin, at, end, type_, NONE, NONE, row, table, plans, hops, first)
+    return count
+
+
+@inlined
+def packet(
+    buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
+) -> Any:
+    """(whether it carries INT or IOAM, next free row of `hops`) of a captured packet, into a row of zeros."""
+    if link == ETHERNET:
+        count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
+    else:
+        cut, at, type_, tags, vlan = other_link(buf, origin, end, link)
+        if cut:
+            return False, first
+        here = by_ethertype(type_)
+        count = walk(buf, origin, at, end, here, layers_of(tags), vlan, row, table, plans, hops, first)
+    row.first_hop = first
+    row.hop_count = count
+    place = U64(row.place)
+    damaged = place == INT_HEADER or place == IOAM_OPTION or place == IOAM_DATA
+    if row.int_version or damaged or U64(row.reason) == TOO_MANY_LAYERS >> U64(8):
+        return True, first + count
+    return False, first
+
+
+@kernel
+def find_tlv(buf: Any, at: Any, end: Any) -> Any:
+    """(code, offset, InType, end) of the first packet among the TLVs of a report."""
+    type_, start, stop = NONE, at, end
+    while at < end:
+        if at + U64(4) > end:
+            return CUT_METADATA, at, NONE, end
+        size = get(buf, at, TLV_LENGTH) << U64(2)
+        if at + U64(4) + size > end:
+            return CUT_METADATA, at, NONE, end
+        kind = get(buf, at, TLV_TYPE)
+        if type_ == NONE and kind >= U64(1) and kind <= U64(3):
+            type_, start, stop = kind + U64(2), at + U64(4), at + U64(4) + size
+        at += U64(4) + size
+    return NONE, start, type_, stop
+
+
+@inlined
+def finish(
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    type_: Any,
+    own: Any,
+    kind: Any,
+    row: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
+) -> Any:
+    """Read the inner packet, then the report's own metadata (at `own`; 0: none) behind its hops.
+
+    Returns the next free row of `hops`.
+    """
+    count = inner(buf, origin, at, end, type_, row, table, plans, hops, first)
+    row.first_hop = first
+    row.hop_count = count
+    if own == NONE:
+        return first + count
+    hop = hops[first + count]
+    read_own(buf, own, plans, kind, table, kind == U64(OWN_2_0), hop)
+    node = U64(row.node_id)
+    hop.node_id = node
+    hop.present = U64(hop.present) | NODE
+    hop.null = U64(hop.null) | (NODE if node == ONES_32 else NONE)
+    return first + count + U64(1)

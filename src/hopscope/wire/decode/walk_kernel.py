@@ -1,0 +1,399 @@
+"""The way into a packet, for the batch decoder: the steps and checks of inner.py, in the same order.
+
+What most packets are is read by `inner_kernel` alone; it comes here with everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, be16, be32, inlined, kernel, mix64
+from .. import layout, rules
+from ..headers.packet_kernel import (
+    IPV4_DESTINATION,
+    IPV4_SOURCE,
+    IPV4_TTL,
+    IPV6_DESTINATION,
+    IPV6_SOURCE,
+    IPV6_TTL,
+    NONE,
+    address,
+    code,
+    ethernet,
+    get,
+    ipv4,
+    ipv6,
+    lacks,
+    refuse,
+    word,
+)
+from ..headers.tunnel_kernel import (
+    FOUR,
+    FRAME,
+    GPE_NEXT,
+    IN_GENEVE,
+    IN_GPE,
+    IN_GRE,
+    IN_GTP_U,
+    IN_VXLAN,
+    L4,
+    LABELS,
+    MIRROR_1,
+    MIRROR_2,
+    MIRROR_3,
+    NOTHING,
+    SHIM,
+    SIX,
+    UDP_ROLE,
+    by_ethertype,
+    by_port,
+    by_protocol,
+    geneve,
+    read_tunnel,
+)
+from ..reasons import Place, Reason
+from ..records import Carried, Flag, Layer, Mode
+from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
+from ..telemetry.ioam_kernel import is_in, read_extensions
+from ..telemetry.variant_kernel import (
+    MX,
+    NO_PORTS,
+    NPT_SHIFTS,
+    OVER_GENEVE,
+    OVER_GPE,
+    OVER_GRE,
+    OVER_INSERTED,
+    OVER_TCP,
+    TCP,
+    UDP,
+    restore_l4,
+)
+
+INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_IP), U64(Place.INNER_L4)
+INNER_FRAGMENT = code(Reason.FRAGMENT, Place.INNER_IP)
+CUT_INT = code(Reason.TRUNCATED, Place.INT_HEADER)
+TOO_MANY_LAYERS = code(Reason.TOO_MANY_LAYERS, Place.TUNNEL)
+INT_HEADER, IOAM_OPTION, IOAM_DATA = U64(Place.INT_HEADER), U64(Place.IOAM_OPTION), U64(Place.IOAM_DATA)
+INT_SHIM, TUNNEL = U64(Place.INT_SHIM), U64(Place.TUNNEL)
+DROPPED, TRACKED = U64(Flag.DROPPED), U64(Flag.TRACKED)
+HAS_FLOW, HAS_PORTS, HAS_OWN = U64(Carried.FLOW), U64(Carried.PORTS), U64(Carried.OWN_HOP)
+VLAN, QINQ, IP_IN_IP = U64(Layer.VLAN), U64(Layer.QINQ), U64(Layer.IP_IN_IP)
+MPLS, GRE, ERSPAN, VXLAN = U64(Layer.MPLS), U64(Layer.GRE), U64(Layer.ERSPAN), U64(Layer.VXLAN)
+VXLAN_GPE, GENEVE, GTP_U = U64(Layer.VXLAN_GPE), U64(Layer.GENEVE), U64(Layer.GTP_U)
+MAX_LAYERS = U64(layout.MAX_LAYERS)
+INT_DSCP, ASSUME_INT, TCP_PORTS = U64(rules.INT_DSCP), U64(rules.ASSUME_INT), U64(rules.TCP_PORTS)
+MARKER, ANY_IP_LENGTH = U64(rules.MARKER), U64(rules.ANY_IP_LENGTH)
+ROLE_INT, MD = U64(rules.ROLE_INT), U64(Mode.MD)
+GRE_NEXT, GPE_SHIM_NEXT = (
+    word(layout.SHIM_GRE_2_0, "next_protocol"),
+    word(layout.SHIM_GPE_2_0, "next_protocol"),
+)
+assert layout.SHIM_GPE_OLD.word("next_protocol") == layout.SHIM_GPE_2_0.word("next_protocol")
+IDENTIFICATION, FLOW_LABEL = word(layout.IPV4, "identification"), word(layout.IPV6, "flow_label")
+ID_BYTES = U64(12)
+
+
+# ------------------------------------------------------------------------------------------------------- flow
+
+
+@inlined
+def set_flow(
+    buf: Any, start: Any, version: Any, protocol: Any, length: Any, row: Any
+) -> None:  # fmt: skip
+    """What an IP header says of the flow, into the report's row."""
+    row.src_hi, row.src_lo = address(buf, start, version, IPV4_SOURCE, IPV6_SOURCE)
+    row.dst_hi, row.dst_lo = address(buf, start, version, IPV4_DESTINATION, IPV6_DESTINATION)
+    row.proto = protocol
+    row.ip_version = version
+    row.inner_length = length
+    row.ttl = buf[start + (IPV4_TTL if version == U64(4) else IPV6_TTL)]
+
+
+@inlined
+def layers_of(tags: Any) -> Any:
+    """The layer that so many VLAN tags are."""
+    if tags == NONE:
+        return NONE
+    return VLAN if tags == U64(1) else QINQ
+
+
+@kernel
+def layer_of(here: Any) -> Any:
+    """The layer that a tunnel is."""
+    if here == LABELS:
+        return MPLS
+    if here == IN_GRE:
+        return GRE
+    if here == IN_VXLAN:
+        return VXLAN
+    if here == IN_GPE:
+        return VXLAN_GPE
+    return GTP_U if here == IN_GTP_U else ERSPAN
+
+
+@kernel
+def packet_id(buf: Any, at: Any, version: Any, length: Any, behind_ports: Any, limit: Any) -> Any:
+    """`packet_id.packet_id` of the IP header at `at`; `behind_ports` is 0 where no ports were read."""
+    number = get(buf, at, FLOW_LABEL) if version == U64(6) else get(buf, at, IDENTIFICATION)
+    mixed = mix64((number << U64(32)) | length)
+    if behind_ports:
+        where = behind_ports
+        while where < behind_ports + ID_BYTES and where + U64(4) <= limit:
+            mixed = mix64(mixed ^ be32(buf, where))
+            where += U64(4)
+    mixed &= U64(0xFFFFFFFF)
+    return mixed if mixed else U64(1)
+
+
+@inlined
+def wants_id(row: Any) -> Any:
+    """Whether postcards may be joined by this row's packet."""
+    if row.packet_id:
+        return False
+    own = U64(row.carried) & HAS_OWN != NONE and row.int_mode == 0
+    mode = U64(row.int_mode)
+    return own or (row.version == 0 and mode != MD) or mode == MX
+
+
+# ----------------------------------------------------------------------------------------- INT in TCP and UDP
+
+
+@kernel
+def says_int(protocol: Any, dscp: Any, dport: Any, row: Any, table: Any) -> Any:
+    """Whether DSCP, port or dialect say that INT follows TCP or UDP."""
+    if table[INT_DSCP + dscp]:
+        return True
+    if table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == NONE:
+        return True
+    role = U64(table[UDP_ROLE + dport])
+    if protocol == UDP:
+        return role & (ROLE_INT | ROLE_INSERTED) != NONE
+    return table[TCP_PORTS] != 0 and role & ROLE_INT != NONE
+
+
+@kernel
+def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
+    """Bytes of the probe marker at `at`, 0 where it is not there."""
+    size = U64(table[MARKER])
+    if at + size > limit:
+        return NONE
+    for i in range(size):
+        if buf[at + U64(i)] != table[MARKER + U64(1) + U64(i)]:
+            return NONE
+    return size
+
+
+@kernel
+def over_l4(
+    buf: Any, origin: Any, at: Any, end: Any, limit: Any, protocol: Any, dscp: Any, dport: Any,
+    tentative: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
+) -> Any:  # fmt: skip
+    """(code, offset, hops, whether there is INT) behind the TCP or UDP header at `at`.
+
+    `tentative`: what is no INT is a tunnel.
+    """
+    told = says_int(protocol, dscp, dport, row, table)
+    if not told and not table[MARKER]:
+        return NONE, at, NONE, False
+    why, where = find_shim(buf, at, end, limit, protocol, table)
+    count = NONE
+    if not why:
+        marker = marker_size(buf, where, limit, table)
+        if not told and marker == NONE:
+            return NONE, at, NONE, False
+        told = True
+        carrier, shim = OVER_TCP, where + marker
+        if protocol == UDP:
+            carrier = udp_carrier(buf, shim, limit, U64(table[UDP_ROLE + dport]), table)
+        why, where, count = read_int(
+            buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
+        )
+        if not why:
+            return NONE, where, count, True
+    if not row.int_version and (tentative or not told):
+        return NONE, at, NONE, False
+    return why, where, NONE, False
+
+
+@kernel
+def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, table: Any) -> Any:
+    """(code, protocol) of the packet behind the UDP header that was inserted with INT."""
+    protocol = TCP
+    if U64(row.npt) == U64(2):
+        shim = origin + U64(row.int_at) - U64(4)
+        protocol = (be16(buf, shim + U64(2)) >> U64(table[NPT_SHIFTS + U64(2)])) & U64(0xFF)
+    return restore_l4(buf, at, protocol, end, limit, row), protocol
+
+
+@kernel
+def behind_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
+    """What a shim over GRE or VXLAN-GPE announces."""
+    if carrier == OVER_GRE:
+        return by_ethertype(get(buf, shim, GRE_NEXT))
+    return U64(table[GPE_NEXT + get(buf, shim, GPE_SHIM_NEXT)])
+
+
+@kernel
+def leads_on(row: Any, table: Any) -> Any:
+    """Whether there is a tunnel behind INT over TCP or UDP, by the packet's own port and protocol."""
+    protocol = U64(row.proto)
+    following = by_protocol(protocol)
+    if following == L4 and protocol == UDP:
+        return by_port(U64(row.dport), table) != NOTHING
+    return following != L4 and following != NOTHING
+
+
+# ------------------------------------------------------------------------------------------------------- walk
+
+
+@kernel
+def matters(why: Any, complete: Any, traced: Any, inside: Any, told: Any, row: Any) -> Any:
+    """Whether damage is a refusal; `told`: it is in front of INT that the packet announces."""
+    if complete or (traced and not row.int_version):
+        return False
+    if row.int_version or why == TOO_MANY_LAYERS or not inside:
+        return True
+    place = why & U64(0xFF)
+    announced = told or (place >= INT_SHIM and place != TUNNEL)
+    return why == CUT_INT or (announced and U64(row.flags) & TRACKED != NONE)
+
+
+@kernel
+def walk(
+    buf: Any, origin: Any, at: Any, end: Any, here: Any, layers: Any, vlan: Any, row: Any, table: Any,
+    plans: Any, hops: Any, first: Any,
+) -> Any:  # fmt: skip
+    """Walk into the packet at `at`, where `here` begins (`rules.Next`), into the row; returns how many hops
+    were written from `first`.  `layers` and `vlan`: what lies around it.
+    """
+    limit, depth, tunnel_id, carrier = end, NONE, NONE, NONE
+    ip_at, version, protocol, dscp, length, behind_ports = NONE, NONE, NONE, NONE, NONE, NONE
+    trace_at, trace_end = NONE, NONE
+    inside, complete, told = False, False, False
+    why, count = NONE, NONE
+    while here != NOTHING and not why:
+        if here == FOUR or here == SIX:
+            if depth == MAX_LAYERS:
+                why = TOO_MANY_LAYERS
+                continue
+            start = at
+            if here == FOUR:
+                why, at, number, code_point, size, part = ipv4(buf, at, end, limit, table[ANY_IP_LENGTH])
+            else:
+                why, at, number, code_point, size, part = ipv6(buf, at, end, limit)
+            if why:
+                why |= INNER_IP
+                continue
+            version = U64(4) if here == FOUR else U64(6)
+            ip_at, protocol, dscp, length, behind_ports = start, number, code_point, size, NONE
+            depth += U64(1)
+            limit = min(limit, start + length)
+            set_flow(buf, start, version, protocol, length, row)
+            row.sport = NONE
+            row.dport = NONE
+            row.layers = layers
+            row.vlan = vlan
+            row.tunnel_id = tunnel_id
+            row.carried = (U64(row.carried) & NO_PORTS) | HAS_FLOW
+            if here == SIX and trace_end == NONE and is_in(buf, start, at):
+                trace_at, trace_end = start, at
+            if part != NONE:
+                why, at = INNER_FRAGMENT, start
+                continue
+            here = by_protocol(protocol)
+            if here == FOUR or here == SIX:
+                layers |= IP_IN_IP
+            inside = inside or here != L4
+        elif here == L4:
+            why = lacks(at, U64(4), end, limit)
+            if why:
+                why |= INNER_L4
+                continue
+            dport = be16(buf, at + U64(2))
+            row.sport = be16(buf, at)
+            row.dport = dport
+            row.carried = U64(row.carried) | HAS_PORTS
+            behind_ports = at + U64(4)
+            inside = True
+            here = by_port(dport, table) if protocol == UDP else NOTHING
+            found = False
+            if not complete:
+                why, at, count, found = over_l4(
+                    buf, origin, at, end, limit, protocol, dscp, dport, here != NOTHING, row, table, plans,
+                    hops, first,
+                )  # fmt: skip
+                told = why != NONE
+            if found:
+                if U64(row.carrier) == OVER_INSERTED or U64(row.npt) == U64(2):
+                    why, protocol = original_l4(buf, origin, at, end, limit, row, table)
+                    if why:
+                        count = NONE
+                        continue
+                    here = by_protocol(protocol)
+                    if here == FOUR or here == SIX:
+                        layers |= IP_IN_IP
+                else:
+                    here = by_port(U64(row.dport), table) if protocol == UDP else NOTHING
+                complete = True
+            elif here != NOTHING and not why:
+                why = lacks(at, U64(8), end, limit)
+                if why:
+                    why |= INNER_L4
+                    continue
+                at += U64(8)
+        elif here == FRAME:
+            why, at, type_, tags, last = ethernet(buf, at, end, limit)
+            if why:
+                why |= INNER_ETHERNET
+                continue
+            if tags:
+                layers |= layers_of(tags)
+                vlan = last
+            here = by_ethertype(type_)
+        elif here == SHIM:
+            here = NOTHING
+            if complete:
+                continue
+            shim = at
+            why, at, count = read_int(
+                buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
+            )
+            if not why:
+                complete = True
+                here = behind_shim(buf, shim, carrier, table)
+        elif here == IN_GENEVE:
+            why, at, here, number, has_id, option, option_end = geneve(buf, at, end, limit, table)
+            if why:
+                continue
+            layers |= GENEVE
+            tunnel_id = number if has_id else tunnel_id
+            if option_end and not complete:
+                problem, where, count = read_int(
+                    buf, origin, option, end, min(limit, option_end), protocol, OVER_GENEVE, row, table,
+                    plans, hops, first,
+                )  # fmt: skip
+                if not problem:
+                    complete = True
+                elif row.int_version or U64(row.flags) & TRACKED:
+                    why, at = problem, where
+        else:
+            layer = layer_of(here)
+            carrier = OVER_GRE if here == IN_GRE else OVER_GPE
+            why, at, here, number, has_id = read_tunnel(buf, at, end, limit, here, table)
+            if not why:
+                mirrors = here == MIRROR_1 or here == MIRROR_2 or here == MIRROR_3
+                layers |= ERSPAN if mirrors else layer
+                tunnel_id = number if has_id else tunnel_id
+    if why:
+        if matters(why, complete, trace_end != NONE, inside, told, row):
+            refuse(row, why, at, origin)
+            return NONE
+        if not complete:
+            count = NONE
+    if trace_end and not row.int_version:
+        why, count = read_extensions(buf, origin, trace_at, trace_end, row, table, hops, first)
+        if why:
+            return NONE
+    if depth and wants_id(row):
+        row.packet_id = packet_id(buf, ip_at, version, length, behind_ports, limit)
+    return count

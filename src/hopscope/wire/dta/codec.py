@@ -1,0 +1,230 @@
+"""Direct Telemetry Access (DTA 3, 4): reports to a translator, and its acknowledgments.
+
+Three base headers are in use, and a datagram does not say which: two published ones with fixed keys and data,
+told apart by configuration, and our own with lengths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from .. import layout
+from ..buffer import push
+from ..layout import Header
+from ..reasons import DtaReason
+
+
+class Opcode(IntEnum):
+    """The primitive that a report asks for; any other number is an extension's, in the sized form."""
+
+    KEY_WRITE = 1
+    APPEND = 2
+    KEY_INCREMENT = 3
+    POSTCARDING = 4
+
+
+FIRST_EXTENSION = 16
+"""Opcodes from here on are free for primitives that are not the paper's."""
+
+
+class Form(IntEnum):
+    """Which base header a report begins with; its value is the header's size in bytes."""
+
+    TWO = layout.DTA_2.size
+    """Opcode and immediate flag."""
+    THREE = layout.DTA_3.size
+    """With a sequence number of 8 bits and the retransmit flag."""
+    SIZED = layout.DTA_SIZED.size
+    """Our own: lengths of key and data, and a sequence number of 32 bits."""
+
+    @property
+    def header(self) -> Header:
+        """The base header."""
+        return _BASES[self]
+
+    @property
+    def sequence_bits(self) -> int:
+        """Width of the sequence number, 0 in the form without."""
+        return {Form.TWO: 0, Form.THREE: 8, Form.SIZED: 32}[self]
+
+
+_BASES = {Form.TWO: layout.DTA_2, Form.THREE: layout.DTA_3, Form.SIZED: layout.DTA_SIZED}
+PUBLISHED = {
+    Opcode.KEY_WRITE: layout.DTA_KEY_WRITE,
+    Opcode.APPEND: layout.DTA_APPEND,
+    Opcode.KEY_INCREMENT: layout.DTA_KEY_INCREMENT,
+    Opcode.POSTCARDING: layout.DTA_POSTCARD,
+}
+"""What follows a published base header; nothing may follow it."""
+KEY_FIELDS, DATA_FIELDS = ("key", "list"), ("data", "counter")
+"""Names of a published header's fields that are the report's key, and its data."""
+LIST_BYTES, COUNTER_BYTES = 4, 8
+
+
+class DtaError(ValueError):
+    """A datagram that is no DTA report or acknowledgment; the batch parser writes the same reason."""
+
+    def __init__(self, reason: DtaReason, detail: str) -> None:
+        super().__init__(f"{reason.label}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class DtaReport:
+    """One report."""
+
+    opcode: int
+    key: bytes = b""
+    """Append: the list, 4 bytes."""
+    data: bytes = b""
+    """Key-Increment: the counter, 8 bytes."""
+    redundancy: int = 0
+    hop: int = 0
+    """Postcarding; 1 is the first."""
+    path_length: int = 0
+    """Hops of the whole path, 0 where it is not known; the sized form alone tells it."""
+    sequence: int = 0
+    immediate: bool = False
+    retransmit: bool = False
+
+    @property
+    def list(self) -> int:
+        """The list of an Append."""
+        return int.from_bytes(self.key, "big")
+
+    @property
+    def counter(self) -> int:
+        """What a Key-Increment adds."""
+        return int.from_bytes(self.data, "big")
+
+
+def pull_dta(raw: bytes, form: Form) -> DtaReport:
+    """The report that a datagram's payload is, all of it. Raises DtaError."""
+    base = _fields(raw, form.header)
+    report = DtaReport(
+        base["opcode"], sequence=base.get("sequence", 0), immediate=bool(base["immediate"]),
+        retransmit=bool(base.get("retransmit", 0)),
+    )  # fmt: skip
+    if form is Form.SIZED:
+        report.redundancy, report.hop = base["redundancy"], base["hop"]
+        report.path_length = base["path_length"]
+        key_bytes, data_bytes = base["key_bytes"], base["data_bytes"]
+        _exact(raw, form + key_bytes + data_bytes, "header, key and data")
+        report.key, report.data = raw[form : form + key_bytes], raw[form + key_bytes :]
+        check_lengths(report)
+        return report
+    header = PUBLISHED.get(Opcode(report.opcode)) if report.opcode in PUBLISHED else None
+    if header is None:
+        raise DtaError(DtaReason.UNKNOWN_OPCODE, f"opcode {report.opcode}, expected 1 to 4")
+    _exact(raw, form + header.size, f"{header.name} with a base header of {form} bytes")
+    for field in header.fields:
+        value = raw[form + field.at // 8 : form + (field.at + field.bits) // 8]
+        if field.name in KEY_FIELDS:
+            report.key = value
+        elif field.name in DATA_FIELDS:
+            report.data = value
+        else:
+            setattr(report, field.name, value[0])
+    return report
+
+
+def push_dta(out: bytearray, report: DtaReport, form: Form) -> None:
+    """Append a report; ValueError where the form has no room for what it says."""
+    flags = {"immediate": int(report.immediate), "retransmit": int(report.retransmit)}
+    values = {"opcode": report.opcode, "sequence": report.sequence, **flags}
+    if form is Form.SIZED:
+        try:
+            check_lengths(report)
+        except DtaError as error:
+            raise ValueError(error.detail) from error
+        push(out, form.header, {
+            **values, "redundancy": report.redundancy, "hop": report.hop, "path_length": report.path_length,
+            "key_bytes": len(report.key), "data_bytes": len(report.data),
+        })  # fmt: skip
+        out += report.key + report.data
+        return
+    if report.opcode not in PUBLISHED:
+        raise ValueError(f"opcode {report.opcode} has no header in the form of {form} bytes")
+    header = PUBLISHED[Opcode(report.opcode)]
+    body: dict[str, int] = {}
+    for field in header.fields:
+        if field.name in KEY_FIELDS or field.name in DATA_FIELDS:
+            value = report.key if field.name in KEY_FIELDS else report.data
+            if len(value) * 8 != field.bits:
+                raise ValueError(
+                    f"{header.name}: {field.name} of {len(value)} bytes, expected {field.bits // 8}"
+                )
+            body[field.name] = int.from_bytes(value, "big")
+        else:
+            body[field.name] = getattr(report, field.name)
+    for name, value in (*values.items(), *((name, getattr(report, name)) for name in _OPTIONAL)):
+        if value and name not in body and all(name != field.name for field in form.header.fields):
+            raise ValueError(f"{header.name} in the form of {form} bytes has no {name}")
+    push(out, form.header, values)
+    push(out, header, body)
+
+
+_OPTIONAL = ("redundancy", "hop", "path_length")
+
+
+def check_lengths(report: DtaReport) -> None:
+    """Raise DtaError where a list is not 4 bytes, or a counter not 8."""
+    if report.opcode == Opcode.APPEND and len(report.key) != LIST_BYTES:
+        raise DtaError(DtaReason.BAD_LENGTH, f"list of {len(report.key)} bytes, expected {LIST_BYTES}")
+    if report.opcode == Opcode.KEY_INCREMENT and len(report.data) != COUNTER_BYTES:
+        raise DtaError(DtaReason.BAD_LENGTH, f"counter of {len(report.data)} bytes, expected {COUNTER_BYTES}")
+
+
+@dataclass(slots=True)
+class DtaAck:
+    """What a translator answers to a reporter."""
+
+    sequence: int
+    """ACK: the last report that needs no keeping. NACK: in the published form the last one before those that
+    were refused, in the sized form the first of those.
+    """
+    nack: bool = False
+    count: int = 0
+    """NACK in the sized form: how many in a row were refused."""
+    reason: int = 0
+    """NACK in the sized form: a `DtaReason`."""
+
+
+def pull_ack(raw: bytes, form: Form) -> DtaAck:
+    """The acknowledgment that a datagram's payload is. Raises DtaError."""
+    header = _ack_header(form)
+    fields = _fields(raw, header)
+    _exact(raw, header.size, header.name)
+    ack = DtaAck(fields["sequence"], bool(fields["nack"]), fields.get("count", 0), fields.get("reason", 0))
+    if form is Form.SIZED and ack.nack and ack.count == 0:
+        raise DtaError(DtaReason.BAD_LENGTH, "a NACK of 0 reports")
+    return ack
+
+
+def push_ack(out: bytearray, ack: DtaAck, form: Form) -> None:
+    """Append an acknowledgment; ValueError where it does not fit the form."""
+    values = {"sequence": ack.sequence, "nack": int(ack.nack)}
+    if form is Form.SIZED:
+        values |= {"count": ack.count, "reason": ack.reason}
+    elif ack.count or ack.reason:
+        raise ValueError("the published acknowledgment has neither count nor reason")
+    push(out, _ack_header(form), values)
+
+
+def _ack_header(form: Form) -> Header:
+    return layout.DTA_SIZED_ACK if form is Form.SIZED else layout.DTA_ACK
+
+
+def _fields(raw: bytes, header: Header) -> dict[str, int]:
+    if len(raw) < header.size:
+        raise DtaError(DtaReason.TRUNCATED, f"{header.name} needs {header.size} bytes, {len(raw)} are there")
+    number = int.from_bytes(raw[: header.size], "big")
+    return {name: number >> shift & mask for name, shift, mask in header.shifts}
+
+
+def _exact(raw: bytes, size: int, name: str) -> None:
+    if len(raw) != size:
+        reason = DtaReason.TRUNCATED if len(raw) < size else DtaReason.BAD_LENGTH
+        raise DtaError(reason, f"{len(raw)} bytes, {name} take {size}")

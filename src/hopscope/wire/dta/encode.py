@@ -1,0 +1,137 @@
+"""DTA records to frames: what reporters, simulated switches and benches send. The inverse of `dta_batch`."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import layout
+from ..address import MAPPED
+from ..encode.encode_scalar import push_outer
+from ..records import FRAME, DtaFlag, FrameBatch, Link, Records
+from .codec import COUNTER_BYTES, LIST_BYTES, PUBLISHED, DtaReport, Form, Opcode, push_dta
+from .parser import rules
+
+REPORTER_PORT = 0xC0DE
+"""UDP source port of the published reporter."""
+_OUTER = 62
+
+
+def encode_dta(
+    reports: Records,
+    arena: npt.NDArray[np.uint8],
+    form: Form,
+    *,
+    link: Link = Link.UDP_PAYLOAD,
+    source: str = "192.0.2.1",
+    collector: str = "192.0.2.254",
+    port: int = layout.DTA_PORT,
+    sport: int = REPORTER_PORT,
+    udp_checksum: bool = False,
+) -> FrameBatch:
+    """One frame per DTA record, whose keys and data are in `arena`; an Append's list and a Key-Increment's
+    counter are those of the record.
+
+    `link` is UDP_PAYLOAD or ETHERNET (complete frames from `source` to `collector`; `udp_checksum`: over
+    IPv4 too). Raises ValueError, with the row, where a record says what the form has no room for.
+    """
+    check_reports(reports, arena, form)
+    from ...base.jit import readonly
+    from ..encode import encode_kernel as place
+    from .encode_kernel import put_reports
+
+    sender, target = number_of(source), number_of(collector)
+    options = np.zeros(place.OPTIONS, np.uint64)
+    options[place.PORT], options[place.SPORT], options[place.LINK] = port, sport, link
+    options[place.COLLECTOR_HI], options[place.COLLECTOR_LO] = target >> 64, target & (1 << 64) - 1
+    halves = np.array([sender >> 64, sender & (1 << 64) - 1], np.uint64)
+    size = form.header.size + 2 + LIST_BYTES + COUNTER_BYTES + _OUTER * (link != Link.UDP_PAYLOAD)
+    body = int(reports["key_bytes"].sum(dtype=np.int64)) + int(reports["data_bytes"].sum(dtype=np.int64))
+    out = np.empty(size * len(reports) + body, np.uint8)
+    frames = np.zeros(len(reports), FRAME)
+    used = put_reports(
+        readonly(reports), readonly(arena), np.uint64(form), readonly(rules()), options, halves, udp_checksum,
+        out, frames,
+    )  # fmt: skip
+    return FrameBatch(out[: int(used)], frames)
+
+
+def encode_dta_scalar(
+    reports: Records,
+    arena: npt.NDArray[np.uint8],
+    form: Form,
+    *,
+    link: Link = Link.UDP_PAYLOAD,
+    source: str = "192.0.2.1",
+    collector: str = "192.0.2.254",
+    port: int = layout.DTA_PORT,
+    sport: int = REPORTER_PORT,
+    udp_checksum: bool = False,
+) -> FrameBatch:
+    """`encode_dta` in pure Python."""
+    sender, target = number_of(source), number_of(collector)
+    out = bytearray()
+    frames = np.zeros(len(reports), FRAME)
+    for row, frame in zip(reports, frames, strict=True):
+        payload = bytearray()
+        push_dta(payload, report_of(row, arena), form)
+        start = len(out)
+        if link == Link.UDP_PAYLOAD:
+            out += payload
+        else:
+            push_outer(out, sender, target, sport, port, bytes(payload), udp_checksum)
+        frame["offset"], frame["length"], frame["wire_length"] = start, len(out) - start, len(out) - start
+    frames["source_hi"], frames["source_lo"] = sender >> 64, sender & (1 << 64) - 1
+    frames["port"], frames["source_port"], frames["link"] = port, sport, link
+    return FrameBatch(np.frombuffer(bytes(out), np.uint8), frames)
+
+
+def report_of(row: np.void, arena: npt.NDArray[np.uint8]) -> DtaReport:
+    """The report that a DTA record describes."""
+    key_at, data_at = int(row["key_at"]), int(row["data_at"])
+    key = arena[key_at : key_at + int(row["key_bytes"])].tobytes()
+    data = arena[data_at : data_at + int(row["data_bytes"])].tobytes()
+    if row["opcode"] == Opcode.APPEND:
+        key = int(row["list"]).to_bytes(LIST_BYTES, "big")
+    if row["opcode"] == Opcode.KEY_INCREMENT:
+        data = int(row["counter"]).to_bytes(COUNTER_BYTES, "big")
+    return DtaReport(
+        int(row["opcode"]), key, data, int(row["redundancy"]), int(row["hop"]), int(row["path_length"]),
+        int(row["sequence"]), bool(row["flags"] & DtaFlag.IMMEDIATE), bool(row["flags"] & DtaFlag.RETRANSMIT),
+    )  # fmt: skip
+
+
+def number_of(address: str) -> int:
+    """An address as 128 bits, IPv4 as ::ffff:a.b.c.d. Raises ValueError."""
+    found = ipaddress.ip_address(address)
+    return int(found) | (MAPPED if found.version == 4 else 0)
+
+
+def check_reports(reports: Records, arena: npt.NDArray[np.uint8], form: Form) -> None:
+    """Raise ValueError, with the row, where a record cannot be written in this form."""
+    opcode = reports["opcode"]
+    append, increment = opcode == Opcode.APPEND, opcode == Opcode.KEY_INCREMENT
+    key_end = reports["key_at"].astype(np.int64) + reports["key_bytes"]
+    data_end = reports["data_at"].astype(np.int64) + reports["data_bytes"]
+    _refuse(~append & (key_end > len(arena)), "its key ends behind the arena")
+    _refuse(~increment & (data_end > len(arena)), "its data ends behind the arena")
+    if form is Form.SIZED:
+        return
+    copied = increment | (opcode == Opcode.KEY_WRITE)
+    _refuse((opcode < min(PUBLISHED)) | (opcode > max(PUBLISHED)), "only the sized form has this opcode")
+    _refuse(~append & (reports["key_bytes"] != 4), "a key of 4 bytes is all that the published forms have")
+    _refuse(~increment & (reports["data_bytes"] != 4), "data of 4 bytes is all that the published forms have")
+    _refuse(~copied & (reports["redundancy"] > 0), "its published header has no redundancy")
+    _refuse((opcode != Opcode.POSTCARDING) & (reports["hop"] > 0), "its published header has no hop")
+    _refuse(reports["path_length"] > 0, "only the sized form has a path length")
+    most = (1 << form.sequence_bits) - 1
+    _refuse(reports["sequence"] > most, f"its sequence number is above {most}")
+    if form is Form.TWO:
+        _refuse(reports["flags"] & DtaFlag.RETRANSMIT > 0, "the form of 2 bytes has no retransmit flag")
+
+
+def _refuse(bad: npt.NDArray[np.bool_], why: str) -> None:
+    if bad.any():
+        raise ValueError(f"report {int(bad.argmax())}: {why}")

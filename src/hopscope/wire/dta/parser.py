@@ -1,0 +1,149 @@
+"""Frames to DTA records: `parse_scalar` is the readable truth, `DtaParser` is for streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import layout
+from ..dialect import DEFAULT, Dialect
+from ..headers.datagram import find_datagram
+from ..reasons import DtaReason, Reason
+from ..records import DTA, FRAME, DtaFlag, FrameBatch, Link, Records
+from .codec import DATA_FIELDS, KEY_FIELDS, PUBLISHED, DtaError, Form, Opcode, pull_dta
+
+
+class DtaParser:
+    """The batch parser of one form: its blocks are reused, so a result is valid until the next call.
+
+    `port` is looked for in whole frames; what a socket received (`Link.UDP_PAYLOAD`) is taken as it is.
+    """
+
+    def __init__(self, form: Form, frames: int = 4096, *, port: int = layout.DTA_PORT) -> None:
+        from ...base.jit import readonly
+        from . import parse_kernel as dta_kernel
+
+        self.form = form
+        self._kernels = dta_kernel
+        self._readonly = readonly
+        self._rules = readonly(rules())
+        self._ports = looked_for(port).table()
+        self._reports = np.zeros(frames, DTA)
+        self._words = self._reports.view(np.uint64)  # a view of records costs 1 us
+        self.frames: Records = np.zeros(0, FRAME)
+        """FRAME rows of the last batch as UDP payloads, row by row with its records: who sent each report."""
+
+    def parse(self, batch: FrameBatch) -> Records:
+        """DTA [frames]. Raises ValueError where the arena is too long for a record's places."""
+        if len(batch.arena) > 1 << 32:
+            raise ValueError(f"an arena of {len(batch.arena):,} bytes, at most 4 GiB can be addressed")
+        count = len(batch)
+        if count > len(self._reports):
+            self._reports = np.zeros(count, DTA)
+            self._words = self._reports.view(np.uint64)
+        reports = self._reports[:count]
+        self.frames = batch.frames
+        if self._run(batch.arena, reports) == count:
+            return reports
+        self.frames, reasons = np.zeros(count, FRAME), np.zeros(count, np.uint8)
+        self._kernels.find_payloads(
+            self._readonly(batch.arena), self._readonly(batch.frames), self._ports, self.frames, reasons
+        )
+        self._run(batch.arena, reports)
+        refused = np.flatnonzero(reasons)
+        reports["reason"][refused] = reasons[refused]
+        return reports
+
+    def _run(self, arena: npt.NDArray[np.uint8], reports: Records) -> int:
+        arena, frames = self._readonly(arena), self._readonly(self.frames)
+        words = self._words[: len(reports) * (DTA.itemsize // 8)]
+        if self.form is Form.SIZED:
+            return int(self._kernels.parse_sized(arena, frames, words))
+        base = np.uint64(self.form)
+        return int(self._kernels.parse_published(arena, frames, base, self._rules, words))
+
+
+def parse_scalar(batch: FrameBatch, form: Form, *, port: int = layout.DTA_PORT) -> Records:
+    """DTA [frames], in pure Python."""
+    dialect = looked_for(port)
+    reports = np.zeros(len(batch), DTA)
+    for report, frame in zip(reports, batch.frames, strict=True):
+        origin = int(frame["offset"])
+        raw = batch.arena[origin : origin + int(frame["length"])].tobytes()
+        start, announced = 0, int(frame["wire_length"])
+        if frame["link"] != Link.UDP_PAYLOAD:
+            found = find_datagram(raw, int(frame["link"]), dialect)
+            if found is None or found.error is not None:
+                report["reason"] = _outer_reason(found.error.reason if found and found.error else None)
+                continue
+            start, announced = found.start, found.announced
+            raw = raw[:announced]
+        if announced > len(raw):
+            report["reason"] = DtaReason.TRUNCATED
+            continue
+        _fill(report, raw[start:], origin + start, form)
+    return reports
+
+
+def _outer_reason(reason: Reason | None) -> DtaReason:
+    if reason is None:
+        return DtaReason.NOT_DTA
+    return DtaReason.BAD_LENGTH if reason is Reason.BAD_LENGTH else DtaReason.TRUNCATED
+
+
+def _fill(row: np.void, raw: bytes, origin: int, form: Form) -> None:
+    if len(raw) >= form:
+        number = int.from_bytes(raw[:form], "big")
+        base = {name: number >> shift & mask for name, shift, mask in form.header.shifts}
+        row["opcode"], row["sequence"] = base["opcode"], base.get("sequence", 0)
+        row["flags"] = DtaFlag.IMMEDIATE * base["immediate"] + DtaFlag.RETRANSMIT * base.get("retransmit", 0)
+    try:
+        report = pull_dta(raw, form)
+    except DtaError as error:
+        row["reason"] = error.reason
+        return
+    key_at = int(form)
+    if form is not Form.SIZED:
+        key_at += next(f.at for f in PUBLISHED[Opcode(report.opcode)].fields if f.name in KEY_FIELDS) // 8
+    row["key_at"], row["data_at"] = origin + key_at, origin + len(raw) - len(report.data)
+    row["key_bytes"], row["data_bytes"] = len(report.key), len(report.data)
+    row["redundancy"], row["hop"], row["path_length"] = report.redundancy, report.hop, report.path_length
+    row["list"] = report.list if report.opcode == Opcode.APPEND else 0
+    row["counter"] = report.counter if report.opcode == Opcode.KEY_INCREMENT else 0
+
+
+@lru_cache(maxsize=1)
+def rules() -> npt.NDArray[np.uint64]:
+    """What a published header has where, by opcode, uint64 [256 * 16]: `dta_kernel` names the numbers."""
+    from . import parse_kernel as place
+
+    table = np.zeros((256, int(place.RULE)), np.uint64)
+    for opcode, header in PUBLISHED.items():
+        row = table[opcode]
+        row[place.SIZE] = header.size
+        for field in header.fields:
+            at, mask = field.at // 8, (1 << field.bits) - 1
+            if field.name in KEY_FIELDS:
+                row[place.KEY_AT] = at
+                row[place.LENGTHS] |= np.uint64(field.bits // 8 << 40)
+            elif field.name in DATA_FIELDS:
+                row[place.DATA_AT] = at
+                row[place.LENGTHS] |= np.uint64(field.bits // 8 << 48)
+            if field.name == "list":
+                row[place.LIST] = mask
+            elif field.name == "counter":
+                row[place.COUNTER_AT], row[place.COUNTER] = at, mask
+            elif field.name == "redundancy":
+                row[place.REDUNDANCY_AT], row[place.REDUNDANCY] = at, mask
+            elif field.name == "hop":
+                row[place.HOP_AT], row[place.HOP] = at, mask
+    return table.reshape(-1)
+
+
+@lru_cache(maxsize=8)
+def looked_for(port: int) -> Dialect:
+    """A dialect whose reports are those of one UDP port."""
+    return replace(DEFAULT, ports=(port,))

@@ -1,0 +1,1 @@
+"""Report batches to frames, and reports around captured packets."""

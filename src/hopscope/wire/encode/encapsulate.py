@@ -1,0 +1,54 @@
+"""Telemetry Reports around packets as they are: what a sink that has the packet sends.
+
+A report holds the packet with its INT (Telemetry Report 2.0, 3.2: the original headers, and the stack where
+the sink has taken it off), so its bytes are the frame's, up to a little behind the stack, and nothing that
+`encode_reports` would have to make up: addresses of tunnels, TCP flags, domain-specific metadata.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..records import FRAME, FrameBatch, Link, Mode, Records
+
+BEHIND = 64
+"""Bytes behind the stack that go along: the tail of INT 0.5, or the packet that a tunnel carries."""
+_STACK = 4 * 255
+"""Most bytes that a shim can count."""
+_HEADERS = 20 + 14 + 3
+"""Most bytes of a report's headers, an Ethernet header where the frame has none, and padding."""
+_LINK_BYTES = {Link.NULL: 4, Link.LINUX_SLL: 16, Link.LINUX_SLL2: 20}
+
+
+def carries_stack(rows: Records) -> npt.NDArray[np.bool_]:
+    """Which REPORT rows are packets with INT-MD that were read without a fault, bool [rows]."""
+    return np.asarray((rows["reason"] == 0) & (rows["int_version"] <= 20) & (rows["int_mode"] == Mode.MD))
+
+
+def enclose(
+    frames: FrameBatch, rows: Records, *, version: int, node_id: int, hw_id: int, sequence: int
+) -> FrameBatch:
+    """Reports (version 5, 10 or 20) of REPORT rows that were read in `frames`, as payloads of UDP, in order.
+
+    They are tracked flows (F), Ethernet inside; `sequence` is the number of the first.  A frame of another
+    link type gets an Ethernet header of zeros.  The time of a 0.5 or 1.0 is the frame's, its low 32 bits.
+    """
+    from ...base.jit import readonly
+    from . import encapsulate_kernel as kernel
+
+    each = frames.frames[rows["packet"]]
+    starts = np.zeros(len(rows), np.uint32)
+    for link, size in _LINK_BYTES.items():
+        starts[each["link"] == link] = size
+    stack = 12 + 4 * rows["hop_words"].astype(np.uint32) * rows["hop_count"]
+    stack[rows["ds_flags"] != 0] = _STACK  # what the source alone added has no size here
+    lengths = np.minimum(each["length"], rows["int_at"] + stack + np.uint32(BEHIND)) - starts
+    options = np.array([version, node_id, hw_id, sequence], np.uint64)
+    out = np.empty(int(lengths.sum(dtype=np.int64)) + _HEADERS * len(rows), np.uint8)
+    made = np.zeros(len(rows), FRAME)
+    used = kernel.enclose(
+        readonly(frames.arena), readonly(frames.frames), readonly(rows), starts, lengths.astype(np.uint32),
+        options, out, made,
+    )  # fmt: skip
+    return FrameBatch(out[: int(used)], made)

@@ -1,0 +1,1 @@
+"""Ethernet, VLAN, MPLS, IP, UDP, TCP and tunnel headers, and checksums."""

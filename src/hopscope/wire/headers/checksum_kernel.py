@@ -1,0 +1,117 @@
+"""Internet checksums (RFC 1071, 1624), for kernels that change packets: eight bytes at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, few, inlined, kernel, load64, move, store64
+
+NONE = U64(0)
+ONES_16, ONES_32 = U64(0xFFFF), U64(0xFFFFFFFF)
+
+
+@inlined
+def swap16(value: Any) -> Any:
+    """The two bytes of a number of 16 bits, exchanged."""
+    return ((value << U64(8)) | (value >> U64(8))) & ONES_16
+
+
+@inlined
+def folded(total: Any) -> Any:
+    """A sum of little-endian numbers of 32 bits as one big-endian number of 16 bits (RFC 1071 2)."""
+    total = (total & ONES_32) + (total >> U64(32))
+    total = (total & ONES_16) + ((total >> U64(16)) & ONES_16) + (total >> U64(32))
+    total = (total & ONES_16) + (total >> U64(16))
+    total = (total & ONES_16) + (total >> U64(16))
+    return swap16(total)
+
+
+@inlined
+def halves(value: Any) -> Any:
+    """Both halves of 64 bits, added."""
+    return (value & ONES_32) + (value >> U64(32))
+
+
+@inlined
+def add_up(buf: Any, at: Any, end: Any) -> Any:
+    """The sum of the bytes from `at` to `end`, for `folded`."""
+    total: Any = NONE
+    while at + U64(32) <= end:
+        total += halves(load64(buf, at)) + halves(load64(buf, at + U64(8)))
+        total += halves(load64(buf, at + U64(16))) + halves(load64(buf, at + U64(24)))
+        at += U64(32)
+    while at + U64(8) <= end:
+        total += halves(load64(buf, at))
+        at += U64(8)
+    if at < end:
+        total += halves(few(buf, at, end - at))
+    return total
+
+
+@kernel
+def total_of(buf: Any, at: Any, end: Any) -> Any:
+    """The sum of the bytes from `at` to `end`, as 16-bit numbers."""
+    return folded(add_up(buf, at, end))
+
+
+@inlined
+def copy(out: Any, to: Any, buf: Any, at: Any, end: Any) -> None:
+    """Copy the bytes from `at` to `end`; 32 at a time, which are two or one instructions each way."""
+    while at + U64(32) <= end:
+        a, b, c, d = (
+            load64(buf, at), load64(buf, at + U64(8)), load64(buf, at + U64(16)), load64(buf, at + U64(24)),
+        )  # fmt: skip
+        store64(out, to, a)
+        store64(out, to + U64(8), b)
+        store64(out, to + U64(16), c)
+        store64(out, to + U64(24), d)
+        at += U64(32)
+        to += U64(32)
+    move(out, to, buf, at, end - at)
+
+
+@inlined
+def changed(total: Any, old: Any, new: Any) -> Any:
+    """A sum in which one number of 16 bits was replaced (RFC 1624 3)."""
+    return total + (ONES_16 ^ old) + new
+
+
+@inlined
+def copy_and_add(out: Any, to: Any, buf: Any, at: Any, end: Any) -> Any:
+    """`copy`, and `add_up` of the same bytes."""
+    total: Any = NONE
+    while at + U64(32) <= end:
+        a, b, c, d = (
+            load64(buf, at), load64(buf, at + U64(8)), load64(buf, at + U64(16)), load64(buf, at + U64(24)),
+        )  # fmt: skip
+        store64(out, to, a)
+        store64(out, to + U64(8), b)
+        store64(out, to + U64(16), c)
+        store64(out, to + U64(24), d)
+        total += (halves(a) + halves(b)) + (halves(c) + halves(d))
+        at += U64(32)
+        to += U64(32)
+    total += add_up(buf, at, end)
+    move(out, to, buf, at, end - at)
+    return total
+
+
+@inlined
+def addresses(buf: Any, ip: Any) -> Any:
+    """Sum of the addresses of an IP header, for `folded`."""
+    if U64(buf[ip]) >> U64(4) == U64(4):
+        return halves(load64(buf, ip + U64(12)))
+    return add_up(buf, ip + U64(8), ip + U64(40))
+
+
+@inlined
+def pseudo(total: Any, protocol: Any, length: Any) -> Any:
+    """A sum with protocol and length of a pseudo header in it."""
+    return total + protocol + (length >> U64(16)) + (length & ONES_16)
+
+
+@inlined
+def updated(check: Any, after: Any, optional: Any) -> Any:
+    """A checksum that makes a sum `after`, in which it is `check`, right."""
+    value = (check + (ONES_16 ^ after)) % ONES_16
+    return ONES_16 if value == NONE and optional else value

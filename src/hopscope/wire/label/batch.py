@@ -1,0 +1,179 @@
+"""Batches of frames and export datagrams to LABEL records, and records to datagrams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import layout
+from ..buffer import push
+from ..errors import WireError
+from ..reasons import Place, Reason
+from ..records import LABEL, LABEL_FLOW, FrameBatch, Link, Records
+from .codec import (
+    MAX_HOP,
+    MOST_ITEMS,
+    LabelFlow,
+    LabelItem,
+    Labelled,
+    push_flow,
+    push_item,
+    read_blocks,
+    read_labels,
+)
+
+_LOW = (1 << 64) - 1
+
+
+@dataclass(slots=True)
+class LabelBatch:
+    """What was in a batch of frames."""
+
+    labels: Records
+    """LABEL [labels]; those of one packet follow each other in path order."""
+    codes: npt.NDArray[np.uint16]
+    """Why a frame, or the rest of a datagram behind its last good block, was refused: 0, or
+    `Reason << 8 | Place`, uint16 [frames].
+    """
+    packets: int
+    """Labelled packets, or blocks."""
+    other: int
+    """Frames without labels."""
+    flows: Records
+    """LABEL_FLOW [flows] of the packets of which last hops told it, in their order."""
+
+    @property
+    def refused(self) -> npt.NDArray[np.int64]:
+        """Refused frames and datagrams by `Reason`, int64 [reasons]; those that were not are at 0."""
+        return np.bincount(self.codes >> 8, minlength=len(Reason))
+
+
+class LabelDecoder:
+    """The batch decoder; its blocks are reused, so a result is valid until the next call.
+
+    What a socket received (Link.UDP_PAYLOAD) is a last hop's datagram; any other frame is a packet that
+    carries labels itself, or none.
+    """
+
+    def __init__(self, max_hop: int = MAX_HOP, *, protocol: int = layout.PROTOCOL_LABEL) -> None:
+        from ...base.jit import readonly
+        from . import label_kernel
+
+        self._kernel = label_kernel.decode_frames
+        self._readonly = readonly
+        self._max_hop, self._protocol = np.uint64(max_hop), np.uint64(protocol)
+        self._labels = np.zeros(4096, LABEL)
+        self._flows = np.zeros(1024, LABEL_FLOW)
+        self._counts = np.zeros(3, np.uint64)
+
+    def decode(self, frames: FrameBatch) -> LabelBatch:
+        """The labels of a batch."""
+        size = int(frames.frames["length"].sum(dtype=np.uint64))
+        most = size // layout.LABEL_STATE.size
+        if most > len(self._labels):
+            self._labels = np.zeros(2 * most, LABEL)
+        most = size // (layout.LABEL_FLOW.size + layout.LABEL_OPTION.size + layout.LABEL_STATE.size)
+        if most > len(self._flows):
+            self._flows = np.zeros(2 * most, LABEL_FLOW)
+        codes = np.zeros(len(frames), np.uint16)
+        count = int(
+            self._kernel(
+                self._readonly(frames.arena), self._readonly(frames.frames), self._max_hop, self._protocol,
+                self._labels, self._flows, codes, self._counts,
+            )
+        )  # fmt: skip
+        packets, other, flows = self._counts.tolist()
+        return LabelBatch(self._labels[:count], codes, packets, other, self._flows[:flows])
+
+
+def decode_scalar(
+    frames: FrameBatch, max_hop: int = MAX_HOP, *, protocol: int = layout.PROTOCOL_LABEL
+) -> LabelBatch:
+    """The same in pure Python."""
+    rows: list[tuple[int, ...]] = []
+    flows: list[tuple[object, ...]] = []
+    codes = np.zeros(len(frames), np.uint16)
+    packets = other = 0
+    for i, frame in enumerate(frames.frames):
+        start = int(frame["offset"])
+        raw = frames.arena[start : start + int(frame["length"])].tobytes()
+        found, error = _labels_of(raw, frame, max_hop, protocol)
+        for one in found:
+            rows += _rows(one, packets)
+            if one.flow is not None:
+                flows.append(_flow_row(one.flow, packets))
+            packets += 1
+        if error:
+            codes[i] = error.reason << 8 | error.place
+        elif not found:
+            other += 1
+    return LabelBatch(np.array(rows, LABEL), codes, packets, other, np.array(flows, LABEL_FLOW))
+
+
+def _labels_of(
+    raw: bytes, frame: np.void, max_hop: int, protocol: int
+) -> tuple[list[Labelled], WireError | None]:
+    if frame["link"] == Link.UDP_PAYLOAD:
+        found, error = read_blocks(raw, max_hop=max_hop)
+        if error is None and frame["wire_length"] > frame["length"]:
+            error = WireError(Reason.TRUNCATED, Place.LABEL, len(raw), "the capture cut the datagram")
+        return found, error
+    try:
+        one = read_labels(raw, max_hop=max_hop, protocol=protocol, link=int(frame["link"]))
+    except WireError as error:
+        return [], error
+    return [one] if one else [], None
+
+
+def _rows(labelled: Labelled, packet: int) -> list[tuple[int, ...]]:
+    path = labelled.path()
+    return [
+        (
+            one.time_ns - ((one.time_ns >> 63) << 64), one.node_id, one.latency_ns, one.occupancy, packet,
+            one.ingress_port, one.egress_port, position, len(path), labelled.followed, 0,
+        )
+        for position, one in enumerate(path)
+    ]  # fmt: skip
+
+
+def _flow_row(flow: LabelFlow, packet: int) -> tuple[object, ...]:
+    return (
+        flow.source >> 64, flow.source & _LOW, flow.destination >> 64, flow.destination & _LOW, packet,
+        flow.source_port, flow.destination_port, flow.protocol, (0,) * 7,
+    )  # fmt: skip
+
+
+def flow_of(row: np.void) -> LabelFlow:
+    """The flow of a LABEL_FLOW record."""
+    source, target = (int(row[f"{end}_hi"]) << 64 | int(row[f"{end}_lo"]) for end in ("src", "dst"))
+    return LabelFlow(source, target, int(row["proto"]), int(row["sport"]), int(row["dport"]))
+
+
+def encode_blocks(
+    labels: Records, *, flows: Records | None = None, max_hop: int = MAX_HOP, next_header: int = 0
+) -> bytes:
+    """A last hop's datagram: a block for each packet of LABEL records, which are in path order; with their
+    flow those that LABEL_FLOW records are of.
+
+    Raises ValueError where a packet has more labels than its option can count.
+    """
+    out = bytearray()
+    flow_by = {} if flows is None else {int(row["packet"]): flow_of(row) for row in flows}
+    starts = np.flatnonzero(np.diff(labels["packet"], prepend=-1, append=-1))
+    for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        rows = labels[start:end]
+        followed = bool(rows["followed"][0])
+        most = MOST_ITEMS - max_hop if followed else max_hop
+        if len(rows) > most:
+            raise ValueError(f"{len(rows)} labels of one packet, at most {most}")
+        count = len(rows) + followed * max_hop
+        flow = flow_by.get(int(rows["packet"][0]))
+        if flow is not None:
+            push_flow(out, flow)
+        protocol = next_header if flow is None else flow.protocol
+        push(out, layout.LABEL_OPTION, {"next_header": protocol, "count": count})
+        for time_ns, node, latency, occupancy, _, ingress, egress, *_ in reversed(rows.tolist()):
+            push_item(out, LabelItem(node, ingress, egress, time_ns % (1 << 64), latency, occupancy))
+    return bytes(out)

@@ -1,0 +1,279 @@
+"""INT-label: labels in packets, and in the datagrams in which last hops send them on.
+
+As in the paper (section 2, Fig. 2), an option and items of 32 bytes stand between the IP header and what it
+carries; the IP header's protocol says so, and the option keeps the packet's own.  The published code puts
+the same option behind an Ethernet type, with items of its own.  The newest item is the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .. import layout
+from ..buffer import Buffer, push
+from ..errors import WireError
+from ..headers.ethernet import ip_version_of, pull_link
+from ..reasons import Place, Reason
+from ..records import Link
+from .item import Form, LabelFlow, LabelItem, Labelled, PublishedItem
+
+__all__ = [
+    "MAX_HOP", "MOST_ITEMS", "Form", "LabelFlow", "LabelItem", "Labelled", "PublishedItem", "push_flow",
+    "push_item", "push_label", "read_blocks", "read_labels", "restore",
+]  # fmt: skip
+
+MAX_HOP = 5
+"""MAX_hop of a fat tree: counts above it are those of flows that are followed (section 3.3)."""
+MOST_ITEMS = 255
+"""What the option's count can say."""
+_ONES_16 = (1 << 16) - 1
+_PLACE = Place.LABEL
+
+
+@dataclass(slots=True)
+class _Found:
+    """Where in a frame labels are, or would be inserted."""
+
+    form: Form
+    ip: int
+    """Offset of the IP header."""
+    version: int
+    protocol: int
+    at: int
+    """Offset of the option, or of where it would be."""
+    limit: int
+    """End of the IP packet by its header; of the published form, the frame's."""
+
+
+def read_labels(
+    frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = layout.PROTOCOL_LABEL, link: int = Link.ETHERNET
+) -> Labelled | None:
+    """The labels of a frame, None where it carries none.
+
+    `protocol` is that of the labelled IP packet.  Labels stand directly behind the IPv4 header with its
+    options or the 40 bytes of IPv6's, in every fragment on its own.  Raises WireError where the frame says
+    that it is labelled and cannot be read.
+    """
+    found = _find(frame, link)
+    if found is None or (found.form is Form.PAPER and found.protocol != protocol):
+        return None
+    return replace(_pull(_buffer(frame, found), found.form, max_hop), ip=found.ip)
+
+
+def read_blocks(datagram: bytes, *, max_hop: int = MAX_HOP) -> tuple[list[Labelled], WireError | None]:
+    """The labels that a last hop sends on, packet by packet, and why the rest could not be read.
+
+    A block is a packet's option and its items (LABEL_STATE); one without items is refused.  In front of the
+    option may be the packet's flow, whose first byte is a version: where an option has its count, it has 0.
+    """
+    buf = Buffer(datagram)
+    blocks: list[Labelled] = []
+    try:
+        while buf.left or not blocks:
+            start = buf.at
+            flow = _pull_flow(buf)
+            block = _pull(buf, Form.EXPORT, max_hop)
+            if not block.items:
+                raise WireError(Reason.BAD_LENGTH, _PLACE, start, "a block without items")
+            if flow is not None:
+                words = flow["source"], flow["destination"], block.next_header
+                told = LabelFlow(*words, flow["source_port"], flow["destination_port"])
+                block = replace(block, flow=told)
+            blocks.append(block)
+    except WireError as error:
+        return blocks, error
+    return blocks, None
+
+
+def push_label(
+    frame: bytes,
+    item: LabelItem | PublishedItem,
+    *,
+    max_hop: int = MAX_HOP,
+    followed: bool = False,
+    protocol: int = layout.PROTOCOL_LABEL,
+) -> bytes:
+    """The Ethernet frame with one more label; of a packet without labels, `followed` makes its flow one that
+    is followed.
+
+    Raises WireError where it is damaged, is no IP packet, is full (MAX_hop labels, or 255 by its count),
+    would be longer than 65,535 bytes, or has an IPv4 checksum of 0xFFFF, which no sender writes and `restore`
+    could not give back.
+    """
+    found = _find(frame, Link.ETHERNET)
+    published = found is not None and found.form is Form.PUBLISHED
+    if found is None or published != isinstance(item, PublishedItem):
+        detail = "no packet that carries labels of this form"
+        raise WireError(Reason.UNKNOWN_TYPE, Place.OUTER_ETHERNET, 0, detail)
+    buf = _buffer(frame, found)
+    _be_whole(frame, found)
+    old = _pull(buf, found.form, max_hop) if published or found.protocol == protocol else None
+    count = len(old.items) if old else 0
+    tracked = followed if not count or old is None else old.followed
+    if published:
+        tracked, full = False, MOST_ITEMS
+    else:
+        full = MOST_ITEMS - max_hop if tracked else max_hop
+    if count >= full:
+        raise WireError(Reason.TOO_MANY_HOPS, _PLACE, found.at, f"{count} labels, at most {full}")
+    option, body = bytearray(), bytearray()
+    next_header = old.next_header if old else found.protocol
+    push(option, layout.LABEL_OPTION, {"next_header": next_header, "count": count + 1 + tracked * max_hop})
+    push_item(body, item)
+    rest = found.at + (layout.LABEL_OPTION.size if old else 0)
+    out = bytearray(frame[: found.at]) + option + body + frame[rest:]
+    if not published:
+        _amend(out, found, found.protocol, protocol, len(out) - len(frame))
+    return bytes(out)
+
+
+def restore(frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = layout.PROTOCOL_LABEL) -> bytes:
+    """The Ethernet frame as it was before its first label; one without labels as it is.
+
+    The published form keeps its Ethernet type and an option that counts no items, as its sender wrote it.
+    Raises WireError where it is damaged.
+    """
+    labels = read_labels(frame, max_hop=max_hop, protocol=protocol)
+    found = _find(frame, Link.ETHERNET)
+    if labels is None or found is None:
+        return frame
+    _be_whole(frame, found)
+    if labels.form is Form.PUBLISHED:
+        return frame[: labels.at + 1] + b"\0" + frame[labels.end :]
+    out = bytearray(frame[: labels.at]) + frame[labels.end :]
+    _amend(out, found, protocol, labels.next_header, len(out) - len(frame))
+    return bytes(out)
+
+
+def push_item(out: bytearray, item: LabelItem | PublishedItem) -> None:
+    """Append an item; ValueError where a value is wider than its field."""
+    if isinstance(item, PublishedItem):
+        names = (name for name, _, _ in layout.LABEL_ITEM.shifts)
+        push(out, layout.LABEL_ITEM, {name: getattr(item, name) for name in names})
+        return
+    push(out, layout.LABEL_STATE, {
+        "device_id": item.node_id, "ingress_port": item.ingress_port, "egress_port": item.egress_port,
+        "label_time": item.time_ns, "latency": item.latency_ns, "queue_occupancy": item.occupancy,
+    })  # fmt: skip
+
+
+def push_flow(out: bytearray, flow: LabelFlow) -> None:
+    """Append a flow, which its packet's option follows; ValueError where a value is wider than its field."""
+    push(out, layout.LABEL_FLOW, {
+        "version": layout.LABEL_FLOW_VERSION, "source": flow.source, "destination": flow.destination,
+        "source_port": flow.source_port, "destination_port": flow.destination_port,
+    })  # fmt: skip
+
+
+def _find(frame: bytes, link: int) -> _Found | None:
+    """Where labels are or would be; None for what is neither an IP packet nor of the published form, or is
+    cut before that shows. Raises WireError where a source route is damaged.
+    """
+    buf = Buffer(frame)
+    try:
+        type_, _ = pull_link(buf, link)
+    except WireError:
+        return None
+    if type_ == layout.ETHERTYPE_LABEL_ROUTE:
+        return _behind_route(buf)
+    if type_ == layout.ETHERTYPE_LABEL:
+        return _Found(Form.PUBLISHED, 0, 0, 0, buf.at, len(frame))
+    version, ip = ip_version_of(type_), buf.at
+    header = layout.IPV6 if version == 6 else layout.IPV4
+    if version == 0 or len(frame) < ip + header.size or frame[ip] >> 4 != version:
+        return None
+    head = buf.peek(header, Place.OUTER_IP)
+    if version == 6:
+        behind = ip + layout.IPV6.size
+        return _Found(Form.PAPER, ip, 6, head["next_header"], behind, behind + head["payload_length"])
+    size = head["header_words"] * 4
+    if size < layout.IPV4.size:
+        return None
+    return _Found(Form.PAPER, ip, 4, head["protocol"], ip + size, ip + head["total_length"])
+
+
+def _behind_route(buf: Buffer) -> _Found:
+    buf.pull(layout.LABEL_ROUTE, _PLACE)
+    while not buf.pull(layout.LABEL_ROUTE_ENTRY, _PLACE)["last"]:
+        pass
+    at = buf.skip(2, _PLACE, "Ethernet type")
+    type_ = int.from_bytes(buf.raw[at : at + 2], "big")
+    if type_ != layout.ETHERTYPE_LABEL:
+        detail = f"type 0x{type_:04x} behind the source route, 0x{layout.ETHERTYPE_LABEL:04x} is expected"
+        raise WireError(Reason.UNKNOWN_TYPE, _PLACE, at, detail)
+    return _Found(Form.PUBLISHED, 0, 0, 0, buf.at, len(buf.raw))
+
+
+def _buffer(frame: bytes, found: _Found) -> Buffer:
+    """What is behind the IP header. Raises WireError where that is cut or states a length below its own."""
+    buf = Buffer(frame, found.at)
+    buf.at = found.ip
+    buf.need(found.at - found.ip, Place.OUTER_IP, "IP header")
+    if found.limit < found.at:
+        detail = f"IP length {found.limit - found.ip} is below the header's {found.at - found.ip} bytes"
+        raise WireError(Reason.BAD_LENGTH, Place.OUTER_IP, found.ip, detail)
+    buf.at, buf.limit = found.at, min(found.limit, buf.end)
+    return buf
+
+
+def _be_whole(frame: bytes, found: _Found) -> None:
+    if found.limit > len(frame):
+        detail = f"an IP packet of {found.limit - found.ip} bytes, {len(frame) - found.ip} are left"
+        raise WireError(Reason.TRUNCATED, Place.OUTER_IP, found.ip, detail)
+
+
+def _pull(buf: Buffer, form: Form, max_hop: int) -> Labelled:
+    start = buf.at
+    option = buf.pull(layout.LABEL_OPTION, _PLACE)
+    count, followed = option["count"], form is not Form.PUBLISHED and option["count"] > max_hop
+    if followed:
+        count -= max_hop
+    buf.need(count * layout.LABEL_STATE.size, _PLACE, f"{count} items")
+    pull = _pull_published if form is Form.PUBLISHED else _pull_state
+    items = tuple(pull(buf) for _ in range(count))
+    return Labelled(form, option["next_header"], followed, items, start, buf.at)
+
+
+def _pull_flow(buf: Buffer) -> dict[str, int] | None:
+    """The fields of a flow in front of an option; None where there is none."""
+    head = buf.peek(layout.LABEL_OPTION, _PLACE)
+    version = head["next_header"]
+    if head["count"] or not version:
+        return None
+    if version != layout.LABEL_FLOW_VERSION:
+        detail = f"a flow of version {version}, {layout.LABEL_FLOW_VERSION} is expected"
+        raise WireError(Reason.UNKNOWN_VERSION, _PLACE, buf.at, detail)
+    return buf.pull(layout.LABEL_FLOW, _PLACE)
+
+
+def _pull_state(buf: Buffer) -> LabelItem | PublishedItem:
+    item = buf.pull(layout.LABEL_STATE, _PLACE)
+    return LabelItem(
+        item["device_id"], item["ingress_port"], item["egress_port"], item["label_time"], item["latency"],
+        item["queue_occupancy"],
+    )  # fmt: skip
+
+
+def _pull_published(buf: Buffer) -> LabelItem | PublishedItem:
+    return PublishedItem(**buf.pull(layout.LABEL_ITEM, _PLACE))
+
+
+def _amend(out: bytearray, found: _Found, old: int, new: int, longer: int) -> None:
+    """Write an IP header's new length and protocol; IPv4's checksum follows by the difference (RFC 1624),
+    so that a wrong one stays wrong and comes back as it was.
+    """
+    ip = found.ip
+    length_at, protocol_at = (ip + 4, ip + 6) if found.version == 6 else (ip + 2, ip + 9)
+    before = int.from_bytes(out[length_at : length_at + 2], "big")
+    after = before + longer
+    if after > _ONES_16:
+        raise WireError(Reason.BAD_LENGTH, Place.OUTER_IP, ip, f"with a label it has {after:,} bytes")
+    if found.version == 4:
+        check = int.from_bytes(out[ip + 10 : ip + 12], "big")
+        if check == _ONES_16:
+            detail = "checksum 0xffff, which could not be restored"
+            raise WireError(Reason.UNSUPPORTED, Place.OUTER_IP, ip, detail)
+        check = (check + before + old - after - new) % _ONES_16
+        out[ip + 10 : ip + 12] = check.to_bytes(2, "big")
+    out[length_at : length_at + 2] = after.to_bytes(2, "big")
+    out[protocol_at] = new

@@ -1,0 +1,1 @@
+"""INT out of packets and into them."""

@@ -1,0 +1,101 @@
+"""Batches of packets that INT is put into: an INT source and its path. `insert` is the same for one."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import layout
+from ..dialect import DEFAULT, Dialect
+from ..records import FrameBatch, Records
+
+Octets = npt.NDArray[np.uint8]
+_MOST_WORDS = 255
+_MOST_HEADERS = 8 + 4 + 12
+
+
+class Inserter:
+    """Puts INT-MD 2.x into UDP packets (NPT 1: the port of INT in place of their own) and, behind a UDP
+    header of its own, in front of TCP (NPT 2).  The checksum of a UDP packet is updated.
+
+    Any other frame passes: no IPv4 or IPv6, another protocol, a fragment, one that is cut, has a length that
+    contradicts another, or would be too long for IP.  The first one compiles its kernel, or loads it from the
+    cache.  The counts are of the last call, of frames that fitted.
+    """
+
+    def __init__(
+        self, instructions: int = 0xB100, remaining_hops: int = 8, dialect: Dialect = DEFAULT
+    ) -> None:
+        from ...base.jit import readonly
+        from ..telemetry import metadata_kernel
+        from . import insert_kernel
+
+        if not dialect.inserted_udp_ports:
+            raise ValueError(f"found no port for INT in dialect {dialect.name}, expected one")
+        if not 0 < instructions <= 0xFFFF or not 0 <= remaining_hops <= 255:
+            raise ValueError(f"found instructions {instructions:#x} and {remaining_hops} remaining hops")
+        self._kernel = insert_kernel.insert_frames
+        self._readonly = readonly
+        self._table = dialect.table()
+        self._plans = np.zeros(metadata_kernel.PLANS, np.uint64)
+        self._setup = np.zeros(insert_kernel.SETUP, np.uint64)
+        self._setup[:3] = dialect.inserted_udp_ports[0], instructions, remaining_hops
+        self._words = layout.metadata_size(layout.HOP_2_0, instructions) // 4
+        self._counts = np.zeros(2, np.uint64)
+        self._arena = np.zeros(0, np.uint8)
+
+    @property
+    def inserted(self) -> int:
+        """Frames that INT was put into."""
+        return int(self._counts[0])
+
+    @property
+    def passed(self) -> int:
+        """Frames that cannot carry it; they are as they came."""
+        return int(self._counts[1])
+
+    def room(self, hops: int) -> int:
+        """Bytes that a packet grows by at most, with so many hops."""
+        return _MOST_HEADERS + 4 * self._words * hops
+
+    def insert(self, frames: FrameBatch, hops: Records) -> FrameBatch:
+        """The frames with INT, one for each and in their order, valid until the next call; `hops` as for
+        `insert_into`.
+        """
+        records = frames.frames.copy()
+        more = self.room(len(hops) // max(len(frames), 1))
+        offsets = np.zeros(len(records) + 1, np.uint64)
+        np.cumsum(records["length"] + np.uint64(more), out=offsets[1:])
+        size = int(offsets[-1])
+        if size > len(self._arena):
+            self._arena = np.zeros(2 * size, np.uint8)
+        records["offset"] = offsets[:-1]
+        lengths = self.insert_into(frames, hops, self._arena, offsets[:-1], 0xFFFFFFFF)
+        records["wire_length"] += lengths - records["length"]
+        records["length"] = lengths
+        return FrameBatch(self._arena, records, frames.first_packet)
+
+    def insert_into(
+        self, frames: FrameBatch, hops: Records, arena: Octets, offsets: npt.NDArray[np.uint64], room: int
+    ) -> npt.NDArray[np.uint32]:
+        """Write the frames with INT to `arena` at `offsets`, uint64 [frames]; their lengths, uint32 [frames].
+        Length 0: the frame does not fit into `room` bytes.
+
+        `hops` are HOP [frames * n]: n of each frame, in path order.  Raises ValueError where their number is
+        no multiple of the frames', or n hops do not fit a shim.
+        """
+        each, rest = divmod(len(hops), max(len(frames), 1))
+        if rest or each * self._words + 3 > _MOST_WORDS:
+            raise ValueError(
+                f"found {len(hops)} hops of {self._words} words for {len(frames)} frames, expected the same "
+                f"number for each, and {(_MOST_WORDS - 3) // max(self._words, 1)} at most"
+            )
+        lengths = np.zeros(len(frames), np.uint32)
+        places = self._readonly(np.ascontiguousarray(offsets, np.uint64))
+        self._counts[:] = 0
+        self._setup[3] = each
+        self._kernel(
+            self._readonly(frames.arena), self._readonly(frames.frames), self._readonly(hops), self._setup,
+            self._table, self._plans, arena, places, np.uint64(room), lengths, self._counts,
+        )  # fmt: skip
+        return lengths

@@ -1,0 +1,280 @@
+"""RoCEv2 packets, one at a time: the readable twin of `roce_kernel`, and RoCEv1 for reading.
+
+A transport packet is a Base Transport Header, the headers that its opcode implies (`layout.ROCE_HEADERS`),
+payload, pad to whole words, and the invariant CRC (InfiniBand 9.2 to 9.4, annex A17).
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from .. import layout
+from ..buffer import Buffer, push
+from ..errors import WireError
+from ..headers.ethernet import (
+    Ethernet,
+    Ip,
+    Udp,
+    ip_version_of,
+    pull_ip,
+    pull_link,
+    pull_udp,
+    push_ethernet,
+    push_ip,
+    push_udp,
+    udp_checksum,
+)
+from ..layout import Header
+from ..reasons import Place, RoceReason
+from ..records import Link
+
+MAC_A, MAC_B = 0x020000000001, 0x020000000002
+
+
+class RoceError(ValueError):
+    """A packet that is none, or not intact: why, and what was found."""
+
+    def __init__(self, reason: RoceReason, detail: str) -> None:
+        super().__init__(f"{reason.label}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class Bth:
+    """Base Transport Header, without the pad count and the version 0."""
+
+    opcode: int = 0
+    queue_pair: int = 0
+    psn: int = 0
+    partition: int = 0xFFFF
+    solicited: int = 0
+    migration: int = 0
+    fecn: int = 0
+    becn: int = 0
+    ack_request: int = 0
+
+
+@dataclass(slots=True)
+class Reth:
+    """Where a write or a read begins, and how many bytes it has."""
+
+    address: int = 0
+    key: int = 0
+    length: int = 0
+
+
+@dataclass(slots=True)
+class AtomicEth:
+    """Which 8 bytes an atomic operation changes, and how."""
+
+    address: int = 0
+    key: int = 0
+    value: int = 0
+    compare: int = 0
+
+
+@dataclass(slots=True)
+class Aeth:
+    """Acknowledgment: syndrome, and the number of messages that are done."""
+
+    syndrome: int = 0
+    message: int = 0
+
+
+@dataclass(slots=True)
+class Deth:
+    """Of a datagram: the sender's queue pair, and the key that the receiver's asks for."""
+
+    queue_key: int = 0
+    source_queue_pair: int = 0
+
+
+@dataclass(slots=True)
+class Packet:
+    """A transport packet; a header is there where its opcode has it."""
+
+    bth: Bth
+    reth: Reth | None = None
+    atomic: AtomicEth | None = None
+    aeth: Aeth | None = None
+    original: int | None = None
+    """What an atomic operation found."""
+    deth: Deth | None = None
+    immediate: int | None = None
+    payload: bytes = b""
+    """Without pad."""
+
+
+@dataclass(slots=True)
+class RoceFrame:
+    """A packet and who sent it to whom."""
+
+    packet: Packet
+    source: int
+    """128 bits, IPv4 as ::ffff:a.b.c.d."""
+    destination: int
+    sport: int = 0
+    version: int = 2
+    """1: RoCEv1, which has no UDP."""
+    icrc: int = 0
+    """As the wire shows it, most significant byte first."""
+
+
+def icrc(packet: bytes) -> bytes:
+    """The ICRC (4 bytes) of an IPv4 or IPv6 packet, or of a RoCEv1 one from its GRH on: all but the ICRC.
+
+    IPv6 without extension headers; the IP and UDP lengths must count the ICRC already.
+    """
+    ones = bytearray(packet)
+    if ones[0] >> 4 == 4:
+        udp = (ones[0] & 15) * 4
+        changing = [1, 8, 10, 11, udp + 6, udp + 7, udp + 12]
+    else:
+        ones[0] |= 0x0F
+        base = 40 if ones[6] == layout.NEXT_BTH else 48
+        changing = [1, 2, 3, 7, base + 4, *([46, 47] if base == 48 else [])]
+    for at in changing:
+        ones[at] = 0xFF
+    return zlib.crc32(b"\xff" * 8 + ones).to_bytes(4, "little")
+
+
+class _Reader:
+    """Takes headers from a transport packet; `truncated` where one is cut."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        self.at = 0
+
+    def pull(self, header: Header) -> dict[str, int]:
+        end = self.at + header.size
+        if end > len(self.raw):
+            left = len(self.raw) - self.at
+            raise RoceError(RoceReason.TRUNCATED, f"{header.name} needs {header.size} bytes, {left} are left")
+        number = int.from_bytes(self.raw[self.at : end], "big")
+        self.at = end
+        return {name: number >> shift & mask for name, shift, mask in header.shifts}
+
+
+def pull_packet(raw: bytes) -> Packet:
+    """A transport packet, without its ICRC. Raises RoceError."""
+    read = _Reader(raw)
+    head = read.pull(layout.BTH)
+    pad, version, opcode = head.pop("pad"), head.pop("version"), head["opcode"]
+    has = layout.ROCE_HEADERS[opcode]
+    if version or not has:
+        raise RoceError(RoceReason.UNKNOWN_OPCODE, f"opcode {opcode:#04x} of transport version {version}")
+    packet = Packet(Bth(**head))
+    if has & layout.HAS_RETH:
+        packet.reth = Reth(**read.pull(layout.RETH))
+    if has & layout.HAS_ATOMIC:
+        packet.atomic = AtomicEth(**read.pull(layout.ATOMIC_ETH))
+    if has & layout.HAS_AETH:
+        packet.aeth = Aeth(**read.pull(layout.AETH))
+    if has & layout.HAS_ATOMIC_ACK:
+        packet.original = read.pull(layout.ATOMIC_ACK_ETH)["original"]
+    if has & layout.HAS_DETH:
+        packet.deth = Deth(**read.pull(layout.DETH))
+    if has & layout.HAS_IMMEDIATE:
+        packet.immediate = read.pull(layout.IMMEDIATE)["immediate"]
+    left = len(raw) - read.at
+    if len(raw) % 4 or pad > left or (left and not has & layout.HAS_PAYLOAD):
+        raise RoceError(
+            RoceReason.BAD_LENGTH, f"{left} bytes behind the headers of {opcode:#04x}, {pad} of them pad"
+        )
+    packet.payload = raw[read.at : len(raw) - pad]
+    return packet
+
+
+def push_packet(out: bytearray, packet: Packet) -> None:
+    """Append the packet with its pad, without ICRC. ValueError where a header of its opcode is missing or
+    one too many, or a value is wider than its field.
+    """
+    bth = packet.bth
+    has = layout.ROCE_HEADERS[bth.opcode]
+    pad = -len(packet.payload) % 4
+    push(out, layout.BTH, {name: getattr(bth, name) for name in Bth.__slots__} | {"pad": pad})
+    parts = (
+        (layout.HAS_RETH, layout.RETH, packet.reth),
+        (layout.HAS_ATOMIC, layout.ATOMIC_ETH, packet.atomic),
+        (layout.HAS_AETH, layout.AETH, packet.aeth),
+        (layout.HAS_ATOMIC_ACK, layout.ATOMIC_ACK_ETH, packet.original),
+        (layout.HAS_DETH, layout.DETH, packet.deth),
+        (layout.HAS_IMMEDIATE, layout.IMMEDIATE, packet.immediate),
+    )
+    for bit, header, part in parts:
+        if (part is not None) != bool(has & bit):
+            raise ValueError(f"opcode {bth.opcode:#04x} {'needs' if has & bit else 'has no'} {header.name}")
+        if isinstance(part, int):
+            out += part.to_bytes(header.size, "big")
+        elif part is not None:
+            push(out, header, {name: getattr(part, name) for name in part.__slots__})
+    if not has or (packet.payload and not has & layout.HAS_PAYLOAD):
+        raise ValueError(f"opcode {bth.opcode:#04x} with {len(packet.payload)} bytes of payload")
+    out += packet.payload + bytes(pad)
+
+
+def read_frame(raw: bytes, link: int = Link.ETHERNET, *, check: bool = True) -> RoceFrame:
+    """A frame with RoCEv2 over UDP port 4791, or with RoCEv1. Raises RoceError; `check`: the ICRC too."""
+    buf = Buffer(raw)
+    try:
+        type_, _ = pull_link(buf, link)
+        start = buf.at
+        if type_ == layout.ETHERTYPE_ROCE_V1:
+            return _read_v1(raw, start, check)
+        ip = pull_ip(buf, ip_version_of(type_), Place.OUTER_IP) if ip_version_of(type_) else Ip()
+        plain = ip.version == 4 or not ip.options
+        if not plain or ip.protocol != layout.PROTOCOL_UDP or ip.fragment or start + ip.length > len(raw):
+            raise RoceError(RoceReason.TRUNCATED, "no whole UDP datagram")
+        udp = pull_udp(buf, Place.OUTER_UDP)
+    except WireError as error:
+        raise RoceError(RoceReason.TRUNCATED, str(error)) from error
+    end = buf.at - layout.UDP.size + udp.length
+    if udp.dport != layout.ROCE_PORT or udp.length < layout.UDP.size or end > start + ip.length:
+        raise RoceError(
+            RoceReason.TRUNCATED, f"UDP port {udp.dport} with {udp.length} bytes, port 4791 is RoCEv2's"
+        )
+    read = _read(raw[start:end], buf.at - start, check)
+    return RoceFrame(read, ip.source, ip.destination, udp.sport, 2, int.from_bytes(raw[end - 4 : end], "big"))
+
+
+def _read(packet: bytes, at: int, check: bool) -> Packet:
+    if len(packet) < at + layout.BTH.size + layout.ICRC_SIZE:
+        raise RoceError(RoceReason.TRUNCATED, f"{len(packet) - at} bytes, at least 16 are needed")
+    said, right = packet[-4:], icrc(packet[:-4])
+    if check and said != right:
+        raise RoceError(RoceReason.BAD_ICRC, f"ICRC {said.hex()}, {right.hex()} is right")
+    return pull_packet(packet[at:-4])
+
+
+def _read_v1(raw: bytes, start: int, check: bool) -> RoceFrame:
+    if len(raw) < start + layout.IPV6.size:
+        raise RoceError(RoceReason.TRUNCATED, "the global route header needs 40 bytes")
+    number = int.from_bytes(raw[start : start + 40], "big")
+    head = {name: number >> shift & mask for name, shift, mask in layout.IPV6.shifts}
+    end = start + layout.IPV6.size + head["payload_length"]
+    if head["version"] != 6 or head["next_header"] != layout.NEXT_BTH or end > len(raw):
+        raise RoceError(RoceReason.TRUNCATED, "no whole InfiniBand packet behind the global route header")
+    packet = _read(raw[start:end], layout.IPV6.size, check)
+    crc = int.from_bytes(raw[end - 4 : end], "big")
+    return RoceFrame(packet, head["source"], head["destination"], 0, 1, crc)
+
+
+def write_frame(frame: RoceFrame) -> bytes:
+    """Ethernet, IP, UDP, the packet and its ICRC: DF set, identification 0, no UDP checksum over IPv4."""
+    body = bytearray()
+    push_packet(body, frame.packet)
+    six = frame.source >> 32 != 0xFFFF
+    size = layout.UDP.size + len(body) + layout.ICRC_SIZE
+    ip = Ip(6 if six else 4, frame.source, frame.destination, layout.PROTOCOL_UDP, dont_fragment=True)
+    ip.length = size + (layout.IPV6 if six else layout.IPV4).size
+    out, inner = bytearray(), bytearray()
+    push_ethernet(out, Ethernet(MAC_B, MAC_A, layout.ETHERTYPE_IPV6 if six else layout.ETHERTYPE_IPV4))
+    push_ip(out, ip)
+    push_udp(inner, Udp(frame.sport, layout.ROCE_PORT, size))
+    inner += body
+    inner += icrc(bytes(out[layout.ETHERNET.size :] + inner))
+    if six:
+        inner[6:8] = udp_checksum(ip, bytes(inner)).to_bytes(2, "big")
+    return bytes(out + inner)

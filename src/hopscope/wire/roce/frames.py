@@ -1,0 +1,77 @@
+"""RoCEv2 frames in batches, as one socket sends and takes them: `roce_kernel` with its memory."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import numpy as np
+import numpy.typing as npt
+
+from ..address import MAPPED
+from ..layout import ROCE_PORT
+from ..records import FRAME, ROCE, FrameBatch, Link, Records, RoceSetup
+
+OVERHEAD = 128
+"""Bytes that one frame has at most beside its payload."""
+
+
+class RoceFrames:
+    """Reads and writes the packets of one socket, bound to `own` (an address, no wildcard) and `port`.
+
+    Payloads of a socket come without IP header, which the ICRC covers: it is made up as Linux makes it for a
+    datagram that is not to be fragmented (DF set, identification 0: an unconnected socket with
+    IP_MTU_DISCOVER=DO, without UDP_SEGMENT). `any_ip_id` takes any identification and DF of IPv4 as well,
+    solved from the ICRC itself, which then finds damage with 15 bits instead of 32.
+
+    ValueError where the address is not a single address.
+    """
+
+    def __init__(
+        self, own: str, *, port: int = ROCE_PORT, link: Link = Link.UDP_PAYLOAD, any_ip_id: bool = False
+    ) -> None:
+        found = ipaddress.ip_address(own)
+        if found.is_unspecified:
+            raise ValueError(f"{own} is no single address, and the ICRC covers the destination's")
+        number = int(found) | (MAPPED if found.version == 4 else 0)
+        self.setup = np.zeros(8, np.uint64)
+        """uint64 [8] (RoceSetup)."""
+        self.setup[RoceSetup.OWN_HI] = number >> 64
+        self.setup[RoceSetup.OWN_LO] = number & (1 << 64) - 1
+        self.setup[RoceSetup.OWN_PORT] = port
+        self.setup[RoceSetup.LINK] = link
+        self.setup[RoceSetup.ANY_IP_ID] = any_ip_id
+        self._rows: Records = np.zeros(0, ROCE)
+
+    def parse(self, batch: FrameBatch) -> Records:
+        """ROCE [frames], valid until the next call; whoever acts on a row looks at its `reason` first.
+
+        `payload_at` is an index into the batch's arena.
+        """
+        from ...base.jit import readonly
+        from .parse_kernel import parse
+
+        if len(self._rows) < len(batch):
+            self._rows = np.zeros(max(len(batch), 256), ROCE)
+        rows = self._rows[: len(batch)]
+        parse(readonly(batch.frames), readonly(batch.arena), readonly(self.setup), rows)
+        return rows
+
+    def build(self, rows: Records, payload: npt.NDArray[np.uint8]) -> FrameBatch:
+        """The rows as frames, in memory of their own. `source_*` of a row and of its frame is the receiver.
+
+        Raises ValueError for a row that is no packet: an unknown opcode, a payload that is not there or that
+        its opcode does not have.
+        """
+        from ...base.jit import readonly
+        from .encode_kernel import build
+
+        arena = np.empty(int(rows["payload_bytes"].sum(dtype=np.int64)) + OVERHEAD * len(rows), np.uint8)
+        frames = np.zeros(len(rows), FRAME)
+        done = build(readonly(rows), readonly(payload), readonly(self.setup), arena, frames)
+        if done < len(rows):
+            row = rows[done]
+            raise ValueError(
+                f"row {done} is no RoCEv2 packet: opcode {row['opcode']:#04x} with {row['payload_bytes']}"
+                f" bytes at {row['payload_at']} of {len(payload)}"
+            )
+        return FrameBatch(arena, frames)

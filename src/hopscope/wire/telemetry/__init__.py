@@ -1,0 +1,1 @@
+"""Telemetry Reports, INT and IOAM."""

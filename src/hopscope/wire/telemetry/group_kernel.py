@@ -1,0 +1,209 @@
+"""Reports 2.0, several in a datagram, for the batch decoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, inlined, kernel
+from .. import layout, rules
+from ..decode.inner_kernel import CUT_HEADER, CUT_METADATA, INTERMEDIATE, KIND_INNER, find_tlv, finish
+from ..headers.packet_kernel import NONE, code, get, refuse, word
+from ..reasons import Place, Reason
+from ..records import REPORT
+from .metadata_kernel import ANY_SIZE, INGRESS, OWN_2_0, WORDS, plan
+from .report_kernel import (
+    ANY_REPORT_LENGTH,
+    BAD_METADATA,
+    FLAGS_2,
+    HAS_INGRESS,
+    HAS_NODE,
+    HAS_REASON,
+    HW_2,
+    NODE_2,
+    SEQUENCE_2,
+    UNKNOWN,
+    UNKNOWN_TYPE,
+    flags_of,
+    kind_of,
+    own_values,
+    queue_of,
+)
+
+REPORT_WORDS = U64(REPORT.itemsize // 8)
+UNSUPPORTED = code(Reason.UNSUPPORTED, Place.REPORT_HEADER)
+REPORT_TYPE, INNER_TYPE = word(layout.REPORT_2_0, "report_type"), word(layout.REPORT_2_0, "inner_type")
+REPORT_LENGTH, MD_LENGTH = (
+    word(layout.REPORT_2_0, "report_length"),
+    word(layout.REPORT_2_0, "metadata_length"),
+)
+INTERMEDIATE_2 = word(layout.REPORT_2_0, "intermediate")
+BITS_2 = word(layout.MAIN_2_0, "metadata_bits")
+INNER_2_0, MAIN_2_0, BARE_2_0 = U64(rules.INNER_2_0), U64(rules.MAIN_2_0), U64(rules.BARE_2_0)
+
+
+@inlined
+def new_row(reports: Any, words: Any, index: Any) -> Any:
+    """A REPORT row with all bytes 0; `words` is the same memory as uint64."""
+    first = index * REPORT_WORDS
+    for i in range(REPORT_WORDS):
+        words[first + U64(i)] = U64(0)
+    return reports[index]
+
+
+@inlined
+def main_2_0(
+    buf: Any, origin: Any, at: Any, end: Any, length: Any, md_length: Any, table: Any, plans: Any, row: Any
+) -> Any:
+    """(code, own metadata or 0, offset behind) of the INT main contents at `at`."""
+    if at + U64(8) > end:
+        return CUT_METADATA, NONE, at
+    bitmap = get(buf, at, BITS_2)
+    base = plan(plans, table, U64(OWN_2_0), bitmap, ANY_SIZE)
+    size = plans[base + U64(WORDS)]
+    if length == NONE and md_length == NONE:
+        md_length = size
+    if md_length < size:
+        return BAD_METADATA, NONE, at
+    behind = at + U64(8) + (md_length << U64(2))
+    if behind > end:
+        return (CUT_METADATA if length == NONE or length == U64(0xFF) else BAD_METADATA), NONE, at
+    if md_length != NONE:
+        row.own_at = at + U64(8) - origin
+    if bitmap == NONE:
+        return NONE, NONE, behind
+    own = at + U64(8)
+    own_values(buf, own, plans, base, bitmap & U64(1), row)
+    return NONE, own, behind
+
+
+@kernel
+def told_by_own(hop: Any, row: Any) -> None:
+    """What the report's own metadata say of the report itself: its queue, unless it is a drop, and ingress
+    time.
+    """
+    queue_of(hop, U64(row.carried) & HAS_REASON, row)
+    if U64(hop.present) & INGRESS:
+        row.ingress_time = hop.ingress_time
+        row.carried = U64(row.carried) | HAS_INGRESS
+
+
+@inlined
+def part_2_0(
+    buf: Any, origin: Any, at: Any, end: Any, bare: Any, row: Any, table: Any, plans: Any, hops: Any,
+    first: Any,
+) -> Any:  # fmt: skip
+    """An individual report whose end is known, or (`bare`: its InType) only what it is about; returns the
+    next free row of `hops`.
+    """
+    row.first_hop = first
+    type_, own = bare, NONE
+    if bare == NONE:
+        rule = MAIN_2_0 + (get(buf, at, REPORT_TYPE) << U64(1))
+        form, type_ = U64(table[rule]), U64(table[INNER_2_0 + get(buf, at, INNER_TYPE)])
+        flags = flags_of(buf, at, FLAGS_2) | get(buf, at, INTERMEDIATE_2) * INTERMEDIATE
+        row.flags = flags
+        row.kind = kind_of(flags) if form != NONE else KIND_INNER
+        if form == U64(2):
+            refuse(row, UNSUPPORTED, at, origin)
+            return first
+        if form == UNKNOWN or type_ == UNKNOWN:
+            refuse(row, UNKNOWN_TYPE, at, origin)
+            return first
+        length, md_length = get(buf, at, REPORT_LENGTH), get(buf, at, MD_LENGTH)
+        at += U64(4)
+        if form == U64(1):
+            why, own, at = main_2_0(buf, origin, at, end, length, md_length, table, plans, row)
+            if why:
+                refuse(row, why, at, origin)
+                return first
+        elif form == U64(3):
+            size = U64(table[rule + U64(1)])
+            if at + size > end:
+                refuse(row, CUT_METADATA, at, origin)
+                return first
+            row.own_at = at - origin
+            at += size
+    stop = end
+    if type_ == U64(1):
+        why, at, type_, stop = find_tlv(buf, at, end)
+        if why:
+            refuse(row, why, at, origin)
+            type_ = NONE
+    done = finish(buf, origin, at, stop, type_, own, U64(OWN_2_0), row, table, plans, hops, first)
+    if own != NONE:
+        told_by_own(hops[done - U64(1)], row)
+    return done
+
+
+@inlined
+def group_2_0(
+    buf: Any,
+    origin: Any,
+    at: Any,
+    end: Any,
+    announced: Any,
+    reports: Any,
+    words: Any,
+    index: Any,
+    table: Any,
+    plans: Any,
+    hops: Any,
+    first: Any,
+) -> Any:
+    """All reports of a 2.0 datagram; row `index` is begun. Returns the next free rows of `reports` and
+    `hops`.
+    """
+    row = reports[index]
+    row.first_hop = first
+    if at + U64(8) > end:
+        refuse(row, CUT_HEADER, at, origin)
+        return index + U64(1), first
+    row.hw_id = get(buf, at, HW_2)
+    row.sequence = get(buf, at, SEQUENCE_2)
+    row.node_id = get(buf, at, NODE_2)
+    row.carried = HAS_NODE
+    group = index
+    at += U64(8)
+    bare = U64(table[BARE_2_0])
+    to_end = bare != NONE or table[ANY_REPORT_LENGTH] != 0
+    while True:
+        row = reports[index]
+        if bare == NONE and at + U64(4) > end:
+            row.first_hop = first
+            refuse(row, CUT_HEADER, at, origin)
+            return index + U64(1), first
+        stop = announced
+        if not to_end:
+            length = get(buf, at, REPORT_LENGTH)
+            empty = get(buf, at, REPORT_TYPE) == NONE and get(buf, at, INNER_TYPE) == NONE
+            if length != U64(0xFF) and (length != NONE or empty):
+                stop = at + U64(4) + (length << U64(2))
+                if stop > announced and stop < announced + U64(4):
+                    stop = announced
+        if stop > end:
+            row.first_hop = first
+            refuse(row, CUT_HEADER, at, origin)
+            return index + U64(1), first
+        first = part_2_0(buf, origin, at, stop, bare, row, table, plans, hops, first)
+        at = stop
+        index += U64(1)
+        if at + U64(4) > announced:  # less than a header is padding
+            return index, first
+        next_in_group(reports, words, group, index)
+
+
+@kernel
+def next_in_group(reports: Any, words: Any, group: Any, index: Any) -> None:
+    """Begin the row of a group's further report with what the group says."""
+    row = new_row(reports, words, index)
+    head = reports[group]
+    row.time_ns = head.time_ns
+    row.source_hi = head.source_hi
+    row.source_lo = head.source_lo
+    row.packet = head.packet
+    row.version = head.version
+    row.hw_id = head.hw_id
+    row.sequence = head.sequence
+    row.node_id = head.node_id
+    row.carried = HAS_NODE
+    row.index = index - group

@@ -1,0 +1,564 @@
+"""INT in a packet: shim, INT-MD or INT-MX header, stack of hops, and the tail of 0.4 and 0.5.
+
+Five versions of the header, five carriers of the shim, and what a `Dialect` says is different.  A stack has
+the newest hop first; `pull_stack` returns path order, the source's side first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import layout, rules
+from ..buffer import Buffer, push
+from ..dialect import DEFAULT, Dialect
+from ..errors import WireError
+from ..layout import Header, Item
+from ..reasons import Place, Reason
+from ..records import HOP, MAX_HOPS, Carrier, IntFlag
+
+MODE_MD = 1
+MODE_DESTINATION = 2
+MODE_MX = 3
+
+KIND_OF: dict[int, int] = {
+    1: layout.INT_2015, 4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.INT_2_0,
+}  # fmt: skip
+"""Kind of metadata of an INT version."""
+HOP_ITEMS: dict[int, tuple[Item, ...]] = {
+    version: layout.KIND_ITEMS[kind] for version, kind in KIND_OF.items()
+}
+"""What the bits of the instruction bitmap mean by the specifications, by INT version."""
+MOST: dict[str, int] = {
+    name: int(np.iinfo(HOP.fields[name][0]).max) for name in HOP.names or () if HOP.fields is not None
+}
+"""The highest value that a column of HOP holds; what is wider in a dialect saturates."""
+_IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
+_COUNTED = (1, 4, 5)
+"""Versions whose header counts the hops."""
+_BOTTOM = 1 << 31
+_REPORT_INDEX = {0: 0, 5: 1, 10: 2, 20: 3}
+_NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
+"""The version nibble of each version, where a dialect does not differ."""
+_NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
+
+
+@dataclass(slots=True)
+class Hop:
+    """One hop's metadata, or a report's own: fields as in `records.HOP`, `present` and `null` as
+    `records.Have`.
+    """
+
+    ingress_time: int = 0
+    egress_time: int = 0
+    node_id: int = 0
+    hop_latency: int = 0
+    queue_occupancy: int = 0
+    queue_congestion: int = 0
+    tx_utilization: int = 0
+    buffer_occupancy: int = 0
+    l2_ingress_port: int = 0
+    l2_egress_port: int = 0
+    checksum_complement: int = 0
+    ingress_port: int = 0
+    egress_port: int = 0
+    present: int = 0
+    null: int = 0
+    queue_id: int = 0
+    congestion_queue_id: int = 0
+    buffer_id: int = 0
+    reserved: int = 0
+
+
+@dataclass(slots=True)
+class Shim:
+    """The shim of any version and carrier."""
+
+    old: bool
+    """The shim of INT 0.5 and 1.0; otherwise 2.x. Over Geneve the header behind it tells: False."""
+    type: int = MODE_MD
+    length: int = 0
+    """Words: with the shim (0.4 and 0.5 with the tail too), in 2.x without; Geneve: of the option's body."""
+    npt: int = 0
+    """2.x over TCP and UDP: what `original` is: 0 DSCP, 1 UDP destination port, 2 IP protocol."""
+    original: int = 0
+    """DSCP, port or protocol of the packet before INT was added; over TCP and UDP only."""
+    next_protocol: int = 0
+    """GRE: EtherType of what follows INT; VXLAN-GPE: its next protocol."""
+    added: bool = False
+    """GRE and VXLAN-GPE of 2.x: the G bit, the INT source added the tunnel."""
+    carrier: int = Carrier.UDP
+    """`records.Carrier`."""
+    numbered: bool = False
+    """The flow's sequence number, 4 bytes that Length counts, follows the stack (Host INT)."""
+
+
+@dataclass(slots=True)
+class Md:
+    """The INT-MD header of any version (1, 4, 5, 10, 20), and INT-MX (20)."""
+
+    version: int
+    hop_words: int = 0
+    """Words of a hop. Up to 0.5 the header counts instructions, which is the same unless a dialect has wider
+    items. 0 in INT-MX without a record.
+    """
+    remaining_hops: int = 0
+    instructions: int = 0
+    """What the bitmap means: swapped back where a dialect has it swapped."""
+    hops_exceeded: bool = False
+    mtu_exceeded: bool = False
+    copy: bool = False
+    discard: bool = False
+    total_hops: int = 0
+    """Up to 0.5 only."""
+    domain_id: int = 0
+    ds_instruction: int = 0
+    ds_flags: int = 0
+
+
+@dataclass(slots=True)
+class Tail:
+    """What 0.4 and 0.5 keep behind the stack: the packet's own protocol, port and DSCP."""
+
+    protocol: int = 0
+    dport: int = 0
+    dscp: int = 0
+
+
+# ------------------------------------------------------------------------------------------------------ shim
+
+
+def pull_shim(buf: Buffer, carrier: int = Carrier.UDP, dialect: Dialect = DEFAULT) -> Shim:
+    """The shim; its first byte (Geneve: the option's type) tells the mode, and 0.5 and 1.0 from 2.x.
+
+    Raises WireError: truncated, or `unknown_type` for what neither specification nor dialect defines.
+    """
+    place, start = Place.INT_SHIM, buf.at
+    header, rule, kind = _shim_header(buf, carrier, dialect)
+    if rule & 15 == 0:
+        raise WireError(Reason.UNKNOWN_TYPE, place, start, f"{header.name} of type 0x{kind:02x}")
+    head = buf.pull(header, place)
+    length = head["words"] if carrier == Carrier.GENEVE else head["length"]
+    shim = Shim(bool(rule & 16), rule & 15, length, carrier=carrier, numbered=bool(rule & 32))
+    shim.next_protocol = head.get("next_protocol", 0)
+    shim.added = bool(head.get("gre_added", 0) or head.get("gpe_added", 0))
+    if header is layout.SHIM_OLD:
+        shim.original = head["dscp"]
+    elif header is layout.SHIM_2_0:
+        shim.npt = head["next_protocol_type"]
+        if shim.npt < len(_NPT_MASKS):
+            shim.original = head["original"] >> dialect.npt_shifts[shim.npt] & _NPT_MASKS[shim.npt]
+        if shim.npt == 1 and carrier == Carrier.UDP_INSERTED:
+            shim.carrier = Carrier.UDP  # only the port is another (INT 2.1 section 4.6.2)
+    return shim
+
+
+def _shim_header(buf: Buffer, carrier: int, dialect: Dialect) -> tuple[Header, int, int]:
+    """(its layout, row of `rules.SHIM`, the byte that tells the type) of the shim at this position."""
+    buf.need(4, Place.INT_SHIM, "INT shim")
+    table = dialect.table()
+    if carrier == Carrier.GENEVE:
+        kind = buf.raw[buf.at + 2]
+        return layout.GENEVE_OPTION, kind if kind in (MODE_MD, MODE_DESTINATION, MODE_MX) else 0, kind
+    kind = buf.raw[buf.at]
+    if carrier == Carrier.GRE or (carrier == Carrier.VXLAN_GPE and kind >= 16):
+        # where TCP and UDP have the next protocol type, these have G and reserved bits
+        rule = int(table[rules.SHIM + (kind & 0xF0)])
+        header = layout.SHIM_GRE_2_0 if carrier == Carrier.GRE else layout.SHIM_GPE_2_0
+        return header, 0 if rule & 16 else rule, kind
+    rule = int(table[rules.SHIM + kind])
+    if carrier == Carrier.VXLAN_GPE:
+        return layout.SHIM_GPE_OLD, rule if rule & 16 else 0, kind
+    return layout.SHIM_OLD if rule & 16 else layout.SHIM_2_0, rule, kind
+
+
+def push_shim(out: bytearray, shim: Shim, dialect: Dialect = DEFAULT, first: int | None = None) -> None:
+    """Append the shim; `first` is its first byte where a dialect has another than the specifications."""
+    start = len(out)
+    values = {"type": shim.type, "length": shim.length, "next_protocol": shim.next_protocol}
+    if shim.carrier == Carrier.GENEVE:
+        class_ = dialect.geneve_classes[0]
+        push(out, layout.GENEVE_OPTION, {"class": class_, "type": shim.type, "words": shim.length})
+        return
+    if shim.carrier == Carrier.GRE:
+        push(out, layout.SHIM_GRE_2_0, {**values, "gre_added": shim.added})
+    elif shim.carrier == Carrier.VXLAN_GPE:
+        if shim.old:
+            push(out, layout.SHIM_GPE_OLD, values)
+        else:
+            push(out, layout.SHIM_GPE_2_0, {**values, "gpe_added": shim.added})
+    elif shim.old:
+        push(out, layout.SHIM_OLD, {**values, "dscp": shim.original})
+    else:
+        original = shim.original << dialect.npt_shifts[shim.npt]
+        push(out, layout.SHIM_2_0, {**values, "next_protocol_type": shim.npt, "original": original})
+    if first is not None:
+        out[start] = first
+
+
+# ---------------------------------------------------------------------------------------------------- header
+
+
+def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version: int = 0) -> Md:
+    """The INT-MD or INT-MX header behind `shim`, in a packet that a report of `report_version` brought (5,
+    10, 20; 0 none).
+
+    Raises WireError: truncated, `unsupported` for destination-type INT, `unknown_version`, `bad_length`
+    where the shim leaves no room for it, and `bad_hop_size` where the hop size is zero or is not what the
+    instruction bitmap implies.
+    """
+    start, place = buf.at, Place.INT_HEADER
+    if shim.type == MODE_DESTINATION:
+        raise WireError(Reason.UNSUPPORTED, Place.INT_SHIM, start - 4, "destination-type INT is not decoded")
+    geneve = shim.carrier == Carrier.GENEVE
+    buf.need(8 if shim.old or geneve else 12, place, "INT header")
+    nibble = buf.raw[start] >> 4
+    version = 0 if shim.old else _layout(dialect, True, report_version, nibble)
+    if version == 0 and (shim.old or geneve):
+        version = _layout(dialect, False, report_version, nibble)
+    if version == 0 or (shim.type == MODE_MX and version != 20):
+        behind = "0.5 or 1.0" if shim.old else "2.x"
+        raise WireError(
+            Reason.UNKNOWN_VERSION, place, start, f"INT version {nibble} behind a shim of {behind}"
+        )
+    if version == 20:
+        buf.need(12, place, "INT header")
+    least = _overhead(shim, version, dialect) + (has_tail(shim, version) and not shim.numbered)
+    if shim.length < least and not _is_open(shim, dialect):
+        raise WireError(
+            Reason.BAD_LENGTH,
+            Place.INT_SHIM,
+            start - 4,
+            f"shim length {shim.length}, at least {least} words are needed",
+        )
+    if shim.type == MODE_MX:
+        return _mx(buf, shim, dialect)
+    md = _md_2_0(buf, dialect) if version == 20 else _md_old(buf, version)
+    md.instructions = _meaning(md.instructions, dialect)
+    words = layout.metadata_size(*form_of(md, dialect)) // 4
+    if version in _COUNTED and md.hop_words == md.instructions.bit_count():
+        md.hop_words = words  # the header counts instructions: some of this dialect are wider
+    domain = md.ds_instruction != 0 and md.hop_words > words
+    if md.hop_words == 0 or (md.hop_words != words and not domain):
+        raise WireError(
+            Reason.BAD_HOP_SIZE,
+            place,
+            start,
+            f"{md.hop_words} words a hop, 0x{md.instructions:04x} implies {words}",
+        )
+    return md
+
+
+def _layout(dialect: Dialect, new: bool, report_version: int, nibble: int) -> int:
+    at = (new * 4 + _REPORT_INDEX[report_version]) * 16 + nibble
+    return int(dialect.table()[rules.INT_LAYOUT + at])
+
+
+def _meaning(bitmap: int, dialect: Dialect) -> int:
+    """An instruction bitmap of the wire as the specifications have it; also the other way round."""
+    if dialect.reversed:
+        return int(f"{bitmap:016b}"[::-1], 2)
+    return (bitmap << 8 | bitmap >> 8) & 0xFFFF if dialect.swapped else bitmap
+
+
+def _md_old(buf: Buffer, version: int) -> Md:
+    header = layout.MD_1_0 if version == 10 else layout.MD_0_5 if version == 5 else layout.MD_0_4
+    head = buf.pull(header, Place.INT_HEADER)
+    md = Md(version, head["hop_words"], 0, head["instructions"], bool(head["hops_exceeded"]),
+            copy=bool(head["copy"]))  # fmt: skip
+    if version == 10:
+        md.remaining_hops, md.mtu_exceeded = head["remaining_hops"], bool(head["mtu_exceeded"])
+    else:
+        md.remaining_hops = max(head["max_hops"] - head["total_hops"], 0)
+        md.total_hops = head["total_hops"]
+    return md
+
+
+def _md_2_0(buf: Buffer, dialect: Dialect) -> Md:
+    start = buf.at
+    head = buf.pull(layout.MD_2_0, Place.INT_HEADER)
+    word = int.from_bytes(buf.raw[start : start + 4], "big")
+    discard, exceeded, mtu = (bool(word >> shift & 1) for shift in dialect.md_shifts)
+    domain = (int.from_bytes(buf.raw[start + at : start + at + 2], "big") for at in dialect.ds_offsets)
+    return Md(20, head["hop_words"], head["remaining_hops"], head["instructions"], exceeded, mtu, False,
+              discard, 0, *domain)  # fmt: skip
+
+
+def _mx(buf: Buffer, shim: Shim, dialect: Dialect) -> Md:
+    md = _md_2_0(buf, dialect)
+    md.instructions = _meaning(md.instructions, dialect)
+    md.remaining_hops, md.hops_exceeded, md.mtu_exceeded, md.hop_words = 0, False, False, 0
+    if dialect.mx_record and md.instructions:
+        md.hop_words = max(shim.length - _overhead(shim, 20, dialect), 0)  # what its form is chosen by
+        md.hop_words = layout.metadata_size(*form_of(md, dialect)) // 4
+    return md
+
+
+def push_md(
+    out: bytearray, md: Md, dialect: Dialect = DEFAULT, mode: int = MODE_MD, report_version: int = 0
+) -> None:
+    """Append the header, with the version nibble that `dialect` reads as its version."""
+    start = len(out)
+    _push_md(out, md, dialect, mode)
+    known = [nibble for nibble in (0, 1, 2, 4, *range(16))
+             if _layout(dialect, md.version == 20, report_version, nibble) == md.version]  # fmt: skip
+    usual = _NIBBLES[md.version]
+    nibble = usual if usual in known or not known else known[0]
+    out[start] = out[start] & 0x0F | nibble << 4
+
+
+def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
+    words, bitmap = md.hop_words, _meaning(md.instructions, dialect)
+    if md.version in _COUNTED and layout.metadata_size(*form_of(md, dialect)) > 4 * bitmap.bit_count():
+        words = bitmap.bit_count()
+    common = {"hop_words": words, "instructions": bitmap, "hops_exceeded": md.hops_exceeded}
+    if md.version in _COUNTED:
+        most = min(md.remaining_hops + md.total_hops, 255)
+        push(out, layout.MD_0_5 if md.version == 5 else layout.MD_0_4, {
+            **common, "copy": md.copy, "max_hops": most, "total_hops": md.total_hops,
+        })  # fmt: skip
+        return
+    common |= {"remaining_hops": md.remaining_hops, "mtu_exceeded": md.mtu_exceeded}
+    if md.version == 10:
+        push(out, layout.MD_1_0, {**common, "copy": md.copy})
+        return
+    start = len(out)
+    if mode == MODE_MX:
+        push(out, layout.MX_2_1, {"instructions": bitmap})
+    else:
+        push(out, layout.MD_2_0, {
+            "hop_words": words, "remaining_hops": md.remaining_hops, "instructions": bitmap,
+        })  # fmt: skip
+    path = mode != MODE_MX  # without a path there are no hops to exceed
+    flags = (md.discard, path and md.hops_exceeded, path and md.mtu_exceeded)
+    word = sum(flag << shift for flag, shift in zip(flags, dialect.md_shifts, strict=True))
+    word |= int.from_bytes(out[start : start + 4], "big")
+    out[start : start + 4] = word.to_bytes(4, "big")
+    values = (md.domain_id, md.ds_instruction, md.ds_flags)
+    for at, value in zip(dialect.ds_offsets, values, strict=True):
+        out[start + at : start + at + 2] = value.to_bytes(2, "big")
+
+
+def row_fields(shim: Shim, md: Md, at: int) -> dict[str, int]:
+    """Columns of REPORT that the shim, and the header at byte `at` of the frame, fill."""
+    flags = (
+        IntFlag.HOPS_EXCEEDED * md.hops_exceeded
+        | IntFlag.MTU_EXCEEDED * md.mtu_exceeded
+        | IntFlag.DISCARD * md.discard
+        | IntFlag.COPY * md.copy
+    )
+    return {
+        "int_version": md.version, "int_mode": shim.type, "instructions": md.instructions,
+        "hop_words": md.hop_words, "remaining_hops": md.remaining_hops, "int_flags": flags,
+        "domain_id": md.domain_id, "ds_instruction": md.ds_instruction, "ds_flags": md.ds_flags,
+        "int_at": at, "carrier": shim.carrier, "npt": shim.npt,
+    }  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------- stack
+
+
+def form_of(md: Md, dialect: Dialect = DEFAULT) -> tuple[tuple[Item, ...], int]:
+    """(items by bit, bits of the bitmap that take room): what hops of this header look like.
+
+    Of the alternatives of a dialect, and of these without the reserved bits (INT 1.0, 4.7: a node that does
+    not know a bit adds 4 bytes of ones, or nothing at all), the first whose size is the hop size; the usual
+    one where none is.
+    """
+    alternatives = dialect.alternatives(KIND_OF[md.version])
+    forms = [(items, md.instructions) for items in alternatives]
+    forms += [(items, md.instructions & ~_reserved(items)) for items in alternatives]
+    for form in forms:
+        if md.hop_words and layout.metadata_size(*form) == 4 * md.hop_words:
+            return form
+    return forms[0]
+
+
+def _reserved(items: tuple[Item, ...]) -> int:
+    return sum(0x8000 >> bit for bit, item in enumerate(items) if not item.have)
+
+
+def _overhead(shim: Shim, version: int, dialect: Dialect) -> int:
+    """Words of the shim's length that are neither stack nor tail."""
+    if shim.carrier == Carrier.GENEVE:
+        words = 3 if version == 20 else 2
+    else:
+        words = 3 + (version == 20 and dialect.length_with_shim)
+    return words + shim.numbered
+
+
+def has_tail(shim: Shim, version: int) -> bool:
+    """Whether INT of this version has a tail behind this shim (what Host INT reports may lack it)."""
+    return version in (4, 5) and shim.carrier in _IN_L4
+
+
+def _is_open(shim: Shim, dialect: Dialect) -> bool:
+    """Whether Length says nothing: 0, in a dialect that knows it so."""
+    return dialect.any_shim_length and shim.length == 0 and shim.carrier != Carrier.GENEVE
+
+
+def _stack_words(buf: Buffer, shim: Shim, md: Md, dialect: Dialect) -> int:
+    """Words of the stack."""
+    counted = md.total_hops * md.hop_words
+    if _is_open(shim, dialect):
+        if md.version in _COUNTED:
+            return counted
+        if shim.type == MODE_MX:
+            return md.hop_words
+        return buf.left // (4 * md.hop_words) * md.hop_words if md.hop_words else 0
+    words = shim.length - _overhead(shim, md.version, dialect)
+    if has_tail(shim, md.version) and not (shim.numbered and words == counted):
+        words -= 1
+    return words
+
+
+def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[int, list[int]]:
+    """(hops, bytes of each record) of the stack at this position, in wire order.
+
+    What the source alone adds counts to the last record, or is one that is no hop where there are none; what
+    follows an INT-MX header is one, or none.
+
+    Raises WireError: `bad_length` where the stack is no whole number of hops.
+    """
+    start, place = buf.at, Place.INT_STACK
+    size, hop_size = 4 * _stack_words(buf, shim, md, dialect), 4 * md.hop_words
+    if shim.type == MODE_MX:
+        if size < hop_size:
+            raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes for a record of {hop_size}")
+        return int(hop_size > 0), [size] if size else []
+    source = 4 * dialect.source_words if md.ds_flags else 0
+    if source > size:
+        raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes, the source alone adds {source}")
+    hops = (size - source) // hop_size
+    rest = size - hops * hop_size
+    if md.version in _COUNTED and size != hop_size * md.total_hops:
+        raise WireError(
+            Reason.BAD_LENGTH,
+            place,
+            start,
+            f"{md.total_hops} hops of {hop_size} bytes, the shim's length leaves {size}",
+        )
+    if rest and md.ds_instruction == 0 and md.ds_flags == 0:
+        raise WireError(
+            Reason.BAD_LENGTH, place, start, f"{size} bytes are no whole number of {hop_size}-byte hops"
+        )
+    if hops == 0:
+        return 0, [rest] if rest else []
+    return hops, [hop_size] * (hops - 1) + [hop_size + rest]
+
+
+def pull_stack(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[list[Hop], Tail | None]:
+    """(hops in path order, tail), and move behind all that the shim's length counts.
+
+    Domain-specific metadata is skipped, in each hop and (what the source alone adds) in the last record of
+    the stack, the source's.  INT-MX has no hops, unless the dialect has the node's record behind its header.
+    Raises WireError: `bad_length` where the stack is no whole number of hops, truncated, `too_many_hops`,
+    and `bad_bottom` where the bottom-of-stack bit of 2015 is not on the last word alone.
+    """
+    start, place = buf.at, Place.INT_STACK
+    hops, sizes = records_of(buf, shim, md, dialect)
+    size = sum(sizes)
+    buf.need(size + 4 * shim.numbered, place, "INT stack")
+    if hops > MAX_HOPS:
+        raise WireError(Reason.TOO_MANY_HOPS, place, start, f"{hops} hops, at most {MAX_HOPS} are read")
+    if md.version == 1:
+        _check_bottom(buf, size)
+    items, bitmap = form_of(md, dialect)
+    path = [
+        pull_metadata(buf.raw, start + i * 4 * md.hop_words, items, bitmap, sizes[i], bottom=md.version == 1)
+        for i in range(hops)
+    ]
+    buf.at = start + size + 4 * shim.numbered
+    counted = _overhead(shim, md.version, dialect) + size // 4
+    tail = None
+    if has_tail(shim, md.version) and (_is_open(shim, dialect) or shim.length > counted):
+        tail = pull_tail(buf)
+    return path[::-1], tail
+
+
+def _check_bottom(buf: Buffer, size: int) -> None:
+    for at in range(buf.at, buf.at + size, 4):
+        last = at + 4 == buf.at + size
+        if bool(buf.raw[at] & 0x80) != last:
+            what = (
+                "the last word lacks the bottom-of-stack bit"
+                if last
+                else "the stack ends before its last word"
+            )
+            raise WireError(Reason.BAD_BOTTOM, Place.INT_STACK, at, what)
+
+
+def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAULT) -> None:
+    """Append hops that are given in path order."""
+    items, bitmap = form_of(md, dialect)
+    start = len(out)
+    for hop in reversed(hops):
+        push_metadata(out, items, bitmap, hop, 4 * md.hop_words)
+    if md.version == 1 and hops:
+        for at in range(start, len(out), 4):
+            out[at] &= 0x7F
+        out[-4] |= 0x80
+
+
+def pull_metadata(
+    raw: bytes, at: int, items: tuple[Item, ...], bitmap: int, size: int, *, bottom: bool = False
+) -> Hop:
+    """The values that `bitmap` names, from `size` bytes at `at` that are known to be there.
+
+    `bottom`: the most significant bit of each word is no part of its value (2015).  A value that is wider
+    than its column in HOP saturates.
+    """
+    hop = Hop()
+    end = at + size
+    known = 0
+    for bit, item in enumerate(items):
+        if not bitmap >> (15 - bit) & 1:
+            continue
+        # INT 2.1 5.7: the checksum complement is the last word, behind domain-specific metadata
+        start = end - item.size if item.have == layout.CHECKSUM.have else at
+        number = int.from_bytes(raw[start : start + item.size], "big")
+        at += item.size
+        if item.have:
+            hop.present |= item.have
+            if (number | _BOTTOM if bottom else number) != (1 << 8 * item.size) - 1:
+                known |= item.have
+            for name, shift, mask in item.fields.shifts:
+                if name in MOST:
+                    setattr(hop, name, min(number >> shift & mask, MOST[name]))
+    hop.null = hop.present & ~known
+    return hop
+
+
+def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: object, size: int) -> None:
+    """Append `size` bytes with the values that `bitmap` names; reserved bits, and what the hop's `null`
+    names, are all ones, other room 0.
+    """
+    end = len(out) + size
+    null = int(getattr(hop, "null"))  # noqa: B009
+    last: Item | None = None
+    for bit, item in enumerate(items):
+        if not bitmap >> (15 - bit) & 1:
+            continue
+        if item.have == layout.CHECKSUM.have:
+            last = item
+        elif item.have & ~null:
+            names = [name for name, _, _ in item.fields.shifts if name in MOST]
+            push(out, item.fields, {name: int(getattr(hop, name)) for name in names})
+        else:
+            out += b"\xff" * item.size
+    out += bytes(end - len(out) - (last.size if last else 0))
+    if last and null & last.have:
+        out += b"\xff" * last.size
+    elif last:
+        push(out, last.fields, {"checksum_complement": int(getattr(hop, "checksum_complement"))})  # noqa: B009
+
+
+def pull_tail(buf: Buffer) -> Tail:
+    """The tail of 0.4 and 0.5. Raises WireError where it is cut."""
+    return Tail(**buf.pull(layout.TAIL_0_5, Place.INT_TAIL))
+
+
+def push_tail(out: bytearray, tail: Tail) -> None:
+    """Append the tail of 0.4 and 0.5."""
+    push(out, layout.TAIL_0_5, {"protocol": tail.protocol, "dport": tail.dport, "dscp": tail.dscp})

@@ -1,0 +1,460 @@
+"""IOAM in IPv6 options: traces that nodes wrote into a packet, and direct export (RFC 9197, 9326, 9486).
+
+A trace has the newest node first; `pull_data` returns path order, the encapsulating node first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from .. import layout
+from ..buffer import Buffer, push
+from ..decode.row import Row
+from ..dialect import Dialect
+from ..errors import WireError
+from ..reasons import Place, Reason
+from ..records import MAX_HOPS, Carrier, Have, IntFlag, Mode
+from .int_header import Hop
+
+VERSION = 91
+"""`int_version` of IOAM, which has no version number of its own."""
+PREALLOCATED, INCREMENTAL, PROOF_OF_TRANSIT, EDGE_TO_EDGE, DIRECT_EXPORT = range(5)
+"""IOAM option types (RFC 9197 7.1, RFC 9326 4.1)."""
+MODES = {
+    PREALLOCATED: Mode.IOAM_PREALLOCATED, INCREMENTAL: Mode.IOAM_INCREMENTAL, DIRECT_EXPORT: Mode.IOAM_DEX,
+}  # fmt: skip
+FLOW_ID, SEQUENCE = 0x80, 0x40
+"""Extension flags of direct export; each flag, also one that nobody defined, stands for 4 more bytes."""
+HOP_BY_HOP, DESTINATION = 0, 60
+"""IPv6 extension headers that hold options."""
+_NEXT_HEADER = layout.IPV6.field("next_header").at // 8
+_PLACE, _DATA = Place.IOAM_OPTION, Place.IOAM_DATA
+_HEAD = layout.IOAM_OPTION.size
+_ONES_24, _ONES_32 = (1 << 24) - 1, (1 << 32) - 1
+SATURATED = (1 << 31) - 1
+"""What a transit delay is told as that does not fit."""
+assert (255 + 2 - _HEAD - layout.IOAM_TRACE.size) // 4 <= MAX_HOPS  # an option has no room for too many nodes
+
+
+@dataclass(slots=True)
+class Trace:
+    """The header of a trace, pre-allocated or incremental (RFC 9197 4.4.1)."""
+
+    mode: Mode = Mode.IOAM_PREALLOCATED
+    namespace: int = 0
+    node_words: int = 0
+    """Words that each node adds, without its snapshot."""
+    overflow: bool = False
+    """A node found no room: the path is incomplete."""
+    loopback: bool = False
+    active: bool = False
+    remaining_words: int = 0
+    trace_type: int = 0
+    """24 bits."""
+
+
+@dataclass(slots=True)
+class Dex:
+    """Direct export: what nodes shall export, and by what their exports are joined (RFC 9326 3.2)."""
+
+    namespace: int = 0
+    flags: int = 0
+    trace_type: int = 0
+    """24 bits."""
+    flow_id: int | None = None
+    sequence: int | None = None
+
+
+@dataclass(slots=True)
+class Node:
+    """What one node wrote: the fields of `layout.IOAM_NODE` as they are on the wire."""
+
+    at: int = field(default=0, compare=False)
+    """Byte offset in the frame."""
+
+    values: dict[str, int] = field(default_factory=dict)
+    schema: int | None = None
+    """Of its opaque state snapshot; None: the trace type asks for none."""
+    snapshot: bytes = b""
+
+
+def read_ioam(buf: Buffer, row: Row, dialect: Dialect) -> None:
+    """Read the IPv6 option in `buf`, from its type byte to its end, into the row.
+
+    A row holds one trace: the packet's first, and what follows it is left alone.
+    Raises WireError: `truncated`, `bad_length`, `bad_hop_size`; `unknown_type`, and `unsupported` for proof
+    of transit and edge-to-edge data.
+    """
+    if row.fields.get("int_version"):
+        return
+    part, ioam_type = pull_option(buf)
+    int_at = part.at
+    if ioam_type == DIRECT_EXPORT:
+        dex = pull_dex(part)
+        row.set(**_columns(Mode.IOAM_DEX, dex.namespace, dex.trace_type), int_at=int_at,
+                packet_id=dex.sequence or 0)  # fmt: skip
+        return
+    trace = pull_trace(part, ioam_type)
+    remaining = trace.remaining_words // trace.node_words if trace.node_words else 0
+    row.set(**_columns(trace.mode, trace.namespace, trace.trace_type), int_at=int_at,
+            hop_words=trace.node_words, remaining_hops=remaining,
+            int_flags=IntFlag.HOPS_EXCEEDED * trace.overflow)  # fmt: skip
+    row.hops = [hop_of(node.values) for node in pull_data(part, trace)]
+
+
+def read_extensions(raw: bytes, start: int, behind: int, row: Row, dialect: Dialect) -> None:
+    """Read the IOAM in the options of the IPv6 header at `start`, whose extension headers end at `behind`.
+
+    An option type that is not read is refused only where no trace and no direct export is beside it. Padding
+    and options of others are passed by; so is what lies behind an option that is longer than its header.
+    Raises WireError as `read_ioam` does, and `bad_length` where IOAM is longer than its header.
+    """
+    if row.fields.get("int_version"):
+        return
+    other: WireError | None = None
+    for option, end in _options(raw, start, behind):
+        try:
+            read_ioam(Buffer(raw, option, end), row, dialect)
+        except WireError as error:
+            if error.reason not in (Reason.UNSUPPORTED, Reason.UNKNOWN_TYPE):
+                raise
+            other = other or error
+        if row.fields.get("int_version"):
+            return
+    if other is not None:
+        raise other
+
+
+def is_in(raw: bytes, start: int, behind: int) -> bool:
+    """Whether an option of the IPv6 header at `start`, whose extension headers end at `behind`, is IOAM's."""
+    try:
+        return any(True for _ in _options(raw, start, behind))
+    except WireError:
+        return True
+
+
+def _options(raw: bytes, start: int, behind: int) -> Iterator[tuple[int, int]]:
+    """(offset, end) of each IOAM option of the IPv6 header at `start`."""
+    number, at = raw[start + _NEXT_HEADER], start + layout.IPV6.size
+    while at < behind:
+        size = 8 * (raw[at + 1] + 1)
+        if number == layout.NEXT_FRAGMENT:
+            size = layout.IPV6_FRAGMENT.size
+        elif number == layout.NEXT_AUTHENTICATION:
+            size = 4 * (raw[at + 1] + 2)
+        elif number in (HOP_BY_HOP, DESTINATION):
+            yield from _options_of(raw, at + 2, at + size)
+        number = raw[at]
+        at += size
+
+
+def _options_of(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """(offset, end) of each IOAM option among options (RFC 8200 4.2)."""
+    while at < end:
+        if raw[at] == 0:  # Pad1
+            at += 1
+            continue
+        stop = at + 2 + raw[at + 1] if at + 1 < end else end + 1
+        if raw[at] in layout.IOAM_OPTION_TYPES:
+            if stop > end:
+                raise WireError(
+                    Reason.BAD_LENGTH,
+                    _PLACE,
+                    at,
+                    f"the option is longer than the {end - at} bytes of its header",
+                )
+            yield at, stop
+        at = stop
+
+
+def _columns(mode: Mode, namespace: int, trace_type: int) -> dict[str, int]:
+    return {
+        "int_version": VERSION, "int_mode": mode, "carrier": Carrier.IPV6_OPTION, "domain_id": namespace,
+        "instructions": trace_type >> 8, "ds_instruction": trace_type & 0xFF,
+    }  # fmt: skip
+
+
+def pull_option(buf: Buffer) -> tuple[Buffer, int]:
+    """What is behind the option's own header, and the IOAM option type.
+
+    Raises WireError: `truncated`, `bad_length` where the option has no room for its header, and for types
+    whose contents are not read.
+    """
+    start = buf.at
+    buf.need(layout.IPV6_OPTION.size, _PLACE, "IPv6 option")
+    length = buf.raw[start + 1]
+    buf.need(layout.IPV6_OPTION.size + length, _PLACE, "IOAM option")
+    end = start + layout.IPV6_OPTION.size + length
+    _fits(start, _HEAD, end, start)
+    ioam_type = buf.pull(layout.IOAM_OPTION, _PLACE)["ioam_type"]
+    if ioam_type in (PROOF_OF_TRANSIT, EDGE_TO_EDGE):
+        name = "proof of transit" if ioam_type == PROOF_OF_TRANSIT else "edge-to-edge data"
+        raise WireError(Reason.UNSUPPORTED, _PLACE, start, f"{name} is not decoded")
+    if ioam_type not in MODES:
+        raise WireError(Reason.UNKNOWN_TYPE, _PLACE, start, f"IOAM option type {ioam_type}")
+    _fits(buf.at, layout.IOAM_TRACE.size, end, start)
+    return Buffer(buf.raw, buf.at, end), ioam_type
+
+
+def _fits(at: int, size: int, end: int, start: int) -> None:
+    if at + size > end:
+        raise WireError(
+            Reason.BAD_LENGTH, _PLACE, start,
+            f"the option's length is {end - start - 2}, its headers need {at + size - start - 2}",
+        )  # fmt: skip
+
+
+def node_words(trace_type: int) -> int:
+    """Words that a node adds to a trace of this type, without a snapshot: NodeLen (RFC 9197 4.4.1)."""
+    return sum(item.size for item in _items(trace_type)) // 4
+
+
+def fields_of(trace_type: int) -> dict[str, int]:
+    """Names of what a node writes, without a snapshot, and the most that each can hold: all ones."""
+    return {name: mask for item in _items(trace_type) for name, _, mask in item.fields.shifts}
+
+
+def _items(trace_type: int) -> list[layout.Item]:
+    return [item for bit, item in enumerate(layout.IOAM_NODE) if trace_type >> (23 - bit) & 1]
+
+
+def pull_trace(buf: Buffer, ioam_type: int) -> Trace:
+    """The header of a trace; `buf` ends where the option does.
+
+    Raises WireError: `bad_hop_size` where NodeLen is not what the trace type implies, or nothing is traced;
+    `bad_length` where a pre-allocated trace has more room left than the option.
+    """
+    start = buf.at
+    head = buf.pull(layout.IOAM_TRACE, _PLACE)
+    trace = Trace(
+        MODES[ioam_type], head["namespace"], head["node_words"], bool(head["overflow"]),
+        bool(head["loopback"]), bool(head["active"]), head["remaining_words"], head["trace_type"],
+    )  # fmt: skip
+    words = node_words(trace.trace_type)
+    if trace.node_words != words or not (words or trace.trace_type & layout.IOAM_SNAPSHOT_BIT):
+        raise WireError(
+            Reason.BAD_HOP_SIZE, _PLACE, start,
+            f"{trace.node_words} words a node, trace type 0x{trace.trace_type:06x} implies {words}",
+        )  # fmt: skip
+    if trace.mode == Mode.IOAM_PREALLOCATED and 4 * trace.remaining_words > buf.left:
+        raise WireError(
+            Reason.BAD_LENGTH, _PLACE, start,
+            f"{4 * trace.remaining_words} bytes are said to be free, the option holds {buf.left}",
+        )  # fmt: skip
+    return trace
+
+
+def pull_data(buf: Buffer, trace: Trace) -> list[Node]:
+    """The nodes in path order, to the end of the option.
+
+    In a pre-allocated trace what is free lies in front of them; of an incremental one, which grows,
+    RemainingLen says only how much may still be added.
+    Raises WireError: `bad_length` where they are no whole number of nodes.
+    """
+    if trace.mode == Mode.IOAM_PREALLOCATED:
+        buf.at += 4 * trace.remaining_words
+    size = 4 * trace.node_words
+    opaque = trace.trace_type & layout.IOAM_SNAPSHOT_BIT
+    if not opaque and buf.left % size:
+        raise WireError(
+            Reason.BAD_LENGTH, _DATA, buf.at, f"{buf.left} bytes are no whole number of {size}-byte nodes"
+        )
+    nodes: list[Node] = []
+    while buf.left:
+        nodes.append(_pull_node(buf, trace.trace_type, size + (layout.IOAM_SNAPSHOT.size if opaque else 0)))
+    return nodes[::-1]
+
+
+def _pull_node(buf: Buffer, trace_type: int, size: int) -> Node:
+    start = buf.at
+    if size > buf.left:
+        raise WireError(Reason.BAD_LENGTH, _DATA, start, f"a node needs {size} bytes, {buf.left} are left")
+    node = Node(start)
+    for item in _items(trace_type):
+        node.values |= buf.pull(item.fields, _DATA)
+    if trace_type & layout.IOAM_SNAPSHOT_BIT:
+        head = buf.pull(layout.IOAM_SNAPSHOT, _DATA)
+        length = 4 * head["words"]
+        if length > buf.left:
+            raise WireError(
+                Reason.BAD_LENGTH, _DATA, start, f"a snapshot of {length} bytes, {buf.left} are left"
+            )
+        node.schema = head["schema"]
+        node.snapshot = buf.raw[buf.at : buf.at + length]
+        buf.at += length
+    return node
+
+
+def hop_of(values: Mapping[str, int]) -> Hop:
+    """A node's values as a hop: what has no column there is an extra.
+
+    `ingress_time` is seconds << 32 | fraction, whose format the namespace's operator knows. A transit delay
+    that does not fit saturates (RFC 9197 4.4.2.4). What is all ones is null.
+    """
+    hop = Hop()
+    _node_id(hop, values)
+    _take(hop, Have.PORTS, values, ("ingress_port", "egress_port"), 0xFFFF)
+    if "seconds" in values or "fraction" in values:
+        hop.present |= Have.INGRESS_TIME
+        hop.ingress_time = values.get("seconds", 0) << 32 | values.get("fraction", 0)
+        if values.get("seconds", values.get("fraction")) == _ONES_32:
+            hop.null |= Have.INGRESS_TIME
+    if "hop_latency" in values:
+        hop.present |= Have.HOP_LATENCY
+        hop.hop_latency = values["hop_latency"]
+        if values["latency_overflow"]:
+            missing = hop.hop_latency == SATURATED
+            hop.null |= Have.HOP_LATENCY * missing
+            hop.hop_latency = _ONES_32 if missing else SATURATED
+    _take(hop, Have.QUEUE_OCCUPANCY, values, ("queue_occupancy",), _ONES_32)
+    _take(hop, Have.CHECKSUM_COMPLEMENT, values, ("checksum_complement",), _ONES_32)
+    _take(hop, Have.L2_PORTS, values, ("l2_ingress_port", "l2_egress_port"), _ONES_32)
+    _take(hop, Have.BUFFER_OCCUPANCY, values, ("buffer_occupancy",), _ONES_32)
+    return hop
+
+
+def _node_id(hop: Hop, values: Mapping[str, int]) -> None:
+    if "node_id" in values:
+        number, ones = values["node_id"], _ONES_24
+    elif "wide_node_id" in values:
+        number, ones = values["wide_node_id"], (1 << 56) - 1
+    else:
+        return
+    hop.present |= Have.NODE_ID
+    hop.null |= Have.NODE_ID * (number == ones)
+    hop.node_id = number & _ONES_32
+
+
+def _take(hop: Hop, have: Have, values: Mapping[str, int], names: tuple[str, ...], ones: int) -> None:
+    if names[0] not in values:
+        return
+    hop.present |= have
+    hop.null |= have * all(values[name] == ones for name in names)
+    for name in names:
+        setattr(hop, name, values[name])
+
+
+def extras_of(raw: bytes, int_at: int) -> Iterator[tuple[int | None, str, int, int]]:
+    """(hop in path order, name, byte offset in the frame, bytes) of each value that has no column.
+
+    None in place of a hop: it is the packet's. `int_at` is where the header of a trace or of direct export
+    is, which was read without error.
+    """
+    found = reread(raw, int_at)
+    if isinstance(found, Dex):
+        at = int_at + layout.IOAM_DEX.size
+        for name in ("flow_id", "sequence"):
+            if getattr(found, name) is not None:
+                yield None, name, at, 4
+                at += 4
+        return
+    trace, nodes = found
+    for hop, node in enumerate(nodes):
+        at = node.at
+        for item in _items(trace.trace_type):
+            for one in item.fields.fields:
+                if one.name in EXTRAS:
+                    yield hop, one.name, at + one.at // 8, one.bits // 8
+            at += item.size
+        if node.schema is not None:
+            yield hop, "schema", at + 1, 3
+            yield hop, SNAPSHOT, at + layout.IOAM_SNAPSHOT.size, len(node.snapshot)
+
+
+EXTRAS = frozenset(
+    one.name
+    for item in layout.IOAM_NODE
+    for one in item.fields.fields
+    if item.have == 0 or one.name in ("hop_limit", "wide_hop_limit", "wide_node_id")
+)
+"""Fields of a node that are no column."""
+SNAPSHOT = "snapshot"
+"""Name of a snapshot's bytes."""
+
+
+def pull_dex(buf: Buffer) -> Dex:
+    """Direct export; `buf` ends where the option does.
+
+    Raises WireError: `bad_length` where the extension flags ask for more than the option holds.
+    """
+    start = buf.at
+    head = buf.pull(layout.IOAM_DEX, _PLACE)
+    flags = head["extension_flags"]
+    size = 4 * flags.bit_count()
+    if size > buf.left:
+        raise WireError(
+            Reason.BAD_LENGTH, _PLACE, start,
+            f"extension flags 0x{flags:02x} stand for {size} bytes, the option has {buf.left} more",
+        )  # fmt: skip
+    dex = Dex(head["namespace"], head["flags"], head["trace_type"])
+    at = buf.at
+    if flags & FLOW_ID:
+        dex.flow_id = int.from_bytes(buf.raw[at : at + 4], "big")
+        at += 4
+    if flags & SEQUENCE:
+        dex.sequence = int.from_bytes(buf.raw[at : at + 4], "big")
+    return dex
+
+
+def reread(raw: bytes, int_at: int) -> tuple[Trace, list[Node]] | Dex:
+    """The trace or direct export whose header is at `int_at` of the frame, as it was read without error."""
+    part, ioam_type = pull_option(Buffer(raw, int_at - _HEAD))
+    if ioam_type == DIRECT_EXPORT:
+        return pull_dex(part)
+    trace = pull_trace(part, ioam_type)
+    return trace, pull_data(part, trace)
+
+
+def push_trace(out: bytearray, trace: Trace, nodes: list[Node], option_type: int = 0x31) -> None:
+    """Append the IPv6 option with a trace and its nodes, which are given in path order.
+
+    Raises ValueError where it is longer than an option can be, or a value than its field.
+    """
+    body = bytearray()
+    push(body, layout.IOAM_TRACE, {
+        "namespace": trace.namespace, "node_words": trace.node_words, "overflow": trace.overflow,
+        "loopback": trace.loopback, "active": trace.active, "remaining_words": trace.remaining_words,
+        "trace_type": trace.trace_type,
+    })  # fmt: skip
+    if trace.mode == Mode.IOAM_PREALLOCATED:
+        body += bytes(4 * trace.remaining_words)
+    for node in reversed(nodes):
+        for item in _items(trace.trace_type):
+            push(body, item.fields, node.values)
+        if trace.trace_type & layout.IOAM_SNAPSHOT_BIT:
+            schema = _ONES_24 if node.schema is None else node.schema
+            push(body, layout.IOAM_SNAPSHOT, {"words": len(node.snapshot) // 4, "schema": schema})
+            body += node.snapshot
+    ioam_type = INCREMENTAL if trace.mode == Mode.IOAM_INCREMENTAL else PREALLOCATED
+    _push_option(out, option_type, ioam_type, body)
+
+
+def push_dex(out: bytearray, dex: Dex, option_type: int = 0x11) -> None:
+    """Append the IPv6 option with direct export."""
+    body = bytearray()
+    given = FLOW_ID * (dex.flow_id is not None) | SEQUENCE * (dex.sequence is not None)
+    push(body, layout.IOAM_DEX, {
+        "namespace": dex.namespace, "flags": dex.flags, "extension_flags": given,
+        "trace_type": dex.trace_type,
+    })  # fmt: skip
+    for value in (dex.flow_id, dex.sequence):
+        if value is not None:
+            body += value.to_bytes(4, "big")
+    _push_option(out, option_type, DIRECT_EXPORT, body)
+
+
+def _push_option(out: bytearray, option_type: int, ioam_type: int, body: bytes | bytearray) -> None:
+    push(out, layout.IOAM_OPTION, {"type": option_type, "length": 2 + len(body), "ioam_type": ioam_type})
+    out += body
+
+
+def push_extension(out: bytearray, option: bytes, next_header: int) -> None:
+    """Append a hop-by-hop or destination header with one IOAM option: 4n-aligned, padded to 8 bytes."""
+    padding = -(4 + len(option)) % 8
+    out += bytes([next_header, (4 + len(option) + padding) // 8 - 1, 1, 0])
+    out += option
+    if padding == 1:
+        out += b"\0"
+    elif padding:
+        out += bytes([1, padding - 2]) + bytes(padding - 2)

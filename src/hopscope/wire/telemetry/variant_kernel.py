@@ -1,0 +1,546 @@
+"""INT as only a dialect, an old version or a tunnel has it, for the batch decoder: the checks of
+int_header.py, in the same order. The specification's INT-MD 2.x over TCP and UDP is in `int_kernel`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from .. import layout, rules
+from ..headers.packet_kernel import NONE, code, get, lacks, word
+from ..reasons import Place, Reason
+from ..records import HOP, MAX_HOPS, Carried, Carrier, IntFlag, Mode
+from .metadata_kernel import (
+    BITS,
+    CHECKSUM,
+    INT_0_5,
+    INT_1_0,
+    INT_2_0,
+    ITEM,
+    NO_BIT,
+    ODD,
+    ONES_32,
+    ONES_64,
+    PLAN,
+    PRESENT,
+    ROWS,
+    SLOTS,
+    WORDS,
+    WORDS_ALONE,
+    plan,
+    read_hop,
+    read_words,
+)
+
+TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
+OVER_TCP, OVER_UDP, OVER_INSERTED = U64(Carrier.TCP), U64(Carrier.UDP), U64(Carrier.UDP_INSERTED)
+OVER_GRE, OVER_GPE, OVER_GENEVE = U64(Carrier.GRE), U64(Carrier.VXLAN_GPE), U64(Carrier.GENEVE)
+DESTINATION, MX = U64(Mode.DESTINATION), U64(Mode.MX)
+SHIM, HEADER = U64(Place.INT_SHIM), U64(Place.INT_HEADER)
+STACK, TAIL, L4 = U64(Place.INT_STACK), U64(Place.INT_TAIL), U64(Place.INNER_L4)
+UNKNOWN_SHIM = code(Reason.UNKNOWN_TYPE, Place.INT_SHIM)
+UNSUPPORTED_SHIM = code(Reason.UNSUPPORTED, Place.INT_SHIM)
+BAD_SHIM_LENGTH = code(Reason.BAD_LENGTH, Place.INT_SHIM)
+UNKNOWN_HEADER = code(Reason.UNKNOWN_VERSION, Place.INT_HEADER)
+BAD_HOP_SIZE = code(Reason.BAD_HOP_SIZE, Place.INT_HEADER)
+BAD_STACK = code(Reason.BAD_LENGTH, Place.INT_STACK)
+BAD_BOTTOM = code(Reason.BAD_BOTTOM, Place.INT_STACK)
+TOO_MANY_HOPS = code(Reason.TOO_MANY_HOPS, Place.INT_STACK)
+MOST_HOPS = U64(MAX_HOPS)
+
+SHIM_RULE, INT_LAYOUT = U64(rules.SHIM), U64(rules.INT_LAYOUT)
+ANY_SHIM_LENGTH, LENGTH_WITH_SHIM = U64(rules.ANY_SHIM_LENGTH), U64(rules.LENGTH_WITH_SHIM)
+SWAPPED, MX_RECORD, SOURCE_WORDS = U64(rules.SWAPPED), U64(rules.MX_RECORD), U64(rules.SOURCE_WORDS)
+NPT_SHIFTS, MD_SHIFTS, DS_OFFSETS = U64(rules.NPT_SHIFTS), U64(rules.MD_SHIFTS), U64(rules.DS_OFFSETS)
+OLD_SHIM, NUMBERED = U64(16), U64(32)
+
+OLD_LENGTH = word(layout.SHIM_OLD, "length")
+NEW_LENGTH = word(layout.SHIM_2_0, "length")
+OPTION_WORDS = word(layout.GENEVE_OPTION, "words")
+NPT = word(layout.SHIM_2_0, "next_protocol_type")
+INSTRUCTIONS = word(layout.MD_2_0, "instructions")  # at the same place in every version
+HOP_WORDS = word(layout.MD_2_0, "hop_words")
+REMAINING = word(layout.MD_2_0, "remaining_hops")
+E_1, M_1, C_1 = (word(layout.MD_1_0, name) for name in ("hops_exceeded", "mtu_exceeded", "copy"))
+E_0, C_0 = word(layout.MD_0_5, "hops_exceeded"), word(layout.MD_0_5, "copy")
+E_4, C_4 = word(layout.MD_0_4, "hops_exceeded"), word(layout.MD_0_4, "copy")
+HOP_WORDS_0 = word(layout.MD_0_5, "hop_words")
+MOST_0, TOTAL_0 = word(layout.MD_0_5, "max_hops"), word(layout.MD_0_5, "total_hops")
+TAIL_PROTOCOL, TAIL_PORT = word(layout.TAIL_0_5, "protocol"), word(layout.TAIL_0_5, "dport")
+EXCEEDED, MTU = U64(IntFlag.HOPS_EXCEEDED), U64(IntFlag.MTU_EXCEEDED)
+DISCARD, COPY = U64(IntFlag.DISCARD), U64(IntFlag.COPY)
+NO_PORTS = U64(0xFF & ~Carried.PORTS)
+BOTTOM = U64(1 << 31)
+
+for _header in (layout.MD_0_4, layout.MD_0_5, layout.MD_1_0):
+    assert _header.word("instructions") == layout.MD_2_0.word("instructions")
+for _header in (layout.SHIM_GRE_2_0, layout.SHIM_GPE_2_0):
+    assert _header.word("length") == layout.SHIM_2_0.word("length")
+assert layout.SHIM_GPE_OLD.word("length") == layout.SHIM_OLD.word("length")
+assert layout.MD_1_0.word("hop_words") == layout.MD_2_0.word("hop_words")
+assert layout.MD_1_0.word("remaining_hops") == layout.MD_2_0.word("remaining_hops")
+for _name in ("hop_words", "max_hops", "total_hops"):
+    assert layout.MD_0_4.word(_name) == layout.MD_0_5.word(_name)
+assert layout.MX_2_1.word("discard") == layout.MD_2_0.word("discard")
+
+
+# ------------------------------------------------------------------------------------------------------ hops
+
+
+@kernel
+def put_field(hop: Any, field: Any, value: Any) -> None:
+    """Write a field of HOP by its number; a value that is wider than its column saturates."""
+    value = min(value, MOST[field])
+    if field == INGRESS_TIME:
+        hop.ingress_time = value
+    elif field == EGRESS_TIME:
+        hop.egress_time = value
+    elif field == NODE_ID:
+        hop.node_id = value
+    elif field == HOP_LATENCY:
+        hop.hop_latency = value
+    elif field == QUEUE_OCCUPANCY:
+        hop.queue_occupancy = value
+    elif field == QUEUE_CONGESTION:
+        hop.queue_congestion = value
+    elif field == TX_UTILIZATION:
+        hop.tx_utilization = value
+    elif field == BUFFER_OCCUPANCY:
+        hop.buffer_occupancy = value
+    elif field == L2_INGRESS_PORT:
+        hop.l2_ingress_port = value
+    elif field == L2_EGRESS_PORT:
+        hop.l2_egress_port = value
+    elif field == CHECKSUM_COMPLEMENT:
+        hop.checksum_complement = value
+    elif field == INGRESS_PORT:
+        hop.ingress_port = value
+    elif field == EGRESS_PORT:
+        hop.egress_port = value
+    elif field == QUEUE_ID:
+        hop.queue_id = value
+    elif field == CONGESTION_QUEUE_ID:
+        hop.congestion_queue_id = value
+    elif field == BUFFER_ID:
+        hop.buffer_id = value
+
+
+MOST = np.array([np.iinfo(HOP[name]).max for name in HOP.names or ()], np.uint64)
+(
+    INGRESS_TIME, EGRESS_TIME, NODE_ID, HOP_LATENCY, QUEUE_OCCUPANCY, QUEUE_CONGESTION, TX_UTILIZATION,
+    BUFFER_OCCUPANCY, L2_INGRESS_PORT, L2_EGRESS_PORT, CHECKSUM_COMPLEMENT, INGRESS_PORT, EGRESS_PORT,
+) = (U64((HOP.names or ()).index(name)) for name in (HOP.names or ())[:13])  # fmt: skip
+QUEUE_ID, CONGESTION_QUEUE_ID, BUFFER_ID = (
+    U64((HOP.names or ()).index(name)) for name in ("queue_id", "congestion_queue_id", "buffer_id")
+)
+
+
+@kernel
+def read_odd_hop(
+    buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, bottom: Any, hop: Any
+) -> None:
+    """Read metadata whose items are a dialect's own into a HOP record; every field is written.
+
+    `size` counts to the end of the record, where the checksum complement is; `bottom`: the most significant
+    bit of each word is no part of its value.
+    """
+    for field in range(len(MOST)):
+        put_field(hop, U64(field), U64(0))
+    bits, rows = plans[base + U64(BITS)], plans[base + U64(ROWS)]
+    behind = at + size
+    present, known = U64(0), U64(0)
+    for bit in range(16):
+        if not (bits >> U64(15 - bit)) & U64(1):
+            continue
+        row = rows + U64(bit) * ITEM
+        width, have = U64(table[row]), U64(table[row + U64(1)])
+        if have != NO_BIT:
+            start = behind - width if have == U64(15) else at
+            long = width == U64(8)
+            number = be64(buf, start) if long else be32(buf, start)
+            present |= U64(1) << have
+            if (number | BOTTOM if bottom else number) != (ONES_64 if long else ONES_32):
+                known |= U64(1) << have
+            for part in range(U64(table[row + U64(3)])):
+                where = row + U64(4) + U64(3) * U64(part)
+                mask = ONES_64 >> (U64(64) - U64(table[where + U64(2)]))
+                put_field(hop, U64(table[where]), (number >> U64(table[where + U64(1)])) & mask)
+        at += width
+    hop.present = present
+    hop.null = present & ~known
+    hop.reserved = U64(0)
+
+
+@kernel
+def read_own(buf: Any, at: Any, plans: Any, kind: Any, table: Any, wide: Any, hop: Any) -> None:
+    """Read a report's own metadata, whose plan is the last of its kind, into a HOP record."""
+    base = U64(kind) * U64(PLAN)
+    if plans[base + U64(ODD)]:
+        read_odd_hop(buf, at, plans[base + U64(WORDS)] << U64(2), plans, base, table, False, hop)
+    else:
+        read_hop(buf, at, NONE, plans, base, wide, hop)
+
+
+@kernel
+def read_odd_stack(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, bottom: Any, hops: Any,
+    first: Any,
+) -> None:  # fmt: skip
+    """Read a stack of `count` hops, newest first, into `hops` from row `first` on, newest last."""
+    last = first + count - U64(1)
+    for i in range(count):
+        read_odd_hop(buf, at + U64(i) * size, size, plans, base, table, bottom, hops[last - U64(i)])
+
+
+@inlined
+def read_stack(
+    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, hops: Any, first: Any
+) -> None:
+    """The same where all items are the specification's. `wide`: 64-bit timestamps."""
+    last = first + count - U64(1)
+    present, slot = plans[base + U64(PRESENT)], base + U64(SLOTS)
+    if present & ~WORDS_ALONE == NONE:
+        node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
+        queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
+        for i in range(count):
+            read_words(
+                buf, at + U64(i) * size, present, node, ports, latency, queue, utilization,
+                hops[last - U64(i)],
+            )  # fmt: skip
+        return
+    for i in range(count):
+        read_hop(buf, at + U64(i) * size, size, plans, base, wide, hops[last - U64(i)])
+
+
+@kernel
+def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: Any, first: Any) -> None:
+    """The source's checksum complement, where metadata of the source alone lies in front of it."""
+    if count == NONE or plans[base + U64(PRESENT)] & CHECKSUM == NONE:
+        return
+    hop = hops[first]
+    checksum = be32(buf, at)
+    hop.checksum_complement = checksum
+    others = U64(hop.null) & ~CHECKSUM
+    hop.null = others | (CHECKSUM if checksum == ONES_32 else NONE)
+
+
+@kernel
+def misplaced_bottom(buf: Any, at: Any, behind: Any) -> Any:
+    """The first word of a stack of 2015 whose bottom-of-stack bit is wrong; `behind` where none is."""
+    while at < behind:
+        if (buf[at] >= 128) != (at + U64(4) == behind):
+            return at
+        at += U64(4)
+    return behind
+
+
+# ---------------------------------------------------------------------------------------------- shim, header
+
+
+@kernel
+def shim_rule(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
+    """What the shim's first byte (Geneve: the option's type) says, as in `rules.SHIM`; 0 unknown."""
+    if carrier == OVER_GENEVE:
+        type_ = U64(buf[shim + U64(2)])
+        return type_ if type_ <= U64(3) else NONE
+    first = U64(buf[shim])
+    if carrier == OVER_GRE or (carrier == OVER_GPE and first >= U64(16)):
+        rule = U64(table[SHIM_RULE + (first & U64(0xF0))])
+        return NONE if rule & OLD_SHIM else rule
+    rule = U64(table[SHIM_RULE + first])
+    if carrier == OVER_GPE and not rule & OLD_SHIM:
+        return NONE
+    return rule
+
+
+@kernel
+def int_version(buf: Any, at: Any, old: Any, carrier: Any, report: Any, table: Any) -> Any:
+    """INT version of the header at `at`, 0 unknown; `report` is the version of the report."""
+    index = U64(3) if report == U64(20) else report // U64(5)
+    entry = INT_LAYOUT + index * U64(16) + (U64(buf[at]) >> U64(4))
+    version = NONE if old else U64(table[entry + U64(64)])
+    if version == NONE and (old or carrier == OVER_GENEVE):
+        version = U64(table[entry])
+    return version
+
+
+@kernel
+def meaning(bitmap: Any, table: Any) -> Any:
+    """An instruction bitmap of the wire as the specifications have it."""
+    how = table[SWAPPED]
+    if how == 1:
+        return ((bitmap << U64(8)) | (bitmap >> U64(8))) & U64(0xFFFF)
+    if how == 2:
+        mirrored = NONE
+        for bit in range(16):
+            mirrored |= ((bitmap >> U64(bit)) & U64(1)) << U64(15 - bit)
+        return mirrored
+    return bitmap
+
+
+@kernel
+def is_l4(carrier: Any) -> Any:
+    """Whether the shim is the one behind TCP or UDP."""
+    return carrier == OVER_TCP or carrier == OVER_UDP or carrier == OVER_INSERTED
+
+
+@kernel
+def set_places(at: Any, carrier: Any, npt: Any, instructions: Any, row: Any) -> None:
+    """Where the header is, and what the shim says, into the report's row."""
+    row.int_at = at
+    row.carrier = carrier
+    row.npt = npt
+    row.instructions = instructions
+
+
+@kernel
+def kind_of(version: Any) -> Any:
+    """Kind of metadata of an INT version."""
+    if version == U64(20):
+        return U64(INT_2_0)
+    if version == U64(10):
+        return U64(INT_1_0)
+    if version == U64(5):
+        return U64(INT_0_5)
+    return U64(layout.INT_0_4) if version == U64(4) else U64(layout.INT_2015)
+
+
+@kernel
+def count_bits(bitmap: Any) -> Any:
+    """Bits that are set."""
+    count = NONE
+    while bitmap:
+        count += bitmap & U64(1)
+        bitmap >>= U64(1)
+    return count
+
+
+@kernel
+def ds_field(buf: Any, at: Any, which: Any, table: Any) -> Any:
+    """Domain id (0), DS instruction (1) or DS flags (2) of the 2.x header at `at`."""
+    return be16(buf, at + U64(table[DS_OFFSETS + U64(which)]))
+
+
+@kernel
+def md_flag(buf: Any, at: Any, which: Any, value: Any, table: Any) -> Any:
+    """`value` where D (0), E (1) or M (2) of the 2.x header at `at` is set."""
+    return ((be32(buf, at) >> U64(table[MD_SHIFTS + U64(which)])) & U64(1)) * value
+
+
+@kernel
+def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any) -> None:
+    """What the header at `at` says of hops and flags, into the report's row."""
+    row.int_version = version
+    row.int_mode = mode
+    if version == U64(20):
+        row.domain_id = ds_field(buf, at, 0, table)
+        row.ds_instruction = ds_field(buf, at, 1, table)
+        row.ds_flags = ds_field(buf, at, 2, table)
+        flags = md_flag(buf, at, 0, DISCARD, table)
+        if mode != MX:
+            flags |= md_flag(buf, at, 1, EXCEEDED, table) | md_flag(buf, at, 2, MTU, table)
+            row.remaining_hops = get(buf, at, REMAINING)
+        row.int_flags = flags
+    elif version == U64(10):
+        row.remaining_hops = get(buf, at, REMAINING)
+        row.int_flags = get(buf, at, E_1) * EXCEEDED | get(buf, at, M_1) * MTU | get(buf, at, C_1) * COPY
+    else:
+        most, total = get(buf, at, MOST_0), get(buf, at, TOTAL_0)
+        row.remaining_hops = most - total if most > total else NONE
+        if version == U64(5):
+            row.int_flags = get(buf, at, E_0) * EXCEEDED | get(buf, at, C_0) * COPY
+        else:
+            row.int_flags = get(buf, at, E_4) * EXCEEDED | get(buf, at, C_4) * COPY
+
+
+@kernel
+def restore_l4(buf: Any, at: Any, protocol: Any, end: Any, limit: Any, row: Any) -> Any:
+    """Write the packet's own protocol and the ports at `at`, behind a UDP header that was added with INT;
+    returns a refusal's code.
+    """
+    if protocol == TCP or protocol == UDP:
+        why = lacks(at, U64(4), end, limit)
+        if why:
+            return why | L4
+        row.sport = be16(buf, at)
+        row.dport = be16(buf, at + U64(2))
+    else:
+        row.sport = NONE
+        row.dport = NONE
+        row.carried = U64(row.carried) & NO_PORTS
+    row.proto = protocol
+    return NONE
+
+
+@kernel
+def restore_2_0(
+    buf: Any, shim: Any, behind: Any, end: Any, limit: Any, carrier: Any, table: Any, row: Any
+) -> Any:
+    """(code, offset): the packet's own port and protocol, by the NPT of 2.x."""
+    if carrier > OVER_UDP:
+        return NONE, behind
+    npt = get(buf, shim, NPT)
+    if npt == NONE or npt > U64(2):
+        return NONE, behind
+    original = be16(buf, shim + U64(2)) >> U64(table[NPT_SHIFTS + npt])
+    if npt == U64(1):
+        row.dport = original
+        return NONE, behind
+    return restore_l4(buf, behind, original & U64(0xFF), end, limit, row), behind
+
+
+# ------------------------------------------------------------------------------------------------- all of it
+
+
+@kernel
+def read_any(
+    buf: Any, origin: Any, shim: Any, end: Any, limit: Any, protocol: Any, carrier: Any, row: Any, table: Any,
+    plans: Any, hops: Any, first: Any,
+) -> Any:  # fmt: skip
+    """`int_kernel.read_int` for every form; the shim's four bytes are there."""
+    rule = shim_rule(buf, shim, carrier, table)
+    mode = rule & U64(15)
+    if mode == NONE:
+        return UNKNOWN_SHIM, shim, NONE
+    if mode == DESTINATION:
+        return UNSUPPORTED_SHIM, shim, NONE
+    old, numbered = rule & OLD_SHIM != NONE, (rule & NUMBERED) >> U64(5)
+    at = shim + U64(4)
+    size = U64(8) if old or carrier == OVER_GENEVE else U64(12)
+    why = lacks(at, size, end, limit)
+    if why:
+        return why | HEADER, at, NONE
+    version = int_version(buf, at, old, carrier, U64(row.version), table)
+    if version == NONE or (mode == MX and version != U64(20)):
+        return UNKNOWN_HEADER, at, NONE
+    overhead = U64(3) + numbered  # words in length that are neither stack nor tail
+    if version == U64(20):
+        size = U64(12)
+        why = lacks(at, size, end, limit)
+        if why:
+            return why | HEADER, at, NONE
+        if carrier != OVER_GENEVE:
+            overhead += U64(table[LENGTH_WITH_SHIM])
+    elif carrier == OVER_GENEVE:
+        overhead -= U64(1)
+    tail = NONE
+    if (version == U64(4) or version == U64(5)) and is_l4(carrier):
+        tail = U64(1)
+    length = get(buf, shim, OLD_LENGTH) if old else get(buf, shim, NEW_LENGTH)
+    if carrier == OVER_GENEVE:
+        length = get(buf, shim, OPTION_WORDS)
+    is_open = length == NONE and carrier != OVER_GENEVE and table[ANY_SHIM_LENGTH] != 0
+    if not is_open and length < overhead + (NONE if numbered else tail):
+        return BAD_SHIM_LENGTH, shim, NONE
+    left = NONE if is_open else length - overhead
+    instructions = meaning(get(buf, at, INSTRUCTIONS), table)
+    npt = get(buf, shim, NPT) if is_l4(carrier) and not old else NONE
+    stack = at + size
+    if mode == MX:
+        set_header(buf, at, version, mode, table, row)
+        set_places(at - origin, carrier, npt, instructions, row)
+        return read_mx(
+            buf, shim, stack, end, limit, carrier, instructions, left, is_open, numbered, row, table, plans,
+            hops, first,
+        )  # fmt: skip
+    hop_words = get(buf, at, HOP_WORDS) if version >= U64(10) else get(buf, at, HOP_WORDS_0)
+    base = plan(plans, table, kind_of(version), instructions, hop_words)
+    words = plans[base + U64(WORDS)]
+    counted = version <= U64(5)
+    if counted and hop_words == count_bits(instructions):
+        hop_words = words
+    domain = False
+    if version == U64(20):
+        domain = ds_field(buf, at, 1, table) != NONE and hop_words > words
+    if hop_words == NONE or (hop_words != words and not domain):
+        return BAD_HOP_SIZE, at, NONE
+    set_header(buf, at, version, mode, table, row)
+    set_places(at - origin, carrier, npt, instructions, row)
+    row.hop_words = hop_words
+    total = get(buf, at, TOTAL_0) if counted else NONE
+    if is_open:
+        left = U64((limit - stack) // (hop_words << U64(2))) * hop_words
+        if counted:
+            left = total * hop_words
+    elif numbered and left == total * hop_words:
+        tail = NONE
+    elif tail > left:
+        return BAD_STACK, stack, NONE
+    else:
+        left -= tail
+    source = U64(table[SOURCE_WORDS]) if U64(row.ds_flags) else NONE
+    if source > left:
+        return BAD_STACK, stack, NONE
+    count = U64((left - source) // hop_words)
+    rest = left - count * hop_words
+    if counted and (rest != NONE or count != total):
+        return BAD_STACK, stack, NONE
+    if rest != NONE and U64(row.ds_instruction) == NONE and U64(row.ds_flags) == NONE:
+        return BAD_STACK, stack, NONE
+    last = stack + (left << U64(2))
+    behind = last + (numbered << U64(2))
+    why = lacks(stack, behind - stack, end, limit)
+    if why:
+        return why | STACK, stack, NONE
+    if count > MOST_HOPS:
+        return TOO_MANY_HOPS, stack, NONE
+    if version == U64(1):
+        wrong = misplaced_bottom(buf, stack, last)
+        if wrong != last:
+            return BAD_BOTTOM, wrong, NONE
+    if tail:
+        why = lacks(behind, U64(4), end, limit)
+        if why:
+            return why | TAIL, behind, NONE
+        if get(buf, behind, TAIL_PROTOCOL) == protocol:
+            row.dport = get(buf, behind, TAIL_PORT)
+        behind += U64(4)
+    elif version == U64(20):
+        why, where = restore_2_0(buf, shim, behind, end, limit, carrier, table, row)
+        if why:
+            return why, where, NONE
+    size = hop_words << U64(2)
+    if plans[base + U64(ODD)]:
+        read_odd_stack(buf, stack, size, count, plans, base, table, version == U64(1), hops, first)
+    else:
+        read_stack(buf, stack, size, count, plans, base, version == U64(20), hops, first)
+    if rest:
+        read_last_word(buf, last - U64(4), plans, base, count, hops, first)
+    return NONE, behind, count
+
+
+@kernel
+def read_mx(
+    buf: Any, shim: Any, stack: Any, end: Any, limit: Any, carrier: Any, instructions: Any, left: Any,
+    is_open: Any, numbered: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
+) -> Any:  # fmt: skip
+    """What is behind an INT-MX header: no hops, or the node's record where the dialect has one; `left` words
+    belong to it.
+    """
+    hop_words, base = NONE, NONE
+    if table[MX_RECORD] and instructions:
+        base = plan(plans, table, U64(INT_2_0), instructions, left)
+        hop_words = plans[base + U64(WORDS)]
+    row.hop_words = hop_words
+    if is_open:
+        left = hop_words
+    if left < hop_words:
+        return BAD_STACK, stack, NONE
+    size = left << U64(2)
+    behind = stack + size + (numbered << U64(2))
+    why = lacks(stack, behind - stack, end, limit)
+    if why:
+        return why | STACK, stack, NONE
+    why, where = restore_2_0(buf, shim, behind, end, limit, carrier, table, row)
+    if why:
+        return why, where, NONE
+    if hop_words == NONE:
+        return NONE, behind, NONE
+    if plans[base + U64(ODD)]:
+        read_odd_stack(buf, stack, size, U64(1), plans, base, table, False, hops, first)
+    else:
+        read_stack(buf, stack, size, U64(1), plans, base, True, hops, first)
+    return NONE, behind, U64(1)

@@ -1,0 +1,88 @@
+"""Names of nodes and ports: both formats give the same, and what is wrong is said with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hopscope.base.names import Names, NamesError
+
+TOML = """
+[nodes]
+7 = "agg-1-0"
+0x0a = "core-3"
+
+[ports.7]
+2 = "to core-3"
+"""
+CSV = "node_id,port,name\n7,,agg-1-0\n0x0a,,core-3\n7,2,to core-3\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("names.toml", TOML), ("names.csv", CSV), ("bom.csv", "\ufeff" + CSV)]
+)
+def test_both_formats_name_nodes_and_ports(tmp_path: Path, name: str, text: str) -> None:
+    """A TOML and a CSV file with the same names are read as the same names."""
+    path = tmp_path / name
+    path.write_text(text)
+    names = Names.load(path)
+    assert names.nodes == {7: "agg-1-0", 10: "core-3"}
+    assert names.ports == {(7, 2): "to core-3"}
+
+
+def test_labels_fall_back_to_numbers() -> None:
+    """What has no name is shown by its number, never left out."""
+    names = Names({7: "agg-1-0"}, {(7, 2): "to core-3"})
+    assert names.node(7) == "agg-1-0"
+    assert names.node(8) is None
+    assert names.node_label(8) == "8"
+    assert names.port_label(7, 2) == "to core-3"
+    assert names.port_label(7, 3) == "3"
+    assert names.path_label([7, 8]) == "agg-1-0 → 8"
+
+
+def test_a_node_is_found_by_name_or_number() -> None:
+    """Filters take either; a text that is neither finds nothing."""
+    names = Names({7: "agg-1-0"})
+    assert (names.find_node("agg-1-0"), names.find_node("0x7"), names.find_node("nowhere")) == (7, 7, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "id,name\n", "line 1: found 'id,name', expected 'node_id,port,name'"),
+        ("a.csv", "node_id,port,name\n1,2\n", "line 2: found 2 columns, expected 3"),
+        ("a.csv", "node_id,port,name\nx,,y\n", "line 2: found node id 'x'"),
+        (
+            "a.csv",
+            "node_id,port,name\n1,70000,y\n",
+            "line 2: found port '70000', expected a number from 0 to 65535",
+        ),
+        ("a.csv", "node_id,port,name\n1,,y\n1,,z\n", "line 3: node 1 is named twice"),
+        ("a.csv", "node_id,port,name\n1,,\n", "line 2: found name ''"),
+        ("a.csv", "", "line 1: found ''"),
+        ("a.toml", "[switches]\n", "found table 'switches', expected `nodes` or `ports`"),
+        ("a.toml", "nodes = 3\n", "found 3 in nodes"),
+        ("a.toml", "[nodes]\n1 = 3\n", "nodes.1: found name 3"),
+        ("a.toml", "[ports]\n1 = 3\n", "ports.1: found 3, expected a table"),
+        ("a.toml", "[nodes\n", "a.toml: "),
+        ("a.csv", "node_id,port,name\n1,,\x1b[31mred\n", "expected a printable text"),
+    ],
+)
+def test_mistakes_are_told_with_their_place(tmp_path: Path, name: str, text: str, said: str) -> None:
+    """A file that is wrong raises one error: the file, where, what was found and what was expected."""
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(NamesError, match=r"^[^\n]+$") as caught:
+        Names.load(path)
+    assert said in str(caught.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file and a binary one are told in a line, too."""
+    with pytest.raises(NamesError, match="No such file"):
+        Names.load(tmp_path / "missing.toml")
+    (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(NamesError, match=r"binary\.csv"):
+        Names.load(tmp_path / "binary.csv")

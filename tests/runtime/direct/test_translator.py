@@ -1,0 +1,290 @@
+"""The translator as a process: every report that comes is written or counted as refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hopscope.capture.udp.listener import UdpSender
+from hopscope.direct.counters import COUNTERS, Counted, read_counters
+from hopscope.direct.primitives import postcarding
+from hopscope.direct.primitives.append import ListReader
+from hopscope.direct.primitives.key_write import query
+from hopscope.direct.reporter import Reporter
+from hopscope.direct.stores.answers import Status
+from hopscope.direct.stores.folder import read_store
+from hopscope.direct.stores.past import epochs
+from hopscope.direct.stores.store import StoreError
+from hopscope.runtime.direct.local import LocalStores
+from hopscope.runtime.direct.translator import TranslatorProcess
+from hopscope.settings.direct import DirectSettings, PathSumSettings, StoreSettings, TranslatorSettings
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+
+pytestmark = pytest.mark.kernel
+
+
+def sized(
+    opcode: int, keys: npt.NDArray[np.uint8], values: npt.NDArray[np.uint8], **fields: int
+) -> FrameBatch:
+    """Datagrams of the form with lengths: keys uint8 [n, k], values uint8 [n, d]."""
+    count, first = len(keys), fields.get("first", 1)
+    header = np.zeros((count, 12), np.uint8)
+    header[:, 0], header[:, 2], header[:, 3] = opcode, keys.shape[1], values.shape[1]
+    header[:, 1] = fields.get("flags", 0)
+    header[:, 4:8] = np.arange(first, first + count, dtype=">u4").view(np.uint8).reshape(-1, 4)
+    header[:, 8], header[:, 9] = fields.get("redundancy", fields.get("hop", 0)), fields.get("length", 0)
+    rows = np.concatenate([header, keys, values], axis=1)
+    frames: Records = np.zeros(count, FRAME)
+    frames["offset"] = np.arange(count) * rows.shape[1]
+    frames["length"] = frames["wire_length"] = rows.shape[1]
+    frames["link"] = Link.UDP_PAYLOAD
+    return FrameBatch(np.ascontiguousarray(rows).reshape(-1), frames)
+
+
+def numbers(first: int, count: int, width: int = 8) -> npt.NDArray[np.uint8]:
+    """Big-endian numbers, uint8 [count, width]."""
+    return np.arange(first, first + count, dtype=">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :].copy()
+
+
+def settings(**translator: object) -> DirectSettings:
+    """One store of each primitive."""
+    stores = (
+        ("flows", "key-write", {"slots": 1 << 16, "copies": 2}),
+        ("events", "append", {"lists": 10, "batches": 1 << 11}),
+        ("hosts", "key-increment", {"slots": 1 << 16}),
+        ("paths", "postcarding", {"chunks": 1 << 16}),
+        ("who", "cardinality", {"sketches": 4}),
+    )
+    return DirectSettings(
+        stores=tuple(StoreSettings(name=n, primitive=p, options=dict(o)) for n, p, o in stores),
+        translator=TranslatorSettings(port=0, form="sized", **translator),  # type: ignore[arg-type]
+    )
+
+
+def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
+    """Good, damaged and unknown ones: received is translated plus refused; counters outlive a restart."""
+    for run in range(2):
+        process = TranslatorProcess(settings(), tmp_path)
+        process.open()
+        stop = threading.Event()
+        thread = threading.Thread(target=process.run, args=(stop,), daemon=True)
+        thread.start()
+        keys = numbers(1000 * run, 500)
+        with closing(UdpSender("127.0.0.1", process.port)) as sender:
+            sender.send(sized(1, keys, keys[:, 4:], redundancy=2))
+            sender.send(sized(1, keys[:50], keys[:50, 4:], redundancy=3, first=501))
+            sender.send(sized(99, keys[:7], keys[:7], first=551))
+            cut = sized(1, keys[:3], keys[:3, 4:], redundancy=1, first=558)
+            cut.frames["length"] -= 1
+            sender.send(cut)
+        refused = process.translator.refused
+        for _ in range(2000):
+            if refused.sum() == 560:
+                break
+            time.sleep(0.01)
+        stop.set()
+        thread.join()
+        assert query(read_store(tmp_path, "flows"), keys, copies=2).found.mean() > 0.99
+    told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
+    assert told["dta_datagrams_total"] == 2 * 560
+    assert told["dta_translated_total.key-write"] == 2 * 500
+    assert told["dta_refused_total.bad_redundancy"] == 2 * 50
+    assert told["dta_refused_total.unknown_opcode"] == 2 * 7
+    assert told["dta_refused_total.truncated"] == 2 * 3
+    assert told["dta_verbs_total.write"] == 2 * 1000
+    assert told["dta_collectors"] == 1
+
+
+def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
+    """Four epochs that end with batches half full: each entry and increment is in exactly one."""
+    base = settings()
+    process = TranslatorProcess(base.model_copy(update={"epoch_seconds": 10.0}), tmp_path)
+    assert isinstance(process.output, LocalStores)
+    reporter, sent = Reporter(Form.SIZED, first=1), 0
+    for second in range(40):
+        process.output.tick((1000 + second) * 1_000_000_000)
+        values = numbers(sent, 137, 4)
+        for batch in (
+            reporter.append(np.arange(137, dtype=np.uint32) % 10, values),
+            reporter.key_increment(values % 16, np.ones(137, np.uint64), redundancy=1),
+        ):
+            process.step(batch, second)
+        sent += 137
+        for keeper in process.output._keepers:
+            if keeper._next is not None:
+                keeper._next.result()  # made in the background; a swap does not wait for it
+    process.translator.flush()
+    process.output.close()
+    process.count()
+    lists = list(epochs(tmp_path, "events"))
+    assert [store.epoch for store in lists] == [3, 2, 1, 0]
+    entries = [
+        bytes(entry)
+        for store in lists
+        for number in range(10)
+        for entry in ListReader(store, number, start="oldest").read(1 << 14)[0]
+    ]
+    assert len(entries) == len(set(entries)) == sent
+    added = [int(store.memory.view("<u8").sum()) for store in epochs(tmp_path, "hosts")]
+    assert sum(added) == sent
+    assert all(added)
+    assert process.counted["dta_epochs_total"] == process.counted["dta_saved_epochs_total"] == 15
+
+
+def test_a_flood_does_not_cut_a_stop_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports come as long as they are taken: then the collectors are still waited for."""
+    monkeypatch.setattr("hopscope.runtime.direct.translator.TAKE_SECONDS", 0.05)
+    process = TranslatorProcess(settings(), tmp_path)
+    process.open()
+    busy = iter(range(30))
+    monkeypatch.setattr(process, "turn", lambda: 1)
+    monkeypatch.setattr(process.output, "idle", lambda: next(busy, None) is None)
+    process.close()
+    assert next(busy, None) is None
+
+
+def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
+    """A file that does not fit is no reason to stop."""
+    (tmp_path / "translator.counters").write_bytes(b"something else")
+    counted = Counted(tmp_path)
+    counted.put("dta_acks_total", 3)
+    assert Counted(tmp_path)["dta_acks_total"] == 3
+    assert len({counter.key for counter in COUNTERS}) == len(COUNTERS)
+
+
+def test_damaged_datagrams_are_counted_and_nothing_stops(tmp_path: Path) -> None:
+    """20,000 with bytes changed and ends cut, of all primitives: each is translated or has a reason."""
+    process = TranslatorProcess(settings(), tmp_path)
+    process.open()
+    rng, reporter = np.random.default_rng(11), Reporter(Form.SIZED, first=1, source="127.0.0.1")
+    keys, received = numbers(0, 1000), 0
+    for _ in range(4):
+        for batch in (
+            reporter.key_write(keys, keys[:, 4:], redundancy=2, retransmit=True),
+            reporter.append(np.arange(1000, dtype=np.uint32) % 10, keys[:, 4:]),
+            reporter.key_increment(keys, np.ones(1000, np.uint64), redundancy=1, retransmit=True),
+            reporter.postcard(keys // 5, np.arange(1000) % 5 + 1, keys[:, 4:], redundancy=1),
+            reporter.report(16, numbers(0, 1000, 4) % 4, keys),
+        ):
+            rows = rng.integers(0, 12, 1000)
+            at = batch.frames["offset"] + rows.astype(np.uint64)
+            hit = rng.random(1000) < 0.7
+            batch.arena[at[hit]] = rng.integers(0, 256, int(hit.sum()), np.uint8)
+            short = rng.random(1000) < 0.2
+            batch.frames["length"][short] = rng.integers(0, batch.frames["length"][short] + 1)
+            process.step(batch, time.monotonic_ns())
+            received += len(batch)
+    process.close()
+    told = {counter.key: process.counted[counter.key] for counter in COUNTERS}
+    assert told["dta_datagrams_total"] == received == 20_000
+    accounted = ("dta_translated_total", "dta_refused_total")
+    assert sum(n for key, n in told.items() if key.startswith(accounted)) == received
+    assert told["dta_refused_total.truncated"] > 1000
+    assert told["dta_translated_total.key-write"] > 500
+    assert told["dta_out_of_bounds_verbs_total"] == 0
+
+
+def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
+    """Of 100 paths, those whose latencies sum to more than 1000 become entries of a list, with their sum."""
+    base = settings(path_sum=PathSumSettings(threshold=1000, latency_bits=16, list=2), adaptive_copies=True)
+    lists = StoreSettings(name="events", primitive="append", options={"lists": 3, "data_bytes": 8 + 5 + 20})
+    base = base.model_copy(update={"stores": (*base.stores[:1], lists, *base.stores[2:])})
+    process = TranslatorProcess(base, tmp_path)
+    reporter, keys = Reporter(Form.SIZED, first=1), numbers(0, 100)
+    latencies = np.random.default_rng(6).integers(0, 400, (100, 5))
+    nodes = np.arange(1, 6) << 16
+    values = (latencies + nodes).astype(">u4").view(np.uint8).reshape(500, 4)
+    process.step(
+        reporter.postcard(keys.repeat(5, axis=0), np.tile(np.arange(1, 6), 100), values, redundancy=1), 1
+    )
+    process.translator.flush()
+    process.output.close()
+    process.count()
+    entries, _ = ListReader(read_store(tmp_path, "events"), 2, start="oldest").read(1000)
+    slow = {
+        keys[row].tobytes(): int(latencies[row].sum()) for row in range(100) if latencies[row].sum() > 1000
+    }
+    told = {bytes(one[:8]): int.from_bytes(bytes(one[8:12])) for one in entries}
+    assert told == slow
+    assert len(slow) > 20
+    assert process.counted["dta_told_paths_total"] == len(slow)
+    assert process.counted["dta_path_sums_total.below"] == 100 - len(slow)
+    assert process.counted["dta_translated_total.append"] == 0
+
+
+def test_slow_paths_need_a_list_with_room(tmp_path: Path) -> None:
+    """Entries of 4 bytes hold no path: the start says what is needed."""
+    with pytest.raises(StoreError, match="entries of 26 B at least: it has entries of 4"):
+        TranslatorProcess(settings(path_sum=PathSumSettings(threshold=1)), tmp_path)
+
+
+CHILD = """
+import signal, sys, threading
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_translator_process import settings
+from hopscope.direct.store import StoreError
+from hopscope.translator_process import TranslatorProcess
+process = TranslatorProcess(settings(), Path(sys.argv[1]))
+stop = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: stop.set())
+process.open()
+print(process.port, flush=True)
+process.run(stop)
+"""
+
+
+@pytest.mark.e2e
+def test_a_hundred_thousand_reports_of_each_primitive(tmp_path: Path) -> None:
+    """A process of its own takes them from loopback; after SIGTERM all are accounted for and found."""
+    code = CHILD.format(tests=str(Path(__file__).parent))
+    count, reporter = 100_000, Reporter(Form.SIZED, first=1)
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        port = int(child.stdout.readline())
+        with closing(UdpSender("127.0.0.1", port, rate=120_000, trains=False)) as sender:
+            for first in range(0, count, 1000):
+                keys = numbers(first, 1000)
+                paths = numbers(first // 5, 200).repeat(5, axis=0)
+                hops = np.tile(np.arange(1, 6), 200)
+                for batch in (
+                    reporter.key_write(keys, keys[:, 4:], redundancy=2),
+                    reporter.append(np.arange(1000, dtype=np.uint32) % 10, keys[:, 4:]),
+                    reporter.key_increment(keys % 16, np.ones(1000, np.uint64), redundancy=1),
+                    reporter.postcard(paths, hops, numbers(1, 5, 4)[hops - 1], redundancy=1),
+                    reporter.report(16, numbers(0, 1, 4).repeat(1000, axis=0), keys),
+                ):
+                    sender.send(batch)
+        time.sleep(0.3)
+        child.terminate()
+        assert child.wait(30) == 0
+    told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
+    received = told["dta_datagrams_total"]
+    assert received + told["dta_kernel_drops_total"] == 5 * count
+    translated = {key.split(".")[1]: n for key, n in told.items() if key.startswith("dta_translated_total")}
+    assert sum(translated.values()) == received
+    assert received > 4 * count, "the kernel dropped most: this machine is too busy to tell anything"
+    # Key-Write: of the last 6,000 keys, 2^16 slots lose (1 - exp(-12000 / 65536))^2 = 2.8 % at the most
+    kept = received / (5 * count)
+    newest = numbers(count - 6000, 6000)
+    assert query(read_store(tmp_path, "flows"), newest, copies=2).found.mean() > kept * 0.97 - 0.02
+    lists = [ListReader(read_store(tmp_path, "events"), n, start="oldest").read(count)[0] for n in range(10)]
+    assert sum(map(len, lists)) == translated["append"]
+    assert int(read_store(tmp_path, "hosts").memory.view("<u8").sum()) == translated["key-increment"]
+    found = postcarding.query(
+        read_store(tmp_path, "paths"), numbers(19_000, 1000), values=np.arange(1, 6, dtype=np.uint32)
+    )
+    whole = (found.status == Status.FOUND) & (found.length == 5)
+    assert whole.mean() > kept**5 * 0.93 - 0.02
+    assert (found.path[whole, :5] == np.arange(1, 6)).all()

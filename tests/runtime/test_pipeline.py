@@ -1,0 +1,141 @@
+"""The pipeline counts everything, shows nothing that the journal does not have, goes on where it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopscope.detect.counters import INDEX
+from hopscope.detect.records import EVENT, EVENT_VERSION, Kind
+from hopscope.history.journal import JournalWriter
+from hopscope.history.journal_file import read_journals
+from hopscope.memory.ring import RingReader, attach_ring
+from hopscope.runtime.pipeline import Pipeline, attach_counters
+from hopscope.settings.collector import Settings
+from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
+from hopscope.wire.records import FrameBatch, Link, Records, ReportBatch
+
+pytestmark = pytest.mark.kernel
+SETTINGS = Settings.model_validate(
+    {"detect": {"flow_rows": 16, "ports": 64, "sources": 16, "hop_pool": 4}, "history": {"ring_events": 1024}}
+)
+
+
+def frames(count: int, first_sequence: int = 0) -> FrameBatch:
+    """Reports of as many flows over two hops."""
+    reports, hops = new_reports(count), new_hops(2 * count, 0xA000)
+    reports["src_lo"] = mapped_v4(np.arange(count, dtype=np.uint32))
+    reports["int_version"], reports["instructions"] = 20, 0xA000
+    reports["first_hop"], reports["hop_count"] = np.arange(count) * 2, 2
+    reports["sequence"] = first_sequence + np.arange(count)
+    hops["node_id"], hops["hop_latency"] = 1 + np.arange(2 * count) % 2, 100
+    return encode_reports(ReportBatch(reports, hops), link=Link.UDP_PAYLOAD)
+
+
+def test_every_frame_is_counted() -> None:
+    """Accepted, refused by reason and other frames add up; bytes and hops are those of the batch."""
+    batch = frames(10)
+    batch.frames["length"][3] = 1  # cut in the report header
+    batch.frames["link"][4] = Link.NULL  # too short a header for what follows
+    pipeline = Pipeline(SETTINGS)
+    accepted = pipeline.step(batch)
+    counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
+    refused = sum(count for key, count in counters.items() if key.startswith("refused_reports_total"))
+    places = sum(count for key, count in counters.items() if key.startswith("refused_places_total"))
+    assert places == refused
+    assert counters["packets_total"] == 0
+    assert counters["frames_total"] == 10
+    assert counters["frame_bytes_total"] == batch.frames["length"].sum()
+    assert counters["reports_total"] == accepted
+    assert counters["hops_total"] == 2 * accepted
+    assert accepted + refused + counters["other_frames_total"] == 10
+    assert counters["refused_reports_total.truncated"] >= 1
+    assert counters["busy_ns_total"] == sum(
+        counters[f"busy_{part}_ns_total"] for part in ("capture", "decode", "detect", "journal")
+    )
+
+
+def test_readers_see_only_what_the_journal_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the journal writes, the ring's cursor stands; afterwards both have the same events."""
+    regions = tmp_path / "regions"
+    regions.mkdir()
+    pipeline = Pipeline(SETTINGS, data=tmp_path, regions=regions)
+    reader = RingReader(attach_ring(regions / "worker-0.events", EVENT_VERSION), "oldest")
+    heads: list[tuple[int, int]] = []
+    append = JournalWriter.append
+
+    def watched(journal: JournalWriter, events: Records) -> int:
+        first = append(journal, events)
+        heads.append((first, reader.head))
+        return first
+
+    monkeypatch.setattr(JournalWriter, "append", watched)
+    for number in range(3):
+        pipeline.step(frames(10, 10 * number))
+    pipeline.tick(int(1e18))
+    pipeline.close()
+    assert heads
+    assert all(first == head for first, head in heads), "the ring was ahead of the journal"
+    shown, lost = reader.read()
+    assert lost == 0
+    assert shown.tobytes() == read_journals(tmp_path).tobytes()
+    assert int(attach_counters(regions / "worker-0.counters")[INDEX["journal_bytes_total"]]) > 0
+
+
+def test_sequences_go_on_after_a_restart(tmp_path: Path) -> None:
+    """Events are numbered without a gap over restarts, with new regions or those of the worker that died."""
+    for number, folder in enumerate(("first", "second", "second")):
+        regions = tmp_path / folder
+        regions.mkdir(exist_ok=True)
+        pipeline = Pipeline(SETTINGS, data=tmp_path, regions=regions)
+        pipeline.step(frames(20, 20 * number))
+        pipeline.close()
+    events = read_journals(tmp_path)
+    assert events["sequence"].tolist() == list(range(len(events)))
+    ring = RingReader(attach_ring(tmp_path / "second" / "worker-0.events", EVENT_VERSION), "oldest")
+    shown, _ = ring.read()
+    assert shown["sequence"].tolist() == list(range(int(shown["sequence"][0]), len(events)))
+
+
+def test_a_restart_shows_what_the_killed_worker_had_journalled(tmp_path: Path) -> None:
+    """Killed between journal and ring: the next worker puts the missing events into the ring, in order."""
+    regions = tmp_path / "regions"
+    regions.mkdir()
+    pipeline = Pipeline(SETTINGS, data=tmp_path, regions=regions)
+    pipeline.step(frames(5))
+    pipeline.close()
+    with JournalWriter(tmp_path, 0) as journal:
+        unseen = np.zeros(7, EVENT)
+        unseen["kind"] = Kind.CHANGE
+        journal.append(unseen)
+    Pipeline(SETTINGS, data=tmp_path, regions=regions).close()
+    shown, _ = RingReader(attach_ring(regions / "worker-0.events", EVENT_VERSION), "oldest").read()
+    assert shown.tobytes() == read_journals(tmp_path).tobytes()
+
+
+def test_counters_of_a_restarted_worker_go_on(tmp_path: Path) -> None:
+    """A worker that is started again on its regions counts on from where it was."""
+    for _ in range(2):
+        pipeline = Pipeline(SETTINGS, regions=tmp_path)
+        pipeline.step(frames(5))
+    assert int(attach_counters(tmp_path / "worker-0.counters")[INDEX["frames_total"]]) == 10
+
+
+def test_failed_syncs_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that takes writes, but cannot be forced, shows in the counters."""
+    pipeline = Pipeline(SETTINGS, data=tmp_path)
+    monkeypatch.setattr(JournalWriter, "failed_syncs", 3)
+    for _ in range(2):
+        pipeline.tick(int(1e18))
+    assert pipeline.counters[INDEX["journal_sync_failures_total"]] == 3
+    pipeline.close()
+
+
+def test_seen_gets_every_event() -> None:
+    """A callback gets what a journal would."""
+    kinds: list[int] = []
+    pipeline = Pipeline(SETTINGS, seen=lambda events: kinds.extend(events["kind"].tolist()))
+    pipeline.step(frames(5))
+    assert kinds.count(Kind.NEW_KEY) == int(pipeline.counters[INDEX["events_total.new_key"]]) > 0

@@ -1,0 +1,36 @@
+"""The lines of a summary."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hopscope.runtime.summary import summary_lines
+
+
+def test_postcards() -> None:
+    """Postcards and the paths that were joined of them are said where there are any."""
+    counts = Counter({"reports_total": 9, "frames_total": 9})
+    assert not any(line.startswith("postcards") for line in summary_lines(counts))
+    counts["postcards_total"], counts["joined_postcards_total"] = 9, 8
+    counts["postcard_paths_total.complete"], counts["postcard_paths_total.incomplete"] = 2, 1
+    line = next(line for line in summary_lines(counts) if line.startswith("postcards"))
+    assert line == "postcards  9, of which 8 are hops of joined paths; paths 3: 2 complete, 1 incomplete"
+
+
+def test_a_sink() -> None:
+    """What went on, what was found and what was held back is said where there is any."""
+    counts = Counter({"reports_total": 9, "frames_total": 9})
+    assert len(summary_lines(counts)) == 4
+    counts["forwarded_frames_total"], counts["stripped_packets_total"] = 9, 7
+    counts["forward_drops_total.no_slot"] = 2
+    counts["unverified_packets_total"] = 1
+    counts["sink_packets_total"], counts["sink_events_total.latency_above"] = 7, 3
+    counts["sink_held_back_total.latency_above"], counts["sink_journal_held_back_total"] = 5, 1
+    counts["sink_reports_total"] = 3
+    assert summary_lines(counts)[1:6] == [
+        "forwarded  9 frames, 7 of them stripped of INT (1 unverified); dropped 2: 2 no_slot",
+        "sink       3: 3 latency_above in the event ring",
+        "held back  5: 5 latency_above by the quota",
+        "history    1 events above sink.journal_events are not in it",
+        "reported   3 reports to another collector, 0 not taken",
+    ]

@@ -1,0 +1,102 @@
+"""How a worker reads a listener whose dialect is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from hopscope.runtime.worker import EVIDENCE_NS, Listening, dialects_of, listener_of
+from hopscope.settings.collector import ListenSettings, Settings
+from hopscope.wire.dialect import DIALECTS
+from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
+from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
+
+pytestmark = pytest.mark.kernel
+
+
+@pytest.fixture
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def listening(told: list[str]) -> Listening:
+    listen = ListenSettings(dialect="auto", port=7)
+    return Listening(listener_of(listen, 0), dialects_of(listen, Settings()), told.append)
+
+
+def reports(count: int) -> FrameBatch:
+    """Reports 2.0 with two hops each, as datagrams' payloads in an arena of the listener's."""
+    rows, hops = new_reports(count), new_hops(2 * count, 0xE000)
+    rows["int_version"], rows["instructions"], rows["hop_count"] = 20, 0xE000, 2
+    rows["first_hop"] = np.arange(count) * 2
+    rows["flags"] = 4
+    hops["node_id"] = np.tile([1, 2], count)
+    return encode_reports(ReportBatch(rows, hops), link=Link.UDP_PAYLOAD)
+
+
+def payloads(found: Iterator[tuple[FrameBatch, object]]) -> tuple[list[bytes], set[object]]:
+    """Bytes of all frames, and the dialects that they are read with."""
+    frames, dialects = [], set()
+    for batch, dialect in found:
+        dialects.add(dialect)
+        frames += [
+            batch.arena[int(one["offset"]) : int(one["offset"]) + int(one["length"])].tobytes()
+            for one in batch.frames
+        ]
+    return frames, dialects
+
+
+def test_enough_reports_decide_at_once(listening: Listening, told: list[str]) -> None:
+    """64 reports decide; all of them are handed on, with the dialect, which is told once and kept."""
+    batch = reports(70)
+    sent, _ = payloads(iter([(batch, None)]))
+    got, dialects = payloads(listening.take(batch, 0))
+    assert got == sent
+    assert dialects == {DIALECTS["spec"]}
+    assert listening.dialect == DIALECTS["spec"]
+    assert told[0].startswith("udp://127.0.0.1:7: dialect auto: spec, which reads 64 reports with 128 hops")
+    before = len(told)
+    assert [dialect for _, dialect in listening.take(reports(1), 1)] == [DIALECTS["spec"]]
+    assert len(told) == before
+
+
+def test_few_reports_wait_a_second_in_a_copy(listening: Listening) -> None:
+    """Fewer reports wait for more; the receiver's arena may be used again meanwhile."""
+    batch = reports(3)
+    batch.arena = batch.arena.copy()
+    sent, _ = payloads(iter([(batch, None)]))
+    assert list(listening.take(batch, 10)) == []
+    batch.arena[:] = 0
+    assert list(listening.take(None, 10 + EVIDENCE_NS - 1)) == []
+    got, dialects = payloads(listening.take(None, 10 + EVIDENCE_NS))
+    assert got == sent
+    assert dialects == {DIALECTS["spec"]}
+
+
+def test_the_end_settles(listening: Listening) -> None:
+    """What is held when the worker stops is handed on."""
+    assert list(listening.take(reports(3), 0)) == []
+    assert sum(len(batch) for batch, _ in listening.settle()) == 3
+    assert list(listening.settle()) == []
+
+
+def test_ordinary_traffic_decides_nothing_and_costs_little(told: list[str]) -> None:
+    """On a mirror port without telemetry, later packets are asked again, after pauses that grow."""
+    listen = ListenSettings(kind="mirror", interface="lo", dialect="auto")
+    possible = dialects_of(listen, Settings())
+    assert all(dialect.packets for dialect in possible)
+    listening = Listening(listener_of(listen, 0), possible, told.append)
+    frames = np.zeros(5, FRAME)
+    frames["length"], frames["link"] = 60, Link.ETHERNET
+    batch = FrameBatch(np.zeros(60, np.uint8), frames)
+    now, asked = 0, []
+    while now < 60 * EVIDENCE_NS:
+        if not list(listening.take(batch, now)):
+            asked.append(now)
+        now += EVIDENCE_NS // 4
+    assert listening.dialect is None
+    assert told == []
+    assert len(asked) < 30

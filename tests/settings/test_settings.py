@@ -1,0 +1,283 @@
+"""Settings: where they come from, which one wins, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from hopscope.settings.collector import DialectSettings, Settings
+from hopscope.settings.dialects import known
+from hopscope.settings.file import ConfigError, load, parse_set, walk
+from hopscope.wire.dialect import DIALECTS, Dialect, Domain
+
+
+def test_defaults_need_nothing() -> None:
+    """Without file, environment and flags there are settings that are safe: loopback only."""
+    loaded = load(environment={})
+    assert loaded.settings.listen[0].host == loaded.settings.serve.host == "127.0.0.1"
+    assert loaded.origins == {}
+
+
+def test_flags_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    """Each source wins over the ones behind it, and only for the keys that it sets."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text("[serve]\nport = 1\nsql_rows = 1\n[detect]\nports = 16\n")
+    environment = {"HOPSCOPE_SERVE__PORT": "2", "HOPSCOPE_SERVE__SQL_ROWS": "2", "PATH": "x"}
+    loaded = load(file, [("--http-port", "serve.port", 3), ("--data", "data", None)], environment)
+    serve = loaded.settings.serve
+    assert (serve.port, serve.sql_rows, loaded.settings.detect.ports) == (3, 2, 16)
+    assert loaded.settings.detect.sources == Settings().detect.sources
+    assert loaded.origins == {
+        "serve.port": "--http-port",
+        "serve.sql_rows": "HOPSCOPE_SERVE__SQL_ROWS",
+        "detect.ports": str(file),
+    }
+
+
+def test_the_environment_names_the_file(tmp_path: Path) -> None:
+    """HOPSCOPE_CONFIG is read where no --config is given."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text("[serve]\nport = 1\n")
+    assert load(environment={"HOPSCOPE_CONFIG": str(file)}).settings.serve.port == 1
+
+
+def test_one_limit_leaves_the_others_at_their_defaults(tmp_path: Path) -> None:
+    """A table that sets one key of a metric does not clear the rest; `never` switches a limit off."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(
+        "[detect.thresholds.hop_latency]\nraise_above = 9\n"
+        "[detect.thresholds.flow_latency]\nchange = 'never'\n"
+    )
+    thresholds = load(file, environment={}).settings.detect.thresholds
+    assert (thresholds.hop_latency.raise_above, thresholds.hop_latency.change) == (9, 20_000)
+    assert thresholds.flow_latency.change is None
+
+
+def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
+    """A listener is written as an address (file, environment, flag) or as a table."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text('[[listen]]\nhost = "127.0.0.2"\nworkers = 2\n')
+    assert load(file, environment={}).settings.listen[0].workers == 2
+    environment = {"HOPSCOPE_LISTEN": "udp://127.0.0.1:1, udp://[::1]:2?workers=3"}
+    listen = load(environment=environment).settings.listen
+    assert [(one.host, one.port, one.workers) for one in listen] == [("127.0.0.1", 1, 1), ("::1", 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[serve]\nport = 99999", "serve.port: found 99999, expected less than or equal to 65535"),
+        ("[serve]\nport = 'x'", "serve.port: found 'x', expected a valid integer"),
+        ("[serve]\nprot = 1", "serve.prot: no such setting; did you mean serve.port?"),
+        ("serv = 1", "serv: no such setting"),
+        ("serve = 1", "serve: found 1, expected a table"),
+        ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
+        ("[serve]\nhost = '0.0.0.0'", "serve: found host '0.0.0.0' without a token, expected serve.token"),
+        ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
+        ("[[listen]]\nport = -1", "listen[0].port: found -1, expected greater than or equal to 0"),
+        ("[[listen]]\nprot = 1", "listen[0].prot: no such setting"),
+        (
+            "[label.labelling]\nprotocol = 17",
+            "label.labelling.protocol: found 17, expected greater than or equal",
+        ),
+        ("listen = ['tcp://127.0.0.1:1']", "listen: tcp://127.0.0.1:1: expected udp://HOST:PORT"),
+        ("[[alerts]]\nurl = 'ftp://x'", "alerts[0].url: found 'ftp://x', "),
+        (
+            "listen = ['mirror://eth1?output=eth1']",
+            "found output 'eth1', the interface itself, expected another one",
+        ),
+        (
+            "[distributions]\nhop_latency = [-1, 5]",
+            "distributions.hop_latency[0]: found -1, expected greater than or equal to 0",
+        ),
+        (
+            "[[redis]]\nurl = 'http://u:sesame@h:1/0'",
+            "redis[0].url: found 'http://***@h:1/0', expected redis://",
+        ),
+        (
+            "[[redis]]\nurl = 'redis://:sesame@h:x/0'",
+            "redis[0].url: found a URL that is none, expected redis://",
+        ),
+        (
+            "[[redis]]\nurl = 'redis://:sesame@h/zero'",
+            "found 'redis://***@h/zero', expected a number of a database",
+        ),
+        ("[[redis]]\nurl = 'redis://h?password=sesame'", "found 'redis://h' with a query, expected none"),
+        ("[[redis]]\npassword = ['sesame']", "redis[0].password: found 10 characters, "),
+        ("[[redis]]\nurl = 'redis://:12/sesame@h'", "redis[0].url: found 'redis://***', "),
+        ("[[redis]]\nurl = 'redis://:open/sesame@h'", "redis[0].url: found a URL that is none, "),
+        ("redis = 'redis://:sesame@h'", "redis: found 'redis://***@h', "),
+        (
+            "[detect.thresholds.hop_latency]\nclear_below = 1",
+            "expected clear_below to be at most raise_above",
+        ),
+        ("[serve", "hopscope.toml: "),
+        (
+            "listen = ['udp://127.0.0.1:1?dialect=klingon']",
+            "listen[0].dialect: no dialect 'klingon'; there are",
+        ),
+        ("[[listen]]\ndialect = 'geannt'", "listen[0].dialect: no dialect 'geannt'; did you mean geant?"),
+        ("[dialects.x]\nbase = 'klingon'", "dialects.x.base: no dialect 'klingon'"),
+        (
+            "[dialects.x]\nbase = 'y'\n[dialects.y]\nbase = 'x'",
+            "dialects.x.base: found 'y', which is based on 'x'",
+        ),
+        ("[dialects.spec]\nswapped = true", "dialects.spec: found the name 'spec', expected one of your own"),
+        ("[dialects.auto]", "dialects.auto: found the name 'auto', expected one of your own"),
+        ("[dialects.'my one']", "found the name 'my one', expected one of your own"),
+        ("[dialects.x]\nprots = [1]", "dialects.x.prots: no such setting"),
+        ("[dialects.x]\nports = [70000]", "dialects.x.ports[0]: found 70000, expected less than or equal"),
+        ("[dialects.x]\nint_dscp = ['zz']", "dialects.x.int_dscp[0]: found 'zz', expected a number, as 23"),
+        (
+            "[dialects.x]\nint_dscp = [64]",
+            "dialects.x.int_dscp[0]: found 64, expected less than or equal to 63",
+        ),
+        ("[dialects.x]\nint_dscp_bit = 3", "dialects.x: found int_dscp_bit = 3, expected a power of two"),
+        ("[dialects.x]\nmarker = 'xyz'", "dialects.x.marker: found 'xyz', expected 1 to 8 bytes"),
+        (
+            "[dialects.x]\ngeneve_classes = [1, 2, 3, 4, 5]",
+            "dialects.x.geneve_classes: found [1, 2, 3, 4, 5], ",
+        ),
+        ("[dialects.x.clock]\nunit = 1", "dialects.x.clock.unit: no such setting"),
+        ("[dialects.x]\nclock = 1", "dialects.x.clock: found 1, "),
+        ("[dialects]\nx = 1", "dialects.x: found 1, "),
+        (
+            "[[dialects.x.domains]]\nid = 1\nfields = [{bit = 16, name = 'a', bytes = 4}]",
+            "fields[0].bit: found 16",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_told_in_a_line(tmp_path: Path, text: str, said: str) -> None:
+    """The line has the file, the path of the key, what was found and what was expected."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"^[^\n]+$") as caught:
+        load(file, environment={})
+    assert str(caught.value).startswith(str(file))
+    assert said in str(caught.value)
+    assert "sesame" not in str(caught.value)
+
+
+def test_every_mistake_has_a_line(tmp_path: Path) -> None:
+    """Two mistakes are told at once, each with its origin."""
+    with pytest.raises(ConfigError) as caught:
+        load(flags=[parse_set("serve.port=x")], environment={"HOPSCOPE_DETECT__PORTS": "y"})
+    assert sorted(line.split(":")[0] for line in str(caught.value).splitlines()) == [
+        "--set serve.port",
+        "HOPSCOPE_DETECT__PORTS",
+    ]
+
+
+@pytest.mark.parametrize("name", ["HOPSCOPE_SERVE__PROT", "HOPSCOPE_DAT", "HOPSCOPE_A__B__C"])
+def test_an_unknown_variable_is_an_error(name: str) -> None:
+    """A mistyped variable does not pass silently."""
+    with pytest.raises(ConfigError, match=f"^{name}: .*: no such setting"):
+        load(environment={name: "1"})
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """A file that is named must be there and be text."""
+    with pytest.raises(ConfigError, match="No such file"):
+        load(tmp_path / "missing.toml", environment={})
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"binary\.toml"):
+        load(tmp_path / "binary.toml", environment={})
+
+
+def test_what_config_init_writes_can_be_read() -> None:
+    """The template is TOML as it is and with every line switched on, and then means the defaults."""
+    from hopscope.cli.config import _template
+
+    lines = list(_template())
+    assert tomllib.loads("\n".join(lines)) is not None
+    settings = {key.rpartition(".")[2] for key, _ in walk(Settings)}
+    on = []
+    for line in "\n".join(lines).splitlines():
+        name = line.removeprefix("# ").partition(" = ")[0]
+        on.append(line.removeprefix("# ") if " = " in line and name in settings else line)
+    tree = tomllib.loads("\n".join(on))
+    for thresholds in tree["detect"]["thresholds"].values():
+        thresholds.update({key: None for key, value in thresholds.items() if value == "never"})
+    assert Settings.model_validate(tree) == Settings()
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        {"detect": {"thresholds": {"hop_latency": {"change": 2**64}}}},
+        {"detect": {"thresholds": {"hop_latency": {"raise_above": -1}}}},
+        {"detect": {"push_seconds": math.inf}},
+        {"detect": {"idle_seconds": 1e300}},
+        {"detect": {"flow_rows": 2**62}},
+        {"history": {"ring_events": 2**62}},
+        {"history": {"keep_days": math.nan}},
+    ],
+)
+def test_numbers_without_measure_are_refused(override: dict[str, Any]) -> None:
+    """A number that no table or 64-bit word could hold is wrong at the start, not a crash later."""
+    with pytest.raises(ValidationError):
+        Settings.model_validate(override)
+
+
+def test_limits_may_be_never() -> None:
+    """`never` and null both switch a limit off."""
+    for never in ("never", None):
+        limits = Settings.model_validate({"detect": {"thresholds": {"hop_latency": {"change": never}}}})
+        assert limits.detect.thresholds.hop_latency.change is None
+
+
+OWN_DIALECTS = """
+[dialects.mine]
+base = "bmv2"
+ports = [1234, 0x1000]
+int_dscp = ["0x17"]
+marker = "0xaabb"
+
+[dialects.mine.clock]
+unit_ns = 8
+
+[[dialects.mine.domains]]
+id = 0x1234
+fields = [{ bit = 1, name = "fan", bytes = 4 }, { bit = 0, name = "temperature", bytes = 2 }]
+
+[dialects.other]
+base = "mine"
+about = "As mine, on port 7."
+
+[[listen]]
+dialect = "other"
+"""
+
+
+def test_dialects_of_ones_own(tmp_path: Path) -> None:
+    """A table of dialects changes what it names in its base, which may be one of one's own too."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(OWN_DIALECTS)
+    settings = load(file, [parse_set("dialects.other.int_ports=7, 0x10")], {}).settings
+    dialects = known(settings.dialects)
+    bmv2, other = DIALECTS["bmv2"], dialects["other"]
+    assert other == replace(
+        bmv2,
+        name="other",
+        about="As mine, on port 7.",
+        ports=(1234, 0x1000),
+        int_ports=(7, 16),
+        marker=b"\xaa\xbb",
+        clock=replace(bmv2.clock, unit_ns=8),
+        domains=(Domain(0x1234, ((0, "temperature", 2), (1, "fan", 4))),),
+    )
+    assert settings.listen[0].dialect == "other"
+    assert {name: dialects[name] for name in DIALECTS} == DIALECTS
+    assert Settings.model_validate(settings.model_dump(mode="json")) == settings
+
+
+def test_every_field_of_a_dialect_of_ones_own_exists() -> None:
+    """What the table of a dialect offers is a field of the decoder's dialect, under the same name."""
+    own = set(DialectSettings.model_fields) - {"base"}
+    assert own <= {field.name for field in fields(Dialect)}
