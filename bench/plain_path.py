@@ -20,7 +20,7 @@ BATCH, BATCHES, ROUNDS = 4096, 16, 40
 _CHILD = """
 import sys, time
 import numpy as np
-from hopscope.wire.decode import Decoder
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FRAME, FrameBatch
 folder, batches, rounds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -15,6 +15,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .base.version import VERSION
+
 if TYPE_CHECKING:
     from .base.errors import HopscopeError
     from .base.names import Names
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from .library.interface import open_folder as open
     from .settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOME = {
     "Capture": "library.interface",

@@ -14,7 +14,7 @@ import pytest
 from hopscope import cli
 from hopscope.capture.pcap.reader import Writer
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
-from hopscope.runtime.data_folder import DataFolder
+from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.pipeline import Pipeline
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import DIALECTS

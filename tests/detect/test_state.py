@@ -124,7 +124,7 @@ HAMMER = """
 import sys
 from pathlib import Path
 import numpy as np
-from hopscope.config import DetectSettings, MetricLimits, ThresholdSettings
+from hopscope.settings.collector import DetectSettings, MetricLimits, ThresholdSettings
 from hopscope.detect.detector import Detector
 from hopscope.wire.records import HOP, REPORT, ReportBatch
 

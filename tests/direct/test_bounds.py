@@ -19,7 +19,7 @@ from hopscope.direct.primitive import Writer, attach
 from hopscope.direct.primitives import key_increment, key_write
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, KeyIncrementWriter
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant
-from hopscope.direct.stores import header as at
+from hopscope.direct.stores import layout as at
 from hopscope.direct.stores.store import Layout, Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport

@@ -16,7 +16,7 @@ import pytest
 
 from hopscope.capture.pcap.reader import Writer
 from hopscope.history.query import History
-from hopscope.serve.state import CollectorState
+from hopscope.present.collector_state import CollectorState
 
 VALUES = 8
 """Values in each of the sender's reports: path, latency, and latency and queue of three hops."""

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from hopscope.base.control_client import ControlError
 from hopscope.history.files import list_segments
 from hopscope.history.query import History
-from hopscope.serve.control import ControlError
 from hopscope.serve.feed import Cursor, Feed
 from hopscope.wire.records import Records
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from hopscope.base.control_client import ControlError, request
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.history.query import History
-from hopscope.serve.control import ControlError, request
-from hopscope.serve.state import CollectorState
+from hopscope.present.collector_state import CollectorState
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link
 

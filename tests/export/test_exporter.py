@@ -20,9 +20,9 @@ from hopscope.export.batch import ExportBatch, Read
 from hopscope.export.counters import DESTINATION, health_of, open_counters
 from hopscope.export.exporter import DeliveryError, Exporter, stop_all
 from hopscope.export.run import Source
+from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.routes.health import _exports
-from hopscope.serve.state import CollectorState
 
 
 class Made(Exporter[ExportBatch]):

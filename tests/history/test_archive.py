@@ -72,7 +72,7 @@ def test_an_open_journal_stays(tmp_path: Path) -> None:
 _CRASH = """
 import os, shutil, sys
 from pathlib import Path
-from hopscope.config import HistorySettings
+from hopscope.settings.collector import HistorySettings
 from hopscope.history import archive
 
 def counted(real):

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import KIND, VERSION, Registers, RegistersError
 from hopscope.memory.region import Region, RegionError
-from hopscope.testbed.records import PortCounter
 
 PORTS = [(2, 1), (1, 3), (1, 1), (70_000, 65_535)]
 

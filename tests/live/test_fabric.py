@@ -22,12 +22,12 @@ import pytest
 
 from hopscope.capture.pcap.reader import read
 from hopscope.labels import tracked_state as followed_state
+from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.labels.tracked_state import FollowedReader
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import Host, Plan, next_ports, prefix
-from hopscope.testbed.records import PortCounter
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]

@@ -14,10 +14,10 @@ import pytest
 from hopscope.base.names import Names
 from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.records import FLOW
+from hopscope.present.collector_state import CollectorState
 from hopscope.serve.page.blame import Blamer, blame_table
 from hopscope.serve.page.fragments import Fragments
 from hopscope.serve.page.poller import Look
-from hopscope.serve.state import CollectorState
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import ReportBatch
 

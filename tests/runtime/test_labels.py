@@ -16,15 +16,15 @@ from pydantic import ValidationError
 from hopscope.base.clock import SteadyClock
 from hopscope.labels import tracked_state as followed_state
 from hopscope.labels.counters import INDEX, read_label_counters
+from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.labels.tracked_state import FollowedReader
+from hopscope.present.labels import Labels
+from hopscope.present.tracked import Followed
 from hopscope.runtime.labels import LabelProcess
 from hopscope.runtime.summary import summary_lines
-from hopscope.serve.followed import Followed
-from hopscope.serve.labels import Labels
 from hopscope.settings.label import LabelSettings
-from hopscope.testbed.records import PortCounter
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.records import LABEL, LABEL_FLOW
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.detect.counters import INDEX
+from hopscope.detect.counters import INDEX, attach_counters
 from hopscope.detect.records import EVENT, EVENT_VERSION, Kind
 from hopscope.history.journal import JournalWriter
 from hopscope.history.journal_file import read_journals
 from hopscope.memory.ring import RingReader, attach_ring
-from hopscope.runtime.pipeline import Pipeline, attach_counters
+from hopscope.runtime.pipeline import Pipeline
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, Link, Records, ReportBatch

@@ -156,7 +156,7 @@ def api() -> Client:
 SERVE = """
 import sys, threading
 from pathlib import Path
-from hopscope.config import Settings
+from hopscope.settings.collector import Settings
 from hopscope.serve.server import bind, run, url_of
 
 settings = Settings.model_validate_json(sys.argv[1])

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hopscope.base.control_client import LINE_BYTES, SOCKET_NAME, ControlError, request, socket_path
 from hopscope.runtime.control import ControlServer
-from hopscope.serve.control import LINE_BYTES, SOCKET_NAME, ControlError, request, socket_path
 
 
 def answer(message: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from hopscope.base.names import Names
 from hopscope.labels.state import FILE_NAME, LABEL_PORT, NEVER, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.labels.tracked_state import FOLLOWED_FLOW, HOPS
-from hopscope.serve.followed import Followed
-from hopscope.serve.labels import Labels
+from hopscope.present.labels import Labels
+from hopscope.present.tracked import Followed
 from hopscope.serve.page.followed import ROWS, ways
 from hopscope.serve.page.label_look import LabelLook, look_at_labels
 from hopscope.serve.page.labels import CELLS, age_map, coverage_series, note

@@ -15,10 +15,10 @@ from hopscope.cli.fabric.start import followed_flows
 from hopscope.cli.fabric.traffic import Asked
 from hopscope.cli.quantities import seconds as seconds_of
 from hopscope.fabric.topology import flow_hash, parse_topology
+from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import Plan, TestbedError, longest_way, next_ports, plan, slot_bytes
-from hopscope.testbed.records import PortCounter
 from hopscope.testbed.status import port_rows
 
 TOPOLOGIES = ("leaf-spine:2x2x2", "leaf-spine:3x1x2", "fat-tree:4")

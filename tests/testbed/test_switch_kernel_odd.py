@@ -23,10 +23,10 @@ from switch_cases import (
 )
 from wire_cases import frame_batch
 
+from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder
-from hopscope.testbed.records import PortCounter
 from hopscope.wire.label.codec import LabelItem, push_label, read_blocks, read_labels, restore
 
 pytestmark = pytest.mark.kernel

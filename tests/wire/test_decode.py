@@ -207,5 +207,6 @@ def test_other_frames(change: dict[int, int]) -> None:
 
 def test_no_numba() -> None:
     """A small capture is decoded without importing Numba, whose start takes longer than the decoding."""
-    code = "import sys, hopscope.wire.decode.decoder, hopscope.wire.decode.as_json; assert 'numba' not in sys.modules"
+    modules = "hopscope.wire.decode.decoder, hopscope.wire.decode.as_json"
+    code = f"import sys, {modules}; assert 'numba' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -20,11 +20,9 @@ _LOW = (1 << 64) - 1
 def network(text: str) -> tuple[int, int]:
     """First and last address of `192.0.2.0/24`, `2001:db8::/32` or one address. Raises CaptureError."""
     try:
-        return address.network(text.strip())
+        return address.network(text)
     except ValueError as error:
-        raise CaptureError(
-            f"{text!r} is no network; expected one as in 192.0.2.0/24 or 2001:db8::/32"
-        ) from error
+        raise CaptureError(str(error)) from error
 
 
 def source_ranges(networks: Iterable[str]) -> npt.NDArray[np.uint64]:

@@ -8,6 +8,7 @@ import socket
 import sys
 
 from ..settings.collector import ListenSettings
+from ..settings.source import url
 from .bpf import attach, by_source
 from .errors import CaptureError
 
@@ -30,14 +31,6 @@ def require_linux() -> None:
         raise CaptureError(
             "UDP capture needs Linux on a 64-bit little-endian machine; capture files are read everywhere"
         )
-
-
-def url(settings: ListenSettings) -> str:
-    """How a listener is named in messages."""
-    if settings.kind == "mirror":
-        return f"mirror://{settings.interface}"
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    return f"udp://{host}:{settings.port}"
 
 
 def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tuple[object, ...]]:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 @contextmanager
 def open_pipeline(settings: Settings, data: Path | None, names: Names | None) -> Iterator[Pipeline]:
     """A pipeline in memory or over a data folder that nobody else holds, whose journals become segments."""
+    from ..history.periods import take_leftovers
+    from ..memory.data_folder import DataFolder
     from ..present.events import event_object
-    from ..runtime.data_folder import DataFolder
     from ..runtime.sink.pipeline import pipeline_of
     from ..wire.records import Records
 
@@ -41,7 +42,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     from ..history.archive import archive_once
     from ..history.periods import take_once
 
-    with DataFolder(data, settings.regions) as folder:
+    with DataFolder(data, settings.regions, take_leftovers) as folder:
         folder.write_owner()
         pipeline = pipeline_of(settings, data=folder.path, seen=seen)
         try:

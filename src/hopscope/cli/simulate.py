@@ -152,7 +152,7 @@ def parse_rate(text: str) -> int:
 
 
 def _listener(to: str) -> ListenSettings:
-    from ..capture.source import parse
+    from ..settings.source import parse
 
     return parse(to)
 

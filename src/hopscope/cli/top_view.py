@@ -15,13 +15,13 @@ from ..base.names import Names
 from ..detect.counters import INDEX
 from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, Kind, Metric, PortKind
 from ..export.counters import labels_of, lost_of, read_counters
+from ..memory.data_folder import read_owner
 from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
+from ..present.collector_state import CollectorState
 from ..present.events import unit
 from ..present.select import Mask
-from ..runtime.data_folder import read_owner
 from ..runtime.summary import LOST
-from ..serve.state import CollectorState
 from ..wire.address import address
 from ..wire.records import Records
 from .filters import FlowParts, node_ids, prefix_mask

@@ -48,7 +48,7 @@ def translate(
     of the user's data folder: `hopscope direct query` asks them. Exit status 2: it could not start.
     """
     from ..direct.counters import COUNTERS
-    from ..runtime.data_folder import owned_stores
+    from ..memory.data_folder import owned_stores
     from ..runtime.direct.translator import TranslatorProcess
     from .running import print_counters, told, until_stopped
 

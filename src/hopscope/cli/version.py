@@ -13,9 +13,9 @@ def version(
     ] = False,
 ) -> None:
     """Print the version."""
-    from .. import __version__
+    from ..base.version import VERSION
 
-    print(f"hopscope {__version__}")
+    print(f"hopscope {VERSION}")
     if verbose:
         import platform
         from importlib.metadata import version as installed

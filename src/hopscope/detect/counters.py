@@ -6,11 +6,20 @@ names a counter.  Law 5: everything that moves has a counter, everything refused
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
 from ..base.counter import Counter
+from ..memory.region import Region
 from ..wire.reasons import DropReason, Place, Reason
 from .records import Kind
 from .sink.records import Type
 
+COUNTERS_KIND = "counters"
+COUNTERS_VERSION = 1
+"""Kind and version of the region that a worker counts in."""
 COUNTERS: tuple[Counter, ...] = (
     Counter("frames_total", "Frames (datagrams, packets of a file) handed over by capture."),
     Counter("frame_bytes_total", "Bytes of these frames."),
@@ -105,3 +114,8 @@ COUNTERS: tuple[Counter, ...] = (
 )
 INDEX: dict[str, int] = {counter.key: i for i, counter in enumerate(COUNTERS)}
 """Key of a counter to its slot in the block."""
+
+
+def attach_counters(path: Path) -> npt.NDArray[np.uint64]:
+    """Counters of a worker, uint64 [COUNTERS], to read. Raises RegionError."""
+    return Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION)["counters"]

@@ -11,7 +11,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from .stores import header as at
+from .stores import layout as at
 
 
 class Hashing(IntEnum):

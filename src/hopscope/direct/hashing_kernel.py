@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.jit import U32, U64, few, inlined, kernel, load64, mix64
-from .stores import header as place
+from .stores import layout as place
 
 MIX, CRC, PUBLISHED = U64(0), U64(1), U64(2)
 GOLDEN = U64(0x9E3779B97F4A7C15)

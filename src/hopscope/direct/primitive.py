@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..memory.region import Region
 from ..rdma.records import VerbBlock
 from ..wire.records import Records
-from .stores import header as at
+from .stores import layout as at
 from .stores.answers import Question
 from .stores.store import KIND, VERSION, Layout, Store, StoreError
 

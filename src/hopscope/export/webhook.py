@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from .. import __version__
+from ..base.version import VERSION
 from ..detect.records import Kind
 from ..settings.export import AlertSettings
 from ..wire.records import Records
@@ -91,7 +91,7 @@ class Webhook(Exporter[Post]):
             held_back, allowance.held_back = allowance.held_back, 0
             yield {
                 "kind": Kind(kind).label,
-                "sent_by": f"hopscope {__version__}",
+                "sent_by": f"hopscope {VERSION}",
                 "held_back": held_back,
                 "events": [self._describe(row) for row in found[:EVENTS]],
             }
@@ -133,7 +133,7 @@ class Webhook(Exporter[Post]):
 
     def _post(self, client: httpx.Client, content: bytes) -> tuple[str, bool]:
         """Post once: what went wrong (empty: nothing), and whether another try may help."""
-        headers = {"content-type": "application/json", "user-agent": f"hopscope/{__version__}"}
+        headers = {"content-type": "application/json", "user-agent": f"hopscope/{VERSION}"}
         deadline = time.monotonic() + self.settings.timeout_seconds
         try:
             with client.stream("POST", self.settings.url, content=content, headers=headers) as answer:

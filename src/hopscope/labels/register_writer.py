@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from ..memory.region import RegionError
 from ..settings.label import LabelSettings
-from ..testbed.records import PortCounter
 from .controller import Controller, Ints, Values
+from .records import PortCounter
 from .registers import Registers
 from .table import LabelTable
 

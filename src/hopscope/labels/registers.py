@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..base.errors import HopscopeError
 from ..memory.region import Region, RegionError
-from ..testbed.records import REGISTER_ARRAYS, PortCounter
+from .records import REGISTER_ARRAYS, PortCounter
 
 KIND, VERSION = "label registers", 2
 MOST_SHIFT = 40

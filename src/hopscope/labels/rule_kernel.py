@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.jit import inlined
-from ..fabric.labelling.simulation.records import EVERY, Chance
+from .records import EVERY, Chance
 
 F1 = int(Chance.F1)
 F2 = int(Chance.F2)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..base.names import Names
     from ..history.query import History
-    from ..serve.state import CollectorState
+    from ..present.collector_state import CollectorState
     from ..wire.decode.evidence import Proposal
 
 SMALL_BYTES = 4 * 1024 * 1024
@@ -200,7 +200,7 @@ class Collection:
 
     def __init__(self, folder: Path, names: Names) -> None:
         from ..history.query import History
-        from ..serve.state import CollectorState
+        from ..present.collector_state import CollectorState
 
         self.folder = folder
         self.history: History = History(folder, names)

@@ -31,7 +31,7 @@ from ..detect.bottleneck.shares import (
     standing,
 )
 from ..detect.distributions.quantiles import Distribution
-from ..serve.state import CollectorState
+from .collector_state import CollectorState
 
 if TYPE_CHECKING:
     from ..history.query import Flow, History

@@ -14,19 +14,15 @@ import socket
 import subprocess
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..base.errors import HopscopeError
 from ..settings.collector import Settings
 
 PACKET_BYTES = 1 << 17
 MAX_FILES = 253  # SCM_MAX_FD
-NICE = {"serve": 5, "archive": 10, "export": 5}
-"""Niceness by role: what a viewer or the archive does yields to capture."""
 
 
 def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
@@ -50,7 +46,7 @@ def start(
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs, _without_interrupt():
         child = subprocess.Popen(
-            [sys.executable, "-m", "hopscope.runtime.child", role, str(theirs.fileno())],
+            [sys.executable, "-m", "hopscope.runtime.roles", role, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno(), *inherit],
         )
@@ -130,87 +126,3 @@ class Child:
             if "sockets" in message:
                 self._sockets = files
                 self._given.set()
-
-
-def _worker(child: Child) -> None:
-    from .worker import run
-
-    run(child)
-
-
-def _archive(child: Child) -> None:
-    from ..history.archive import run
-
-    child.begun = True
-    child.say(ready=True)
-    settings = child.settings
-    run(
-        child.data,
-        settings.history,
-        child.stop.is_set,
-        lambda line: child.say(message=line),
-        child.regions if settings.counts_distributions else None,
-        settings.distributions.period_seconds,
-    )
-
-
-def _labels(child: Child) -> None:
-    from .labels import run
-
-    run(child)
-
-
-def _serve(child: Child) -> None:
-    from ..serve.server import run
-
-    listeners = child.sockets()
-    child.begun = True
-    if listeners:
-        child.say(ready=True)
-        run(child.settings, child.data, child.stop, listeners[0])
-
-
-def _export(child: Child) -> None:
-    from ..export.run import run
-
-    child.begun = True
-    child.say(ready=True)
-    run(child.settings, child.data, child.stop)
-
-
-ROLES: dict[str, Callable[[Child], None]] = {
-    "worker": _worker,
-    "archive": _archive,
-    "serve": _serve,
-    "export": _export,
-    "labels": _labels,
-}
-
-
-def main() -> None:
-    """Entry point of a child: `python -m hopscope.runtime.child ROLE DESCRIPTOR`."""
-    from ..base import log
-
-    role, descriptor = sys.argv[1:]
-    child = Child(role, socket.socket(fileno=int(descriptor)))
-    child.watch()
-    log.configure()
-    os.nice(NICE.get(role, 0))
-    try:
-        ROLES[role](child)
-    except HopscopeError as error:
-        child.say(error=str(error))
-        sys.exit(error.status)
-    except OSError as error:
-        child.say(error=f"{error.filename or role}: {error.strerror or error}")
-        sys.exit(2)
-    except Exception as error:
-        if os.environ.get("HOPSCOPE_DEBUG"):
-            raise
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        child.say(error=f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()

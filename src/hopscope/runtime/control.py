@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..base.control_client import LINE_BYTES, SOCKET_NAME, socket_path
 from ..detect.sink.limits import OF_SWITCHES
 from ..detect.sink.limits import as_json as sink_limits_as_json
-from ..serve.control import LINE_BYTES, SOCKET_NAME, socket_path
 from ..settings.collector import ThresholdSettings
 from ..settings.file import error_line
 from ..settings.sink import SinkSettings

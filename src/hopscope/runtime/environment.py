@@ -17,8 +17,8 @@ from ..detect.distributions.region import shape_of
 from ..detect.flows.tables import memory_bytes
 from ..detect.records import EVENT
 from ..detect.sink.records import EVICTED, SINK_EVENT
+from ..memory.data_folder import SHARED_MEMORY, check_writable
 from ..settings.collector import ListenSettings, Settings
-from .data_folder import SHARED_MEMORY, check_writable
 
 
 class Verdict(StrEnum):
@@ -105,7 +105,8 @@ def _processors(settings: Settings) -> Finding:
 
 
 def _listener(listen: ListenSettings) -> Iterator[Finding]:
-    from ..capture.sockets import bind_share, take_trains, url
+    from ..capture.sockets import bind_share, take_trains
+    from ..settings.source import url
 
     what = url(listen)
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.counters import COUNTERS, INDEX
+from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from ..detect.distributions.region import Distributions
 from ..detect.postcards.joiner import Joiner
 from ..detect.records import EVENT, EVENT_VERSION
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from ..wire.decode.decoder import Decoder
     from .sink.forward import Forward
 
-COUNTERS_KIND = "counters"
-COUNTERS_VERSION = 1
 _PLACES = np.array([INDEX[f"refused_places_total.{place.label}"] for place in Place if place])
 _REFUSED = np.array([INDEX[f"refused_reports_total.{reason.label}"] for reason in Reason if reason])
 
@@ -234,8 +232,3 @@ class Pipeline:
         self.count("busy_detect_ns_total", detect_ns)
         self.count("busy_journal_ns_total", journal_ns)
         self.count("busy_ns_total", decode_ns + detect_ns + journal_ns)
-
-
-def attach_counters(path: Path) -> npt.NDArray[np.uint64]:
-    """Counters of a worker, uint64 [COUNTERS], to read. Raises RegionError."""
-    return Region.attach(path, COUNTERS_KIND, COUNTERS_VERSION)["counters"]

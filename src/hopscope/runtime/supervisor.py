@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ..base import log
 from ..base.errors import HopscopeError
 from ..base.names import Names
 from ..capture.sockets import require_linux
-from ..detect.counters import COUNTERS, INDEX
+from ..detect.counters import COUNTERS, INDEX, attach_counters
 from ..detect.links import read_links
 from ..detect.sink import limits as sink_limits
 from ..detect.thresholds import (
@@ -31,15 +32,14 @@ from ..detect.thresholds import (
 )
 from ..labels.counters import INDEX as LABEL_INDEX
 from ..labels.counters import read_label_counters
+from ..memory.data_folder import DataFolder
 from ..memory.region import Region
 from ..settings.collector import Settings
 from . import child as process
 from .control import ControlServer, changed_limits, changed_sink_limits
-from .data_folder import DataFolder
 from .environment import memory_text
 from .labels import listen_settings
 from .member import DEATHS, Member
-from .pipeline import attach_counters
 from .summary import summary_lines
 
 if TYPE_CHECKING:
@@ -54,6 +54,13 @@ class CollectorError(HopscopeError):
     """The collector could not start, or one of its processes died again and again."""
 
 
+def _keep_distributions(folder: Path, regions: Path) -> None:
+    """Put what a killed collector had counted into history; DuckDB is imported only if there is any."""
+    from ..history.periods import take_leftovers
+
+    take_leftovers(folder, regions)
+
+
 class Supervisor:
     """A collector: `start` it, `turn` it until it is to end, `stop` it.
 
@@ -62,7 +69,7 @@ class Supervisor:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.folder = DataFolder(settings.data, settings.regions)
+        self.folder = DataFolder(settings.data, settings.regions, _keep_distributions)
         self.url: str | None = None
         """Address of the live page and the API, once started."""
         self.listening: list[str] = []
@@ -235,7 +242,8 @@ class Supervisor:
     # ---------------------------------------------------------------------------------- listeners
 
     def _open_listeners(self, workers: list[Member]) -> None:
-        from ..capture.sockets import bind_share, url
+        from ..capture.sockets import bind_share
+        from ..settings.source import url
 
         self.listening = []
         for listen in self.settings.listen:
@@ -250,7 +258,8 @@ class Supervisor:
 
     def _open_labels(self) -> list[Member]:
         """The process that takes labels, with its socket; none where none are to be taken."""
-        from ..capture.sockets import bind_share, url
+        from ..capture.sockets import bind_share
+        from ..settings.source import url
 
         if not self.settings.label.listen:
             return []

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..capture.sockets import url
 from ..detect.counters import INDEX
 from ..history.journal import backoff
 from ..settings.dialects import Changes, named
+from ..settings.source import url
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch
 from .pipeline import Pipeline

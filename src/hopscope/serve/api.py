@@ -12,9 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from .. import __version__
 from ..base.log import logger
 from ..base.names import Names
+from ..base.version import VERSION
 from ..direct.stores.store import StoreError
 from ..history.files import HistoryError
 from ..memory.region import RegionError
@@ -56,7 +56,7 @@ def create_app(
 
     app = FastAPI(
         title="Hopscope",
-        version=__version__,
+        version=VERSION,
         description=DESCRIPTION,
         openapi_url=f"{PREFIX}/openapi.json",
         docs_url=None,  # its page is loaded from the internet

@@ -12,10 +12,10 @@ from typing import Annotated, ParamSpec, TypeVar
 from fastapi import Depends, HTTPException, Request
 
 from ..base.names import Names
+from ..present.collector_state import CollectorState
 from ..present.history import Past
 from ..settings.collector import ServeSettings
 from .feed import Feed
-from .state import CollectorState
 
 P = ParamSpec("P")
 T = TypeVar("T")

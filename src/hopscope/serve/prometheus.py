@@ -15,18 +15,18 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from .. import __version__
 from ..base.counter import Counter
 from ..base.names import Names
+from ..base.version import VERSION
 from ..detect.counters import COUNTERS, INDEX
 from ..detect.records import NO_NODE, PortKind
 from ..direct import counters as translator
 from ..export.counters import ALERTS, EXPORTS, LOST, labels_of, read_counters
 from ..labels import counters as labels
+from ..present.collector_state import CollectorState
 from ..rdma import counters as nic
 from ..wire.address import address
 from ..wire.records import Records
-from .state import CollectorState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SERIES = 5000
@@ -65,7 +65,7 @@ class _Scrape(Collector):
     def collect(self) -> Iterable[Family]:
         """Every family, from snapshots taken now."""
         build = GaugeMetricFamily("hopscope_build_info", "Version of Hopscope.", labels=["version"])
-        build.add_metric([__version__], 1)
+        build.add_metric([VERSION], 1)
         yield build
         yield from self._counters()
         yield from self._tables()

@@ -176,7 +176,7 @@ def _plain(key: str, value: Any, origin: str) -> Any:
 def _listener(item: Any, origin: str) -> Any:
     if not isinstance(item, str):
         return item
-    from ..capture.source import parse
+    from .source import parse
 
     try:
         return parse(item).model_dump()

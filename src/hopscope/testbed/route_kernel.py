@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.jit import I64, U64, be32, be64, inlined, kernel, mix64
+from ..labels.records import PortCounter
 from ..wire.headers.packet_kernel import (
     IPV4_DESTINATION,
     IPV4_FRAGMENT,
@@ -21,7 +22,7 @@ from ..wire.headers.packet_kernel import (
 )
 from ..wire.label.label_kernel import ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at
 from ..wire.layout import PROTOCOL_TCP, PROTOCOL_UDP
-from .records import PortCounter, SwitchAt
+from .records import SwitchAt
 
 RECEIVED, UNROUTED, DAMAGED = int(PortCounter.RECEIVED), int(PortCounter.UNROUTED), int(PortCounter.DAMAGED)
 PROTOCOL, MAX_HOP, INGRESS = int(SwitchAt.PROTOCOL), int(SwitchAt.MAX_HOP), int(SwitchAt.INGRESS)

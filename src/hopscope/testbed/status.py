@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..labels.records import PortCounter
 from ..labels.registers import Registers
 from ..labels.state import FILE_NAME, LabelReader
+from ..memory.data_folder import read_owner
 from ..memory.region import RegionError
-from ..runtime.data_folder import read_owner
 from .fabric import Plan
-from .records import PortCounter
 from .state import State
 
 DROPS = (

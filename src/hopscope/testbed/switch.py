@@ -19,6 +19,7 @@ from ..capture.errors import CaptureError
 from ..capture.ring.listener import RingListener
 from ..capture.ring.sender import RingSender
 from ..capture.ring.socket import bind_ring
+from ..labels.records import PortCounter
 from ..labels.registers import Registers
 from ..settings.collector import ListenSettings
 from ..settings.label import LabelSettings, host_and_port
@@ -27,7 +28,6 @@ from ..wire.records import FRAME, FrameBatch
 from .fabric import RING_BYTES, SLOTS, Plan, next_ports, slot_bytes
 from .forwarder import Forwarder, Routes
 from .namespaces import enter
-from .records import PortCounter
 from .state import State
 
 BLOCK_BYTES = 1 << 13

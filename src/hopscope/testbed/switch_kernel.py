@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.jit import I64, U64, be16, inlined, kernel, mix64
-from ..fabric.labelling.simulation.records import EVERY
+from ..labels.records import EVERY, PortCounter
 from ..labels.rule_kernel import wants_label
 from ..wire.headers.checksum_kernel import ONES_16, copy
 from ..wire.headers.packet_kernel import ethernet
@@ -32,7 +32,7 @@ from ..wire.label.label_kernel import (
     find_ip,
     labels_at,
 )
-from .records import PortCounter, SwitchAt
+from .records import SwitchAt
 from .route_kernel import FROM_HOST, GOLDEN, INGRESS, MAX_HOP, PROTOCOL, addresses_of, ports_of
 from .slot_kernel import (
     IPV4_CHECK,

@@ -19,6 +19,11 @@ def address(high: int, low: int) -> str:
 
 def network(text: str) -> tuple[int, int]:
     """First and last address, 128 bits, of a network or an address. Raises ValueError."""
-    found = ipaddress.ip_network(text, strict=False)
+    try:
+        found = ipaddress.ip_network(text.strip(), strict=False)
+    except ValueError as error:
+        raise ValueError(
+            f"{text!r} is no network; expected one as in 192.0.2.0/24 or 2001:db8::/32"
+        ) from error
     base = MAPPED if found.version == 4 else 0
     return base | int(found.network_address), base | int(found.broadcast_address)

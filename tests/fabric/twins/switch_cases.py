@@ -9,10 +9,10 @@ import numpy as np
 from packet_cases import V4, V6
 from wire_cases import frame_batch
 
+from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder, Routes
-from hopscope.testbed.records import PortCounter
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers.ethernet import checksum
 from hopscope.wire.label.codec import LabelFlow, LabelItem, push_flow, push_label, read_labels, restore

@@ -161,9 +161,9 @@ def test_a_path_mtu_that_is_too_small_is_refused(tmp_path: Path) -> None:
 SCRIPT = """
 import sys, threading, signal
 from pathlib import Path
-from hopscope.config_direct import DirectSettings, NicSettings
-from hopscope.direct.spec import parse_store
-from hopscope.nic_process import NicProcess
+from hopscope.settings.direct import DirectSettings, NicSettings
+from hopscope.direct.stores.spec import parse_store
+from hopscope.runtime.direct.nic import NicProcess
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
 settings = DirectSettings(nic=NicSettings(host=sys.argv[2], any_ip_id=False))

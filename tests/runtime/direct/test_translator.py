@@ -232,8 +232,8 @@ import signal, sys, threading
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_translator_process import settings
-from hopscope.direct.store import StoreError
-from hopscope.translator_process import TranslatorProcess
+from hopscope.direct.stores.store import StoreError
+from hopscope.runtime.direct.translator import TranslatorProcess
 process = TranslatorProcess(settings(), Path(sys.argv[1]))
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())

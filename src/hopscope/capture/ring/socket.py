@@ -9,10 +9,10 @@ import struct
 from dataclasses import dataclass
 
 from ...settings.collector import ListenSettings
+from ...settings.source import url
 from ..bpf import NOTHING, assemble, attach, by_addresses
 from ..errors import CaptureError
 from ..layout import BLOCK_PRIVATE
-from ..sockets import url
 
 SOL_PACKET = 263
 _ADD_MEMBERSHIP, _RX_RING, _STATISTICS, VERSION = 1, 5, 6, 10

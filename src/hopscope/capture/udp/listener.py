@@ -18,11 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ...settings.collector import ListenSettings
+from ...settings.source import url
 from ...wire.records import FRAME, FrameBatch, Records
 from ..errors import CaptureError
 from ..layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES, SETUP_SLOTS, UNPACK_SLOTS, Setup, Unpack
 from ..limits import RateLimit, source_ranges
-from ..sockets import bind_share, granted_buffer, kernel_drops, take_trains, url
+from ..sockets import bind_share, granted_buffer, kernel_drops, take_trains
 from .sender import UdpSender
 
 __all__ = ["UdpListener", "UdpSender", "bind_share"]

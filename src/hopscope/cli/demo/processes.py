@@ -19,10 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.errors import HopscopeError
-from ...detect.counters import COUNTERS, INDEX
+from ...detect.counters import COUNTERS, INDEX, attach_counters
+from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
-from ...runtime.data_folder import read_owner
-from ...runtime.pipeline import attach_counters
 from ...serve.feed import Cursor, Feed
 from ...wire.records import Records
 

@@ -163,8 +163,8 @@ def serve(
     Any requester connects by RDMA-CM and is told of the stores. Without flags it listens on loopback and
     serves one store of each primitive in the user's data folder. Exit status 2: it could not start.
     """
+    from ...memory.data_folder import owned_stores
     from ...rdma.counters import NIC_COUNTERS
-    from ...runtime.data_folder import owned_stores
     from ...runtime.direct.local import store_specs
     from ...runtime.direct.nic import NicProcess
     from ..running import print_counters, told, until_stopped

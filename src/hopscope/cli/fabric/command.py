@@ -104,9 +104,9 @@ def up(
     It runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing is left of it.
     """
     from ...fabric.topology import parse_topology
+    from ...runtime.fabric.lifecycle import Wanted
+    from ...runtime.fabric.lifecycle import up as start
     from ...testbed.namespaces import require_root
-    from ...testbed.running import Wanted
-    from ...testbed.running import up as start
     from ...testbed.state import check_name
     from ..demo.processes import free_http_port
 
@@ -205,8 +205,8 @@ def status(
     Exit status 1: one of the fabric's processes has ended.
     """
     from ...labels.registers import Registers
+    from ...runtime.fabric.process import last_words
     from ...testbed.namespaces import require_root
-    from ...testbed.process import last_words
     from ...testbed.state import running
     from ...testbed.status import coverage, port_rows
 
@@ -263,8 +263,8 @@ def down(
 
     Programs that were started in its namespaces end too.
     """
+    from ...runtime.fabric.lifecycle import down as remove
     from ...testbed.namespaces import require_root
-    from ...testbed.running import down as remove
     from ...testbed.state import check_name, names
 
     require_root()

@@ -28,7 +28,7 @@ from .options import (
 if TYPE_CHECKING:
     from ...base.names import Names
     from ...history.query import Flow, History
-    from ...serve.state import CollectorState
+    from ...present.collector_state import CollectorState
 
 PLACE_COLUMNS = (
     "node", "port", "queue", "share", "mean_ns", "p99_ns", "highest_ns", "packets", "occupancy",
@@ -69,7 +69,7 @@ def bottleneck(
     it; the hops of a flow in order of their share of its latency, beside what is usual at their place.  A
     value between two bounds is known by its bin.
     """
-    from ...serve.state import CollectorState
+    from ...present.collector_state import CollectorState
 
     history, known = open_history(data, names, config)
     with history:

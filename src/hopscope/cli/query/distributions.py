@@ -66,7 +66,7 @@ def distributions(
 
     Latencies are in ns. Of a time window, whole periods are taken: what that covers is told.
     """
-    from ...detect.distributions.as_json import distribution_object
+    from ...present.distributions import distribution_object
 
     if by not in VIEWS:
         raise HopscopeError(f"--by {by}: expected {', '.join(get_args(By))}")
@@ -113,7 +113,7 @@ def flat(row: dict[str, Any], one: Distribution, names: Names) -> dict[str, Any]
 
 def sparkline(one: Distribution) -> str:
     """A histogram of a line of text, its values from the lowest to the highest on a logarithmic scale."""
-    from ...detect.distributions.as_json import columns
+    from ...present.distributions import columns
 
     counts = [count for _, _, count in columns(one, WIDTH)]
     most = max(counts, default=0) or 1

@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
-from ..flows.event_kernel import (
-    CHANGE,
-    KNOBS,
-    SHARD,
-    TALLY,
-    at_hop,
-    emit,
-    hash_flow,
-    of_report,
-    pack_l4,
-)
+from ..flows.event_kernel import CHANGE, KNOBS, SHARD, TALLY, at_hop, emit, hash_flow, of_report, pack_l4
 from ..flows.flow_cache_kernel import FLOW_LATENCY, HOP_LATENCY, INLINE
 from ..flows.hop_kernel import LINK_UTILIZATION, OCCUPANCY, PORTS, QUEUE_OCCUPANCY, UNKNOWN
 from ..flows.path_kernel import gather, tell_path

@@ -8,7 +8,7 @@ from ...base.jit import U8, U32, U64, few, inlined, kernel, load64, move, store6
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
-from ..stores import header as place
+from ..stores import layout as place
 from .append_read_kernel import ENTRIES, NUMBERS, UNKNOWN, WORD, WRITTEN, newest, slot_bytes
 
 WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)

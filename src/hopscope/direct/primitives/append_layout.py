@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..stores import header as at
+from ..stores import layout as at
 from ..stores.store import Layout, StoreError
 
 MOST_LISTS = 131_072

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U32, U64, inlined, kernel, load64, move, order_reads
-from ..stores import header as place
+from ..stores import layout as place
 
 ENTRIES = U64(12)
 """Where a slot's entries begin (`append_layout`)."""

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..primitive import Primitive, Writer, register
-from ..stores import header as at
+from ..stores import layout as at
 from ..stores.answers import Question, Status
 from ..stores.store import Layout, Store, StoreError
 

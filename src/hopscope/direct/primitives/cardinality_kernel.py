@@ -9,7 +9,7 @@ from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 from ..hashing_kernel import key_hash
-from ..stores import header as place
+from ..stores import layout as place
 
 WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U8(DtaFlag.IMMEDIATE)

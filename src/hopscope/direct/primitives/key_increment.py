@@ -28,7 +28,7 @@ from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..hashing import collectors_of, tables
 from ..primitive import Primitive, Writer, register
-from ..stores import header as at
+from ..stores import layout as at
 from ..stores.answers import Question, Status
 from ..stores.store import Layout, Store, StoreError
 

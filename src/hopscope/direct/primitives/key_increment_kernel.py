@@ -9,7 +9,7 @@ from ...rdma.records import COUNT, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 from ..hashing_kernel import begin, collector, slot
-from ..stores import header as place
+from ..stores import layout as place
 
 FETCH_ADD = U8(Verb.FETCH_ADD)
 IMMEDIATE, TELL = U8(DtaFlag.IMMEDIATE), U8(VerbFlag.IMMEDIATE)

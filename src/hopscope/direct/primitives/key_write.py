@@ -26,7 +26,7 @@ from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..hashing import Hashing, collectors_of, tables
 from ..primitive import Primitive, Writer, register
-from ..stores import header as at
+from ..stores import layout as at
 from ..stores.answers import Answers, Question, Status
 from ..stores.store import Layout, Store, StoreError
 from .key_write_adaptive import Adaptive

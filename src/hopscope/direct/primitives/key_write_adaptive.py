@@ -8,14 +8,10 @@ begins with what the last one came to, since its first keys have to share the st
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..theory import optimum
-
-if TYPE_CHECKING:
-    from .key_write import KeyWriteLayout
 
 WINDOW = 1 << 16
 """Slots that are looked at: the standard error is below 1 % of the load between 0.02 and 3."""
@@ -24,11 +20,11 @@ WINDOW = 1 << 16
 class Adaptive:
     """The best number of copies for one writer's stores."""
 
-    def __init__(self, layout: KeyWriteLayout) -> None:
-        self.seen = np.zeros(min(layout.slots, WINDOW), np.uint8)
+    def __init__(self, slots: int, copies: int, collectors: int) -> None:
+        self.seen = np.zeros(min(slots, WINDOW), np.uint8)
         """Marks, uint8 [slots that are looked at]; the writer's loop sets them."""
-        self._collectors = layout.collectors
-        self._bounds = optimum(layout.copies)
+        self._collectors = collectors
+        self._bounds = optimum(copies)
         self._last = 0.0
 
     @property

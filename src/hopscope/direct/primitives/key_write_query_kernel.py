@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base.jit import U8, U64, few, inlined, kernel, load64, move, prefetch_read, store64
 from ..hashing_kernel import begin, checksum, slot
-from ..stores import header as place
+from ..stores import layout as place
 
 EMPTY, FOUND, CONFLICT = U8(0), U8(1), U8(2)
 EIGHT = U64(8)

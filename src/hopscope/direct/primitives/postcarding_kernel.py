@@ -9,7 +9,7 @@ from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 from ..hashing_kernel import MIX, checksum, collector, crc32, hashed, key_hash, slot
-from ..stores import header as place
+from ..stores import layout as place
 
 WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U64(DtaFlag.IMMEDIATE)

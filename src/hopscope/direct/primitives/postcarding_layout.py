@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..hashing import Hashing
-from ..stores import header as at
+from ..stores import layout as at
 from ..stores.store import Layout
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, inlined, kernel
 from ..hashing_kernel import key_hash, slot
-from ..stores import header as place
+from ..stores import layout as place
 from .postcarding_kernel import BLANK, encode, hop_checksum, word_mask
 
 # an entry of the table of values, behind its g: the value, and what it is

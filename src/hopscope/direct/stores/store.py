@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...base.errors import HopscopeError
 from ...memory.region import Region
 from ..hashing import Hashing, tables
-from . import header as at
+from . import layout as at
 
 MOST_COLLECTORS = 1 << 16
 """Of a header that is believed: writers have a table of them."""

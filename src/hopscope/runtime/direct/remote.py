@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ...capture.udp.datagram import DatagramSocket
 from ...direct.counters import Counted
 from ...direct.primitive import load
-from ...direct.stores.header import OPCODE
+from ...direct.stores.layout import OPCODE
 from ...direct.stores.store import Layout, StoreError
 from ...direct.translation.routes import Route, RouteError, routes_of
 from ...direct.translation.translator import Translator

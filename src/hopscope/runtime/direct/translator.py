@@ -141,7 +141,9 @@ class TranslatorProcess:
             if isinstance(writer, AppendWriter | PostcardingWriter):
                 writer.idle_ns = self._flush_ns
             elif isinstance(writer, KeyWriteWriter) and self.settings.translator.adaptive_copies:
-                writer.adaptive = Adaptive(writer.layout)
+                writer.adaptive = Adaptive(
+                    writer.layout.slots, writer.layout.copies, writer.layout.collectors
+                )
         if self.slow_paths is not None and translator.routes:
             self.slow_paths.watch(translator)
 

@@ -10,9 +10,9 @@ from ...base.names import Names
 from ...detect.bottleneck.place_sums import PlaceSums, gauges_of
 from ...detect.bottleneck.shares import Place, Queues, QueueShare, of_network, of_sums, slow_above
 from ...detect.records import NO_PORT
+from ...present.collector_state import CollectorState
 from ...present.units import duration, place, si
 from ...wire.records import Records
-from ..state import CollectorState
 from .recent import EVERY_SECONDS, Recent
 
 ROWS = 8

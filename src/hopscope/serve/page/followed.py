@@ -7,9 +7,9 @@ from html import escape
 import numpy as np
 
 from ...base.names import Names
+from ...present.tracked import latencies, way_of
 from ...present.units import ago, duration, endpoints, si
 from ...wire.records import Records
-from ..followed import latencies, way_of
 from .label_look import LabelLook
 
 ROWS = 8

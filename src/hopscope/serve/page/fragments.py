@@ -11,11 +11,11 @@ import numpy as np
 from ...base.names import Names
 from ...detect.bottleneck.shares import Standing
 from ...detect.records import NO_PORT
+from ...present.collector_state import Limits
 from ...present.units import duration, endpoints, measured, place, port_text, si
 from ...wire.address import address
 from ...wire.records import Records
 from ..routes.collector_models import CounterValue
-from ..state import Limits
 from .blame import blame_table
 from .feed import feed
 from .followed import ways

@@ -6,9 +6,9 @@ import math
 from html import escape
 
 from ...base.names import Names
-from ...detect.distributions.as_json import columns, unit
 from ...detect.distributions.quantiles import QUANTILES, Distribution, Quantile, grouped
 from ...detect.sink.records import Measure
+from ...present.distributions import columns, unit
 from ...present.units import duration, si
 from .recent import Recently
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...labels.state import LabelRule
+from ...present.labels import Labels, spanned
+from ...present.tracked import Followed
 from ...wire.records import Records
-from ..followed import Followed
-from ..labels import Labels, spanned
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS

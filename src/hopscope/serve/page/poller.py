@@ -12,13 +12,13 @@ import numpy as np
 
 from ...base.log import logger
 from ...detect.records import Kind, Metric, PortKind
+from ...present.collector_state import Limits
 from ...present.select import ordered
 from ...wire.records import Records
 from ..context import Context
 from ..feed import Cursor
 from ..routes import collector_models as c
 from ..routes.state import summarise
-from ..state import Limits
 from .blame import Blamed, Blamer
 from .feed import Joined, Shown
 from .label_look import LabelLook, look_at_labels

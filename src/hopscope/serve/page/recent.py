@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...detect.distributions.quantiles import Distribution, grouped
 from ...detect.distributions.reader import Counts, DistributionReader
 from ...memory.region import RegionError
-from ..state import CollectorState
+from ...present.collector_state import CollectorState
 
 EVERY_SECONDS = 5.0
 WINDOW_SECONDS = 60.0

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query
 
-from ...detect.distributions.as_json import distribution_object
 from ...detect.distributions.quantiles import By
+from ...present.distributions import distribution_object
 from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
 from . import distribution_models as d

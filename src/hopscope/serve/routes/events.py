@@ -8,14 +8,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, HTTPException, Path, Query
 from fastapi.responses import StreamingResponse
 
+from ...base import control_client as control
 from ...detect.records import Kind, Metric
 from ...history.files import HistoryError
+from ...present.collector_state import Limits
 from ...present.history import EventFilter, safe
 from ...present.text import UnreadableError, network, parse_when
-from .. import control
 from ..context import Context, Ctx
 from ..feed import parse_cursor
-from ..state import Limits
 from . import collector_models as c
 from . import models as m
 from .stream import LiveFilter, stream

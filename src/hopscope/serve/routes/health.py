@@ -7,10 +7,11 @@ import time
 
 from fastapi import APIRouter, Response
 
+from ...base import control_client as control
 from ...export.counters import health_of, labels_of, lost_of, read_counters
+from ...memory.data_folder import read_owner
 from ...present.events import when
-from ...runtime.data_folder import read_owner
-from .. import control, prometheus
+from .. import prometheus
 from ..context import Context, Ctx
 from . import collector_models as c
 

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Query
 from ...base.names import Names
 from ...labels.state import NEVER
 from ...present.events import when, wide
+from ...present.labels import spanned
 from ...present.select import FlowFilter
+from ...present.tracked import latencies, passes, way_of
 from ...wire.address import address
 from ..context import Ctx
-from ..followed import latencies, passes, way_of
-from ..labels import spanned
 from . import label_models as m
 from . import show
 from .models import Port

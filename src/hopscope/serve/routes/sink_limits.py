@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, HTTPException
 from pydantic import ConfigDict, Field
 
-from .. import control
+from ...base import control_client as control
 from ..context import Ctx
 from .models import Model
 

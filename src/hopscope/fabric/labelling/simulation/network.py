@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ....labels.records import Chance
 from ....settings.label import LabellingSettings
 from ....wire.records import Records
 from ...ports import FabricError, Topology, seed_bits
 from ...records import PS, PS_NS, WIRE_OVERHEAD
-from .records import LABEL_PORT, NEVER, SETUP, Chance, PortFlag, TooLong
+from .records import LABEL_PORT, NEVER, SETUP, PortFlag, TooLong
 
 MAX_SECONDS = 50_000
 """Longest simulated time: fourteen hours, so that times fit 64 bits whatever is added to them."""

@@ -18,9 +18,6 @@ NONE = -1
 NEVER = -(1 << 61)
 """Last label of a port that has labelled nothing yet, ps."""
 
-EVERY = 255
-"""In place of S: the port labels every packet, as the one-bit form of section 5 has it."""
-
 IP_HEADER = 20
 """Bytes of the IP header that a packet and each of its fragments has."""
 
@@ -146,23 +143,6 @@ LABELLED = np.dtype(
     ]
 )
 """One label that reached the controller."""
-
-
-class Chance(IntEnum):
-    """By which function a packet with i labels gets another one inside the interval."""
-
-    NEVER = 0
-    """Base A: by none."""
-    F1 = 1
-    """1 where i > 0 (section 6)."""
-    F2 = 2
-    """i / (MAX_hop - 1) (section 3.1)."""
-    F2_LISTING = 3
-    """i / MAX_hop (Algorithm 5, Figures 15 and 16)."""
-    F3 = 4
-    """That of F2, times the share of the interval that has passed (section 6)."""
-    OWN = 5
-    """By a kernel that is given: f(count, max_hop, elapsed, interval)."""
 
 
 class TooLong(IntEnum):

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ....labels.records import EVERY
 from ....settings.label import AdaptiveSettings, LabellingSettings
 from ....wire.records import LABEL, Records
 from ...ports import FabricError, Ints, Topology
@@ -16,7 +17,7 @@ from ...records import PS, PS_NS
 from .counts import Counts
 from .engine import Engine, compiled, switch_active
 from .network import NetworkModel, lookahead, loss_of, port_states, ps_of, setup_row
-from .records import EVERY, IP_HEADER, LABELLED, NONE, Count, PortFlag, SourceFlag
+from .records import IP_HEADER, LABELLED, NONE, Count, PortFlag, SourceFlag
 from .sources import Sources, chains, check
 
 

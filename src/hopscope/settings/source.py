@@ -7,9 +7,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
-from ..settings.collector import ListenSettings
-from .errors import CaptureError
-from .limits import network
+from ..base.errors import HopscopeError
+from ..wire.address import network
+from .collector import ListenSettings
 
 _FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE"
 _MIRROR_OPTIONS = ("dialect", "workers", "ring_bytes", "filter", "promiscuous", "output", "keep_offloads")
@@ -17,10 +17,14 @@ _PLACES = ("kind", "host", "port", "interface", *_MIRROR_OPTIONS[2:])
 _UDP_OPTIONS = tuple(name for name in ListenSettings.model_fields if name not in _PLACES)
 
 
+class SourceError(HopscopeError):
+    """A source of frames that cannot be read: what was found and what was expected."""
+
+
 def parse(text: str) -> ListenSettings:
     """Settings of one listener. Options are the settings' names; `allow` takes networks with commas between.
 
-    Raises CaptureError, which says what was found and what was expected.
+    Raises SourceError, which says what was found and what was expected.
     """
     split, port = _split(text)
     mirror = split.scheme == "mirror"
@@ -35,26 +39,35 @@ def parse(text: str) -> ListenSettings:
         if name not in options:
             close = difflib.get_close_matches(name, options, n=1)
             hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(options)}"
-            raise CaptureError(f"{text}: no option {name!r}; {hint}")
+            raise SourceError(f"{text}: no option {name!r}; {hint}")
         if name == "allow":
             allow.extend(part for part in value.split(",") if part)
         elif name in fields:
-            raise CaptureError(f"{text}: {name} is given twice")
+            raise SourceError(f"{text}: {name} is given twice")
         else:
             fields[name] = value
-    try:
-        for one in allow:
+    for one in allow:
+        try:
             network(one)
+        except ValueError as error:
+            raise SourceError(f"{text}: allow: {error}") from error
+    try:
         found = ListenSettings.model_validate({**fields, **({"allow": tuple(allow)} if allow else {})})
-    except CaptureError as error:
-        raise CaptureError(f"{text}: allow: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
         expected = first["msg"].replace("Input should be", "expected").replace("Value error, ", "")
         where = ".".join(str(part) for part in first["loc"])
         found_text = f"{where}: found {first['input']!r}, {expected}" if where else expected
-        raise CaptureError(f"{text}: {found_text}") from error
+        raise SourceError(f"{text}: {found_text}") from error
     return found
+
+
+def url(settings: ListenSettings) -> str:
+    """How a listener is named in messages."""
+    if settings.kind == "mirror":
+        return f"mirror://{settings.interface}"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"udp://{host}:{settings.port}"
 
 
 def _split(text: str) -> tuple[SplitResult, int | None]:
@@ -62,8 +75,8 @@ def _split(text: str) -> tuple[SplitResult, int | None]:
         split = urlsplit(text)
         port = None if split.scheme == "mirror" else split.port
     except ValueError as error:
-        raise CaptureError(f"{text}: {error}; {_FORM}") from error
+        raise SourceError(f"{text}: {error}; {_FORM}") from error
     extra = split.path not in ("", "/") or split.fragment or split.username is not None
     if split.scheme not in ("udp", "mirror") or not split.hostname or extra:
-        raise CaptureError(f"{text}: {_FORM}")
+        raise SourceError(f"{text}: {_FORM}")
     return split, port

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..fabric.topology import Topology
-from ..labels.registers import Registers
-from ..runtime.data_folder import read_owner
-from ..settings.collector import Settings
-from ..settings.label import LabelSettings, host_and_port
-from . import fabric, namespaces, state
-from .fabric import TestbedError
+from ...fabric.topology import Topology
+from ...labels.registers import Registers
+from ...memory.data_folder import read_owner
+from ...settings.collector import Settings
+from ...settings.label import LabelSettings, host_and_port
+from ...testbed import fabric, namespaces, state
+from ...testbed.fabric import TestbedError
+from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, State
 from .process import await_ready, start
-from .state import REGISTERS_FILE, SETTINGS_FILE, State
 
 HOST = "127.0.0.1"
 _GRACE_SECONDS = 30.0

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...present.events import Naming, node_object, when, wide
-from ..sink.records import Measure
-from .quantiles import NO_BOUND, QUANTILES, Distribution
+from ..detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
+from ..detect.sink.records import Measure
+from .events import Naming, node_object, when, wide
 
 _TIMES = (Measure.HOP_LATENCY, Measure.END_TO_END)
 

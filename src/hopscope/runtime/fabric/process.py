@@ -1,4 +1,4 @@
-"""The two processes of a fabric, in the background: `python -m hopscope.testbed.process ROLE NAME`.
+"""The two processes of a fabric, in the background: `python -m hopscope.runtime.fabric.process ROLE NAME`.
 
 `switches` moves frames, `collector` is a supervised collector that takes the labels.  Both write a log into
 the fabric's folder and end with SIGTERM.
@@ -15,11 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ..base import log
-from ..base.errors import HopscopeError
-from ..settings.collector import Settings
-from .fabric import TestbedError
-from .state import MARK, SETTINGS_FILE, State, read
+from ...base import log
+from ...base.errors import HopscopeError
+from ...settings.collector import Settings
+from ...testbed.fabric import TestbedError
+from ...testbed.state import MARK, SETTINGS_FILE, State, read
 
 READY = {"switches": '"switching"', "collector": '"collecting"'}
 """What each says in its log when it does its work."""
@@ -31,7 +31,7 @@ def start(state: State, role: str) -> subprocess.Popen[bytes]:
     """Start one; it goes on when this program ends."""
     with _log(state, role).open("wb") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "hopscope.testbed.process", role, state.name],
+            [sys.executable, "-m", "hopscope.runtime.fabric.process", role, state.name],
             stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
             env={**os.environ, MARK: str(state.folder)},
         )  # fmt: skip
@@ -83,11 +83,11 @@ def main() -> None:
             raise TestbedError(f"no fabric {name!r} is written down")
         settings = Settings.model_validate_json((state.folder / SETTINGS_FILE).read_bytes())
         if role == "switches":
-            from .switch import run
+            from ...testbed.switch import run
 
             run(state, settings.label)
         else:
-            from ..runtime.supervisor import run as collect
+            from ..supervisor import run as collect
 
             sys.exit(collect(settings))
     except HopscopeError as error:

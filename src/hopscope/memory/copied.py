@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from ..memory.region import RegionError
-from ..wire.records import Records
+from .region import RegionError
+
+Records = npt.NDArray[np.void]
 
 FRESH_SECONDS = 0.2
 """How long a copy is used again; longer where it took long to make, up to LONGEST_SECONDS."""

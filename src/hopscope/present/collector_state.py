@@ -18,16 +18,15 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..detect.counters import COUNTERS, INDEX
+from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from ..detect.distributions.quantiles import Distribution
 from ..detect.flows.flow_hops import FlowHops
 from ..detect.records import FLOW, METRICS, NEVER, PORT, SOURCE, STATE_VERSION, THRESHOLD, Metric
 from ..detect.sink import limits as sink_limits
 from ..detect.thresholds import CONTROL_FILE, KIND, read_limits, read_sink_limits
 from ..memory.region import Region, RegionError
-from ..runtime.pipeline import COUNTERS_KIND, COUNTERS_VERSION
-from .followed import Followed
 from .labels import Labels
+from .tracked import Followed
 
 T = TypeVar("T")
 Records = npt.NDArray[np.void]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from ..labels.state import COVERAGE, FILE_NAME, LABEL_PORT, LabelReader, LabelRule
+from ..memory.copied import Copied
 from ..wire.records import Records
-from .copied import Copied
 
 
 def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> int:

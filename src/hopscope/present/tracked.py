@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..labels.tracked_state import FILE_NAME, FOLLOWED_FLOW, HOPS, FollowedReader
+from ..memory.copied import Copied
 from ..wire.records import Records
-from .copied import Copied
 
 _ORDER = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
 

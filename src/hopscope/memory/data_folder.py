@@ -8,14 +8,14 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .. import __version__
 from ..base.errors import HopscopeError
+from ..base.version import VERSION
 
 SCHEMA = 1
 """Layout of the data folder; a folder of a higher one is refused."""
@@ -46,10 +46,17 @@ class DataFolder:
     the folder stays locked until its last worker has closed its journal.
     """
 
-    def __init__(self, path: Path, regions: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        regions: Path | None = None,
+        rescue: Callable[[Path, Path], object] | None = None,
+    ) -> None:
         self.path = path.absolute()
         self.regions = _regions_folder(self.path, regions)
         """Folder of this data folder's regions."""
+        self._rescue = rescue
+        """Called with the folder and its regions before those of a killed collector are deleted."""
         self.lock = -1
         """Descriptor of the lock, to be inherited by child processes."""
 
@@ -106,7 +113,7 @@ class DataFolder:
         schema = read_owner(self.path).get("schema", SCHEMA)
         if schema != SCHEMA:
             raise FolderError(
-                f"data folder {self.path} has schema {schema}, and this version of Hopscope ({__version__}) "
+                f"data folder {self.path} has schema {schema}, and this version of Hopscope ({VERSION}) "
                 f"knows {SCHEMA}; use the version that wrote it, or choose another folder with --data"
             )
 
@@ -119,10 +126,10 @@ class DataFolder:
             ) from error
         if self.regions.stat().st_uid != os.getuid():
             raise FolderError(f"{self.regions} belongs to another user; remove it, or choose --regions")
-        if any(self.regions.glob("worker-*.distributions")):  # of a collector that was killed
-            from ..history.periods import take_leftovers
-
-            take_leftovers(self.path, self.regions)
+        if self._rescue and any(
+            self.regions.glob("worker-*.distributions")
+        ):  # of a collector that was killed
+            self._rescue(self.path, self.regions)
         for leftover in self.regions.iterdir():
             if leftover.is_file():
                 leftover.unlink()
@@ -137,7 +144,7 @@ class DataFolder:
         owner = {
             "schema": SCHEMA,
             "pid": os.getpid(),
-            "version": __version__,
+            "version": VERSION,
             "regions": str(self.regions),
             "started_ns": time.time_ns(),
             **more,

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hopscope.detect.counters import COUNTERS, INDEX
+from hopscope.detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from hopscope.detect.records import PORT
 from hopscope.memory.region import Region
-from hopscope.runtime.pipeline import COUNTERS_KIND, COUNTERS_VERSION
-from hopscope.serve.state import CollectorState, newest
+from hopscope.present.collector_state import CollectorState, newest
 
 REPORTS = INDEX["reports_total"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hopscope.capture.errors import CaptureError
-from hopscope.capture.source import parse
 from hopscope.settings.collector import ListenSettings
+from hopscope.settings.source import SourceError, parse
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
 )
 def test_mistakes(text: str, line: str) -> None:
     """One line that repeats the address, says what was found and what was expected."""
-    with pytest.raises(CaptureError) as caught:
+    with pytest.raises(SourceError) as caught:
         parse(text)
     assert str(caught.value).startswith(f"{text}: ")
     assert line in str(caught.value)

@@ -1,0 +1,3 @@
+"""The version, which files and messages carry."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,1 @@
+"""A fabric of namespaces as processes: how it starts, runs and ends."""
