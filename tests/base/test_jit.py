@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hopscope.base import jit
 from hopscope.base.jit import U64, inlined, kernel
 
 pytestmark = pytest.mark.kernel
@@ -38,3 +40,23 @@ def test_inlining_is_not_handed_down() -> None:
         (compiled,) = dispatcher.overloads.values()
         forced[dispatcher.__name__] = compiled.fndesc.inline
     assert forced == {"below": False, "between": True, "above": False}
+
+
+def test_a_kernel_is_keyed_by_what_it_imports() -> None:
+    """Files that a kernel imports, directly or not, are in its key; others are not."""
+    wire = Path(jit.__file__).parents[1] / "wire"
+    names = {path.name for path in jit.closure(wire / "headers" / "tunnel_kernel.py")}
+    assert {"tunnel_kernel.py", "packet_kernel.py", "layout.py", "jit.py"} <= names
+    assert "strip_kernel.py" not in names
+    assert all(path.is_file() for path in jit.closure(wire / "decode" / "decode_kernel.py"))
+
+
+def test_the_key_follows_contents_not_places(tmp_path: Path) -> None:
+    """Neither path nor prose is in the key; a constant in an imported file is."""
+    keys = []
+    for folder, constant in (("a", "1"), ("b", '1\n"""One."""\n\n# once'), ("c", "2")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "layout.py").write_text(f"CONSTANT = {constant}\n")
+        (tmp_path / folder / "one_kernel.py").write_text("from .layout import CONSTANT\n")
+        keys.append(jit.fingerprint(tmp_path / folder / "one_kernel.py"))
+    assert keys[0] == keys[1] != keys[2]

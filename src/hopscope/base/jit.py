@@ -1,9 +1,9 @@
 """The only importer of Numba: the kernel decorator, integer helpers, intrinsics and the cache policy.
 
-Numba's on-disk cache does not see a change in another file, and freezes globals.  So the cache folder is
-named by a hash of everything that a kernel may import (`*_kernel.py`, `layout.py`, `rules.py`,
-`records.py`, `reasons.py` and this file), Numba's version and the flags.  A kernel module imports
-nothing else of the package.
+Numba's own cache looks at a kernel's file alone: it misses a change in a file that the kernel imports, and
+misses everything when the package is installed at another path.  `SourceLocator` keys a kernel by the
+code of its file and of all that it imports (`*_kernel.py`, layouts, records, and this file), by
+nothing else: a changed kernel compiles itself and what is built on it; a changed docstring, nothing.
 
 Integers: Numba turns ``int64 + uint64`` into ``float64``.  Indices and constants are therefore ``uint64``;
 write ``U64(3)`` for a literal that meets an unsigned value.
@@ -13,42 +13,126 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numba  # noqa: TID251 - the one permitted import
 import numpy as np
 import numpy.typing as npt
 import platformdirs
+from llvmlite import ir
+from numba.core.caching import CompileResultCacheImpl, _CacheLocator  # noqa: TID251
+from numba.extending import intrinsic  # noqa: TID251
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).parents[1]
-_KERNEL_SOURCES = ("*_kernel.py", "layout.py", "rules.py", "records.py", "reasons.py", "jit.py")
+_IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
+
+_PROSE = re.compile(r'^[ \t]*"""(?:[^"]|"(?!""))*"""[ \t]*$|[ \t]+# [^"\'\n]*$|^#.*$', re.MULTILINE)
+"""Docstrings and comments: no machine code depends on them."""
 
 
-def _fingerprint() -> str:
+def _imports(path: Path, source: str) -> Iterator[Path]:
+    """Files of this package that a file imports at its top level."""
+    for dots, module, names in _IMPORT.findall(source):
+        if dots:
+            folder = path.parents[len(dots) - 1]
+        elif module.partition(".")[0] == _PACKAGE.name:
+            folder, module = _PACKAGE.parent, module
+        else:
+            continue
+        base = folder.joinpath(*module.split(".")) if module else folder
+        for name in re.findall(r"(\w+)(?: as \w+)?", names.partition("#")[0]):
+            for file in ((base / name).with_suffix(".py"), base.with_suffix(".py")):
+                if file.is_file():
+                    yield file
+                    break
+
+
+@cache
+def closure(path: Path) -> tuple[Path, ...]:
+    """A file and all of this package that it imports, directly or not, sorted."""
+    found, ahead = {path}, [path]
+    while ahead:
+        file = ahead.pop()
+        for other in _imports(file, file.read_text(encoding="utf-8")):
+            if other not in found:
+                found.add(other)
+                ahead.append(other)
+    return tuple(sorted(found))
+
+
+@cache
+def _digest(path: Path) -> bytes:
+    lines = _PROSE.sub("", path.read_text(encoding="utf-8")).split("\n")
+    code = "\n".join(line for line in lines if line.strip())
+    return hashlib.blake2b(code.encode(), digest_size=16).digest()
+
+
+@cache
+def fingerprint(path: Path) -> str:
+    """What the machine code of a kernel module depends on: code of its closure, flags of the compiler."""
+    digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "0").encode(), digest_size=10)
+    for file in closure(path):
+        digest.update(file.name.encode() + _digest(file))
+    return digest.hexdigest()
+
+
+@cache
+def all_kernels() -> str:
+    """Fingerprint of every kernel of the package: changes with any of them."""
     digest = hashlib.blake2b(digest_size=10)
-    for pattern in _KERNEL_SOURCES:
-        for path in sorted(_PACKAGE.rglob(pattern)):
-            digest.update(path.relative_to(_PACKAGE).as_posix().encode())
-            digest.update(path.read_bytes())
-    digest.update(os.environ.get("NUMBA_BOUNDSCHECK", "0").encode())
+    for path in sorted(_PACKAGE.rglob("*_kernel.py")):
+        digest.update(fingerprint(path).encode())
     return digest.hexdigest()
 
 
 def cache_folder() -> Path:
-    """Folder of the compiled kernels that belong to exactly these sources and flags."""
+    """Folder of compiled kernels."""
     root = os.environ.get("HOPSCOPE_KERNEL_CACHE") or platformdirs.user_cache_dir("hopscope")
-    return Path(root) / f"kernels-{_fingerprint()}"
+    return Path(root) / "kernels"
 
 
-os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
+class SourceLocator(_CacheLocator):
+    """Where Numba keeps the machine code of a kernel: by what it is made of, not by where it is installed."""
 
-import numba  # noqa: E402, TID251 - after the cache folder is set; the one permitted import
-from llvmlite import ir  # noqa: E402
-from numba.extending import intrinsic  # noqa: E402, TID251
+    def __init__(self, function: Any, file: str) -> None:
+        path = Path(file).resolve()
+        self._fingerprint = fingerprint(path)
+        inside = path.is_relative_to(_PACKAGE)
+        name = ".".join(path.relative_to(_PACKAGE).with_suffix("").parts) if inside else path.stem
+        self._folder = cache_folder() / name / self._fingerprint
+        self._line = "" if inside else str(function.__code__.co_firstlineno)
 
-numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]  # type: ignore[attr-defined,unused-ignore]  # for a process that had imported Numba before us
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> SourceLocator | None:
+        """A locator, or None if the file is gone or the folder cannot be written."""
+        if not os.path.exists(py_file):  # noqa: PTH110 - Numba's names of no file, as <stdin>
+            return None
+        locator = cls(py_func, py_file)
+        try:
+            locator.ensure_cache_path()
+        except OSError:
+            return None
+        return locator
+
+    def get_cache_path(self) -> str:
+        """Folder of the kernel's files."""
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """What an entry must be equal in to be used."""
+        return self._fingerprint
+
+    def get_disambiguator(self) -> str:
+        """Tells functions of one name apart; in this package names differ, and lines move with docstrings."""
+        return self._line
+
+
+CompileResultCacheImpl._locator_classes = [SourceLocator, *CompileResultCacheImpl._locator_classes]
 
 U8 = np.uint8
 U16 = np.uint16

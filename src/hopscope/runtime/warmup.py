@@ -72,11 +72,11 @@ def worker_steps() -> Iterator[Step]:
 
 
 def _marker(sink: bool) -> Path:
-    from ..base.jit import cache_folder
+    from ..base.jit import all_kernels, cache_folder
 
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / ("warm-sink" if sink else "warm")
+    return folder / f"{'warm-sink' if sink else 'warm'}-{all_kernels()}"
 
 
 def _reports() -> ReportBatch:
