@@ -11,28 +11,8 @@ from typing import Any
 from ..base.jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
 from ..wire.records import Opcode, RoceFlag
+from . import request_kernel
 from .records import GAP_PACKETS, REPLAYS, Due, PairState, Syndrome
-from .request_kernel import (
-    ANSWERS,
-    ATOMIC_ACK,
-    BAD_KEY,
-    DIRTY,
-    FETCH_ADD,
-    FIRST,
-    GOOD,
-    IDLE,
-    NO_ACCESS,
-    NOT_READY,
-    OUTSIDE,
-    PSN_MASK,
-    READ_REQUEST,
-    UC,
-    UNKNOWN_OPCODE,
-    YES,
-    put_answer,
-    request,
-    shape,
-)
 
 HALF = U64(0x800000)
 READY, ERROR, NO = U64(PairState.READY), U64(PairState.ERROR), U64(Due.NO)
@@ -56,33 +36,37 @@ def known(record: Any, pair: Any) -> Any:
     if (mine ^ its) & U64(0x7FFF) or not (mine | its) & U64(0x8000):
         return BAD_PARTITION
     if U64(record.opcode) >> U64(5) != U64(pair.service):
-        return UNKNOWN_OPCODE
-    return GOOD
+        return request_kernel.UNKNOWN_OPCODE
+    return request_kernel.GOOD
 
 
 @kernel
 def in_turn(record: Any, pair: Any, operation: Any) -> Any:
     """Whether it is the packet that is expected: 9.7.1 for RC; UC goes on behind a gap with a new message."""
-    psn = U64(record.psn) & PSN_MASK
-    ahead = (psn - U64(pair.expected_psn)) & PSN_MASK
+    psn = U64(record.psn) & request_kernel.PSN_MASK
+    ahead = (psn - U64(pair.expected_psn)) & request_kernel.PSN_MASK
     if ahead == U64(0):
-        return GOOD
-    if U64(pair.service) != UC:
+        return request_kernel.GOOD
+    if U64(pair.service) != request_kernel.UC:
         return GAP if ahead < HALF else DUPLICATE
     if ahead < HALF:
         pair.lost = U64(pair.lost) + ahead
-    pair.progress = IDLE
+    pair.progress = request_kernel.IDLE
     pair.expected_psn = psn
-    return GOOD if operation < READ_REQUEST and shape(operation) & FIRST else GAP
+    return (
+        request_kernel.GOOD
+        if operation < request_kernel.READ_REQUEST and request_kernel.shape(operation) & request_kernel.FIRST
+        else GAP
+    )
 
 
 @kernel
 def acknowledge(pair: Any, where: Any, dirty: Any, fill: Any) -> None:
     """An acknowledgment is due at the end of the batch: one for all requests until then."""
     if U64(pair.due) == NO:
-        dirty[fill[DIRTY]] = where
-        fill[DIRTY] += U64(1)
-    pair.due = YES
+        dirty[fill[request_kernel.DIRTY]] = where
+        fill[request_kernel.DIRTY] += U64(1)
+    pair.due = request_kernel.YES
 
 
 @kernel
@@ -92,7 +76,9 @@ def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill
     for back in range(U64(REPLAYS)):  # numbers come again: the newest first
         slot = first + (newest - back) % U64(REPLAYS)
         if replay[slot].used and U64(replay[slot].psn) == U64(record.psn):
-            answer = put_answer(answers, fill, pair, ATOMIC_ACK, U64(Syndrome.ACK), U64(record.psn))
+            answer = request_kernel.put_answer(
+                answers, fill, pair, request_kernel.ATOMIC_ACK, U64(Syndrome.ACK), U64(record.psn)
+            )
             answers[answer].address = slot
             return
 
@@ -101,24 +87,30 @@ def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill
 def refuse(record: Any, pair: Any, where: Any, operation: Any, reason: Any, replay: Any, answers: Any,
            dirty: Any, fill: Any) -> None:  # fmt: skip
     """What a queue pair does about a request that it does not execute (9.7.5.1, 9.9.3)."""
-    if U64(pair.service) == UC:
-        pair.progress = IDLE
-        pair.expected_psn = (U64(record.psn) + U64(1)) & PSN_MASK
+    if U64(pair.service) == request_kernel.UC:
+        pair.progress = request_kernel.IDLE
+        pair.expected_psn = (U64(record.psn) + U64(1)) & request_kernel.PSN_MASK
     elif reason == DUPLICATE:
-        if operation == CMP_SWAP or operation == FETCH_ADD:
+        if operation == CMP_SWAP or operation == request_kernel.FETCH_ADD:
             replayed(record, pair, where, replay, answers, fill)
         else:
             acknowledge(pair, where, dirty, fill)
     elif reason == GAP:
         if U64(pair.behind) % U64(GAP_PACKETS) == U64(0):
-            put_answer(answers, fill, pair, ACK, U64(Syndrome.SEQUENCE_ERROR), U64(pair.expected_psn))
+            request_kernel.put_answer(
+                answers, fill, pair, ACK, U64(Syndrome.SEQUENCE_ERROR), U64(pair.expected_psn)
+            )
         pair.behind = (U64(pair.behind) + U64(1)) & U64(0xFFFF)
-    elif reason == NOT_READY:
-        put_answer(answers, fill, pair, ACK, U64(Syndrome.NOT_READY), U64(pair.expected_psn))
+    elif reason == request_kernel.NOT_READY:
+        request_kernel.put_answer(answers, fill, pair, ACK, U64(Syndrome.NOT_READY), U64(pair.expected_psn))
     else:
-        denied = reason == BAD_KEY or reason == OUTSIDE or reason == NO_ACCESS
+        denied = (
+            reason == request_kernel.BAD_KEY
+            or reason == request_kernel.OUTSIDE
+            or reason == request_kernel.NO_ACCESS
+        )
         code = U64(Syndrome.ACCESS_ERROR) if denied else U64(Syndrome.INVALID_REQUEST)
-        put_answer(answers, fill, pair, ACK, code, U64(pair.expected_psn))
+        request_kernel.put_answer(answers, fill, pair, ACK, code, U64(pair.expected_psn))
         pair.state = ERROR
 
 
@@ -139,41 +131,43 @@ def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answe
             continue
         opcode = U64(record.opcode)
         operation = opcode & U64(31)
-        if opcode >= U64(64) or READ_REQUEST < operation <= ATOMIC_ACK:
+        if opcode >= U64(64) or request_kernel.READ_REQUEST < operation <= request_kernel.ATOMIC_ACK:
             continue
         where = U64(record.queue_pair) & U64(len(pairs) - 1)
         pair = pairs[where]
         reason = known(record, pair)
-        if reason == GOOD:
+        if reason == request_kernel.GOOD:
             reason = in_turn(record, pair, operation)
-            if reason == GOOD:
-                reason = request(
+            if reason == request_kernel.GOOD:
+                reason = request_kernel.request(
                     record, row, pair, where, operation, regions, replay, verbs, answers, notices, received,
                     fill, now_ns,
                 )  # fmt: skip
-            if reason == GOOD:
-                pair.expected_psn = (U64(record.psn) + U64(1)) & PSN_MASK
+            if reason == request_kernel.GOOD:
+                pair.expected_psn = (U64(record.psn) + U64(1)) & request_kernel.PSN_MASK
                 pair.behind = 0
-                if record.flags & U8(RoceFlag.ACK_REQUEST) and operation < READ_REQUEST:
-                    if U64(pair.service) != UC:
+                if record.flags & U8(RoceFlag.ACK_REQUEST) and operation < request_kernel.READ_REQUEST:
+                    if U64(pair.service) != request_kernel.UC:
                         acknowledge(pair, where, dirty, fill)
             else:
                 refuse(record, pair, where, operation, reason, replay, answers, dirty, fill)
         record.reason = reason
         counts[reason] += U64(1)
-    for i in range(fill[DIRTY]):
+    for i in range(fill[request_kernel.DIRTY]):
         pair = pairs[U64(dirty[U64(i)])]
-        if U64(pair.due) == YES:
-            put_answer(answers, fill, pair, ACK, U64(Syndrome.ACK), U64(pair.expected_psn) - U64(1))
+        if U64(pair.due) == request_kernel.YES:
+            request_kernel.put_answer(
+                answers, fill, pair, ACK, U64(Syndrome.ACK), U64(pair.expected_psn) - U64(1)
+            )
         pair.due = NO
 
 
 @kernel
 def finish(answers: Any, fill: Any, verbs: Any, replay: Any) -> None:
     """Put what atomic operations found into their answers, and keep it for duplicates; in order."""
-    for i in range(fill[ANSWERS]):
+    for i in range(fill[request_kernel.ANSWERS]):
         answer = answers[U64(i)]
-        if U64(answer.opcode) != ATOMIC_ACK:
+        if U64(answer.opcode) != request_kernel.ATOMIC_ACK:
             continue
         slot = U64(answer.address)
         if answer.compare:

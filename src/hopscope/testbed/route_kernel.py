@@ -8,18 +8,7 @@ from typing import Any
 
 from ..base.jit import I64, U64, be32, be64, inlined, kernel, mix64
 from ..labels.records import PortCounter
-from ..wire.headers.packet_kernel import (
-    IPV4_DESTINATION,
-    IPV4_FRAGMENT,
-    IPV4_MORE,
-    IPV4_SOURCE,
-    IPV6_DESTINATION,
-    IPV6_SOURCE,
-    MAPPED,
-    ethernet,
-    get,
-    ip_version,
-)
+from ..wire.headers import packet_kernel as packet
 from ..wire.label.label_kernel import ITEM, NEXT, ONE, OPTION, PAPER, SIX, ZERO, find_ip, labels_at
 from ..wire.layout import PROTOCOL_TCP, PROTOCOL_UDP
 from .records import SwitchAt
@@ -35,17 +24,24 @@ GOLDEN = U64(0x9E3779B97F4A7C15)
 def addresses_of(buf: Any, ip: Any, version: Any) -> Any:
     """(source, destination), two words each, IPv4 as ::ffff:a.b.c.d."""
     if version == SIX:
-        source, target = ip + IPV6_SOURCE, ip + IPV6_DESTINATION
+        source, target = ip + packet.IPV6_SOURCE, ip + packet.IPV6_DESTINATION
         return (
             be64(buf, source), be64(buf, source + U64(8)), be64(buf, target), be64(buf, target + U64(8)),
         )  # fmt: skip
-    return ZERO, MAPPED | be32(buf, ip + IPV4_SOURCE), ZERO, MAPPED | be32(buf, ip + IPV4_DESTINATION)
+    return (
+        ZERO,
+        packet.MAPPED | be32(buf, ip + packet.IPV4_SOURCE),
+        ZERO,
+        packet.MAPPED | be32(buf, ip + packet.IPV4_DESTINATION),
+    )
 
 
 @inlined
 def is_part(buf: Any, ip: Any, version: Any) -> Any:
     """Whether an IPv4 packet is a fragment."""
-    return version != SIX and (get(buf, ip, IPV4_FRAGMENT) != ZERO or get(buf, ip, IPV4_MORE) != ZERO)
+    return version != SIX and (
+        packet.get(buf, ip, packet.IPV4_FRAGMENT) != ZERO or packet.get(buf, ip, packet.IPV4_MORE) != ZERO
+    )
 
 
 @inlined
@@ -81,10 +77,10 @@ def way_of(buf: Any, origin: Any, end: Any, addresses: Any, ways: Any, choices: 
 
     All packets of a flow take one way, labelled or not; fragments go by their addresses.
     """
-    cut, ip, type_, _, _ = ethernet(buf, origin, end, end)
+    cut, ip, type_, _, _ = packet.ethernet(buf, origin, end, end)
     if cut:
         return I64(-1 - DAMAGED)
-    if ip_version(type_) == ZERO:
+    if packet.ip_version(type_) == ZERO:
         return I64(-1 - UNROUTED)
     version, carried, behind, limit = find_ip(buf, ip, end, type_)
     if version == ZERO or behind > limit or limit > end:

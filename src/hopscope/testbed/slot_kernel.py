@@ -13,20 +13,7 @@ from ..base.jit import U64, be16, inlined
 from ..wire.headers.checksum_kernel import ONES_16, copy
 from ..wire.headers.packet_kernel import IPV4_FRAGMENT, SIZE_IPV4, byte, get, word
 from ..wire.headers.put_kernel import put8, put16, put32, put64
-from ..wire.label.label_kernel import (
-    COUNT,
-    ITEM,
-    NEXT,
-    OPTION,
-    SIX,
-    STATE_DEVICE,
-    STATE_EGRESS,
-    STATE_INGRESS,
-    STATE_LATENCY,
-    STATE_OCCUPANCY,
-    STATE_TIME,
-    ZERO,
-)
+from ..wire.label import label_kernel as label
 from ..wire.layout import IPV4
 from .records import SwitchAt
 from .route_kernel import MAX_HOP, PROTOCOL
@@ -53,7 +40,7 @@ def replace16(out: Any, ip: Any, place: Any, value: Any) -> None:
 @inlined
 def amend(out: Any, ip: Any, version: Any, protocol: Any, length: Any) -> None:
     """Write what an IP header carries, and the bytes of its packet."""
-    if version == SIX:
+    if version == label.SIX:
         put16(out, ip + IPV6_PAYLOAD, length - U64(40))
         put8(out, ip + IPV6_NEXT_AT, protocol)
         return
@@ -64,14 +51,14 @@ def amend(out: Any, ip: Any, version: Any, protocol: Any, length: Any) -> None:
 @inlined
 def put_item(out: Any, to: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any) -> None:
     """Write the port's own item (LABEL_STATE)."""
-    waited = at[NOW] - received if received < at[NOW] else ZERO
-    put32(out, to + STATE_DEVICE, node)
-    put16(out, to + STATE_INGRESS, ingress)
-    put16(out, to + STATE_EGRESS, egress)
-    put64(out, to + STATE_TIME, at[NOW])
-    put32(out, to + STATE_LATENCY, min(waited, ONES_32))
-    put32(out, to + STATE_OCCUPANCY, min(at[QUEUED], ONES_32))
-    put64(out, to + ITEM - U64(8), ZERO)
+    waited = at[NOW] - received if received < at[NOW] else label.ZERO
+    put32(out, to + label.STATE_DEVICE, node)
+    put16(out, to + label.STATE_INGRESS, ingress)
+    put16(out, to + label.STATE_EGRESS, egress)
+    put64(out, to + label.STATE_TIME, at[NOW])
+    put32(out, to + label.STATE_LATENCY, min(waited, ONES_32))
+    put32(out, to + label.STATE_OCCUPANCY, min(at[QUEUED], ONES_32))
+    put64(out, to + label.ITEM - U64(8), label.ZERO)
 
 
 @inlined
@@ -88,17 +75,17 @@ def fit(
     """
     mtu, room = min(at[MTU], ONES_16), at[ROOM]
     if whole + longer <= mtu:
-        return whole if size + longer <= room else ZERO
+        return whole if size + longer <= room else label.ZERO
     if (
-        at[FRAGMENT] == ZERO or labelled or not spare or version == SIX or behind - ip != SIZE_IPV4
-        or get(buf, ip, IPV4_WHOLE) != ZERO
+        at[FRAGMENT] == label.ZERO or labelled or not spare or version == label.SIX
+        or behind - ip != SIZE_IPV4 or get(buf, ip, IPV4_WHOLE) != label.ZERO
     ):  # fmt: skip
-        return ZERO
-    first = SIZE_IPV4 + (mtu - min(mtu, SIZE_IPV4 + OPTION + at[MAX_HOP] * ITEM)) // EIGHT * EIGHT
+        return label.ZERO
+    first = SIZE_IPV4 + (mtu - min(mtu, SIZE_IPV4 + label.OPTION + at[MAX_HOP] * label.ITEM)) // EIGHT * EIGHT
     # a fragment that ends beyond the longest packet is forged: a larger offset would run into its flags
     ends = get(buf, ip, IPV4_FRAGMENT) * EIGHT + whole
     if first == SIZE_IPV4 or whole <= first or ip - origin + first + longer > room or ends > ONES_16:
-        return ZERO
+        return label.ZERO
     return first
 
 
@@ -112,15 +99,15 @@ def label_into(
     packet, `stays` bytes are written: fewer are a first fragment.
     """
     head, own_ip = behind - origin, to + ip - origin
-    longer = OPTION - option + ITEM
+    longer = label.OPTION - option + label.ITEM
     copy(out, to, buf, origin, behind)
-    put8(out, to + head + NEXT, next_)
-    put8(out, to + head + COUNT, count)
-    put_item(out, to + head + OPTION, node, ingress, egress, received, at)
+    put8(out, to + head + label.NEXT, next_)
+    put8(out, to + head + label.COUNT, count)
+    put_item(out, to + head + label.OPTION, node, ingress, egress, received, at)
     if stays < whole:
         end = ip + stays
         replace16(out, own_ip, IPV4_FLAGS, be16(out, own_ip + IPV4_FLAGS) | MORE_BIT)
-    copy(out, to + head + OPTION + ITEM, buf, behind + option, end)
+    copy(out, to + head + label.OPTION + label.ITEM, buf, behind + option, end)
     amend(out, own_ip, version, at[PROTOCOL], stays + longer)
     return end - origin + longer
 

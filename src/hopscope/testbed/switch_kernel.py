@@ -14,37 +14,10 @@ from ..labels.rule_kernel import wants_label
 from ..wire.headers.checksum_kernel import ONES_16, copy
 from ..wire.headers.packet_kernel import ethernet
 from ..wire.headers.put_kernel import put8, put32, put64
-from ..wire.label.label_kernel import (
-    COUNT,
-    EIGHT,
-    FLOW,
-    FLOW_DESTINATION,
-    FLOW_PORTS,
-    FLOW_SOURCE,
-    FLOW_VERSION,
-    ITEM,
-    NEXT,
-    ONE,
-    OPTION,
-    PAPER,
-    SIX,
-    ZERO,
-    find_ip,
-    labels_at,
-)
+from ..wire.label import label_kernel as label
+from . import slot_kernel as slot
 from .records import SwitchAt
 from .route_kernel import FROM_HOST, GOLDEN, INGRESS, MAX_HOP, PROTOCOL, addresses_of, ports_of
-from .slot_kernel import (
-    IPV4_CHECK,
-    NOW,
-    QUEUED,
-    ROOM,
-    fit,
-    label_into,
-    put_item,
-    restore_into,
-    second_fragment,
-)
 
 SENT, SENT_BYTES, LABELS = int(PortCounter.SENT), int(PortCounter.SENT_BYTES), int(PortCounter.LABELS)
 LABEL_BYTES, RESTORED = int(PortCounter.LABEL_BYTES), int(PortCounter.RESTORED)
@@ -63,7 +36,7 @@ TWO_53 = 9007199254740992.0
 @inlined
 def drawn(at: Any) -> Any:
     """A random number, 64 bits."""
-    at[DRAWN] += ONE
+    at[DRAWN] += label.ONE
     return mix64(at[SEED] + at[DRAWN] * GOLDEN)
 
 
@@ -87,13 +60,13 @@ def is_followed(buf: Any, ip: Any, version: Any, followed: Any) -> Any:
 def put_flow(out: Any, to: Any, buf: Any, ip: Any, version: Any, next_: Any, inside: Any, limit: Any) -> None:
     """Write the flow of a packet (LABEL_FLOW) whose own contents begin at `inside`."""
     a, b, c, d = addresses_of(buf, ip, version)
-    put8(out, to + NEXT, FLOW_VERSION)
-    put8(out, to + COUNT, ZERO)
-    put64(out, to + FLOW_SOURCE, a)
-    put64(out, to + FLOW_SOURCE + EIGHT, b)
-    put64(out, to + FLOW_DESTINATION, c)
-    put64(out, to + FLOW_DESTINATION + EIGHT, d)
-    put32(out, to + FLOW_PORTS, ports_of(buf, ip, version, next_, inside, limit))
+    put8(out, to + label.NEXT, label.FLOW_VERSION)
+    put8(out, to + label.COUNT, label.ZERO)
+    put64(out, to + label.FLOW_SOURCE, a)
+    put64(out, to + label.FLOW_SOURCE + label.EIGHT, b)
+    put64(out, to + label.FLOW_DESTINATION, c)
+    put64(out, to + label.FLOW_DESTINATION + label.EIGHT, d)
+    put32(out, to + label.FLOW_PORTS, ports_of(buf, ip, version, next_, inside, limit))
 
 
 @kernel
@@ -106,41 +79,41 @@ def export_block(
     them where that is followed; the counter of what became of them.
     """
     total = carried + U64(wants)
-    size, index = OPTION + total * ITEM + tracked * FLOW, at[DATAGRAM]
-    if U64(lengths[index]) > ZERO and U64(lengths[index]) + size > DATAGRAM_MOST:
-        index += ONE
+    size, index = label.OPTION + total * label.ITEM + tracked * label.FLOW, at[DATAGRAM]
+    if U64(lengths[index]) > label.ZERO and U64(lengths[index]) + size > DATAGRAM_MOST:
+        index += label.ONE
     if index >= U64(len(lengths)) or U64(lengths[index]) + size > DATAGRAM_BYTES:
         return UNSENT
     at[DATAGRAM] = index
     to = index * DATAGRAM_BYTES + U64(lengths[index])
     lengths[index] = U64(lengths[index]) + size
     if tracked:
-        put_flow(exports, to, buf, ip, version, next_, behind + option + carried * ITEM, limit)
-        to += FLOW
-    put8(exports, to + NEXT, next_)
-    put8(exports, to + COUNT, number + U64(wants))
-    to += OPTION
+        put_flow(exports, to, buf, ip, version, next_, behind + option + carried * label.ITEM, limit)
+        to += label.FLOW
+    put8(exports, to + label.NEXT, next_)
+    put8(exports, to + label.COUNT, number + U64(wants))
+    to += label.OPTION
     if wants:
-        put_item(exports, to, node, ingress, egress, received, at)
-        to += ITEM
+        slot.put_item(exports, to, node, ingress, egress, received, at)
+        to += label.ITEM
     if carried:
-        copy(exports, to, buf, behind + OPTION, behind + OPTION + carried * ITEM)
+        copy(exports, to, buf, behind + label.OPTION, behind + label.OPTION + carried * label.ITEM)
     return EXPORTED
 
 
 @inlined
 def is_lost(loss: Any, at: Any) -> Any:
     """Whether the link behind the port loses this frame."""
-    return loss != ZERO and drawn(at) >> U64(32) < loss
+    return loss != label.ZERO and drawn(at) >> U64(32) < loss
 
 
 @inlined
 def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None:
     """A slot of the egress port holds a frame."""
     lengths[used] = length
-    counters[at[EGRESS], SENT] += ONE
+    counters[at[EGRESS], SENT] += label.ONE
     counters[at[EGRESS], SENT_BYTES] += length
-    at[QUEUED] += length
+    at[slot.QUEUED] += length
 
 
 @kernel
@@ -156,10 +129,10 @@ def forward_frames(
     """
     port, ingress = at[EGRESS], at[INGRESS]
     node, out_number, in_number = U64(nodes[port]), U64(numbers[port]), U64(numbers[ingress])
-    protocol, max_hop, room, to_host = at[PROTOCOL], at[MAX_HOP], at[ROOM], at[TO_HOST] != ZERO
+    protocol, max_hop, room, to_host = at[PROTOCOL], at[MAX_HOP], at[slot.ROOM], at[TO_HOST] != label.ZERO
     every = I64(EVERY) if flag[port] else min(I64(shift[port]), I64(40))
-    now, rest, chance = I64(at[NOW]), I64(at[REST]), I64(at[CHANCE])
-    used, free = ZERO, U64(len(slots))
+    now, rest, chance = I64(at[slot.NOW]), I64(at[REST]), I64(at[CHANCE])
+    used, free = label.ZERO, U64(len(slots))
     for i in range(len(frames)):
         if U64(rows[i]) != port:
             continue
@@ -167,28 +140,32 @@ def forward_frames(
         origin, size, received = U64(frame.offset), U64(frame.length), U64(frame.time_ns)
         end = origin + size
         _, ip, type_, _, _ = ethernet(buf, origin, end, end)
-        version, carried, behind, limit = find_ip(buf, ip, end, type_)
+        version, carried, behind, limit = label.find_ip(buf, ip, end, type_)
         labelled = carried == protocol
-        number, items, tracked, option = ZERO, ZERO, ZERO, ZERO
+        number, items, tracked, option = label.ZERO, label.ZERO, label.ZERO, label.ZERO
         next_ = carried
         if labelled:
-            next_, number, option = U64(buf[behind + NEXT]), U64(buf[behind + COUNT]), OPTION
-            _, items, tracked = labels_at(buf, behind, limit, end, PAPER, max_hop)
-        carries, whole = option + items * ITEM, limit - ip
+            next_, number, option = (
+                U64(buf[behind + label.NEXT]),
+                U64(buf[behind + label.COUNT]),
+                label.OPTION,
+            )
+            _, items, tracked = label.labels_at(buf, behind, limit, end, label.PAPER, max_hop)
+        carries, whole = option + items * label.ITEM, limit - ip
         left = size - carries if to_host else size
         if used >= free or left > room or slots[used] + room > U64(len(out)):
-            counters[port, NO_ROOM] += ONE
+            counters[port, NO_ROOM] += label.ONE
             continue
-        if number == ZERO and at[FROM_HOST] and is_followed(buf, ip, version, followed):
-            number, tracked = max_hop, ONE
+        if number == label.ZERO and at[FROM_HOST] and is_followed(buf, ip, version, followed):
+            number, tracked = max_hop, label.ONE
         random = float(drawn(at) >> U64(11)) / TWO_53
         wants = wants_label(
             I64(number), now, last[port], interval[0], every, rest, chance, I64(max_hop), random, None
         )
         full = MOST_COUNT - max_hop if tracked else max_hop
-        if items >= full or (version != SIX and be16(buf, ip + IPV4_CHECK) == ONES_16):
+        if items >= full or (version != label.SIX and be16(buf, ip + slot.IPV4_CHECK) == ONES_16):
             wants = False
-        stays, longer = whole, ZERO
+        stays, longer = whole, label.ZERO
         if to_host:
             if items or wants:
                 what = export_block(
@@ -198,41 +175,41 @@ def forward_frames(
                 counters[port, what] += items + U64(wants)
             counters[port, RESTORED] += U64(labelled)
         elif wants:
-            longer = OPTION - option + ITEM
-            spare = used + ONE < free and slots[used + ONE] + room <= U64(len(out))
-            stays = fit(buf, origin, ip, version, behind, whole, size, longer, labelled, spare, at)
-            if stays == ZERO:
-                counters[port, TOO_LONG] += ONE
-                stays, longer, wants = whole, ZERO, False
+            longer = label.OPTION - option + label.ITEM
+            spare = used + label.ONE < free and slots[used + label.ONE] + room <= U64(len(out))
+            stays = slot.fit(buf, origin, ip, version, behind, whole, size, longer, labelled, spare, at)
+            if stays == label.ZERO:
+                counters[port, TOO_LONG] += label.ONE
+                stays, longer, wants = whole, label.ZERO, False
         if wants:
             last[port] = now
-            counters[port, LABELS] += ONE
+            counters[port, LABELS] += label.ONE
         if is_lost(U64(loss[port]), at):
-            counters[port, LOST] += ONE
+            counters[port, LOST] += label.ONE
         else:
             to, length = slots[used], size
             if to_host and labelled:
-                length = restore_into(
+                length = slot.restore_into(
                     out, to, buf, origin, ip, version, behind, end, carries, next_, whole
                 )  # fmt: skip
             elif wants and not to_host:
-                length = label_into(
-                    out, to, buf, origin, ip, version, behind, end, option, next_, number + ONE, whole, stays,
-                    node, in_number, out_number, received, at,
+                length = slot.label_into(
+                    out, to, buf, origin, ip, version, behind, end, option, next_, number + label.ONE, whole,
+                    stays, node, in_number, out_number, received, at,
                 )  # fmt: skip
             else:
                 copy(out, to, buf, origin, end)
             if not to_host:
                 counters[port, LABEL_BYTES] += carries + longer
             filled(lengths, used, length, counters, at)
-            used += ONE
+            used += label.ONE
         if stays == whole:
             continue
-        counters[port, FRAGMENTED] += ONE
+        counters[port, FRAGMENTED] += label.ONE
         if is_lost(U64(loss[port]), at):
-            counters[port, LOST] += ONE
+            counters[port, LOST] += label.ONE
             continue
-        length = second_fragment(out, slots[used], buf, origin, ip, behind, whole, stays)
+        length = slot.second_fragment(out, slots[used], buf, origin, ip, behind, whole, stays)
         filled(lengths, used, length, counters, at)
-        used += ONE
+        used += label.ONE
     return used

@@ -11,31 +11,18 @@ from typing import Any
 from ...base.jit import U32, U64, inlined, kernel, order, prefetch
 from ...wire.reasons import Place
 from ..records import HOP_STATE
+from . import slow_path_kernel as slow_path
 from .event_kernel import ENABLED, FLOW_CARRIED, NOBODY, VALUES, hash_flow, pack_l4
 from .fast_path_kernel import commit, is_quiet
 from .flow_cache_kernel import INLINE, NONE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
 from .path_kernel import HAS_PATH, node_of
-from .slow_path_kernel import (
-    CONGESTED,
-    CUT_SHORT,
-    DROPPED,
-    HELD,
-    INCOMPLETE,
-    INTERMEDIATE,
-    JOINED,
-    OWN_HOP,
-    PARTIAL,
-    mark,
-    own_node,
-    take_report,
-)
 from .source_table_kernel import follow
 
 BLOCK = 32
 HOP_BYTES = U64(HOP_STATE.itemsize)
 HEADER = U64(Place.REPORT_HEADER)
-UNUSUAL = DROPPED | CONGESTED | INTERMEDIATE | PARTIAL
-MARKED = DROPPED | CONGESTED
+UNUSUAL = slow_path.DROPPED | slow_path.CONGESTED | slow_path.INTERMEDIATE | slow_path.PARTIAL
+MARKED = slow_path.DROPPED | slow_path.CONGESTED
 
 
 @inlined
@@ -58,9 +45,9 @@ def take_quietly(
     carried = U64(r.carried)
     if (
         (carried & FLOW_CARRIED == U64(0))
-        | (U64(r.int_version) | U64(r.flags) & JOINED == U64(0))
+        | (U64(r.int_version) | U64(r.flags) & slow_path.JOINED == U64(0))
         | (count == U64(0))
-        | (U64(r.int_flags) & CUT_SHORT != U64(0))
+        | (U64(r.int_flags) & slow_path.CUT_SHORT != U64(0))
         | (U64(r.flags) & UNUSUAL != U64(0))
         | (way == NONE)
     ):
@@ -70,14 +57,14 @@ def take_quietly(
     first = U64(r.first_hop)
     last = first + count
     own = NOBODY
-    if carried & OWN_HOP:
-        own = own_node(reports, i, hops)
+    if carried & slow_path.OWN_HOP:
+        own = slow_path.own_node(reports, i, hops)
         count += U64((own != NOBODY) & (node_of(hops, last - U64(1), NOBODY) != own))
     if (
         not is_flow(flows, f, reports, i)
         or (U64(flow.hop_count) != count)
         | (count > INLINE)
-        | (U64(flow.state) & (HAS_PATH | INCOMPLETE) != HAS_PATH)
+        | (U64(flow.state) & (HAS_PATH | slow_path.INCOMPLETE) != HAS_PATH)
         | (flow.alarm != 0)
         or not is_quiet(flows, f, states, ports, hops, first, count, last, own, quiet, knobs)
     ):
@@ -146,12 +133,13 @@ def update_kernel(
                 r.index == 0
                 and (not refused or U64(r.place) > HEADER)
                 and r.version != 0  # a packet that no report brought
-                and U64(r.flags) & (JOINED | PARTIAL) == U64(0)  # postcards came by themselves
+                and U64(r.flags) & (slow_path.JOINED | slow_path.PARTIAL)
+                == U64(0)  # postcards came by themselves
             ):
                 n, source = follow(sources, reports, i, source, events, n, tally, knobs)
-            if not refused and U64(r.flags) & HELD:
+            if not refused and U64(r.flags) & slow_path.HELD:
                 if U64(r.flags) & MARKED:
-                    n = mark(reports, i, hops, events, n, tally, knobs)
+                    n = slow_path.mark(reports, i, hops, events, n, tally, knobs)
             elif not refused:
                 j = i - base
                 way = hashes[j + U64(BLOCK)]
@@ -161,7 +149,7 @@ def update_kernel(
                         reports, i, hops, hashes[j] & mask, way, tags, flows, states, ports, quiet, knobs
                     )
                 if more == U64(0):
-                    n, more = take_report(
+                    n, more = slow_path.take_report(
                         reports, i, hops, hashes[j], way, tags, flows, states, pool, ports,
                         limits, knobs, events, n, tally, path, where, spare,
                     )  # fmt: skip

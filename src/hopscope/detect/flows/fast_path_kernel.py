@@ -12,30 +12,23 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U16, U32, U64, inlined
+from . import hop_kernel
 from .event_kernel import PORT_QUEUES
 from .flow_cache_kernel import FLOW_LATENCY, HAS_LATENCY, HOP_LATENCY, INLINE
-from .hop_kernel import (
-    BUFFER,
-    BUFFER_OCCUPANCY,
-    CONGESTION,
-    KIND_BUFFER,
-    KIND_EGRESS,
-    KIND_QUEUE,
-    L2_PORTS,
-    LATENCY,
-    LINK_UTILIZATION,
-    OCCUPANCY,
-    PORTS,
-    QUEUE_CONGESTION,
-    QUEUE_OCCUPANCY,
-    UNKNOWN,
-    UTILIZATION,
-)
 from .path_kernel import NODE_ID
 
-SHAPE = NODE_ID | PORTS | LATENCY | OCCUPANCY | CONGESTION | UTILIZATION | BUFFER | L2_PORTS
-USUAL = NODE_ID | PORTS | LATENCY | OCCUPANCY | UTILIZATION
-FULL = USUAL | BUFFER
+SHAPE = (
+    NODE_ID
+    | hop_kernel.PORTS
+    | hop_kernel.LATENCY
+    | hop_kernel.OCCUPANCY
+    | hop_kernel.CONGESTION
+    | hop_kernel.UTILIZATION
+    | hop_kernel.BUFFER
+    | hop_kernel.L2_PORTS
+)
+USUAL = NODE_ID | hop_kernel.PORTS | hop_kernel.LATENCY | hop_kernel.OCCUPANCY | hop_kernel.UTILIZATION
+FULL = USUAL | hop_kernel.BUFFER
 """What INT 2.x hops carry mostly: with these as constants, LLVM leaves out every test of a bit."""
 
 
@@ -61,38 +54,52 @@ def row_is_quiet(ports: Any, at: Any, key: Any, slot: Any, value: Any, quiet: An
 @inlined
 def hop_is_quiet(ports: Any, hop: Any, have: Any, node: Any, state: Any, quiet: Any, knobs: Any) -> Any:
     """Whether all that a hop says is quiet."""
-    if have & LATENCY and (
+    if have & hop_kernel.LATENCY and (
         (state.state == 0)
         | (state.alarm != 0)
         | (not within(quiet, HOP_LATENCY, U64(hop.hop_latency), U64(state.latency_stored)))
     ):
         return False
-    if have & (OCCUPANCY | CONGESTION):
-        queue = U64(hop.queue_id) if have & OCCUPANCY else U64(hop.congestion_queue_id)
+    if have & (hop_kernel.OCCUPANCY | hop_kernel.CONGESTION):
+        queue = U64(hop.queue_id) if have & hop_kernel.OCCUPANCY else U64(hop.congestion_queue_id)
         if knobs[PORT_QUEUES]:
-            queue |= (U64(hop.egress_port) if have & PORTS else UNKNOWN) << U64(8)
-        key = KIND_QUEUE << U64(56) | queue << U64(32) | node
+            queue |= (U64(hop.egress_port) if have & hop_kernel.PORTS else hop_kernel.UNKNOWN) << U64(8)
+        key = hop_kernel.KIND_QUEUE << U64(56) | queue << U64(32) | node
         at = U64(state.queue_slot)
-        if have & OCCUPANCY and not row_is_quiet(
-            ports, at, key, U64(0), U64(hop.queue_occupancy), quiet, QUEUE_OCCUPANCY
+        if have & hop_kernel.OCCUPANCY and not row_is_quiet(
+            ports, at, key, U64(0), U64(hop.queue_occupancy), quiet, hop_kernel.QUEUE_OCCUPANCY
         ):
             return False
-        if have & CONGESTION and not (
-            (not have & OCCUPANCY or hop.queue_id == hop.congestion_queue_id)
-            and row_is_quiet(ports, at, key, U64(1), U64(hop.queue_congestion), quiet, QUEUE_CONGESTION)
+        if have & hop_kernel.CONGESTION and not (
+            (not have & hop_kernel.OCCUPANCY or hop.queue_id == hop.congestion_queue_id)
+            and row_is_quiet(
+                ports, at, key, U64(1), U64(hop.queue_congestion), quiet, hop_kernel.QUEUE_CONGESTION
+            )
         ):
             return False
-    if have & UTILIZATION and have & (PORTS | L2_PORTS):
-        link = U64(hop.egress_port) if have & PORTS else U64(hop.l2_egress_port & U32(0xFFFFFF))
-        key = KIND_EGRESS << U64(56) | link << U64(32) | node
+    if have & hop_kernel.UTILIZATION and have & (hop_kernel.PORTS | hop_kernel.L2_PORTS):
+        link = U64(hop.egress_port) if have & hop_kernel.PORTS else U64(hop.l2_egress_port & U32(0xFFFFFF))
+        key = hop_kernel.KIND_EGRESS << U64(56) | link << U64(32) | node
         if not row_is_quiet(
-            ports, U64(state.port_slot), key, U64(0), U64(hop.tx_utilization), quiet, LINK_UTILIZATION
+            ports,
+            U64(state.port_slot),
+            key,
+            U64(0),
+            U64(hop.tx_utilization),
+            quiet,
+            hop_kernel.LINK_UTILIZATION,
         ):
             return False
-    if have & BUFFER:
-        key = KIND_BUFFER << U64(56) | U64(hop.buffer_id) << U64(32) | node
+    if have & hop_kernel.BUFFER:
+        key = hop_kernel.KIND_BUFFER << U64(56) | U64(hop.buffer_id) << U64(32) | node
         if not row_is_quiet(
-            ports, U64(state.buffer_slot), key, U64(0), U64(hop.buffer_occupancy), quiet, BUFFER_OCCUPANCY
+            ports,
+            U64(state.buffer_slot),
+            key,
+            U64(0),
+            U64(hop.buffer_occupancy),
+            quiet,
+            hop_kernel.BUFFER_OCCUPANCY,
         ):
             return False
     return True
@@ -126,7 +133,7 @@ def is_quiet(
             node = own
         if U64(state.node_id) != node:
             return False
-        shape = have & (SHAPE & ~L2_PORTS)
+        shape = have & (SHAPE & ~hop_kernel.L2_PORTS)
         if shape == FULL:
             still = hop_is_quiet(ports, hop, FULL, node, state, quiet, knobs)
         elif shape == USUAL:
@@ -136,7 +143,7 @@ def is_quiet(
         if not still:
             return False
         total += U64(hop.hop_latency)
-        lacking |= ~have & LATENCY
+        lacking |= ~have & hop_kernel.LATENCY
     flow = flows[f]
     return lacking != U64(0) or (
         U64(flow.state) & HAS_LATENCY != U64(0) and within(quiet, FLOW_LATENCY, total, flow.latency_stored)
@@ -161,27 +168,27 @@ def put(ports: Any, at: Any, slot: Any, value: Any, now: Any) -> Any:
 @inlined
 def commit_hop(ports: Any, hop: Any, have: Any, state: Any, now: Any) -> Any:
     """Write the values of a quiet hop; returns how many there are."""
-    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    port = U64(hop.egress_port) if have & hop_kernel.PORTS else hop_kernel.UNKNOWN
     values = U64(0)
     state.egress_port = U16(port)
-    if have & LATENCY:
+    if have & hop_kernel.LATENCY:
         state.latency_latest = hop.hop_latency
         state.latency_sum += U64(hop.hop_latency)
         state.samples += U32(1)
         values += U64(1)
-    if have & OCCUPANCY:
+    if have & hop_kernel.OCCUPANCY:
         state.queue_latest = hop.queue_occupancy
         put(ports, U64(state.queue_slot), U64(0), U64(hop.queue_occupancy), now)
         values += U64(1)
-    if have & CONGESTION:
+    if have & hop_kernel.CONGESTION:
         put(ports, U64(state.queue_slot), U64(1), U64(hop.queue_congestion), now)
         values += U64(1)
-    if have & UTILIZATION:
+    if have & hop_kernel.UTILIZATION:
         state.utilization_latest = hop.tx_utilization
-        if have & (PORTS | L2_PORTS):
+        if have & (hop_kernel.PORTS | hop_kernel.L2_PORTS):
             put(ports, U64(state.port_slot), U64(0), U64(hop.tx_utilization), now)
             values += U64(1)
-    if have & BUFFER:
+    if have & hop_kernel.BUFFER:
         put(ports, U64(state.buffer_slot), U64(0), U64(hop.buffer_occupancy), now)
         values += U64(1)
     return values
@@ -196,7 +203,7 @@ def commit(flows: Any, f: Any, states: Any, ports: Any, hops: Any, first: Any, m
     for h in range(m):
         hop = hops[first + h]
         have = U64(hop.present & ~hop.null)
-        shape = have & (SHAPE & ~L2_PORTS)
+        shape = have & (SHAPE & ~hop_kernel.L2_PORTS)
         if shape == FULL:
             values += commit_hop(ports, hop, FULL, states[f * INLINE + h], now)
         elif shape == USUAL:
@@ -204,7 +211,7 @@ def commit(flows: Any, f: Any, states: Any, ports: Any, hops: Any, first: Any, m
         else:
             values += commit_hop(ports, hop, have, states[f * INLINE + h], now)
         total += U64(hop.hop_latency)
-        lacking |= ~have & LATENCY
+        lacking |= ~have & hop_kernel.LATENCY
     flow = flows[f]
     flow.packets += U64(1)
     flow.last_ns = now

@@ -7,22 +7,8 @@ from typing import Any
 from ...base.jit import U8, U32, U64, inlined, kernel, order
 from ...wire.records import Carried, Flag, IntFlag, Mode
 from ..records import FlowState, Kind
+from . import flow_cache_kernel as flow_cache
 from .event_kernel import ENABLED, FLOW_CARRIED, NAMELESS, NOBODY, at_hop, emit, judged, of_report
-from .flow_cache_kernel import (
-    FLOW_LATENCY,
-    HAS_LATENCY,
-    INLINE,
-    NONE,
-    ROW_WORDS,
-    VERSION,
-    WAY,
-    add_flow,
-    find_flow,
-    hop_at,
-    is_flow,
-    tag_of,
-    use_way,
-)
 from .hop_kernel import OCCUPANCY, PORTS, QUEUE_OCCUPANCY, UNKNOWN, queue_ident, take_hop
 from .path_kernel import HAS_PATH, gather, hash_path, new_path, node_of, same_path, tell_value_path, thread
 
@@ -40,7 +26,7 @@ OWN_HOP = U64(Carried.OWN_HOP)
 NODE_CARRIED = U64(Carried.NODE_ID)
 QUEUE_CARRIED = U64(Carried.QUEUE_ID)
 INCOMPLETE = U64(FlowState.INCOMPLETE)
-ALARM = U64(1) << FLOW_LATENCY
+ALARM = U64(1) << flow_cache.FLOW_LATENCY
 MOST_HOPS = U64(64)
 
 
@@ -114,12 +100,12 @@ def settle_path(
 @kernel
 def node_in_flow(flows: Any, f: Any, states: Any, node: Any) -> Any:
     """State of the hop of flow f that is at a node, or NONE."""
-    pool_base = U64(len(flows)) * INLINE
+    pool_base = U64(len(flows)) * flow_cache.INLINE
     for k in range(flows[f].hop_count):
-        at = hop_at(f, U64(k), U64(flows[f].pool_block), pool_base)
-        if at != NONE and U64(states[at].node_id) == node and node != NOBODY:
+        at = flow_cache.hop_at(f, U64(k), U64(flows[f].pool_block), pool_base)
+        if at != flow_cache.NONE and U64(states[at].node_id) == node and node != NOBODY:
             return at
-    return NONE
+    return flow_cache.NONE
 
 
 @inlined
@@ -129,21 +115,21 @@ def take_flow_latency(
 ) -> Any:  # fmt: skip
     """The sum of the hop latencies of flow f. Returns events so far."""
     flow = flows[f]
-    limit = limits[FLOW_LATENCY]
+    limit = limits[flow_cache.FLOW_LATENCY]
     stored = flow.latency_stored
     gap = value - stored if value > stored else stored - value
     flow.latency_latest = value
     flow.latency_sum += value
     flow.latency_samples += U64(1)
-    has = U64(flow.state) & HAS_LATENCY
+    has = U64(flow.state) & flow_cache.HAS_LATENCY
     alarm = U64(flow.alarm) & ALARM
     if (gap >= limit.change) | (value > limit.raise_above) | (has == U64(0)) | (alarm != U64(0)):
         n, stored, alarm = judged(
-            events, n, tally, knobs, reports, i, limits, FLOW_LATENCY, value, stored, has, alarm,
+            events, n, tally, knobs, reports, i, limits, flow_cache.FLOW_LATENCY, value, stored, has, alarm,
             NOBODY, U64(0), UNKNOWN, U64(0), m,
         )  # fmt: skip
         flow.latency_stored = stored
-        flow.state |= U8(HAS_LATENCY)
+        flow.state |= U8(flow_cache.HAS_LATENCY)
         flow.alarm = U8((U64(flow.alarm) & ~ALARM) | (ALARM if alarm else U64(0)))
     return n
 
@@ -178,32 +164,32 @@ def take_report(
     marked = U64(r.flags) & (DROPPED | CONGESTED)
     dropped = U64(r.flags) & DROPPED
 
-    f = NONE
+    f = flow_cache.NONE
     row = U64(0)
     version = U32(0)
     if carried & FLOW_CARRIED:
-        row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
+        row = hashed & (U64(len(tags)) // flow_cache.ROW_WORDS - U64(1))
         way = guess
-        if way != NONE and not is_flow(flows, row * WAY + way, reports, i):
-            way = NONE
-        if way == NONE:
-            way = find_flow(tags, flows, row, tag_of(hashed), reports, i)
-        if way != NONE or (stacked and not dropped):
-            version = tags[row * ROW_WORDS + VERSION]
-            tags[row * ROW_WORDS + VERSION] = version | U32(1)
+        if way != flow_cache.NONE and not flow_cache.is_flow(flows, row * flow_cache.WAY + way, reports, i):
+            way = flow_cache.NONE
+        if way == flow_cache.NONE:
+            way = flow_cache.find_flow(tags, flows, row, flow_cache.tag_of(hashed), reports, i)
+        if way != flow_cache.NONE or (stacked and not dropped):
+            version = tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION]
+            tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = version | U32(1)
             order()
-            if way == NONE:
-                n, way = add_flow(
+            if way == flow_cache.NONE:
+                n, way = flow_cache.add_flow(
                     tags, flows, states, pool, row, hashed, reports, i, events, n, tally, knobs, path
                 )
-            use_way(tags, row, way)
-            f = row * WAY + way
+            flow_cache.use_way(tags, row, way)
+            f = row * flow_cache.WAY + way
 
     values = U64(0)
-    straight = f != NONE and stacked
+    straight = f != flow_cache.NONE and stacked
     cut = U64(r.int_flags) & CUT_SHORT | U64(r.flags) & (INTERMEDIATE | DROPPED | PARTIAL)
     whole = stacked and not cut
-    pool_base = U64(len(flows)) * INLINE
+    pool_base = U64(len(flows)) * flow_cache.INLINE
     if straight:
         flow = flows[f]
         quick = U64(whole) & U64((U64(flow.state) & (HAS_PATH | INCOMPLETE)) == HAS_PATH)
@@ -217,17 +203,17 @@ def take_report(
             if knobs[ENABLED] == U64(0):
                 gather(hops, first, count, last, own, path)
                 n = tell_value_path(events, n, tally, knobs, reports, i, path, count)
-    elif f != NONE and count:
+    elif f != flow_cache.NONE and count:
         where[U64(0)] = node_in_flow(flows, f, states, own)
 
     sum_latency = U64(0)
     with_latency = U64(0)
-    block = U64(flows[f].pool_block) if f != NONE else U64(0)
+    block = U64(flows[f].pool_block) if f != flow_cache.NONE else U64(0)
     for h in range(count):
-        s = NONE
+        s = flow_cache.NONE
         if straight:
-            s = hop_at(f, h, block, pool_base)
-        elif f != NONE:
+            s = flow_cache.hop_at(f, h, block, pool_base)
+        elif f != flow_cache.NONE:
             s = where[h]
         named = own if first + h == last else NOBODY
         n, more, latency, has, nameless = take_hop(
@@ -239,7 +225,7 @@ def take_report(
         if nameless:
             tally[NAMELESS] += U64(1)
 
-    if f != NONE:
+    if f != flow_cache.NONE:
         flow = flows[f]
         flow.packets += U64(1)
         flow.last_ns = r.time_ns
@@ -247,7 +233,7 @@ def take_report(
             n = take_flow_latency(flows, f, sum_latency, count, events, n, tally, knobs, reports, i, limits)
             values += U64(1)
         order()
-        tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
+        tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
     if marked:
         n = mark(reports, i, hops, events, n, tally, knobs)
     return n, values

@@ -5,18 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, kernel, order
+from ..flows import flow_cache_kernel as flow_cache
 from ..flows.event_kernel import EVICTIONS, EXPIRIES, SHARD
-from ..flows.flow_cache_kernel import (
-    INLINE,
-    NONE,
-    ROW_WORDS,
-    VERSION,
-    WAY,
-    forget_flow,
-    free_way,
-    hop_at,
-    start_flow,
-)
 from ..records import NO_NODE, NO_PORT, PATH_PART, WAYS
 from .event_kernel import GONE
 from .records import Why
@@ -31,7 +21,7 @@ ROW_PARTS = WAYS * 8
 def put_hop(gone: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
     """Hop k of record g from its state; NONE: one that is not known."""
     hop = gone[g].hops[k]
-    if at == NONE:
+    if at == flow_cache.NONE:
         hop.latency_sum = U64(0)
         hop.occupancy_sum = U64(0)
         hop.utilization_sum = U64(0)
@@ -65,9 +55,9 @@ def put_flow(gone: Any, g: Any, knobs: Any, flows: Any, f: Any, states: Any, why
     """Records of flow f, one for each 8 hops of its path. Returns records so far."""
     flow = flows[f]
     count = U64(flow.hop_count)
-    pool_base = U64(len(flows)) * INLINE
+    pool_base = U64(len(flows)) * flow_cache.INLINE
     block = U64(flow.pool_block)
-    for first in range(U64(0), max(count, U64(1)), INLINE):
+    for first in range(U64(0), max(count, U64(1)), flow_cache.INLINE):
         e = gone[g]
         e.sequence = knobs[GONE] + g
         e.flow_id = flow.flow_id
@@ -92,7 +82,13 @@ def put_flow(gone: Any, g: Any, knobs: Any, flows: Any, f: Any, states: Any, why
         e.shard = U8(knobs[SHARD])
         for k in range(PATH_PART):
             h = U64(first) + U64(k)
-            put_hop(gone, g, U64(k), states, hop_at(f, h, block, pool_base) if h < count else NONE)
+            put_hop(
+                gone,
+                g,
+                U64(k),
+                states,
+                flow_cache.hop_at(f, h, block, pool_base) if h < count else flow_cache.NONE,
+            )
         g += U64(1)
     return g
 
@@ -106,13 +102,13 @@ def make_room(
 
     (records so far, way).
     """
-    way = free_way(tags, row, (hashed >> U64(40)) % WAY)
-    f = row * WAY + way
-    if tags[row * ROW_WORDS + way]:
+    way = flow_cache.free_way(tags, row, (hashed >> U64(40)) % flow_cache.WAY)
+    f = row * flow_cache.WAY + way
+    if tags[row * flow_cache.ROW_WORDS + way]:
         tally[EVICTIONS] += U64(1)
         g = put_flow(gone, g, knobs, flows, f, states, EVICTED)
-        forget_flow(tags, flows, f, pool)
-    start_flow(tags, flows, row, way, hashed, reports, i)
+        flow_cache.forget_flow(tags, flows, f, pool)
+    flow_cache.start_flow(tags, flows, row, way, hashed, reports, i)
     return g, way
 
 
@@ -132,23 +128,23 @@ def sweep_idle(
             return row, g
         for w in range(WAYS):
             way = U64(w)
-            if tags[row * ROW_WORDS + way] == U32(0):
+            if tags[row * flow_cache.ROW_WORDS + way] == U32(0):
                 continue
-            f = row * WAY + way
+            f = row * flow_cache.WAY + way
             flow = flows[f]
             ahead = flow.last_ns > now and idle_ns >= 0
             if not ahead and idle_ns >= 0 and now - flow.last_ns < idle_ns:
                 continue
-            version = tags[row * ROW_WORDS + VERSION]
-            tags[row * ROW_WORDS + VERSION] = version | U32(1)
+            version = tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION]
+            tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = version | U32(1)
             order()
             if ahead:  # the clock was put back
                 flow.last_ns = now
             else:
                 g = put_flow(gone, g, knobs, flows, f, states, why)
-                forget_flow(tags, flows, f, pool)
+                flow_cache.forget_flow(tags, flows, f, pool)
                 if why == EXPIRED:
                     tally[EXPIRIES] += U64(1)
             order()
-            tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
+            tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
     return U64(end), g

@@ -7,36 +7,12 @@ from typing import Any
 from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
 from ...wire.records import Flag, IntFlag
 from ..distributions.distribution_kernel import count_hop, count_path, queue_key, slot_of
+from ..flows import flow_cache_kernel as flow_cache
 from ..flows.event_kernel import NAMELESS
-from ..flows.flow_cache_kernel import (
-    HAS_LATENCY,
-    INLINE,
-    NONE,
-    ROW_WORDS,
-    VERSION,
-    WAY,
-    find_flow,
-    hop_at,
-    is_flow,
-    tag_of,
-    use_way,
-)
 from ..flows.hop_kernel import LATENCY, OCCUPANCY, PORTS, UNKNOWN, UTILIZATION
 from ..flows.path_kernel import HAS_LOOP, HAS_PATH, NODE_ID, gather, hash_path, lay_hops, second_visit, thread
 from ..records import NO_NODE, FlowState
-from .event_kernel import (
-    COUNTED,
-    END_TO_END,
-    NEW_KEY,
-    PATH_CHANGE,
-    QUEUES_FULL,
-    ROW,
-    STEP,
-    journal_path,
-    judge,
-    tell_hop,
-    tell_packet,
-)
+from . import event_kernel as event
 from .eviction_kernel import make_room
 
 CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
@@ -44,7 +20,7 @@ PARTIAL = U64(Flag.INTERMEDIATE | Flag.DROPPED | Flag.INCOMPLETE)
 INCOMPLETE = U64(FlowState.INCOMPLETE)
 NOBODY = U64(NO_NODE)
 MOST_SAMPLES = U32(0xFFFFFFFF)
-E2E = U64(2) * END_TO_END
+E2E = U64(2) * event.END_TO_END
 
 
 @inlined
@@ -69,7 +45,7 @@ def limits_of(overrides: Any, node: Any) -> Any:
     at = (node * U64(0x9E3779B97F4A7C15)) >> U64(32) & mask
     while overrides[at]:
         if overrides[at] & U64(0xFFFFFFFF) == node:
-            return (overrides[at] >> U64(32)) * ROW
+            return (overrides[at] >> U64(32)) * event.ROW
         at = (at + U64(1)) & mask
     return U64(0)
 
@@ -104,13 +80,15 @@ def types_of(
     """Bits of Type of a hop's values; `known` has a bit for each value before."""
     types = U64(0)
     if measures & U64(1):
-        types |= judge(limits, base, latency, before, known & U64(1))
+        types |= event.judge(limits, base, latency, before, known & U64(1))
     if measures & U64(2):
-        at = base + STEP
-        types |= judge(limits, at, occupancy, occupancy_before, (known >> U64(1)) & U64(1)) << U64(2)
+        at = base + event.STEP
+        types |= event.judge(limits, at, occupancy, occupancy_before, (known >> U64(1)) & U64(1)) << U64(2)
     if measures & U64(4):
-        at = base + STEP * U64(2)
-        types |= judge(limits, at, utilization, utilization_before, (known >> U64(2)) & U64(1)) << U64(4)
+        at = base + event.STEP * U64(2)
+        types |= event.judge(limits, at, utilization, utilization_before, (known >> U64(2)) & U64(1)) << U64(
+            4
+        )
     return types
 
 
@@ -130,7 +108,7 @@ def take_hop(
     port = U64(hop.egress_port) if have & PORTS else UNKNOWN
     queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
     known, latency_before, occupancy_before, utilization_before = U64(0), U64(0), U64(0), U64(0)
-    if s != NONE:
+    if s != flow_cache.NONE:
         state = states[s]
         known = U64(state.state) & measures
         latency_before = U64(state.latency_latest)
@@ -140,14 +118,14 @@ def take_hop(
         state.buffer_slot = U32(queue)
         keep(state, measures, latency, occupancy, utilization)
     if node != NOBODY:
-        if measures != U64(0) and knobs[COUNTED] != U64(0):
+        if measures != U64(0) and knobs[event.COUNTED] != U64(0):
             key = queue_key(node, port, queue)
-            hint = U64(states[s].queue_slot) if s != NONE else mix64(key)
+            hint = U64(states[s].queue_slot) if s != flow_cache.NONE else mix64(key)
             slot = slot_of(rows, key, hint & (U64(len(rows)) - U64(1)))
-            if slot == NONE:
-                tally[QUEUES_FULL] += U64(1)
+            if slot == flow_cache.NONE:
+                tally[event.QUEUES_FULL] += U64(1)
             else:
-                if s != NONE:
+                if s != flow_cache.NONE:
                     states[s].queue_slot = U32(slot)
                 count_hop(
                     rows, bins, edges, slot, measures, latency, occupancy, utilization, reports[i].time_ns
@@ -158,7 +136,7 @@ def take_hop(
             occupancy, occupancy_before, utilization, utilization_before,
         )  # fmt: skip
         if types:
-            n, j = tell_hop(
+            n, j = event.tell_hop(
                 told, n, journal, j, tally, knobs, limits, base, reports, i, hops, at, types, measures, h, m,
                 latency_before if known & U64(1) else U64(0),
                 occupancy_before if known & U64(2) else U64(0),
@@ -170,13 +148,13 @@ def take_hop(
 @inlined
 def take_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
     """Put the sum of a packet's hop latencies into its flow. (bits of Type, value before)."""
-    has = U64((U64(flow.state) & HAS_LATENCY) != U64(0))
+    has = U64((U64(flow.state) & flow_cache.HAS_LATENCY) != U64(0))
     before = flow.latency_latest * has
-    types = judge(limits, END_TO_END * STEP, total, before, has) << E2E
+    types = event.judge(limits, event.END_TO_END * event.STEP, total, before, has) << E2E
     flow.latency_latest = total
     flow.latency_sum += total
     flow.latency_samples += U64(1)
-    flow.state |= U8(HAS_LATENCY)
+    flow.state |= U8(flow_cache.HAS_LATENCY)
     return types, before
 
 
@@ -207,9 +185,11 @@ def settle(
     state = U64(flow.state) & ~HAS_LOOP
     flow.state = U8(state | (HAS_LOOP if looped else U64(0)) | (HAS_PATH if whole else U64(0)))
     if had:
-        return j, True, PATH_CHANGE
+        return j, True, event.PATH_CHANGE
     if whole or (flow.packets == U64(0) and nameless == U64(0)):
-        j = journal_path(journal, j, tally, knobs, reports, i, NEW_KEY, path, count, U64(0), flow.path_hash)
+        j = event.journal_path(
+            journal, j, tally, knobs, reports, i, event.NEW_KEY, path, count, U64(0), flow.path_hash
+        )
     return j, True, U64(0)
 
 
@@ -224,19 +204,19 @@ def take_packet(
     r = reports[i]
     first = U64(r.first_hop)
     count = U64(r.hop_count)
-    row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
+    row = hashed & (U64(len(tags)) // flow_cache.ROW_WORDS - U64(1))
     way = guess
-    if way != NONE and not is_flow(flows, row * WAY + way, reports, i):
-        way = NONE
-    if way == NONE:
-        way = find_flow(tags, flows, row, tag_of(hashed), reports, i)
-    version = tags[row * ROW_WORDS + VERSION]
-    tags[row * ROW_WORDS + VERSION] = version | U32(1)
+    if way != flow_cache.NONE and not flow_cache.is_flow(flows, row * flow_cache.WAY + way, reports, i):
+        way = flow_cache.NONE
+    if way == flow_cache.NONE:
+        way = flow_cache.find_flow(tags, flows, row, flow_cache.tag_of(hashed), reports, i)
+    version = tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION]
+    tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = version | U32(1)
     order()
-    if way == NONE:
+    if way == flow_cache.NONE:
         g, way = make_room(tags, flows, states, pool, row, hashed, reports, i, gone, g, tally, knobs)
-    use_way(tags, row, way)
-    f = row * WAY + way
+    flow_cache.use_way(tags, row, way)
+    f = row * flow_cache.WAY + way
     flow = flows[f]
     cut = U64(r.int_flags) & CUT_SHORT != U64(0) or U64(r.flags) & PARTIAL != U64(0)
     old = flow.path_hash
@@ -244,13 +224,13 @@ def take_packet(
         flows, f, states, pool, hops, first, count, cut,
         path, where, spare, journal, j, tally, knobs, reports, i,
     )  # fmt: skip
-    pool_base = U64(len(flows)) * INLINE
+    pool_base = U64(len(flows)) * flow_cache.INLINE
     block = U64(flow.pool_block)
     total = U64(0)
     having = U64(0)
     for h in range(count):
         at = first + U64(h)
-        s = hop_at(f, U64(h), block, pool_base) if straight else where[U64(h)]
+        s = flow_cache.hop_at(f, U64(h), block, pool_base) if straight else where[U64(h)]
         have = U64(hops[at].present & ~hops[at].null)
         n, j = take_hop(
             states, s, hops, at, U64(h), count, rows, bins, edges, limits, overrides,
@@ -262,18 +242,18 @@ def take_packet(
     before = U64(0)
     if count != U64(0) and having == count and not cut:
         more, before = take_end_to_end(flow, total, limits)
-        if knobs[COUNTED]:
+        if knobs[event.COUNTED]:
             count_path(rows, bins, edges, total, r.time_ns)
         types |= more
     else:
         total = U64(0)
     if types:
-        n, j = tell_packet(
+        n, j = event.tell_packet(
             told, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,
             total, before, path, flow.path_hash, old,
         )  # fmt: skip
     flow.packets += U64(1)
     flow.last_ns = r.time_ns
     order()
-    tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
+    tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
     return n, j, g

@@ -7,26 +7,12 @@ from typing import Any
 from ...base.jit import U8, U32, U64, be16, be32, kernel, mix64
 from ...wire import layout
 from ...wire.decode.walk_kernel import packet_id
-from ...wire.headers.packet_kernel import (
-    ETHERNET,
-    IPV4_DESTINATION,
-    IPV4_SOURCE,
-    IPV6_DESTINATION,
-    IPV6_SOURCE,
-    NONE,
-    address,
-    byte,
-    ethernet,
-    ip_version,
-    ipv4,
-    ipv6,
-    other_link,
-)
+from ...wire.headers import packet_kernel as packet
 
 TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
 PORTS, UDP_HEADER, TCP_HEADER = U64(4), U64(8), U64(20)
-SEQUENCE, ACKNOWLEDGMENT = byte(layout.TCP, "sequence"), byte(layout.TCP, "acknowledgment")
-WORDS, FLAGS = U64(layout.TCP.field("header_words").at // 8), byte(layout.TCP, "flags")
+SEQUENCE, ACKNOWLEDGMENT = packet.byte(layout.TCP, "sequence"), packet.byte(layout.TCP, "acknowledgment")
+WORDS, FLAGS = U64(layout.TCP.field("header_words").at // 8), packet.byte(layout.TCP, "flags")
 LATER = U64(1)
 """A fragment that is not the first has no L4 header."""
 ONE = U64(1)
@@ -35,7 +21,7 @@ ONE = U64(1)
 @kernel
 def folded(high: Any, low: Any) -> Any:
     """`observation.fold` of an address."""
-    if high == NONE and low >> U64(32) == U64(0xFFFF):
+    if high == packet.NONE and low >> U64(32) == U64(0xFFFF):
         return low & U64(0xFFFFFFFF)
     return mix64(mix64(high) ^ low) >> U64(32)
 
@@ -55,24 +41,24 @@ def observe(arena: Any, frames: Any, switch: Any, out: Any) -> Any:
         frame = frames[row]
         start = U64(frame["offset"])
         end = start + U64(frame["length"])
-        if U64(frame["link"]) == ETHERNET:
-            why, at, type_, _, _ = ethernet(arena, start, end, end)
+        if U64(frame["link"]) == packet.ETHERNET:
+            why, at, type_, _, _ = packet.ethernet(arena, start, end, end)
         else:
-            why, at, type_, _, _ = other_link(arena, start, end, U64(frame["link"]))
-        version = ip_version(type_)
-        if why or version == NONE:
+            why, at, type_, _, _ = packet.other_link(arena, start, end, U64(frame["link"]))
+        version = packet.ip_version(type_)
+        if why or version == packet.NONE:
             continue
         ip = at
         if version == U64(4):
-            why, at, protocol, _, length, part = ipv4(arena, ip, end, end, True)
+            why, at, protocol, _, length, part = packet.ipv4(arena, ip, end, end, True)
         else:
-            why, at, protocol, _, length, part = ipv6(arena, ip, end, end)
+            why, at, protocol, _, length, part = packet.ipv6(arena, ip, end, end)
         if why:
             continue
         seen = out[count]
         count += 1
         limit = min(end, ip + length)
-        sport, dport, ports, headers = NONE, NONE, NONE, NONE
+        sport, dport, ports, headers = packet.NONE, packet.NONE, packet.NONE, packet.NONE
         seen["sequence"] = seen["acknowledgment"] = U32(0)
         seen["flags"] = U8(0)
         if part != LATER and (protocol == TCP or protocol == UDP) and at + PORTS <= limit:
@@ -86,8 +72,8 @@ def observe(arena: Any, frames: Any, switch: Any, out: Any) -> Any:
                     seen["flags"] = arena[at + FLAGS]
                     headers = max(TCP_HEADER, (U64(arena[at + WORDS]) >> U64(4)) << U64(2))
         covered = at - ip + headers
-        source = address(arena, ip, version, IPV4_SOURCE, IPV6_SOURCE)
-        destination = address(arena, ip, version, IPV4_DESTINATION, IPV6_DESTINATION)
+        source = packet.address(arena, ip, version, packet.IPV4_SOURCE, packet.IPV6_SOURCE)
+        destination = packet.address(arena, ip, version, packet.IPV4_DESTINATION, packet.IPV6_DESTINATION)
         flow = seen["flow"]
         put(flow, 0, folded(source[0], source[1]), 4)
         put(flow, 4, folded(destination[0], destination[1]), 4)

@@ -6,21 +6,7 @@ from typing import Any
 
 from ...base.jit import U64, be16, be32, inlined, kernel
 from .. import rules
-from ..headers.packet_kernel import (
-    ETHERNET,
-    IPV4_SOURCE,
-    IPV6_SOURCE,
-    NONE,
-    address,
-    code,
-    ethernet,
-    ip_version,
-    ipv4,
-    ipv6,
-    lacks,
-    other_link,
-    refuse,
-)
+from ..headers import packet_kernel
 from ..headers.tunnel_kernel import FOUR, LABELS, SIX, by_ethertype, mpls
 from ..reasons import Place, Reason
 from ..records import Link
@@ -30,10 +16,10 @@ from ..telemetry.variant_kernel import UDP
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
 
 UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
-OUTER_FRAGMENT = code(Reason.FRAGMENT, Place.OUTER_IP)
-BAD_UDP, LACKING_UDP = code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
+OUTER_FRAGMENT = packet_kernel.code(Reason.FRAGMENT, Place.OUTER_IP)
+BAD_UDP, LACKING_UDP = packet_kernel.code(Reason.BAD_LENGTH, Place.OUTER_UDP), U64(Place.OUTER_UDP)
 PLAIN_IPV4, PLAIN_BYTES, AT_PROTOCOL, AT_PORT = U64(0x08004500), U64(14 + 20 + 4), U64(14 + 9), U64(14 + 22)
-UNKNOWN_REPORT = code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
+UNKNOWN_REPORT = packet_kernel.code(Reason.UNKNOWN_VERSION, Place.REPORT_HEADER)
 
 
 @inlined
@@ -55,7 +41,7 @@ def payload(
     row = reports[index]
     if at >= end:
         row.first_hop = first
-        refuse(row, CUT_HEADER, at, origin)
+        packet_kernel.refuse(row, CUT_HEADER, at, origin)
         return index + U64(1), first
     version = table[FIRST_BYTE + U64(buf[at])]
     row.version = version
@@ -67,7 +53,7 @@ def payload(
         first = report_0_5(buf, origin, at, end, row, table, plans, hops, first)
     else:
         row.first_hop = first
-        refuse(row, UNKNOWN_REPORT, at, origin)
+        packet_kernel.refuse(row, UNKNOWN_REPORT, at, origin)
     return index + U64(1), first
 
 
@@ -75,11 +61,11 @@ def payload(
 def behind_labels(buf: Any, at: Any, end: Any, type_: Any) -> Any:
     """(offset, IP version or 0) behind MPLS labels."""
     if by_ethertype(type_) != LABELS:
-        return at, NONE
+        return at, packet_kernel.NONE
     cut, at, here, _, _ = mpls(buf, at, end, end)
     if cut:
-        return at, NONE
-    return at, U64(4) if here == FOUR else (U64(6) if here == SIX else NONE)
+        return at, packet_kernel.NONE
+    return at, U64(4) if here == FOUR else (U64(6) if here == SIX else packet_kernel.NONE)
 
 
 @inlined
@@ -88,30 +74,32 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
 
     The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise a refusal's code.
     """
-    if link == ETHERNET:
-        cut, at, type_, _, _ = ethernet(buf, at, end, end)
+    if link == packet_kernel.ETHERNET:
+        cut, at, type_, _, _ = packet_kernel.ethernet(buf, at, end, end)
     else:
-        cut, at, type_, _, _ = other_link(buf, at, end, link)
-    version = NONE if cut else ip_version(type_)
-    if version == NONE:
+        cut, at, type_, _, _ = packet_kernel.other_link(buf, at, end, link)
+    version = packet_kernel.NONE if cut else packet_kernel.ip_version(type_)
+    if version == packet_kernel.NONE:
         if not cut:
             at, version = behind_labels(buf, at, end, type_)
-        if version == NONE:
-            return NONE, at, end, end, NONE, NONE
+        if version == packet_kernel.NONE:
+            return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
     start = at
     if version == U64(4):
-        why, at, protocol, _, length, part = ipv4(buf, at, end, end, False)
+        why, at, protocol, _, length, part = packet_kernel.ipv4(buf, at, end, end, False)
     else:
-        why, at, protocol, _, length, part = ipv6(buf, at, end, end)
+        why, at, protocol, _, length, part = packet_kernel.ipv6(buf, at, end, end)
     behind = start + length
     if why or protocol != UDP or part == U64(1) or at + U64(4) > min(end, behind):
-        return NONE, at, end, end, NONE, NONE
+        return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
     if not table[UDP_ROLE + be16(buf, at + U64(2))] & 1:
-        return NONE, at, end, end, NONE, NONE
-    high, low = address(buf, start, version, IPV4_SOURCE, IPV6_SOURCE)
-    if part != NONE:
+        return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
+    high, low = packet_kernel.address(
+        buf, start, version, packet_kernel.IPV4_SOURCE, packet_kernel.IPV6_SOURCE
+    )
+    if part != packet_kernel.NONE:
         return OUTER_FRAGMENT, start, end, end, high, low
-    why = lacks(at, U64(8), end, min(end, behind))
+    why = packet_kernel.lacks(at, U64(8), end, min(end, behind))
     if why:
         return why | LACKING_UDP, at, end, end, high, low
     size = be16(buf, at + U64(4))
@@ -167,11 +155,17 @@ def decode_frames(
         if link == UDP_PAYLOAD:
             verdict, at, announced = U64(1), origin, end
             high, low = U64(frame.source_hi), U64(frame.source_lo)
-        elif table[PACKETS] and link == ETHERNET and passes_by(buf, origin, end, table):
-            verdict, at, announced, high, low = NONE, origin, end, NONE, NONE
+        elif table[PACKETS] and link == packet_kernel.ETHERNET and passes_by(buf, origin, end, table):
+            verdict, at, announced, high, low = (
+                packet_kernel.NONE,
+                origin,
+                end,
+                packet_kernel.NONE,
+                packet_kernel.NONE,
+            )
         else:
             verdict, at, end, announced, high, low = outer(buf, origin, end, link, table)
-        if verdict == NONE:
+        if verdict == packet_kernel.NONE:
             found = False
             if table[PACKETS]:
                 row = new_row(reports, words, index)
@@ -194,7 +188,7 @@ def decode_frames(
             )
         else:
             row.first_hop = first
-            refuse(row, verdict, at, origin)
+            packet_kernel.refuse(row, verdict, at, origin)
             index += U64(1)
     counts[0], counts[1], counts[2] = index, first, other
     return done

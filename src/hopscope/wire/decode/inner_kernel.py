@@ -6,62 +6,30 @@ from typing import Any
 
 from ...base.jit import U64, be16, inlined, kernel
 from .. import layout, rules
-from ..headers.packet_kernel import (
-    ETHERNET,
-    IPV6_NEXT,
-    NONE,
-    code,
-    ethernet,
-    get,
-    ip_version,
-    ipv4,
-    ipv6,
-    lacks,
-    other_link,
-    refuse,
-    word,
-)
+from ..headers import packet_kernel
 from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Kind
 from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from ..telemetry.metadata_kernel import NODE, ONES_32, OWN_2_0
 from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP, read_own
-from .walk_kernel import (
-    ANY_IP_LENGTH,
-    CUT_INT,
-    INNER_ETHERNET,
-    INNER_FRAGMENT,
-    INNER_IP,
-    INNER_L4,
-    INT_DSCP,
-    INT_HEADER,
-    IOAM_DATA,
-    IOAM_OPTION,
-    MD,
-    ROLE_INT,
-    TOO_MANY_LAYERS,
-    layers_of,
-    leads_on,
-    original_l4,
-    packet_id,
-    set_flow,
-    walk,
-    wants_id,
-)
+from . import walk_kernel
 
 FIRST_BYTE, UDP_ROLE, UNMARKED = U64(rules.FIRST_BYTE), U64(rules.UDP_ROLE), U64(rules.UNMARKED)
 CUT_HEADER, CUT_METADATA = (
-    code(Reason.TRUNCATED, Place.REPORT_HEADER),
-    code(Reason.TRUNCATED, Place.REPORT_METADATA),
+    packet_kernel.code(Reason.TRUNCATED, Place.REPORT_HEADER),
+    packet_kernel.code(Reason.TRUNCATED, Place.REPORT_METADATA),
 )
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:4])
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
-ROLES_OF_INT = ROLE_INT | ROLE_INSERTED
+ROLES_OF_INT = walk_kernel.ROLE_INT | ROLE_INSERTED
 LEFT = U64(1 << 32)
 """No number of hops."""
-TLV_TYPE, TLV_LENGTH = word(layout.TLV_2_0, "type"), word(layout.TLV_2_0, "length")
+TLV_TYPE, TLV_LENGTH = (
+    packet_kernel.word(layout.TLV_2_0, "type"),
+    packet_kernel.word(layout.TLV_2_0, "length"),
+)
 
 
 @kernel
@@ -69,8 +37,8 @@ def refuse_int(row: Any, why: Any, at: Any, origin: Any) -> Any:
     """Write a refusal, unless what was taken for INT may be ordinary traffic that has this DSCP; whether it
     was written.
     """
-    if U64(row.flags) & TRACKED or row.int_version or why == CUT_INT:
-        refuse(row, why, at, origin)
+    if U64(row.flags) & TRACKED or row.int_version or why == walk_kernel.CUT_INT:
+        packet_kernel.refuse(row, why, at, origin)
         return True
     return False
 
@@ -91,59 +59,61 @@ def plain(
     """Read a packet that is as most are: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that
     DSCP or port tell. Returns how many hops were written from `first`; LEFT for any other, for `walk`.
     """
-    tags, vlan = NONE, NONE
-    at, version = begin, NONE
+    tags, vlan = packet_kernel.NONE, packet_kernel.NONE
+    at, version = begin, packet_kernel.NONE
     if type_ == FRAME:
-        why, at, ethertype, tags, vlan = ethernet(buf, begin, end, end)
+        why, at, ethertype, tags, vlan = packet_kernel.ethernet(buf, begin, end, end)
         if why:
-            refuse(row, why | INNER_ETHERNET, at, origin)
-            return NONE
-        version = ip_version(ethertype)
-        if version == NONE:
+            packet_kernel.refuse(row, why | walk_kernel.INNER_ETHERNET, at, origin)
+            return packet_kernel.NONE
+        version = packet_kernel.ip_version(ethertype)
+        if version == packet_kernel.NONE:
             if by_ethertype(ethertype) != NOTHING:
                 return LEFT
-            return NONE
+            return packet_kernel.NONE
     elif type_ == FOUR:
         version = U64(4)
     elif type_ == SIX:
         version = U64(6)
     else:
-        return NONE
+        return packet_kernel.NONE
     start = at
     if version == U64(4):
-        why, at, protocol, dscp, length, part = ipv4(buf, at, end, end, table[ANY_IP_LENGTH])
+        why, at, protocol, dscp, length, part = packet_kernel.ipv4(
+            buf, at, end, end, table[walk_kernel.ANY_IP_LENGTH]
+        )
     else:
-        why, at, protocol, dscp, length, part = ipv6(buf, at, end, end)
-        if not why and get(buf, start, IPV6_NEXT) != protocol:
+        why, at, protocol, dscp, length, part = packet_kernel.ipv6(buf, at, end, end)
+        if not why and packet_kernel.get(buf, start, packet_kernel.IPV6_NEXT) != protocol:
             return LEFT
     if why:
-        refuse(row, why | INNER_IP, at, origin)
-        return NONE
+        packet_kernel.refuse(row, why | walk_kernel.INNER_IP, at, origin)
+        return packet_kernel.NONE
     if protocol != TCP and protocol != UDP:
         return LEFT
-    set_flow(buf, start, version, protocol, length, row)
+    walk_kernel.set_flow(buf, start, version, protocol, length, row)
     row.carried = U64(row.carried) | HAS_FLOW
     if tags:
-        row.layers = layers_of(tags)
+        row.layers = walk_kernel.layers_of(tags)
         row.vlan = vlan
-    if part != NONE:
-        refuse(row, INNER_FRAGMENT, start, origin)
-        return NONE
+    if part != packet_kernel.NONE:
+        packet_kernel.refuse(row, walk_kernel.INNER_FRAGMENT, start, origin)
+        return packet_kernel.NONE
     limit = min(end, start + length)
-    why = lacks(at, U64(4), end, limit)
+    why = packet_kernel.lacks(at, U64(4), end, limit)
     if why:
-        refuse(row, why | INNER_L4, at, origin)
-        return NONE
+        packet_kernel.refuse(row, why | walk_kernel.INNER_L4, at, origin)
+        return packet_kernel.NONE
     ports = at
     dport = be16(buf, at + U64(2))
     row.sport = be16(buf, at)
     row.dport = dport
     row.carried = U64(row.carried) | HAS_PORTS
-    role = U64(table[UDP_ROLE + dport]) if protocol == UDP else NONE
+    role = U64(table[UDP_ROLE + dport]) if protocol == UDP else packet_kernel.NONE
     if role & TUNNEL_ROLES or table[UNMARKED]:
         return LEFT
-    count, refused = NONE, False
-    if table[INT_DSCP + dscp] or role & ROLES_OF_INT:
+    count, refused = packet_kernel.NONE, False
+    if table[walk_kernel.INT_DSCP + dscp] or role & ROLES_OF_INT:
         why, at = find_shim(buf, at, end, limit, protocol, table)
         restored = False
         if not why:
@@ -154,20 +124,20 @@ def plain(
                 buf, origin, at, end, limit, protocol, carrier, row, table, plans, hops, first
             )
             if not why:
-                if U64(row.int_mode) != MD:
+                if U64(row.int_mode) != walk_kernel.MD:
                     return LEFT
                 restored = U64(row.npt) == U64(2) or carrier == OVER_INSERTED
                 if carrier == OVER_INSERTED:
-                    why, _ = original_l4(buf, origin, at, end, limit, row, table)
+                    why, _ = walk_kernel.original_l4(buf, origin, at, end, limit, row, table)
         if not why:
             if restored or U64(row.dport) != dport:
-                if leads_on(row, table):
+                if walk_kernel.leads_on(row, table):
                     return LEFT
             return count
         refused = refuse_int(row, why, at, origin)
-    if not refused and wants_id(row):
-        row.packet_id = packet_id(buf, start, version, length, ports + U64(4), limit)
-    return NONE
+    if not refused and walk_kernel.wants_id(row):
+        row.packet_id = walk_kernel.packet_id(buf, start, version, length, ports + U64(4), limit)
+    return packet_kernel.NONE
 
 
 @inlined
@@ -186,7 +156,20 @@ def inner(
     """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
     count = plain(buf, origin, at, end, type_, row, table, plans, hops, first)
     if count == LEFT:
-        count = walk(buf, origin, at, end, type_, NONE, NONE, row, table, plans, hops, first)
+        count = walk_kernel.walk(
+            buf,
+            origin,
+            at,
+            end,
+            type_,
+            packet_kernel.NONE,
+            packet_kernel.NONE,
+            row,
+            table,
+            plans,
+            hops,
+            first,
+        )
     return count
 
 
@@ -195,19 +178,23 @@ def packet(
     buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
 ) -> Any:
     """(whether it carries INT or IOAM, next free row of `hops`) of a captured packet, into a row of zeros."""
-    if link == ETHERNET:
+    if link == packet_kernel.ETHERNET:
         count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
     else:
-        cut, at, type_, tags, vlan = other_link(buf, origin, end, link)
+        cut, at, type_, tags, vlan = packet_kernel.other_link(buf, origin, end, link)
         if cut:
             return False, first
         here = by_ethertype(type_)
-        count = walk(buf, origin, at, end, here, layers_of(tags), vlan, row, table, plans, hops, first)
+        count = walk_kernel.walk(
+            buf, origin, at, end, here, walk_kernel.layers_of(tags), vlan, row, table, plans, hops, first
+        )
     row.first_hop = first
     row.hop_count = count
     place = U64(row.place)
-    damaged = place == INT_HEADER or place == IOAM_OPTION or place == IOAM_DATA
-    if row.int_version or damaged or U64(row.reason) == TOO_MANY_LAYERS >> U64(8):
+    damaged = (
+        place == walk_kernel.INT_HEADER or place == walk_kernel.IOAM_OPTION or place == walk_kernel.IOAM_DATA
+    )
+    if row.int_version or damaged or U64(row.reason) == walk_kernel.TOO_MANY_LAYERS >> U64(8):
         return True, first + count
     return False, first
 
@@ -215,18 +202,18 @@ def packet(
 @kernel
 def find_tlv(buf: Any, at: Any, end: Any) -> Any:
     """(code, offset, InType, end) of the first packet among the TLVs of a report."""
-    type_, start, stop = NONE, at, end
+    type_, start, stop = packet_kernel.NONE, at, end
     while at < end:
         if at + U64(4) > end:
-            return CUT_METADATA, at, NONE, end
-        size = get(buf, at, TLV_LENGTH) << U64(2)
+            return CUT_METADATA, at, packet_kernel.NONE, end
+        size = packet_kernel.get(buf, at, TLV_LENGTH) << U64(2)
         if at + U64(4) + size > end:
-            return CUT_METADATA, at, NONE, end
-        kind = get(buf, at, TLV_TYPE)
-        if type_ == NONE and kind >= U64(1) and kind <= U64(3):
+            return CUT_METADATA, at, packet_kernel.NONE, end
+        kind = packet_kernel.get(buf, at, TLV_TYPE)
+        if type_ == packet_kernel.NONE and kind >= U64(1) and kind <= U64(3):
             type_, start, stop = kind + U64(2), at + U64(4), at + U64(4) + size
         at += U64(4) + size
-    return NONE, start, type_, stop
+    return packet_kernel.NONE, start, type_, stop
 
 
 @inlined
@@ -251,12 +238,12 @@ def finish(
     count = inner(buf, origin, at, end, type_, row, table, plans, hops, first)
     row.first_hop = first
     row.hop_count = count
-    if own == NONE:
+    if own == packet_kernel.NONE:
         return first + count
     hop = hops[first + count]
     read_own(buf, own, plans, kind, table, kind == U64(OWN_2_0), hop)
     node = U64(row.node_id)
     hop.node_id = node
     hop.present = U64(hop.present) | NODE
-    hop.null = U64(hop.null) | (NODE if node == ONES_32 else NONE)
+    hop.null = U64(hop.null) | (NODE if node == ONES_32 else packet_kernel.NONE)
     return first + count + U64(1)

@@ -9,70 +9,18 @@ from typing import Any
 
 from ...base.jit import U64, be16, be32, inlined, kernel, mix64
 from .. import layout, rules
-from ..headers.packet_kernel import (
-    IPV4_DESTINATION,
-    IPV4_SOURCE,
-    IPV4_TTL,
-    IPV6_DESTINATION,
-    IPV6_SOURCE,
-    IPV6_TTL,
-    NONE,
-    address,
-    code,
-    ethernet,
-    get,
-    ipv4,
-    ipv6,
-    lacks,
-    refuse,
-    word,
-)
-from ..headers.tunnel_kernel import (
-    FOUR,
-    FRAME,
-    GPE_NEXT,
-    IN_GENEVE,
-    IN_GPE,
-    IN_GRE,
-    IN_GTP_U,
-    IN_VXLAN,
-    L4,
-    LABELS,
-    MIRROR_1,
-    MIRROR_2,
-    MIRROR_3,
-    NOTHING,
-    SHIM,
-    SIX,
-    UDP_ROLE,
-    by_ethertype,
-    by_port,
-    by_protocol,
-    geneve,
-    read_tunnel,
-)
+from ..headers import packet_kernel as packet
+from ..headers import tunnel_kernel as tunnel
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Layer, Mode
+from ..telemetry import variant_kernel as variant
 from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from ..telemetry.ioam_kernel import is_in, read_extensions
-from ..telemetry.variant_kernel import (
-    MX,
-    NO_PORTS,
-    NPT_SHIFTS,
-    OVER_GENEVE,
-    OVER_GPE,
-    OVER_GRE,
-    OVER_INSERTED,
-    OVER_TCP,
-    TCP,
-    UDP,
-    restore_l4,
-)
 
 INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_IP), U64(Place.INNER_L4)
-INNER_FRAGMENT = code(Reason.FRAGMENT, Place.INNER_IP)
-CUT_INT = code(Reason.TRUNCATED, Place.INT_HEADER)
-TOO_MANY_LAYERS = code(Reason.TOO_MANY_LAYERS, Place.TUNNEL)
+INNER_FRAGMENT = packet.code(Reason.FRAGMENT, Place.INNER_IP)
+CUT_INT = packet.code(Reason.TRUNCATED, Place.INT_HEADER)
+TOO_MANY_LAYERS = packet.code(Reason.TOO_MANY_LAYERS, Place.TUNNEL)
 INT_HEADER, IOAM_OPTION, IOAM_DATA = U64(Place.INT_HEADER), U64(Place.IOAM_OPTION), U64(Place.IOAM_DATA)
 INT_SHIM, TUNNEL = U64(Place.INT_SHIM), U64(Place.TUNNEL)
 DROPPED, TRACKED = U64(Flag.DROPPED), U64(Flag.TRACKED)
@@ -85,11 +33,14 @@ INT_DSCP, ASSUME_INT, TCP_PORTS = U64(rules.INT_DSCP), U64(rules.ASSUME_INT), U6
 MARKER, ANY_IP_LENGTH = U64(rules.MARKER), U64(rules.ANY_IP_LENGTH)
 ROLE_INT, MD = U64(rules.ROLE_INT), U64(Mode.MD)
 GRE_NEXT, GPE_SHIM_NEXT = (
-    word(layout.SHIM_GRE_2_0, "next_protocol"),
-    word(layout.SHIM_GPE_2_0, "next_protocol"),
+    packet.word(layout.SHIM_GRE_2_0, "next_protocol"),
+    packet.word(layout.SHIM_GPE_2_0, "next_protocol"),
 )
 assert layout.SHIM_GPE_OLD.word("next_protocol") == layout.SHIM_GPE_2_0.word("next_protocol")
-IDENTIFICATION, FLOW_LABEL = word(layout.IPV4, "identification"), word(layout.IPV6, "flow_label")
+IDENTIFICATION, FLOW_LABEL = (
+    packet.word(layout.IPV4, "identification"),
+    packet.word(layout.IPV6, "flow_label"),
+)
 ID_BYTES = U64(12)
 
 
@@ -101,40 +52,42 @@ def set_flow(
     buf: Any, start: Any, version: Any, protocol: Any, length: Any, row: Any
 ) -> None:  # fmt: skip
     """What an IP header says of the flow, into the report's row."""
-    row.src_hi, row.src_lo = address(buf, start, version, IPV4_SOURCE, IPV6_SOURCE)
-    row.dst_hi, row.dst_lo = address(buf, start, version, IPV4_DESTINATION, IPV6_DESTINATION)
+    row.src_hi, row.src_lo = packet.address(buf, start, version, packet.IPV4_SOURCE, packet.IPV6_SOURCE)
+    row.dst_hi, row.dst_lo = packet.address(
+        buf, start, version, packet.IPV4_DESTINATION, packet.IPV6_DESTINATION
+    )
     row.proto = protocol
     row.ip_version = version
     row.inner_length = length
-    row.ttl = buf[start + (IPV4_TTL if version == U64(4) else IPV6_TTL)]
+    row.ttl = buf[start + (packet.IPV4_TTL if version == U64(4) else packet.IPV6_TTL)]
 
 
 @inlined
 def layers_of(tags: Any) -> Any:
     """The layer that so many VLAN tags are."""
-    if tags == NONE:
-        return NONE
+    if tags == packet.NONE:
+        return packet.NONE
     return VLAN if tags == U64(1) else QINQ
 
 
 @kernel
 def layer_of(here: Any) -> Any:
     """The layer that a tunnel is."""
-    if here == LABELS:
+    if here == tunnel.LABELS:
         return MPLS
-    if here == IN_GRE:
+    if here == tunnel.IN_GRE:
         return GRE
-    if here == IN_VXLAN:
+    if here == tunnel.IN_VXLAN:
         return VXLAN
-    if here == IN_GPE:
+    if here == tunnel.IN_GPE:
         return VXLAN_GPE
-    return GTP_U if here == IN_GTP_U else ERSPAN
+    return GTP_U if here == tunnel.IN_GTP_U else ERSPAN
 
 
 @kernel
 def packet_id(buf: Any, at: Any, version: Any, length: Any, behind_ports: Any, limit: Any) -> Any:
     """`packet_id.packet_id` of the IP header at `at`; `behind_ports` is 0 where no ports were read."""
-    number = get(buf, at, FLOW_LABEL) if version == U64(6) else get(buf, at, IDENTIFICATION)
+    number = packet.get(buf, at, FLOW_LABEL) if version == U64(6) else packet.get(buf, at, IDENTIFICATION)
     mixed = mix64((number << U64(32)) | length)
     if behind_ports:
         where = behind_ports
@@ -150,9 +103,9 @@ def wants_id(row: Any) -> Any:
     """Whether postcards may be joined by this row's packet."""
     if row.packet_id:
         return False
-    own = U64(row.carried) & HAS_OWN != NONE and row.int_mode == 0
+    own = U64(row.carried) & HAS_OWN != packet.NONE and row.int_mode == 0
     mode = U64(row.int_mode)
-    return own or (row.version == 0 and mode != MD) or mode == MX
+    return own or (row.version == 0 and mode != MD) or mode == variant.MX
 
 
 # ----------------------------------------------------------------------------------------- INT in TCP and UDP
@@ -163,12 +116,12 @@ def says_int(protocol: Any, dscp: Any, dport: Any, row: Any, table: Any) -> Any:
     """Whether DSCP, port or dialect say that INT follows TCP or UDP."""
     if table[INT_DSCP + dscp]:
         return True
-    if table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == NONE:
+    if table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE:
         return True
-    role = U64(table[UDP_ROLE + dport])
-    if protocol == UDP:
-        return role & (ROLE_INT | ROLE_INSERTED) != NONE
-    return table[TCP_PORTS] != 0 and role & ROLE_INT != NONE
+    role = U64(table[tunnel.UDP_ROLE + dport])
+    if protocol == variant.UDP:
+        return role & (ROLE_INT | ROLE_INSERTED) != packet.NONE
+    return table[TCP_PORTS] != 0 and role & ROLE_INT != packet.NONE
 
 
 @kernel
@@ -176,10 +129,10 @@ def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
     """Bytes of the probe marker at `at`, 0 where it is not there."""
     size = U64(table[MARKER])
     if at + size > limit:
-        return NONE
+        return packet.NONE
     for i in range(size):
         if buf[at + U64(i)] != table[MARKER + U64(1) + U64(i)]:
-            return NONE
+            return packet.NONE
     return size
 
 
@@ -194,53 +147,53 @@ def over_l4(
     """
     told = says_int(protocol, dscp, dport, row, table)
     if not told and not table[MARKER]:
-        return NONE, at, NONE, False
+        return packet.NONE, at, packet.NONE, False
     why, where = find_shim(buf, at, end, limit, protocol, table)
-    count = NONE
+    count = packet.NONE
     if not why:
         marker = marker_size(buf, where, limit, table)
-        if not told and marker == NONE:
-            return NONE, at, NONE, False
+        if not told and marker == packet.NONE:
+            return packet.NONE, at, packet.NONE, False
         told = True
-        carrier, shim = OVER_TCP, where + marker
-        if protocol == UDP:
-            carrier = udp_carrier(buf, shim, limit, U64(table[UDP_ROLE + dport]), table)
+        carrier, shim = variant.OVER_TCP, where + marker
+        if protocol == variant.UDP:
+            carrier = udp_carrier(buf, shim, limit, U64(table[tunnel.UDP_ROLE + dport]), table)
         why, where, count = read_int(
             buf, origin, shim, end, limit, protocol, carrier, row, table, plans, hops, first
         )
         if not why:
-            return NONE, where, count, True
+            return packet.NONE, where, count, True
     if not row.int_version and (tentative or not told):
-        return NONE, at, NONE, False
-    return why, where, NONE, False
+        return packet.NONE, at, packet.NONE, False
+    return why, where, packet.NONE, False
 
 
 @kernel
 def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, table: Any) -> Any:
     """(code, protocol) of the packet behind the UDP header that was inserted with INT."""
-    protocol = TCP
+    protocol = variant.TCP
     if U64(row.npt) == U64(2):
         shim = origin + U64(row.int_at) - U64(4)
-        protocol = (be16(buf, shim + U64(2)) >> U64(table[NPT_SHIFTS + U64(2)])) & U64(0xFF)
-    return restore_l4(buf, at, protocol, end, limit, row), protocol
+        protocol = (be16(buf, shim + U64(2)) >> U64(table[variant.NPT_SHIFTS + U64(2)])) & U64(0xFF)
+    return variant.restore_l4(buf, at, protocol, end, limit, row), protocol
 
 
 @kernel
 def behind_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
     """What a shim over GRE or VXLAN-GPE announces."""
-    if carrier == OVER_GRE:
-        return by_ethertype(get(buf, shim, GRE_NEXT))
-    return U64(table[GPE_NEXT + get(buf, shim, GPE_SHIM_NEXT)])
+    if carrier == variant.OVER_GRE:
+        return tunnel.by_ethertype(packet.get(buf, shim, GRE_NEXT))
+    return U64(table[tunnel.GPE_NEXT + packet.get(buf, shim, GPE_SHIM_NEXT)])
 
 
 @kernel
 def leads_on(row: Any, table: Any) -> Any:
     """Whether there is a tunnel behind INT over TCP or UDP, by the packet's own port and protocol."""
     protocol = U64(row.proto)
-    following = by_protocol(protocol)
-    if following == L4 and protocol == UDP:
-        return by_port(U64(row.dport), table) != NOTHING
-    return following != L4 and following != NOTHING
+    following = tunnel.by_protocol(protocol)
+    if following == tunnel.L4 and protocol == variant.UDP:
+        return tunnel.by_port(U64(row.dport), table) != tunnel.NOTHING
+    return following != tunnel.L4 and following != tunnel.NOTHING
 
 
 # ------------------------------------------------------------------------------------------------------- walk
@@ -255,7 +208,7 @@ def matters(why: Any, complete: Any, traced: Any, inside: Any, told: Any, row: A
         return True
     place = why & U64(0xFF)
     announced = told or (place >= INT_SHIM and place != TUNNEL)
-    return why == CUT_INT or (announced and U64(row.flags) & TRACKED != NONE)
+    return why == CUT_INT or (announced and U64(row.flags) & TRACKED != packet.NONE)
 
 
 @kernel
@@ -266,46 +219,55 @@ def walk(
     """Walk into the packet at `at`, where `here` begins (`rules.Next`), into the row; returns how many hops
     were written from `first`.  `layers` and `vlan`: what lies around it.
     """
-    limit, depth, tunnel_id, carrier = end, NONE, NONE, NONE
-    ip_at, version, protocol, dscp, length, behind_ports = NONE, NONE, NONE, NONE, NONE, NONE
-    trace_at, trace_end = NONE, NONE
+    limit, depth, tunnel_id, carrier = end, packet.NONE, packet.NONE, packet.NONE
+    ip_at, version, protocol, dscp, length, behind_ports = (
+        packet.NONE,
+        packet.NONE,
+        packet.NONE,
+        packet.NONE,
+        packet.NONE,
+        packet.NONE,
+    )
+    trace_at, trace_end = packet.NONE, packet.NONE
     inside, complete, told = False, False, False
-    why, count = NONE, NONE
-    while here != NOTHING and not why:
-        if here == FOUR or here == SIX:
+    why, count = packet.NONE, packet.NONE
+    while here != tunnel.NOTHING and not why:
+        if here == tunnel.FOUR or here == tunnel.SIX:
             if depth == MAX_LAYERS:
                 why = TOO_MANY_LAYERS
                 continue
             start = at
-            if here == FOUR:
-                why, at, number, code_point, size, part = ipv4(buf, at, end, limit, table[ANY_IP_LENGTH])
+            if here == tunnel.FOUR:
+                why, at, number, code_point, size, part = packet.ipv4(
+                    buf, at, end, limit, table[ANY_IP_LENGTH]
+                )
             else:
-                why, at, number, code_point, size, part = ipv6(buf, at, end, limit)
+                why, at, number, code_point, size, part = packet.ipv6(buf, at, end, limit)
             if why:
                 why |= INNER_IP
                 continue
-            version = U64(4) if here == FOUR else U64(6)
-            ip_at, protocol, dscp, length, behind_ports = start, number, code_point, size, NONE
+            version = U64(4) if here == tunnel.FOUR else U64(6)
+            ip_at, protocol, dscp, length, behind_ports = start, number, code_point, size, packet.NONE
             depth += U64(1)
             limit = min(limit, start + length)
             set_flow(buf, start, version, protocol, length, row)
-            row.sport = NONE
-            row.dport = NONE
+            row.sport = packet.NONE
+            row.dport = packet.NONE
             row.layers = layers
             row.vlan = vlan
             row.tunnel_id = tunnel_id
-            row.carried = (U64(row.carried) & NO_PORTS) | HAS_FLOW
-            if here == SIX and trace_end == NONE and is_in(buf, start, at):
+            row.carried = (U64(row.carried) & variant.NO_PORTS) | HAS_FLOW
+            if here == tunnel.SIX and trace_end == packet.NONE and is_in(buf, start, at):
                 trace_at, trace_end = start, at
-            if part != NONE:
+            if part != packet.NONE:
                 why, at = INNER_FRAGMENT, start
                 continue
-            here = by_protocol(protocol)
-            if here == FOUR or here == SIX:
+            here = tunnel.by_protocol(protocol)
+            if here == tunnel.FOUR or here == tunnel.SIX:
                 layers |= IP_IN_IP
-            inside = inside or here != L4
-        elif here == L4:
-            why = lacks(at, U64(4), end, limit)
+            inside = inside or here != tunnel.L4
+        elif here == tunnel.L4:
+            why = packet.lacks(at, U64(4), end, limit)
             if why:
                 why |= INNER_L4
                 continue
@@ -315,43 +277,45 @@ def walk(
             row.carried = U64(row.carried) | HAS_PORTS
             behind_ports = at + U64(4)
             inside = True
-            here = by_port(dport, table) if protocol == UDP else NOTHING
+            here = tunnel.by_port(dport, table) if protocol == variant.UDP else tunnel.NOTHING
             found = False
             if not complete:
                 why, at, count, found = over_l4(
-                    buf, origin, at, end, limit, protocol, dscp, dport, here != NOTHING, row, table, plans,
-                    hops, first,
+                    buf, origin, at, end, limit, protocol, dscp, dport, here != tunnel.NOTHING, row, table,
+                    plans, hops, first,
                 )  # fmt: skip
-                told = why != NONE
+                told = why != packet.NONE
             if found:
-                if U64(row.carrier) == OVER_INSERTED or U64(row.npt) == U64(2):
+                if U64(row.carrier) == variant.OVER_INSERTED or U64(row.npt) == U64(2):
                     why, protocol = original_l4(buf, origin, at, end, limit, row, table)
                     if why:
-                        count = NONE
+                        count = packet.NONE
                         continue
-                    here = by_protocol(protocol)
-                    if here == FOUR or here == SIX:
+                    here = tunnel.by_protocol(protocol)
+                    if here == tunnel.FOUR or here == tunnel.SIX:
                         layers |= IP_IN_IP
                 else:
-                    here = by_port(U64(row.dport), table) if protocol == UDP else NOTHING
+                    here = (
+                        tunnel.by_port(U64(row.dport), table) if protocol == variant.UDP else tunnel.NOTHING
+                    )
                 complete = True
-            elif here != NOTHING and not why:
-                why = lacks(at, U64(8), end, limit)
+            elif here != tunnel.NOTHING and not why:
+                why = packet.lacks(at, U64(8), end, limit)
                 if why:
                     why |= INNER_L4
                     continue
                 at += U64(8)
-        elif here == FRAME:
-            why, at, type_, tags, last = ethernet(buf, at, end, limit)
+        elif here == tunnel.FRAME:
+            why, at, type_, tags, last = packet.ethernet(buf, at, end, limit)
             if why:
                 why |= INNER_ETHERNET
                 continue
             if tags:
                 layers |= layers_of(tags)
                 vlan = last
-            here = by_ethertype(type_)
-        elif here == SHIM:
-            here = NOTHING
+            here = tunnel.by_ethertype(type_)
+        elif here == tunnel.SHIM:
+            here = tunnel.NOTHING
             if complete:
                 continue
             shim = at
@@ -361,16 +325,16 @@ def walk(
             if not why:
                 complete = True
                 here = behind_shim(buf, shim, carrier, table)
-        elif here == IN_GENEVE:
-            why, at, here, number, has_id, option, option_end = geneve(buf, at, end, limit, table)
+        elif here == tunnel.IN_GENEVE:
+            why, at, here, number, has_id, option, option_end = tunnel.geneve(buf, at, end, limit, table)
             if why:
                 continue
             layers |= GENEVE
             tunnel_id = number if has_id else tunnel_id
             if option_end and not complete:
                 problem, where, count = read_int(
-                    buf, origin, option, end, min(limit, option_end), protocol, OVER_GENEVE, row, table,
-                    plans, hops, first,
+                    buf, origin, option, end, min(limit, option_end), protocol, variant.OVER_GENEVE, row,
+                    table, plans, hops, first,
                 )  # fmt: skip
                 if not problem:
                     complete = True
@@ -378,22 +342,22 @@ def walk(
                     why, at = problem, where
         else:
             layer = layer_of(here)
-            carrier = OVER_GRE if here == IN_GRE else OVER_GPE
-            why, at, here, number, has_id = read_tunnel(buf, at, end, limit, here, table)
+            carrier = variant.OVER_GRE if here == tunnel.IN_GRE else variant.OVER_GPE
+            why, at, here, number, has_id = tunnel.read_tunnel(buf, at, end, limit, here, table)
             if not why:
-                mirrors = here == MIRROR_1 or here == MIRROR_2 or here == MIRROR_3
+                mirrors = here == tunnel.MIRROR_1 or here == tunnel.MIRROR_2 or here == tunnel.MIRROR_3
                 layers |= ERSPAN if mirrors else layer
                 tunnel_id = number if has_id else tunnel_id
     if why:
-        if matters(why, complete, trace_end != NONE, inside, told, row):
-            refuse(row, why, at, origin)
-            return NONE
+        if matters(why, complete, trace_end != packet.NONE, inside, told, row):
+            packet.refuse(row, why, at, origin)
+            return packet.NONE
         if not complete:
-            count = NONE
+            count = packet.NONE
     if trace_end and not row.int_version:
         why, count = read_extensions(buf, origin, trace_at, trace_end, row, table, hops, first)
         if why:
-            return NONE
+            return packet.NONE
     if depth and wants_id(row):
         row.packet_id = packet_id(buf, ip_at, version, length, behind_ports, limit)
     return count

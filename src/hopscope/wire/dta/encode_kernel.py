@@ -5,42 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, inlined, kernel
-from ..encode.encode_kernel import (
-    COLLECTOR_HI,
-    COLLECTOR_LO,
-    LINK,
-    PORT,
-    SPORT,
-    UDP_PAYLOAD,
-    is_ipv6,
-    put_outer,
-)
+from ..encode import encode_kernel as encode
 from ..headers.put_kernel import put8, put32, put64
-from .parse_kernel import (
-    APPEND,
-    DATA_AT,
-    HOP,
-    HOP_AT,
-    IMMEDIATE,
-    KEY_AT,
-    KEY_INCREMENT,
-    ONE,
-    REDUNDANCY,
-    REDUNDANCY_AT,
-    RETRANSMIT,
-    RULE,
-    SEQUENCE,
-    SIZE,
-    SIZED_BYTES,
-    SIZED_DATA_BYTES,
-    SIZED_FLAGS,
-    SIZED_HOP,
-    SIZED_KEY_BYTES,
-    SIZED_PATH_LENGTH,
-    SIZED_REDUNDANCY,
-    SIZED_SEQUENCE,
-    part,
-)
+from . import parse_kernel as parse
 
 TWO = U64(2)
 
@@ -56,7 +23,7 @@ def copy(out: Any, at: Any, arena: Any, source: Any, count: Any) -> Any:
 @inlined
 def put_data(out: Any, at: Any, row: Any, arena: Any) -> Any:
     """Write the data, a Key-Increment's counter; returns the offset behind."""
-    if U64(row.opcode) == KEY_INCREMENT:
+    if U64(row.opcode) == parse.KEY_INCREMENT:
         put64(out, at, row.counter)
         return at + U64(8)
     return copy(out, at, arena, U64(row.data_at), U64(row.data_bytes))
@@ -65,7 +32,7 @@ def put_data(out: Any, at: Any, row: Any, arena: Any) -> Any:
 @inlined
 def put_key(out: Any, at: Any, row: Any, arena: Any) -> Any:
     """Write the key, an Append's list; returns the offset behind."""
-    if U64(row.opcode) == APPEND:
+    if U64(row.opcode) == parse.APPEND:
         put32(out, at, row.list)
         return at + U64(4)
     return copy(out, at, arena, U64(row.key_at), U64(row.key_bytes))
@@ -74,38 +41,38 @@ def put_key(out: Any, at: Any, row: Any, arena: Any) -> Any:
 @kernel
 def put_sized(out: Any, at: Any, row: Any, flags: Any, arena: Any) -> Any:
     """Write one report with lengths; returns the offset behind."""
-    for i in range(SIZED_BYTES):
+    for i in range(parse.SIZED_BYTES):
         out[at + U64(i)] = 0
-    key_at = at + SIZED_BYTES
+    key_at = at + parse.SIZED_BYTES
     data_at = put_key(out, key_at, row, arena)
     end = put_data(out, data_at, row, arena)
     put8(out, at, row.opcode)
-    put8(out, at + SIZED_FLAGS, flags)
-    put8(out, at + SIZED_KEY_BYTES, data_at - key_at)
-    put8(out, at + SIZED_DATA_BYTES, end - data_at)
-    put32(out, at + SIZED_SEQUENCE, row.sequence)
-    put8(out, at + SIZED_REDUNDANCY, row.redundancy)
-    put8(out, at + SIZED_HOP, row.hop)
-    put8(out, at + SIZED_PATH_LENGTH, row.path_length)
+    put8(out, at + parse.SIZED_FLAGS, flags)
+    put8(out, at + parse.SIZED_KEY_BYTES, data_at - key_at)
+    put8(out, at + parse.SIZED_DATA_BYTES, end - data_at)
+    put32(out, at + parse.SIZED_SEQUENCE, row.sequence)
+    put8(out, at + parse.SIZED_REDUNDANCY, row.redundancy)
+    put8(out, at + parse.SIZED_HOP, row.hop)
+    put8(out, at + parse.SIZED_PATH_LENGTH, row.path_length)
     return end
 
 
 @kernel
 def put_published(out: Any, at: Any, row: Any, flags: Any, arena: Any, base: Any, rules: Any) -> Any:
     """Write one report with a base header of `base` bytes; returns the offset behind."""
-    rule = U64(row.opcode) * RULE
+    rule = U64(row.opcode) * parse.RULE
     put8(out, at, row.opcode)
     if base != TWO:
-        put8(out, at + SEQUENCE, row.sequence)
+        put8(out, at + parse.SEQUENCE, row.sequence)
     at += base
-    put8(out, at - ONE, flags)
-    if part(rules, rule, REDUNDANCY):
-        put8(out, at + part(rules, rule, REDUNDANCY_AT), row.redundancy)
-    if part(rules, rule, HOP):
-        put8(out, at + part(rules, rule, HOP_AT), row.hop)
-    put_key(out, at + part(rules, rule, KEY_AT), row, arena)
-    put_data(out, at + part(rules, rule, DATA_AT), row, arena)
-    return at + part(rules, rule, SIZE)
+    put8(out, at - parse.ONE, flags)
+    if parse.part(rules, rule, parse.REDUNDANCY):
+        put8(out, at + parse.part(rules, rule, parse.REDUNDANCY_AT), row.redundancy)
+    if parse.part(rules, rule, parse.HOP):
+        put8(out, at + parse.part(rules, rule, parse.HOP_AT), row.hop)
+    put_key(out, at + parse.part(rules, rule, parse.KEY_AT), row, arena)
+    put_data(out, at + parse.part(rules, rule, parse.DATA_AT), row, arena)
+    return at + parse.part(rules, rule, parse.SIZE)
 
 
 @kernel
@@ -116,8 +83,10 @@ def put_reports(
     """Write all reports as frames; `source` is the sender's address, uint64 [2]. Returns the bytes used."""
     at = U64(0)
     high, low = source[0], source[1]
-    whole = options[LINK] != UDP_PAYLOAD
-    six = is_ipv6(high, low) or is_ipv6(options[COLLECTOR_HI], options[COLLECTOR_LO])
+    whole = options[encode.LINK] != encode.UDP_PAYLOAD
+    six = encode.is_ipv6(high, low) or encode.is_ipv6(
+        options[encode.COLLECTOR_HI], options[encode.COLLECTOR_LO]
+    )
     head = U64(0)
     if whole:
         head = U64(62) if six else U64(42)
@@ -125,20 +94,22 @@ def put_reports(
         start = at
         row = reports[i]
         bits = U64(row.flags)
-        flags = ((bits & ONE) << IMMEDIATE) | (((bits >> ONE) & ONE) << RETRANSMIT)
-        if form == SIZED_BYTES:
+        flags = ((bits & parse.ONE) << parse.IMMEDIATE) | (
+            ((bits >> parse.ONE) & parse.ONE) << parse.RETRANSMIT
+        )
+        if form == parse.SIZED_BYTES:
             at = put_sized(out, start + head, row, flags, arena)
         else:
             at = put_published(out, start + head, row, flags, arena, form, rules)
         if whole:
-            put_outer(out, start, at, high, low, six, check, options)
+            encode.put_outer(out, start, at, high, low, six, check, options)
         frame = frames[i]
         frame.offset = start
         frame.source_hi = high
         frame.source_lo = low
         frame.length = at - start
         frame.wire_length = at - start
-        frame.port = options[PORT]
-        frame.source_port = options[SPORT]
-        frame.link = options[LINK]
+        frame.port = options[encode.PORT]
+        frame.source_port = options[encode.SPORT]
+        frame.link = options[encode.LINK]
     return at

@@ -8,19 +8,7 @@ from ...base.jit import U64, inlined, kernel
 from ..headers.put_kernel import put8, put16, put32, put64
 from ..records import Kind
 from ..telemetry.metadata_kernel import ANY_SIZE, OWN_1_0, OWN_2_0, SLOTS, WORDS, plan
-from .put_int_kernel import (
-    EGRESS,
-    HAS_FLOW,
-    HAS_OWN,
-    HAS_REASON,
-    LATENCY,
-    ONES,
-    PORTS,
-    QUEUE,
-    UTILIZATION,
-    put_hop,
-    put_inner,
-)
+from . import put_int_kernel as put_int
 
 DROP, QUEUE_KIND, INNER = U64(Kind.DROP), U64(Kind.QUEUE), U64(Kind.INNER)
 AT_DROP = U64(SLOTS + 10)
@@ -36,7 +24,7 @@ def flags_of(row: Any) -> Any:
 @inlined
 def own_bits(row: Any, hops: Any, shift_queue: Any) -> Any:
     """`present` of a report's own metadata; 0 without."""
-    if U64(row.carried) & HAS_OWN:
+    if U64(row.carried) & put_int.HAS_OWN:
         return U64(hops[U64(row.first_hop) + U64(row.hop_count)].present)
     return U64(0)
 
@@ -46,8 +34,8 @@ def put_own(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, kind
     """Write a report's own metadata; returns the offset behind."""
     base = plan(plans, table, kind, bitmap, ANY_SIZE)
     size = plans[base + U64(WORDS)] << U64(2)
-    if U64(row.carried) & HAS_OWN:
-        put_hop(
+    if U64(row.carried) & put_int.HAS_OWN:
+        put_int.put_hop(
             out,
             at,
             size,
@@ -57,7 +45,7 @@ def put_own(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, kind
             kind == U64(OWN_2_0),
             hops[U64(row.first_hop) + U64(row.hop_count)],
         )
-    if U64(row.carried) & HAS_REASON:
+    if U64(row.carried) & put_int.HAS_REASON:
         put32(
             out,
             at + plans[base + AT_DROP],
@@ -82,16 +70,16 @@ def put_0_5(out: Any, at: Any, row: Any, hops: Any) -> Any:
     last = U64(row.queue_id) << U64(24)
     if form == U64(1):
         last |= U64(row.drop_reason) << U64(16)
-    if U64(row.carried) & HAS_OWN:
+    if U64(row.carried) & put_int.HAS_OWN:
         hop = hops[U64(row.first_hop) + U64(row.hop_count)]
         null = U64(hop.null)
         put16(out, at + U64(4), hop.ingress_port)
         put16(out, at + U64(6), hop.egress_port)
-        if null & PORTS:
-            put32(out, at + U64(4), ONES)
+        if null & put_int.PORTS:
+            put32(out, at + U64(4), put_int.ONES)
         if form == U64(2):
-            last |= ONES if null & QUEUE else U64(hop.queue_occupancy)
-            put32(out, at + U64(12), ONES if null & EGRESS else U64(hop.egress_time))
+            last |= put_int.ONES if null & put_int.QUEUE else U64(hop.queue_occupancy)
+            put32(out, at + U64(12), put_int.ONES if null & put_int.EGRESS else U64(hop.egress_time))
     elif form == U64(2):
         put32(out, at + U64(12), U64(0))
     put32(out, at + U64(8), last)
@@ -102,12 +90,12 @@ def put_0_5(out: Any, at: Any, row: Any, hops: Any) -> Any:
 def put_1_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, type_: Any) -> Any:
     """Write the headers of a Report 1.0; returns the offset behind."""
     have = own_bits(row, hops, U64(0))
-    bits = (U64(1) if have & PORTS else U64(0)) << U64(5)
-    bits |= (U64(1) if have & LATENCY else U64(0)) << U64(4)
-    bits |= (U64(1) if have & QUEUE else U64(0)) << U64(3)
-    bits |= (U64(1) if have & EGRESS else U64(0)) << U64(2)
-    bits |= (U64(1) if U64(row.carried) & HAS_REASON else U64(0)) << U64(1)
-    bits |= U64(1) if have & UTILIZATION else U64(0)
+    bits = (U64(1) if have & put_int.PORTS else U64(0)) << U64(5)
+    bits |= (U64(1) if have & put_int.LATENCY else U64(0)) << U64(4)
+    bits |= (U64(1) if have & put_int.QUEUE else U64(0)) << U64(3)
+    bits |= (U64(1) if have & put_int.EGRESS else U64(0)) << U64(2)
+    bits |= (U64(1) if U64(row.carried) & put_int.HAS_REASON else U64(0)) << U64(1)
+    bits |= U64(1) if have & put_int.UTILIZATION else U64(0)
     behind = put_own(out, at + U64(16), row, hops, table, plans, U64(OWN_1_0), bits << U64(10))
     length = (behind - at) >> U64(2)
     put32(
@@ -134,7 +122,7 @@ def put_2_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, inne
     size = U64(0)
     if typed:
         have = own_bits(row, hops, U64(0))
-        bits = U64(1) if U64(row.carried) & HAS_REASON else U64(0)
+        bits = U64(1) if U64(row.carried) & put_int.HAS_REASON else U64(0)
         for bit in range(1, 9):
             if have & (U64(1) << U64(bit)):
                 bits |= U64(0x8000) >> U64(bit)
@@ -144,11 +132,11 @@ def put_2_0(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, inne
         size = (behind - at - U64(8)) >> U64(2)
         at = behind
     type_ = U64(0)
-    if U64(row.carried) & HAS_FLOW:
+    if U64(row.carried) & put_int.HAS_FLOW:
         type_ = U64(3)
         if inner_ip:
             type_ = U64(4) if U64(row.ip_version) == U64(4) else U64(5)
-        at = put_inner(out, at, row, hops, table, plans, inner_ip, dscp)
+        at = put_int.put_inner(out, at, row, hops, table, plans, inner_ip, dscp)
     while (at - start) & U64(3):
         put8(out, at, U64(0))
         at += U64(1)

@@ -8,21 +8,7 @@ from typing import Any
 
 from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout
-from ..headers.packet_kernel import (
-    ETHERNET,
-    IPV4_LENGTH,
-    IPV4_PROTOCOL,
-    IPV6_LENGTH,
-    IPV6_NEXT,
-    SIZE_IPV4,
-    SIZE_IPV6,
-    byte,
-    ethernet,
-    get,
-    ip_version,
-    lacks,
-    other_link,
-)
+from ..headers import packet_kernel
 from ..reasons import Place, Reason
 from ..records import Link
 
@@ -37,20 +23,32 @@ TYPE_ROUTE, TYPE_LABEL = U64(layout.ETHERTYPE_LABEL_ROUTE), U64(layout.ETHERTYPE
 ROUTE, ENTRY = U64(layout.LABEL_ROUTE.size), U64(layout.LABEL_ROUTE_ENTRY.size)
 LAST_SHIFT = U64(7 - layout.LABEL_ROUTE_ENTRY.field("last").at)
 OPTION, ITEM = U64(layout.LABEL_OPTION.size), U64(layout.LABEL_STATE.size)
-NEXT, COUNT = byte(layout.LABEL_OPTION, "next_header"), byte(layout.LABEL_OPTION, "count")
+NEXT, COUNT = (
+    packet_kernel.byte(layout.LABEL_OPTION, "next_header"),
+    packet_kernel.byte(layout.LABEL_OPTION, "count"),
+)
 FLOW, FLOW_VERSION = U64(layout.LABEL_FLOW.size), U64(layout.LABEL_FLOW_VERSION)
-FLOW_SOURCE = byte(layout.LABEL_FLOW, "source")
-FLOW_DESTINATION = byte(layout.LABEL_FLOW, "destination")
-FLOW_PORTS = byte(layout.LABEL_FLOW, "source_port")
-STATE_DEVICE, STATE_TIME = byte(layout.LABEL_STATE, "device_id"), byte(layout.LABEL_STATE, "label_time")
-STATE_INGRESS = byte(layout.LABEL_STATE, "ingress_port")
-STATE_EGRESS = byte(layout.LABEL_STATE, "egress_port")
-STATE_LATENCY = byte(layout.LABEL_STATE, "latency")
-STATE_OCCUPANCY = byte(layout.LABEL_STATE, "queue_occupancy")
-OLD_DEVICE, OLD_INGRESS = byte(layout.LABEL_ITEM, "device_id"), byte(layout.LABEL_ITEM, "ingress_port")
-OLD_EGRESS = byte(layout.LABEL_ITEM, "egress_port")
-OLD_TIME_IN, OLD_TIME_OUT = byte(layout.LABEL_ITEM, "ingress_time"), byte(layout.LABEL_ITEM, "egress_time")
-OLD_DEPTH = byte(layout.LABEL_ITEM, "dequeue_depth")
+FLOW_SOURCE = packet_kernel.byte(layout.LABEL_FLOW, "source")
+FLOW_DESTINATION = packet_kernel.byte(layout.LABEL_FLOW, "destination")
+FLOW_PORTS = packet_kernel.byte(layout.LABEL_FLOW, "source_port")
+STATE_DEVICE, STATE_TIME = (
+    packet_kernel.byte(layout.LABEL_STATE, "device_id"),
+    packet_kernel.byte(layout.LABEL_STATE, "label_time"),
+)
+STATE_INGRESS = packet_kernel.byte(layout.LABEL_STATE, "ingress_port")
+STATE_EGRESS = packet_kernel.byte(layout.LABEL_STATE, "egress_port")
+STATE_LATENCY = packet_kernel.byte(layout.LABEL_STATE, "latency")
+STATE_OCCUPANCY = packet_kernel.byte(layout.LABEL_STATE, "queue_occupancy")
+OLD_DEVICE, OLD_INGRESS = (
+    packet_kernel.byte(layout.LABEL_ITEM, "device_id"),
+    packet_kernel.byte(layout.LABEL_ITEM, "ingress_port"),
+)
+OLD_EGRESS = packet_kernel.byte(layout.LABEL_ITEM, "egress_port")
+OLD_TIME_IN, OLD_TIME_OUT = (
+    packet_kernel.byte(layout.LABEL_ITEM, "ingress_time"),
+    packet_kernel.byte(layout.LABEL_ITEM, "egress_time"),
+)
+OLD_DEPTH = packet_kernel.byte(layout.LABEL_ITEM, "dequeue_depth")
 ONES_32, ONES_48 = U64(0xFFFFFFFF), U64((1 << 48) - 1)
 MICROSECOND = U64(1000)
 PACKETS, OTHER, FLOWS = 0, 1, 2
@@ -62,16 +60,26 @@ def find_ip(buf: Any, ip: Any, end: Any, type_: Any) -> Any:
     """(version, what it carries, offset behind the header, end by its length) of the IP header at `ip`;
     version 0: none, or it is cut before its fixed part ends.
     """
-    version = ip_version(type_)
-    size = SIZE_IPV6 if version == SIX else SIZE_IPV4
+    version = packet_kernel.ip_version(type_)
+    size = packet_kernel.SIZE_IPV6 if version == SIX else packet_kernel.SIZE_IPV4
     if version == ZERO or ip + size > end or U64(buf[ip]) >> FOUR != version:
         return ZERO, ZERO, ZERO, ZERO
     if version == SIX:
-        return version, get(buf, ip, IPV6_NEXT), ip + size, ip + size + get(buf, ip, IPV6_LENGTH)
+        return (
+            version,
+            packet_kernel.get(buf, ip, packet_kernel.IPV6_NEXT),
+            ip + size,
+            ip + size + packet_kernel.get(buf, ip, packet_kernel.IPV6_LENGTH),
+        )
     size = (U64(buf[ip]) & U64(15)) << TWO
-    if size < SIZE_IPV4:
+    if size < packet_kernel.SIZE_IPV4:
         return ZERO, ZERO, ZERO, ZERO
-    return version, get(buf, ip, IPV4_PROTOCOL), ip + size, ip + get(buf, ip, IPV4_LENGTH)
+    return (
+        version,
+        packet_kernel.get(buf, ip, packet_kernel.IPV4_PROTOCOL),
+        ip + size,
+        ip + packet_kernel.get(buf, ip, packet_kernel.IPV4_LENGTH),
+    )
 
 
 @inlined
@@ -85,14 +93,14 @@ def ip_code(ip: Any, at: Any, end: Any, limit: Any) -> Any:
 @inlined
 def labels_at(buf: Any, at: Any, limit: Any, end: Any, form: Any, max_hop: Any) -> Any:
     """(code, items, 1 for a followed flow) of the option at `at`."""
-    why = lacks(at, OPTION, end, limit)
+    why = packet_kernel.lacks(at, OPTION, end, limit)
     if why:
         return why | OF_LABEL, ZERO, ZERO
     count, followed = U64(buf[at + COUNT]), ZERO
     if form != PUBLISHED and count > max_hop:
         count -= max_hop
         followed = ONE
-    why = lacks(at + OPTION, count * ITEM, end, limit)
+    why = packet_kernel.lacks(at + OPTION, count * ITEM, end, limit)
     if why:
         return why | OF_LABEL, ZERO, ZERO
     return ZERO, count, followed
@@ -227,10 +235,10 @@ def decode_frames(
                 why = TRUNCATED | OF_LABEL
             codes[i] = why
             continue
-        if link == ETHERNET:
-            why, at, type_, _, _ = ethernet(buf, at, end, end)
+        if link == packet_kernel.ETHERNET:
+            why, at, type_, _, _ = packet_kernel.ethernet(buf, at, end, end)
         else:
-            why, at, type_, _, _ = other_link(buf, at, end, link)
+            why, at, type_, _, _ = packet_kernel.other_link(buf, at, end, link)
         if why:
             other += ONE
             continue

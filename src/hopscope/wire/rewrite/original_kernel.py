@@ -10,22 +10,8 @@ from ..decode.walk_kernel import ROLE_INT, TCP_PORTS
 from ..headers.packet_kernel import NONE, get
 from ..headers.put_kernel import put16
 from ..headers.tunnel_kernel import UDP_ROLE
+from ..telemetry import variant_kernel as variant
 from ..telemetry.int_kernel import ROLE_INSERTED
-from ..telemetry.variant_kernel import (
-    ANY_SHIM_LENGTH,
-    LENGTH_WITH_SHIM,
-    NEW_LENGTH,
-    NPT_SHIFTS,
-    NUMBERED,
-    OLD_LENGTH,
-    OLD_SHIM,
-    OPTION_WORDS,
-    OVER_GENEVE,
-    TOTAL_0,
-    UDP,
-    is_l4,
-    shim_rule,
-)
 
 PLAIN_DSCP = U64(rules.PLAIN_DSCP)
 
@@ -33,36 +19,36 @@ PLAIN_DSCP = U64(rules.PLAIN_DSCP)
 @kernel
 def behind_int(buf: Any, shim: Any, carrier: Any, row: Any, table: Any) -> Any:
     """(where the INT ends, whether its last four bytes are a tail); 0 where nothing tells it."""
-    if carrier == OVER_GENEVE:
-        return shim + U64(4) + (get(buf, shim, OPTION_WORDS) << U64(2)), False
-    rule, version = shim_rule(buf, shim, carrier, table), U64(row.int_version)
-    old, numbered = rule & OLD_SHIM != NONE, (rule & NUMBERED) >> U64(5)
-    length = get(buf, shim, OLD_LENGTH) if old else get(buf, shim, NEW_LENGTH)
-    tail = is_l4(carrier) and (version == U64(4) or version == U64(5))
+    if carrier == variant.OVER_GENEVE:
+        return shim + U64(4) + (get(buf, shim, variant.OPTION_WORDS) << U64(2)), False
+    rule, version = variant.shim_rule(buf, shim, carrier, table), U64(row.int_version)
+    old, numbered = rule & variant.OLD_SHIM != NONE, (rule & variant.NUMBERED) >> U64(5)
+    length = get(buf, shim, variant.OLD_LENGTH) if old else get(buf, shim, variant.NEW_LENGTH)
+    tail = variant.is_l4(carrier) and (version == U64(4) or version == U64(5))
     stack = NONE
     if version <= U64(5):
-        stack = get(buf, shim + U64(4), TOTAL_0) * U64(row.hop_words)
-    if length == NONE and table[ANY_SHIM_LENGTH]:
+        stack = get(buf, shim + U64(4), variant.TOTAL_0) * U64(row.hop_words)
+    if length == NONE and table[variant.ANY_SHIM_LENGTH]:
         if version > U64(5):
             return NONE, False
         length = U64(3) + numbered + stack + (U64(1) if tail else NONE)
     elif numbered and length == U64(3) + numbered + stack:
         tail = False
-    words = length if old or table[LENGTH_WITH_SHIM] else length + U64(1)
+    words = length if old or table[variant.LENGTH_WITH_SHIM] else length + U64(1)
     return shim + (words << U64(2)), tail
 
 
 @inlined
 def original(buf: Any, shim: Any, npt: Any, table: Any) -> Any:
     """What a shim of 2.x says by its NPT."""
-    return be16(buf, shim + U64(2)) >> U64(table[NPT_SHIFTS + npt])
+    return be16(buf, shim + U64(2)) >> U64(table[variant.NPT_SHIFTS + npt])
 
 
 @inlined
 def said_by_port(protocol: Any, dport: Any, table: Any) -> Any:
     """Whether a port says that INT follows."""
     role = U64(table[UDP_ROLE + dport])
-    if protocol == UDP:
+    if protocol == variant.UDP:
         return role & (ROLE_INT | ROLE_INSERTED) != NONE
     return table[TCP_PORTS] != 0 and role & ROLE_INT != NONE
 

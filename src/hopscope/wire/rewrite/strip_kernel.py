@@ -10,18 +10,7 @@ from typing import Any
 
 from ...base.jit import U64, be16, inlined, kernel, load64
 from ..decode.walk_kernel import INT_DSCP
-from ..headers.checksum_kernel import (
-    ONES_16,
-    add_up,
-    addresses,
-    changed,
-    copy,
-    copy_and_add,
-    folded,
-    halves,
-    pseudo,
-    updated,
-)
+from ..headers import checksum_kernel as checksum
 from ..headers.packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, get
 from ..headers.put_kernel import fold, put8, put16
 from ..records import Mode
@@ -87,15 +76,15 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
             covered, check = limit, be16(buf, l4 + U64(16))
     if length > room:
         return NONE, False
-    copy(out, to, buf, origin, cut)
+    checksum.copy(out, to, buf, origin, cut)
     after_cut = to + cut - origin
     own_ip, own_l4 = to + ip - origin, to + l4 - origin
     rest = NONE
     if checked:
-        rest = copy_and_add(out, after_cut, buf, behind, covered)
-        copy(out, after_cut + covered - behind, buf, covered, end)
+        rest = checksum.copy_and_add(out, after_cut, buf, behind, covered)
+        checksum.copy(out, after_cut + covered - behind, buf, covered, end)
     else:
-        copy(out, after_cut, buf, behind, end)
+        checksum.copy(out, after_cut, buf, behind, end)
     own_port = dport = be16(buf, l4 + U64(2))
     if npt == U64(1):
         own_port = original(buf, shim, npt, table)
@@ -117,15 +106,15 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
     if four:
         put16(out, own_ip + U64(2), total - removed)
         if l4 - ip == U64(20):  # as most are; this and UDP's own header save 7 ns of 46
-            before = halves(load64(buf, ip)) + halves(load64(buf, ip + U64(8)))
-            before = folded(before + (load64(buf, ip + U64(12)) >> U64(32)))
+            before = checksum.halves(load64(buf, ip)) + checksum.halves(load64(buf, ip + U64(8)))
+            before = checksum.folded(before + (load64(buf, ip + U64(12)) >> U64(32)))
         else:
-            before = folded(add_up(buf, ip, l4))
-        after = changed(changed(before, total, total - removed), protocol, own_protocol)
-        after = fold(changed(after, first, own_first))
-        if after != ONES_16:
-            if before == ONES_16:
-                put16(out, own_ip + U64(10), updated(be16(buf, ip + U64(10)), after, False))
+            before = checksum.folded(checksum.add_up(buf, ip, l4))
+        after = checksum.changed(checksum.changed(before, total, total - removed), protocol, own_protocol)
+        after = fold(checksum.changed(after, first, own_first))
+        if after != checksum.ONES_16:
+            if before == checksum.ONES_16:
+                put16(out, own_ip + U64(10), checksum.updated(be16(buf, ip + U64(10)), after, False))
             else:
                 unverified = True
     else:
@@ -133,17 +122,24 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
     if checked:
         size = covered - l4
         if protocol == UDP:
-            own = addresses(buf, ip) + halves(load64(buf, l4)) + rest
+            own = checksum.addresses(buf, ip) + checksum.halves(load64(buf, l4)) + rest
         else:
-            own = addresses(buf, ip) + add_up(buf, l4, shim) + rest
-        after = changed(pseudo(folded(own), protocol, size - removed), dport, own_port)
+            own = checksum.addresses(buf, ip) + checksum.add_up(buf, l4, shim) + rest
+        after = checksum.changed(
+            checksum.pseudo(checksum.folded(own), protocol, size - removed), dport, own_port
+        )
         if protocol == UDP:
-            after = changed(after, udp_length, udp_length - removed)
+            after = checksum.changed(after, udp_length, udp_length - removed)
         after = fold(after)
-        if after != ONES_16:
-            if fold(pseudo(folded(own + add_up(buf, shim, behind)), protocol, size)) == ONES_16:
+        if after != checksum.ONES_16:
+            if (
+                fold(
+                    checksum.pseudo(checksum.folded(own + checksum.add_up(buf, shim, behind)), protocol, size)
+                )
+                == checksum.ONES_16
+            ):
                 at = own_l4 + (U64(6) if protocol == UDP else U64(16))
-                put16(out, at, updated(check, after, protocol == UDP))
+                put16(out, at, checksum.updated(check, after, protocol == UDP))
             else:
                 unverified = True
     return length, unverified
@@ -182,7 +178,7 @@ def strip_frames(
                     what = DAMAGED
         if length == LEFT:
             length = size if size <= here else NONE
-            copy(out, to, buf, origin, origin + length)
+            checksum.copy(out, to, buf, origin, origin + length)
         lengths[i] = length
         if length or size == NONE:
             counts[what] += U64(1)

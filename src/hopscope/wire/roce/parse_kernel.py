@@ -13,35 +13,10 @@ import numpy as np
 
 from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout
-from ..headers.packet_kernel import (
-    ETHERNET,
-    IPV4,
-    IPV4_SOURCE,
-    IPV6,
-    IPV6_DESTINATION,
-    IPV6_LENGTH,
-    IPV6_NEXT,
-    IPV6_SOURCE,
-    MAPPED,
-    byte,
-    ethernet,
-    get,
-    ipv4,
-    other_link,
-    word,
-)
+from ..headers import packet_kernel
 from ..reasons import RoceReason
 from ..records import Link, RoceFlag, RoceSetup
-from .icrc_kernel import (
-    LOW_32,
-    ONES,
-    differs_in_identification,
-    ipv4_state,
-    ipv6_state,
-    over_4,
-    step_be,
-    transport_state,
-)
+from . import icrc_kernel as icrc
 
 NONE, TRUNCATED = U64(RoceReason.NONE), U64(RoceReason.TRUNCATED)
 BAD_ICRC, UNKNOWN_OPCODE = U64(RoceReason.BAD_ICRC), U64(RoceReason.UNKNOWN_OPCODE)
@@ -60,38 +35,50 @@ HAS_DETH, HAS_IMMEDIATE = U64(layout.HAS_DETH), U64(layout.HAS_IMMEDIATE)
 HAS_PAYLOAD = U64(layout.HAS_PAYLOAD)
 HEADERS = np.array(layout.ROCE_HEADERS, np.uint8)
 
-PAD, VERSION = word(layout.BTH, "pad"), word(layout.BTH, "version")
-PARTITION = word(layout.BTH, "partition")
-FECN, BECN = word(layout.BTH, "fecn"), word(layout.BTH, "becn")
-QUEUE_PAIR, PSN = word(layout.BTH, "queue_pair"), word(layout.BTH, "psn")
-SOLICITED, MIGRATION = word(layout.BTH, "solicited"), word(layout.BTH, "migration")
-ACK_REQUEST = word(layout.BTH, "ack_request")
-RETH_ADDRESS, RETH_KEY = byte(layout.RETH, "address"), byte(layout.RETH, "key")
-RETH_LENGTH = byte(layout.RETH, "length")
-ATOMIC_ADDRESS, ATOMIC_KEY = byte(layout.ATOMIC_ETH, "address"), byte(layout.ATOMIC_ETH, "key")
-ATOMIC_VALUE, ATOMIC_COMPARE = byte(layout.ATOMIC_ETH, "value"), byte(layout.ATOMIC_ETH, "compare")
-SYNDROME, MESSAGE = word(layout.AETH, "syndrome"), word(layout.AETH, "message")
-DETH_KEY, DETH_SOURCE = byte(layout.DETH, "queue_key"), word(layout.DETH, "source_queue_pair")
+PAD, VERSION = packet_kernel.word(layout.BTH, "pad"), packet_kernel.word(layout.BTH, "version")
+PARTITION = packet_kernel.word(layout.BTH, "partition")
+FECN, BECN = packet_kernel.word(layout.BTH, "fecn"), packet_kernel.word(layout.BTH, "becn")
+QUEUE_PAIR, PSN = packet_kernel.word(layout.BTH, "queue_pair"), packet_kernel.word(layout.BTH, "psn")
+SOLICITED, MIGRATION = (
+    packet_kernel.word(layout.BTH, "solicited"),
+    packet_kernel.word(layout.BTH, "migration"),
+)
+ACK_REQUEST = packet_kernel.word(layout.BTH, "ack_request")
+RETH_ADDRESS, RETH_KEY = packet_kernel.byte(layout.RETH, "address"), packet_kernel.byte(layout.RETH, "key")
+RETH_LENGTH = packet_kernel.byte(layout.RETH, "length")
+ATOMIC_ADDRESS, ATOMIC_KEY = (
+    packet_kernel.byte(layout.ATOMIC_ETH, "address"),
+    packet_kernel.byte(layout.ATOMIC_ETH, "key"),
+)
+ATOMIC_VALUE, ATOMIC_COMPARE = (
+    packet_kernel.byte(layout.ATOMIC_ETH, "value"),
+    packet_kernel.byte(layout.ATOMIC_ETH, "compare"),
+)
+SYNDROME, MESSAGE = packet_kernel.word(layout.AETH, "syndrome"), packet_kernel.word(layout.AETH, "message")
+DETH_KEY, DETH_SOURCE = (
+    packet_kernel.byte(layout.DETH, "queue_key"),
+    packet_kernel.word(layout.DETH, "source_queue_pair"),
+)
 
 
 @kernel
 def packet_ipv4(buf: Any, at: Any, end: Any) -> Any:
     """(reason, transport, its end with ICRC, CRC behind the ports, source hi, lo and port) over IPv4."""
     start = at
-    why, at, protocol, _dscp, length, part = ipv4(buf, at, end, end, False)
+    why, at, protocol, _dscp, length, part = packet_kernel.ipv4(buf, at, end, end, False)
     if why or part or protocol != UDP or start + length > end or at + SIZE_UDP > start + length:
-        return TRUNCATED, at, at, ONES, NONE, NONE, NONE
-    source, ports = be32(buf, start + IPV4_SOURCE), be32(buf, at)
+        return TRUNCATED, at, at, icrc.ONES, NONE, NONE, NONE
+    source, ports = be32(buf, start + packet_kernel.IPV4_SOURCE), be32(buf, at)
     udp_length = be16(buf, at + U64(4))
     if ports & U64(0xFFFF) != PORT or udp_length < SIZE_UDP or at + udp_length > start + length:
-        return TRUNCATED, at, at, ONES, NONE, NONE, NONE
-    state = step_be(ONES, be64(buf, start) | (U64(255) << U64(48)))
-    state = step_be(state, be64(buf, start + U64(8)) | (U64(0xFF00FFFF) << U64(32)))
+        return TRUNCATED, at, at, icrc.ONES, NONE, NONE, NONE
+    state = icrc.step_be(icrc.ONES, be64(buf, start) | (U64(255) << U64(48)))
+    state = icrc.step_be(state, be64(buf, start + U64(8)) | (U64(0xFF00FFFF) << U64(32)))
     i = start + U64(16)
     while i <= at:  # the destination, the options, the UDP ports
-        state = over_4(state, be32(buf, i))
+        state = icrc.over_4(state, be32(buf, i))
         i += U64(4)
-    return NONE, at + SIZE_UDP, at + udp_length, state, NONE, MAPPED | source, ports >> U64(16)
+    return NONE, at + SIZE_UDP, at + udp_length, state, NONE, packet_kernel.MAPPED | source, ports >> U64(16)
 
 
 @kernel
@@ -100,38 +87,44 @@ def packet_ipv6(buf: Any, at: Any, end: Any) -> Any:
     start = at
     at += U64(40)
     if at + SIZE_UDP > end or U64(buf[start]) >> U64(4) != U64(6):
-        return TRUNCATED, at, at, ONES, NONE, NONE, NONE
-    length, ports = get(buf, start, IPV6_LENGTH), be32(buf, at)
+        return TRUNCATED, at, at, icrc.ONES, NONE, NONE, NONE
+    length, ports = packet_kernel.get(buf, start, packet_kernel.IPV6_LENGTH), be32(buf, at)
     udp_length = be16(buf, at + U64(4))
     if (
-        get(buf, start, IPV6_NEXT) != UDP or at + length > end or ports & U64(0xFFFF) != PORT
-        or udp_length < SIZE_UDP or udp_length > length
+        packet_kernel.get(buf, start, packet_kernel.IPV6_NEXT) != UDP or at + length > end
+        or ports & U64(0xFFFF) != PORT or udp_length < SIZE_UDP or udp_length > length
     ):  # fmt: skip
-        return TRUNCATED, at, at, ONES, NONE, NONE, NONE
-    source_hi, source_lo = be64(buf, start + IPV6_SOURCE), be64(buf, start + IPV6_SOURCE + U64(8))
-    hi, lo = be64(buf, start + IPV6_DESTINATION), be64(buf, start + IPV6_DESTINATION + U64(8))
-    state = ipv6_state(length, source_hi, source_lo, hi, lo, ports >> U64(16), PORT)
+        return TRUNCATED, at, at, icrc.ONES, NONE, NONE, NONE
+    source_hi, source_lo = (
+        be64(buf, start + packet_kernel.IPV6_SOURCE),
+        be64(buf, start + packet_kernel.IPV6_SOURCE + U64(8)),
+    )
+    hi, lo = (
+        be64(buf, start + packet_kernel.IPV6_DESTINATION),
+        be64(buf, start + packet_kernel.IPV6_DESTINATION + U64(8)),
+    )
+    state = icrc.ipv6_state(length, source_hi, source_lo, hi, lo, ports >> U64(16), PORT)
     return NONE, at + SIZE_UDP, at + udp_length, state, source_hi, source_lo, ports >> U64(16)
 
 
 @kernel
 def packet(buf: Any, at: Any, end: Any, link: Any) -> Any:
     """As `packet_ipv4`, in a frame with a link header."""
-    if link == ETHERNET:
-        why, at, type_, _tags, _vlan = ethernet(buf, at, end, end)
+    if link == packet_kernel.ETHERNET:
+        why, at, type_, _tags, _vlan = packet_kernel.ethernet(buf, at, end, end)
     else:
-        why, at, type_, _tags, _vlan = other_link(buf, at, end, link)
-    if why == NONE and type_ == IPV4:
+        why, at, type_, _tags, _vlan = packet_kernel.other_link(buf, at, end, link)
+    if why == NONE and type_ == packet_kernel.IPV4:
         return packet_ipv4(buf, at, end)
-    if why == NONE and type_ == IPV6:
+    if why == NONE and type_ == packet_kernel.IPV6:
         return packet_ipv6(buf, at, end)
-    return TRUNCATED, at, at, ONES, NONE, NONE, NONE
+    return TRUNCATED, at, at, icrc.ONES, NONE, NONE, NONE
 
 
 @inlined
 def is_mapped(hi: Any, lo: Any) -> Any:
     """Whether an address is IPv4's."""
-    return hi == NONE and lo >> U64(32) == MAPPED >> U64(32)
+    return hi == NONE and lo >> U64(32) == packet_kernel.MAPPED >> U64(32)
 
 
 @inlined
@@ -140,8 +133,10 @@ def ports_state(size: Any, hi: Any, lo: Any, port: Any, to_hi: Any, to_lo: Any) 
     Linux makes for a socket that does not fragment: identification 0, DF set.
     """
     if is_mapped(hi, lo):
-        return ipv4_state(size + U64(20), NONE, U64(0x4000), lo & LOW_32, to_lo & LOW_32, port, PORT)
-    return ipv6_state(size, hi, lo, to_hi, to_lo, port, PORT)
+        return icrc.ipv4_state(
+            size + U64(20), NONE, U64(0x4000), lo & icrc.LOW_32, to_lo & icrc.LOW_32, port, PORT
+        )
+    return icrc.ipv6_state(size, hi, lo, to_hi, to_lo, port, PORT)
 
 
 @inlined
@@ -158,16 +153,18 @@ def read_transport(buf: Any, at: Any, end: Any, row: Any) -> Any:
     """Read the transport packet `buf[at:end]` (without ICRC, BTH there) into `row`; why it is refused."""
     opcode = U64(buf[at])
     row.opcode = opcode
-    flags = get(buf, at, SOLICITED) * U64(RoceFlag.SOLICITED)
-    flags |= get(buf, at, MIGRATION) * U64(RoceFlag.MIGRATION)
-    flags |= get(buf, at, FECN) * U64(RoceFlag.FECN) | get(buf, at, BECN) * U64(RoceFlag.BECN)
-    flags |= get(buf, at, ACK_REQUEST) * U64(RoceFlag.ACK_REQUEST)
+    flags = packet_kernel.get(buf, at, SOLICITED) * U64(RoceFlag.SOLICITED)
+    flags |= packet_kernel.get(buf, at, MIGRATION) * U64(RoceFlag.MIGRATION)
+    flags |= packet_kernel.get(buf, at, FECN) * U64(RoceFlag.FECN) | packet_kernel.get(buf, at, BECN) * U64(
+        RoceFlag.BECN
+    )
+    flags |= packet_kernel.get(buf, at, ACK_REQUEST) * U64(RoceFlag.ACK_REQUEST)
     row.flags = flags
-    row.partition = get(buf, at, PARTITION)
-    row.queue_pair = get(buf, at, QUEUE_PAIR)
-    row.psn = get(buf, at, PSN)
-    headers, pad = U64(HEADERS[opcode]), get(buf, at, PAD)
-    if headers == NONE or get(buf, at, VERSION) != NONE:
+    row.partition = packet_kernel.get(buf, at, PARTITION)
+    row.queue_pair = packet_kernel.get(buf, at, QUEUE_PAIR)
+    row.psn = packet_kernel.get(buf, at, PSN)
+    headers, pad = U64(HEADERS[opcode]), packet_kernel.get(buf, at, PAD)
+    if headers == NONE or packet_kernel.get(buf, at, VERSION) != NONE:
         return UNKNOWN_OPCODE
     whole = (end - at) & U64(3) == NONE
     at += SIZE_BTH
@@ -189,8 +186,8 @@ def read_transport(buf: Any, at: Any, end: Any, row: Any) -> Any:
     if headers & HAS_AETH:
         if at + SIZE_AETH > end:
             return TRUNCATED
-        row.syndrome = get(buf, at, SYNDROME)
-        row.message = get(buf, at, MESSAGE)
+        row.syndrome = packet_kernel.get(buf, at, SYNDROME)
+        row.message = packet_kernel.get(buf, at, MESSAGE)
         at += SIZE_AETH
     if headers & HAS_ATOMIC_ACK:
         if at + SIZE_ATOMIC_ACK > end:
@@ -201,7 +198,7 @@ def read_transport(buf: Any, at: Any, end: Any, row: Any) -> Any:
         if at + SIZE_DETH > end:
             return TRUNCATED
         row.queue_key = be32(buf, at + DETH_KEY)
-        row.source_queue_pair = get(buf, at, DETH_SOURCE)
+        row.source_queue_pair = packet_kernel.get(buf, at, DETH_SOURCE)
         at += SIZE_DETH
     if headers & HAS_IMMEDIATE:
         if at + SIZE_IMMEDIATE > end:
@@ -254,9 +251,9 @@ def parse(frames: Any, buf: Any, setup: Any, out: Any) -> None:
             continue
         udp_length = end - at + SIZE_UDP
         end -= ICRC
-        wrong = transport_state(state, udp_length, buf, at, end) ^ icrc_at(buf, end)
+        wrong = icrc.transport_state(state, udp_length, buf, at, end) ^ icrc_at(buf, end)
         # behind the identification and the flags: the rest of IP, UDP, and the packet
-        if wrong and not (solve and differs_in_identification(wrong, end - at + U64(20))):
+        if wrong and not (solve and icrc.differs_in_identification(wrong, end - at + U64(20))):
             why = read_transport(buf, at, end, row)
             row.reason = BAD_ICRC
             continue

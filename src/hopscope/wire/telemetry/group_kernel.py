@@ -10,24 +10,8 @@ from ..decode.inner_kernel import CUT_HEADER, CUT_METADATA, INTERMEDIATE, KIND_I
 from ..headers.packet_kernel import NONE, code, get, refuse, word
 from ..reasons import Place, Reason
 from ..records import REPORT
+from . import report_kernel as report
 from .metadata_kernel import ANY_SIZE, INGRESS, OWN_2_0, WORDS, plan
-from .report_kernel import (
-    ANY_REPORT_LENGTH,
-    BAD_METADATA,
-    FLAGS_2,
-    HAS_INGRESS,
-    HAS_NODE,
-    HAS_REASON,
-    HW_2,
-    NODE_2,
-    SEQUENCE_2,
-    UNKNOWN,
-    UNKNOWN_TYPE,
-    flags_of,
-    kind_of,
-    own_values,
-    queue_of,
-)
 
 REPORT_WORDS = U64(REPORT.itemsize // 8)
 UNSUPPORTED = code(Reason.UNSUPPORTED, Place.REPORT_HEADER)
@@ -63,16 +47,16 @@ def main_2_0(
     if length == NONE and md_length == NONE:
         md_length = size
     if md_length < size:
-        return BAD_METADATA, NONE, at
+        return report.BAD_METADATA, NONE, at
     behind = at + U64(8) + (md_length << U64(2))
     if behind > end:
-        return (CUT_METADATA if length == NONE or length == U64(0xFF) else BAD_METADATA), NONE, at
+        return (CUT_METADATA if length == NONE or length == U64(0xFF) else report.BAD_METADATA), NONE, at
     if md_length != NONE:
         row.own_at = at + U64(8) - origin
     if bitmap == NONE:
         return NONE, NONE, behind
     own = at + U64(8)
-    own_values(buf, own, plans, base, bitmap & U64(1), row)
+    report.own_values(buf, own, plans, base, bitmap & U64(1), row)
     return NONE, own, behind
 
 
@@ -81,10 +65,10 @@ def told_by_own(hop: Any, row: Any) -> None:
     """What the report's own metadata say of the report itself: its queue, unless it is a drop, and ingress
     time.
     """
-    queue_of(hop, U64(row.carried) & HAS_REASON, row)
+    report.queue_of(hop, U64(row.carried) & report.HAS_REASON, row)
     if U64(hop.present) & INGRESS:
         row.ingress_time = hop.ingress_time
-        row.carried = U64(row.carried) | HAS_INGRESS
+        row.carried = U64(row.carried) | report.HAS_INGRESS
 
 
 @inlined
@@ -100,14 +84,14 @@ def part_2_0(
     if bare == NONE:
         rule = MAIN_2_0 + (get(buf, at, REPORT_TYPE) << U64(1))
         form, type_ = U64(table[rule]), U64(table[INNER_2_0 + get(buf, at, INNER_TYPE)])
-        flags = flags_of(buf, at, FLAGS_2) | get(buf, at, INTERMEDIATE_2) * INTERMEDIATE
+        flags = report.flags_of(buf, at, report.FLAGS_2) | get(buf, at, INTERMEDIATE_2) * INTERMEDIATE
         row.flags = flags
-        row.kind = kind_of(flags) if form != NONE else KIND_INNER
+        row.kind = report.kind_of(flags) if form != NONE else KIND_INNER
         if form == U64(2):
             refuse(row, UNSUPPORTED, at, origin)
             return first
-        if form == UNKNOWN or type_ == UNKNOWN:
-            refuse(row, UNKNOWN_TYPE, at, origin)
+        if form == report.UNKNOWN or type_ == report.UNKNOWN:
+            refuse(row, report.UNKNOWN_TYPE, at, origin)
             return first
         length, md_length = get(buf, at, REPORT_LENGTH), get(buf, at, MD_LENGTH)
         at += U64(4)
@@ -158,14 +142,14 @@ def group_2_0(
     if at + U64(8) > end:
         refuse(row, CUT_HEADER, at, origin)
         return index + U64(1), first
-    row.hw_id = get(buf, at, HW_2)
-    row.sequence = get(buf, at, SEQUENCE_2)
-    row.node_id = get(buf, at, NODE_2)
-    row.carried = HAS_NODE
+    row.hw_id = get(buf, at, report.HW_2)
+    row.sequence = get(buf, at, report.SEQUENCE_2)
+    row.node_id = get(buf, at, report.NODE_2)
+    row.carried = report.HAS_NODE
     group = index
     at += U64(8)
     bare = U64(table[BARE_2_0])
-    to_end = bare != NONE or table[ANY_REPORT_LENGTH] != 0
+    to_end = bare != NONE or table[report.ANY_REPORT_LENGTH] != 0
     while True:
         row = reports[index]
         if bare == NONE and at + U64(4) > end:
@@ -205,5 +189,5 @@ def next_in_group(reports: Any, words: Any, group: Any, index: Any) -> None:
     row.hw_id = head.hw_id
     row.sequence = head.sequence
     row.node_id = head.node_id
-    row.carried = HAS_NODE
+    row.carried = report.HAS_NODE
     row.index = index - group

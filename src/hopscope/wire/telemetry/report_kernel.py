@@ -6,17 +6,7 @@ from typing import Any
 
 from ...base.jit import U64, be32, inlined, kernel
 from .. import layout, rules
-from ..decode.inner_kernel import (
-    CONGESTED,
-    CUT_HEADER,
-    CUT_METADATA,
-    DROPPED,
-    KIND_DROP,
-    KIND_INT,
-    KIND_QUEUE,
-    TRACKED,
-    finish,
-)
+from ..decode import inner_kernel as inner
 from ..headers.packet_kernel import NONE, code, get, refuse, word
 from ..reasons import Place, Reason
 from ..records import Carried
@@ -48,18 +38,20 @@ FLAGS_2 = tuple(word(layout.REPORT_2_0, name) for name in ("dropped", "congested
 def flags_of(buf: Any, at: Any, fields: Any) -> Any:
     """D, Q and F."""
     return (
-        get(buf, at, fields[0]) * DROPPED
-        | get(buf, at, fields[1]) * CONGESTED
-        | get(buf, at, fields[2]) * TRACKED
+        get(buf, at, fields[0]) * inner.DROPPED
+        | get(buf, at, fields[1]) * inner.CONGESTED
+        | get(buf, at, fields[2]) * inner.TRACKED
     )
 
 
 @inlined
 def kind_of(flags: Any) -> Any:
     """Kind of a Report 1.0 or 2.0."""
-    if flags & DROPPED:
-        return KIND_DROP
-    return KIND_QUEUE if (flags & (CONGESTED | TRACKED)) == CONGESTED else KIND_INT
+    if flags & inner.DROPPED:
+        return inner.KIND_DROP
+    return (
+        inner.KIND_QUEUE if (flags & (inner.CONGESTED | inner.TRACKED)) == inner.CONGESTED else inner.KIND_INT
+    )
 
 
 @kernel
@@ -69,7 +61,7 @@ def report_0_5(
     """A Report 0.5; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(12) > end:
-        refuse(row, CUT_HEADER, at, origin)
+        refuse(row, inner.CUT_HEADER, at, origin)
         return first
     rule = FORM_0_5 + U64(3) * get(buf, at, NPROTO_0)
     form = U64(table[rule])
@@ -84,7 +76,9 @@ def report_0_5(
     if form == U64(3):
         row.kind = kind_of(flags)
     else:
-        row.kind = KIND_DROP if form == U64(1) else (KIND_QUEUE if form == U64(2) else KIND_INT)
+        row.kind = (
+            inner.KIND_DROP if form == U64(1) else (inner.KIND_QUEUE if form == U64(2) else inner.KIND_INT)
+        )
     carried = HAS_INGRESS
     at += U64(12)
     own, kind = NONE, U64(DROP_0_5)
@@ -92,7 +86,7 @@ def report_0_5(
         size = U64(table[rule + U64(1)])
         if at + size > end:
             row.carried = carried
-            refuse(row, CUT_METADATA, at, origin)
+            refuse(row, inner.CUT_METADATA, at, origin)
             return first
         row.own_at = at - origin
         if form != U64(3):
@@ -110,7 +104,7 @@ def report_0_5(
         at += size
     row.carried = carried
     type_ = U64(table[rule + U64(2)])
-    done = finish(buf, origin, at, end, type_, own, kind, row, table, plans, hops, first)
+    done = inner.finish(buf, origin, at, end, type_, own, kind, row, table, plans, hops, first)
     if form == U64(2):
         row.queue_id = hops[done - U64(1)].queue_id
     return done
@@ -138,7 +132,7 @@ def report_1_0(
     """A Report 1.0; returns the next free row of `hops`."""
     row.first_hop = first
     if at + U64(16) > end:
-        refuse(row, CUT_HEADER, at, origin)
+        refuse(row, inner.CUT_HEADER, at, origin)
         return first
     type_ = U64(table[INNER_1_0 + get(buf, at, NPROTO_1)])
     if type_ == UNKNOWN:
@@ -162,13 +156,13 @@ def report_1_0(
     own = NONE
     if bitmap != NONE:
         if at + size > end:
-            refuse(row, CUT_METADATA, at, origin)
+            refuse(row, inner.CUT_METADATA, at, origin)
             return first
         own = at
         row.own_at = at - origin
         own_values(buf, at, plans, base, bitmap & U64(0x0800), row)
         at += size
-    done = finish(buf, origin, at, end, type_, own, U64(OWN_1_0), row, table, plans, hops, first)
+    done = inner.finish(buf, origin, at, end, type_, own, U64(OWN_1_0), row, table, plans, hops, first)
     if own != NONE:
         queue_of(hops[done - U64(1)], bitmap & U64(0x0800), row)
     return done

@@ -13,27 +13,7 @@ from .. import layout, rules
 from ..headers.packet_kernel import NONE, code, get, lacks, word
 from ..reasons import Place, Reason
 from ..records import HOP, MAX_HOPS, Carried, Carrier, IntFlag, Mode
-from .metadata_kernel import (
-    BITS,
-    CHECKSUM,
-    INT_0_5,
-    INT_1_0,
-    INT_2_0,
-    ITEM,
-    NO_BIT,
-    ODD,
-    ONES_32,
-    ONES_64,
-    PLAN,
-    PRESENT,
-    ROWS,
-    SLOTS,
-    WORDS,
-    WORDS_ALONE,
-    plan,
-    read_hop,
-    read_words,
-)
+from . import metadata_kernel as metadata
 
 TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
 OVER_TCP, OVER_UDP, OVER_INSERTED = U64(Carrier.TCP), U64(Carrier.UDP), U64(Carrier.UDP_INSERTED)
@@ -149,24 +129,24 @@ def read_odd_hop(
     """
     for field in range(len(MOST)):
         put_field(hop, U64(field), U64(0))
-    bits, rows = plans[base + U64(BITS)], plans[base + U64(ROWS)]
+    bits, rows = plans[base + U64(metadata.BITS)], plans[base + U64(metadata.ROWS)]
     behind = at + size
     present, known = U64(0), U64(0)
     for bit in range(16):
         if not (bits >> U64(15 - bit)) & U64(1):
             continue
-        row = rows + U64(bit) * ITEM
+        row = rows + U64(bit) * metadata.ITEM
         width, have = U64(table[row]), U64(table[row + U64(1)])
-        if have != NO_BIT:
+        if have != metadata.NO_BIT:
             start = behind - width if have == U64(15) else at
             long = width == U64(8)
             number = be64(buf, start) if long else be32(buf, start)
             present |= U64(1) << have
-            if (number | BOTTOM if bottom else number) != (ONES_64 if long else ONES_32):
+            if (number | BOTTOM if bottom else number) != (metadata.ONES_64 if long else metadata.ONES_32):
                 known |= U64(1) << have
             for part in range(U64(table[row + U64(3)])):
                 where = row + U64(4) + U64(3) * U64(part)
-                mask = ONES_64 >> (U64(64) - U64(table[where + U64(2)]))
+                mask = metadata.ONES_64 >> (U64(64) - U64(table[where + U64(2)]))
                 put_field(hop, U64(table[where]), (number >> U64(table[where + U64(1)])) & mask)
         at += width
     hop.present = present
@@ -177,11 +157,11 @@ def read_odd_hop(
 @kernel
 def read_own(buf: Any, at: Any, plans: Any, kind: Any, table: Any, wide: Any, hop: Any) -> None:
     """Read a report's own metadata, whose plan is the last of its kind, into a HOP record."""
-    base = U64(kind) * U64(PLAN)
-    if plans[base + U64(ODD)]:
-        read_odd_hop(buf, at, plans[base + U64(WORDS)] << U64(2), plans, base, table, False, hop)
+    base = U64(kind) * U64(metadata.PLAN)
+    if plans[base + U64(metadata.ODD)]:
+        read_odd_hop(buf, at, plans[base + U64(metadata.WORDS)] << U64(2), plans, base, table, False, hop)
     else:
-        read_hop(buf, at, NONE, plans, base, wide, hop)
+        metadata.read_hop(buf, at, NONE, plans, base, wide, hop)
 
 
 @kernel
@@ -201,30 +181,30 @@ def read_stack(
 ) -> None:
     """The same where all items are the specification's. `wide`: 64-bit timestamps."""
     last = first + count - U64(1)
-    present, slot = plans[base + U64(PRESENT)], base + U64(SLOTS)
-    if present & ~WORDS_ALONE == NONE:
+    present, slot = plans[base + U64(metadata.PRESENT)], base + U64(metadata.SLOTS)
+    if present & ~metadata.WORDS_ALONE == NONE:
         node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
         queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
         for i in range(count):
-            read_words(
+            metadata.read_words(
                 buf, at + U64(i) * size, present, node, ports, latency, queue, utilization,
                 hops[last - U64(i)],
             )  # fmt: skip
         return
     for i in range(count):
-        read_hop(buf, at + U64(i) * size, size, plans, base, wide, hops[last - U64(i)])
+        metadata.read_hop(buf, at + U64(i) * size, size, plans, base, wide, hops[last - U64(i)])
 
 
 @kernel
 def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: Any, first: Any) -> None:
     """The source's checksum complement, where metadata of the source alone lies in front of it."""
-    if count == NONE or plans[base + U64(PRESENT)] & CHECKSUM == NONE:
+    if count == NONE or plans[base + U64(metadata.PRESENT)] & metadata.CHECKSUM == NONE:
         return
     hop = hops[first]
     checksum = be32(buf, at)
     hop.checksum_complement = checksum
-    others = U64(hop.null) & ~CHECKSUM
-    hop.null = others | (CHECKSUM if checksum == ONES_32 else NONE)
+    others = U64(hop.null) & ~metadata.CHECKSUM
+    hop.null = others | (metadata.CHECKSUM if checksum == metadata.ONES_32 else NONE)
 
 
 @kernel
@@ -300,11 +280,11 @@ def set_places(at: Any, carrier: Any, npt: Any, instructions: Any, row: Any) -> 
 def kind_of(version: Any) -> Any:
     """Kind of metadata of an INT version."""
     if version == U64(20):
-        return U64(INT_2_0)
+        return U64(metadata.INT_2_0)
     if version == U64(10):
-        return U64(INT_1_0)
+        return U64(metadata.INT_1_0)
     if version == U64(5):
-        return U64(INT_0_5)
+        return U64(metadata.INT_0_5)
     return U64(layout.INT_0_4) if version == U64(4) else U64(layout.INT_2015)
 
 
@@ -447,8 +427,8 @@ def read_any(
             hops, first,
         )  # fmt: skip
     hop_words = get(buf, at, HOP_WORDS) if version >= U64(10) else get(buf, at, HOP_WORDS_0)
-    base = plan(plans, table, kind_of(version), instructions, hop_words)
-    words = plans[base + U64(WORDS)]
+    base = metadata.plan(plans, table, kind_of(version), instructions, hop_words)
+    words = plans[base + U64(metadata.WORDS)]
     counted = version <= U64(5)
     if counted and hop_words == count_bits(instructions):
         hop_words = words
@@ -503,7 +483,7 @@ def read_any(
         if why:
             return why, where, NONE
     size = hop_words << U64(2)
-    if plans[base + U64(ODD)]:
+    if plans[base + U64(metadata.ODD)]:
         read_odd_stack(buf, stack, size, count, plans, base, table, version == U64(1), hops, first)
     else:
         read_stack(buf, stack, size, count, plans, base, version == U64(20), hops, first)
@@ -522,8 +502,8 @@ def read_mx(
     """
     hop_words, base = NONE, NONE
     if table[MX_RECORD] and instructions:
-        base = plan(plans, table, U64(INT_2_0), instructions, left)
-        hop_words = plans[base + U64(WORDS)]
+        base = metadata.plan(plans, table, U64(metadata.INT_2_0), instructions, left)
+        hop_words = plans[base + U64(metadata.WORDS)]
     row.hop_words = hop_words
     if is_open:
         left = hop_words
@@ -539,7 +519,7 @@ def read_mx(
         return why, where, NONE
     if hop_words == NONE:
         return NONE, behind, NONE
-    if plans[base + U64(ODD)]:
+    if plans[base + U64(metadata.ODD)]:
         read_odd_stack(buf, stack, size, U64(1), plans, base, table, False, hops, first)
     else:
         read_stack(buf, stack, size, U64(1), plans, base, True, hops, first)
