@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 
+from harness.common import Bench, median
+from harness.reports import payloads
 from hopscope.detect.detector import Detector, memory_bytes
 from hopscope.detect.records import EVENT
 from hopscope.settings.collector import DetectSettings
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import FrameBatch
-from support.common import Bench, median
-from support.reports import payloads
 
 BATCH = 4096
 ROWS = 32_768

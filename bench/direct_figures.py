@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from support import (
+from harness import (
     direct_counts,
     direct_drawn,
     direct_errors,
@@ -15,8 +15,8 @@ from support import (
     direct_rates,
     direct_success,
 )
-from support.common import Bench
-from support.figures import Sheet, keep, put_table
+from harness.common import Bench
+from harness.figures import Sheet, keep, put_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "direct"

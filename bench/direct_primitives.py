@@ -11,17 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.direct.primitives import key_write
-from hopscope.direct.primitives.key_increment import KeyIncrementLayout
-from hopscope.direct.primitives.key_write import KeyWriteLayout
-from hopscope.direct.stores.store import Store
-from hopscope.direct.translation.translator import Translator
-from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.dta.codec import Form
-from hopscope.wire.dta.parser import DtaParser
-from support import direct_lists
-from support.common import Bench, median
-from support.direct import (
+from harness import direct_lists
+from harness.common import Bench, median
+from harness.direct import (
     BATCH,
     BATCHES,
     KEY_INCREMENT,
@@ -33,7 +25,15 @@ from support.direct import (
     uniform,
     writes_per,
 )
-from support.rivals import StoreLoop, cuckoo_table, log_with_index
+from harness.rivals import StoreLoop, cuckoo_table, log_with_index
+from hopscope.direct.primitives import key_write
+from hopscope.direct.primitives.key_increment import KeyIncrementLayout
+from hopscope.direct.primitives.key_write import KeyWriteLayout
+from hopscope.direct.stores.store import Store
+from hopscope.direct.translation.translator import Translator
+from hopscope.direct.transport import MemoryTransport
+from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.parser import DtaParser
 
 SIZES = {"32 MiB": 32 << 20, "4 GiB": 4 << 30}
 SLOT = 8

@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from harness.common import Bench, median
+from harness.direct import BATCH, KEY_INCREMENT, KEY_WRITE, Feed, uniform
+from harness.direct_lists import APPEND, appends
 from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.direct.stores.spec import parse_store
 from hopscope.runtime.direct.nic import NicProcess
@@ -20,9 +23,6 @@ from hopscope.settings.direct import DirectSettings, NicSettings, TranslatorSett
 from hopscope.wire.encode.encoder import mapped_v4
 from hopscope.wire.layout import ROCE_PORT as PORT
 from hopscope.wire.records import FRAME, FrameBatch, Link
-from support.common import Bench, median
-from support.direct import BATCH, KEY_INCREMENT, KEY_WRITE, Feed, uniform
-from support.direct_lists import APPEND, appends
 
 NIC, TRANSLATOR = "127.0.0.61", "127.0.0.62"
 KEYS = 1 << 21

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.common import Bench, seconds_of
+from harness.figures import COLORS, Sheet
 from hopscope.detect.distributions.quantiles import Distribution, grouped
 from hopscope.detect.distributions.reader import copied
 from hopscope.detect.distributions.region import Distributions
@@ -17,8 +19,6 @@ from hopscope.detect.sink.records import Measure
 from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import Have, ReportBatch
-from support.common import Bench, seconds_of
-from support.figures import COLORS, Sheet
 
 HOPS = 5
 BATCH = 4096

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from harness.common import Bench, median
 from hopscope.detect.counters import INDEX
 from hopscope.detect.detector import Detector
 from hopscope.detect.records import Kind, Metric
@@ -21,7 +22,6 @@ from hopscope.fabric.traffic import TrafficModel
 from hopscope.runtime.pipeline import Pipeline
 from hopscope.settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
 from hopscope.wire.records import Link, ReportBatch
-from support.common import Bench, median
 
 FLOWS = 5000
 REPORTS = 1_000_000

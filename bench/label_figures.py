@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from support import label_coverage, label_packets, label_systems
-from support.common import Bench
-from support.figures import Sheet, keep, put_table
+from harness import label_coverage, label_packets, label_systems
+from harness.common import Bench
+from harness.figures import Sheet, keep, put_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "label"

@@ -6,12 +6,12 @@ import argparse
 import statistics
 import time
 
+from harness.common import Bench
 from hopscope.fabric.labelling.simulation.records import PACKET
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import uniform
 from hopscope.fabric.topology import parse_topology
 from hopscope.settings.label import LabellingSettings
-from support.common import Bench
 
 CASES = {4: 0.05, 8: 0.01, 16: 0.002, 32: 0.0005}
 """Simulated seconds of one round, by k: some hundred thousand packet-hops each."""

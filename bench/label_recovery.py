@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.common import Bench, median
+from harness.figures import Sheet, legend
 from hopscope.fabric.labelling.rivals import int_path
 from hopscope.fabric.labelling.rivals.rival import Probes, between, chain
 from hopscope.fabric.labelling.rivals.sources import probe_sources
@@ -19,8 +21,6 @@ from hopscope.fabric.labelling.simulation.sources import Sources, join, uniform
 from hopscope.fabric.topology import FatTree
 from hopscope.settings.label import LabellingSettings
 from hopscope.wire.records import Records
-from support.common import Bench, median
-from support.figures import Sheet, legend
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "label"

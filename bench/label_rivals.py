@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.common import Bench
+from harness.figures import Sheet
 from hopscope.fabric.labelling.rivals import on_traffic
 from hopscope.fabric.labelling.rivals.on_traffic import SYSTEMS, Scene, Seen, generators
 from hopscope.fabric.labelling.rivals.rival import between
@@ -19,8 +21,6 @@ from hopscope.fabric.labelling.simulation.sources import Sources, uniform
 from hopscope.fabric.ports import Topology
 from hopscope.fabric.records import WIRE_OVERHEAD
 from hopscope.fabric.topology import parse_topology
-from support.common import Bench
-from support.figures import Sheet
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "label"

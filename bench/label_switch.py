@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.common import Bench, seconds_of
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder, Routes
@@ -12,7 +13,6 @@ from hopscope.wire.headers.ethernet import Ethernet, Ip, Udp, push_ethernet, pus
 from hopscope.wire.label.batch import LabelDecoder
 from hopscope.wire.label.codec import MAX_HOP, LabelItem, push_label, read_labels
 from hopscope.wire.records import FRAME, FrameBatch, Link
-from support.common import Bench, seconds_of
 
 BATCH, FLOWS, ROOM = 1024, 64, 2048
 NEAR, FAR = MAPPED | 0x0A000001, MAPPED | 0x0A000102

@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.fabric.labelling.theory import closed_forms as theory
-from hopscope.fabric.labelling.theory.mean_field import labels_on_fat_tree
-from hopscope.fabric.topology import FatTree, parse_topology
-from support.common import Bench
-from support.figures import Sheet, legend
-from support.label_measured import (
+from harness.common import Bench
+from harness.figures import Sheet, legend
+from harness.label_measured import (
     apart,
     forms,
     labelling,
@@ -22,6 +19,9 @@ from support.label_measured import (
     towards_hosts,
     traffic,
 )
+from hopscope.fabric.labelling.theory import closed_forms as theory
+from hopscope.fabric.labelling.theory.mean_field import labels_on_fat_tree
+from hopscope.fabric.topology import FatTree, parse_topology
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "label"

@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from harness.common import Bench
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import FrameBatch, Link
-from support.common import Bench
 from support.corpus import Seed, captured, corpus
 from support.mutants import Difference, Mutator, compare, decks, insane, single
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from support.common import Bench, median
-from support.reports import payloads
+from harness.common import Bench, median
+from harness.reports import payloads
 
 BATCH, BATCHES, ROUNDS = 4096, 16, 40
 """Frames a batch, batches a round, rounds a measurement (about 0.15 s)."""

@@ -19,6 +19,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.common import Bench
+from harness.relay import (
+    NIC,
+    REPORTS_SIDE,
+    TRANSLATOR,
+    TRANSLATOR_SIDE,
+    Relaying,
+    ReportRelay,
+    RoceRelay,
+    serve_nic,
+    translate,
+)
 from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.direct.counters import COUNTERS, read_counters
@@ -35,18 +47,6 @@ from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings,
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.layout import DTA_PORT, ROCE_PORT
 from hopscope.wire.records import FrameBatch
-from support.common import Bench
-from support.relay import (
-    NIC,
-    REPORTS_SIDE,
-    TRANSLATOR,
-    TRANSLATOR_SIDE,
-    Relaying,
-    ReportRelay,
-    RoceRelay,
-    serve_nic,
-    translate,
-)
 
 ROUND = 4000
 """Reports of a round: a quarter of each primitive, of postcards 200 flows with 5 hops."""

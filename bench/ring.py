@@ -10,12 +10,12 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 
+from harness.common import Bench
+from harness.veth import pair
 from hopscope.capture.listener import Listener
 from hopscope.capture.ring.listener import RingListener, RingSender
 from hopscope.capture.udp.listener import UdpListener
 from hopscope.settings.collector import ListenSettings
-from support.common import Bench
-from support.veth import pair
 
 CONTEXT = multiprocessing.get_context("spawn")
 ADDRESS, PORT = "192.0.2.1", 32766

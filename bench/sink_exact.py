@@ -13,6 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.common import Bench
+from harness.sink_ring import arrival_to_event, send_through
+from harness.veth import pair
 from hopscope.detect.counters import INDEX
 from hopscope.detect.distributions.reader import Counts, DistributionReader
 from hopscope.detect.sink.detector import SinkDetector
@@ -23,9 +26,7 @@ from hopscope.settings.sink import SinkLimits, SinkSettings, SinkThresholds
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import ReportBatch
-from support.common import Bench
 from support.int_packets import IntPackets, Workload
-from support.sink_ring import arrival_to_event, send_through
 from support.sink_truth import (
     Differences,
     Flows,
@@ -35,7 +36,6 @@ from support.sink_truth import (
     differences,
     limits_for,
 )
-from support.veth import pair
 
 BATCH = 4096
 BLOCK = 1 << 16

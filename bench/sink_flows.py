@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.common import Bench
+from harness.figures import COLORS, Sheet
 from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import INLINE_HOPS, WAYS
 from hopscope.detect.sink.detector import SinkDetector
@@ -23,8 +25,6 @@ from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.sink import SinkLimits, SinkSettings, SinkThresholds
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
-from support.common import Bench
-from support.figures import COLORS, Sheet
 from support.int_packets import IntPackets, Workload
 
 BATCH = 4096

@@ -7,12 +7,12 @@ import time
 
 import numpy as np
 
+from harness.collector import running, settle
+from harness.common import Bench
+from harness.reports import payloads
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.runtime.supervisor import Supervisor
 from hopscope.wire.records import FrameBatch
-from support.collector import running, settle
-from support.common import Bench
-from support.reports import payloads
 
 LOSS = 0.001
 BATCH = 65_536

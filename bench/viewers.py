@@ -12,10 +12,10 @@ from pathlib import Path
 
 import httpx
 
+from harness.collector import running, settle
+from harness.common import Bench, median
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.runtime.supervisor import Supervisor
-from support.collector import running, settle
-from support.common import Bench, median
 from udp_end_to_end import Stream
 
 RATE = 300_000

@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from veth import Namespace
+
+from support.veth import Namespace
 
 
 @pytest.fixture

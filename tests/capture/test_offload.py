@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
-from veth import Namespace, received, run, unfinished
-from wire_cases import frame_batch
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.pcap.reader import Writer
 from hopscope.capture.ring import offload
 from hopscope.capture.ring.offload import features, prepare
+from support.veth import Namespace, received, run, unfinished
+from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -10,12 +10,12 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
-from veth import BROADCAST, FOREIGN, Namespace, received, unfinished
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring.listener import RingListener
 from hopscope.capture.sockets import bind_share
 from hopscope.settings.collector import ListenSettings
+from support.veth import BROADCAST, FOREIGN, Namespace, received, unfinished
 
 pytestmark = pytest.mark.kernel
 

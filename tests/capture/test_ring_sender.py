@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 import pytest
-from veth import BROADCAST, Namespace, taken
 
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring.listener import RingSender
+from support.veth import BROADCAST, Namespace, taken
 
 pytestmark = pytest.mark.kernel
 ALL = 3

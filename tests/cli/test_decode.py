@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import ethernet, ipv4, pcap, udp
 
 from hopscope.capture.pcap.reader import Writer, read
 from hopscope.cli import build
@@ -29,6 +28,7 @@ from hopscope.fabric.topology import parse_topology
 from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
+from support.by_hand import ethernet, ipv4, pcap, udp
 
 HEAVY = (
     "numba",

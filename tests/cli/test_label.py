@@ -8,17 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from by_hand import ethernet, ipv4, udp
-from label_cases import probe
-from packet_cases import Packet
 from typer.testing import CliRunner
-from wire_cases import frame_batch
 
 from hopscope.capture.pcap.reader import Writer
 from hopscope.cli.label.command import app
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.codec import LabelItem, PublishedItem, push_label
 from hopscope.wire.records import LABEL
+from support.by_hand import ethernet, ipv4, udp
+from support.label_cases import probe
+from support.packet_cases import Packet
+from support.wire_cases import frame_batch
 
 ITEMS = (LabelItem(1, 2, 3, 1000, 40, 50), LabelItem(4, 5, 6, 2000, 70, 80))
 

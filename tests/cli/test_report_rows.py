@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from by_hand import ethernet, ipv4, outer, u32, udp
-from wire_cases import frame_batch
-
 from hopscope.base.names import Names
 from hopscope.cli.output import Format
 from hopscope.cli.report_rows import COLUMNS, rows
@@ -13,6 +10,8 @@ from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import Carrier, Layer, ReportBatch
+from support.by_hand import ethernet, ipv4, outer, u32, udp
+from support.wire_cases import frame_batch
 
 MD = bytes.fromhex("1809 0011 21000108 8000 5453 8000 4000")
 """cablelabs: shim and header; the source's MAC address is at the bottom of the stack."""

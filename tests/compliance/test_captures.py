@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wire_cases import assert_same, frame_batch, read_capture
 
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.decode.as_json import report_objects
@@ -18,6 +17,7 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.telemetry.int_header import pull_md, pull_shim
 from hopscope.wire.telemetry.report import pull_report_0_5
 from hopscope.wire.telemetry.report_metadata import pull_own_0_5
+from support.wire_cases import assert_same, frame_batch, read_capture
 
 pytestmark = pytest.mark.shared
 

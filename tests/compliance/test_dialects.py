@@ -9,12 +9,12 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from by_hand import FLOW, Report, ethernet, ipv4, outer, pcap, tcp, u32, u64, udp
 
 from hopscope.capture.pcap.reader import Reader
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS
+from support.by_hand import FLOW, Report, ethernet, ipv4, outer, pcap, tcp, u32, u64, udp
 
 pytestmark = pytest.mark.kernel
 

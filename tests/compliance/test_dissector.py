@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_hand import STACK_2, ethernet, group, int_2, ipv4, ipv6, outer, single, udp
 from hypothesis import Phase, Verbosity, given, settings
 from hypothesis import strategies as st
-from tshark import (
+
+from hopscope.wire import layout
+from hopscope.wire.buffer import push
+from hopscope.wire.dialect import DIALECTS
+from hopscope.wire.encode.encoder import encode_reports
+from hopscope.wire.layout import Header
+from support.by_hand import STACK_2, ethernet, group, int_2, ipv4, ipv6, outer, single, udp
+from support.tshark import (
     Tshark,
     assert_agrees,
     assert_capture_agrees,
@@ -23,13 +29,7 @@ from tshark import (
     reports,
     value_of,
 )
-from wire_cases import frame_batch, frames_of, read_capture, report_batches
-
-from hopscope.wire import layout
-from hopscope.wire.buffer import push
-from hopscope.wire.dialect import DIALECTS
-from hopscope.wire.encode.encoder import encode_reports
-from hopscope.wire.layout import Header
+from support.wire_cases import frame_batch, frames_of, read_capture, report_batches
 
 SPEC = DIALECTS["spec"]
 

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from by_hand import STACK_2, ethernet, int_0_5, int_1_0, int_2, ipv4, tcp, udp
-from tshark import Tshark, assert_hops, assert_int, reports
-from wire_cases import frame_batch
 
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.decode import as_json
@@ -24,6 +21,9 @@ from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carrier
 from hopscope.wire.telemetry import int_header
 from hopscope.wire.telemetry.int_header import Hop
+from support.by_hand import STACK_2, ethernet, int_0_5, int_1_0, int_2, ipv4, tcp, udp
+from support.tshark import Tshark, assert_hops, assert_int, reports
+from support.wire_cases import frame_batch
 
 FRAMES = 300
 """Per dialect."""

@@ -10,12 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import ethernet, ipv4, ipv6, udp
-from dta_cases import any_report, payload
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tshark import Tshark, fields, value_of
-from wire_cases import frame_batch, frames_of, read_capture
 
 from hopscope.capture.pcap.reader import read
 from hopscope.wire.dta.codec import DtaAck, DtaReport, Form, Opcode, pull_dta, push_ack
@@ -23,6 +19,10 @@ from hopscope.wire.dta.encode import encode_dta, encode_dta_scalar
 from hopscope.wire.dta.parser import DtaParser, parse_scalar
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DtaFlag, FrameBatch, Link, Records
+from support.by_hand import ethernet, ipv4, ipv6, udp
+from support.dta_cases import any_report, payload
+from support.tshark import Tshark, fields, value_of
+from support.wire_cases import frame_batch, frames_of, read_capture
 
 NAMES = {
     "redundancy": "redundancy", "counter": "counter", "listID": "list", "seqnum": "sequence",

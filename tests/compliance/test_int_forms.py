@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from int_cases import Compiled, Result, scalar
 
 from hopscope.wire import layout
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.layout import Item
 from hopscope.wire.records import Carrier
 from hopscope.wire.telemetry import int_header
+from support.int_cases import Compiled, Result, scalar
 
 pytestmark = pytest.mark.kernel
 CARRIERS = [one for one in Carrier if one not in (Carrier.NONE, Carrier.IPV6_OPTION)]

@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ioam_cases import OPTIONS, extension, hostile, ipv6, option_areas, packet
-from wire_cases import frame_batch
 
 from hopscope.base.jit import U64, readonly
 from hopscope.capture.pcap import reader as pcap
@@ -21,6 +19,8 @@ from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.errors import WireError
 from hopscope.wire.records import HOP, REPORT, Records
 from hopscope.wire.telemetry import ioam
+from support.ioam_cases import OPTIONS, extension, hostile, ipv6, option_areas, packet
+from support.wire_cases import frame_batch
 
 REPORT_NAMES, HOP_NAMES = REPORT.names or (), HOP.names or ()
 ROOM = 70

@@ -7,15 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from by_hand import ethernet, ipv4, udp
-from label_cases import probe
-from packet_cases import Packet
 from scapy.layers.inet import ICMP, IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
-from tshark import Pairs, Tshark, fields, value_of, values_of
-from wire_cases import frame_batch
 
 from hopscope.capture.pcap.reader import Reader
 from hopscope.wire.label.as_json import label_objects
@@ -28,6 +23,11 @@ from hopscope.wire.label.codec import (
     read_labels,
     restore,
 )
+from support.by_hand import ethernet, ipv4, udp
+from support.label_cases import probe
+from support.packet_cases import Packet
+from support.tshark import Pairs, Tshark, fields, value_of, values_of
+from support.wire_cases import frame_batch
 
 STATE = {
     "device_id": "node_id", "ingress_port": "ingress_port", "egress_port": "egress_port",

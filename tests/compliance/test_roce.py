@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from roce_cases import OPCODES, packet_of, rows_of
 
 from hopscope.capture.pcap.reader import Reader
 from hopscope.capture.pcap.writer import Writer
@@ -24,6 +23,7 @@ from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Opcode, Records
 from hopscope.wire.roce.cm import MESSAGES, Addresses, Message, Request, push_addresses
 from hopscope.wire.roce.codec import RoceFrame, icrc, pull_packet, push_packet, read_frame, write_frame
 from hopscope.wire.roce.frames import RoceFrames
+from support.roce_cases import OPCODES, packet_of, rows_of
 
 pytestmark = pytest.mark.kernel
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-from by_hand import (
+
+from support.by_hand import (
     FLOW,
     FLOW_6,
     FLOW_TCP,

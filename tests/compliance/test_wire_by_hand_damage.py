@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from by_hand import (
+
+from support.by_hand import (
     EXTENSIONS,
     FLOW,
     PATH_2,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-from by_hand import (
+
+from support.by_hand import (
     EXTENSIONS,
     ONES,
     PATH_2,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wire_cases import assert_same, frame_batch, frames_of, read_capture, report_batches
 
 from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link, ReportBatch
+from support.wire_cases import assert_same, frame_batch, frames_of, read_capture, report_batches
 
 pytestmark = pytest.mark.kernel
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wire_cases import frames_of, report_batches
 
 from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, FrameBatch, Link, Mode, ReportBatch
+from support.wire_cases import frames_of, report_batches
 
 pytestmark = pytest.mark.kernel
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -11,7 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from by_hand import (
+
+from hopscope.wire.decode.as_json import report_objects
+from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.dialect import DEFAULT, Dialect
+from hopscope.wire.records import Layer, Link
+from support.by_hand import (
     EXTENSIONS,
     PATH_2,
     STACK_2,
@@ -26,12 +31,7 @@ from by_hand import (
     u32,
     udp,
 )
-from wire_cases import assert_same, frame_batch
-
-from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
-from hopscope.wire.dialect import DEFAULT, Dialect
-from hopscope.wire.records import Layer, Link
+from support.wire_cases import assert_same, frame_batch
 
 pytestmark = pytest.mark.kernel
 

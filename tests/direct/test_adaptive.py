@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from direct_make import as_bytes, dta
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, query
 from hopscope.direct.primitives.key_write_adaptive import Adaptive
@@ -12,6 +11,7 @@ from hopscope.direct.stores.store import Store
 from hopscope.direct.theory import optimum
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

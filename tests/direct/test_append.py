@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from append_make import Bench, appended, numbers
-from direct_make import as_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +18,8 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DtaFlag
+from support.append_make import Bench, appended, numbers
+from support.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 

@@ -6,13 +6,13 @@ import threading
 
 import numpy as np
 import pytest
-from append_make import Bench, Plain, appended, numbers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.stores.store import Store
 from hopscope.rdma.records import VerbBlock
+from support.append_make import Bench, Plain, appended, numbers
 
 pytestmark = pytest.mark.kernel
 

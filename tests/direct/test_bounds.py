@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from direct_make import as_bytes, dta
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -27,6 +26,7 @@ from hopscope.memory.region import RegionError
 from hopscope.rdma.records import COUNT, PAYLOAD, Verb, VerbBlock
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA, Records
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import twins
-from direct_make import as_bytes, dta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +18,8 @@ from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+from oracle import direct as twins
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from direct_make import as_bytes, dta
 
 from hopscope.direct.dart_reporter import DartReporter
 from hopscope.direct.hashing import collectors_of, slots_of
@@ -16,6 +15,7 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.endpoint import Endpoint, Session, address_of
 from hopscope.rdma.records import Verb
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from direct_make import as_bytes, dta
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
 from hopscope.direct.stores.answers import Question
@@ -24,6 +23,7 @@ from hopscope.direct.stores.store import WRITES, Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.memory.region import Region, RegionError
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 SPEC = StoreSpec("flows", KeyWriteLayout(slots=1 << 10, copies=2))
@@ -184,7 +184,7 @@ def test_a_full_disk_stops_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyP
 CHILD = """
 import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {tests!r}
 from test_epochs import Writing, SECOND
 from hopscope.direct import epochs
 import time
@@ -216,7 +216,7 @@ time.sleep(60)
 @pytest.mark.parametrize("stage", ["linked", "sealed", "copying"])
 def test_a_killed_process_loses_no_epoch(tmp_path: Path, stage: str) -> None:
     """SIGKILL between the steps of a swap and in the middle of saving: the next process has every key."""
-    code = CHILD.format(tests=str(Path(__file__).parent))
+    code = CHILD.format(tests=[str(Path(__file__).parent), str(Path(__file__).parents[1])])
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path), stage], stdout=subprocess.PIPE, text=True
     ) as child:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import zlib
 
-import hashing_twin as twin
 import numpy as np
 import numpy.typing as npt
 import pytest
-from direct_make import as_bytes
 
 from hopscope.direct.hashing import POLYNOMIALS, Hashing, checksums_of, collectors_of, slots_of
 from hopscope.direct.primitives.key_write import KeyWriteLayout
+from oracle import hashing as twin
+from support.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import hashing_twin as twin
 import numpy as np
 import pytest
-from direct_make import as_bytes, dta
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import named
@@ -21,6 +19,8 @@ from hopscope.rdma.records import Verb
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import parse_scalar
 from hopscope.wire.reasons import DtaReason
+from oracle import hashing as twin
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from direct_make import as_bytes, dta
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from key_write_twin import KeyWrite
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant, query
@@ -18,6 +16,8 @@ from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
+from oracle.key_write import KeyWrite
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from monitor_traffic import fed, flows_of, seen
 
 from hopscope.capture.pcap.reader import read
 from hopscope.direct.monitors.frames import observe_frames
@@ -25,6 +24,7 @@ from hopscope.wire.dta.encode import encode_dta
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.observation import OBSERVATION, TCP
 from hopscope.wire.reasons import DtaReason
+from support.monitor_traffic import fed, flows_of, seen
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]

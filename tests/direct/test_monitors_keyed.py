@@ -6,7 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from monitor_traffic import SWITCHES, fed, flows_of, lossy, observation, seen, ways
 
 from hopscope.direct.monitors.path_tracing import PathTracing
 from hopscope.direct.monitors.pint import Pint, digest
@@ -17,6 +16,7 @@ from hopscope.direct.primitives.postcarding import PostcardingWriter, Why
 from hopscope.direct.stores.answers import Status
 from hopscope.wire.observation import ACK, SYN
 from hopscope.wire.records import Records
+from support.monitor_traffic import SWITCHES, fed, flows_of, lossy, observation, seen, ways
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]

@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from monitor_traffic import TREE, fed, flows_of, lossy, observation, seen, ways
 
 from hopscope.direct.monitors.congestion import CongestionDepths, CongestionEvents
 from hopscope.direct.monitors.dshark import DShark, Grouped
@@ -23,6 +22,7 @@ from hopscope.fabric.queueing import LinkModel
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.observation import ACK, FIN, SYN
+from support.monitor_traffic import TREE, fed, flows_of, lossy, observation, seen, ways
 
 pytestmark = pytest.mark.kernel
 BATCHES = [1, 23]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import twins
-from direct_make import as_bytes, dta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +13,8 @@ from hopscope.direct.translation.path_sum import PATH_SUM, PathSum, entries
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.wire.records import Records
+from oracle import direct as twins
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

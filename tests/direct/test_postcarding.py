@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from direct_make import as_bytes, dta
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from postcard_make import BLANK, Bench, Plain, cards, paths
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter, query
@@ -17,6 +15,8 @@ from hopscope.direct.stores.store import Store, StoreError
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DtaFlag
+from support.direct_make import as_bytes, dta
+from support.postcard_make import BLANK, Bench, Plain, cards, paths
 
 pytestmark = pytest.mark.kernel
 

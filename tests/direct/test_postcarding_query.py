@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import twins
-from direct_make import as_bytes
-from postcard_make import BLANK, Bench, cards, paths
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import load
 from hopscope.direct.primitives.postcarding import PostcardingLayout, Values, Why, query
 from hopscope.direct.stores.answers import Question, Status
 from hopscope.direct.stores.store import StoreError
+from oracle import direct as twins
+from support.direct_make import as_bytes
+from support.postcard_make import BLANK, Bench, cards, paths
 
 pytestmark = pytest.mark.kernel
 

@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from direct_make import as_bytes
 
 from hopscope.direct.reporter import KEPT_REPORTS, Reporter
 from hopscope.direct.translation.sequence import SequenceTracker
@@ -15,6 +14,7 @@ from hopscope.wire.dta.codec import DtaAck, Form, push_ack
 from hopscope.wire.dta.parser import DtaParser, parse_scalar
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA_ANSWER, FRAME, FrameBatch, Link
+from support.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 NUMBERED = [Form.THREE, Form.SIZED]

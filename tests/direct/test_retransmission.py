@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from direct_make import as_bytes
 
 from hopscope.direct.primitives.append import AppendLayout, ListReader
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, query
@@ -21,6 +20,7 @@ from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA, FRAME, FrameBatch
+from support.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel
 

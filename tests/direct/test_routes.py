@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from direct_make import as_bytes, dta
 
 from hopscope.direct.hashing import Hashing, tables
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
@@ -19,6 +18,7 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FRAME, Records
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

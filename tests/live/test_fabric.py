@@ -24,65 +24,15 @@ from hopscope.capture.pcap.reader import read
 from hopscope.labels import tracked_state as followed_state
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
-from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.labels.tracked_state import FollowedReader
 from hopscope.testbed import namespaces, state
-from hopscope.testbed.fabric import Host, Plan, next_ports, prefix
+from hopscope.testbed.fabric import Host, next_ports, prefix
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
+from support.live_fabric import LOSS, NAME, Fabric, fabric, hopscope, lose
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
-NAME = f"test-{os.getpid()}"
-LOSS = 0.6
-"""On links towards the hosts, as in the paper's Fig. 13 at its right end."""
-WINDOW_SECONDS = 3.0
 CAPTURED_PORT = 7999
 FOLLOWED = "host-0-1:host-1-0:10"
-
-
-def hopscope(*words: str) -> subprocess.CompletedProcess[str]:
-    """A command, as a user would type it."""
-    path = os.pathsep.join([str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, "-m", "hopscope", *words], capture_output=True, text=True, check=False, timeout=800,
-        env={**os.environ, "PYTHONPATH": path},
-    )  # fmt: skip
-
-
-def fabric(command: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """`hopscope fabric COMMAND` of this test's fabric."""
-    return hopscope("fabric", command, "--name", NAME, *words)
-
-
-class Fabric:
-    """The fabric that is up."""
-
-    def __init__(self) -> None:
-        self.state = state.running(NAME)
-        self.parts: Plan = self.state.plan()
-        self.first, self.last = self.parts.hosts[0], self.parts.hosts[-1]
-        self.registers = Registers.attach(self.state.registers)
-
-    def missed(self) -> int:
-        """Frames that switches lost since they stood still on a busy machine, and have counted."""
-        time.sleep(0.3)
-        return int(self.registers.count(PortCounter.MISSED).sum())
-
-    def coverage(self) -> float:
-        """As the controller measures it: of ports and telemetry intervals with traffic, while two hosts send
-        as in the paper (section 6.1): 1 kB to random others, 5 Mbit/s.
-        """
-        path = Path(self.state.data, "regions", FILE_NAME)
-        reader = LabelReader.attach(path)
-        senders = [self.first, self.last]
-        begin = time.time_ns() + 500_000_000
-        seconds = WINDOW_SECONDS + 0.5
-        send_datagrams(self.parts, senders, Datagrams(), seconds, threading.Event())
-        rows = reader.coverage(4 * int(seconds * 10))
-        times = rows["begin_ns"]
-        rows = rows[(times >= begin) & (times < begin + int((WINDOW_SECONDS - 0.2) * 1e9))]
-        assert len(rows) >= 0.9 * 10 * (WINDOW_SECONDS - 0.2)  # few were left out, and few ports
-        assert rows["active"].sum() > 0.8 * len(self.parts.ports) * len(rows)
-        return float(rows["heard"].sum() / rows["active"].sum())
 
 
 @pytest.fixture(scope="module")
@@ -294,17 +244,6 @@ def test_coverage_at_the_papers_setting(live: Fabric) -> None:
     assert len(rows) == len(live.parts.ports)
     assert all(row["labels"] > 0 and not row["loss"] for row in rows)
     assert "hopscope: coverage 9" in told.stderr or "hopscope: coverage 100" in told.stderr
-
-
-def lose(live: Fabric, share: float) -> None:
-    """On all links from spines to leaves; on one of them as a user would ask for it."""
-    writable = Registers.attach(live.state.registers, writable=True)
-    spines = [one for one in live.parts.ports if live.parts.topology.switch_name(one.node)[:5] == "spine"]
-    for one in spines[1:]:
-        writable.set_loss(one.node, one.number, share)
-    told = fabric("loss", live.parts.topology.switch_name(spines[0].node), str(spines[0].number), str(share))
-    assert told.returncode == 0, told.stderr
-    assert sorted(set(live.registers.lossy().tolist())) == pytest.approx([0, share])
 
 
 def test_a_second_up_is_told(live: Fabric) -> None:

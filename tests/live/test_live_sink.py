@@ -14,17 +14,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import inserter
 import pytest
-from namespaces import ADDRESSES, Network, clear_abandoned, namespaces
 
 from hopscope.capture.pcap.reader import read
 from hopscope.testbed.namespaces import NamespaceError
+from support import inserter
+from support.namespaces import ADDRESSES, Network, clear_abandoned, namespaces
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
 PATHS = {
-    "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
+    "PYTHONPATH": os.pathsep.join(
+        [str(HERE.parent), str(HERE.parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
+    )
 }
 MARK = bytes.fromhex("c0ffeebadcab1e")
 """Content of the first and the last packets that are compared: captures begin and end one after the other."""
@@ -152,7 +154,7 @@ def test_hosts_see_what_hosts_sent(network: Network) -> None:
     network.run("a", "ethtool", "-K", "a0", "tx", "off")  # whole checksums at the sender, to be compared
     network.run("sink", "ethtool", "-K", "s0", "gro", "on")
     before = network.features("sink", "s0")
-    words = (sys.executable, str(HERE / "inserter.py"), "i0:i1", "i3:i2")
+    words = (sys.executable, "-m", "support.inserter", "i0:i1", "i3:i2")
     switches = network.start("net", *words, ready="ready", seconds=400, **PATHS)
     sink = Sink(network)
     assert "s0: GRO and LRO switched off" in sink.program.said()

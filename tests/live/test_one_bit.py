@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_fabric import LOSS, Fabric, fabric, lose
 
 from hopscope.labels.counters import INDEX, read_label_counters
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.testbed.traffic import Datagrams, send_datagrams
+from support.live_fabric import LOSS, Fabric, fabric, lose
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 WINDOW_SECONDS = 2.0

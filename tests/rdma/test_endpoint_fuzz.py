@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_endpoint import NIC, TRANSLATOR, Ends, writes
 
 from hopscope.rdma import management
 from hopscope.rdma.connection import service_of
@@ -12,6 +11,7 @@ from hopscope.rdma.endpoint import address_of
 from hopscope.wire import layout
 from hopscope.wire.records import ROCE, Records
 from hopscope.wire.roce.frames import RoceFrames
+from support.rdma_ends import NIC, TRANSLATOR, Ends, writes
 
 pytestmark = pytest.mark.kernel
 OPCODES = [code for code in range(256) if layout.ROCE_HEADERS[code]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rdma_channel import Pair
 
 from hopscope.memory.ring import RingReader
 from hopscope.rdma.apply_kernel import apply
@@ -12,6 +11,7 @@ from hopscope.rdma.records import VERB, Syndrome, Verb, VerbBlock, VerbFlag
 from hopscope.rdma.requester import Mode
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import ROCE, Opcode, Records
+from support.rdma_channel import Pair
 
 pytestmark = pytest.mark.kernel
 SIZES = (1 << 12, 1 << 14)

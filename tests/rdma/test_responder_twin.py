@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_responder import PlainPair
-from rdma_make import BYTES, MTU, PEER, Rig
 
 from hopscope.rdma.apply_kernel import apply
 from hopscope.rdma.memory_table import MemoryTable
@@ -16,6 +14,8 @@ from hopscope.rdma.records import Service
 from hopscope.rdma.responder import Responder
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import ROCE, Opcode
+from oracle.responder import PlainPair
+from support.rdma_make import BYTES, MTU, PEER, Rig
 
 pytestmark = pytest.mark.kernel
 GUARD = 64

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_endpoint import NIC, TRANSLATOR, Ends
 
 from hopscope.capture.pcap.writer import Writer
 from hopscope.capture.udp.headers import udp_frames
 from hopscope.rdma.endpoint import Endpoint, address_of
 from hopscope.rdma.records import VERB, Verb, VerbBlock, VerbFlag
 from hopscope.wire.records import FrameBatch, Opcode
+from support.rdma_ends import NIC, TRANSLATOR, Ends
 
 pytestmark = pytest.mark.kernel
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from direct_make import as_bytes, dta
 
 from hopscope.direct.stores.folder import open_stores
 from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
 

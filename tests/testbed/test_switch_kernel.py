@@ -6,9 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from packet_cases import V4, Packet
-from switch_cases import NOW, PORTS, ROOM, TO_HOST, T, assert_as_twin, forwarder, move, routes
-from wire_cases import frame_batch
 
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
@@ -16,6 +13,9 @@ from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder
 from hopscope.wire.headers.ethernet import checksum
 from hopscope.wire.label.codec import LabelFlow, LabelItem, push_label, read_blocks, read_labels, restore
+from support.packet_cases import V4, Packet
+from support.switch_cases import NOW, PORTS, ROOM, TO_HOST, T, assert_as_twin, forwarder, move, routes
+from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -6,8 +6,14 @@ import random
 
 import numpy as np
 import pytest
-from packet_cases import V4, Packet
-from switch_cases import (
+
+from hopscope.labels.records import PortCounter
+from hopscope.labels.registers import Registers
+from hopscope.settings.label import LabellingSettings
+from hopscope.testbed.forwarder import Forwarder
+from hopscope.wire.label.codec import LabelItem, push_label, read_blocks, read_labels, restore
+from support.packet_cases import V4, Packet
+from support.switch_cases import (
     NOW,
     PORTS,
     TO_HOST,
@@ -21,13 +27,7 @@ from switch_cases import (
     routes,
     with_ip,
 )
-from wire_cases import frame_batch
-
-from hopscope.labels.records import PortCounter
-from hopscope.labels.registers import Registers
-from hopscope.settings.label import LabellingSettings
-from hopscope.testbed.forwarder import Forwarder
-from hopscope.wire.label.codec import LabelItem, push_label, read_blocks, read_labels, restore
+from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from wire_cases import frame_batch
 
 from hopscope.wire.address import address
 from hopscope.wire.decode.as_json import report_objects
@@ -14,6 +13,7 @@ from hopscope.wire.dialect import Dialect
 from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, Flag, Have, Kind, Link, ReportBatch
+from support.wire_cases import frame_batch
 
 
 def _objects(batch: ReportBatch) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from wire_cases import frame_batch, frames_of, read_capture, report_batches
 
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.keys import CraftError
@@ -20,6 +19,7 @@ from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
 from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.records import FrameBatch, Layer, ReportBatch
+from support.wire_cases import frame_batch, frames_of, read_capture, report_batches
 
 SLOW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 

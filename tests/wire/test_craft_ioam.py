@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import ioam_cases
 import pytest
-from ioam_cases import OPTIONS
 
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.craft import ioam as craft_ioam
@@ -19,6 +17,8 @@ from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Mode
 from hopscope.wire.telemetry import ioam
 from hopscope.wire.telemetry.int_header import Hop
+from support import ioam_cases
+from support.ioam_cases import OPTIONS
 
 
 def hops(*values: Mapping[str, object]) -> list[Keys]:

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from wire_cases import frame_batch, frames_of
 
 from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import Dialect
@@ -15,6 +14,7 @@ from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Kind, Link, ReportBatch
+from support.wire_cases import frame_batch, frames_of
 
 
 def reports(version: int = 20, int_version: int = 20, hops: int = 3, proto: int = 17) -> ReportBatch:

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from by_hand import ethernet, ipv4, udp
-from dta_cases import any_report, payload
-from wire_cases import frame_batch, frames_of
 
 from hopscope.wire.dta.codec import DtaError, DtaReport, Form, pull_dta
 from hopscope.wire.dta.encode import encode_dta, encode_dta_scalar, number_of
 from hopscope.wire.dta.parser import DtaParser, parse_scalar
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA, FrameBatch, Link, Records
+from support.by_hand import ethernet, ipv4, udp
+from support.dta_cases import any_report, payload
+from support.wire_cases import frame_batch, frames_of
 
 
 @pytest.mark.parametrize("form", Form)

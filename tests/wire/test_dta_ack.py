@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import pytest
-from wire_cases import frame_batch, frames_of
 
 from hopscope.wire.dta.ack import encode_answers, parse_answers
 from hopscope.wire.dta.codec import DtaAck, DtaError, Form, pull_ack, push_ack
 from hopscope.wire.records import DTA_ANSWER, Link
+from support.wire_cases import frame_batch, frames_of
 
 
 def raw_ack(ack: DtaAck, form: Form) -> bytes:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wire_cases import frame_batch
 
 from hopscope.capture.pcap.reader import Reader
 from hopscope.wire.craft.frames import craft
@@ -17,6 +16,7 @@ from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.decode.evidence import MOST_FRAMES, REPORTS, Evidence, Proposal, decide
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link
+from support.wire_cases import frame_batch
 
 ALL = tuple(DIALECTS.values())
 FORMS = (

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from packet_cases import TUNNELS, Packet
-from wire_cases import frame_batch, frames_of
 
 from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import DEFAULT
@@ -21,6 +19,8 @@ from hopscope.wire.rewrite.insert_batch import Inserter
 from hopscope.wire.rewrite.strip import strip_packet
 from hopscope.wire.rewrite.strip_batch import Stripper
 from hopscope.wire.telemetry.int_header import Hop
+from support.packet_cases import TUNNELS, Packet
+from support.wire_cases import frame_batch, frames_of
 
 SPEC = replace(DEFAULT, name="sink", packets=True)
 HOPS = [Hop(node_id=9, hop_latency=70), Hop(node_id=8, hop_latency=90, queue_id=3, queue_occupancy=300)]

@@ -6,7 +6,6 @@ import struct
 
 import pytest
 from hypothesis import given
-from ioam_cases import ALL_BITS, NEW, OLD, OPTIONS, SNAPSHOT, dex, extension, hostile, ipv6, option, trace
 
 from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
@@ -16,6 +15,19 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carrier, Have, IntFlag, Mode
 from hopscope.wire.telemetry import ioam
+from support.ioam_cases import (
+    ALL_BITS,
+    NEW,
+    OLD,
+    OPTIONS,
+    SNAPSHOT,
+    dex,
+    extension,
+    hostile,
+    ipv6,
+    option,
+    trace,
+)
 
 
 def read(raw: bytes, at: int = 0) -> Row:

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ioam_cases import OPTIONS, extension, packet
-from wire_cases import frame_batch
 
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.decode.as_json import report_object
@@ -15,6 +13,8 @@ from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, REPORT, ReportBatch
 from hopscope.wire.telemetry import ioam
+from support.ioam_cases import OPTIONS, extension, packet
+from support.wire_cases import frame_batch
 
 
 def told(name: str) -> dict[str, Any]:

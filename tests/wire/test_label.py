@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from label_cases import probe, published_items, states
-from packet_cases import Packet, packets
-from wire_cases import frame_batch
 
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers.ethernet import checksum
@@ -25,6 +22,9 @@ from hopscope.wire.label.codec import (
 )
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import LABEL, LABEL_FLOW, Link
+from support.label_cases import probe, published_items, states
+from support.packet_cases import Packet, packets
+from support.wire_cases import frame_batch
 
 
 @given(packets, st.lists(states, min_size=1, max_size=5), st.booleans(), st.sampled_from((253, 200)))

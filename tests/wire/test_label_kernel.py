@@ -6,14 +6,14 @@ import random
 
 import numpy as np
 import pytest
-from label_cases import probe
-from packet_cases import Packet
-from wire_cases import frame_batch
 
 from hopscope.wire.label.batch import LabelDecoder, decode_scalar
 from hopscope.wire.label.codec import LabelFlow, LabelItem, PublishedItem, push_flow, push_label, read_labels
 from hopscope.wire.reasons import Reason
 from hopscope.wire.records import FrameBatch, Link
+from support.label_cases import probe
+from support.packet_cases import Packet
+from support.wire_cases import frame_batch
 
 pytestmark = pytest.mark.kernel
 

@@ -9,7 +9,6 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 import pytest
-from roce_cases import OPCODES, packet_of, rows_of
 
 from hopscope.wire import layout
 from hopscope.wire.address import MAPPED
@@ -17,6 +16,7 @@ from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Records
 from hopscope.wire.roce.codec import RoceError, RoceFrame, icrc, pull_packet, read_frame, write_frame
 from hopscope.wire.roce.frames import RoceFrames
+from support.roce_cases import OPCODES, packet_of, rows_of
 
 pytestmark = pytest.mark.kernel
 

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from packet_cases import Packet, hop_lists, packets
-from wire_cases import frames_of, read_capture
 
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.keys import Keys
@@ -22,6 +20,8 @@ from hopscope.wire.records import Carrier, Link
 from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
 from hopscope.wire.rewrite.strip import restore, strip_packet
 from hopscope.wire.telemetry.int_header import Hop
+from support.packet_cases import Packet, hop_lists, packets
+from support.wire_cases import frames_of, read_capture
 
 SPEC = replace(DEFAULT, name="sink", packets=True)
 IN_L4 = {6: Carrier.TCP, 17: Carrier.UDP}

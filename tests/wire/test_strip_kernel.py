@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from packet_cases import TUNNELS, Packet
-from wire_cases import frame_batch, frames_of
 
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
@@ -25,6 +23,8 @@ from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
 from hopscope.wire.rewrite.strip import Restored, restore
 from hopscope.wire.rewrite.strip_batch import Stripper
 from hopscope.wire.telemetry.int_header import Hop
+from support.packet_cases import TUNNELS, Packet
+from support.wire_cases import frame_batch, frames_of
 
 pytestmark = pytest.mark.kernel
 

@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from label_twin import PS, Twin
 
 from hopscope.fabric.labelling.simulation import engine
 from hopscope.fabric.labelling.simulation.network import NetworkModel
@@ -15,6 +14,7 @@ from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import Sources, from_hosts, join, on_routes, trail, tree
 from hopscope.fabric.topology import NO_PORT, FabricError, Topology, parse_topology
 from hopscope.settings.label import LabellingSettings
+from oracle.label_simulation import PS, Twin
 
 pytestmark = pytest.mark.kernel
 

@@ -230,8 +230,8 @@ def test_slow_paths_need_a_list_with_room(tmp_path: Path) -> None:
 CHILD = """
 import signal, sys, threading
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_translator_process import settings
+sys.path[:0] = {tests!r}
+from test_translator import settings
 from hopscope.direct.stores.store import StoreError
 from hopscope.runtime.direct.translator import TranslatorProcess
 process = TranslatorProcess(settings(), Path(sys.argv[1]))
@@ -246,7 +246,7 @@ process.run(stop)
 @pytest.mark.e2e
 def test_a_hundred_thousand_reports_of_each_primitive(tmp_path: Path) -> None:
     """A process of its own takes them from loopback; after SIGTERM all are accounted for and found."""
-    code = CHILD.format(tests=str(Path(__file__).parent))
+    code = CHILD.format(tests=[str(Path(__file__).parent), str(Path(__file__).parents[2])])
     count, reporter = 100_000, Reporter(Form.SIZED, first=1)
     with subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tshark import Tshark, reports
-from wire_cases import frame_batch, frames_of
 
 from hopscope.capture.errors import CaptureError
 from hopscope.detect.counters import INDEX
@@ -33,6 +31,8 @@ from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.records import REPORT, Flag, FrameBatch, Link, ReportBatch
 from hopscope.wire.telemetry import report as codec
+from support.tshark import Tshark, reports
+from support.wire_cases import frame_batch, frames_of
 
 PACKETS = Dialect("packets", packets=True)
 VERSIONS = {5: "0.5", 10: "1.0", 20: "2.0"}

@@ -16,11 +16,11 @@ from hopscope.direct.primitives.append import AppendLayout
 from hopscope.direct.primitives.key_write import KeyWriteLayout
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.records import Records
+from support.direct_measured import filled, keys_of
 
 from .common import median
 from .direct import KEY_WRITE, Draw, Feed, Work, translating, uniform
 from .direct_lists import appending, postcarding
-from .direct_measured import filled, keys_of
 from .figures import Sheet, Stated, legend
 from .rivals import cuckoo_table, log_with_index
 

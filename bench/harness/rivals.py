@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from harness.direct import BATCH, BATCHES, Collecting, Feed, touch
+from harness.rivals_kernel import cuckoo, indexed_log, stores
 from hopscope.base.jit import readonly
 from hopscope.memory.region import Region
 from hopscope.wire.records import Records
-from support.direct import BATCH, BATCHES, Collecting, Feed, touch
-from support.rivals_kernel import cuckoo, indexed_log, stores
 
 
 def _memory(nbytes: int) -> npt.NDArray[np.uint8]:

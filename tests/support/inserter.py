@@ -1,7 +1,7 @@
 """A network of INT switches as a program: what comes in at one interface leaves at another with INT of some
 hops, what comes from there passes. Used by the tests of a live sink, in a namespace.
 
-    python inserter.py i0:i1 i3:i2      # INT is added from i0 to i1, and from i3 to i2
+    python -m support.inserter i0:i1 i3:i2      # INT is added from i0 to i1, and from i3 to i2
 """
 
 from __future__ import annotations

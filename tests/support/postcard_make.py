@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import twins
-from direct_make import as_bytes, dta
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter
@@ -12,6 +10,8 @@ from hopscope.direct.stores.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.records import Records
+from oracle import direct as twins
+from support.direct_make import as_bytes, dta
 
 BLANK = 0xFFFFFFFF
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from hopscope.direct import theory
+from support.direct_measured import filled
 
-from .direct_measured import filled
 from .figures import Sheet, Stated, legend
 
 

@@ -6,8 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
-from packet_cases import V4, V6
-from wire_cases import frame_batch
 
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
@@ -16,6 +14,8 @@ from hopscope.testbed.forwarder import Forwarder, Routes
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers.ethernet import checksum
 from hopscope.wire.label.codec import LabelFlow, LabelItem, push_flow, push_label, read_labels, restore
+from support.packet_cases import V4, V6
+from support.wire_cases import frame_batch
 
 PORTS = [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)]
 """Switch 1 has a host at its port 1 and two ways to switch 2, whose port 2 leads to the other host."""

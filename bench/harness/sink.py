@@ -16,9 +16,9 @@ from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import FrameBatch, Records
 from hopscope.wire.rewrite.strip_batch import Stripper
+from support.int_packets import IntPackets, Workload
 
 from .common import median
-from .int_packets import IntPackets, Workload
 
 CHUNK = 32 * 4096
 """Packets that are made before they are measured, in batches of 4,096."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from direct_make import as_bytes, dta
 
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter
 from hopscope.direct.stores.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.records import Records
+from support.direct_make import as_bytes, dta
 
 
 class Plain:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashing_twin as twin
 import numpy as np
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant
 from hopscope.direct.stores.answers import Status
+from oracle import hashing as twin
 
 
 class KeyWrite:

@@ -2,7 +2,7 @@
 
     cd bench
     python decode_detect.py --json > decode_detect.jsonl
-    python -m support.page decode_detect.jsonl …
+    python -m harness.page decode_detect.jsonl …
 
 A table stands between `<!-- bench: NAME -->` and `<!-- end -->`; tables of other benchmarks stay as they are.
 """

@@ -9,8 +9,8 @@ import numpy as np
 from hopscope.direct import theory
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.key_write import Variant
+from support.direct_measured import Filler, Tally, filled
 
-from .direct_measured import Filler, Tally, filled
 from .figures import COLORS, Sheet, Stated, legend, percent
 
 PUBLISHED = (1, 2, 4)

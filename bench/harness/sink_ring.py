@@ -19,8 +19,7 @@ from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.rings import SinkEvents
 from hopscope.settings.collector import ListenSettings
 from hopscope.wire.decode.decoder import Decoder
-
-from .int_packets import IntPackets, Workload
+from support.int_packets import IntPackets, Workload
 
 CONTEXT = multiprocessing.get_context("spawn")
 BLOCK, BURST = 4096, 256

@@ -1,0 +1,1 @@
+"""Readable twins of kernels: slow, plain, and only for tests."""

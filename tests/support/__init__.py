@@ -1,0 +1,1 @@
+"""What tests, and tests and benchmarks, share."""
