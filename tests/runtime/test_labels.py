@@ -180,7 +180,7 @@ def test_forged_ports_are_left_out_of_turn(tmp_path: Path) -> None:
     for _ in range(20):
         now.ns += 60 * MS
         process.turn()
-    process.count()
+    process.counts.collect(process)
     assert registers.shift.tolist() == [3, 0, 0, 0]
     assert process.counts["label_raised_ports"] == 1
     assert process.counts["label_unwritten_changes_total"] == 0
@@ -214,7 +214,7 @@ def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
         drive(process, 1)
         sender.send(good)
         drive(process, 1)
-    process.count()
+    process.counts.collect(process)
     counts = process.counts
     refused = sum(counts[key] for key in INDEX if key.startswith("label_refused_total"))
     assert counts["label_datagrams_total"] == sent + 2
@@ -270,7 +270,7 @@ def test_sources_that_are_not_allowed_are_not_heard() -> None:
         until = time.monotonic() + 20
         while not process.counts["label_denied_total"] and time.monotonic() < until:
             process.turn()
-            process.count()
+            process.counts.collect(process)
     assert process.counts["label_denied_total"] == 1
     assert process.table.used == 0
     process.close()

@@ -1,8 +1,13 @@
-"""What a counter is: its name, what it means, and whether it can fall. Rooms declare lists of them."""
+"""A counter's declaration: name, meaning, and where its process keeps the value.
+
+Each room declares a list of its counters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +18,57 @@ class Counter:
     """Prometheus name without the `hopscope_` prefix."""
     help: str
     label: tuple[str, str] | None = None
-    """Name and value of the one label, where the counter is one of a family."""
-    falls: bool = False
-    """It can become less, so Prometheus gets it as a gauge."""
+    """Name and value of the one label, if the counter is one of a family."""
+    of: str | None = None
+    """Path from the object that owns the counters to the value, as `table.late`; see `value_of`. None: the
+    program adds to the counter itself.
+    """
+    gauge: bool = False
+    """The value can fall."""
+    absolute: bool = False
+    """The value at `of` outlives the process: a restarted process must not add what was counted before it."""
 
     @property
     def key(self) -> str:
         """`name`, or `name.value` in a family: how Python code addresses the counter."""
         return f"{self.name}.{self.label[1]}" if self.label else self.name
+
+
+def family(
+    name: str, help: str, label: str, values: Mapping[str, object] | Iterable[str], of: str | None = None
+) -> tuple[Counter, ...]:
+    """Counters that differ by the value of one label.
+
+    `values`: the label's values; as a mapping, each with its place below `of` (default: the value itself).
+    """
+    places = values if isinstance(values, Mapping) else {value: value for value in values}
+    return tuple(
+        Counter(name, help, (label, value), None if of is None else f"{of}.{place}")
+        for value, place in places.items()
+    )
+
+
+def value_of(owner: object, path: str) -> int | None:
+    """The number at a path of attributes, mapping keys and indices; methods on the way are called.
+
+    None: something on the way is None, as the client of a server that the settings do not name. Raises
+    AttributeError, KeyError or IndexError: no such path.
+    """
+    value: Any = owner
+    for part in path.split("."):
+        if isinstance(value, Mapping):
+            value = value[part]
+        else:
+            value = value[int(part)] if part.isdecimal() else getattr(value, part)
+        if callable(value):
+            value = value()
+        if value is None:
+            return None
+    return int(value)
+
+
+def collect(counters: Iterable[Counter], owner: object, into: Callable[[str, int], object]) -> None:
+    """Call `into(key, value)` for each counter whose value is somewhere in `owner`."""
+    for counter in counters:
+        if counter.of is not None and (value := value_of(owner, counter.of)) is not None:
+            into(counter.key, value)

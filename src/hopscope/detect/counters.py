@@ -57,7 +57,7 @@ COUNTERS: tuple[Counter, ...] = (
         for drop in DropReason
         if drop
     ),
-    Counter("lost_reports", "Reports missing by sequence number, less those that came late.", falls=True),
+    Counter("lost_reports", "Reports missing by sequence number, less those that came late.", gauge=True),
     Counter("duplicate_reports_total", "Reports whose sequence number had been seen."),
     Counter("reordered_reports_total", "Reports that came after one with a higher sequence number."),
     Counter("postcards_total", "Postcards: reports of one node about a packet without a stack."),
@@ -97,7 +97,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "sink_thresholds_raised",
         "By how much a sink has raised its limits above those in force, in thousandths; 0: not at all.",
-        falls=True,
+        gauge=True,
     ),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Failed writes of the journal (a full disk), tried again."),

@@ -52,7 +52,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("dta_acks_total", "Acknowledgments sent to reporters."),
     Counter("dta_nacks_total", "Negative acknowledgments sent to reporters."),
     Counter("dta_late_total", "Reports with a number that had been missing: reordered, or sent again."),
-    Counter("dta_lost_reports", "Reports missing by sequence number, less those that came late.", falls=True),
+    Counter("dta_lost_reports", "Reports missing by sequence number, less those that came late.", gauge=True),
     Counter("dta_restarts_total", "Reporters that began their numbering anew."),
     Counter("dta_untracked_total", "Reports of reporters for which there was no room to follow numbers."),
     *_family(
@@ -60,12 +60,12 @@ COUNTERS: tuple[Counter, ...] = (
         ("completed", "early", "aged", "flushed"),
     ),
     Counter("dta_duplicate_postcards_total", "Postcards of a hop that had one, which they replaced."),
-    Counter("dta_waiting_paths", "Paths in the cache of postcards.", falls=True),
+    Counter("dta_waiting_paths", "Paths in the cache of postcards.", gauge=True),
     *_family(
         "dta_batches_total", "Batches of Append written, by what sent them.", "by",
         ("full", "aged", "partial"),
     ),
-    Counter("dta_waiting_entries", "Entries of lists that wait for their batch.", falls=True),
+    Counter("dta_waiting_entries", "Entries of lists that wait for their batch.", gauge=True),
     *_family(
         "dta_path_sums_total", "Paths summed as their postcards passed (DTA 7), by the sum.", "sum",
         ("above", "below", "unanswered"),
@@ -74,7 +74,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("dta_epochs_total", "Epochs begun."),
     Counter("dta_saved_epochs_total", "Epochs moved into the history."),
     Counter("dta_epoch_failures_total", "Times that the system refused a new epoch, or one to be kept."),
-    Counter("dta_collectors", "Collectors that are connected.", falls=True),
+    Counter("dta_collectors", "Collectors that are connected.", gauge=True),
     Counter("dta_connections_total", "Connections to collectors made."),
     Counter("dta_lost_connections_total", "Connections to collectors that ended by themselves."),
     *(Counter(f"rdma_{one.name}", one.help, one.label) for one in RDMA_COUNTERS),

@@ -153,6 +153,11 @@ class Controller:
             self.database.update(labels, now_ns)
             self._due_ns = min(self._due_ns, min(now_ns, int(labels["time_ns"].min())) + self.patience_ns)
 
+    @property
+    def raised(self) -> int:
+        """Ports whose interval is shorter than their own."""
+        return int(np.count_nonzero(self.values))
+
     def adopt(self, rows: Ints, values: Values, now_ns: int) -> tuple[Ints, Values]:
         """Go on from what registers hold, where another controller had written them.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..base.counter import Counter
+from ..base.counter import Counter, collect
 from .region import Region, RegionError
 
 
@@ -22,14 +22,19 @@ class CountedRegion:
         """
         self.values = open_counted(path, kind, version, len(counters))
         """uint64 [counters]."""
+        self._counters = counters
         self._place = {counter.key: number for number, counter in enumerate(counters)}
         self._before = self.values.copy()
-        self._before[[place for place, counter in enumerate(counters) if counter.falls]] = 0
+        self._before[[place for place, each in enumerate(counters) if each.gauge or each.absolute]] = 0
 
     def put(self, key: str, total: int) -> None:
-        """So many since the start of this process."""
+        """Set a counter; `total` counts from the start of this process."""
         place = self._place[key]
         self.values[place] = self._before[place] + np.uint64(total)
+
+    def collect(self, owner: object) -> None:
+        """Set every counter whose declaration says where in `owner` its value is."""
+        collect(self._counters, owner, self.put)
 
     def __getitem__(self, key: str) -> int:
         return int(self.values[self._place[key]])

@@ -64,7 +64,7 @@ NIC_COUNTERS = (
     Counter("nic_kernel_drops_total", "Datagrams that the kernel dropped because the buffer was full."),
     Counter("nic_connections_total", "Connections made."),
     Counter("nic_refused_connections_total", "Requests for a connection that were refused."),
-    Counter("nic_queue_pairs", "Queue pairs that are connected.", falls=True),
+    Counter("nic_queue_pairs", "Queue pairs that are connected.", gauge=True),
 )
 """Of the software NIC, in the order of its region."""
 

@@ -46,11 +46,6 @@ ATTACH_NS = 500_000_000
 """Pause between two tries to find the registers."""
 DRAIN_SECONDS = 0.5
 """The most that a stop goes on taking labels, which may never end."""
-_SOCKET = {
-    "kernel_drops_total": "label_kernel_drops_total",
-    "denied_frames_total": "label_denied_total",
-    "oversized_frames_total": "label_oversized_total",
-}
 
 
 def listen_settings(settings: LabelSettings) -> ListenSettings:
@@ -116,9 +111,11 @@ class LabelProcess:
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
         self.registers = Written(settings, self.table, self.controller, self._told)
         self.counts = LabelCounts(folder)
-        self._counted = dict.fromkeys(("datagrams", "bytes", "packets", "unwritten"), 0)
-        self._refused = np.zeros(len(Reason), np.int64)
-        self._listener: UdpListener | None = None
+        self.datagrams = self.bytes = self.packets = self.unwritten = 0
+        """Taken from the socket; changes of Reg2 that no register took."""
+        self.refused = np.zeros(len(Reason), np.int64)
+        """Datagrams, or their rest, by reason."""
+        self.listener: UdpListener | None = None
         self._turn_ns = self._look_ns = self._count_ns = self._attach_ns = 0
         from ..wire.label.batch import LabelDecoder
 
@@ -127,8 +124,8 @@ class LabelProcess:
     @property
     def port(self) -> int:
         """UDP port, also where the kernel chose it."""
-        assert self._listener is not None
-        return self._listener.port
+        assert self.listener is not None
+        return self.listener.port
 
     def warm(self) -> None:
         """Compile."""
@@ -138,18 +135,18 @@ class LabelProcess:
 
     def open(self, handle: socket.socket | None = None) -> None:
         """Bind, or take the socket over: labels are taken from now on. Raises CaptureError."""
-        self._listener = UdpListener(listen_settings(self.settings), sock=handle)
-        self._listener.open()
+        self.listener = UdpListener(listen_settings(self.settings), sock=handle)
+        self.listener.open()
         if self.redis is not None:
             self.redis.start()
 
     def notes(self) -> list[str]:
         """What the user should know at the start."""
-        return [] if self._listener is None else self._listener.notes()
+        return [] if self.listener is None else self.listener.notes()
 
     def turn(self) -> int:
         """Take what has come, once, and do what is due; how many datagrams."""
-        batch = self._listener.receive() if self._listener is not None else None
+        batch = self.listener.receive() if self.listener is not None else None
         now = self._clock()
         if batch is not None:
             self.step(batch, now)
@@ -161,7 +158,7 @@ class LabelProcess:
             rows, values = self.controller.turn(now)
             if len(rows):
                 self.table.set_shift(rows, values)
-                self._counted["unwritten"] += self.registers.write(rows, values)
+                self.unwritten += self.registers.write(rows, values)
         if now >= self._look_ns:
             telemetry = self.table.coverage.telemetry_ns
             self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
@@ -172,18 +169,17 @@ class LabelProcess:
             self.followed.tick(now)
         if now >= self._count_ns:
             self._count_ns = now + COUNT_NS
-            self.count()
+            self.counts.collect(self)
             self._store()
         return 0 if batch is None else len(batch)
 
     def step(self, batch: FrameBatch, now_ns: int) -> None:
         """Take the labels of some datagrams."""
         found = self._decoder.decode(batch)
-        counted = self._counted
-        counted["datagrams"] += len(batch)
-        counted["bytes"] += int(batch.frames["length"].sum())
-        counted["packets"] += found.packets
-        self._refused += found.refused
+        self.datagrams += len(batch)
+        self.bytes += int(batch.frames["length"].sum())
+        self.packets += found.packets
+        self.refused += found.refused
         self.controller.receive(found.labels, now_ns)
         self.followed.update(found.labels, found.flows, now_ns, self.table.wanted(found.labels))
 
@@ -204,12 +200,12 @@ class LabelProcess:
 
     def _wait(self) -> None:
         """Until a datagram comes, or something is due."""
-        assert self._listener is not None
+        assert self.listener is not None
         due = min(self._look_ns, self._count_ns, self._attach_ns)
         if self.registers.there:
             due = min(due, max(self._turn_ns, self.controller.due_ns))
         seconds = (due - self._clock()) / 1e9
-        select.select([self._listener], [], [], min(max(seconds, NAP_SECONDS), LOOK_NS / 1e9))
+        select.select([self.listener], [], [], min(max(seconds, NAP_SECONDS), LOOK_NS / 1e9))
 
     def close(self) -> None:
         """Give ports their own interval back, count, close."""
@@ -218,46 +214,9 @@ class LabelProcess:
         if self.redis is not None:
             self.redis.stop()
         self.followed.tick(self._clock())
-        self.count()
-        if self._listener is not None:
-            self._listener.close()
-
-    def count(self) -> None:
-        """Bring the counters up to date."""
-        put, table, counted = self.counts.put, self.table, self._counted
-        for name in ("datagrams", "bytes"):
-            put(f"label_{name}_total", counted[name])
-        put("labelled_packets_total", counted["packets"])
-        for key, count in self._listener.counts().items() if self._listener is not None else ():
-            if key in _SOCKET:
-                put(_SOCKET[key], count)
-        for reason in Reason:
-            if reason:
-                put(f"label_refused_total.{reason.label}", int(self._refused[reason]))
-        put("labels_total", table.taken)
-        put("late_labels_total", table.late)
-        put("label_clocks_back_total", table.clocks_back)
-        put("label_times_ahead_total", table.ahead)
-        put("label_table_full_total", table.refused)
-        put("label_reused_rows_total", table.reused)
-        put("label_unknown_ports_total", table.unknown)
-        followed = self.followed
-        put("label_followed_packets_total", followed.taken)
-        for name in ("late", "partial", "changes", "flowless", "unknown", "refused", "evicted"):
-            put(f"label_followed_{name}_total", getattr(followed, name))
-        put("label_followed_flows", followed.used)
-        put("label_left_out_intervals_total", table.coverage.left_out)
-        put("label_ports", table.used)
-        put("label_raised_ports", int(np.count_nonzero(self.controller.values)))
-        put("label_changes_total", self.controller.changes)
-        put("label_unwritten_changes_total", counted["unwritten"])
-        if self.redis is not None:
-            counts = self.redis.counts
-            put("label_redis_up", int(self.redis.up))
-            for name in ("connections", "failures", "ports", "entries", "foreign"):
-                put(f"label_redis_{name}_total", counts[name])
-            for by in ("notification", "look", "clock"):
-                put(f"label_redis_expired_total.{by}", counts[by])
+        self.counts.collect(self)
+        if self.listener is not None:
+            self.listener.close()
 
     def _forget(self, rows: Ints) -> None:
         """These rows of the table become other ports'."""

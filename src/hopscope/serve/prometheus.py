@@ -80,7 +80,7 @@ class _Scrape(Collector):
         for counter in COUNTERS:
             name = f"hopscope_{counter.name}"
             labels = ["worker", *([counter.label[0]] if counter.label else [])]
-            form = GaugeMetricFamily if counter.falls else CounterMetricFamily
+            form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
             family = families.setdefault(name, form(name, counter.help, labels=labels))
             for worker, block in sorted(counts.workers.items()):
                 values = [str(worker), *([counter.label[1]] if counter.label else [])]
@@ -188,7 +188,7 @@ def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> I
         return
     families: dict[str, Family] = {}
     for counter, value in zip(counters, values.tolist(), strict=True):
-        form = GaugeMetricFamily if counter.falls else CounterMetricFamily
+        form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
         name, labels = f"hopscope_{counter.name}", [counter.label[0]] if counter.label else []
         family = families.setdefault(name, form(name, counter.help, labels=labels))
         family.add_metric([counter.label[1]] if counter.label else [], value)
