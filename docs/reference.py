@@ -100,9 +100,9 @@ def counters() -> str:
     from hopscope.detect.counters import COUNTERS
     from hopscope.direct.counters import COUNTERS as TRANSLATOR
     from hopscope.export import counters as exports
+    from hopscope.labels import records as label_records
     from hopscope.labels.counters import COUNTERS as LABELS
     from hopscope.rdma.counters import NIC_COUNTERS
-    from hopscope.testbed import records as testbed
 
     def table(counted: typing.Any) -> str:
         rows = [
@@ -125,7 +125,7 @@ def counters() -> str:
             ("counter", "meaning"),
             [
                 (f"`{name.lower()}`", text)
-                for name, text in _enum_docs(Path(testbed.__file__), "PortCounter").items()
+                for name, text in _enum_docs(Path(label_records.__file__), "PortCounter").items()
             ],
         )
         + "\n## The software NIC\n\n"

@@ -29,7 +29,7 @@ def capture(tmp_path: Path) -> Path:
     labelled, published = Packet().frame(), push_label(probe((1,)), PublishedItem(9, 1, 2, 5, 7))
     six = Packet(version=6, options=True).frame()
     for item in ITEMS:
-        labelled, six = push_label(labelled, item), push_label(six, item, followed=True)
+        labelled, six = push_label(labelled, item), push_label(six, item, tracked=True)
     labels = np.zeros(3, LABEL)
     labels["packet"], labels["node_id"] = (0, 0, 7), (11, 12, 13)
     export = ethernet(ipv4(udp(encode_blocks(labels), 7254)))
@@ -46,12 +46,12 @@ def test_json(capture: Path) -> None:
     first, cut, six, published, *exported = map(json.loads, done.stdout.splitlines())
     labels = [asdict(item) for item in ITEMS]
     assert first == {
-        "packet": 0, "index": 0, "time_ns": 0, "form": "packet", "followed": False, "labels": labels,
+        "packet": 0, "index": 0, "time_ns": 0, "form": "packet", "tracked": False, "labels": labels,
         "flow": {"src": "192.0.2.1", "dst": "192.0.2.2", "proto": 17, "sport": 40_000, "dport": 53_000},
     }  # fmt: skip
     assert (cut["error"]["reason"], cut["error"]["at"]) == ("truncated", "label")
     assert bytes.fromhex(cut["frame"])[:14] == Packet().frame()[:14]
-    assert (six["followed"], six["labels"], six["flow"]["dport"]) == (True, labels, 53_000)
+    assert (six["tracked"], six["labels"], six["flow"]["dport"]) == (True, labels, 53_000)
     assert (published["form"], published["specific"]) == ("published", False)
     assert [one["device_id"] for one in published["labels"]] == [9]
     assert [(one["index"], [label["node_id"] for label in one["labels"]]) for one in exported] == [

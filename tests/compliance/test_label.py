@@ -57,7 +57,7 @@ def _frames(rng: random.Random) -> list[tuple[bytes, int]]:
         for tags in (0, 1, 2):
             frame = Packet(version=version, tags=tags, options=tags == 1).frame()
             for _ in range(1 + tags):
-                frame = push_label(frame, _item(rng), followed=version == 6)
+                frame = push_label(frame, _item(rng), tracked=version == 6)
             labels = read_labels(frame)
             assert labels
             out.append((frame, labels.at))
@@ -85,7 +85,7 @@ def _shown(layers: Pairs) -> list[dict[str, Any]]:
         own = fields(tree, "hopscope.label.")
         items = [fields(one, "hopscope.label.item.") for one in values_of(tree, "hopscope.label.item")]
         if len(items) == own.get("labels") and "reason" not in fields(tree, "hopscope.error."):
-            out.append({"followed": own.get("followed", 0), "labels": items[::-1]})
+            out.append({"tracked": own.get("tracked", 0), "labels": items[::-1]})
             if flow := fields(value_of(tree, "hopscope.flow") or [], "hopscope.flow."):
                 out[-1]["flow"] = {name.rstrip("6"): value for name, value in flow.items()}
     error = fields(packet or datagram or [], "hopscope.error.")
@@ -101,7 +101,7 @@ def _said(one: dict[str, Any]) -> dict[str, Any]:
         return {"error": (one["error"]["reason"], one["error"]["at"], byte)}
     names = {ours: theirs for theirs, ours in STATE.items()}
     labels = [{names.get(key, key): value for key, value in label.items()} for label in one["labels"]]
-    said = {"followed": int(one.get("followed", False)), "labels": labels}
+    said = {"tracked": int(one.get("tracked", False)), "labels": labels}
     return said | {"flow": one["flow"]} if one["form"] == "export" and "flow" in one else said
 
 
@@ -152,7 +152,7 @@ def test_the_packet_behind_the_labels(tshark: Tshark) -> None:
     assert tshark.run(capture, *columns).split() == []
     lines = tshark.run(capture, *columns, label_protocol="200", label_max_hop="9").splitlines()
     assert [line.split("\t")[:2] for line in lines] == [["53000", "6,5"]] * 2
-    flag = ("-T", "fields", "-e", "hopscope.label.followed")
+    flag = ("-T", "fields", "-e", "hopscope.label.tracked")
     assert tshark.run(capture, *flag, label_protocol="200", label_max_hop="1").split() == ["1", "1"]
 
 

@@ -1,4 +1,4 @@
-"""Followed flows: the table against a plain account of all packets, and what hostile ones do to it."""
+"""Tracked flows: the table against a plain account of all packets, and what hostile ones do to it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.labels.tracked import IDLE_NS, RATE_NS, FollowedTable
-from hopscope.labels.tracked_state import FILE_NAME, HOPS, FollowedReader
+from hopscope.labels.tracked import IDLE_NS, RATE_NS, TrackedTable
+from hopscope.labels.tracked_state import FILE_NAME, HOPS, TrackedReader
 from hopscope.memory.region import RegionError
 from hopscope.wire.records import LABEL, LABEL_FLOW, Records
 
@@ -22,7 +22,7 @@ B: list[Port] = [(1, 1, 4), (4, 1, 2), (2, 4, 1)]
 
 
 def packets(told: Sequence[tuple[int | None, int, Sequence[Port]]]) -> tuple[Records, Records]:
-    """LABEL and LABEL_FLOW of followed packets: (flow number, or None: not said; time; way). Latencies are
+    """LABEL and LABEL_FLOW of tracked packets: (flow number, or None: not said; time; way). Latencies are
     1,000 by hop and the flow's number, queues the last digits of the time.
     """
     labels, flows = [], []
@@ -66,7 +66,7 @@ def test_as_a_plain_account(tmp_path: Path) -> None:
     late, lacked switches or changed the way; whatever comes together in one batch.
     """
     rng = np.random.default_rng(33)
-    table = FollowedTable(tmp_path / FILE_NAME, START)
+    table = TrackedTable(tmp_path / FILE_NAME, START)
     ways = [A, B, A[:2], A[:1] + A[2:], B[:2], [*A[:2], (9, 9, 9), A[2]], A + B[1:2]]
     accounts = [Account() for _ in range(7)]
     now = START
@@ -79,7 +79,7 @@ def test_as_a_plain_account(tmp_path: Path) -> None:
             accounts[flow].take(told[-1][1], way)
         table.update(*packets(told), now)
         table.tick(now)
-    rows = {int(row["sport"]) - 5000: row for row in FollowedReader.attach(tmp_path / FILE_NAME).flows()}
+    rows = {int(row["sport"]) - 5000: row for row in TrackedReader.attach(tmp_path / FILE_NAME).flows()}
     assert sorted(rows) == list(range(7))
     for flow, account in enumerate(accounts):
         row = rows[flow]
@@ -104,7 +104,7 @@ _PORT = ("node_id", "ingress_port", "egress_port")
 
 def test_latency_by_hop_and_its_highest() -> None:
     """A newer packet's latency stands beside the highest since the way was first told."""
-    table = FollowedTable(None, START)
+    table = TrackedTable(None, START)
     for step, latency in enumerate((900, 5000, 700)):
         labels, flows = packets([(1, START + step, A)])
         labels["latency_ns"][1] = latency
@@ -117,7 +117,7 @@ def test_latency_by_hop_and_its_highest() -> None:
 
 def test_a_full_table() -> None:
     """A flow that is silent for ten seconds gives way; while none is, new ones are refused and counted."""
-    table = FollowedTable(None, START, flows=4)
+    table = TrackedTable(None, START, flows=4)
     table.update(*packets([(number, START, A) for number in range(4)]), START)
     table.update(*packets([(9, START, A)]), START + IDLE_NS - 1)
     assert (table.refused, table.evicted, table.used) == (1, 0, 4)
@@ -129,13 +129,13 @@ def test_a_full_table() -> None:
 
 
 def test_what_is_not_a_flows_way() -> None:
-    """Packets that are not followed are none of ours; those whose flow is not said, or with ports that are
+    """Packets that are not tracked are none of ours; those whose flow is not said, or with ports that are
     not taken, are counted.
     """
-    table = FollowedTable(None, START)
+    table = TrackedTable(None, START)
     labels, flows = packets([(None, START, A), (1, START, B), (2, START, A)])
     plain = labels.copy()
-    plain["followed"] = 0
+    plain["tracked"] = 0
     table.update(plain, flows, START)
     table.update(labels, flows, START, labels["node_id"] != 4)
     assert (table.taken, table.flowless, table.unknown, table.used) == (1, 1, 1, 1)
@@ -145,7 +145,7 @@ def test_hostile_packets() -> None:
     """255 labels of one switch, times at the ends of 64 bits: a way keeps so many hops, and a wrong time
     gives way to the next packet whose clock agrees with ours.
     """
-    table = FollowedTable(None, START)
+    table = TrackedTable(None, START)
     rng = np.random.default_rng(5)
     for _ in range(200):
         way = [tuple(row) for row in rng.integers(0, 3, (int(rng.integers(1, 256)), 3)).tolist()]
@@ -166,22 +166,22 @@ def test_hostile_packets() -> None:
 def test_the_next_process_goes_on(tmp_path: Path) -> None:
     """What is known survives the process; a row that it left half written, or that says nothing, is free."""
     path = tmp_path / FILE_NAME
-    table = FollowedTable(path, START, flows=4)
+    table = TrackedTable(path, START, flows=4)
     table.update(*packets([(1, START, A), (2, START, A), (3, START, A)]), START)
     table.update(*packets([(1, START + 9, B)]), START + 9)
     table.tick(START + 9)
     torn = int(np.flatnonzero(table.rows["sport"] == 5003)[0])
     table._versions[torn] += 1
-    again = FollowedTable(path, START + 5, flows=4)
+    again = TrackedTable(path, START + 5, flows=4)
     assert again.used == 2
     again.update(*packets([(1, START + 20, A), (4, START, A), (5, START, A)]), START + 20)
     again.tick(START + 20)
     assert again.refused == 0
-    rows = {int(row["sport"]): row for row in FollowedReader.attach(path).flows()}
+    rows = {int(row["sport"]): row for row in TrackedReader.attach(path).flows()}
     assert sorted(rows) == [5001, 5002, 5004, 5005]
     one = rows[5001]
     assert (one["packets"], one["changes"], one["previous_hops"], one["begin_ns"]) == (3, 2, 3, START)
     assert one["previous"]["node_id"][:3].tolist() == [1, 4, 2]
     assert again.region.path is not None
     with pytest.raises(RegionError):
-        FollowedReader.attach(tmp_path / "labels.table")
+        TrackedReader.attach(tmp_path / "labels.table")

@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 
 from hopscope.capture.pcap.reader import read
-from hopscope.labels import tracked_state as followed_state
+from hopscope.labels import tracked_state
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
-from hopscope.labels.tracked_state import FollowedReader
+from hopscope.labels.tracked_state import TrackedReader
 from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import Host, next_ports, prefix
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
@@ -32,7 +32,7 @@ from support.live_fabric import LOSS, NAME, Fabric, fabric, hopscope, lose
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 CAPTURED_PORT = 7999
-FOLLOWED = "host-0-1:host-1-0:10"
+TRACKED = "host-0-1:host-1-0:10"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def tools(tool: Callable[..., str]) -> None:
 @pytest.fixture(scope="module")
 def live(tools: None) -> Iterator[Fabric]:
     """One fabric for all tests, at the paper's setting: T = 50 ms, telemetry interval 100 ms."""
-    made = fabric("up", "--page", "0", "--interval", "50ms", "--telemetry", "100ms", "--follow", FOLLOWED)
+    made = fabric("up", "--page", "0", "--interval", "50ms", "--telemetry", "100ms", "--track", TRACKED)
     try:
         if made.returncode and os.environ.get("HOPSCOPE_REQUIRE_TOOLS") != "1" and "netns" in made.stderr:
             pytest.skip(f"no network namespaces with veth pairs here: {made.stderr}")
@@ -155,8 +155,8 @@ def test_hosts_see_no_label_and_inner_links_do(live: Fabric, tmp_path: Path) -> 
     assert "labels" in json.loads(told.stdout.splitlines()[0])
 
 
-def test_followed_flows(live: Fabric, tmp_path: Path) -> None:
-    """Of a flow that is followed, all switches on the way label one packet in so many; last hops say whose it
+def test_tracked_flows(live: Fabric, tmp_path: Path) -> None:
+    """Of a tracked flow, all switches on the way label one packet in so many; last hops say whose it
     is, and the controller knows its way as the routes have it.
     """
     file = tmp_path / "exported.pcap"
@@ -165,11 +165,11 @@ def test_followed_flows(live: Fabric, tmp_path: Path) -> None:
         send(live.parts.hosts[1], live.parts.hosts[2], [100] * 40, 4)
     told = hopscope("label", "decode", str(file), "--port", port)
     assert told.returncode == 0, told.stderr
-    blocks = [block for block in map(json.loads, told.stdout.splitlines()) if block["followed"]]
+    blocks = [block for block in map(json.loads, told.stdout.splitlines()) if block["tracked"]]
     assert 4 - (live.missed() - missed) <= len(blocks) <= 4
     assert blocks
     source, target = live.parts.hosts[1:3]
-    reader = FollowedReader.attach(Path(live.state.data, "regions", followed_state.FILE_NAME))
+    reader = TrackedReader.attach(Path(live.state.data, "regions", tracked_state.FILE_NAME))
     until = time.monotonic() + 10
     while (rows := reader.flows())["packets"].sum() < len(blocks) and time.monotonic() < until:
         time.sleep(0.05)

@@ -117,8 +117,8 @@ class Twin:
             choice = (mix(number ^ self.seed ^ 0x2545F4914F6CDD1D) >> 32) * int(source["routes_count"]) >> 32
         node = int(self.sources.starts[int(source["routes_first"]) + choice])
         flags = int(source["flags"]) & ~int(SourceFlag.RANDOM)
-        if source["followed"] and sent % int(source["followed"]) == 0:
-            flags |= SourceFlag.FOLLOWED
+        if source["tracked"] and sent % int(source["tracked"]) == 0:
+            flags |= SourceFlag.TRACKED
         self.push(time, number, Packet(number, node, int(source["size"]), flags))
         self.counts["emitted"] += 1
         gap = int(source["gap"])
@@ -135,7 +135,7 @@ class Twin:
             return True
         if len(packet.labels) >= settings.max_hop:
             return False
-        count = len(packet.labels) + (settings.max_hop if packet.flags & SourceFlag.FOLLOWED else 0)
+        count = len(packet.labels) + (settings.max_hop if packet.flags & SourceFlag.TRACKED else 0)
         if count >= settings.max_hop:
             return True
         interval = round(settings.interval * PS) >> port.shift
@@ -187,14 +187,14 @@ class Twin:
                 cut = self.labelling.too_long == "fragment" and 28 <= kept < packet.size
                 write = cut and not packet.labels
                 if write:
-                    flags = (packet.flags | SourceFlag.FRAGMENT) & ~SourceFlag.FOLLOWED
+                    flags = (packet.flags | SourceFlag.FRAGMENT) & ~SourceFlag.TRACKED
                     rest = replace(packet, size=packet.size - kept + 20, labels=[], flags=flags)
                     packet.size = kept
                     self.counts["fragments"] += 1
                 else:
                     self.counts["skipped"] += 1
                     if not packet.labels:
-                        packet.flags &= ~SourceFlag.FOLLOWED
+                        packet.flags &= ~SourceFlag.TRACKED
             if write:
                 packet.labels.append(label)
                 port.last = start

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.labels import tracked_state as followed_state
+from hopscope.labels import tracked_state
 from hopscope.labels.state import FILE_NAME, LabelRule
 from hopscope.labels.table import LabelTable
-from hopscope.labels.tracked import FollowedTable
+from hopscope.labels.tracked import TrackedTable
 from hopscope.wire.records import LABEL, LABEL_FLOW
 
 MS = 1_000_000
@@ -75,14 +75,14 @@ def test_ports_and_coverage_are_told(api: Any, tmp_path: Path) -> None:
 
 
 def follow(folder: Path) -> None:
-    """Two followed flows: one over leaf-2 that has changed its way, and one without ports elsewhere."""
+    """Two tracked flows: one over leaf-2 that has changed its way, and one without ports elsewhere."""
     (folder / "regions").mkdir(exist_ok=True)
     start = time.time_ns() - 1_000 * MS
-    table = FollowedTable(folder / "regions" / followed_state.FILE_NAME, start)
+    table = TrackedTable(folder / "regions" / tracked_state.FILE_NAME, start)
     for step, middle in enumerate((11, 11, 12)):
         labels = np.zeros(5, LABEL)
         labels["node_id"], labels["packet"] = [13, middle, 13, 14, 15], [0, 0, 0, 1, 1]
-        labels["position"], labels["followed"] = [0, 1, 2, 0, 1], 1
+        labels["position"], labels["tracked"] = [0, 1, 2, 0, 1], 1
         labels["egress_port"], labels["latency_ns"] = [3, 1, 2, 1, 1], [100, 800 - step, 50, 5, 6]
         labels["time_ns"], labels["occupancy"] = start + step, 64 * step
         flows = np.zeros(2, LABEL_FLOW)
@@ -92,7 +92,7 @@ def follow(folder: Path) -> None:
     table.tick(start + 300 * MS)
 
 
-def test_followed_flows_are_told(api: Any, tmp_path: Path) -> None:
+def test_tracked_flows_are_told(api: Any, tmp_path: Path) -> None:
     """Ways by switch and port with names, latency and queue by hop, the way before; sorted and filtered."""
     follow(tmp_path)
     pages = get(

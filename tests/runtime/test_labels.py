@@ -14,14 +14,14 @@ import pytest
 from pydantic import ValidationError
 
 from hopscope.base.clock import SteadyClock
-from hopscope.labels import tracked_state as followed_state
+from hopscope.labels import tracked_state
 from hopscope.labels.counters import INDEX, read_label_counters
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
-from hopscope.labels.tracked_state import FollowedReader
+from hopscope.labels.tracked_state import TrackedReader
 from hopscope.present.labels import Labels
-from hopscope.present.tracked import Followed
+from hopscope.present.tracked import TrackedFlows
 from hopscope.runtime.labels import LabelProcess
 from hopscope.runtime.summary import summary_lines
 from hopscope.settings.label import LabelSettings
@@ -226,8 +226,8 @@ def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
     process.close()
 
 
-def test_followed_flows_have_their_ways(tmp_path: Path) -> None:
-    """A followed packet's datagram becomes its flow's way in the region; one that names a port which the
+def test_tracked_flows_have_their_ways(tmp_path: Path) -> None:
+    """A tracked packet's datagram becomes its flow's way in the region; one that names a port which the
     registers do not is refused, one of before without a flow is told by its labels alone, and all is counted.
     """
     now = Now()
@@ -238,7 +238,7 @@ def test_followed_flows_have_their_ways(tmp_path: Path) -> None:
     process.turn()
     labels = np.zeros(6, LABEL)
     labels["packet"], labels["position"], labels["count"] = np.repeat([0, 1, 2], 2), [0, 1] * 3, 2
-    labels["node_id"], labels["egress_port"], labels["followed"] = [1, 2, 1, 99, 1, 2], 1, 1
+    labels["node_id"], labels["egress_port"], labels["tracked"] = [1, 2, 1, 99, 1, 2], 1, 1
     labels["time_ns"] = now.ns
     flows = np.zeros(2, LABEL_FLOW)
     flows["packet"], flows["sport"], flows["proto"] = [0, 1], [7, 8], 17
@@ -247,10 +247,10 @@ def test_followed_flows_have_their_ways(tmp_path: Path) -> None:
         sender.send(encode_blocks(labels, flows=flows))
         drive(process, 1)
     process.close()
-    (row,) = FollowedReader.attach(tmp_path / followed_state.FILE_NAME).flows()
+    (row,) = TrackedReader.attach(tmp_path / tracked_state.FILE_NAME).flows()
     assert (row["sport"], row["hops"], row["way"]["node_id"][:2].tolist()) == (7, 2, [1, 2])
     counts = read_label_counters(tmp_path)
-    told = {name: int(counts[INDEX[f"label_followed_{name}"]]) for name in (
+    told = {name: int(counts[INDEX[f"label_tracked_{name}"]]) for name in (
         "packets_total", "flows", "flowless_total", "unknown_total", "evicted_total",
     )}  # fmt: skip
     assert list(told.values()) == [1, 1, 1, 1, 0]
@@ -258,7 +258,7 @@ def test_followed_flows_have_their_ways(tmp_path: Path) -> None:
     said = summary_lines(
         dict.fromkeys(_worker_keys(), 0) | {key: int(counts[at]) for key, at in INDEX.items()}
     )
-    assert "followed   1 packets of 1 flows, 0 changes of their ways" in said
+    assert "tracked   1 packets of 1 flows, 0 changes of their ways" in said
 
 
 def test_sources_that_are_not_allowed_are_not_heard() -> None:
@@ -316,7 +316,7 @@ def test_ages_are_right_after_the_machines_clock_was_put_back(tmp_path: Path) ->
         assert registers.shift.tolist() == [0, 0, 0, 0]
         reader = LabelReader.attach(tmp_path / FILE_NAME)
         assert reader.now() - time.time_ns() == pytest.approx(3600 * 10**9, abs=10**9)
-        for copied in (Labels(tmp_path), Followed(tmp_path)):
+        for copied in (Labels(tmp_path), TrackedFlows(tmp_path)):
             read_ns, _ = copied.copy()
             assert read_ns == pytest.approx(time.time_ns() + 3600 * 10**9, abs=10 * 10**9)
         for _ in range(10):

@@ -12,12 +12,12 @@ import numpy as np
 from hopscope.base.names import Names
 from hopscope.labels.state import FILE_NAME, LABEL_PORT, NEVER, LabelRule
 from hopscope.labels.table import LabelTable
-from hopscope.labels.tracked_state import FOLLOWED_FLOW, HOPS
+from hopscope.labels.tracked_state import HOPS, TRACKED_FLOW
 from hopscope.present.labels import Labels
-from hopscope.present.tracked import Followed
-from hopscope.serve.page.followed import ROWS, ways
+from hopscope.present.tracked import TrackedFlows
 from hopscope.serve.page.label_look import LabelLook, look_at_labels
 from hopscope.serve.page.labels import CELLS, age_map, coverage_series, note
+from hopscope.serve.page.tracked import ROWS, ways
 from hopscope.wire.records import LABEL, Records
 
 MS = 1_000_000
@@ -31,10 +31,10 @@ def look(ports: Records) -> LabelLook:
 
 
 def flows_of(rows: Sequence[tuple[int, int, int, int]]) -> Records:
-    """FOLLOWED_FLOW of (flow number, heard of so many s ago, way changed so many s ago or -1, hops): each
+    """TRACKED_FLOW of (flow number, heard of so many s ago, way changed so many s ago or -1, hops): each
     switch takes 100 µs, the second one 1 ms.
     """
-    made = np.zeros(len(rows), FOLLOWED_FLOW)
+    made = np.zeros(len(rows), TRACKED_FLOW)
     for at, (number, heard, changed, hops) in enumerate(rows):
         one = made[at]
         one["src_lo"], one["dst_lo"], one["proto"] = 0xFFFF0A000000 | number, 0xFFFF0A000001, 17
@@ -113,7 +113,7 @@ def test_a_large_fabric_is_cut_to_those_heard_of_longest_ago() -> None:
 def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
     """Mean and lowest of the intervals of each second; without a label there is nothing to show."""
     table = LabelTable(tmp_path / FILE_NAME, ABOUT, ports=8)
-    assert look_at_labels(Labels(tmp_path), Followed(tmp_path), NOW, 180) is None
+    assert look_at_labels(Labels(tmp_path), TrackedFlows(tmp_path), NOW, 180) is None
     for step in range(140):
         now = NOW + step * 50 * MS
         some = np.zeros(2 if step % 20 else 1, LABEL)
@@ -122,7 +122,7 @@ def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
         if step % 2 or step % 20 == 0:
             table.update(some, now)
         table.tick(now)
-    shown = look_at_labels(Labels(tmp_path), Followed(tmp_path), now, 180)
+    shown = look_at_labels(Labels(tmp_path), TrackedFlows(tmp_path), now, 180)
     assert shown is not None
     mean, lowest = (one["data"] for one in coverage_series(shown))
     assert len(mean) == len(lowest) >= 6
@@ -145,7 +145,7 @@ def test_intervals_that_were_left_out_are_told(tmp_path: Path) -> None:
         table.update(some, now)
         table.tick(now)
         if step in (39, 79):
-            shown = look_at_labels(Labels(tmp_path), Followed(tmp_path), now, 180)
+            shown = look_at_labels(Labels(tmp_path), TrackedFlows(tmp_path), now, 180)
             assert shown is not None
             said.append((note(shown), shown))
     assert "intervals" not in said[0][0]
@@ -154,18 +154,18 @@ def test_intervals_that_were_left_out_are_told(tmp_path: Path) -> None:
     assert f"last minute ({known} of {all_of} intervals)" in said[1][0]
 
 
-def followed(rows: Sequence[tuple[int, int, int, int]]) -> str:
+def tracked(rows: Sequence[tuple[int, int, int, int]]) -> str:
     """HTML of these flows."""
     names = Names({1: "leaf-1", 2: "spine<1>"}, {(2, 0): "to <leaf>"})
-    return ways(replace(look(ports_of([])), followed=flows_of(rows)), names)
+    return ways(replace(look(ports_of([])), tracked=flows_of(rows)), names)
 
 
-def test_ways_of_followed_flows() -> None:
+def test_ways_of_tracked_flows() -> None:
     """A flow's way with the latency of each switch, the slowest marked where it is more than half; a new way
     stands out for a minute, with the one before; names are text.
     """
-    assert followed([]) == ""
-    html = followed([(2, 5, -1, 3), (3, 1, 12, 2), (4, 1, 90, 2)])
+    assert tracked([]) == ""
+    html = tracked([(2, 5, -1, 3), (3, 1, 12, 2), (4, 1, 90, 2)])
     first, moved, calm = html.split("<tr")[2:]
     assert "10.0.0.2:5000 → 10.0.0.1:53" in first
     steps = re.findall(r'<span class="(step[ slow]*)" title="([^"]+)">([^<]+)<b>([^<]+)', first)
@@ -183,15 +183,15 @@ def test_ways_of_followed_flows() -> None:
     assert "<leaf>" not in html
     plain = flows_of([(2, 5, -1, 3)])
     plain["sport"], plain["dport"], plain["proto"] = 0, 0, 1
-    assert "10.0.0.2 → 10.0.0.1 <em>icmp" in ways(replace(look(ports_of([])), followed=plain), Names())
+    assert "10.0.0.2 → 10.0.0.1 <em>icmp" in ways(replace(look(ports_of([])), tracked=plain), Names())
 
 
 def test_of_many_flows_those_with_a_new_way_are_shown() -> None:
     """There are so many rows at most; ways that are longer than what is kept say so."""
     rows = [(number, 300, -1, 3) for number in range(2, 80)]
     rows[50], rows[60] = (52, 500, 3, 3), (62, 1, -1, 200)
-    html = followed(rows)
+    html = tracked(rows)
     assert html.count("<tr") == 1 + ROWS
-    assert "Followed flow · 8 of 78" in html
+    assert "Tracked flow · 8 of 78" in html
     assert ("10.0.0.52:" in html, "10.0.0.62:" in html) == (True, True)
     assert "<small>and 168 more</small>" in html

@@ -150,7 +150,7 @@ def twin(
     if to_host:
         found = read_labels(after, max_hop=3)
         block = after[found.at : found.end] if found and found.items else b""
-        if block and found and found.followed:
+        if block and found and found.tracked:
             block = flow_block(frame) + block
         return [restore(after, max_hop=3)], block, False
     if after == frame or length_of(after) <= mtu:
@@ -180,7 +180,7 @@ def assert_as_twin(ingress: int, frames: list[bytes], mtu: int = 1600, *, fragme
                 continue
             assert PORTS[row][0] == PORTS[ingress][0]
             found = read_labels(frame, max_hop=3)
-            due = every or (found is not None and found.followed)
+            due = every or (found is not None and found.tracked)
             sent = expected.setdefault(row, [])
             out, block, refused = twin(frame, due, row, ingress, sum(map(len, sent)), mtu, fragment)
             sent += out

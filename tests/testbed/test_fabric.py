@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.errors import HopscopeError
-from hopscope.cli.fabric.start import followed_flows
+from hopscope.cli.fabric.start import tracked_flows
 from hopscope.cli.fabric.traffic import Asked
 from hopscope.cli.quantities import seconds as seconds_of
 from hopscope.fabric.topology import flow_hash, parse_topology
@@ -191,19 +191,19 @@ def test_times_as_people_write_them() -> None:
             seconds_of("--interval", text)
 
 
-def test_followed_flows_as_people_write_them() -> None:
-    """Hosts by name are followed in both IP versions, addresses in theirs; what cannot be is told."""
+def test_tracked_flows_as_people_write_them() -> None:
+    """Hosts by name are tracked in both IP versions, addresses in theirs; what cannot be is told."""
     topology = parse_topology("leaf-spine:2x2x2")
 
     def flows(text: str) -> list[tuple[str, str, int]]:
-        return [(one.src, one.dst, one.every) for one in followed_flows(text, topology)]
+        return [(one.src, one.dst, one.every) for one in tracked_flows(text, topology)]
 
     both = [("10.0.0.2", "10.0.1.3", 100), ("fd00::a00:2", "fd00::a00:103", 100)]
     assert flows("host-0-0:host-1-1") == both
     assert flows("10.0.0.2:host-1-1:7") == [("10.0.0.2", "10.0.1.3", 7)]
     assert flows("[fd00::a00:2]:[fd00::1]:1") == [("fd00::a00:2", "fd00::1", 1)]
     for text in ("", "host-0-0", "host-0-0:", "host-0-0:host-9-9", "host-0-0:host-1-1:0", "1.2.3.4:[::1]"):
-        with pytest.raises(HopscopeError, match="--follow"):
+        with pytest.raises(HopscopeError, match="--track"):
             flows(text)
 
 

@@ -30,10 +30,10 @@ def _packets(rng: random.Random, count: int) -> list[bytes]:
             tags=rng.choice((0, 0, 1)), trailer=rng.choice((b"", b"trailer")),
         )  # fmt: skip
         frame = packet.frame()
-        followed = rng.random() < 0.2
+        tracked = rng.random() < 0.2
         for _ in range(rng.choice((0, 0, 1, 2, 3))):
             item = LabelItem(rng.getrandbits(32), 1, 2, rng.getrandbits(60), 7, 8)
-            frame = push_label(frame, item, max_hop=3, followed=followed)
+            frame = push_label(frame, item, max_hop=3, tracked=tracked)
         if rng.random() < 0.3:
             broken = bytearray(frame)
             broken[rng.randrange(12, min(60, len(broken)))] = rng.choice((0, 255, 253, rng.randrange(256)))
@@ -69,7 +69,7 @@ def test_through_two_switches(version: int) -> None:
     assert block.path() == (
         LabelItem(1, 1, PORTS[egress][1], NOW, 500), LabelItem(2, 1, 2, NOW + 900, 500),
     )  # fmt: skip
-    assert (block.next_header, block.followed) == (17, False)
+    assert (block.next_header, block.tracked) == (17, False)
     assert registers.last.tolist() == [0] * egress + [NOW] + [0] * (3 - egress) + [NOW + 900]
     again = move(switch, 0, [frame, frame], NOW + T)
     assert again.frames == {egress: [frame, frame]}
@@ -95,12 +95,12 @@ def test_registers_are_obeyed() -> None:
     assert registers.count(PortCounter.LOST)[4] == 500 - sent
 
 
-def test_followed_flows() -> None:
-    """Every third packet of a followed flow is labelled by all its switches, by Base A too; no other is."""
+def test_tracked_flows() -> None:
+    """Every third packet of a tracked flow is labelled by all its switches, by Base A too; no other is."""
     registers = Registers.create(None, PORTS, T)
     registers.last[:] = NOW
     settings = LabellingSettings(interval=T / 1e9, max_hop=3, algorithm="base-a")
-    switch = Forwarder(registers, routes(), TO_HOST, settings, followed=[(V4[0], V4[1], 3)])
+    switch = Forwarder(registers, routes(), TO_HOST, settings, tracked=[(V4[0], V4[1], 3)])
     frame, other = Packet().frame(), Packet(version=6).frame()
     ((_, sent),) = move(switch, 0, [frame, other] * 6).frames.items()
     assert [one not in (frame, other) for one in sent] == [False] * 4 + [True] + [False] * 5 + [True] + [
@@ -108,7 +108,7 @@ def test_followed_flows() -> None:
     ]
     (datagram,) = move(switch, 3, sent).blocks
     blocks, _ = read_blocks(datagram, max_hop=3)
-    assert [(one.followed, [item.node_id for item in one.path()]) for one in blocks] == [(True, [1, 2])] * 2
+    assert [(one.tracked, [item.node_id for item in one.path()]) for one in blocks] == [(True, [1, 2])] * 2
     assert [one.flow for one in blocks] == [LabelFlow(V4[0], V4[1], 17, 40_000, 53_000)] * 2
 
 

@@ -93,10 +93,10 @@ def test_odd_frames(ingress: int) -> None:
     right = [one for one in frames if one[24:26] != b"\xff\xff"]
     labels = [LabelItem(9, time_ns=count) for count in range(4)]
     for count in (1, 3, 4):
-        for followed in (False, True):
+        for tracked in (False, True):
             some = right
-            for item in labels[: count if followed else min(count, 3)]:
-                some = [push_label(one, item, max_hop=3, followed=followed) for one in some]
+            for item in labels[: count if tracked else min(count, 3)]:
+                some = [push_label(one, item, max_hop=3, tracked=tracked) for one in some]
             frames = frames + some
     frames += [_empty_option(one) for one in right]
     assert assert_as_twin(ingress, frames) == 0
@@ -154,20 +154,20 @@ def test_the_longest_packets() -> None:
         assert restore(out, max_hop=3) == longer
 
 
-def test_followed_packets_over_the_mtu() -> None:
-    """As in the simulation, a followed packet is cut at its first label to where MAX_hop labels have room:
+def test_tracked_packets_over_the_mtu() -> None:
+    """As in the simulation, a tracked packet is cut at its first label to where MAX_hop labels have room:
     all switches label what stays, and none cuts again or labels beyond the MTU. What was cut off carries no
     count, and is nothing that the next switches follow.
     """
     registers = Registers.create(None, PORTS, T)
     registers.last[:] = NOW
     settings = LabellingSettings(interval=T / 1e9, max_hop=3, algorithm="base-a", too_long="fragment")
-    switch = Forwarder(registers, routes(), TO_HOST, settings, followed=[(V4[0], V4[1], 1)])
+    switch = Forwarder(registers, routes(), TO_HOST, settings, tracked=[(V4[0], V4[1], 1)])
     frame = _sized(MTU)
     ((_, (first, second)),) = move(switch, 0, [frame], mtu=MTU).frames.items()
     labelled = read_labels(first, max_hop=3)
     assert labelled is not None
-    assert labelled.followed
+    assert labelled.tracked
     assert (restore(first, max_hop=3), second) == cut(frame, MTU)
     hops = [first]
     for _ in range(3):

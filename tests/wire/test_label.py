@@ -29,7 +29,7 @@ from support.wire_cases import frame_batch
 
 @given(packets, st.lists(states, min_size=1, max_size=5), st.booleans(), st.sampled_from((253, 200)))
 @settings(max_examples=150, derandomize=True)
-def test_push_and_restore(packet: Packet, items: list[LabelItem], followed: bool, protocol: int) -> None:
+def test_push_and_restore(packet: Packet, items: list[LabelItem], tracked: bool, protocol: int) -> None:
     """Labels come out as they went in, newest first; the IP header stays right with each; the restored frame
     is the original, byte for byte.
     """
@@ -37,12 +37,12 @@ def test_push_and_restore(packet: Packet, items: list[LabelItem], followed: bool
     assert read_labels(frame, protocol=protocol) is None
     ip = 14 + 4 * packet.tags
     for number, item in enumerate(items, 1):
-        frame = push_label(frame, item, followed=followed, protocol=protocol)
+        frame = push_label(frame, item, tracked=tracked, protocol=protocol)
         found = read_labels(frame, protocol=protocol)
         assert found is not None
-        assert (found.form, found.followed) == (Form.PAPER, followed)
+        assert (found.form, found.tracked) == (Form.PAPER, tracked)
         assert found.items == tuple(items[:number][::-1])
-        assert frame[found.at + 1] == number + 5 * followed
+        assert frame[found.at + 1] == number + 5 * tracked
         size = int.from_bytes(
             frame[ip + 2 : ip + 4] if packet.version == 4 else frame[ip + 4 : ip + 6], "big"
         )
@@ -79,14 +79,14 @@ def test_wrong_checksums_come_back(check: bytes, identification: bytes, item: La
 @settings(max_examples=80, derandomize=True)
 def test_published_form(items: list[PublishedItem], route: list[int], specific: bool) -> None:
     """The published code's packets, with a source route and at the last hop; more than MAX_hop labels are no
-    followed flow there; restored is what the sender wrote.
+    tracked flow there; restored is what the sender wrote.
     """
     frame = original = probe(tuple(route), specific=specific)
     for item in items:
         frame = push_label(frame, item)
     found = read_labels(frame)
     assert found is not None
-    assert (found.form, found.followed, found.items) == (Form.PUBLISHED, False, tuple(items[::-1]))
+    assert (found.form, found.tracked, found.items) == (Form.PUBLISHED, False, tuple(items[::-1]))
     assert found.next_header == specific << 7
     assert restore(frame) == original
 
@@ -105,7 +105,7 @@ def test_what_is_not_labelled() -> None:
     full = frame
     for _ in range(3):
         full = push_label(full, item, max_hop=3)
-    tracked = push_label(frame, item, max_hop=3, followed=True)
+    tracked = push_label(frame, item, max_hop=3, tracked=True)
     for _ in range(251):
         tracked = push_label(tracked, item, max_hop=3)
     long = Packet(payload=bytes(65_535 - 28 - 34)).frame()
@@ -156,13 +156,13 @@ def test_damage_is_told() -> None:
 
 @given(st.lists(st.lists(states, min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
 @settings(max_examples=60, derandomize=True)
-def test_export_datagrams(paths: list[list[LabelItem]], followed: bool) -> None:
+def test_export_datagrams(paths: list[list[LabelItem]], tracked: bool) -> None:
     """Labels of several packets come out of a last hop's datagram as they went in, in path order; blocks in
     front of damage are kept.
     """
     rows = [
         (one.time_ns - ((one.time_ns >> 63) << 64), one.node_id, one.latency_ns, one.occupancy, packet,
-         one.ingress_port, one.egress_port, position, len(path), followed, 0)
+         one.ingress_port, one.egress_port, position, len(path), tracked, 0)
         for packet, path in enumerate(paths)
         for position, one in enumerate(path)
     ]  # fmt: skip
@@ -185,7 +185,7 @@ def test_flows_in_export_datagrams() -> None:
     """
     labels = np.zeros(5, LABEL)
     labels["packet"], labels["count"], labels["node_id"] = [0, 0, 1, 2, 2], [2, 2, 1, 2, 2], range(5)
-    labels["position"], labels["followed"] = [0, 1, 0, 0, 1], [1, 1, 0, 1, 1]
+    labels["position"], labels["tracked"] = [0, 1, 0, 0, 1], [1, 1, 0, 1, 1]
     v6 = 0xFD00 << 112 | 7
     told = [LabelFlow(0xFFFF0A000002, 0xFFFF0A000103, 6, 40_000, 443), LabelFlow(v6, v6 + 1, 58)]
     flows = np.zeros(2, LABEL_FLOW)
@@ -198,7 +198,7 @@ def test_flows_in_export_datagrams() -> None:
     blocks, error = read_blocks(datagram)
     assert error is None
     assert [block.flow for block in blocks] == [told[0], None, told[1]]
-    assert [(block.next_header, block.followed) for block in blocks] == [(6, True), (17, False), (58, True)]
+    assert [(block.next_header, block.tracked) for block in blocks] == [(6, True), (17, False), (58, True)]
     found = decode_scalar(frame_batch([datagram], Link.UDP_PAYLOAD))
     assert found.flows.tobytes() == flows.tobytes()
     assert found.labels.tobytes() == labels.tobytes()
@@ -216,7 +216,7 @@ def test_flows_in_export_datagrams() -> None:
 
 
 def test_too_many_labels_for_an_option() -> None:
-    """A packet with more labels than MAX_hop cannot be told from a followed one, and is not written."""
+    """A packet with more labels than MAX_hop cannot be told from a tracked one, and is not written."""
     labels = np.zeros(4, LABEL)
     with pytest.raises(ValueError, match="at most 3"):
         encode_blocks(labels, max_hop=3)

@@ -32,11 +32,11 @@ def _seeds(rng: random.Random) -> list[tuple[bytes, int]]:
     out: list[tuple[bytes, int]] = []
     for version in (4, 6):
         for tags in (0, 1, 2):
-            for followed in (False, True):
-                frame = Packet(version=version, tags=tags, options=followed, trailer=bytes(tags)).frame()
+            for tracked in (False, True):
+                frame = Packet(version=version, tags=tags, options=tracked, trailer=bytes(tags)).frame()
                 out.append((frame, Link.ETHERNET))
                 for _ in range(3):
-                    frame = push_label(frame, _item(rng), followed=followed)
+                    frame = push_label(frame, _item(rng), tracked=tracked)
                 out.append((frame, Link.ETHERNET))
                 ip = frame[14 + 4 * tags :]
                 out.append((ip, Link.RAW_IP))
@@ -107,4 +107,4 @@ def test_settings_are_obeyed() -> None:
     found = LabelDecoder(9, protocol=200).decode(frame_batch([frame] * 5000))
     assert (len(found.labels), found.packets) == (15_000, 5000)
     assert found.labels["packet"].tolist() == np.repeat(np.arange(5000), 3).tolist()
-    assert LabelDecoder(2, protocol=200).decode(frame_batch([frame])).labels["followed"].tolist() == [1]
+    assert LabelDecoder(2, protocol=200).decode(frame_batch([frame])).labels["tracked"].tolist() == [1]

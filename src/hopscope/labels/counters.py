@@ -65,39 +65,39 @@ COUNTERS: tuple[Counter, ...] = (
         "Telemetry intervals without coverage: the process was held up at their end.",
         of="table.coverage.left_out",
     ),
-    Counter("label_followed_flows", "Followed flows known.", of="followed.used", gauge=True),
+    Counter("label_tracked_flows", "Tracked flows known.", of="tracked.used", gauge=True),
     Counter(
-        "label_followed_packets_total", "Packets of followed flows taken for their flow's way.",
-        of="followed.taken",
+        "label_tracked_packets_total", "Packets of tracked flows taken for their flow's way.",
+        of="tracked.taken",
     ),
     Counter(
-        "label_followed_late_total", "Of these, overtaken by a newer one of their flow.", of="followed.late"
+        "label_tracked_late_total", "Of these, overtaken by a newer one of their flow.", of="tracked.late"
     ),
     Counter(
-        "label_followed_partial_total", "Of these, without the labels of some switches of the way.",
-        of="followed.partial",
+        "label_tracked_partial_total", "Of these, without the labels of some switches of the way.",
+        of="tracked.partial",
     ),
     Counter(
-        "label_followed_changes_total", "Of these, with another way than the one before.",
-        of="followed.changes",
+        "label_tracked_changes_total", "Of these, with another way than the one before.",
+        of="tracked.changes",
     ),
     Counter(
-        "label_followed_flowless_total",
-        "Packets of followed flows whose last hop does not say the flow: only their labels are taken.",
-        of="followed.flowless",
+        "label_tracked_flowless_total",
+        "Packets of tracked flows whose last hop does not say the flow: only their labels are taken.",
+        of="tracked.flowless",
     ),
     Counter(
-        "label_followed_unknown_total",
-        "Packets of followed flows with a label of a port that the switches' registers do not name.",
-        of="followed.unknown",
+        "label_tracked_unknown_total",
+        "Packets of tracked flows with a label of a port that the switches' registers do not name.",
+        of="tracked.unknown",
     ),
     Counter(
-        "label_followed_refused_total", "Packets of followed flows for which there was no room.",
-        of="followed.refused",
+        "label_tracked_refused_total", "Packets of tracked flows for which there was no room.",
+        of="tracked.refused",
     ),
     Counter(
-        "label_followed_evicted_total", "Followed flows forgotten since others needed their room.",
-        of="followed.evicted",
+        "label_tracked_evicted_total", "Tracked flows forgotten since others needed their room.",
+        of="tracked.evicted",
     ),
     Counter("label_ports", "Ports known.", of="table.used", gauge=True),
     Counter(

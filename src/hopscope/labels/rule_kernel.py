@@ -48,7 +48,7 @@ def wants_label(
 ) -> Any:
     """Whether a port labels a packet that leaves it at `now`; numbers of one unit of time, int64.
 
-    `count` is INT_num, which starts at `max_hop` for a flow that is followed: such a packet is labelled at
+    `count` is INT_num, which starts at `max_hop` for a tracked flow: such a packet is labelled at
     every switch (3.3), in rest and by Base A too.  `last` is Reg1, `shift` Reg2: the interval is
     `interval` / 2^shift, or EVERY.  `rest` is T1, in which chance labels nothing (Algorithm 5). `chance` is
     a `Chance`, `random` uniform in [0, 1), `own` a kernel for Chance.OWN, or None.

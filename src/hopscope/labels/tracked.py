@@ -1,6 +1,6 @@
-"""Followed flows (INT-label, 3.3): of each its newest way, switch by switch, and the way before.
+"""Tracked flows (INT-label, 3.3): of each its newest way, switch by switch, and the way before.
 
-All switches label a followed packet, so its labels are its way.  Few packets are followed; a packet is taken
+All switches label a tracked packet, so its labels are its way.  Few packets are tracked; a packet is taken
 in plain Python, and what changed is written for readers by `tick`.
 """
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..memory.region import Region, barrier
 from ..wire.records import Records
 from .table import AHEAD_NS, CLOCK_BACK_NS
-from .tracked_state import FOLLOWED_FLOW, HOPS, KIND, VERSION, arrays_of
+from .tracked_state import HOPS, KIND, TRACKED_FLOW, VERSION, arrays_of
 
 FLOWS = 1024
 """Room: as many as can be asked for."""
@@ -67,8 +67,8 @@ class _Flow:
     previous: list[_Hop] = field(default_factory=list)
 
 
-class FollowedTable:
-    """One writer; readers attach with `FollowedReader`. Times are ns on one clock that does not go back."""
+class TrackedTable:
+    """One writer; readers attach with `TrackedReader`. Times are ns on one clock that does not go back."""
 
     def __init__(self, path: Path | None, now_ns: int, *, flows: int = FLOWS) -> None:
         """What is under `path` is continued; None: private memory. Raises RegionError."""
@@ -81,7 +81,7 @@ class FollowedTable:
         self.rows[torn] = 0
         self._versions += self._versions & 1
         self.taken = self.late = self.partial = self.changes = 0
-        """Followed packets taken; of these, overtaken by a newer one of their flow; without the labels of
+        """Tracked packets taken; of these, overtaken by a newer one of their flow; without the labels of
         some switches; with another way than before.
         """
         self.flowless = self.unknown = self.refused = self.evicted = 0
@@ -103,18 +103,18 @@ class FollowedTable:
     def update(
         self, labels: Records, flows: Records, now_ns: int, known: npt.NDArray[np.bool_] | None = None
     ) -> None:
-        """Take the followed packets among LABEL and LABEL_FLOW records that arrived at `now_ns`.
+        """Take the tracked packets among LABEL and LABEL_FLOW records that arrived at `now_ns`.
 
         `known`: labels of ports that are taken, bool [labels]; None: all are.
         """
-        told = int(np.count_nonzero((labels["followed"] == 1) & (labels["position"] == 0)))
+        told = int(np.count_nonzero((labels["tracked"] == 1) & (labels["position"] == 0)))
         if not told:
             return
         starts = np.searchsorted(labels["packet"], flows["packet"])
         ends = np.searchsorted(labels["packet"], flows["packet"], side="right")
         for flow, start, end in zip(flows.tolist(), starts.tolist(), ends.tolist(), strict=True):
             one = labels[start:end]
-            if not one["followed"][0]:
+            if not one["tracked"][0]:
                 continue
             told -= 1
             if known is not None and not known[start:end].all():
@@ -205,7 +205,7 @@ class FollowedTable:
         return flow
 
     def _write(self, changed: list[tuple[Key, _Flow]]) -> None:
-        made = np.zeros(len(changed), FOLLOWED_FLOW)
+        made = np.zeros(len(changed), TRACKED_FLOW)
         for row, (key, flow) in zip(made, changed, strict=True):
             for name, value in zip(_KEY, key, strict=True):
                 row[name] = value

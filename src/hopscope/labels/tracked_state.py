@@ -1,4 +1,4 @@
-"""What is known of followed flows (INT-label, 3.3): the region's records, and its reader."""
+"""What is known of tracked flows (INT-label, 3.3): the region's records, and its reader."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..memory.region import Region, RegionError
 from ..memory.snapshot import consistent
 from ..wire.records import Records
 
-KIND, VERSION = "followed flows", 2
-FILE_NAME = "labels.followed"
+KIND, VERSION = "tracked flows", 2
+FILE_NAME = "labels.tracked"
 HOPS = 32
 """Hops of a way that are kept; the others are counted."""
 
-FOLLOWED_HOP = np.dtype(
+TRACKED_HOP = np.dtype(
     [
         ("time_ns", "<i8"),  # of its newest label, by the switch's clock
         ("node_id", "<u4"),
@@ -31,7 +31,7 @@ FOLLOWED_HOP = np.dtype(
 )
 """One switch of a way, 32 bytes."""
 
-FOLLOWED_FLOW = np.dtype(
+TRACKED_FLOW = np.dtype(
     [
         ("src_hi", "<u8"),  # IPv4 as ::ffff:a.b.c.d
         ("src_lo", "<u8"),
@@ -40,48 +40,48 @@ FOLLOWED_FLOW = np.dtype(
         ("begin_ns", "<i8"),  # when its first packet was told
         ("received_ns", "<i8"),  # when the newest was
         ("changed_ns", "<i8"),  # when the newest way was first told, where there was another before
-        ("packets", "<u8"),  # followed packets told; 0: a row that is free
+        ("packets", "<u8"),  # tracked packets told; 0: a row that is free
         ("late", "<u8"),  # of these, overtaken by a newer one
         ("partial", "<u8"),  # of these, without the labels of some switches on the way
         ("changes", "<u8"),  # of the way
-        ("rate", "<f4"),  # followed packets a second, over the last whole RATE_NS
+        ("rate", "<f4"),  # tracked packets a second, over the last whole RATE_NS
         ("sport", "<u2"),
         ("dport", "<u2"),
         ("proto", "u1"),
         ("hops", "u1"),  # of the newest way; `way` has the first HOPS at most
         ("previous_hops", "u1"),  # 0: the way never changed
         ("spare", "u1", (5,)),
-        ("way", FOLLOWED_HOP, (HOPS,)),  # the source's side first
-        ("previous", FOLLOWED_HOP, (HOPS,)),  # the way before, as it was last told
+        ("way", TRACKED_HOP, (HOPS,)),  # the source's side first
+        ("previous", TRACKED_HOP, (HOPS,)),  # the way before, as it was last told
     ]
 )
-"""One followed flow."""
+"""One tracked flow."""
 
 
 def arrays_of(flows: int) -> dict[str, Any]:
     """Arrays of the region."""
     return {
-        "rows": (FOLLOWED_FLOW, flows),
+        "rows": (TRACKED_FLOW, flows),
         "versions": (np.uint32, flows),
         "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the machine's
     }
 
 
-class FollowedReader:
+class TrackedReader:
     """Reads the table that another process writes. `attach` one."""
 
     def __init__(self, region: Region) -> None:
         self._region = region
 
     @classmethod
-    def attach(cls, path: Path) -> FollowedReader:
+    def attach(cls, path: Path) -> TrackedReader:
         """Raises RegionError where there is no table."""
         region = Region.attach(path, KIND, VERSION)
         shape = region.shape()
         size = shape["rows"][1] if "rows" in shape else 0
         wanted = {name: (np.dtype(of), length) for name, (of, length) in arrays_of(size).items()}
         if shape != wanted or not size:
-            raise RegionError(f"{path}: its arrays are not those of followed flows, version {VERSION}")
+            raise RegionError(f"{path}: its arrays are not those of tracked flows, version {VERSION}")
         return cls(region)
 
     def now(self) -> int:
@@ -89,7 +89,7 @@ class FollowedReader:
         return time.time_ns() + int(self._region["ahead"][0])
 
     def flows(self) -> Records:
-        """FOLLOWED_FLOW [flows], each consistent, in no order."""
+        """TRACKED_FLOW [flows], each consistent, in no order."""
         rows = self._region["rows"]
         used = np.flatnonzero(rows["packets"])
         _, (flows,) = consistent(self._region["versions"], lambda at: (rows[at],), used)

@@ -26,7 +26,7 @@ from ..detect.sink import limits as sink_limits
 from ..detect.thresholds import CONTROL_FILE, KIND, read_limits, read_sink_limits
 from ..memory.region import Region, RegionError
 from .labels import Labels
-from .tracked import Followed
+from .tracked import TrackedFlows
 
 T = TypeVar("T")
 Records = npt.NDArray[np.void]
@@ -90,8 +90,8 @@ class CollectorState:
         self.regions = folder / "regions"
         self.labels = Labels(self.regions)
         """Ports that label packets, and their coverage."""
-        self.followed = Followed(self.regions)
-        """Ways of followed flows."""
+        self.tracked = TrackedFlows(self.regions)
+        """Ways of tracked flows."""
         self._fresh = fresh_seconds
         self._lock = threading.RLock()
         self._cached: dict[str, tuple[float, Any]] = {}

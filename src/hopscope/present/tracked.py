@@ -1,4 +1,4 @@
-"""What a collector's folder says about followed flows (INT-label, 3.3): their ways; only read."""
+"""What a collector's folder says about tracked flows (INT-label, 3.3): their ways; only read."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..labels.tracked_state import FILE_NAME, FOLLOWED_FLOW, HOPS, FollowedReader
+from ..labels.tracked_state import FILE_NAME, HOPS, TRACKED_FLOW, TrackedReader
 from ..memory.copied import Copied
 from ..wire.records import Records
 
 _ORDER = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
 
 
-class Followed(Copied[FollowedReader]):
-    """The region of followed flows: `copy` has FOLLOWED_FLOW [flows], by addresses, protocol and ports."""
+class TrackedFlows(Copied[TrackedReader]):
+    """The region of tracked flows: `copy` has TRACKED_FLOW [flows], by addresses, protocol and ports."""
 
     def __init__(self, regions: Path) -> None:
-        super().__init__(regions / FILE_NAME, FollowedReader.attach, _flows, FOLLOWED_FLOW)
+        super().__init__(regions / FILE_NAME, TrackedReader.attach, _flows, TRACKED_FLOW)
 
 
-def _flows(reader: FollowedReader) -> Records:
+def _flows(reader: TrackedReader) -> Records:
     flows = reader.flows()
     return flows[np.lexsort([flows[name] for name in _ORDER[::-1]])]
 
@@ -39,6 +39,6 @@ def passes(rows: Records, node_id: int) -> npt.NDArray[np.bool_]:
 
 
 def way_of(row: np.void, name: str = "way") -> Records:
-    """FOLLOWED_HOP [hops] of the newest way, or (`previous`) of the one before, the source's side first."""
+    """TRACKED_HOP [hops] of the newest way, or (`previous`) of the one before, the source's side first."""
     hops: Records = row[name]
     return hops[: int(row["hops" if name == "way" else "previous_hops"])]

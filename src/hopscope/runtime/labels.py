@@ -18,13 +18,13 @@ import numpy as np
 from ..base.clock import SteadyClock
 from ..base.stop import Stop
 from ..capture.udp.listener import UdpListener
-from ..labels import tracked_state as followed_state
+from ..labels import tracked_state
 from ..labels.controller import Controller, Ints
 from ..labels.counters import LabelCounts
 from ..labels.register_writer import Written
 from ..labels.state import FILE_NAME, LabelRule
 from ..labels.table import LabelTable
-from ..labels.tracked import FollowedTable
+from ..labels.tracked import TrackedTable
 from ..settings.collector import ListenSettings
 from ..settings.label import LabelSettings, host_and_port
 from ..wire.reasons import Reason
@@ -101,7 +101,7 @@ class LabelProcess:
                 round(settings.telemetry * 1e9), interval_ns, round(adaptive.k * interval_ns), adaptive.mode
             ),
         )
-        self.followed = FollowedTable(None if folder is None else folder / followed_state.FILE_NAME, start)
+        self.tracked = TrackedTable(None if folder is None else folder / tracked_state.FILE_NAME, start)
         known = self.table.rows[: self.table.used]
         known["received_ns"] = np.minimum(known["received_ns"], start)
         known["shift"] = 0  # until the registers say otherwise
@@ -164,9 +164,9 @@ class LabelProcess:
             self._look_ns = min(now + LOOK_NS, (now // telemetry + 1) * telemetry)
             ahead_ns = self._clock.ahead_ns if isinstance(self._clock, SteadyClock) else 0
             self.table.set_ahead(ahead_ns)
-            self.followed.set_ahead(ahead_ns)
+            self.tracked.set_ahead(ahead_ns)
             self.table.tick(now, self.registers.sample if self.registers.there else None)
-            self.followed.tick(now)
+            self.tracked.tick(now)
         if now >= self._count_ns:
             self._count_ns = now + COUNT_NS
             self.counts.collect(self)
@@ -181,7 +181,7 @@ class LabelProcess:
         self.packets += found.packets
         self.refused += found.refused
         self.controller.receive(found.labels, now_ns)
-        self.followed.update(found.labels, found.flows, now_ns, self.table.wanted(found.labels))
+        self.tracked.update(found.labels, found.flows, now_ns, self.table.wanted(found.labels))
 
     def run(self, stop: Stop) -> None:
         """Take labels until `stop` is set; then what is in the socket still."""
@@ -213,7 +213,7 @@ class LabelProcess:
         self._store()
         if self.redis is not None:
             self.redis.stop()
-        self.followed.tick(self._clock())
+        self.tracked.tick(self._clock())
         self.counts.collect(self)
         if self.listener is not None:
             self.listener.close()

@@ -102,10 +102,10 @@ def _label_lines(counters: Mapping[str, int]) -> list[str]:
         f"refused {_listed(refused)}" + (f"; lost {_listed(lost)}" if lost else ""),
         *(
             [
-                f"followed   {packets:,} packets of {counters['label_followed_flows']:,} flows, "
-                f"{counters['label_followed_changes_total']:,} changes of their ways"
+                f"tracked   {packets:,} packets of {counters['label_tracked_flows']:,} flows, "
+                f"{counters['label_tracked_changes_total']:,} changes of their ways"
             ]
-            if (packets := counters["label_followed_packets_total"])
+            if (packets := counters["label_tracked_packets_total"])
             else []
         ),
         *(

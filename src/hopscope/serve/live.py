@@ -73,7 +73,7 @@ class Drawing:
         self._fragments: Fragments | None = None
         self._paths: dict[int | None, str] = {}
         self._series: dict[str, list[dict[str, Any]]] = {}
-        self._followed = (0.0, 0)
+        self._tracked = (0.0, 0)
 
     def fragments(self) -> Fragments | None:
         """Parts of the newest look; None before the first."""
@@ -116,10 +116,10 @@ class Drawing:
 
     def _slowest(self, look: Look) -> int:
         """Id of the slowest flow, the same for some seconds so that it can be read; 0 where there is none."""
-        since, flow_id = self._followed
+        since, flow_id = self._tracked
         if flow_id not in look.slow_flows["flow_id"] or time.monotonic() - since > FOLLOW_SECONDS:
             flow_id = int(look.slow_flows["flow_id"][0]) if len(look.slow_flows) else 0
-            self._followed = (time.monotonic(), flow_id)
+            self._tracked = (time.monotonic(), flow_id)
         return flow_id
 
     def series(self, which: str, lines: tuple[Series, ...]) -> list[dict[str, Any]]:

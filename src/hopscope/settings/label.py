@@ -29,7 +29,7 @@ class LabellingSettings(Section):
     rest: float = Field(default=0.0, ge=0, le=1)
     """T1 / T: share of the interval after a label in which chance labels no packet."""
     max_hop: int = Field(default=5, ge=2, le=100)
-    """MAX_hop: most switches on a path. Counts of a flow that is followed start here."""
+    """MAX_hop: most switches on a path. Counts of a tracked flow start here."""
     protocol: int = Field(default=253, ge=148, le=254)
     """IP protocol of labelled packets, 253 (RFC 3692, experimental) since the paper gives no number. One that
     IANA has assigned is refused: its packets would be taken for labelled ones.
@@ -67,8 +67,8 @@ def host_and_port(text: str) -> tuple[str, int]:
     return bare, int(port)
 
 
-class FollowSettings(Section):
-    """A flow that is followed through a fabric on this machine (INT-label, 3.3)."""
+class TrackedFlowSettings(Section):
+    """A tracked flow through a fabric on this machine (INT-label, 3.3)."""
 
     src: str
     """Address of the sender."""
@@ -78,7 +78,7 @@ class FollowSettings(Section):
     """Of so many packets, all switches label one."""
 
     @model_validator(mode="after")
-    def _addresses(self) -> FollowSettings:
+    def _addresses(self) -> TrackedFlowSettings:
         versions = []
         for text in (self.src, self.dst):
             try:
@@ -102,7 +102,7 @@ class LabelSettings(Section):
     """What the switches do; the controller goes by the same interval."""
     adaptive: AdaptiveSettings = AdaptiveSettings()
     """Changes of the interval by port."""
-    follow: tuple[FollowSettings, ...] = Field(default=(), max_length=1024)
+    track: tuple[TrackedFlowSettings, ...] = Field(default=(), max_length=1024)
     """Flows that switches of `hopscope fabric` follow."""
     telemetry: Seconds = Field(default=0.1, ge=0.01)
     """Telemetry interval, s: coverage is the share of active ports that were heard of in each."""

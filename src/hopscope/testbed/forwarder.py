@@ -11,7 +11,7 @@ from ..fabric.labelling.simulation.network import chance_of
 from ..labels.registers import Registers
 from ..settings.label import LabellingSettings
 from ..wire.records import FrameBatch, Records
-from .records import FOLLOWED, HOST_ADDRESS, WAY, SwitchAt
+from .records import HOST_ADDRESS, TRACKED, WAY, SwitchAt
 
 Octets = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int32]
@@ -54,10 +54,10 @@ class Forwarder:
         to_host: Sequence[bool],
         labelling: LabellingSettings,
         *,
-        followed: Iterable[tuple[int, int, int]] = (),
+        tracked: Iterable[tuple[int, int, int]] = (),
         seed: int = 1,
     ) -> None:
-        """`to_host`: of every port (row of the registers), whether a host is at its other end; `followed`:
+        """`to_host`: of every port (row of the registers), whether a host is at its other end; `tracked`:
         flows as (source, destination, every so many packets), addresses of 128 bits.
         """
         from ..base.jit import readonly
@@ -70,9 +70,9 @@ class Forwarder:
         self._first = [routes.first.get(node, 0) for node in registers.node.tolist()]
         rows = [
             (source >> 64, source & _LOW, target >> 64, target & _LOW, every, 0)
-            for source, target, every in followed
+            for source, target, every in tracked
         ]
-        self._followed: Records = np.array(rows, FOLLOWED)
+        self._tracked: Records = np.array(rows, TRACKED)
         self._tables = readonly(routes.addresses), readonly(routes.ways), readonly(routes.choices)
         self._ports = readonly(registers.node), readonly(registers.number)
         self._exports: Octets = np.zeros(DATAGRAMS * int(switch_kernel.DATAGRAM_BYTES), np.uint8)
@@ -128,7 +128,7 @@ class Forwarder:
         used = self._forward(
             self._readonly(batch.arena), self._readonly(batch.frames), self._readonly(rows), at,
             registers.interval, registers.last, registers.shift, registers.flag, registers.loss, *self._ports,
-            registers.counters, self._followed, arena, self._readonly(slots), lengths, self._exports,
+            registers.counters, self._tracked, arena, self._readonly(slots), lengths, self._exports,
             self._filled,
         )  # fmt: skip
         return lengths[: int(used)]

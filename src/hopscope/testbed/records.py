@@ -48,7 +48,7 @@ HOST_ADDRESS = np.dtype([("high", "<u8"), ("low", "<u8"), ("host", "<u8")])
 """An address of a host, IPv4 as ::ffff:a.b.c.d."""
 WAY = np.dtype([("first", "<u4"), ("count", "<u4")])
 """How a switch reaches a host: by one of `count` egress ports from `first` on."""
-FOLLOWED = np.dtype(
+TRACKED = np.dtype(
     [
         ("source_high", "<u8"),
         ("source_low", "<u8"),
@@ -58,4 +58,4 @@ FOLLOWED = np.dtype(
         ("seen", "<u4"),
     ]
 )
-"""A flow that is followed, by its addresses: every so many of its packets are labelled by all switches."""
+"""A tracked flow, by its addresses: every so many of its packets are labelled by all switches."""

@@ -70,7 +70,7 @@ def fit(
     first fragment; 0: it gets no label. `size` is the frame's, and `spare` says that a second one has a slot.
 
     As `fit` of the simulation: a packet is cut at its first label alone, and what stays has room for MAX_hop
-    labels, so that it is not cut again; a followed packet goes on with those that have room. DF, options
+    labels, so that it is not cut again; a tracked packet goes on with those that have room. DF, options
     and IPv6, which the simulation has not, are never cut.
     """
     mtu, room = min(at[MTU], ONES_16), at[ROOM]

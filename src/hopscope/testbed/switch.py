@@ -56,8 +56,8 @@ class Switches:
         self.parts = parts
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
-        followed = [(network(one.src)[0], network(one.dst)[0], one.every) for one in settings.follow]
-        self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, followed=followed)
+        tracked = [(network(one.src)[0], network(one.dst)[0], one.every) for one in settings.track]
+        self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, tracked=tracked)
         self._refused = registers.count(PortCounter.REFUSED)
         self._missed = registers.count(PortCounter.MISSED)
         self._untaken = registers.count(PortCounter.UNTAKEN)

@@ -41,13 +41,13 @@ def drawn(at: Any) -> Any:
 
 
 @inlined
-def is_followed(buf: Any, ip: Any, version: Any, followed: Any) -> Any:
+def is_tracked(buf: Any, ip: Any, version: Any, tracked: Any) -> Any:
     """Whether this packet, the first switch's, is one that all switches shall label."""
-    if len(followed) == 0:
+    if len(tracked) == 0:
         return False
     a, b, c, d = addresses_of(buf, ip, version)
-    for i in range(len(followed)):
-        row = followed[i]
+    for i in range(len(tracked)):
+        row = tracked[i]
         if row.source_high == a and row.source_low == b and row.high == c and row.low == d:
             row.seen += 1
             if row.seen >= row.every:
@@ -76,7 +76,7 @@ def export_block(
     exports: Any, lengths: Any,
 ) -> Any:  # fmt: skip
     """Append a packet's labels, its last switch's own in front where it `wants` one, and its flow in front of
-    them where that is followed; the counter of what became of them.
+    them where that is tracked; the counter of what became of them.
     """
     total = carried + U64(wants)
     size, index = label.OPTION + total * label.ITEM + tracked * label.FLOW, at[DATAGRAM]
@@ -119,7 +119,7 @@ def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None
 @kernel
 def forward_frames(
     buf: Any, frames: Any, rows: Any, at: Any, interval: Any, last: Any, shift: Any, flag: Any, loss: Any,
-    nodes: Any, numbers: Any, counters: Any, followed: Any, out: Any, slots: Any, lengths: Any,
+    nodes: Any, numbers: Any, counters: Any, tracked: Any, out: Any, slots: Any, lengths: Any,
     exports: Any, export_lengths: Any,
 ) -> Any:  # fmt: skip
     """Write the frames for egress port `at[EGRESS]` into its slots, in order; how many slots are filled.
@@ -156,7 +156,7 @@ def forward_frames(
         if used >= free or left > room or slots[used] + room > U64(len(out)):
             counters[port, NO_ROOM] += label.ONE
             continue
-        if number == label.ZERO and at[FROM_HOST] and is_followed(buf, ip, version, followed):
+        if number == label.ZERO and at[FROM_HOST] and is_tracked(buf, ip, version, tracked):
             number, tracked = max_hop, label.ONE
         random = float(drawn(at) >> U64(11)) / TWO_53
         wants = wants_label(

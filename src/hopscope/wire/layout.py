@@ -184,14 +184,14 @@ ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
 ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
 MAX_TAGS = 4
-"""VLAN tags that are followed; what has more is no IP packet to us."""
+"""VLAN tags that are parsed; what has more is no IP packet to us."""
 ETHERTYPE_MPLS = (0x8847, 0x8848)
 ETHERTYPE_TEB = 0x6558
 ETHERTYPE_ERSPAN_2, ETHERTYPE_ERSPAN_3 = 0x88BE, 0x22EB
 MAX_LABELS = 8
-"""MPLS labels that are followed."""
+"""MPLS labels that are parsed."""
 MAX_LAYERS = 6
-"""IP headers, one inside the other, that are followed; one more is refused as `too_many_layers`."""
+"""IP headers, one inside the other, that are parsed; one more is refused as `too_many_layers`."""
 PROTOCOL_IPV4 = 4
 PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
@@ -501,7 +501,7 @@ LABEL_FLOW = header(
     ("source", 128, "", "IPv4 as ::ffff:a.b.c.d"), ("destination", 128),
     ("source_port", 16, "", "0: none, or a fragment's"), ("destination_port", 16),
 )  # fmt: skip
-"""In front of the option of a packet whose flow is followed; the flow's protocol is in the option."""
+"""In front of the option of a packet whose flow is tracked; the flow's protocol is in the option."""
 LABEL_FLOW_VERSION = 1
 LABEL_ROUTE = header("INT-label source route", "INT-label, published code",
     ("next_header", 1), ("reserved", 7), ("length", 8),

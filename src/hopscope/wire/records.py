@@ -422,7 +422,7 @@ LABEL = np.dtype(
         ("egress_port", "<u2"),
         ("position", "u1"),  # 0: its packet's first label, the nearest to the source
         ("count", "u1"),  # labels of its packet
-        ("followed", "u1"),  # 1: of a flow that is followed (INT-label, 3.3)
+        ("tracked", "u1"),  # 1: of a tracked flow (INT-label, 3.3)
         ("reserved", "u1"),
     ]
 )
@@ -441,4 +441,4 @@ LABEL_FLOW = np.dtype(
         ("spare", "u1", (7,)),
     ]
 )
-"""The flow of a followed packet, 48 bytes, as its last hop says it; IPv4 as ::ffff:a.b.c.d."""
+"""The flow of a tracked packet, 48 bytes, as its last hop says it; IPv4 as ::ffff:a.b.c.d."""

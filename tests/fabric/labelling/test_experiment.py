@@ -219,7 +219,7 @@ def test_the_guide_has_every_key_and_every_measure() -> None:
 
 def test_patterns_of_traffic() -> None:
     """Flows of measured sizes are near their load; senders have as many destinations as they are given, and
-    followed packets a label of every switch; too many ways are refused with what to set.
+    tracked packets a label of every switch; too many ways are refused with what to set.
     """
     network = {"topology": "leaf-spine:2x2x4", "rate": 1e8}
     flows = {"pattern": "flows", "flows": 20, "load": 0.1, "sizes": "data-mining"}
@@ -227,7 +227,7 @@ def test_patterns_of_traffic() -> None:
         Experiment.model_validate(FILE | {"network": network, "traffic": flows, "sweep": {}}).runs()[0]
     )
     assert 0.2 < row["packets"] * 1500 * 8 / (8 * 1e8 * 0.1) < 2  # of 1 s, with packets shorter than 1,500 B
-    few = {"destinations": 1, "followed": 1, "rate": 1e6}
+    few = {"destinations": 1, "tracked": 1, "rate": 1e6}
     row = perform(Experiment.model_validate(FILE | {"traffic": few, "sweep": {}}).runs()[0])
     assert row["labelled_packets"] == row["packets"] > 200
     assert row["ports"] <= 2 * 3

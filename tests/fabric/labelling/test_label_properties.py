@@ -123,22 +123,22 @@ def test_in_rest_chance_labels_nothing() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["base-a", "base-b"])
-def test_followed_packets_are_labelled_everywhere(algorithm: str) -> None:
+def test_tracked_packets_are_labelled_everywhere(algorithm: str) -> None:
     """Every 50th packet of host 3 has a label of every switch that it passed, in rest and in F3 too."""
     topology = parse_topology("fat-tree:4")
-    sources = join(from_hosts(topology, [3], 50e6, followed=50), uniform(topology, 20e6, seed=2))
+    sources = join(from_hosts(topology, [3], 50e6, tracked=50), uniform(topology, 20e6, seed=2))
     sim = run({"algorithm": algorithm, "chance": "f3", "rest": 0.9}, sources)
-    followed = sim.received[sim.received["flags"] & int(SourceFlag.FOLLOWED) != 0]
-    first = followed[followed["position"] == 0]
+    tracked = sim.received[sim.received["flags"] & int(SourceFlag.TRACKED) != 0]
+    first = tracked[tracked["position"] == 0]
     assert (first["source"] == 0).all()
     assert (first["packet"] & 0xFFFFFFFF).tolist() == list(range(0, 50 * len(first), 50))
     assert set(first["count"]) <= {1, 3, 5}
     assert len(first) == pytest.approx(sim.counts.emitted / (50 + 16 * 20) * 50 / 50, abs=3)
-    one = followed[followed["packet"] == first["packet"][first["count"] == 5][0]]
+    one = tracked[tracked["packet"] == first["packet"][first["count"] == 5][0]]
     links = sim.topology.ports
     assert (links["peer_switch"][one["port"][:-1]] == links["switch"][one["port"][1:]]).all()
     assert (one["ingress"][1:] == links["peer_number"][one["port"][:-1]]).all()
-    assert (sim.as_labels(followed)["followed"] == 1).all()
+    assert (sim.as_labels(tracked)["tracked"] == 1).all()
 
 
 def test_a_chance_of_ones_own() -> None:

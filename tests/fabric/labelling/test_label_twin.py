@@ -45,7 +45,7 @@ def some_sources(topology: Topology, rng: np.random.Generator) -> Sources:
     hosts = rng.choice(topology.hosts, 3, replace=False)
     first = some_trail(topology, rng, 1)[0]
     return join(
-        from_hosts(topology, hosts, 200e6, size=int(rng.integers(60, 1400)), followed=17, seed=seed),
+        from_hosts(topology, hosts, 200e6, size=int(rng.integers(60, 1400)), tracked=17, seed=seed),
         from_hosts(topology, hosts[:2], 400e6, size=1000, random=False, flows=2, seed=seed + 1),
         from_hosts(topology, hosts[1:], 300e6, size=1480, seed=seed + 2, packets=50),
         on_routes(
@@ -88,7 +88,7 @@ def test_the_engine_agrees_with_a_heap_of_events(seed: int, monkeypatch: pytest.
     sources, labelling = some_sources(topology, rng), settings(rng)
     if seed < CUT:  # nothing shorter than what is cut off, whose front part is dropped now and then
         hosts = np.arange(topology.hosts)
-        sources = from_hosts(topology, hosts, 300e6, size=1480, followed=5, seed=seed + 1)
+        sources = from_hosts(topology, hosts, 300e6, size=1480, tracked=5, seed=seed + 1)
         labelling = labelling.model_copy(update={"too_long": "fragment", "interval": 1e-5})
     network = NetworkModel(
         buffer_bytes=3200 if seed < CUT else int(rng.choice([6000, 1_500_000])),

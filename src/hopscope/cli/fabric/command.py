@@ -12,7 +12,7 @@ import typer
 from ..options import ConfigOption, SetOption, load
 from ..output import Format, FormatOption, Printer, until_reader_leaves
 from ..quantities import seconds as seconds_of
-from .start import Waiting, followed_flows, print_made
+from .start import Waiting, print_made, tracked_flows
 from .traffic import Asked
 
 app = typer.Typer(
@@ -66,10 +66,10 @@ def up(
             show_default=False,
         ),
     ] = None,
-    follow: Annotated[
+    track: Annotated[
         list[str] | None,
         typer.Option(
-            "--follow", metavar="SRC:DST[:EVERY]",
+            "--track", metavar="SRC:DST[:EVERY]",
             help="A flow by hosts or addresses, of which all switches label one packet of so many (100). "
             "Repeatable.",
             show_default=False,
@@ -121,11 +121,11 @@ def up(
     settings = load(config, overrides, flags).settings
     fabric = parse_topology(topology)
     label = settings.label
-    followed = tuple(one for text in follow or () for one in followed_flows(text, fabric))
+    tracked = tuple(one for text in track or () for one in tracked_flows(text, fabric))
     settings = settings.model_copy(
         update={
             "listen": (),  # it takes no reports: what decodes them need not be compiled
-            "label": label.model_copy(update={"follow": (*label.follow, *followed)}),
+            "label": label.model_copy(update={"track": (*label.track, *tracked)}),
         }
     )
     wanted = Wanted(fabric, settings, check_name(name), data, inner_mtu)

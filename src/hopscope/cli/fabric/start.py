@@ -12,7 +12,7 @@ from ..running import interruptible
 
 if TYPE_CHECKING:
     from ...fabric.topology import Topology
-    from ...settings.label import FollowSettings
+    from ...settings.label import TrackedFlowSettings
     from ...testbed.fabric import Plan
     from ...testbed.state import State
 
@@ -60,25 +60,25 @@ class Waiting:
         print(f"\r\033[Khopscope: {passed:3.0f} s  {self._text}", end="", file=sys.stderr, flush=True)
 
 
-def followed_flows(text: str, topology: Topology) -> list[FollowSettings]:
-    """A flow of `--follow`: of hosts by name, those of both IP versions. Raises HopscopeError."""
+def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
+    """A flow of `--track`: of hosts by name, those of both IP versions. Raises HopscopeError."""
     from ...base.errors import HopscopeError
-    from ...settings.label import FollowSettings
+    from ...settings.label import TrackedFlowSettings
     from ...testbed.fabric import plan
 
-    parts = plan(topology, "followed", max_hop=2)
+    parts = plan(topology, "tracked", max_hop=2)
     hosts = {host.name: (host.ipv4, host.ipv6) for host in parts.hosts}
     found = re.fullmatch(r"(\[[^]]+\]|[^:[]+):(\[[^]]+\]|[^:[]+)(?::(\d{1,9}))?", text)
     if found is None:
-        raise HopscopeError(f"--follow {text}: expected SRC:DST[:EVERY], as host-0-0:host-1-0:10")
+        raise HopscopeError(f"--track {text}: expected SRC:DST[:EVERY], as host-0-0:host-1-0:10")
     one, other = (hosts.get(end, (end.strip("[]"),)) for end in found.groups()[:2])
     every = int(found[3] or 100)
     try:
         pairs = zip(one, other, strict=False)  # of an address and a host, the first of its addresses
-        return [FollowSettings(src=src, dst=dst, every=every) for src, dst in pairs]
+        return [TrackedFlowSettings(src=src, dst=dst, every=every) for src, dst in pairs]
     except ValueError as error:
         raise HopscopeError(
-            f"--follow {text}: found {found[1]} and {found[2]}, expected two hosts of the fabric, or two "
+            f"--track {text}: found {found[1]} and {found[2]}, expected two hosts of the fabric, or two "
             "addresses of one version, and 1 or more packets"
         ) from error
 

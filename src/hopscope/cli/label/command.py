@@ -18,7 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _CSV = (
-    *("packet", "index", "time_ns", "form", "source", "followed", "src", "dst", "proto", "sport", "dport"),
+    *("packet", "index", "time_ns", "form", "source", "tracked", "src", "dst", "proto", "sport", "dport"),
     *("position", "node_id", "ingress_port", "egress_port", "label_time_ns", "latency_ns", "occupancy"),
     *("reason", "at", "detail"),
 )
@@ -37,7 +37,7 @@ def decode(
     file: CaptureArgument,
     max_hop: Annotated[
         int,
-        typer.Option("--max-hop", metavar="N", min=2, max=100, help="Counts above it are followed flows."),
+        typer.Option("--max-hop", metavar="N", min=2, max=100, help="Counts above it are tracked flows."),
     ] = 5,
     protocol: Annotated[
         int, typer.Option("--protocol", metavar="N", min=0, max=255, help="IP protocol of labelled packets.")
@@ -133,7 +133,7 @@ def _short(one: dict[str, Any], known: Any) -> dict[str, Any]:
         return row | {"form": f"{error['reason']} at {error['at']}: {error['detail']}"}
     labels = [_state(label) for label in one["labels"]]
     row["time"] = utc(one["time_ns"])
-    row["form"] = one["form"] + " followed" * one.get("followed", one.get("specific", False))
+    row["form"] = one["form"] + " tracked" * one.get("tracked", one.get("specific", False))
     row["flow"] = flow_text(one["flow"]) if "flow" in one else one.get("source", "")
     row["path"] = " → ".join(f"{known.node_label(one['node_id'])}:{one['egress_port']}" for one in labels)
     row["latency"] = " ".join(str(one["latency_ns"]) for one in labels)

@@ -18,10 +18,10 @@ from ...wire.records import Records
 from ..routes.collector_models import CounterValue
 from .blame import blame_table
 from .feed import feed
-from .followed import ways
 from .labels import age_map
 from .poller import COLUMNS, HotRow, Look, SlowHop
 from .strips import CALM, LEVELS, cells
+from .tracked import ways
 
 NO_STANDINGS: Mapping[int, Standing] = {}
 
@@ -166,7 +166,7 @@ class Fragments:
     def _labels(self) -> str:
         return "" if self.look.labels is None else age_map(self.look.labels, self.names)
 
-    def _followed(self) -> str:
+    def _tracked(self) -> str:
         return "" if self.look.labels is None else ways(self.look.labels, self.names)
 
     def _limits(self) -> str:

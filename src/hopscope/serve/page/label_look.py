@@ -8,7 +8,7 @@ import numpy as np
 
 from ...labels.state import LabelRule
 from ...present.labels import Labels, spanned
-from ...present.tracked import Followed
+from ...present.tracked import TrackedFlows
 from ...wire.records import Records
 
 SECOND_NS = 1_000_000_000
@@ -44,13 +44,13 @@ class LabelLook:
     """Intervals of the last minute whose coverage is known."""
     of: int
     """Intervals of the last minute, those that were left out included."""
-    followed: Records
-    """FOLLOWED_FLOW [flows], by addresses, protocol and ports."""
-    followed_ns: int
+    tracked: Records
+    """TRACKED_FLOW [flows], by addresses, protocol and ports."""
+    tracked_ns: int
     """When these were read."""
 
 
-def look_at_labels(labels: Labels, flows: Followed, now_ns: int, seconds: int) -> LabelLook | None:
+def look_at_labels(labels: Labels, flows: TrackedFlows, now_ns: int, seconds: int) -> LabelLook | None:
     """A look, with coverage of the last `seconds`; None where no labels are taken, or none has come."""
     about, (read_ns, ports) = labels.about(), labels.copy()
     if about is None or not ports["labels"].any():
@@ -63,7 +63,7 @@ def look_at_labels(labels: Labels, flows: Followed, now_ns: int, seconds: int) -
         CoverageSecond(int(a), float(share[ago == a].mean()), float(share[ago == a].min()))
         for a in np.unique(ago)[::-1]
     ]
-    followed_ns, followed = flows.copy()
+    tracked_ns, tracked = flows.copy()
     minute_ns = now_ns - MINUTE_NS
     lately = share[busy["begin_ns"] > minute_ns]
     return LabelLook(
@@ -75,6 +75,6 @@ def look_at_labels(labels: Labels, flows: Followed, now_ns: int, seconds: int) -
         int(told["active"][-1]) if len(told) else 0,
         int(np.count_nonzero(told["begin_ns"] > minute_ns)),
         spanned(told, about.telemetry_ns, minute_ns),
-        followed,
-        followed_ns,
+        tracked,
+        tracked_ns,
     )

@@ -9,7 +9,7 @@ from .labels import coverage_options, coverage_series, note
 
 
 class LabelPanel:
-    """Coverage over time, the map of ports, and the ways of followed flows."""
+    """Coverage over time, the map of ports, and the ways of tracked flows."""
 
     def __init__(self, panel: ui.element) -> None:
         self._panel = panel
@@ -26,7 +26,7 @@ class LabelPanel:
             self._build()
         self._note.set_content(note(look))
         self._map.set_content(fragments.get("labels"))
-        self._ways.set_content(fragments.get("followed"))
+        self._ways.set_content(fragments.get("tracked"))
         if fragments.look.number % 2 or not self._built:
             self._chart.run_chart_method("setOption", {"series": coverage_series(look)})
         self._built = True

@@ -218,7 +218,7 @@ class Poller:
             limits=state.thresholds(),
             alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
             missed=self._missed,
-            labels=look_at_labels(state.labels, state.followed, now_ns, POINTS),
+            labels=look_at_labels(state.labels, state.tracked, now_ns, POINTS),
         )
 
     def _read_events(self) -> Records:

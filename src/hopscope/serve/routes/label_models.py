@@ -50,8 +50,8 @@ class LabelPage(Model):
     items: list[LabelPort]
 
 
-class FollowedHop(Model):
-    """A switch on a followed flow's way."""
+class TrackedHop(Model):
+    """A switch on a tracked flow's way."""
 
     node: Node
     ingress_port: Port
@@ -68,8 +68,8 @@ class FollowedHop(Model):
     """Since the way was first told."""
 
 
-class FollowedTuple(Model):
-    """A followed flow's 5-tuple."""
+class TrackedTuple(Model):
+    """A tracked flow's 5-tuple."""
 
     src: str
     dst: str
@@ -80,10 +80,10 @@ class FollowedTuple(Model):
     dport: int
 
 
-class FollowedFlow(Model):
-    """A followed flow, with its newest way (INT-label, 3.3)."""
+class TrackedFlow(Model):
+    """A tracked flow, with its newest way (INT-label, 3.3)."""
 
-    flow: FollowedTuple
+    flow: TrackedTuple
     first: Time
     """When its first packet was heard of."""
     heard: Time
@@ -91,34 +91,34 @@ class FollowedFlow(Model):
     age_ns: Wide
     """How long ago that was."""
     packets: Wide
-    """Followed packets heard of."""
+    """Tracked packets heard of."""
     late: Wide
     """Of these, overtaken by a newer one: not looked at."""
     partial: Wide
     """Of these, without the labels of some switches of the way."""
     packets_per_second: float
-    """Followed packets, over the last whole five seconds."""
+    """Tracked packets, over the last whole five seconds."""
     latency_ns: Wide
     """Sum of the latencies in the switches of the way."""
     hop_count: int
     """Hops of the way; `way` has the first 32 at most."""
-    way: list[FollowedHop]
+    way: list[TrackedHop]
     """The source's side first."""
     changes: Wide
     """Of the way."""
     changed: Time | None
     """When the way was first heard of; null: it is the first one."""
-    previous: list[FollowedHop] | None
+    previous: list[TrackedHop] | None
     """The way before, as it was last heard of."""
 
 
-class FollowedPage(Model):
-    """Followed flows."""
+class TrackedPage(Model):
+    """Tracked flows."""
 
     total: int
     """As many match."""
     offset: int
-    items: list[FollowedFlow]
+    items: list[TrackedFlow]
 
 
 class CoverageInterval(Model):

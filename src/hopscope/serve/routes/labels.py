@@ -1,4 +1,4 @@
-"""Routes about labels (INT-label): ports by their newest label, coverage, and followed flows."""
+"""Routes about labels (INT-label): ports by their newest label, coverage, and tracked flows."""
 
 from __future__ import annotations
 
@@ -66,26 +66,26 @@ async def labels(
     return await context.run(work)
 
 
-@router.get("/labels/flows", summary="Followed flows, with their newest way and the one before")
-async def followed_flows(
+@router.get("/labels/flows", summary="Tracked flows, with their newest way and the one before")
+async def tracked_flows(
     context: Ctx, node: NodeName = None, sort: FlowSort = "heard", order: Order = "desc", src: Text = None,
     dst: Text = None, prefix: Text = None,
     port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
     proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
     offset: Offset = 0, limit: Limit = 100,
-) -> m.FollowedPage:  # fmt: skip
+) -> m.TrackedPage:  # fmt: skip
     """Flows of which all switches label one packet in so many; `node`: those whose way goes through it."""
     node_id = None if node is None else context.node(node)
     chosen = FlowFilter(src, dst, prefix, port, proto)
 
-    def work() -> m.FollowedPage:
-        now, rows = context.state.followed.copy()
+    def work() -> m.TrackedPage:
+        now, rows = context.state.tracked.copy()
         rows = rows[chosen.mask(rows)]
         if node_id is not None:
             rows = rows[passes(rows, node_id)]
         key = latencies(rows) if sort == "latency" else rows[_FLOW_COLUMNS[sort]].astype(np.float64)
         rows = rows[np.argsort(-key if order == "desc" else key, kind="stable")]
-        return m.FollowedPage(
+        return m.TrackedPage(
             total=len(rows),
             offset=offset,
             items=[_flow(row, context.names, now) for row in rows[offset : offset + limit]],
@@ -135,10 +135,10 @@ def _port(row: np.void, names: Names, now_ns: int) -> m.LabelPort:
     )
 
 
-def _flow(row: np.void, names: Names, now_ns: int) -> m.FollowedFlow:
+def _flow(row: np.void, names: Names, now_ns: int) -> m.TrackedFlow:
     changed = bool(row["changes"])
-    return m.FollowedFlow(
-        flow=m.FollowedTuple(
+    return m.TrackedFlow(
+        flow=m.TrackedTuple(
             src=address(int(row["src_hi"]), int(row["src_lo"])),
             dst=address(int(row["dst_hi"]), int(row["dst_lo"])),
             proto=int(row["proto"]),
@@ -161,10 +161,10 @@ def _flow(row: np.void, names: Names, now_ns: int) -> m.FollowedFlow:
     )
 
 
-def _hop(hop: np.void, names: Names) -> m.FollowedHop:
+def _hop(hop: np.void, names: Names) -> m.TrackedHop:
     node = int(hop["node_id"])
     inward, outward = (int(hop[name]) for name in ("ingress_port", "egress_port"))
-    return m.FollowedHop(
+    return m.TrackedHop(
         node=show.node(names, node),
         ingress_port=Port(id=inward, name=names.port(node, inward)),
         egress_port=Port(id=outward, name=names.port(node, outward)),

@@ -93,7 +93,7 @@ def _refused(error: WireError, raw: bytes, frame: np.void) -> dict[str, Any]:
 
 def _exported(labelled: Labelled, source: int) -> dict[str, Any]:
     out: dict[str, Any] = {"form": _FORMS[Form.EXPORT], "source": address(source >> 64, source & _LOW)}
-    out["followed"] = labelled.followed
+    out["tracked"] = labelled.tracked
     if labelled.flow is not None:
         out["flow"] = _told(labelled.flow)
     return out | {"labels": _labels(labelled)}
@@ -114,7 +114,7 @@ def _carried(raw: bytes, labelled: Labelled) -> dict[str, Any]:
     if labelled.form is Form.PUBLISHED:
         out["specific"] = bool(labelled.next_header >> 7)
     else:
-        out["followed"] = labelled.followed
+        out["tracked"] = labelled.tracked
         out["flow"] = _flow(raw, labelled)
     return out | {"labels": _labels(labelled)}
 

@@ -132,7 +132,7 @@ def _rows(labelled: Labelled, packet: int) -> list[tuple[int, ...]]:
     return [
         (
             one.time_ns - ((one.time_ns >> 63) << 64), one.node_id, one.latency_ns, one.occupancy, packet,
-            one.ingress_port, one.egress_port, position, len(path), labelled.followed, 0,
+            one.ingress_port, one.egress_port, position, len(path), labelled.tracked, 0,
         )
         for position, one in enumerate(path)
     ]  # fmt: skip
@@ -164,11 +164,11 @@ def encode_blocks(
     starts = np.flatnonzero(np.diff(labels["packet"], prepend=-1, append=-1))
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         rows = labels[start:end]
-        followed = bool(rows["followed"][0])
-        most = MOST_ITEMS - max_hop if followed else max_hop
+        tracked = bool(rows["tracked"][0])
+        most = MOST_ITEMS - max_hop if tracked else max_hop
         if len(rows) > most:
             raise ValueError(f"{len(rows)} labels of one packet, at most {most}")
-        count = len(rows) + followed * max_hop
+        count = len(rows) + tracked * max_hop
         flow = flow_by.get(int(rows["packet"][0]))
         if flow is not None:
             push_flow(out, flow)

@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_HOP = 5
-"""MAX_hop of a fat tree: counts above it are those of flows that are followed (section 3.3)."""
+"""MAX_hop of a fat tree: counts above it are those of tracked flows (section 3.3)."""
 MOST_ITEMS = 255
 """What the option's count can say."""
 _ONES_16 = (1 << 16) - 1
@@ -90,11 +90,11 @@ def push_label(
     item: LabelItem | PublishedItem,
     *,
     max_hop: int = MAX_HOP,
-    followed: bool = False,
+    tracked: bool = False,
     protocol: int = layout.PROTOCOL_LABEL,
 ) -> bytes:
-    """The Ethernet frame with one more label; of a packet without labels, `followed` makes its flow one that
-    is followed.
+    """The Ethernet frame with one more label; of a packet without labels, `tracked` makes its flow one that
+    is tracked.
 
     Raises WireError where it is damaged, is no IP packet, is full (MAX_hop labels, or 255 by its count),
     would be longer than 65,535 bytes, or has an IPv4 checksum of 0xFFFF, which no sender writes and `restore`
@@ -109,7 +109,7 @@ def push_label(
     _be_whole(frame, found)
     old = _pull(buf, found.form, max_hop) if published or found.protocol == protocol else None
     count = len(old.items) if old else 0
-    tracked = followed if not count or old is None else old.followed
+    tracked = tracked if not count or old is None else old.tracked
     if published:
         tracked, full = False, MOST_ITEMS
     else:
@@ -225,13 +225,13 @@ def _be_whole(frame: bytes, found: _Found) -> None:
 def _pull(buf: Buffer, form: Form, max_hop: int) -> Labelled:
     start = buf.at
     option = buf.pull(layout.LABEL_OPTION, _PLACE)
-    count, followed = option["count"], form is not Form.PUBLISHED and option["count"] > max_hop
-    if followed:
+    count, tracked = option["count"], form is not Form.PUBLISHED and option["count"] > max_hop
+    if tracked:
         count -= max_hop
     buf.need(count * layout.LABEL_STATE.size, _PLACE, f"{count} items")
     pull = _pull_published if form is Form.PUBLISHED else _pull_state
     items = tuple(pull(buf) for _ in range(count))
-    return Labelled(form, option["next_header"], followed, items, start, buf.at)
+    return Labelled(form, option["next_header"], tracked, items, start, buf.at)
 
 
 def _pull_flow(buf: Buffer) -> dict[str, int] | None:

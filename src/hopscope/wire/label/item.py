@@ -79,8 +79,8 @@ class Labelled:
     form: Form
     next_header: int
     """The packet's own protocol; of the published form the option's first byte."""
-    followed: bool
-    """Of a flow that is followed: each of its switches labels it."""
+    tracked: bool
+    """Of a tracked flow: each of its switches labels it."""
     items: tuple[LabelItem | PublishedItem, ...]
     """As on the wire, the newest first."""
     at: int

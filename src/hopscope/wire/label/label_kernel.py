@@ -92,18 +92,18 @@ def ip_code(ip: Any, at: Any, end: Any, limit: Any) -> Any:
 
 @inlined
 def labels_at(buf: Any, at: Any, limit: Any, end: Any, form: Any, max_hop: Any) -> Any:
-    """(code, items, 1 for a followed flow) of the option at `at`."""
+    """(code, items, 1 for a tracked flow) of the option at `at`."""
     why = packet_kernel.lacks(at, OPTION, end, limit)
     if why:
         return why | OF_LABEL, ZERO, ZERO
-    count, followed = U64(buf[at + COUNT]), ZERO
+    count, tracked = U64(buf[at + COUNT]), ZERO
     if form != PUBLISHED and count > max_hop:
         count -= max_hop
-        followed = ONE
+        tracked = ONE
     why = packet_kernel.lacks(at + OPTION, count * ITEM, end, limit)
     if why:
         return why | OF_LABEL, ZERO, ZERO
-    return ZERO, count, followed
+    return ZERO, count, tracked
 
 
 @inlined
@@ -179,7 +179,7 @@ def pull_published(buf: Any, at: Any, row: Any) -> None:
 
 @kernel
 def pull_labels(
-    buf: Any, at: Any, form: Any, count: Any, followed: Any, packet: Any, labels: Any, first: Any
+    buf: Any, at: Any, form: Any, count: Any, tracked: Any, packet: Any, labels: Any, first: Any
 ) -> None:
     """LABEL rows from `first` on of the `count` items behind the option at `at`, in path order."""
     for i in range(count):
@@ -192,7 +192,7 @@ def pull_labels(
         row.packet = packet
         row.position = U64(i)
         row.count = count
-        row.followed = followed
+        row.tracked = tracked
         row.reserved = ZERO
 
 
@@ -218,16 +218,16 @@ def decode_frames(
             while first or (at < end and why == ZERO):
                 first = False
                 why, option = option_at(buf, at, end)
-                count, followed = ZERO, ZERO
+                count, tracked = ZERO, ZERO
                 if why == ZERO:
-                    why, count, followed = labels_at(buf, option, end, end, EXPORT, max_hop)
+                    why, count, tracked = labels_at(buf, option, end, end, EXPORT, max_hop)
                 if why == ZERO and count == ZERO:
                     why = BAD_LENGTH | OF_LABEL
                 if why == ZERO:
                     if option != at:
                         pull_flow(buf, at, option, packets, flows[known])
                         known += ONE
-                    pull_labels(buf, option, EXPORT, count, followed, packets, labels, total)
+                    pull_labels(buf, option, EXPORT, count, tracked, packets, labels, total)
                     total += count
                     packets += ONE
                     at = option + OPTION + count * ITEM
@@ -255,9 +255,9 @@ def decode_frames(
             at = behind
             limit = min(limit, end)
         if why == ZERO:
-            why, count, followed = labels_at(buf, at, limit, end, form, max_hop)
+            why, count, tracked = labels_at(buf, at, limit, end, form, max_hop)
             if why == ZERO:
-                pull_labels(buf, at, form, count, followed, packets, labels, total)
+                pull_labels(buf, at, form, count, tracked, packets, labels, total)
                 total += count
                 packets += ONE
         codes[i] = why

@@ -108,7 +108,7 @@ local DERIVED = {
   ["flow.tunnel_id"] = { "uint32", "Tunnel id" }, ["flow.layers"] = { "string", "Layers" },
   ["int.meaning"] = { "uint16", "Instructions by the specification" },
   ["dta.form"] = { "uint8", "Bytes of the base header" },
-  ["label.labels"] = { "uint8", "Labels" }, ["label.followed"] = { "bool", "Of a flow that is followed" },
+  ["label.labels"] = { "uint8", "Labels" }, ["label.tracked"] = { "bool", "Of a tracked flow" },
   ["error.reason"] = { "string", "Reason" }, ["error.place"] = { "string", "Place" },
   ["error.detail"] = { "string", "Detail" }, ["error.byte"] = { "uint32", "Byte in the frame" },
 }
@@ -151,7 +151,7 @@ PROTO.prefs.dta_form = Pref.enum("DTA base header", 0, "2 bytes, 3 with sequence
 }, false)
 PROTO.prefs.label_protocol = Pref.uint("INT-label IP protocol", L.PROTOCOL_LABEL,
                                        "IP protocol of INT-label as in the paper")
-PROTO.prefs.label_max_hop = Pref.uint("INT-label MAX_hop", 5, "Counts above it are of flows that are followed")
+PROTO.prefs.label_max_hop = Pref.uint("INT-label MAX_hop", 5, "Counts above it are of tracked flows")
 PROTO.prefs.label_port = Pref.uint("INT-label UDP port", L.LABEL_PORT, "Port to which last hops send labels")
 
 local function numbers(range) -- "1,5-7" as a set
@@ -1532,15 +1532,15 @@ end
 local IP_PROTOCOLS = DissectorTable.get("ip.proto")
 
 -- An option and its items, the newest first; `form`: header of the items. Counts above MAX_hop are those of
--- flows that are followed.
+-- tracked flows.
 local function show_labels(c, tree, form)
   local option = pull(c, H.LABEL_OPTION, "label")
   show_rows(tree, c.tvb, option.at, H.LABEL_OPTION, "label")
   local count, most, nodes = option.count, PROTO.prefs.label_max_hop, {}
   if form == H.LABEL_STATE then
-    local followed = count > most
-    if followed then count = count - most end
-    tree:add(FIELD["label.followed"], c.tvb(option.at, 2), followed):set_generated()
+    local tracked = count > most
+    if tracked then count = count - most end
+    tree:add(FIELD["label.tracked"], c.tvb(option.at, 2), tracked):set_generated()
   end
   tree:add(FIELD["label.labels"], c.tvb(option.at, 2), count):set_generated()
   need(c, count * form.size, "label", ("%d items"):format(count))
@@ -1559,7 +1559,7 @@ local FLOW_SOURCE = byte_of(H.LABEL_FLOW, "source")
 local FLOW_DESTINATION = byte_of(H.LABEL_FLOW, "destination")
 local MAPPED = ("00"):rep(10) .. "FFFF"
 
-local function pull_followed(c)
+local function pull_tracked(c)
   local head = peek(c, H.LABEL_OPTION, "label")
   if head.count > 0 or head.next_header == 0 then return nil end
   if head.next_header ~= L.LABEL_FLOW_VERSION then
@@ -1568,7 +1568,7 @@ local function pull_followed(c)
   return pull(c, H.LABEL_FLOW, "label")
 end
 
-local function show_followed(tree, tvb, flow, option)
+local function show_tracked(tree, tvb, flow, option)
   local sub = tree:add(FIELD["flow"], tvb(flow.at, H.LABEL_FLOW.size))
   for name, first in pairs({ src = flow.at + FLOW_SOURCE, dst = flow.at + FLOW_DESTINATION }) do
     if tvb(first, 12):bytes():tohex() == MAPPED then
@@ -1639,9 +1639,9 @@ function PROTO_LABELS.dissector(tvb, pinfo, root)
       local start = c.at
       local sub = tree:add(FIELD["label.block"], tvb(start))
       sub:set_text(("Packet %d"):format(#paths))
-      local flow = pull_followed(c)
+      local flow = pull_tracked(c)
       local option, nodes = show_labels(c, sub, H.LABEL_STATE)
-      if flow then show_followed(sub, c.tvb, flow, option) end
+      if flow then show_tracked(sub, c.tvb, flow, option) end
       sub:set_len(c.at - start)
       if #nodes == 0 then refuse("bad_length", "label", start, "a block without items") end
       paths[#paths + 1] = table.concat(nodes, " → ")

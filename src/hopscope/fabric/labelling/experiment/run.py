@@ -147,7 +147,7 @@ def traffic(topology: Topology, settings: TrafficSettings, seed: int, seconds: f
         )
     return from_hosts(
         topology, senders, settings.rate, size=settings.size, random=settings.random, seed=seed,
-        destinations=settings.destinations or None, followed=settings.followed,
+        destinations=settings.destinations or None, tracked=settings.tracked,
     )  # fmt: skip
 
 

@@ -83,8 +83,8 @@ class TrafficSettings(Section):
     """Exponential gaps between packets instead of equal ones."""
     destinations: int = Field(default=0, ge=0)
     """Hosts that each sender sends to, drawn once; 0: all others, too many ways above k = 16."""
-    followed: int = Field(default=0, ge=0)
-    """Every so many packets of a sender, one is followed: labelled at every switch; 0: none."""
+    tracked: int = Field(default=0, ge=0)
+    """Every so many packets of a sender, one is tracked: labelled at every switch; 0: none."""
     flows: int = Field(default=200, ge=1, le=100_000)
     """`flows`: that are active at once, on average."""
     load: float = Field(default=0.1, gt=0, lt=1)

@@ -1,7 +1,7 @@
 """Postcards over the fabric's own links: they cross what they measure, and meet at the collector's host.
 
 Where a port would write a label, its switch makes a postcard instead, a moment later: for packets that are
-marked (`followed` of the sources) at every switch of the way, else once an interval by port. So a postcard is
+marked (`tracked` of the sources) at every switch of the way, else once an interval by port. So a postcard is
 there even if its packet is lost further on; but it takes a place in queues, and can be lost itself.
 """
 

@@ -126,7 +126,7 @@ def probed(scene: Scene, probes: Probes) -> Seen:
 def sampling(scene: Scene) -> Sources:
     """The traffic, every so many packets of which all switches write into."""
     records = scene.traffic.records.copy()
-    records["followed"] = scene.sampled
+    records["tracked"] = scene.sampled
     return replace(scene.traffic, records=records)
 
 

@@ -23,7 +23,7 @@ AHEAD = 8
 FEW = 32
 """Keys that are sorted by insertion."""
 RANDOM = int(SourceFlag.RANDOM)
-FOLLOWED = int(SourceFlag.FOLLOWED)
+TRACKED = int(SourceFlag.TRACKED)
 KEPT = int(SourceFlag.PROBE | SourceFlag.ALWAYS | SourceFlag.NEVER)
 PROBE = int(SourceFlag.PROBE)
 PROBES = int(Count.PROBES)
@@ -55,8 +55,8 @@ def emit(source: Any, packet: Any, net: Any) -> None:
     packet.count = 0
     packet.hops = 0
     flags = source.flags & KEPT
-    if source.followed > 0 and source.sent % source.followed == 0:
-        flags |= FOLLOWED
+    if source.tracked > 0 and source.sent % source.tracked == 0:
+        flags |= TRACKED
     packet.flags = flags
     gap = source.gap
     if (source.flags & RANDOM) != 0:

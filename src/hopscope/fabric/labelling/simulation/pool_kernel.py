@@ -8,7 +8,7 @@ from ....base.jit import I64, U64, inlined, kernel
 from .records import IP_HEADER, Count, SourceFlag, State
 
 FRAGMENT = int(SourceFlag.FRAGMENT)
-FOLLOWED = int(SourceFlag.FOLLOWED)
+TRACKED = int(SourceFlag.TRACKED)
 COPIES = int(Count.COPIES)
 LABELS_LOST = int(Count.LABELS_LOST)
 FAR = int(State.FAR)
@@ -132,7 +132,7 @@ def split(row: Any, most: Any, net: Any) -> Any:
     rest = take_packet(net)
     net.packets[rest] = net.packets[row]
     net.packets[rest].size = I64(net.packets[row].size) - most + IP_HEADER
-    net.packets[rest].flags = (net.packets[rest].flags | FRAGMENT) & (255 ^ FOLLOWED)
+    net.packets[rest].flags = (net.packets[rest].flags | FRAGMENT) & (255 ^ TRACKED)
     net.packets[rest].labels = -1
     net.packets[rest].count = 0
     net.packets[row].size = most

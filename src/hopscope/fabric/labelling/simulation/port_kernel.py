@@ -13,7 +13,7 @@ from .records import HISTOGRAM, IP_HEADER, Count, PortFlag, SourceFlag, State, S
 PROBE = int(SourceFlag.PROBE)
 ALWAYS = int(SourceFlag.ALWAYS)
 UNLABELLED = int(SourceFlag.NEVER)
-FOLLOWED = int(SourceFlag.FOLLOWED)
+TRACKED = int(SourceFlag.TRACKED)
 FRAGMENT = int(SourceFlag.FRAGMENT)
 SWITCH = int(PortFlag.SWITCH)
 LAST = int(PortFlag.LAST)
@@ -78,7 +78,7 @@ def chosen(packet: Any, node: Any, port: Any, start: Any, net: Any, own: Any) ->
     count = I64(packet.count)
     if count >= setup.max_hop:
         return False
-    if (flags & FOLLOWED) != 0:
+    if (flags & TRACKED) != 0:
         count += setup.max_hop
     random = float(drawn(setup.seed, packet, node.port, SALT_CHANCE) >> U64(11)) / 9007199254740992.0
     return wants_label(
@@ -199,7 +199,7 @@ def serve(row: Any, net: Any, own: Any) -> Any:
             if write:
                 size = I64(packet.size)
             elif carried == 0:
-                packet.flags &= 255 ^ FOLLOWED  # INT_num begins at MAX_hop with the first switch's label only
+                packet.flags &= 255 ^ TRACKED  # INT_num begins at MAX_hop with the first switch's label only
         if write:
             write_label(packet, node, port, start, (start - ready + byte - 1) // byte, net)
             net.counts[kind + LABELS] += 1

@@ -33,7 +33,7 @@ class SourceFlag(IntFlag):
     """Every switch writes its item into them, as into a probe of HULA or INT-path."""
     NEVER = 8
     """No switch labels them, as a ping of Pingmesh."""
-    FOLLOWED = 16
+    TRACKED = 16
     """Packet: labelled at every switch (INT-label, 3.3)."""
     FRAGMENT = 32
     """Packet: the later part of one that labels made too long."""
@@ -47,7 +47,7 @@ SOURCE = np.dtype(
         ("serial", "<u4"),  # number of the source: seeds its randomness, so the order of rows is of no effect
         ("sent", "<u4"),  # packets
         ("size", "<u4"),  # of its packets, IP length
-        ("followed", "<u4"),  # every so many packets one is followed; 0: none
+        ("tracked", "<u4"),  # every so many packets one is tracked; 0: none
         ("routes_first", "<i4"),  # row in the starts: the routes that it draws from
         ("routes_count", "<i4"),
         ("flags", "<u4"),  # SourceFlag: RANDOM, PROBE, ALWAYS, NEVER

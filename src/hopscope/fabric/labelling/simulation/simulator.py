@@ -287,5 +287,5 @@ class LabelSimulation:
                 np.concatenate([[0], received["packet"][1:] != received["packet"][:-1]])
             )
         labels["position"], labels["count"] = (np.minimum(received[f], 255) for f in ("position", "count"))
-        labels["followed"] = (received["flags"] & int(SourceFlag.FOLLOWED)) != 0
+        labels["tracked"] = (received["flags"] & int(SourceFlag.TRACKED)) != 0
         return labels

@@ -142,7 +142,7 @@ def from_hosts(
     destinations: int | None = None,
     flows: int = 1,
     random: bool = True,
-    followed: int = 0,
+    tracked: int = 0,
     packets: int = ALWAYS_SENDS,
     seed: int = 1,
 ) -> Sources:
@@ -150,7 +150,7 @@ def from_hosts(
 
     `destinations`: of that many hosts, drawn once for a sender; None: of all others.  `flows`: between two
     hosts, each with a way of its own by ECMP.  `random`: exponential gaps.  `packets`: how many a sender
-    sends.  `followed`: every so many of them one is followed.
+    sends.  `tracked`: every so many of them one is tracked.
     """
     hosts = np.array(list(senders), np.int64)
     others = topology.hosts - 1
@@ -170,7 +170,7 @@ def from_hosts(
     gap = max(1, min(round(size * 8 * PS / rate_bps), LONGEST))
     records["serial"] = np.arange(len(hosts))
     records["next"] = (rng.random(len(hosts)) * gap).astype(np.int64)
-    records["gap"], records["size"], records["followed"], records["remaining"] = gap, size, followed, packets
+    records["gap"], records["size"], records["tracked"], records["remaining"] = gap, size, tracked, packets
     records["routes_first"] = np.arange(len(hosts)) * each * flows
     records["routes_count"] = each * flows
     records["flags"] = SourceFlag.RANDOM if random else 0

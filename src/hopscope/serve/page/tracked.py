@@ -1,4 +1,4 @@
-"""Followed flows on the live page (INT-label, 3.3): their ways, with what each switch takes of the time."""
+"""Tracked flows on the live page (INT-label, 3.3): their ways, with what each switch takes of the time."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BUCKET_NS = 10_000_000_000
 
 
 def ways(look: LabelLook, names: Names) -> str:
-    """A table of followed flows; where there are too many, those with a new way and those heard of last."""
-    flows = look.followed
+    """A table of tracked flows; where there are too many, those with a new way and those heard of last."""
+    flows = look.tracked
     if not len(flows):
         return ""
-    shown = chosen(flows, look.followed_ns)
-    rows = "".join(_row(row, look.followed_ns, names) for row in shown)
+    shown = chosen(flows, look.tracked_ns)
+    rows = "".join(_row(row, look.tracked_ns, names) for row in shown)
     left = f" · {len(shown)} of {len(flows):,}" * (len(flows) > len(shown))
     head = (
-        f'<tr><th>Followed flow{left}<th>Way, latency in each switch<th class="n">Together'
+        f'<tr><th>Tracked flow{left}<th>Way, latency in each switch<th class="n">Together'
         '<th class="n" title="the longest on the way, bytes">Queue<th class="n">Packets'
         '<th class="n" title="changes of the way">Changes<th class="n">Heard</tr>'
     )
@@ -36,7 +36,7 @@ def ways(look: LabelLook, names: Names) -> str:
 
 
 def chosen(flows: Records, now_ns: int) -> Records:
-    """ROWS of FOLLOWED_FLOW at most, in the order that they have, so that rows do not jump."""
+    """ROWS of TRACKED_FLOW at most, in the order that they have, so that rows do not jump."""
     if len(flows) <= ROWS:
         return flows
     moved = _moved(flows, now_ns)
