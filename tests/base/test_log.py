@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -19,7 +20,7 @@ def defaults() -> Iterator[None]:
 
 
 def test_a_stream_that_is_gone() -> None:
-    """A line is told as long as there is somebody to tell; afterwards it is lost, and nothing else."""
+    """A line is written as long as somebody reads; afterwards it is lost, and nothing else."""
     stream = io.StringIO()
     configure(stream)
     log = logger("here")
@@ -27,3 +28,13 @@ def test_a_stream_that_is_gone() -> None:
     assert '"event": "first"' in stream.getvalue()
     stream.close()
     log.warning("second")
+
+
+def test_a_line_of_json() -> None:
+    """The timestamp comes first, then level, component and event, then what the event is about."""
+    stream = io.StringIO()
+    configure(stream)
+    logger("here").info("restarting", process="worker-0")
+    line = json.loads(stream.getvalue())
+    assert list(line) == ["timestamp", "level", "component", "event", "process"]
+    assert (line["level"], line["component"], line["event"]) == ("info", "here", "restarting")

@@ -46,7 +46,7 @@ def test_a_torn_record_is_cut_and_told(tmp_path: Path) -> None:
             file.write(b"\xff" * torn)
         assert len(read_journals(folder)) == 7
         told: list[str] = []
-        with JournalWriter(folder, 0, told=told.append) as writer:
+        with JournalWriter(folder, 0, notify=told.append) as writer:
             assert writer.append(some(2, 7)) == 7
         assert len(told) == 1
         assert f"{torn} bytes" in told[0]
@@ -60,7 +60,7 @@ def test_zeros_behind_the_last_record_are_cut(tmp_path: Path) -> None:
     path = list_journals(tmp_path)[0].path
     os.truncate(path, path.stat().st_size + 4096)
     told: list[str] = []
-    with JournalWriter(tmp_path, 0, told=told.append) as writer:
+    with JournalWriter(tmp_path, 0, notify=told.append) as writer:
         assert writer.next_sequence == 5
     assert told
     assert path.stat().st_size == HEADER_BYTES + 5 * EVENT_BYTES

@@ -167,6 +167,6 @@ def test_a_limit_on_file_sizes(tmp_path: Path) -> None:
     assert written == following == str((10_000 - 128) // 128)
     assert "no room" in " ".join(message)
     told: list[str] = []
-    with JournalWriter(tmp_path, 0, told=told.append) as writer:
+    with JournalWriter(tmp_path, 0, notify=told.append) as writer:
         assert writer.next_sequence == int(written)
     assert told == []

@@ -74,7 +74,7 @@ def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> N
     lines: list[str] = []
     adaptive = {"mode": "shift", "most": 3}
     more = {"registers": str(path), "adaptive": adaptive}
-    process = LabelProcess(settings(**more), tmp_path, told=lines.append, clock=now)
+    process = LabelProcess(settings(**more), tmp_path, notify=lines.append, clock=now)
     process.open()
     process.turn()
     assert "waits" in lines[0]
@@ -103,7 +103,7 @@ def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> N
         assert by_port[2, 2]["labels"] == 0
         assert (by_port[2, 1]["traffic"], by_port[2, 2]["traffic"]) == (2, 1)
 
-        again = LabelProcess(settings(**more), tmp_path, told=lines.append, clock=now)
+        again = LabelProcess(settings(**more), tmp_path, notify=lines.append, clock=now)
         again.open()
         sender.connect(("127.0.0.1", again.port))
         for _ in range(30):

@@ -1,4 +1,4 @@
-"""Logs: for people on a terminal, JSON lines otherwise; a line that repeats is held back and counted."""
+"""Logging: human-readable on a terminal, JSON lines otherwise; repeated messages are suppressed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, TextIO, cast
 import structlog
 
 REPEATS = 5
-"""Times that one message is logged in a period."""
+"""How often one message is logged within a period."""
 PERIOD_SECONDS = 10.0
 
 
 class _Limit:
-    """Processor that drops a message's repetitions and says with the next one how many there were."""
+    """A processor that drops repetitions of a message; the next one says how many."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
@@ -27,18 +27,18 @@ class _Limit:
         key = str(event.get("event"))
         now = time.monotonic()
         if now - self._since.get(key, -PERIOD_SECONDS) >= PERIOD_SECONDS:
-            held_back = self._count.get(key, 0) - REPEATS
+            suppressed = self._count.get(key, 0) - REPEATS
             self._since[key], self._count[key] = now, 0
-            if held_back > 0:
-                event["repeated"] = held_back
+            if suppressed > 0:
+                event["repeated"] = suppressed
         self._count[key] += 1
         if self._count[key] > REPEATS:
             raise structlog.DropEvent
         return event
 
 
-class _Unfailing:
-    """A stream whose reader may be gone: what cannot be told must not end the thread that tells it."""
+class _SafeStream:
+    """A stream whose reader may be gone: an unwritable line must not end the thread that logs it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -52,23 +52,31 @@ class _Unfailing:
             self._stream.flush()
 
 
+def _ordered(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put the keys that every line has first, the timestamp before all others."""
+    return {key: event.pop(key) for key in ("timestamp", "level", "component", "event")} | dict(event)
+
+
 def configure(stream: TextIO | None = None) -> None:
     """Set up logging of this process, to stderr by default."""
     stream = stream or sys.stderr
-    people = stream.isatty()
+    terminal = stream.isatty()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="%H:%M:%S" if people else "iso", utc=not people),
+            structlog.processors.TimeStamper(fmt="%H:%M:%S" if terminal else "iso", utc=not terminal),
             _Limit(),
-            structlog.dev.ConsoleRenderer(pad_event_to=0) if people else structlog.processors.JSONRenderer(),
+            _ordered,
+            structlog.dev.ConsoleRenderer(pad_event_to=0)
+            if terminal
+            else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Unfailing(stream))),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _SafeStream(stream))),
         cache_logger_on_first_use=True,
     )
 
 
-def logger(room: str) -> Any:
-    """The logger of a room or process; `configure` has been called."""
-    return structlog.get_logger(room=room)
+def logger(component: str) -> Any:
+    """The logger of a component; `configure` has been called."""
+    return structlog.get_logger(component=component)

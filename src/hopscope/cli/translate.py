@@ -68,7 +68,7 @@ def translate(
     with until_stopped() as stop, owned_stores(settings.stores_folder):
         print("compiling what is not compiled yet …", file=sys.stderr)
         process = TranslatorProcess(
-            settings.direct, settings.stores_folder, told=lambda line: print(line, file=sys.stderr)
+            settings.direct, settings.stores_folder, notify=lambda line: print(line, file=sys.stderr)
         )
         process.open()
         where = (

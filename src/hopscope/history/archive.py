@@ -77,11 +77,11 @@ def run(
     folder: Path,
     settings: HistorySettings,
     stop: Callable[[], bool],
-    told: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
     regions: Path | None = None,
     period_seconds: float = 10.0,
 ) -> ArchiveResult:
-    """Archive `folder` until `stop()`; returns what was done. `told` gets lines for a person, each once.
+    """Archive `folder` until `stop()`; returns what was done. `notify` gets lines for a person, each once.
 
     What the workers count in `regions` is taken every period, and at the end.
     """
@@ -106,14 +106,14 @@ def run(
             time.sleep(0.1)
         for line in lines:
             if line not in before:  # a full disk is told once, not every round
-                told(line)
+                notify(line)
         before = set(lines)
         lines.clear()
     if periods is not None:
         attempt(lambda: _take(folder, periods.take))
         total.periods = periods.written
     for line in lines:
-        told(line)
+        notify(line)
     return total
 
 
@@ -123,7 +123,7 @@ def _take(folder: Path, take: Callable[[int], None]) -> None:
 
 
 def archive_once(
-    folder: Path, settings: HistorySettings, told: Callable[[str], None] = lambda line: None
+    folder: Path, settings: HistorySettings, notify: Callable[[str], None] = lambda line: None
 ) -> ArchiveResult:
     """One round over a data folder. HistoryError: another process archives it, or a file is foreign."""
     folder = Path(folder)
@@ -134,7 +134,7 @@ def archive_once(
     with _sole(folder):
         for part in [*(folder / "segments").glob("*.part"), *(folder / FOLDER).glob("*.part")]:
             part.unlink()
-        _quarantine(folder, result, told)
+        _quarantine(folder, result, notify)
         _remove_covered(folder, result)
         _expire(folder, settings, result)
         try:
@@ -142,7 +142,7 @@ def archive_once(
             _merge(folder, result)
         except HistoryError as error:
             result.failures += 1
-            told(str(error))
+            notify(str(error))
         _expire(folder, settings, result)
     return result
 
@@ -151,7 +151,7 @@ _sound: dict[Path, tuple[int, int]] = {}
 """Segments that this process has written or checked: path to modification time and size."""
 
 
-def _quarantine(folder: Path, result: ArchiveResult, told: Callable[[str], None]) -> None:
+def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
     """Set damaged segments aside, so that no query stumbles over them and no journal counts as covered."""
     fresh = [segment for segment in all_segments(folder) if _sound.get(segment.path) != _state(segment.path)]
     periods = [file.path for file in all_files(folder) if _sound.get(file.path) != _state(file.path)]
@@ -163,7 +163,7 @@ def _quarantine(folder: Path, result: ArchiveResult, told: Callable[[str], None]
         for path, damage in lost.items():
             path.rename(path.with_suffix(".parquet.damaged"))
             result.quarantined += 1
-            told(f"{damage}; set aside as {path.name}.damaged")
+            notify(f"{damage}; set aside as {path.name}.damaged")
         damaged = check_footers(connection, [segment.path for segment in fresh])
         for segment in fresh:
             try:
@@ -176,7 +176,7 @@ def _quarantine(folder: Path, result: ArchiveResult, told: Callable[[str], None]
                 note_sequence(folder, segment.shard, segment.last + 1)
                 segment.path.rename(aside)
                 result.quarantined += 1
-                told(f"{error}; set aside as {aside.name}")
+                notify(f"{error}; set aside as {aside.name}")
 
 
 def _state(path: Path) -> tuple[int, int]:

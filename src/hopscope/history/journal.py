@@ -51,7 +51,7 @@ class JournalWriter:
     """Appends the events of one shard to journals in the data folder `folder`; one writer per shard at once.
 
     `file_bytes` and `file_seconds` close a file; `fsync_seconds` 0 never forces to disk.  `retry` decides
-    what follows a failed write (none: JournalFull at once), see `backoff`.  `told` gets one line for a
+    what follows a failed write (none: JournalFull at once), see `backoff`.  `notify` gets one line for a
     person, as when a torn record was cut.  HistoryError: the folder cannot be written, another process
     writes the shard, or a file in it is foreign.
     """
@@ -65,7 +65,7 @@ class JournalWriter:
         file_seconds: float = 30.0,
         fsync_seconds: float = 1.0,
         retry: Retry | None = None,
-        told: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.shard = shard
@@ -86,7 +86,7 @@ class JournalWriter:
         except OSError as error:
             raise HistoryError(f"{self.folder} cannot be written: {error.strerror}") from error
         try:
-            self.next_sequence = _recover(self.folder, shard, told or (lambda line: None))
+            self.next_sequence = _recover(self.folder, shard, notify or (lambda line: None))
         except BaseException:
             os.close(self._lock)
             raise
@@ -181,7 +181,7 @@ class JournalWriter:
         return whole
 
 
-def _recover(folder: Path, shard: int, told: Callable[[str], None]) -> int:
+def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
     """Cut torn tails, remove journals without events; returns the next sequence of the shard."""
     following = [s.last + 1 for s in list_segments(folder) if s.shard == shard]
     for part in (folder / "journal").glob(f"{shard:05d}-*.part"):
@@ -193,7 +193,7 @@ def _recover(folder: Path, shard: int, told: Callable[[str], None]) -> int:
             events = read_journal(journal.path)
             torn = journal.path.stat().st_size - HEADER_BYTES - len(events) * EVENT_BYTES
             if torn > 0:
-                told(f"{journal.path}: {torn} bytes of a torn write cut, {len(events)} events kept")
+                notify(f"{journal.path}: {torn} bytes of a torn write cut, {len(events)} events kept")
                 os.truncate(journal.path, HEADER_BYTES + len(events) * EVENT_BYTES)
             if not len(events):
                 journal.path.unlink()

@@ -45,17 +45,17 @@ class Told:
 
 
 class PeriodArchive:
-    """Takes the periods of all shards of a folder of regions. `told` gets lines for a person."""
+    """Takes the periods of all shards of a folder of regions. `notify` gets lines for a person."""
 
     def __init__(
-        self, folder: Path, regions: Path, seconds: float, told: Callable[[str], None] = lambda line: None
+        self, folder: Path, regions: Path, seconds: float, notify: Callable[[str], None] = lambda line: None
     ) -> None:
         self.folder = folder
         self.regions = regions
         self.written = 0
         """Files of periods so far."""
         self._period_ns = int(seconds * 1e9)
-        self._say = told
+        self._notify = notify
         self._due_ns = 0
         self._shards: dict[int, tuple[Region, Told]] = {}
 
@@ -93,7 +93,7 @@ class PeriodArchive:
         counts = copied(region, shard)
         change = counts.since(told.counts)
         if change is None:
-            self._say(f"{region.path}: counts are lower than what history has: the period is left out")
+            self._notify(f"{region.path}: counts are lower than what history has: the period is left out")
         elif len(change.at):
             since_ns = max(0, min(told.until_ns, now_ns - 1))  # the clock may have been set back
             write_period(self.folder, change, Period(shard, told.number, since_ns, now_ns))
@@ -113,7 +113,7 @@ class PeriodArchive:
         try:
             kept = read_told(self.regions, shard)
         except RegionError as error:
-            self._say(f"{error}: what was counted since the last period is left out")
+            self._notify(f"{error}: what was counted since the last period is left out")
             return Told(counts, following, time.time_ns())
         if kept is not None and kept.counts is not None and kept.counts.generation == counts.generation:
             told = kept if counts.since(kept.counts) is not None else Told(counts, following, time.time_ns())
@@ -204,14 +204,14 @@ def _shape(used: int) -> dict[str, tuple[np.dtype[Any], int]]:
     }
 
 
-def take_leftovers(folder: Path, regions: Path, told: Callable[[str], None] = lambda line: None) -> None:
+def take_leftovers(folder: Path, regions: Path, notify: Callable[[str], None] = lambda line: None) -> None:
     """Take what workers of a killed collector had counted, before its regions are emptied."""
     try:
         newest = [int(attach(path)["rows"]["last_ns"].max()) for path in regions.glob(f"worker-*.{KIND}")]
         if newest:
-            PeriodArchive(folder, regions, 1.0, told).take(min(time.time_ns(), max(newest) + 1))
+            PeriodArchive(folder, regions, 1.0, notify).take(min(time.time_ns(), max(newest) + 1))
     except (HistoryError, RegionError) as error:
-        told(f"{error}: distributions of the last period are left out")
+        notify(f"{error}: distributions of the last period are left out")
 
 
 def take_once(folder: Path, counts: Counts) -> None:

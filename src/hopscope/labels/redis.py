@@ -43,11 +43,11 @@ class LabelRedis:
         url: str,
         prefix: str,
         place: Callable[[Ints], tuple[npt.ArrayLike, npt.ArrayLike]],
-        told: Callable[[str], object] | None = None,
+        notify: Callable[[str], object] | None = None,
     ) -> None:
-        """`place`: (device, port) of rows; `told` gets a line about a server that comes or goes."""
+        """`place`: (device, port) of rows; `notify` gets a line about a server that comes or goes."""
         self._url, self._prefix = url, f"{prefix}:label"
-        self._place, self._told = place, told or (lambda _: None)
+        self._place, self._notify = place, notify or (lambda _: None)
         self.up = False
         """A server answers."""
         self.anew = True
@@ -151,7 +151,7 @@ class LabelRedis:
                 pause = PAUSE_SECONDS
             except (redis.RedisError, OSError, ValueError) as error:
                 self.counts["failures"] += 1
-                self._say(
+                self._report(
                     f"{shown(self._url)}: {' '.join(str(error).split())}; entries time out by our clock"
                 )
                 self._close()
@@ -164,7 +164,7 @@ class LabelRedis:
         self.counts["connections"] += 1
         self.up = self.anew = True
         note = "; it may not be told to notify (notify-keyspace-events Ex), so entries are looked for"
-        self._say(f"{shown(self._url)}: connected{'' if server.notifies else note}")
+        self._report(f"{shown(self._url)}: connected{'' if server.notifies else note}")
         return server
 
     def _close(self) -> None:
@@ -211,7 +211,7 @@ class LabelRedis:
                 said[name] = "notification"
         return said
 
-    def _say(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         if line != self._state:
             self._state = line
-            self._told(line)
+            self._notify(line)

@@ -23,11 +23,11 @@ class Written:
         settings: LabelSettings,
         table: LabelTable,
         controller: Controller,
-        told: Callable[[str], object],
+        notify: Callable[[str], object],
     ) -> None:
         self._path, self._mode = settings.registers, settings.adaptive.mode
         self._interval_ns = round(settings.labelling.interval * 1e9)
-        self._table, self._controller, self._told = table, controller, told
+        self._table, self._controller, self._notify = table, controller, notify
         self._registers: Registers | None = None
         self._rows: Ints = np.zeros(0, np.int64)
         self._sent: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -47,18 +47,18 @@ class Written:
         try:
             registers = Registers.attach(self._path, writable=self._mode != "off")
         except (RegionError, OSError) as error:
-            self._say(f"{error}; the controller waits for them")
+            self._report(f"{error}; the controller waits for them")
             return
         rows = self._table.rows_of(registers.node, registers.number, add=True)
         if (rows < 0).any():
-            self._say(f"{self._path}: more ports than the table of labels has room for")
+            self._report(f"{self._path}: more ports than the table of labels has room for")
             return
         self._registers, self._rows = registers, rows
         self._table.confine(rows)
         self._sent = _sent(registers)
-        self._say(f"{self._path}: registers of {len(rows):,} ports")
+        self._report(f"{self._path}: registers of {len(rows):,} ports")
         if registers.interval[0] != self._interval_ns:
-            self._say(
+            self._report(
                 f"{self._path}: the switches label every {int(registers.interval[0]) / 1e9:g} s, and "
                 f"label.labelling.interval is {self._interval_ns / 1e9:g} s"
             )
@@ -95,10 +95,10 @@ class Written:
             self._registers.shift[:] = 0
             self._registers.flag[:] = 0
 
-    def _say(self, line: str) -> None:
+    def _report(self, line: str) -> None:
         if line != self._reason:
             self._reason = line
-            self._told(line)
+            self._notify(line)
 
 
 def _sent(registers: Registers) -> npt.NDArray[np.uint64]:

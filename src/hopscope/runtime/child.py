@@ -85,8 +85,12 @@ class Child:
         self.data = Path(message["data"])
         self.regions = Path(message["regions"])
 
-    def say(self, **message: Any) -> None:
-        """Tell the supervisor: `ready`, `warm`, `message` or `error`."""
+    def notify(self, line: str) -> None:
+        """Have the supervisor log a line."""
+        self.report(message=line)
+
+    def report(self, **message: Any) -> None:
+        """Send the supervisor `ready`, `warm`, `message` or `error`."""
         try:
             send(self._channel, message)
         except OSError:

@@ -57,7 +57,7 @@ def listen_settings(settings: LabelSettings) -> ListenSettings:
 def run(child: Child) -> None:
     """Role of the process: compile, take the socket over, take labels until `child.stop`."""
     settings = child.settings.label
-    process = LabelProcess(settings, child.regions, told=lambda line: child.say(message=line))
+    process = LabelProcess(settings, child.regions, notify=child.notify)
     process.warm()
     child.begun = True
     sockets = child.sockets()
@@ -66,15 +66,15 @@ def run(child: Child) -> None:
         return
     process.open(sockets[0])
     for note in process.notes():
-        child.say(message=note)
-    child.say(warm=True, ready=True)
+        child.notify(note)
+    child.report(warm=True, ready=True)
     process.run(child.stop)
 
 
 class LabelProcess:
     """Socket, decoder, table, controller, registers and counters.
 
-    `folder`: of the regions; None: private memory. `told` gets a line about what comes and goes. Raises
+    `folder`: of the regions; None: private memory. `notify` gets a line about what comes and goes. Raises
     RegionError, CaptureError, and HopscopeError where the Redis client is missing.
     """
 
@@ -83,15 +83,15 @@ class LabelProcess:
         settings: LabelSettings,
         folder: Path | None,
         *,
-        told: Callable[[str], object] | None = None,
+        notify: Callable[[str], object] | None = None,
         clock: Callable[[], int] | None = None,
     ) -> None:
         self.settings = settings
-        self._told = told or (lambda _: None)
+        self._notify = notify or (lambda _: None)
         self._clock = clock or SteadyClock()
         adaptive, labelling = settings.adaptive, settings.labelling
         if settings.registers is None and adaptive.mode != "off":
-            self._told("label.adaptive.mode changes nothing without label.registers: labels are only shown")
+            self._notify("label.adaptive.mode changes nothing without label.registers: labels are only shown")
             adaptive = adaptive.model_copy(update={"mode": "off"})
         start = self._clock()
         interval_ns = round(labelling.interval * 1e9)
@@ -105,11 +105,11 @@ class LabelProcess:
         known = self.table.rows[: self.table.used]
         known["received_ns"] = np.minimum(known["received_ns"], start)
         known["shift"] = 0  # until the registers say otherwise
-        self.redis = _redis(settings, self.table, self._told)
+        self.redis = _redis(settings, self.table, self._notify)
         self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
         self.table.on_reuse = self._forget
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
-        self.registers = Written(settings, self.table, self.controller, self._told)
+        self.registers = Written(settings, self.table, self.controller, self._notify)
         self.counts = LabelCounts(folder)
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
         """Taken from the socket; changes of Reg2 that no register took."""
@@ -241,7 +241,7 @@ class LabelProcess:
             self.redis.store(rows, ports[rows])
 
 
-def _redis(settings: LabelSettings, table: LabelTable, told: Callable[[str], object]) -> LabelRedis | None:
+def _redis(settings: LabelSettings, table: LabelTable, notify: Callable[[str], object]) -> LabelRedis | None:
     """The databases in Redis, where they are asked for."""
     if not settings.redis:
         return None
@@ -249,5 +249,5 @@ def _redis(settings: LabelSettings, table: LabelTable, told: Callable[[str], obj
 
     return LabelRedis(
         settings.redis, settings.prefix, lambda rows: (table.rows["node_id"][rows], table.rows["port"][rows]),
-        told,
+        notify,
     )  # fmt: skip

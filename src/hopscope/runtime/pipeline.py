@@ -55,7 +55,7 @@ class Pipeline:
 
     `data` is the data folder whose journal is written (none: nothing is kept), `regions` the folder of the
     mapped tables, counters and ring (none: private memory).  Regions of a worker that died are continued.
-    `seen` is called with every block of EVENT records once it is in the journal; `retry` and `told` are the
+    `seen` is called with every block of EVENT records once it is in the journal; `retry` and `notify` are the
     journal's.  Raises HistoryError and RegionError.
     """
 
@@ -67,7 +67,7 @@ class Pipeline:
         data: Path | None = None,
         regions: Path | None = None,
         retry: Retry | None = None,
-        told: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
         seen: Callable[[Records], object] | None = None,
     ) -> None:
         self.shard = shard
@@ -95,7 +95,7 @@ class Pipeline:
                 file_seconds=history.journal_file_seconds,
                 fsync_seconds=history.fsync_seconds,
                 retry=retry,
-                told=told,
+                notify=notify,
             )
             if self._ring is not None:
                 self._show_missed(data, ring)

@@ -26,13 +26,13 @@ def _archive(child: Child) -> None:
     from ..history.archive import run
 
     child.begun = True
-    child.say(ready=True)
+    child.report(ready=True)
     settings = child.settings
     run(
         child.data,
         settings.history,
         child.stop.is_set,
-        lambda line: child.say(message=line),
+        child.notify,
         child.regions if settings.counts_distributions else None,
         settings.distributions.period_seconds,
     )
@@ -50,7 +50,7 @@ def _serve(child: Child) -> None:
     listeners = child.sockets()
     child.begun = True
     if listeners:
-        child.say(ready=True)
+        child.report(ready=True)
         run(child.settings, child.data, child.stop, listeners[0])
 
 
@@ -58,7 +58,7 @@ def _export(child: Child) -> None:
     from ..export.run import run
 
     child.begun = True
-    child.say(ready=True)
+    child.report(ready=True)
     run(child.settings, child.data, child.stop)
 
 
@@ -83,16 +83,16 @@ def main() -> None:
     try:
         ROLES[role](child)
     except HopscopeError as error:
-        child.say(error=str(error))
+        child.report(error=str(error))
         sys.exit(error.status)
     except OSError as error:
-        child.say(error=f"{error.filename or role}: {error.strerror or error}")
+        child.report(error=f"{error.filename or role}: {error.strerror or error}")
         sys.exit(2)
     except Exception as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
         where = traceback.extract_tb(error.__traceback__)[-1]
-        child.say(error=f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+        child.report(error=f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
         sys.exit(1)
 
 

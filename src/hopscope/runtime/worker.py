@@ -46,7 +46,7 @@ def run(child: Child) -> None:
     from .warmup import warm_worker
 
     settings = child.settings
-    warm_worker(settings, child.say)
+    warm_worker(settings, child.report)
     child.begun = True
     pipeline = pipeline_of(
         settings,
@@ -54,21 +54,21 @@ def run(child: Child) -> None:
         data=child.data,
         regions=child.regions,
         retry=backoff(lambda: pipeline.count("journal_retries_total", 1), child.stop.is_set),
-        told=lambda line: child.say(message=line),
+        notify=child.notify,
     )
-    child.say(warm=True)
+    child.report(warm=True)
     listeners: list[Listening] = []
     shares = [listen for listen in settings.listen if child.index < listen.workers]
     for listen, handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
         listener.open()
-        one = Listening(listener, dialects_of(listen, settings), lambda line: child.say(message=line))
+        one = Listening(listener, dialects_of(listen, settings), child.notify)
         if settings.sink.enabled and listen.output:
             one.forward = to_interface(listen.output, settings.sink, pipeline.count)
         listeners.append(one)
         for note in listener.notes() if child.index == 0 else ():
-            child.say(message=note)
-    child.say(ready=True)
+            child.notify(note)
+    child.report(ready=True)
     loop = _Loop(pipeline, listeners)
     roomy = all(one.listener.buffer_bytes >= ROOMY_BYTES for one in listeners)
     seconds, few = LONG_NAP if roomy else NAP
@@ -108,7 +108,7 @@ class Listening:
     """A listener and how its frames are read; of several dialects its first reports choose one, for good."""
 
     def __init__(
-        self, listener: Listener, possible: tuple[Dialect, ...], told: Callable[[str], object]
+        self, listener: Listener, possible: tuple[Dialect, ...], notify: Callable[[str], object]
     ) -> None:
         self.listener = listener
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
@@ -116,7 +116,7 @@ class Listening:
         self.forward: Forwarder | None = None
         """Where the frames go on, in a sink."""
         self._possible = possible
-        self._told = told
+        self._notify = notify
         self._evidence: Evidence | None = None
         self._held: list[FrameBatch] = []
         self._first_ns = 0
@@ -160,7 +160,7 @@ class Listening:
         if proposal.found:
             self.dialect = proposal.dialect
             for line in proposal.lines:
-                self._told(f"{url(self.listener.settings)}: {line}")
+                self._notify(f"{url(self.listener.settings)}: {line}")
         else:
             self._again_ns = now_ns + self._pause_ns
             self._pause_ns = min(2 * self._pause_ns, 60 * EVIDENCE_NS)

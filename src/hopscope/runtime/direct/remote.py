@@ -40,7 +40,7 @@ class RemoteStores:
         self,
         settings: DirectSettings,
         checks: Checks,
-        told: Callable[[str], object],
+        notify: Callable[[str], object],
         *,
         port: int = ROCE_PORT,
     ) -> None:
@@ -48,7 +48,7 @@ class RemoteStores:
         one = settings.translator
         self._addresses = one.collectors
         self._mode = Mode.RELIABLE if one.reliable else Mode.RESYNC
-        self._checks, self._say = checks, told
+        self._checks, self._notify = checks, notify
         self._endpoint = Endpoint(one.address)
         self._socket = DatagramSocket(one.address, port, allow=one.collectors)
         warm_rdma()
@@ -103,7 +103,7 @@ class RemoteStores:
                     )
                 except RdmaError as error:
                     self._next_ns[number] = now + AGAIN_NS
-                    self._say(f"collector {self._addresses[number]}: {error}")
+                    self._notify(f"collector {self._addresses[number]}: {error}")
 
     def idle(self) -> bool:
         """Whether all that was submitted is acknowledged, where it can be."""
@@ -162,7 +162,7 @@ class RemoteStores:
         for route, writer in zip(self._translator.routes, self._translator.writers, strict=True):
             if any(collector == number for collector, _ in route.at):
                 writer.begin([None] * len(route.at), self._generation)
-        self._say(f"collector {address}: connected, {_listed(stores)}")
+        self._notify(f"collector {address}: connected, {_listed(stores)}")
 
     def _give_up(self, number: int, session: Session, now: int) -> None:
         self._lost += self._up[number] and not self._closing
@@ -172,7 +172,9 @@ class RemoteStores:
         self._translator.fanout.connect(number, None)
         _add(self._ended, session)
         if not self._closing:
-            self._say(f"collector {self._addresses[number]}: {session.lost or 'disconnected'}; trying again")
+            self._notify(
+                f"collector {self._addresses[number]}: {session.lost or 'disconnected'}; trying again"
+            )
 
     def _make(self, stores: list[tuple[int, str, Layout]]) -> Translator:
         """A translator for these stores, none connected; what was counted goes on."""

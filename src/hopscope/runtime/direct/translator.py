@@ -47,7 +47,7 @@ class TranslatorProcess:
     """A translator with its socket, its counters and what is behind it.
 
     `folder`: of the stores and counters, `DATA/direct`. `output`: what is behind it, where that is not what
-    the settings say. `told` gets a line about every collector that comes or goes. Raises StoreError,
+    the settings say. `notify` gets a line about every collector that comes or goes. Raises StoreError,
     RegionError, CaptureError, and ValueError for an address that is none.
     """
 
@@ -57,7 +57,7 @@ class TranslatorProcess:
         folder: Path,
         *,
         output: Output | None = None,
-        told: Callable[[str], object] | None = None,
+        notify: Callable[[str], object] | None = None,
     ) -> None:
         from ...wire.dta.parser import DtaParser
 
@@ -66,7 +66,7 @@ class TranslatorProcess:
         self.counted = Counted(folder)
         """Brought up to date ten times a second."""
         if output is None:
-            output = _output(settings, folder, told or (lambda _: None))
+            output = _output(settings, folder, notify or (lambda _: None))
         self.output = output
         self.parser = DtaParser(FORMS[one.form])
         self._socket = DatagramSocket(one.host, one.port, allow=one.allow, wildcard=True)
@@ -253,9 +253,9 @@ def _slow_paths(settings: DirectSettings) -> SlowPaths | None:
     )
 
 
-def _output(settings: DirectSettings, folder: Path, told: Callable[[str], object]) -> Output:
+def _output(settings: DirectSettings, folder: Path, notify: Callable[[str], object]) -> Output:
     if settings.translator.transport == "memory":
         return LocalStores(settings, folder, Checks.of(settings))
     from .remote import RemoteStores
 
-    return RemoteStores(settings, Checks.of(settings), told)
+    return RemoteStores(settings, Checks.of(settings), notify)

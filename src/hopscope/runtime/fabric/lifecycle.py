@@ -53,10 +53,10 @@ class Removed:
         return ", ".join([*parts, *(["its folder"] if self.folder else [])]) or "nothing"
 
 
-def up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object]) -> State:
+def up(wanted: Wanted, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
     """Make a fabric and return once its switches switch and its collector collects.
 
-    `told` gets a line about what is done next; `turn` is called now and then while it lasts.
+    `notify` gets a line about what is done next; `turn` is called now and then while it lasts.
     What a killed run left of the same name is removed first.  Where anything fails, all of it is removed.
     Raises HopscopeError.
     """
@@ -74,15 +74,15 @@ def up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object]
                 "choose another --name"
             )
         if removed := _remove(wanted.name):
-            told(f"removed what an earlier run left: {removed}")
+            notify(f"removed what an earlier run left: {removed}")
         try:
-            return _up(wanted, told, turn)
+            return _up(wanted, notify, turn)
         except BaseException:
             _remove(wanted.name)
             raise
 
 
-def _up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object]) -> State:
+def _up(wanted: Wanted, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
     label = wanted.settings.label
     parts = fabric.plan(
         wanted.topology, wanted.name, max_hop=label.labelling.max_hop, inner_mtu=wanted.inner_mtu
@@ -118,9 +118,9 @@ def _up(wanted: Wanted, told: Callable[[str], object], turn: Callable[[], object
     interval_ns = round(label.labelling.interval * 1e9)
     Registers.create(made.registers, [(port.node, port.number) for port in parts.ports], interval_ns)
     fabric.build(parts)
-    told(f"made {len(parts.hosts)} hosts and {len(wanted.topology.switches)} switches")
+    notify(f"made {len(parts.hosts)} hosts and {len(wanted.topology.switches)} switches")
     processes = {role: start(made, role) for role in ("collector", "switches")}
-    told("starting the collector and the switches (compiled the first time: half a minute, or a few)")
+    notify("starting the collector and the switches (compiled the first time: half a minute, or a few)")
     for role, process in processes.items():
         await_ready(made, role, process, turn)
     made.page = str(read_owner(data).get("api") or "")
