@@ -19,7 +19,8 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.runtime.pipeline import Pipeline
+from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.shard import Shard
 from hopscope.settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
 from hopscope.wire.records import Link, ReportBatch
 
@@ -174,7 +175,7 @@ def cost(bench: Bench, rounds: int) -> None:
                 data=Path(folder),
                 detect=DetectSettings(enabled=enabled, flow_rows=32_768, thresholds=limits(1000)),
             )
-            pipeline = Pipeline(settings, data=Path(folder))
+            pipeline = pipeline_of(settings, Shard(settings.history, data=Path(folder)))
             for batch in frames:
                 pipeline.step(batch)  # the first meeting of every key
             for _ in range(rounds):

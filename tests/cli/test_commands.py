@@ -15,7 +15,8 @@ from hopscope import cli
 from hopscope.capture.pcap.reader import Writer
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory.data_folder import DataFolder
-from hopscope.runtime.pipeline import Pipeline
+from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.shard import Shard
 from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
@@ -193,7 +194,7 @@ def test_top_shows_the_state(run: Run, tmp_path: Path) -> None:
     with DataFolder(tmp_path / "data") as folder:
         folder.write_owner(listen=["udp://127.0.0.1:1"], api=None)
         create_control(folder.regions / CONTROL_FILE, settings.detect.thresholds)
-        pipeline = Pipeline(settings, data=folder.path, regions=folder.regions)
+        pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, regions=folder.regions))
         pipeline.step(frames())
         status, out, _ = run("top", "--once", "--names", names)
         assert status == 0

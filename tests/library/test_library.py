@@ -12,7 +12,8 @@ import pytest
 import hopscope
 from hopscope.capture.pcap.reader import Writer
 from hopscope.detect.records import Kind, Metric
-from hopscope.runtime.pipeline import Pipeline
+from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.shard import Shard
 from hopscope.wire.dialect import DIALECTS, Clock
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Carried, Have, ReportBatch
@@ -130,7 +131,7 @@ def test_detection(capture: Path) -> None:
 def test_a_data_folder(capture: Path, tmp_path: Path) -> None:
     """What a pipeline has kept can be queried; where no collector runs, the state is empty."""
     settings = hopscope.Settings.model_validate({"detect": {"flow_rows": 16, "ports": 64, "sources": 16}})
-    pipeline = Pipeline(settings, data=tmp_path / "data")
+    pipeline = pipeline_of(settings, Shard(settings.history, data=tmp_path / "data"))
     for batch in hopscope.read(capture):
         pipeline.step(batch.frames)
     pipeline.close()

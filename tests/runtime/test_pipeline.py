@@ -12,7 +12,8 @@ from hopscope.detect.records import EVENT, EVENT_VERSION, Kind
 from hopscope.history.journal import JournalWriter
 from hopscope.history.journal_file import read_journals
 from hopscope.memory.ring import RingReader, attach_ring
-from hopscope.runtime.pipeline import Pipeline
+from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.shard import Shard
 from hopscope.settings.collector import Settings
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, Link, Records, ReportBatch
@@ -39,9 +40,9 @@ def test_every_frame_is_counted() -> None:
     batch = frames(10)
     batch.frames["length"][3] = 1  # cut in the report header
     batch.frames["link"][4] = Link.NULL  # too short a header for what follows
-    pipeline = Pipeline(SETTINGS)
+    pipeline = pipeline_of(SETTINGS)
     accepted = pipeline.step(batch)
-    counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
+    counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
     refused = sum(count for key, count in counters.items() if key.startswith("refused_reports_total"))
     places = sum(count for key, count in counters.items() if key.startswith("refused_places_total"))
     assert places == refused
@@ -61,7 +62,7 @@ def test_readers_see_only_what_the_journal_has(tmp_path: Path, monkeypatch: pyte
     """While the journal writes, the ring's cursor stands; afterwards both have the same events."""
     regions = tmp_path / "regions"
     regions.mkdir()
-    pipeline = Pipeline(SETTINGS, data=tmp_path, regions=regions)
+    pipeline = pipeline_of(SETTINGS, Shard(SETTINGS.history, data=tmp_path, regions=regions))
     reader = RingReader(attach_ring(regions / "worker-0.events", EVENT_VERSION), "oldest")
     heads: list[tuple[int, int]] = []
     append = JournalWriter.append
@@ -89,7 +90,7 @@ def test_sequences_go_on_after_a_restart(tmp_path: Path) -> None:
     for number, folder in enumerate(("first", "second", "second")):
         regions = tmp_path / folder
         regions.mkdir(exist_ok=True)
-        pipeline = Pipeline(SETTINGS, data=tmp_path, regions=regions)
+        pipeline = pipeline_of(SETTINGS, Shard(SETTINGS.history, data=tmp_path, regions=regions))
         pipeline.step(frames(20, 20 * number))
         pipeline.close()
     events = read_journals(tmp_path)
@@ -103,14 +104,14 @@ def test_a_restart_shows_what_the_killed_worker_had_journalled(tmp_path: Path) -
     """Killed between journal and ring: the next worker puts the missing events into the ring, in order."""
     regions = tmp_path / "regions"
     regions.mkdir()
-    pipeline = Pipeline(SETTINGS, data=tmp_path, regions=regions)
+    pipeline = pipeline_of(SETTINGS, Shard(SETTINGS.history, data=tmp_path, regions=regions))
     pipeline.step(frames(5))
     pipeline.close()
     with JournalWriter(tmp_path, 0) as journal:
         unseen = np.zeros(7, EVENT)
         unseen["kind"] = Kind.CHANGE
         journal.append(unseen)
-    Pipeline(SETTINGS, data=tmp_path, regions=regions).close()
+    pipeline_of(SETTINGS, Shard(SETTINGS.history, data=tmp_path, regions=regions)).close()
     shown, _ = RingReader(attach_ring(regions / "worker-0.events", EVENT_VERSION), "oldest").read()
     assert shown.tobytes() == read_journals(tmp_path).tobytes()
 
@@ -118,24 +119,26 @@ def test_a_restart_shows_what_the_killed_worker_had_journalled(tmp_path: Path) -
 def test_counters_of_a_restarted_worker_go_on(tmp_path: Path) -> None:
     """A worker that is started again on its regions counts on from where it was."""
     for _ in range(2):
-        pipeline = Pipeline(SETTINGS, regions=tmp_path)
+        pipeline = pipeline_of(SETTINGS, Shard(SETTINGS.history, regions=tmp_path))
         pipeline.step(frames(5))
     assert int(attach_counters(tmp_path / "worker-0.counters")[INDEX["frames_total"]]) == 10
 
 
 def test_failed_syncs_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that takes writes, but cannot be forced, shows in the counters."""
-    pipeline = Pipeline(SETTINGS, data=tmp_path)
+    pipeline = pipeline_of(SETTINGS, Shard(SETTINGS.history, data=tmp_path))
     monkeypatch.setattr(JournalWriter, "failed_syncs", 3)
     for _ in range(2):
         pipeline.tick(int(1e18))
-    assert pipeline.counters[INDEX["journal_sync_failures_total"]] == 3
+    assert pipeline.shard.counters[INDEX["journal_sync_failures_total"]] == 3
     pipeline.close()
 
 
 def test_seen_gets_every_event() -> None:
     """A callback gets what a journal would."""
     kinds: list[int] = []
-    pipeline = Pipeline(SETTINGS, seen=lambda events: kinds.extend(events["kind"].tolist()))
+    pipeline = pipeline_of(
+        SETTINGS, Shard(SETTINGS.history, on_events=lambda events: kinds.extend(events["kind"].tolist()))
+    )
     pipeline.step(frames(5))
-    assert kinds.count(Kind.NEW_KEY) == int(pipeline.counters[INDEX["events_total.new_key"]]) > 0
+    assert kinds.count(Kind.NEW_KEY) == int(pipeline.shard.counters[INDEX["events_total.new_key"]]) > 0

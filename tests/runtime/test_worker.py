@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from hopscope.runtime.worker import EVIDENCE_NS, Listening, dialects_of, listener_of
+from hopscope.runtime.mode import Collector
+from hopscope.runtime.worker import EVIDENCE_NS, Receiver, dialects_of, listener_of
 from hopscope.settings.collector import ListenSettings, Settings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
@@ -22,9 +23,9 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def listening(told: list[str]) -> Listening:
+def receiver(told: list[str]) -> Receiver:
     listen = ListenSettings(dialect="auto", port=7)
-    return Listening(listener_of(listen, 0), dialects_of(listen, Settings()), told.append)
+    return Receiver(listener_of(listen, 0), dialects_of(listen, Collector(Settings())), told.append)
 
 
 def reports(count: int) -> FrameBatch:
@@ -49,54 +50,54 @@ def payloads(found: Iterator[tuple[FrameBatch, object]]) -> tuple[list[bytes], s
     return frames, dialects
 
 
-def test_enough_reports_decide_at_once(listening: Listening, told: list[str]) -> None:
+def test_enough_reports_decide_at_once(receiver: Receiver, told: list[str]) -> None:
     """64 reports decide; all of them are handed on, with the dialect, which is told once and kept."""
     batch = reports(70)
     sent, _ = payloads(iter([(batch, None)]))
-    got, dialects = payloads(listening.take(batch, 0))
+    got, dialects = payloads(receiver.take(batch, 0))
     assert got == sent
     assert dialects == {DIALECTS["spec"]}
-    assert listening.dialect == DIALECTS["spec"]
+    assert receiver.dialect == DIALECTS["spec"]
     assert told[0].startswith("udp://127.0.0.1:7: dialect auto: spec, which reads 64 reports with 128 hops")
     before = len(told)
-    assert [dialect for _, dialect in listening.take(reports(1), 1)] == [DIALECTS["spec"]]
+    assert [dialect for _, dialect in receiver.take(reports(1), 1)] == [DIALECTS["spec"]]
     assert len(told) == before
 
 
-def test_few_reports_wait_a_second_in_a_copy(listening: Listening) -> None:
+def test_few_reports_wait_a_second_in_a_copy(receiver: Receiver) -> None:
     """Fewer reports wait for more; the receiver's arena may be used again meanwhile."""
     batch = reports(3)
     batch.arena = batch.arena.copy()
     sent, _ = payloads(iter([(batch, None)]))
-    assert list(listening.take(batch, 10)) == []
+    assert list(receiver.take(batch, 10)) == []
     batch.arena[:] = 0
-    assert list(listening.take(None, 10 + EVIDENCE_NS - 1)) == []
-    got, dialects = payloads(listening.take(None, 10 + EVIDENCE_NS))
+    assert list(receiver.take(None, 10 + EVIDENCE_NS - 1)) == []
+    got, dialects = payloads(receiver.take(None, 10 + EVIDENCE_NS))
     assert got == sent
     assert dialects == {DIALECTS["spec"]}
 
 
-def test_the_end_settles(listening: Listening) -> None:
+def test_the_end_settles(receiver: Receiver) -> None:
     """What is held when the worker stops is handed on."""
-    assert list(listening.take(reports(3), 0)) == []
-    assert sum(len(batch) for batch, _ in listening.settle()) == 3
-    assert list(listening.settle()) == []
+    assert list(receiver.take(reports(3), 0)) == []
+    assert sum(len(batch) for batch, _ in receiver.settle()) == 3
+    assert list(receiver.settle()) == []
 
 
 def test_ordinary_traffic_decides_nothing_and_costs_little(told: list[str]) -> None:
     """On a mirror port without telemetry, later packets are asked again, after pauses that grow."""
     listen = ListenSettings(kind="mirror", interface="lo", dialect="auto")
-    possible = dialects_of(listen, Settings())
+    possible = dialects_of(listen, Collector(Settings()))
     assert all(dialect.packets for dialect in possible)
-    listening = Listening(listener_of(listen, 0), possible, told.append)
+    receiver = Receiver(listener_of(listen, 0), possible, told.append)
     frames = np.zeros(5, FRAME)
     frames["length"], frames["link"] = 60, Link.ETHERNET
     batch = FrameBatch(np.zeros(60, np.uint8), frames)
     now, asked = 0, []
     while now < 60 * EVIDENCE_NS:
-        if not list(listening.take(batch, now)):
+        if not list(receiver.take(batch, now)):
             asked.append(now)
         now += EVIDENCE_NS // 4
-    assert listening.dialect is None
+    assert receiver.dialect is None
     assert told == []
     assert len(asked) < 30

@@ -26,7 +26,8 @@ from hopscope.detect.thresholds import (
     to_settings,
 )
 from hopscope.runtime.control import ControlServer, changed_limits, changed_sink_limits
-from hopscope.runtime.pipeline import Pipeline
+from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.shard import Shard
 from hopscope.serve.api import create_app
 from hopscope.settings.collector import (
     DetectSettings,
@@ -71,7 +72,7 @@ class Collector:
         (folder / "regions").symlink_to(regions)
         (folder / "owner.json").write_text('{"schema": 1, "pid": 1}')
         self.control = create_control(regions / CONTROL_FILE, self.settings.detect.thresholds)
-        self.pipeline = Pipeline(self.settings, data=folder, regions=regions)
+        self.pipeline = pipeline_of(self.settings, Shard(self.settings.history, data=folder, regions=regions))
         self.server = ControlServer(folder, self._answer)
         self.server.start()
         self.sequence = 0

@@ -25,16 +25,17 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     from ..history.periods import take_leftovers
     from ..memory.data_folder import DataFolder
     from ..present.events import event_object
-    from ..runtime.sink.pipeline import pipeline_of
+    from ..runtime.mode import pipeline_of
+    from ..runtime.shard import Shard
     from ..wire.records import Records
 
     def show(block: Records) -> None:
         assert names is not None
         sys.stdout.writelines(json.dumps(event_object(row, names)) + "\n" for row in block)
 
-    seen = None if names is None else show
+    on_events = None if names is None else show
     if data is None:
-        pipeline = pipeline_of(settings, seen=seen)
+        pipeline = pipeline_of(settings, Shard(settings.history, on_events=on_events))
         yield pipeline
         pipeline.close()
         return
@@ -44,7 +45,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
 
     with DataFolder(data, settings.regions, take_leftovers) as folder:
         folder.write_owner()
-        pipeline = pipeline_of(settings, data=folder.path, seen=seen)
+        pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, on_events=on_events))
         try:
             yield pipeline
         finally:

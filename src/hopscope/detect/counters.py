@@ -27,11 +27,29 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "kernel_drops_total",
         "Datagrams, or frames of an interface, that the kernel dropped: the socket's buffer was full.",
+        of="received.kernel_drops_total",
+        absolute=True,
     ),
-    Counter("denied_frames_total", "Datagrams of sources that are not on the list of allowed sources."),
-    Counter("rate_limited_frames_total", "Datagrams held back by the rate limit per source."),
-    Counter("oversized_frames_total", "Datagrams and frames longer than the receive buffer, refused."),
-    Counter("completed_checksums_total", "Frames whose checksum the sender left to its card: completed."),
+    Counter(
+        "denied_frames_total",
+        "Datagrams of sources that are not on the list of allowed sources.",
+        of="received.denied_frames_total",
+    ),
+    Counter(
+        "rate_limited_frames_total",
+        "Datagrams held back by the rate limit per source.",
+        of="received.rate_limited_frames_total",
+    ),
+    Counter(
+        "oversized_frames_total",
+        "Datagrams and frames longer than the receive buffer, refused.",
+        of="received.oversized_frames_total",
+    ),
+    Counter(
+        "completed_checksums_total",
+        "Frames whose checksum the sender left to its card: completed.",
+        of="received.completed_checksums_total",
+    ),
     Counter("reports_total", "Reports decoded, and packets with telemetry of their own."),
     Counter("packets_total", "Of these, packets that carry INT or IOAM themselves: no report brought them."),
     Counter("hops_total", "Hops in these reports."),

@@ -99,13 +99,15 @@ def _encode(link: Link) -> FrameBatch:
 
 
 def _pipeline() -> None:
-    from .pipeline import Pipeline
+    from .mode import Collector
+    from .shard import Shard
 
-    pipeline = Pipeline(_SMALL)
+    pipeline = Collector(_SMALL).pipeline(Shard(_SMALL.history))
+    assert pipeline.joining is not None
     postcards = _reports()
     postcards.reports["hop_count"], postcards.reports["packet_id"] = 0, 1
     postcards.reports["carried"] = Carried.FLOW | Carried.OWN_HOP
-    for _ in pipeline.joiner.update(postcards):
+    for _ in pipeline.joining.update(postcards, Clock()):
         pass
     timing.apply(_reports(), Clock(unit_ns=2))
     for link in (Link.UDP_PAYLOAD, Link.ETHERNET):
@@ -116,10 +118,11 @@ def _pipeline() -> None:
 
 
 def _sink() -> None:
+    from .mode import Sink
+    from .shard import Shard
     from .sink.forward import to_file
-    from .sink.pipeline import SinkPipeline
 
-    pipeline = SinkPipeline(_SMALL)
+    pipeline = Sink(_SMALL).pipeline(Shard(_SMALL.history))
     dialect = Changes(packets=True).of(DEFAULT)
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -1,44 +1,46 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
-Nothing wakes it per packet: it sleeps for a millisecond where there is little.  A full disk makes it wait
-and try again (counted), while the kernel's socket buffer fills up (counted, too).
+Nothing wakes it per packet: it sleeps for a millisecond if little came. A full disk makes it wait and try
+again (counted), while the kernel's socket buffer fills up (counted, too).
 """
 
 from __future__ import annotations
 
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..detect.counters import INDEX
+from ..base import loop
 from ..history.journal import backoff
 from ..settings.dialects import Changes, named
 from ..settings.source import url
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch
+from .mode import Mode, mode_of
 from .pipeline import Pipeline
-from .sink.forward import Forwarder, to_interface
-from .sink.pipeline import pipeline_of
+from .shard import Shard
+from .sink.forward import Forwarder
 
 if TYPE_CHECKING:
     from ..capture.listener import Listener
-    from ..settings.collector import ListenSettings, Settings
+    from ..settings.collector import ListenSettings
     from ..wire.decode.evidence import Evidence
     from .child import Child
 
-ROOMY_BYTES = 4 * 1024 * 1024
-"""A receive buffer that holds what comes in a longer nap."""
-NAP = (0.0005, 1)
-"""Seconds to sleep after a turn with fewer frames than this."""
-LONG_NAP = (0.001, 256)
-"""The same with roomy buffers: larger batches cost a fifth less (752, not 961 ns a report at 850,000/s)."""
+LARGE_BUFFER_BYTES = 4 * 1024 * 1024
+"""A receive buffer that holds what comes in a longer pause."""
+PAUSE = loop.Pause(seconds=0.0005, below=1)
+LONG_PAUSE = loop.Pause(seconds=0.001, below=256)
+"""With large buffers: larger batches cost a fifth less (752, not 961 ns per report at 850,000/s)."""
 TICK_NS = 100_000_000
+DRAIN_SECONDS = 1.0
 HELD_FRAMES = 4096
 EVIDENCE_NS = 1_000_000_000
-"""How long a listener with dialect `auto` waits for more reports behind the first."""
+"""How long a listener with dialect `auto` waits for more reports after the first."""
 
 
 def run(child: Child) -> None:
@@ -46,46 +48,34 @@ def run(child: Child) -> None:
     from .warmup import warm_worker
 
     settings = child.settings
+    mode = mode_of(settings)
     warm_worker(settings, child.report)
     child.begun = True
-    pipeline = pipeline_of(
-        settings,
-        shard=child.index,
+    shard = Shard(
+        settings.history,
+        child.index,
         data=child.data,
         regions=child.regions,
-        retry=backoff(lambda: pipeline.count("journal_retries_total", 1), child.stop.is_set),
+        retry=backoff(lambda: shard.count("journal_retries_total", 1), child.stop.is_set),
         notify=child.notify,
     )
+    worker = Worker(mode.pipeline(shard))
     child.report(warm=True)
-    listeners: list[Listening] = []
     shares = [listen for listen in settings.listen if child.index < listen.workers]
     for listen, handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
         listener.open()
-        one = Listening(listener, dialects_of(listen, settings), child.notify)
-        if settings.sink.enabled and listen.output:
-            one.forward = to_interface(listen.output, settings.sink, pipeline.count)
-        listeners.append(one)
+        forward = mode.forwarder(listen, shard.count)
+        worker.receivers.append(Receiver(listener, dialects_of(listen, mode), child.notify, forward))
         for note in listener.notes() if child.index == 0 else ():
             child.notify(note)
     child.report(ready=True)
-    loop = _Loop(pipeline, listeners)
-    roomy = all(one.listener.buffer_bytes >= ROOMY_BYTES for one in listeners)
-    seconds, few = LONG_NAP if roomy else NAP
-    try:
-        while not child.stop.is_set():
-            if loop.turn() < few:
-                time.sleep(seconds)
-        loop.drain()
-        pipeline.tick(time.time_ns())
-    finally:
-        pipeline.close()
-        for one in listeners:
-            one.close()
+    large = all(receiver.listener.buffer_bytes >= LARGE_BUFFER_BYTES for receiver in worker.receivers)
+    loop.run(worker, child.stop, LONG_PAUSE if large else PAUSE)
 
 
 def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None = None) -> Listener:
-    """What receives the frames of a listener, in the worker `index`."""
+    """The listener of the worker `index`."""
     if listen.kind == "mirror":
         from ..capture.ring.listener import RingListener
 
@@ -95,25 +85,26 @@ def listener_of(listen: ListenSettings, index: int, handle: socket.socket | None
     return UdpListener(listen, index, listen.workers, handle)
 
 
-def dialects_of(listen: ListenSettings, settings: Settings) -> tuple[Dialect, ...]:
-    """The dialect of a listener, or all where it is `auto`; on a mirror port packets are searched for INT.
-
-    To a sink, a Telemetry Report on its way to a collector is a packet like others.
-    """
-    changes = Changes(ports=() if settings.sink.enabled else None, packets=listen.kind == "mirror")
-    return tuple(map(changes.of, named(listen.dialect, settings.dialects, auto=True)))
+def dialects_of(listen: ListenSettings, mode: Mode) -> tuple[Dialect, ...]:
+    """The dialect of a listener, or all if it is `auto`; packets of a mirror port are searched for INT."""
+    changes = Changes(ports=mode.report_ports, packets=listen.kind == "mirror")
+    return tuple(map(changes.of, named(listen.dialect, mode.settings.dialects, auto=True)))
 
 
-class Listening:
-    """A listener and how its frames are read; of several dialects its first reports choose one, for good."""
+class Receiver:
+    """A listener and how its frames are read; of several dialects, the first reports choose one for good."""
 
     def __init__(
-        self, listener: Listener, possible: tuple[Dialect, ...], notify: Callable[[str], object]
+        self,
+        listener: Listener,
+        possible: tuple[Dialect, ...],
+        notify: Callable[[str], object],
+        forward: Forwarder | None = None,
     ) -> None:
         self.listener = listener
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
-        """None as long as it is open."""
-        self.forward: Forwarder | None = None
+        """None until it is chosen."""
+        self.forward = forward
         """Where the frames go on, in a sink."""
         self._possible = possible
         self._notify = notify
@@ -121,7 +112,7 @@ class Listening:
         self._held: list[FrameBatch] = []
         self._first_ns = 0
         self._pause_ns = EVIDENCE_NS
-        self._again_ns = 0
+        self._retry_ns = 0
 
     def close(self) -> None:
         """Stop receiving and sending."""
@@ -130,15 +121,15 @@ class Listening:
             self.forward.close()
 
     def take(self, batch: FrameBatch | None, now_ns: int) -> Iterator[tuple[FrameBatch, Dialect]]:
-        """What is to be decoded now, `now_ns` on a clock that never goes back: what came, or nothing yet, or
-        all that was held.
+        """What can be decoded now, `now_ns` on a monotonic clock: what came, or nothing yet, or all that was
+        held.
         """
         if self.dialect is not None:
             if batch is not None:
                 yield batch, self.dialect
             return
         if batch is not None and len(batch):
-            if now_ns < self._again_ns:
+            if now_ns < self._retry_ns:
                 yield batch, self._possible[0]
                 return
             self._hold(batch, now_ns)
@@ -150,8 +141,8 @@ class Listening:
             yield from self.settle(now_ns)
 
     def settle(self, now_ns: int = 0) -> Iterator[tuple[FrameBatch, Dialect]]:
-        """Choose by what was held, and give it out; where it told nothing, later frames are asked, less and
-        less often: ordinary traffic on a mirror port must not cost this time and again.
+        """Choose by the held frames; return them. If they decide nothing, later frames are tried, less and
+        less often: ordinary traffic on a mirror port must not cost this again and again.
         """
         if self._evidence is None:
             return
@@ -162,7 +153,7 @@ class Listening:
             for line in proposal.lines:
                 self._notify(f"{url(self.listener.settings)}: {line}")
         else:
-            self._again_ns = now_ns + self._pause_ns
+            self._retry_ns = now_ns + self._pause_ns
             self._pause_ns = min(2 * self._pause_ns, 60 * EVIDENCE_NS)
         held, self._held = self._held, []
         for batch in held:
@@ -189,59 +180,53 @@ def _kept(batch: FrameBatch) -> FrameBatch:
     return FrameBatch(np.concatenate(parts), frames, batch.first_packet)
 
 
-class _Loop:
-    """One pass after the other over the listeners."""
+class Worker:
+    """Takes frames of all receivers through the pipeline, one receiver after the other."""
 
-    def __init__(self, pipeline: Pipeline, listeners: list[Listening]) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._listeners = listeners
-        self._counted: dict[str, int] = {}
-        self._due = time.monotonic_ns() + TICK_NS
+        self.receivers: list[Receiver] = []
+        self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
+
+    @property
+    def received(self) -> Counter[str]:
+        """What all listeners counted, by key of `detect.counters`."""
+        return sum((Counter(receiver.listener.counts()) for receiver in self.receivers), Counter())
 
     def turn(self) -> int:
-        """Receive once from every listener; returns the frames that there were."""
+        """Receive once from every listener; returns the number of frames."""
         frames = 0
-        for one in self._listeners:
+        for receiver in self.receivers:
             begin = time.perf_counter_ns()
-            batch = one.listener.receive()
-            if batch is None and one.forward is not None:
-                one.forward.flush()
-            if batch is None and one.dialect is not None:
+            batch = receiver.listener.receive()
+            if batch is None and receiver.forward is not None:
+                receiver.forward.flush()
+            if batch is None and receiver.dialect is not None:
                 continue
             spent = time.perf_counter_ns() - begin
             if batch is not None:
                 frames += len(batch)
-            for ready, dialect in one.take(batch, time.monotonic_ns()):
+            for ready, dialect in receiver.take(batch, time.monotonic_ns()):
                 if len(ready):
-                    self._pipeline.step(ready, dialect, one.forward)
+                    self._pipeline.step(ready, dialect, receiver.forward)
             self._pipeline.count("busy_capture_ns_total", spent)
             self._pipeline.count("busy_ns_total", spent)
-        now = time.monotonic_ns()
-        if now >= self._due:
+        if self._tick(time.monotonic_ns()):
             self._pipeline.tick(time.time_ns())
-            self._count()
-            self._due = now + TICK_NS
+            self._pipeline.shard.counted.collect(self)
         return frames
 
     def drain(self) -> None:
-        """Take what is in the sockets, and no more than fits a second."""
-        until = time.monotonic() + 1.0
-        while self.turn() and time.monotonic() < until:
-            pass
-        for one in self._listeners:
-            for batch, dialect in one.settle():
-                self._pipeline.step(batch, dialect, one.forward)
-        self._count()
+        """Take what the sockets hold, for at most a second."""
+        loop.drain(self.turn, DRAIN_SECONDS)
+        for receiver in self.receivers:
+            for batch, dialect in receiver.settle():
+                self._pipeline.step(batch, dialect, receiver.forward)
+        self._pipeline.shard.counted.collect(self)
+        self._pipeline.tick(time.time_ns())
 
-    def _count(self) -> None:
-        """Add what the listeners counted since the last time."""
-        total: dict[str, int] = {}
-        for one in self._listeners:
-            for key, count in one.listener.counts().items():
-                total[key] = total.get(key, 0) + count
-        # the kernel counts by socket, and the sockets live as long as the counters, longer than a worker
-        drops = total.pop("kernel_drops_total", 0)
-        self._pipeline.counters[INDEX["kernel_drops_total"]] = drops
-        for key, count in total.items():
-            self._pipeline.count(key, count - self._counted.get(key, 0))
-        self._counted = total
+    def close(self) -> None:
+        """Close the journal, then the listeners."""
+        self._pipeline.close()
+        for receiver in self.receivers:
+            receiver.close()

@@ -19,7 +19,7 @@ from hopscope.detect.flows.tables import open_tables
 from hopscope.detect.sink.flow_report import flow_reports
 from hopscope.detect.sink.live import LiveFlows
 from hopscope.detect.sink.records import EVICTED, Why
-from hopscope.runtime.pipeline import Pipeline
+from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.sink.reports import SinkReporter, collector_address
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.sink import SinkReportSettings
@@ -269,28 +269,28 @@ def test_another_collector_finds_no_gap(receiver: socket.socket, version: str) -
     """Packets, events and flows of two workers: each only in its mode, all there, no number missing; a lost
     one is found missing.
     """
-    collector = Pipeline(Settings())
+    collector = pipeline_of(Settings())
     frames, batch = packets(count=6)
     for when, each in (("packet", 6), ("event", 2), ("flow", 3)):
         for shard in (0, 1):
             reporter, counted = _reporter(receiver, shard, when=when, version=version)
             for _ in range(2):
-                reporter.take(batch, frames)
+                reporter.update(batch, frames)
             reporter.tick(10**18)
             reporter.close()
             got = _received(receiver, 2 * each)
             assert reporter.sequence == counted["sink_reports_total"] == 2 * each
             got.frames["source_lo"] += shard + 2 * ("packet", "event", "flow").index(when)
             assert collector.step(got) == 2 * each
-    assert collector.counters[INDEX["lost_reports"]] == 0
-    assert collector.counters[INDEX["duplicate_reports_total"]] == 0
+    assert collector.shard.counters[INDEX["lost_reports"]] == 0
+    assert collector.shard.counters[INDEX["duplicate_reports_total"]] == 0
     reporter, _ = _reporter(receiver, 5, when="event", version=version)
     for _ in range(2):
-        reporter.take(batch, frames)
+        reporter.update(batch, frames)
     reporter.close()
     got = _received(receiver, 4)
     collector.step(FrameBatch(got.arena, got.frames[[0, 2, 3]]))
-    assert collector.counters[INDEX["lost_reports"]] == 1
+    assert collector.shard.counters[INDEX["lost_reports"]] == 1
     collector.close()
 
 
@@ -310,7 +310,7 @@ def test_nothing_waits_for_the_socket(receiver: socket.socket) -> None:
 
     reporter._sender._sendmmsg = once  # type: ignore[assignment]
     reporter._sender._most = 1
-    reporter.take(batch, frames)
+    reporter.update(batch, frames)
     assert (counted["sink_reports_total"], counted["sink_report_drops_total"], reporter.sequence) == (1, 5, 6)
     reporter.close()
 

@@ -24,6 +24,7 @@ from ...memory.region import Region
 from ...settings.sink import SinkReportSettings
 from ...wire.encode.encapsulate import carries_stack, enclose
 from ...wire.records import FrameBatch, Records, ReportBatch
+from ..pipeline import Stage
 
 _VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 _HW_IDS = 64
@@ -58,7 +59,7 @@ class Source(Protocol):
         """EVICTED records since the last call, and how many were lost."""
 
 
-class SinkReporter:
+class SinkReporter(Stage):
     """Sends the reports of one worker, of what `settings.when` says.
 
     Its sequence numbers begin with 0; its hw id is the number of the worker, so that each has a sequence
@@ -87,9 +88,9 @@ class SinkReporter:
         host, port = collector_address(settings.to)
         self._sender = UdpSender(host, port)
 
-    def take(self, batch: ReportBatch, frames: FrameBatch) -> None:
+    def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:
         """Report packets of a batch, which was decoded from `frames` and which the detector took last."""
-        if self._when == "flow":
+        if self._when == "flow" or frames is None:
             return
         rows = batch.reports if self._when == "packet" else batch.reports[self._detector.event_rows]
         self._send(partial(enclose, frames), rows[carries_stack(rows)])

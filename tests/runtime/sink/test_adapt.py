@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hopscope.export.counters import open_counters
-from hopscope.runtime.sink.pipeline import Lag
+from hopscope.runtime.sink.adapt import Lag
 
 
 def test_destinations_that_are_slow_are_seen(tmp_path: Path) -> None:

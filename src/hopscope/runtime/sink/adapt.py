@@ -1,0 +1,59 @@
+"""Stages of a sink beside its reports: adaptation to slow destinations, and the end of its flows."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from ...detect.sink.adaptive import Adaptive
+from ...detect.sink.detector import SinkDetector
+from ...export.counters import read_counters
+from ..pipeline import Stage
+
+LOOK_NS = 1_000_000_000
+"""How often the destinations are looked at."""
+
+
+class Lag:
+    """Whether destinations that work lose events because they are too slow; `folder` is a data folder.
+
+    A destination that does not answer does not count: fewer events would not bring it back. Webhooks do not
+    count either: they have a rate limit.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lost: int | None = None
+
+    def look(self) -> bool:
+        """Whether events were lost since the last call, in a ring or in front of a full queue."""
+        rows = read_counters(self._folder)
+        rows = rows[rows["kind"] != b"webhook"]
+        lost = int(rows["ring_lost_total"].sum() + rows["queue_full_total"].sum())
+        before, self._lost = self._lost, lost
+        return before is not None and lost > before and bool(rows["ok"].all())
+
+
+class Adapt(Stage):
+    """Has the sink raise its limits while destinations lag."""
+
+    def __init__(self, folder: Path, adaptive: Adaptive) -> None:
+        self._lag, self._adaptive = Lag(folder), adaptive
+        self._look_ns = 0
+
+    def tick(self, now_ns: int) -> None:
+        """Look at the destinations once a second."""
+        if abs(now_ns - self._look_ns) >= LOOK_NS:
+            self._look_ns = now_ns
+            self._adaptive.note_lag(self._lag.look())
+
+
+class EndFlows(Stage):
+    """At the end, evicts all live flows, so that later stages and readers of the ring get them."""
+
+    def __init__(self, detector: SinkDetector) -> None:
+        self._detector = detector
+
+    def close(self) -> None:
+        """Put all live flows into the eviction ring."""
+        self._detector.close(time.time_ns())
