@@ -51,6 +51,10 @@ from hopscope.wire.records import FrameBatch
 ROUND = 4000
 """Reports of a round: a quarter of each primitive, of postcards 200 flows with 5 hops."""
 PART = ROUND // 4
+WINDOW = 2
+"""Batches of PART reports that may be on their way between reporter and translator."""
+STALLED_SECONDS = 300.0
+"""Without any progress for this long, something hangs."""
 HOPS, LISTS, COUNTED_KEYS, VALUES = 5, 64, 1000, 256
 COPIES = 2
 LOAD = 0.25
@@ -83,14 +87,18 @@ def batches_of(reporter: Reporter, number: int) -> Iterator[FrameBatch]:
     yield reporter.postcard(big_endian(flows, 8), hops, told_by, path_length=HOPS)
 
 
-def report(address: str, rounds: int, rate: float, told: Connection) -> None:
-    """Process: the reporter. Sequence number n is report n % ROUND of round n // ROUND."""
+def report(address: str, rounds: int, rate: float, window: Any, told: Connection) -> None:
+    """Process: the reporter. Sequence number n is report n % ROUND of round n // ROUND.
+
+    A batch is sent when the semaphore `window` admits it: no buffer overflows on a busy machine.
+    """
     reporter = Reporter(Form.SIZED, first=0)
     sender = UdpSender(address, DTA_PORT, rate=rate, source="127.3.0.9")
     told.send("ready")
     told.recv()
     for number in range(rounds):
         for batch in batches_of(reporter, number):
+            window.acquire()
             sender.send(batch)
     told.send("done")
 
@@ -147,15 +155,15 @@ def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: fl
         folder = Path(name)
         relay = ReportRelay(reports, loss, seed)
         road = RoceRelay(loss, seed + 1)
-        with Relaying(relay, road) as relaying:
+        with Relaying(relay, road):
             nic, _ = child(serve_nic, chosen, folder / "nic")
             translator, _ = child(translate, chosen, folder / "translator")
-            reporter, told = child(report, REPORTS_SIDE, rounds, rate)
+            window = CONTEXT.Semaphore(WINDOW)
+            reporter, told = child(report, REPORTS_SIDE, rounds, rate, window)
             begun = time.perf_counter()
             told.send("go")
-            told.recv()
+            follow(relay, folder / "translator", window)
             taken = time.perf_counter() - begun
-            relaying.quiet(1.0)
             translator.terminate()
             translator.join()
             nic.terminate()
@@ -176,6 +184,29 @@ def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: fl
         bench.row({**case, "what": "whole road"}, reports / taken, "reports/s")
         look(checks, folder / "nic", relay.passed > 0, counted, nic_counted, int(relay.passed.sum()))
     return checks.failed
+
+
+def follow(relay: ReportRelay, folder: Path, window: Any) -> None:
+    """Admit a batch for each that the translator has taken, until every report is executed at the NIC."""
+    keys = [counter.key for counter in COUNTERS]
+    admitted, before, changed = 0, (-1, -1), time.monotonic()
+    while True:
+        received, sent = relay.received, int(relay.passed.sum())
+        counted = dict(zip(keys, read_counters(folder).tolist(), strict=True))
+        if counted["dta_datagrams_total"] >= sent:
+            while admitted < received // PART:
+                window.release()
+                admitted += 1
+            done = counted["rdma_completed_verbs_total"] == counted["rdma_verbs_total"]
+            late = received < len(relay.passed) or sent != int(relay.passed.sum())
+            if done and not late and relay.idle:
+                return
+        now = (received, counted["rdma_completed_verbs_total"])
+        if now != before:
+            before, changed = now, time.monotonic()
+        elif time.monotonic() - changed > STALLED_SECONDS:
+            raise SystemExit(f"nothing moves: {received:,} reports received, {counted}")
+        time.sleep(0.005)
 
 
 def told_of(counted: dict[str, int]) -> str:

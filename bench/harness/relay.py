@@ -78,6 +78,10 @@ class ReportRelay:
     def __init__(self, reports: int, rate: float, seed: int) -> None:
         self.passed = np.zeros(reports, np.uint8)
         """How often each report was sent on, by sequence number."""
+        self.received = 0
+        """Reports that came; all but the late ones have been sent on."""
+        self.idle = False
+        """Whether nothing came and nothing is held back."""
         self._socket = DatagramSocket(REPORTS_SIDE, DTA_PORT)
         self._socket.open()
         self._mangler = Mangler(rate, seed)
@@ -88,6 +92,7 @@ class ReportRelay:
         """Once; datagrams that came."""
         batch = self._socket.receive()
         out = self._mangler.through(batch)
+        self.idle = batch is None and out is None
         if out is not None:
             at = out.frames["offset"].astype(np.int64)
             numbers = sum(out.arena[at + 4 + i].astype(np.int64) << (24 - 8 * i) for i in range(4))
@@ -96,7 +101,9 @@ class ReportRelay:
             frames["source_hi"], frames["source_lo"] = self._to >> 64, self._to & (1 << 64) - 1
             frames["port"] = DTA_PORT
             self._socket.send(FrameBatch(out.arena, frames))
-        return 0 if batch is None else len(batch)
+        count = 0 if batch is None else len(batch)
+        self.received += count
+        return count
 
 
 class RoceRelay:
@@ -168,23 +175,13 @@ class Relaying:
         self._relays = relays
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.last_ns = 0
-        """When something last came."""
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if sum(relay.turn() for relay in self._relays):
-                self.last_ns = time.monotonic_ns()
-            else:
+            if not sum(relay.turn() for relay in self._relays):
                 time.sleep(0.0002)
 
-    def quiet(self, seconds: float) -> None:
-        """Wait until nothing has come for so long."""
-        while time.monotonic_ns() - self.last_ns < seconds * 1e9:
-            time.sleep(seconds / 10)
-
     def __enter__(self) -> Relaying:
-        self.last_ns = time.monotonic_ns()
         self._thread.start()
         return self
 

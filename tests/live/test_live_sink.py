@@ -262,7 +262,8 @@ def running(process: int) -> bool:
 def test_nothing_is_left_after_a_kill(network: Network, tmp_path: Path) -> None:
     """Ctrl-C ends the programs and deletes the namespaces; those of a killed run go with the next one."""
     script = (
-        "import sys, time; from pathlib import Path; from namespaces import Network\n"
+        "import signal, sys, time; from pathlib import Path; from support.namespaces import Network\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background\n"
         "with Network(Path(sys.argv[1])) as network:\n"
         "    print(network.start('a', 'sleep', '1000').process.pid, flush=True); time.sleep(1000)\n"
     )
@@ -274,7 +275,7 @@ def test_nothing_is_left_after_a_kill(network: Network, tmp_path: Path) -> None:
             assert process.stdout is not None
             sleeping = int(process.stdout.readline())
             process.send_signal(number)
-            process.wait(30)
+            process.wait()
         found = [name for name in namespaces() if f"-{process.pid}-" in name]
         assert len(found) == left
         assert running(sleeping) == bool(left)
