@@ -16,6 +16,8 @@ import httpx
 import pytest
 from hypothesis import settings
 
+from support.waiting import HANG_SECONDS
+
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
 settings.load_profile("hopscope")
 
@@ -115,4 +117,4 @@ def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
                 yield Browser(socket)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(HANG_SECONDS)

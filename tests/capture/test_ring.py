@@ -16,6 +16,7 @@ from hopscope.capture.ring.listener import RingListener
 from hopscope.capture.sockets import bind_share
 from hopscope.settings.collector import ListenSettings
 from support.veth import BROADCAST, FOREIGN, Namespace, received, unfinished
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 
@@ -249,7 +250,7 @@ def test_an_interface_that_goes_down_comes_back(namespace: Namespace) -> None:
     assert namespace.inside(listener.receive) is None
     namespace.ip("link", "set", "near", "up")
     with namespace.raw() as far:
-        until = time.monotonic() + 5
+        until = time.monotonic() + HANG_SECONDS
         while not (got := received_now(namespace, listener)) and time.monotonic() < until:
             far.send(BROADCAST + b"x" * 60)
             time.sleep(0.01)

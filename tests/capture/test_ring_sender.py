@@ -10,6 +10,7 @@ import pytest
 from hopscope.capture.errors import CaptureError
 from hopscope.capture.ring.listener import RingSender
 from support.veth import BROADCAST, Namespace, taken
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 ALL = 3
@@ -128,7 +129,7 @@ def test_an_interface_that_is_down_or_gone(namespace: Namespace) -> None:
     assert sender.send(write(sender, frames)) == 0
     assert (sender.dropped, sender.waiting, len(sender.slots(100))) == (20, 0, 64)
     namespace.ip("link", "set", "near", "up")
-    until = time.monotonic() + 5
+    until = time.monotonic() + HANG_SECONDS
     with namespace.raw("far", ALL) as far:
         while not sender.sent and time.monotonic() < until:
             sender.send(write(sender, frames[:1]))
@@ -158,7 +159,7 @@ def test_an_interface_without_a_carrier(namespace: Namespace) -> None:
     assert sender.send(write(sender, frames)) == 0
     assert (sender.dropped, sender.waiting, len(sender.slots(100))) == (waiting + 30, 0, 64)
     namespace.ip("link", "set", "far", "up")
-    until = time.monotonic() + 5
+    until = time.monotonic() + HANG_SECONDS
     with namespace.raw("far", ALL) as far:
         while not sender.send(write(sender, frames[:1])) and time.monotonic() < until:
             pass

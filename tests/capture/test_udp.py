@@ -18,6 +18,7 @@ from hopscope.capture.errors import CaptureError
 from hopscope.capture.udp.listener import UdpListener, UdpSender, bind_share
 from hopscope.settings.collector import ListenSettings
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+from support.waiting import HANG_SECONDS
 
 pytestmark = [
     pytest.mark.e2e,
@@ -56,7 +57,7 @@ def payloads(batch: FrameBatch) -> list[bytes]:
     return [batch.arena[offset : offset + length].tobytes() for offset, length in frames]
 
 
-def drain(listener: UdpListener, expected: int, seconds: float = 5.0) -> tuple[list[bytes], Records]:
+def drain(listener: UdpListener, expected: int, seconds: float = HANG_SECONDS) -> tuple[list[bytes], Records]:
     """Payloads and frames until `expected` have come, or for so long."""
     found: list[bytes] = []
     blocks = []

@@ -29,6 +29,7 @@ from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
 from support.by_hand import ethernet, ipv4, pcap, udp
+from support.waiting import HANG_SECONDS
 
 HEAVY = (
     "numba",
@@ -302,7 +303,7 @@ def test_a_broken_pipe_is_silent(tmp_path: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(60) == 0
+        assert process.wait(HANG_SECONDS) == 0
 
 
 @pytest.mark.kernel

@@ -15,6 +15,7 @@ from hopscope.detect.detector import Detector, StateReader, memory_bytes
 from hopscope.detect.flows.tables import bytes_per_flow
 from hopscope.memory.region import RegionError
 from hopscope.settings.collector import DetectSettings
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 
@@ -172,5 +173,5 @@ def test_reader_beside_a_busy_worker(tmp_path: Path) -> None:
         assert process.poll() is None
     finally:
         (tmp_path / "stop").touch()
-        process.wait(60)
+        process.wait(HANG_SECONDS)
     assert process.returncode == 0

@@ -25,6 +25,7 @@ from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import FrameBatch
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 SPECS = (
@@ -88,9 +89,9 @@ def remote(folder: Path, own: str, *collectors: str, **options: object) -> Trans
     return process
 
 
-def connected(process: TranslatorProcess, collectors: int = 1, seconds: float = 20.0) -> None:
+def connected(process: TranslatorProcess, collectors: int = 1) -> None:
     """Turn until so many collectors are connected."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + HANG_SECONDS
     while int(np.count_nonzero(process.translator.fanout.down == 0)) < collectors or not process.output.ready:
         assert time.monotonic() < until, "no connection"
         process.output.tick(time.time_ns())
@@ -98,9 +99,9 @@ def connected(process: TranslatorProcess, collectors: int = 1, seconds: float = 
             time.sleep(0.001)
 
 
-def drained(process: TranslatorProcess, seconds: float = 20.0) -> None:
+def drained(process: TranslatorProcess) -> None:
     """Flush, and turn until everything is acknowledged."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + HANG_SECONDS
     while not process.translator.flush() or not process.output.idle():
         assert time.monotonic() < until, "not everything is acknowledged"
         if not process.output.turn():
@@ -154,7 +155,7 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
             connected(process, 2)
             process.step(reporter.key_write(keys, keys[:, 4:]), time.monotonic_ns())
             drained(process)
-        until = time.monotonic() + 20
+        until = time.monotonic() + HANG_SECONDS
         while not process.translator.fanout.any_down:
             assert time.monotonic() < until
             process.output.turn()
@@ -189,7 +190,7 @@ def test_a_collector_that_comes_back_with_other_stores_is_written_as_it_says(tmp
             process.step(reporter.key_write(keys, keys[:, :data_bytes]), time.monotonic_ns())
             drained(process)
             assert query(nic.stores["flows"], keys).found.mean() > 0.9
-        until = time.monotonic() + 20
+        until = time.monotonic() + HANG_SECONDS
         while not process.translator.fanout.any_down:
             assert time.monotonic() < until
             process.output.turn()

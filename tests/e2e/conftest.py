@@ -22,6 +22,7 @@ from hopscope.base.control_client import request
 from hopscope.capture.udp.listener import UdpSender
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import Link, ReportBatch
+from support.waiting import HANG_SECONDS
 
 START_SECONDS = 400.0
 """The first start compiles, perhaps beside other tests."""
@@ -89,13 +90,13 @@ class Collector:
         assert self.process is not None
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(HANG_SECONDS)
 
     def kill_all(self) -> None:
         """SIGKILL to the whole group."""
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(HANG_SECONDS)
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def collector(tmp_path: Path) -> Iterator[Callable[..., Collector]]:
             continue
         with suppress(ProcessLookupError):
             os.killpg(one.process.pid, signal.SIGKILL)
-        one.process.wait(10)
+        one.process.wait(HANG_SECONDS)
         with suppress(FileNotFoundError):
             shutil.rmtree(one.owner["regions"], ignore_errors=True)
 

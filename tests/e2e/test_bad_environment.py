@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from hopscope.capture.pcap.reader import Writer
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
+from support.waiting import eventually
 
 VALUES = 8
 """Values in each of the sender's reports: path, latency, and latency and queue of three hops."""
@@ -163,11 +163,11 @@ def test_a_full_disk(small_disk: Path, collector: Callable[..., Any], load: Call
     sender = load(500)
     sender.port = one.port
     state = CollectorState(one.data, fresh_seconds=0)
-    until(lambda: state.counters()["journal_retries_total"] > 3)
+    eventually(lambda: state.counters()["journal_retries_total"] > 3)
     assert one.status()["worker-0"]["alive"]
     sender.close()
     filler.unlink()
-    until(lambda: state.counters()["reports_total"] == sender.sent)
+    eventually(lambda: state.counters()["reports_total"] == sender.sent)
     assert one.stop() == 0
     with History(one.data) as history:
         assert not history.problems
@@ -175,11 +175,3 @@ def test_a_full_disk(small_disk: Path, collector: Callable[..., Any], load: Call
         assert len(events) == sender.sent * VALUES
         assert events["sequence"].tolist() == sorted(set(events["sequence"].tolist()))
     assert "Traceback" not in one.said()
-
-
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for something."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)

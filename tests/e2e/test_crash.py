@@ -21,6 +21,7 @@ from hopscope.history.files import list_segments
 from hopscope.history.query import History
 from hopscope.serve.feed import Cursor, Feed
 from hopscope.wire.records import Records
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(900)]
 
@@ -123,14 +124,6 @@ def check(data: Path, seen: Seen) -> int:
     return len(kept)
 
 
-def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait for something."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
-
-
 def test_what_was_seen_survives_20_kills(
     tmp_path: Path, collector: Callable[..., Any], load: Callable[..., Any]
 ) -> None:
@@ -159,13 +152,13 @@ def _kill_again_and_again(one: Any, sender: Any, watcher: Watcher) -> None:
                 one.kill_all()
             else:
                 one.process.kill()
-                one.process.wait(10)
+                one.process.wait(HANG_SECONDS)
             one.start()  # waits for the last worker of a killed supervisor
             sender.port = one.port
         else:
             pid = one.status()[victim]["pid"]
             os.kill(pid, signal.SIGKILL)
-            until(lambda victim=victim, pid=pid: _restarted(one, victim, pid))  # type: ignore[misc]
+            eventually(lambda victim=victim, pid=pid: _restarted(one, victim, pid))  # type: ignore[misc]
         now = check(one.data, watcher.seen())
         assert now >= kept, f"history had {kept} events and has {now}"
         kept = now

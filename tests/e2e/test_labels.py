@@ -16,6 +16,7 @@ import pytest
 
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.records import LABEL
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 
@@ -44,22 +45,16 @@ def test_the_process_of_labels_is_restarted_and_goes_on(collector: Callable[...,
         items = client.get(f"{url}api/v0/labels").json()["items"]
         return next((int(item["labels"]) for item in items if item["port"]["id"] == number), 0)
 
-    def wait(what: Callable[[], object]) -> None:
-        until = time.monotonic() + 60
-        while not what():
-            assert time.monotonic() < until
-            time.sleep(0.05)
-
     sending = threading.Thread(target=send)
     sending.start()
     try:
         with httpx.Client(timeout=20, trust_env=False) as client:
-            wait(lambda: labels_of(3) > 20)
+            eventually(lambda: labels_of(3) > 20)
             before = labels_of(2)
             os.kill(one.status()["labels"]["pid"], signal.SIGKILL)
-            wait(lambda: one.status()["labels"]["restarts"] == 1)
-            wait(lambda: labels_of(2) > before + 20)
-            wait(lambda: client.get(f"{url}api/v0/labels/coverage").json()["items"])
+            eventually(lambda: one.status()["labels"]["restarts"] == 1)
+            eventually(lambda: labels_of(2) > before + 20)
+            eventually(lambda: client.get(f"{url}api/v0/labels/coverage").json()["items"])
             assert "hopscope_labels_total" in client.get(f"{url}metrics").text
     finally:
         ended.set()

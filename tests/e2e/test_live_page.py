@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hopscope.fabric.topology import parse_topology
+from support.waiting import HANG_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]
 
@@ -71,7 +72,7 @@ class Fabric:
     def close(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(HANG_SECONDS)
         self._thread.join(10)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:

@@ -18,6 +18,7 @@ from hopscope.detect.flows.tables import arrays_of
 from hopscope.detect.records import HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WAYS, FlowState
 from hopscope.memory.region import Region
 from hopscope.settings.collector import DetectSettings
+from support.waiting import HANG_SECONDS
 
 MAPPED = 0xFFFF << 32
 
@@ -117,7 +118,7 @@ class Server:
 
         given = [*self.listen, str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
         self.process = subprocess.Popen([self.program, *given, *self.options], stdout=subprocess.DEVNULL)
-        client, until = self.client(**more), time.monotonic() + 20
+        client, until = self.client(**more), time.monotonic() + HANG_SECONDS
         while True:
             with contextlib.suppress(redis.ConnectionError):
                 client.ping()

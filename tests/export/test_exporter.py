@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,6 +23,7 @@ from hopscope.export.run import Source
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.routes.health import _exports
+from support.waiting import eventually
 
 
 class Made(Exporter[ExportBatch]):
@@ -73,14 +74,6 @@ def batch(events: int, lost: int = 0) -> ExportBatch:
     return ExportBatch(Read([np.zeros(events, EVENT)], lost), Read([np.zeros(99, EVENT)], 1000))
 
 
-def wait(condition: Callable[[], bool]) -> None:
-    """Wait until it is so."""
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.005)
-
-
 def test_a_slow_destination_holds_up_nothing() -> None:
     """While it waits, what fits its queue is kept in order and the rest counted; losses of rings that it
     does not read are not its own; at the end all that was kept is delivered.
@@ -88,7 +81,7 @@ def test_a_slow_destination_holds_up_nothing() -> None:
     one = Made(waits=True)
     one.start()
     one.export(batch(1))
-    wait(lambda: not one._queue)  # it is being delivered
+    eventually(lambda: not one._queue)  # it is being delivered
     for events in (4, 6, 5, 1):
         one.export(batch(events, lost=2))
     assert one.counts("queue_full", "ring_lost") == [6, 8]
@@ -124,7 +117,7 @@ def test_what_waits_at_the_end_is_counted() -> None:
         one.start()
         one.export(batch(2))
         one.export(batch(3))
-    wait(lambda: all(one.counts("retried")[0] for one in gone))
+    eventually(lambda: all(one.counts("retried")[0] for one in gone))
     assert [health_of(one.row[0]).problem for one in gone] == ["gone"] * 5
     begin = time.monotonic()
     stop_all(gone, 0.2)

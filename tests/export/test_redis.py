@@ -34,6 +34,7 @@ from hopscope.present.events import when
 from hopscope.settings.collector import Settings
 from hopscope.settings.export import RedisSettings
 from hopscope.settings.sink import SinkSettings
+from support.waiting import eventually
 
 NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
 
@@ -63,14 +64,6 @@ def exporting(folder: Path, sink: bool = True, **redis: Any) -> Iterator[Setting
         stop.set()
         thread.join(20)
         assert not thread.is_alive()
-
-
-def wait(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until it is so; a test that waits in vain says so."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.02)
 
 
 def counted(folder: Path, name: str) -> int:
@@ -203,11 +196,11 @@ def test_what_it_holds_is_what_the_regions_hold(
     gone = RingWriter(create_ring(regions / "worker-0.evictions", EVICTED, 64, EVICTED_VERSION))
     gone.write(np.concatenate([evicted(7, 3, 0), evicted(8, 19, 1)[:2]]))
     with exporting(tmp_path, url=server.url):
-        wait(lambda: client.xlen("hopscope:sink_events") == 3000)
+        eventually(lambda: client.xlen("hopscope:sink_events") == 3000)
         gone.write(evicted(8, 19, 1)[2:])  # the rest of a path in parts
-        wait(lambda: counted(tmp_path, "flows_total") == len(paths))
-        wait(lambda: counted(tmp_path, "evictions_total") == 2)
-        wait(lambda: client.scard("hopscope:distributions") == 2)
+        eventually(lambda: counted(tmp_path, "flows_total") == len(paths))
+        eventually(lambda: counted(tmp_path, "evictions_total") == 2)
+        eventually(lambda: client.scard("hopscope:distributions") == 2)
         assert {n: f for n, f in flows_of(client).items() if not f["ended"]} == expected_flows(table, paths)
         scores = dict(client.zrange("hopscope:flows", 0, -1, withscores=True))
         assert scores == {f"{n:016x}": float((10**18 + n) // 1000) for n in paths}
@@ -221,10 +214,10 @@ def test_what_it_holds_is_what_the_regions_hold(
         paths[7] = [1]
         table.drop(100)
         gone.write(evicted(100, 2, 4))
-        wait(lambda: client.zscore("hopscope:flows", f"{100:016x}") is None)
-        wait(lambda: client.hget("hopscope:flow:" + "7".zfill(16), "ended") == "")
+        eventually(lambda: client.zscore("hopscope:flows", f"{100:016x}") is None)
+        eventually(lambda: client.hget("hopscope:flow:" + "7".zfill(16), "ended") == "")
         assert client.zrange("hopscope:flows:ended", 0, -1) == ["8".zfill(16), f"{100:016x}"]
-        wait(lambda: client.ttl("hopscope:flow:" + "7".zfill(16)) > 3600)
+        eventually(lambda: client.ttl("hopscope:flow:" + "7".zfill(16)) > 3600)
         assert counted(tmp_path, "flows_total") <= len(paths) + 4
     found = [fields for _, fields in client.xrange("hopscope:sink_events")]
     assert [one["id"] for one in found] == [f"0-{n}" for n in range(3000)]
@@ -290,23 +283,23 @@ def test_killed_and_restarted_under_load(
     thread = threading.Thread(target=load, daemon=True)
     thread.start()
     with exporting(tmp_path, url=server.url, queue_bytes=1 << 20, stream_max=10**7):
-        wait(lambda: counted(tmp_path, "events_total") > 2000)
+        eventually(lambda: counted(tmp_path, "events_total") > 2000)
         server.kill()
-        wait(lambda: f"127.0.0.1:{server.port}. Connection refused" in problem(tmp_path))
+        eventually(lambda: f"127.0.0.1:{server.port}. Connection refused" in problem(tmp_path))
         assert not health_of(read_counters(tmp_path)[0]).ok
         dropped, written = counted(tmp_path, "queue_full_total"), total + 10_000
-        wait(lambda: read_up_to(tmp_path) > written)  # nothing waits: it is read, and dropped
+        eventually(lambda: read_up_to(tmp_path) > written)  # nothing waits: it is read, and dropped
         assert counted(tmp_path, "queue_full_total") > dropped
         table.drop(300)
         gone.write(evicted(300, 2, 0))  # while nobody hears it
         client = server.start()
-        wait(lambda: health_of(read_counters(tmp_path)[0]).ok)
-        wait(lambda: client.zcard("hopscope:flows") == len(paths) - 1)
+        eventually(lambda: health_of(read_counters(tmp_path)[0]).ok)
+        eventually(lambda: client.zcard("hopscope:flows") == len(paths) - 1)
         end.set()
         thread.join()
         gone_id = f"{300:016x}"  # its key stays until it expires
         live = expected_flows(table, paths)
-        wait(lambda: {n: f for n, f in flows_of(client).items() if n != gone_id} == live)
+        eventually(lambda: {n: f for n, f in flows_of(client).items() if n != gone_id} == live)
     assert gone_id not in client.zrange("hopscope:flows", 0, -1)
     ids = [fields["id"] for _, fields in client.xrange("hopscope:sink_events")]
     assert len(ids) == len(set(ids))
@@ -327,21 +320,21 @@ def test_what_the_server_refuses(redis_server: Callable[..., Any], regions: Path
     client.config_set("maxmemory", 1)
     with exporting(tmp_path, url=server.url, what=("events",)):
         ring.write(sink_events(0, 700))
-        wait(lambda: "maxmemory" in problem(tmp_path))
+        eventually(lambda: "maxmemory" in problem(tmp_path))
         client.config_set("maxmemory", 0)
-        wait(lambda: counted(tmp_path, "events_total") == 700)
+        eventually(lambda: counted(tmp_path, "events_total") == 700)
         ahead = int(time.time() * 1000) + 10**7
         client.xadd("hopscope:sink_events", {"id": "foreign"}, f"{ahead}-0")
         ring.write(sink_events(700, 600))
-        wait(lambda: client.xlen("hopscope:sink_events") == 1301)
+        eventually(lambda: client.xlen("hopscope:sink_events") == 1301)
         client.delete("hopscope:sink_events")
         client.set("hopscope:sink_events", "something else")
         ring.write(sink_events(1300, 5))
-        wait(lambda: counted(tmp_path, "failed_total") == 5)
+        eventually(lambda: counted(tmp_path, "failed_total") == 5)
         assert "WRONGTYPE" in problem(tmp_path)
         client.delete("hopscope:sink_events")
         ring.write(sink_events(1305, 2))
-        wait(lambda: client.xlen("hopscope:sink_events") == 2)
+        eventually(lambda: client.xlen("hopscope:sink_events") == 2)
     assert counted(tmp_path, "events_total") == 1302
 
 
@@ -360,15 +353,15 @@ def test_flows_of_a_collector(
     with exporting(
         tmp_path, sink=False, url=server.url, prefix="mine", stream_max=100, what=("flows", "events")
     ):
-        wait(lambda: client.zcard("mine:flows") == 2)
+        eventually(lambda: client.zcard("mine:flows") == 2)
         table.drop(5)
         left = np.zeros(2000, EVENT)
         left["sequence"], left["kind"] = np.arange(2000), Kind.PUSH
         left[7]["kind"], left[7]["metric"], left[7]["flow_id"] = Kind.FLOW_RECORD, Metric.FLOW_PATH, 5
         left["value"], left["time_ns"] = 44, 10**18
         ring.write(left)
-        wait(lambda: client.zrange("mine:flows:ended", 0, -1) == ["5".zfill(16)])
-        wait(lambda: counted(tmp_path, "events_total") == 2000)
+        eventually(lambda: client.zrange("mine:flows:ended", 0, -1) == ["5".zfill(16)])
+        eventually(lambda: counted(tmp_path, "events_total") == 2000)
     assert client.zrange("mine:flows", 0, -1) == ["6".zfill(16)]
     fields = client.hgetall("mine:flow:" + "5".zfill(16))
     assert (fields["packets"], fields["ended"], fields["hop_latency"]) == ("44", when(10**18), ",3")
@@ -401,9 +394,9 @@ def test_passwords(
         ring.write(sink_events(3 * at, 3))
         with exporting(tmp_path, **more):
             if at:
-                wait(lambda: client.xlen("hopscope:sink_events") == 3)
+                eventually(lambda: client.xlen("hopscope:sink_events") == 3)
             else:
-                wait(lambda: "password" in problem(tmp_path))
+                eventually(lambda: "password" in problem(tmp_path))
     said = capfd.readouterr()
     assert "sesame" not in said.out + said.err
     assert b"sesame" not in (regions / FILE_NAME).read_bytes()
@@ -433,8 +426,8 @@ def test_tls(
     ring = sink_ring(regions)
     ring.write(sink_events(0, 3))
     with exporting(tmp_path, url=url):
-        wait(lambda: "CERTIFICATE_VERIFY_FAILED" in problem(tmp_path))
+        eventually(lambda: "CERTIFICATE_VERIFY_FAILED" in problem(tmp_path))
     ring.write(sink_events(3, 3))
     with exporting(tmp_path, url=url, ca_file=certificate):
-        wait(lambda: client.xlen("hopscope:sink_events") == 3)
+        eventually(lambda: client.xlen("hopscope:sink_events") == 3)
     client.close()

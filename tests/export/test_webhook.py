@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from hopscope.export.webhook import EVENTS, QUEUE, Webhook
 from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.settings.collector import Settings
 from hopscope.settings.export import AlertSettings
+from support.waiting import eventually
 
 
 class Receiver(ThreadingHTTPServer):
@@ -99,19 +100,11 @@ def offer(hook: Webhook, found: np.ndarray) -> None:
     hook.export(ExportBatch(events=Read([found])))
 
 
-def wait(condition: Callable[[], bool], seconds: float = 10) -> None:
-    """Wait until it is so; a test that waits in vain says so."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it did not happen in time"
-        time.sleep(0.01)
-
-
 def test_chosen_kinds_are_posted(receiver: Receiver) -> None:
     """One post for the events of one kind; other kinds are not posted."""
     hook, counted = make(receiver.url, kinds=("raised", "loop"))
     offer(hook, np.concatenate([events(2), events(3, Kind.PUSH), events(1, Kind.LOOP)]))
-    wait(lambda: len(receiver.posts) == 2)
+    eventually(lambda: len(receiver.posts) == 2)
     hook.stop(2)
     by_kind = {post["kind"]: post for post in receiver.posts}
     assert [event["value"] for event in by_kind["raised"]["events"]] == [0, 1]
@@ -128,7 +121,7 @@ def test_what_the_rate_limit_holds_back_is_told_in_the_next_post(receiver: Recei
     offer(hook, events(1, Kind.SILENT))
     hook._allowed[Kind.RAISED].left = 1.0  # a minute later
     offer(hook, events(1))
-    wait(lambda: len(receiver.posts) == 3)
+    eventually(lambda: len(receiver.posts) == 3)
     hook.stop(2)
     assert [(p["kind"], p["held_back"]) for p in receiver.posts] == [
         ("raised", 0),
@@ -142,7 +135,7 @@ def test_a_flood_is_one_post_of_bounded_size(receiver: Receiver) -> None:
     """A thousand events found together are one post with the first ones, and say how many more there are."""
     hook, _ = make(receiver.url)
     offer(hook, events(1000))
-    wait(lambda: len(receiver.posts) == 1)
+    eventually(lambda: len(receiver.posts) == 1)
     hook.stop(2)
     assert len(receiver.posts[0]["events"]) == EVENTS
     assert receiver.posts[0]["held_back"] == 1000 - EVENTS
@@ -153,7 +146,7 @@ def test_failures_are_tried_again(receiver: Receiver) -> None:
     receiver.statuses = [500, 429, 503]
     hook, counted = make(receiver.url)
     offer(hook, events(1))
-    wait(lambda: len(receiver.posts) == 1)
+    eventually(lambda: len(receiver.posts) == 1)
     hook.stop(2)
     assert [int(counted[n][0]) for n in ("retried_total", "sent_total", "failed_total")] == [3, 1, 0]
 
@@ -164,7 +157,7 @@ def test_what_cannot_be_delivered_is_counted(receiver: Receiver, status: int, tr
     receiver.statuses = [status] * 10
     hook, counted = make(receiver.url, retries=2)
     offer(hook, events(1))
-    wait(lambda: counted["failed_total"] == 1)
+    eventually(lambda: counted["failed_total"] == 1)
     hook.stop(2)
     assert receiver.requests == ["/alerts"] * tries
     assert counted["sent_total"] == 0
@@ -186,7 +179,7 @@ def test_nobody_listens() -> None:
     """A refused connection is a failure, not an exception."""
     hook, counted = make("http://127.0.0.1:9/x", retries=0)
     offer(hook, events(1))
-    wait(lambda: counted["failed_total"] == 1)
+    eventually(lambda: counted["failed_total"] == 1)
     hook.stop(2)
 
 
@@ -204,7 +197,7 @@ def test_the_process_posts_what_happens_and_stops(receiver: Receiver, tmp_path: 
     silent = events(1, Kind.SILENT, 1)
     silent["node_id"] = NO_NODE
     writer.write(np.concatenate([events(1), silent]))
-    wait(lambda: len(receiver.posts) == 2)
+    eventually(lambda: len(receiver.posts) == 2)
     stop.set()
     process.join(10)
     assert not process.is_alive()

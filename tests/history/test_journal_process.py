@@ -18,6 +18,7 @@ from hopscope.history.files import list_segments
 from hopscope.history.journal import JournalWriter, read_journals
 from hopscope.history.query import History
 from hopscope.settings.collector import HistorySettings
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.e2e
 
@@ -70,7 +71,7 @@ def test_readers_beside_a_writer_and_the_archive(tmp_path: Path) -> None:
             assert now >= max(seen, acknowledged)
             seen = now
             rounds += 1
-        assert writer.wait(30) == 0
+        assert writer.wait(HANG_SECONDS) == 0
         assert seen == total
         assert list_segments(tmp_path)
         assert history.events(limit=None, order="sequence")["sequence"].tolist() == list(range(total))
@@ -88,7 +89,7 @@ def test_sigkill_at_random_moments(tmp_path: Path) -> None:
             seen = max(seen, len(history.events(limit=None)))
         writer.send_signal(signal.SIGKILL)
         lines = writer.stdout.read().splitlines()
-        writer.wait(30)
+        writer.wait(HANG_SECONDS)
         writer.stdout.close()
         acknowledged = [
             int(line.split()[1]) for line in lines if line.startswith("has ") and line[4:].isdigit()

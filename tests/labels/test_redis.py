@@ -20,6 +20,7 @@ from hopscope.labels.state import LABEL_PORT, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.settings.label import AdaptiveSettings, LabellingSettings
 from hopscope.wire.records import LABEL
+from support.waiting import HANG_SECONDS, eventually
 
 pytest.importorskip("redis")
 MS = 1_000_000
@@ -78,7 +79,7 @@ class Controlled:
 
     def turn_until(self, what: Callable[[], object], hear: tuple[tuple[int, int], ...] = ()) -> None:
         """Turn, hearing of some ports, until something is so."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + HANG_SECONDS
         while not what():
             assert time.monotonic() < end, (self.told, self.redis.counts, self.lines)
             if hear:
@@ -97,13 +98,6 @@ def controlled(url: str) -> Iterator[Controlled]:
         yield one
     finally:
         one.redis.stop()
-
-
-def eventually(what: Callable[[], object]) -> None:
-    end = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_entries_age_out_and_the_notification_sets_the_flag_back(

@@ -29,6 +29,7 @@ from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import Host, next_ports, prefix
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
 from support.live_fabric import LOSS, NAME, Fabric, fabric, hopscope, lose
+from support.waiting import HANG_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 CAPTURED_PORT = 7999
@@ -170,7 +171,7 @@ def test_tracked_flows(live: Fabric, tmp_path: Path) -> None:
     assert blocks
     source, target = live.parts.hosts[1:3]
     reader = TrackedReader.attach(Path(live.state.data, "regions", tracked_state.FILE_NAME))
-    until = time.monotonic() + 10
+    until = time.monotonic() + HANG_SECONDS
     while (rows := reader.flows())["packets"].sum() < len(blocks) and time.monotonic() < until:
         time.sleep(0.05)
     (row,) = rows
@@ -314,7 +315,7 @@ def test_an_end_in_the_middle_of_a_start(tools: None, number: int) -> None:
             assert line, "it has ended"
         assert left()
         process.send_signal(number)
-        assert process.wait(30) == 130
+        assert process.wait(HANG_SECONDS) == 130
     assert left() == []
 
 
@@ -330,6 +331,6 @@ def test_what_was_half_made_goes_too(tools: None) -> None:
         (namespaces.FOLDER / f"{prefix(NAME)}file").touch()
         done = fabric("down")
         assert "2 namespaces, its folder" in done.stdout, done.stderr
-        assert sleeping.wait(5) < 0
+        assert sleeping.wait(HANG_SECONDS) < 0
     assert left() == []
     shutil.rmtree(state.folder_of(NAME), ignore_errors=True)

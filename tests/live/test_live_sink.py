@@ -20,6 +20,7 @@ from hopscope.capture.pcap.reader import read
 from hopscope.testbed.namespaces import NamespaceError
 from support import inserter
 from support.namespaces import ADDRESSES, Network, clear_abandoned, namespaces
+from support.waiting import HANG_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
@@ -123,7 +124,7 @@ def iperf(network: Network, server: str, *flags: str) -> dict[str, Any]:
     client = "ab".replace(server, "")
     running = network.start(server, "iperf3", "-s", "-1", "--forceflush", ready="listening")
     said = network.run(client, "iperf3", "-c", ADDRESSES[server]["-6" in flags], "-J", *flags)
-    running.process.wait(10)
+    running.process.wait(HANG_SECONDS)
     found: dict[str, Any] = json.loads(said)["end"]
     return found
 

@@ -20,6 +20,7 @@ from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.testbed.traffic import Datagrams, send_datagrams
 from support.live_fabric import LOSS, Fabric, fabric, lose
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 WINDOW_SECONDS = 2.0
@@ -49,14 +50,6 @@ def listens(port: int) -> bool:
     """Whether anybody takes connections."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def eventually(what: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    until = time.monotonic() + 60
-    while not what():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 @contextmanager

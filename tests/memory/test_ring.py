@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hopscope.memory.region import RegionError
 from hopscope.memory.ring import RingReader, RingWriter, attach_ring, create_ring
+from support.waiting import HANG_SECONDS
 
 RECORD = np.dtype([("number", "<u8"), ("copy", "<u8", (3,))])
 
@@ -125,5 +126,5 @@ def test_reader_beside_a_writer(tmp_path: Path) -> None:
             assert (np.diff(records["number"]) == 1).all()
         count += len(records)
         assert process.poll() is None or reader.head == total
-    assert process.wait(10) == 0
+    assert process.wait(HANG_SECONDS) == 0
     assert count + reader.lost == total

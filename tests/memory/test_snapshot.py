@@ -12,6 +12,7 @@ import pytest
 
 from hopscope.memory.region import Region
 from hopscope.memory.snapshot import consistent, snapshot_rows
+from support.waiting import HANG_SECONDS
 
 ARRAYS = {
     "version": (np.uint32, 2000),
@@ -75,5 +76,5 @@ def test_consistent_while_hammered(tmp_path: Path) -> None:
             assert (copy == copy[:, :1]).all()
     finally:
         region["stop"][0] = 1
-        process.wait(10)
+        process.wait(HANG_SECONDS)
     assert region["rows"]["a"].any()

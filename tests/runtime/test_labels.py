@@ -27,6 +27,7 @@ from hopscope.runtime.summary import summary_lines
 from hopscope.settings.label import LabelSettings
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.records import LABEL, LABEL_FLOW
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 MS = 1_000_000
@@ -59,7 +60,7 @@ def settings(**more: object) -> LabelSettings:
 
 def drive(process: LabelProcess, count: int) -> None:
     """Turn until so many datagrams are taken."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + HANG_SECONDS
     while count > 0 and time.monotonic() < until:
         count -= process.turn()
     assert count <= 0
@@ -267,7 +268,7 @@ def test_sources_that_are_not_allowed_are_not_heard() -> None:
     process.open()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         sender.sendto(datagram(PORTS, [START] * 4), ("127.0.0.1", process.port))
-        until = time.monotonic() + 20
+        until = time.monotonic() + HANG_SECONDS
         while not process.counts["label_denied_total"] and time.monotonic() < until:
             process.turn()
             process.counts.collect(process)

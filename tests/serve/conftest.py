@@ -40,6 +40,7 @@ from hopscope.settings.collector import (
 from hopscope.settings.sink import DistributionSettings
 from hopscope.wire.encode.encoder import encode_reports, new_hops, new_reports
 from hopscope.wire.records import Carried, FrameBatch, Link, ReportBatch
+from support.waiting import HANG_SECONDS
 
 INSTRUCTIONS = 0b1111_0001_1000_0000  # node, ports, latency, queue, link and buffer
 MAPPED = 0xFFFF << 32
@@ -187,6 +188,6 @@ def server(collector: Collector, tmp_path: Path, request: pytest.FixtureRequest)
         try:
             yield process.stdout.readline().strip()
             process.stdin.close()
-            assert process.wait(20) == 0
+            assert process.wait(HANG_SECONDS) == 0
         finally:
             process.kill()

@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 from hopscope.testbed.namespaces import delete, found, inside, run
 
+from .waiting import HANG_SECONDS
+
 T = TypeVar("T")
 
 HOSTS = ("a", "b")
@@ -77,7 +79,7 @@ class Program:
         """End what is left of its group."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        self.process.wait(HANG_SECONDS)
 
 
 class Network:

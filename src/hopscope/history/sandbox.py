@@ -31,7 +31,7 @@ from .table import Table, fetch, plain
 
 ANSWER_BYTES = 64 * 1024**2
 """Largest answer."""
-_START_SECONDS = 10.0
+_START_SECONDS = 60.0
 """Time for the process to start and read journals, besides that of the query."""
 _OVERHEAD_BYTES = 256 * 1024**2
 """Address space besides the memory limit: stacks and what DuckDB does not count."""

@@ -28,6 +28,7 @@ from hopscope.runtime.direct.nic import PUBLISHED_PORTS, SERVICE_PORT, NicProces
 from hopscope.settings.direct import DirectSettings, NicSettings
 from hopscope.wire.records import Records
 from hopscope.wire.roce.cm import Addresses, Ready, Reply, Request, pull_message, push_addresses, push_message
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 STORES = ("kw=key-write,bytes=64KiB", "lists=append,bytes=64KiB")
@@ -241,5 +242,5 @@ def test_any_requester_can_write(tmp_path: Path, process: tuple[str, subprocess.
     while (ended := handle.recv(4096))[0] in (0x04, 0x11):
         pass
     assert ended[0] == 0x64
-    assert child.wait(20) == 0
+    assert child.wait(HANG_SECONDS) == 0
     handle.close()

@@ -28,6 +28,7 @@ from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.settings.direct import DirectSettings, PathSumSettings, StoreSettings, TranslatorSettings
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 
@@ -268,7 +269,7 @@ def test_a_hundred_thousand_reports_of_each_primitive(tmp_path: Path) -> None:
                     sender.send(batch)
         time.sleep(0.3)
         child.terminate()
-        assert child.wait(30) == 0
+        assert child.wait(HANG_SECONDS) == 0
     told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
     received = told["dta_datagrams_total"]
     assert received + told["dta_kernel_drops_total"] == 5 * count

@@ -1,0 +1,20 @@
+"""Waiting for something to happen, however busy the machine is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+HANG_SECONDS = 300.0
+"""No test needs this long: what has not happened by then hangs. It decides no test that works."""
+
+
+def eventually(condition: Callable[[], T], what: object = "it did not happen", every: float = 0.01) -> T:
+    """The first true value of `condition`, asked again and again; fails with `what` if it never comes."""
+    until = time.monotonic() + HANG_SECONDS
+    while not (value := condition()):
+        assert time.monotonic() < until, what() if callable(what) else what
+        time.sleep(every)
+    return value
