@@ -8,7 +8,7 @@ STAMP = $(VENV)/.installed
 PYTEST = $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels lint types unit e2e checked wheel test demo bench format clean
+.PHONY: help venv kernels lint types unit e2e checked wheel test docs demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -45,6 +45,10 @@ wheel: $(STAMP) ## Build the wheel, install it into a clean environment, decode 
 test: $(STAMP) ## Everything that must pass
 	$(MAKE) --jobs=3 --output-sync=target kernels types lint checked e2e unit
 	$(MAKE) wheel
+
+docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error
+	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
+	@echo "open build/docs/index.html"
 
 demo: $(STAMP) ## Watch a simulated network (DURATION=30 ends it after 30 s)
 	$(BIN)/hopscope demo $(if $(DURATION),--duration $(DURATION))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -65,3 +66,37 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     namespace: dict[str, object] = {"__name__": "example"}
     for number, code in enumerate(blocks):
         exec(compile(code, f"{page.name}[{number}]", "exec"), namespace)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as `make docs` builds it."""
+    folder = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", "docs", ".", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_site_needs_nothing_from_elsewhere(site: Path) -> None:
+    """No page and no style sheet loads a script, a font, a picture or a style from another host."""
+    loads = re.compile(
+        r"""<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|srcset|href)=["'](?:https?:)?//[^"']*"""
+        r"""|url\(["']?(?:https?:)?//[^)]*|@import\s+["'](?:https?:)?//[^"']*"""
+    )
+    found = [
+        f"{path.relative_to(site)}: {match[0]}"
+        for path in sorted(site.rglob("*"))
+        if path.suffix in (".html", ".css")
+        for match in loads.finditer(path.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_site_has_every_page(site: Path) -> None:
+    """Every page of the repository is in the site, and the start page leads to all of them."""
+    missing = [p for p in PAGES if not (site / p.relative_to(ROOT).with_suffix(".html")).exists()]
+    assert not missing
+    start = (site / "docs" / "index.html").read_text()
+    unreachable = [p.stem for p in PAGES if p.stem != "index" and f"{p.stem}.html" not in start]
+    assert not unreachable
