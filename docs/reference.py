@@ -7,6 +7,7 @@ would write.
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import os
 import re
@@ -123,10 +124,7 @@ def counters() -> str:
         "In `hopscope fabric status --format json`, of each port.\n\n"
         + _table(
             ("counter", "meaning"),
-            [
-                (f"`{name.lower()}`", text)
-                for name, text in _enum_docs(Path(label_records.__file__), "PortCounter").items()
-            ],
+            [(f"`{name.lower()}`", text) for name, text in _enum_docs(label_records.PortCounter).items()],
         )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS)
@@ -145,12 +143,11 @@ def counters() -> str:
     )
 
 
-def _enum_docs(source: Path, class_name: str) -> dict[str, str]:
+def _enum_docs(enumeration: type) -> dict[str, str]:
     """Docstrings below the members of an enumeration, which Python itself does not keep."""
     import ast
 
-    tree = ast.parse(source.read_text())
-    body = next(n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == class_name).body
+    body = ast.parse(inspect.getsource(enumeration)).body[0].body  # type: ignore[attr-defined]
     docs: dict[str, str] = {}
     for statement, follower in zip(body, [*body[1:], None], strict=True):
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -161,8 +158,8 @@ def _enum_docs(source: Path, class_name: str) -> dict[str, str]:
     return docs
 
 
-def _enum_table(enumeration: typing.Any, module: typing.Any) -> str:
-    docs = _enum_docs(Path(module.__file__), enumeration.__name__)
+def _enum_table(enumeration: typing.Any) -> str:
+    docs = _enum_docs(enumeration)
     return _table(
         ("name", "code", "meaning"),
         [(f"`{m.label}`", str(int(m)), docs.get(m.name, "")) for m in enumeration],
@@ -177,15 +174,15 @@ def refusals() -> str:
         "# Refusals\n\nA frame on a report port that cannot be read is refused, with one of these reasons, "
         "and the header that was being read. The same names are in `hopscope decode`, in `/metrics` "
         '(`hopscope_refused_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
-        + _enum_table(reasons.Reason, reasons)
+        + _enum_table(reasons.Reason)
         + "\n## Places\n\n"
-        + _enum_table(reasons.Place, reasons)
+        + _enum_table(reasons.Place)
         + "\n## DTA reports\n\nWhy a translator does not execute a report.\n\n"
-        + _enum_table(reasons.DtaReason, reasons)
+        + _enum_table(reasons.DtaReason)
         + "\n## RoCEv2 packets\n\nWhy the software NIC does not execute a packet.\n\n"
-        + _enum_table(reasons.RoceReason, reasons)
+        + _enum_table(reasons.RoceReason)
         + "\n## Frames of a sink\n\nWhy a sink does not send a frame on "
-        '(`hopscope_forward_drops_total{reason="…"}`).\n\n' + _enum_table(reasons.DropReason, reasons)
+        '(`hopscope_forward_drops_total{reason="…"}`).\n\n' + _enum_table(reasons.DropReason)
     )
 
 
@@ -216,18 +213,18 @@ def events() -> str:
 
     return (
         "# Events\n\n## Kinds\n\n"
-        + _enum_table(records.Kind, records)
+        + _enum_table(records.Kind)
         + "\n## Metrics\n\n"
-        + _enum_table(records.Metric, records)
+        + _enum_table(records.Metric)
         + f"\n## The record\n\nRings, journals and segments hold this record: {records.EVENT.itemsize} "
         f"bytes, little-endian, version {records.EVENT_VERSION}. "
         "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n"
         + _record_table(records, "EVENT")
         + "\n## Events of the sink\n\nA [ring](../guides/rings.md) of its own has them, in the record "
         "[SINK_EVENT](records.md#sink_event); `types` has a bit for each.\n\n"
-        + _enum_table(sink.Type, sink)
+        + _enum_table(sink.Type)
         + "\n## Why a flow left the sink\n\n`why` in [EVICTED](records.md#evicted).\n\n"
-        + _enum_table(sink.Why, sink)
+        + _enum_table(sink.Why)
     )
 
 

@@ -41,7 +41,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "serve", "settings", "testbed", "wire",
     },
     "cli": {
-        "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "memory", "present",
+        "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "library.samples",
+        "memory", "present",
         "rdma", "runtime", "serve", "settings", "testbed", "wire",
     },
     "__init__": {"base", "detect", "library", "settings"},

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .detect.records import Kind, Metric
     from .library.interface import Capture, Collection, Events, Hops, Reports, detect_events, read
     from .library.interface import open_folder as open
+    from .library.samples import sample
     from .settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
 
 __version__ = VERSION
@@ -44,6 +45,7 @@ _HOME = {
     "detect_events": "library.interface",
     "open": "library.interface:open_folder",
     "read": "library.interface",
+    "sample": "library.samples",
 }
 __all__ = [
     "Capture",
@@ -62,6 +64,7 @@ __all__ = [
     "detect_events",
     "open",
     "read",
+    "sample",
 ]
 
 

@@ -34,6 +34,7 @@ COMMANDS = (
     "label",
     "fabric",
     "simulate",
+    "samples",
     "demo",
     "plan",
     "warmup",

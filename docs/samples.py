@@ -1,0 +1,133 @@
+"""Make the sample captures of src/hopscope/library/samples/ again: the same seed gives the same bytes.
+
+Run `python docs/samples.py` after a change of the simulator or of a format that moves a byte of them;
+tests/library/test_samples.py fails when a file differs from what this would write.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from hopscope.capture.pcap.reader import Writer
+from hopscope.fabric.faults import parse_fault
+from hopscope.fabric.simulation import Simulation, SimulationModel
+from hopscope.fabric.switch import ReportModel
+from hopscope.fabric.topology import Topology, parse_topology
+from hopscope.fabric.traffic import TrafficModel
+from hopscope.library.interface import Reports, read
+from hopscope.wire.craft.frames import Frame, craft, frame_batch
+from hopscope.wire.records import FrameBatch, Link
+
+FOLDER = Path(__file__).parents[1] / "src" / "hopscope" / "library" / "samples"
+LABELLING_INTERVAL_NS = 50_000_000
+SOURCE = (10 << 24) | (255 << 16) | 1
+"""10.255.0.1: the first switch, as a source of reports."""
+
+
+def topology() -> Topology:
+    """Two leaves, two spines, eight hosts."""
+    return parse_topology("leaf-spine:2x2", 1_000_000_000)
+
+
+def microburst(folder: Path) -> None:
+    """Telemetry Reports 2.0; from 0.4 s to 0.8 s a microburst fills the queue of leaf-1 port 2."""
+    fabric = topology()
+    model = SimulationModel(
+        traffic=TrafficModel(flows=60, load=0.35),
+        report=ReportModel(source_address=SOURCE),
+        faults=(parse_fault(fabric, "microburst@0.4,node=leaf-1,port=2,duration=0.4"),),
+        seed=7,
+        reports_per_second=400,
+    )
+    simulation = Simulation(fabric, model)
+    with Writer(folder / "microburst.pcap") as writer:
+        for batch in simulation.run(1.2, 0.02):
+            writer.write(simulation.frames(batch, Link.ETHERNET))
+
+
+def _reports(folder: Path) -> Iterator[dict[str, object]]:
+    for batch in read(folder / "microburst.pcap"):
+        assert isinstance(batch, Reports)
+        yield from batch
+
+
+def int_md(folder: Path) -> None:
+    """The packets that the reports of the microburst are about, as they arrive at a sink: with INT-MD."""
+    objects = [
+        {key: report[key] for key in ("packet", "time_ns", "flow", "int", "hops")}
+        for report in _reports(folder)
+    ]
+    _write(folder / "int-md.pcap", craft(objects[:250], renumber=True))
+
+
+def labels(folder: Path) -> None:
+    """The same packets in a fabric whose ports label one of them each 50 ms (INT-label, Base A)."""
+    newest: dict[tuple[int, int], int] = {}
+    frames = []
+    for report in _reports(folder):
+        items, flow = [], report["flow"]
+        assert isinstance(flow, dict)
+        assert isinstance(report["hops"], list)
+        for hop in report["hops"]:
+            port, now = (hop["node_id"], hop["egress_port"]), hop["egress_time"]
+            if now - newest.get(port, 0) >= LABELLING_INTERVAL_NS:
+                newest[port] = now
+                items.append(_item(hop))
+        time_ns = report["time_ns"]
+        assert isinstance(time_ns, int)
+        frames.append(Frame(_labelled(flow, items), time_ns))
+    _write(folder / "labels.pcap", frame_batch(frames))
+
+
+def _item(hop: dict[str, int]) -> bytes:
+    """An item of 32 bytes (INT-label 2; the fields are Hopscope's own)."""
+    return struct.pack(
+        "!IHHQIIQ", hop["node_id"], hop["ingress_port"], hop["egress_port"], hop["egress_time"],
+        hop["hop_latency"], hop["queue_occupancy"], 0,
+    )  # fmt: skip
+
+
+def _labelled(flow: dict[str, object], items: list[bytes]) -> bytes:
+    """An IPv4 packet with these labels in front of a UDP datagram of 64 bytes; no checksum of UDP."""
+    sport, dport = flow["sport"], flow["dport"]
+    body = struct.pack("!HHHH", sport, dport, 72, 0) + bytes(64)
+    protocol = socket.IPPROTO_UDP
+    if items:
+        body = struct.pack("!BB", protocol, len(items)) + b"".join(reversed(items)) + body
+        protocol = 253
+    addresses = socket.inet_aton(str(flow["src"])) + socket.inet_aton(str(flow["dst"]))
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0x4000, 60, protocol, 0) + addresses
+    total = sum(struct.unpack("!10H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    checksum = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+    header = header[:10] + struct.pack("!H", checksum) + header[12:]
+    return bytes.fromhex("020000000002020000000001") + b"\x08\x00" + header + body
+
+
+def _write(path: Path, frames: FrameBatch) -> None:
+    with Writer(path) as writer:
+        writer.write(frames)
+
+
+def names(folder: Path) -> None:
+    """Names of the switches and ports of all these captures."""
+    (folder / "names.toml").write_text(topology().names_toml(), encoding="utf-8")
+
+
+MAKERS: tuple[Callable[[Path], None], ...] = (microburst, int_md, labels, names)
+
+
+def main(folder: Path = FOLDER) -> int:
+    """Write every sample."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for make in MAKERS:
+        make(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""`hopscope samples`: captures to try things on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def samples(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="Copy them here; default: only list them.", show_default=False),
+    ] = None,
+) -> None:
+    """List the sample captures that come with Hopscope, or copy them into a folder.
+
+    A file that exists already is replaced.
+    """
+    from ..library.samples import SAMPLES, sample
+
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    width = max(map(len, SAMPLES))
+    for name, what in SAMPLES.items():
+        path = sample(name)
+        if folder is not None:
+            path = Path(shutil.copyfile(path, folder / name))
+        print(f"{name:<{width}}  {path.stat().st_size:>7,} bytes  {what}")

@@ -1,0 +1,24 @@
+"""Small captures that come with the package, made by the simulator (docs/samples.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..base.errors import HopscopeError
+
+FOLDER = Path(__file__).parent / "samples"
+SAMPLES = {
+    "microburst.pcap": "Telemetry Reports 2.0 of a leaf-spine fabric in which a queue fills up",
+    "int-md.pcap": "packets with INT-MD, as they arrive at a sink",
+    "labels.pcap": "packets with labels of INT-label",
+    "names.toml": "names of the switches and ports in these captures",
+}
+"""File to what is in it."""
+
+
+def sample(name: str) -> Path:
+    """Path of a sample, as `microburst` or `microburst.pcap`. Raises HopscopeError for an unknown name."""
+    for file in SAMPLES:
+        if name in (file, Path(file).stem):
+            return FOLDER / file
+    raise HopscopeError(f"unknown sample {name!r}; expected {', '.join(SAMPLES)}")
