@@ -225,7 +225,7 @@ def look(
     accepted = passed.reshape(-1, 4, PART)
     drops = datagrams - counted["dta_datagrams_total"]
     checks.that(drops == 0, f"no datagram between relay and translator was lost ({drops})")
-    busy = counted["dta_refused_total.congested"]
+    busy = counted["dta_rejected_total.congested"]
     taken = {k.split(".")[1]: v for k, v in counted.items() if k.startswith("dta_translated_total.")}
     # a doubled report may be refused the first time and taken the second
     twice = sum(taken.values()) + busy - int(passed.sum())

@@ -106,10 +106,7 @@ def counters() -> str:
     from hopscope.rdma.counters import NIC_COUNTERS
 
     def table(counted: typing.Any) -> str:
-        rows = [
-            (f"`hopscope_{c.name}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help)
-            for c in counted
-        ]
+        rows = [(f"`{c.metric}`", f"`{c.label[0]}={c.label[1]}`" if c.label else "", c.help) for c in counted]
         return _table(("counter", "label", "meaning"), rows)
 
     return (
@@ -130,7 +127,7 @@ def counters() -> str:
         + table(NIC_COUNTERS)
         + "\n## Exports\n\nOf every destination, `destination` being its place in the settings, as "
         "`redis[0]`; [alerts](../guides/alerts.md) have their own names, `webhook` being a number. "
-        "`hopscope_export_up` is 1 where a destination of either kind took what it was given last.\n\n"
+        "`hopscope_export_up` is 1 if the last delivery to a destination of either kind succeeded.\n\n"
         + _table(
             ("counter", "label", "meaning"),
             [(f"`hopscope_export_{name}`", "", text) for name, text in exports.EXPORTS]
@@ -173,7 +170,7 @@ def refusals() -> str:
     return (
         "# Refusals\n\nA frame on a report port that cannot be read is refused, with one of these reasons, "
         "and the header that was being read. The same names are in `hopscope decode`, in `/metrics` "
-        '(`hopscope_refused_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
+        '(`hopscope_rejected_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
         + _enum_table(reasons.Reason)
         + "\n## Places\n\n"
         + _enum_table(reasons.Place)

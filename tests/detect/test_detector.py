@@ -114,7 +114,7 @@ def compare(make: Any, reference: Any, config: DetectSettings, stream: list[Any]
     counted = {
         "values_total": twin.values,
         "flow_evictions_total": twin.evictions,
-        "nameless_hops_total": twin.nameless,
+        "hops_without_node_id_total": twin.nameless,
         "lost_reports": twin.lost,
         "duplicate_reports_total": twin.duplicate,
         "reordered_reports_total": twin.reordered,

@@ -254,7 +254,7 @@ def test_nameless_hops_are_counted(make: Any) -> None:
         ("new_key", "hop_latency", 10),
         ("new_key", "flow_latency", 20),
     ]
-    assert one.counters[INDEX["nameless_hops_total"]] == 2
+    assert one.counters[INDEX["hops_without_node_id_total"]] == 2
     assert not one.tables["ports"]["ports"]["key"].any()
 
 

@@ -128,7 +128,7 @@ def test_what_the_rate_limit_holds_back_is_told_in_the_next_post(receiver: Recei
         ("silent", 0),
         ("raised", 15),
     ]
-    assert counted["held_back_total"] == 15
+    assert counted["throttled_total"] == 15
 
 
 def test_a_flood_is_one_post_of_bounded_size(receiver: Receiver) -> None:

@@ -116,7 +116,7 @@ def test_what_the_peer_would_refuse_is_not_sent() -> None:
     verbs["address"] = [0, SIZES[0] - 1, 4, SIZES[0], 0]
     verbs["length"] = 2
     pair.requester.submit(VerbBlock(verbs, np.zeros(8, np.uint8), np.array([5, 8], np.uint64)))
-    assert pair.requester.counts()["refused_verbs_total"] == 5
+    assert pair.requester.counts()["rejected_verbs_total"] == 5
     assert pair.requester.idle
 
 

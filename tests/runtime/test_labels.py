@@ -183,7 +183,7 @@ def test_forged_ports_are_left_out_of_turn(tmp_path: Path) -> None:
         process.turn()
     process.counts.collect(process)
     assert registers.shift.tolist() == [3, 0, 0, 0]
-    assert process.counts["label_raised_ports"] == 1
+    assert process.counts["label_shortened_ports"] == 1
     assert process.counts["label_unwritten_changes_total"] == 0
     assert process.counts["label_unknown_ports_total"] == 2
     process.close()
@@ -217,7 +217,7 @@ def test_hostile_datagrams_are_counted_and_change_nothing() -> None:
         drive(process, 1)
     process.counts.collect(process)
     counts = process.counts
-    refused = sum(counts[key] for key in INDEX if key.startswith("label_refused_total"))
+    refused = sum(counts[key] for key in INDEX if key.startswith("label_rejected_total"))
     assert counts["label_datagrams_total"] == sent + 2
     assert refused > 100
     assert process.table.taken == before + 7

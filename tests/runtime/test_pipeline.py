@@ -43,8 +43,8 @@ def test_every_frame_is_counted() -> None:
     pipeline = pipeline_of(SETTINGS)
     accepted = pipeline.step(batch)
     counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
-    refused = sum(count for key, count in counters.items() if key.startswith("refused_reports_total"))
-    places = sum(count for key, count in counters.items() if key.startswith("refused_places_total"))
+    refused = sum(count for key, count in counters.items() if key.startswith("rejected_reports_total"))
+    places = sum(count for key, count in counters.items() if key.startswith("rejected_headers_total"))
     assert places == refused
     assert counters["packets_total"] == 0
     assert counters["frames_total"] == 10
@@ -52,7 +52,7 @@ def test_every_frame_is_counted() -> None:
     assert counters["reports_total"] == accepted
     assert counters["hops_total"] == 2 * accepted
     assert accepted + refused + counters["other_frames_total"] == 10
-    assert counters["refused_reports_total.truncated"] >= 1
+    assert counters["rejected_reports_total.truncated"] >= 1
     assert counters["busy_ns_total"] == sum(
         counters[f"busy_{part}_ns_total"] for part in ("capture", "decode", "detect", "journal")
     )

@@ -25,7 +25,7 @@ def test_a_sink() -> None:
     counts["forward_drops_total.no_slot"] = 2
     counts["unverified_packets_total"] = 1
     counts["sink_packets_total"], counts["sink_events_total.latency_above"] = 7, 3
-    counts["sink_held_back_total.latency_above"], counts["sink_journal_held_back_total"] = 5, 1
+    counts["sink_throttled_events_total.latency_above"], counts["sink_journal_throttled_events_total"] = 5, 1
     counts["sink_reports_total"] = 3
     assert summary_lines(counts)[1:6] == [
         "forwarded  9 frames, 7 of them stripped of INT (1 unverified); dropped 2: 2 no_slot",

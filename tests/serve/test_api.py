@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import subprocess
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -14,7 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from hopscope.detect.counters import INDEX
+from hopscope.direct.counters import Counted
 from hopscope.history.periods import PeriodArchive
+from hopscope.labels.counters import LabelCounts
+from hopscope.rdma.counters import NIC_FILE, create_nic_counters
 
 pytestmark = pytest.mark.kernel
 Use = Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]
@@ -262,6 +269,46 @@ def test_metrics_parse_and_carry_no_flow(api: Any, collector: Any) -> None:
     occupancy = {s.labels["node_name"]: s.value for s in families["hopscope_queue_occupancy"].samples}
     assert occupancy == {"leaf-1": 0, "spine-1": 1, "leaf-2": 7}
     assert "10.1.0." not in text
+
+
+def promtool(text: bytes) -> str:
+    """What `promtool check metrics` finds wrong with an exposition."""
+    if shutil.which("promtool") is None and not os.environ.get("HOPSCOPE_REQUIRE_TOOLS"):
+        pytest.skip("needs promtool (Debian package prometheus)")
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
+    return (done.stdout + done.stderr).decode() + (f"exit {done.returncode}" if done.returncode else "")
+
+
+def test_metrics_follow_the_naming_rules(api: Any, collector: Any) -> None:
+    """promtool has nothing to say about any metric, those of a translator, a NIC and labels included."""
+
+    async def use(client: httpx.AsyncClient) -> bytes:
+        return (await client.get("/metrics")).content
+
+    assert promtool(b"# HELP busy_ns_total Time.\n# TYPE busy_ns_total counter\nbusy_ns_total 1\n")
+    regions, stores = collector.folder / "regions", collector.folder / "direct"
+    stores.mkdir(exist_ok=True)
+    for counts, key in ((LabelCounts(regions), "labels_total"), (Counted(stores), "dta_acks_total")):
+        counts.put(key, 7)
+    create_nic_counters(stores / NIC_FILE)[0] = 7
+    text = run(api, collector.folder, use)
+    for name in ("labels_total", "dta_acks_total", "nic_packets_total"):
+        assert f"hopscope_{name} 7.0" in text.decode()
+    assert promtool(text) == ""
+
+
+def test_metrics_are_in_base_units(api: Any, collector: Any) -> None:
+    """Times are seconds, shares ratios; label values have no blanks."""
+
+    async def use(client: httpx.AsyncClient) -> str:
+        return (await client.get("/metrics")).text
+
+    collector.pipeline.shard.counters[INDEX["busy_ns_total"]] = 1_500_000_000
+    collector.pipeline.shard.counters[INDEX["sink_threshold_increase_permille"]] = 250
+    text = run(api, collector.folder, use)
+    assert 'hopscope_busy_seconds_total{worker="0"} 1.5' in text
+    assert 'hopscope_sink_threshold_increase_ratio{worker="0"} 0.25' in text
+    assert 'hopscope_rejected_headers_total{header="inner_l4",worker="0"}' in text
 
 
 def test_health_names_every_component(api: Any, collector: Any, tmp_path: Any) -> None:

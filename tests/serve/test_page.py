@@ -121,7 +121,7 @@ def refusals(counts: dict[str, int]) -> str:
     """The page's list of refusals, where these counters (by key) are not 0."""
     counters = [
         CounterValue(
-            name=f"hopscope_{one.name}", label={one.label[0]: one.label[1]} if one.label else None,
+            name=one.metric, label={one.label[0]: one.label[1]} if one.label else None,
             help=one.help, value=str(counts.get(one.key, 0)), per_second=counts.get(one.key, 0) / 2,
         )
         for one in COUNTERS
@@ -134,8 +134,8 @@ def refusals(counts: dict[str, int]) -> str:
 def test_refusals_are_listed_by_reason_and_place() -> None:
     """What was refused is told by reason and by header, the most first; without any, there is a line."""
     html = refusals({
-        "refused_reports_total.truncated": 3, "refused_reports_total.bad_hop_size": 9,
-        "refused_places_total.int stack": 12,
+        "rejected_reports_total.truncated": 3, "rejected_reports_total.bad_hop_size": 9,
+        "rejected_headers_total.int_stack": 12,
     })  # fmt: skip
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in html.split("<tr>")]
     assert [row for row in rows if row] == [

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+_BASE_UNITS = (("_ns_total", "_seconds_total", 1e-9), ("_permille", "_ratio", 1e-3))
+"""Units that programs count in, and Prometheus' base units: ending, ending there, factor."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counter:
     """One counter, a uint64 in a region or a block."""
 
     name: str
-    """Prometheus name without the `hopscope_` prefix."""
+    """Name without the `hopscope_` prefix; its ending names the unit that is counted in."""
     help: str
     label: tuple[str, str] | None = None
     """Name and value of the one label, if the counter is one of a family."""
@@ -24,7 +27,7 @@ class Counter:
     program adds to the counter itself.
     """
     gauge: bool = False
-    """The value can fall."""
+    """The value can decrease."""
     absolute: bool = False
     """The value at `of` outlives the process: a restarted process must not add what was counted before it."""
 
@@ -32,6 +35,21 @@ class Counter:
     def key(self) -> str:
         """`name`, or `name.value` in a family: how Python code addresses the counter."""
         return f"{self.name}.{self.label[1]}" if self.label else self.name
+
+    @property
+    def metric(self) -> str:
+        """Prometheus name, in base units."""
+        name = self.name
+        for ending, base, _ in _BASE_UNITS:
+            if name.endswith(ending):
+                name = name.removesuffix(ending) + base
+        return f"hopscope_{name}"
+
+    def exposed(self, count: float) -> float:
+        """A count in the unit of `metric`."""
+        return next(
+            (count * factor for ending, _, factor in _BASE_UNITS if self.name.endswith(ending)), count
+        )
 
 
 def family(

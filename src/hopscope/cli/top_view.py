@@ -114,7 +114,7 @@ class TopView:
         }
         for name, key in rows.items():
             table.add_row(name, f"{rates[key]:,.0f}", f"{now[key]:,}")
-        for name, family in (("events", "events_total."), ("refused", "refused_reports_total.")):
+        for name, family in (("events", "events_total."), ("refused", "rejected_reports_total.")):
             total = sum(now[key] for key in INDEX if key.startswith(family))
             rate = sum(rates[key] for key in INDEX if key.startswith(family))
             table.add_row(name, f"{rate:,.0f}", f"{total:,}", style=_red(name == "refused" and total > 0))

@@ -35,7 +35,7 @@ _TALLIED = (
     "port_table_full_total",
     "source_table_full_total",
     "hop_pool_full_total",
-    "nameless_hops_total",
+    "hops_without_node_id_total",
     "lost_reports",
     "duplicate_reports_total",
     "reordered_reports_total",

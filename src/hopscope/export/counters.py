@@ -13,35 +13,35 @@ from ..memory.rings import SHARDS
 from ..wire.records import Records
 
 ALERTS = (
-    ("sent_total", "Posts that a webhook has taken."),
+    ("sent_total", "Posts accepted by a webhook."),
     ("events_total", "Events in these posts."),
     ("failed_total", "Posts given up after the last retry."),
-    ("retried_total", "Tries after a failed one."),
-    ("held_back_total", "Events held back by the rate limit per kind."),
+    ("retried_total", "Retries after a failure."),
+    ("throttled_total", "Events suppressed by the rate limit per kind."),
     ("queue_full_total", "Events dropped because the queue of posts was full."),
-    ("ring_lost_total", "Events that the ring had overwritten before alerts read them."),
+    ("ring_lost_total", "Events overwritten in the ring before alerts read them."),
 )
 """Counters of a webhook, as `hopscope_alerts_*`."""
 EXPORTS = (
-    ("sent_total", "Batches that a destination has taken."),
-    ("events_total", "Events in them, of the sink and of detection."),
-    ("evictions_total", "Flows in them that had left the table."),
-    ("flows_total", "States of live flows in them."),
-    ("distributions_total", "Distributions in them."),
-    ("retried_total", "Tries after a failed one."),
+    ("sent_total", "Batches accepted by a destination."),
+    ("events_total", "Events in these batches, from sink and detection."),
+    ("evictions_total", "Evicted flows in these batches."),
+    ("flows_total", "Live flow states in these batches."),
+    ("distributions_total", "Distributions in these batches."),
+    ("retried_total", "Retries after a failure."),
     ("connections_total", "Connections made to a destination."),
 )
 """Counters of any other destination, as `hopscope_export_*`."""
 LOST = (
     ("ring_lost_total", "ring", "overwritten in a ring before they were read"),
-    ("queue_full_total", "queue_full", "what waited for the destination had no more room"),
-    ("failed_total", "failed", "the destination refused them"),
+    ("queue_full_total", "queue_full", "the queue to the destination was full"),
+    ("failed_total", "failed", "the destination rejected them"),
     (
         "forgotten_total",
         "forgotten",
-        "the destination had taken them, and had them no more when it came back",
+        "the destination accepted them, and had lost them when it came back",
     ),
-    ("stopped_total", "stopped", "they still waited when the collector stopped"),
+    ("stopped_total", "stopped", "still queued when the collector stopped"),
 )
 """Why events and evictions did not reach a destination: counter, its label in `hopscope_export_lost_total`,
 meaning.  State is never lost: it is read again."""

@@ -113,7 +113,7 @@ class Webhook(Exporter[Post]):
 
     def _hold_back(self, allowance: Allowance, events: int) -> None:
         allowance.held_back += events
-        self.count("held_back_total", events)
+        self.count("throttled_total", events)
 
     def close(self) -> None:
         """Close the connection."""

@@ -16,92 +16,99 @@ KIND, VERSION = "label counters", 1
 FILE_NAME = "labels.counters"
 
 COUNTERS: tuple[Counter, ...] = (
-    Counter("label_datagrams_total", "Datagrams of last hops, handed over by the socket.", of="datagrams"),
+    Counter("label_datagrams_total", "Datagrams received from last hops.", of="datagrams"),
     Counter("label_bytes_total", "Bytes of these datagrams.", of="bytes"),
     Counter(
-        "label_kernel_drops_total", "Datagrams that the kernel dropped: the socket's buffer was full.",
+        "label_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full.",
         of="listener.counts.kernel_drops_total", absolute=True,
     ),
     Counter(
-        "label_denied_total", "Datagrams of sources that are not on the list of allowed sources.",
+        "label_denied_total", "Datagrams from sources that are not on the allow list.",
         of="listener.counts.denied_frames_total",
     ),
     Counter(
-        "label_oversized_total", "Datagrams longer than the receive buffer, refused.",
+        "label_oversized_total", "Datagrams longer than the receive buffer, rejected.",
         of="listener.counts.oversized_frames_total",
     ),
     *family(
-        "label_refused_total",
-        "Datagrams refused, or their rest behind the last good packet's labels, by reason.",
+        "label_rejected_total",
+        "Datagrams rejected, in whole or after the last valid packet's labels, by reason.",
         "reason", {reason.label: int(reason) for reason in Reason if reason}, of="refused",
     ),
-    Counter("labelled_packets_total", "Packets that labels came from.", of="packets"),
-    Counter("labels_total", "Labels taken.", of="table.taken"),
+    Counter("labelled_packets_total", "Packets that carried labels.", of="packets"),
+    Counter("labels_total", "Labels received.", of="table.taken"),
     Counter(
-        "late_labels_total", "Of these, older than one of the same port that was here: discarded.",
+        "late_labels_total", "Labels discarded because a newer one of the same port had arrived.",
         of="table.late",
     ),
     Counter(
-        "label_clocks_back_total", "Ports whose labels began anew with an earlier time.",
+        "label_clock_resets_total", "Ports whose label time jumped back.",
         of="table.clocks_back",
     ),
     Counter(
-        "label_times_ahead_total",
-        "Ports whose newest label had a time ahead of ours, taken back for one that agrees with our clock.",
+        "label_future_times_total",
+        "Ports whose newest label was ahead of the local clock and was replaced by one that agrees with it.",
         of="table.ahead",
     ),
     Counter(
         "label_table_full_total", "Labels of ports for which the table has no room.", of="table.refused"
     ),
     Counter(
-        "label_reused_rows_total", "Ports forgotten since a full table needed their room.", of="table.reused"
+        "label_evicted_ports_total",
+        "Ports evicted because the full table needed their row.",
+        of="table.reused",
     ),
     Counter(
-        "label_unknown_ports_total", "Labels of ports that the switches' registers do not name, refused.",
+        "label_unknown_ports_total",
+        "Labels rejected because the switches' registers do not list their port.",
         of="table.unknown",
     ),
     Counter(
-        "label_left_out_intervals_total",
-        "Telemetry intervals without coverage: the process was held up at their end.",
+        "label_skipped_intervals_total",
+        "Telemetry intervals without coverage: the process was delayed at their end.",
         of="table.coverage.left_out",
     ),
     Counter("label_tracked_flows", "Tracked flows known.", of="tracked.used", gauge=True),
     Counter(
-        "label_tracked_packets_total", "Packets of tracked flows taken for their flow's way.",
+        "label_tracked_packets_total", "Packets of tracked flows that updated their flow's path.",
         of="tracked.taken",
     ),
     Counter(
-        "label_tracked_late_total", "Of these, overtaken by a newer one of their flow.", of="tracked.late"
+        "label_tracked_late_total",
+        "Packets of tracked flows overtaken by a newer one of their flow.",
+        of="tracked.late",
     ),
     Counter(
-        "label_tracked_partial_total", "Of these, without the labels of some switches of the way.",
+        "label_tracked_partial_total",
+        "Packets of tracked flows without the labels of some switches on the path.",
         of="tracked.partial",
     ),
     Counter(
-        "label_tracked_changes_total", "Of these, with another way than the one before.",
+        "label_tracked_path_changes_total",
+        "Packets of tracked flows with another path than the previous one.",
         of="tracked.changes",
     ),
     Counter(
-        "label_tracked_flowless_total",
-        "Packets of tracked flows whose last hop does not say the flow: only their labels are taken.",
+        "label_tracked_without_flow_total",
+        "Packets of tracked flows whose last hop does not report the flow; only their labels are used.",
         of="tracked.flowless",
     ),
     Counter(
-        "label_tracked_unknown_total",
-        "Packets of tracked flows with a label of a port that the switches' registers do not name.",
+        "label_tracked_unknown_ports_total",
+        "Packets of tracked flows with a label of a port that the switches' registers do not list.",
         of="tracked.unknown",
     ),
     Counter(
-        "label_tracked_refused_total", "Packets of tracked flows for which there was no room.",
+        "label_tracked_rejected_total", "Packets of tracked flows for which there was no room.",
         of="tracked.refused",
     ),
     Counter(
-        "label_tracked_evicted_total", "Tracked flows forgotten since others needed their room.",
+        "label_tracked_evicted_total", "Tracked flows evicted because others needed their room.",
         of="tracked.evicted",
     ),
     Counter("label_ports", "Ports known.", of="table.used", gauge=True),
     Counter(
-        "label_raised_ports", "Ports whose interval the controller has shortened.",
+        "label_shortened_ports", "Ports whose label interval the controller has shortened.",
         of="controller.raised", gauge=True,
     ),
     Counter(
@@ -109,33 +116,35 @@ COUNTERS: tuple[Counter, ...] = (
         of="controller.changes",
     ),
     Counter(
-        "label_unwritten_changes_total", "Of these, not written: no registers, or not of that port.",
+        "label_unwritten_changes_total",
+        "Changes of Reg2 that were not written: no registers, or none of that port.",
         of="unwritten",
     ),
-    Counter("label_redis_up", "1 while a Redis server answers.", of="redis.up", gauge=True),
+    Counter("label_redis_up", "1 if a Redis server answers.", of="redis.up", gauge=True),
     Counter(
-        "label_redis_connections_total", "Connections made to it, and made anew.",
+        "label_redis_connections_total", "Connections made to Redis.",
         of="redis.counts.connections",
     ),
     Counter(
-        "label_redis_failures_total", "Times that it did not do what it was asked to.",
+        "label_redis_failures_total", "Failed Redis commands.",
         of="redis.counts.failures",
     ),
-    Counter("label_redis_ports_total", "Newest labels of ports written to it.", of="redis.counts.ports"),
+    Counter("label_redis_ports_total", "Newest labels of ports written to Redis.", of="redis.counts.ports"),
     Counter(
         "label_redis_entries_total", "Entries of the ageing database set or renewed.",
         of="redis.counts.entries",
     ),
     *family(
-        "label_redis_expired_total", "Entries of the ageing database that timed out, by who said so.",
-        "by", ("notification", "look", "clock"), of="redis.counts",
+        "label_redis_expired_total", "Entries of the ageing database that timed out, by how it was noticed.",
+        "by", {"notification": "notification", "poll": "look", "clock": "clock"}, of="redis.counts",
     ),
     Counter(
-        "label_redis_foreign_total", "Notifications about entries that are not due, or of nobody's port.",
+        "label_redis_unexpected_total",
+        "Unexpected notifications: entries that are not due, or of no known port.",
         of="redis.counts.foreign",
     ),
 )  # fmt: skip
-"""`by`: Redis told it, Redis was asked since it had not told in time, or Redis was gone and our clock did."""
+"""`by`: a notification of Redis, a poll because none came in time, or our clock since Redis was gone."""
 INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
 """Key of a counter to its place."""
 

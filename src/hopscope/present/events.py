@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
 from ..wire.address import address
 
+Number = TypeVar("Number", int, float)
 SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact (RFC 8259 §6)."""
 _KINDS = {kind.value: kind.label for kind in Kind}
@@ -40,7 +41,7 @@ def when(time_ns: int) -> str:
         return "1970-01-01T00:00:00.000000000Z"
 
 
-def wide(value: int) -> int | str:
+def wide(value: Number) -> Number | str:
     """A 64-bit number for JSON: text where a reader's double would round it."""
     return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
 

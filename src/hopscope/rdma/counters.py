@@ -14,28 +14,28 @@ from ..wire.reasons import RoceReason
 from .records import Sender
 
 COUNTERS = (
-    Counter("verbs_total", "Memory operations taken to be sent."),
-    Counter("completed_verbs_total", "Of these, acknowledged (or only sent)."),
-    Counter("refused_verbs_total", "Of these, not sent: outside the peer's memory."),
+    Counter("verbs_total", "Memory operations accepted for sending."),
+    Counter("completed_verbs_total", "Memory operations acknowledged, or sent if none is expected."),
+    Counter("rejected_verbs_total", "Memory operations not sent because they are outside the peer's memory."),
     Counter("dropped_verbs_total", "Memory operations dropped after a resynchronisation (DTA 5.2)."),
-    Counter("given_up_verbs_total", "Memory operations given up because the connection was lost."),
-    Counter("packets_total", "Packets sent, again or for the first time."),
-    Counter("retransmitted_packets_total", "Of these, sent again."),
-    Counter("acks_total", "Acknowledgments that were news."),
-    Counter("stale_answers_total", "Answers to what had been answered."),
-    Counter("sequence_naks_total", "NAKs about packets that were lost."),
+    Counter("given_up_verbs_total", "Memory operations abandoned because the connection was lost."),
+    Counter("packets_total", "Packets sent, including retransmissions."),
+    Counter("retransmitted_packets_total", "Packets retransmitted."),
+    Counter("acks_total", "Acknowledgments that advanced the window."),
+    Counter("stale_answers_total", "Answers to packets that were already acknowledged."),
+    Counter("sequence_naks_total", "NAKs for lost packets (PSN sequence error)."),
     Counter("other_naks_total", "NAKs that ended a connection."),
-    Counter("not_ready_naks_total", "NAKs of a receiver without a buffer."),
-    Counter("timeouts_total", "Times that nothing was acknowledged for too long."),
-    Counter("resynchronisations_total", "Packet numbers set anew (DTA 5.2)."),
-    Counter("abandoned_packets_total", "Packets lost before these."),
-    Counter("congestion_notifications_total", "Congestion notifications taken (CNP)."),
+    Counter("not_ready_naks_total", "NAKs of a receiver without a buffer (RNR)."),
+    Counter("timeouts_total", "Acknowledgment timeouts."),
+    Counter("resynchronisations_total", "Resynchronisations of the packet sequence number (DTA 5.2)."),
+    Counter("abandoned_packets_total", "Packets given up as lost before a resynchronisation."),
+    Counter("congestion_notifications_total", "Congestion notifications received (CNP)."),
 )  # fmt: skip
 """Of a requester."""
 PLACES = {
     "verbs_total": Sender.VERBS,
     "completed_verbs_total": Sender.COMPLETED,
-    "refused_verbs_total": Sender.REFUSED,
+    "rejected_verbs_total": Sender.REFUSED,
     "packets_total": Sender.PACKETS,
     "retransmitted_packets_total": Sender.RETRANSMITTED,
     "acks_total": Sender.ACKS,
@@ -49,22 +49,22 @@ PLACES = {
 }
 """Where its kernels count those that they count."""
 NIC_COUNTERS = (
-    Counter("nic_packets_total", "Packets that came to the software NIC."),
-    Counter("nic_executed_total", "Requests that were executed."),
+    Counter("nic_packets_total", "Packets received by the software NIC."),
+    Counter("nic_executed_total", "Requests executed."),
     *(
-        Counter("nic_refused_total", "Packets that were not, by reason.", ("reason", reason.label))
+        Counter("nic_rejected_total", "Packets rejected, by reason.", ("reason", reason.label))
         for reason in RoceReason
         if reason
     ),
     Counter("nic_verbs_total", "Memory operations executed."),
     Counter("nic_answers_total", "Answers sent: ACK, NAK, ATOMIC_ACK."),
-    Counter("nic_notices_total", "Notices written for the owners of memories."),
+    Counter("nic_notices_total", "Notices written for the owners of memory regions."),
     Counter("nic_congestion_notifications_total", "Congestion notifications sent (CNP)."),
-    Counter("nic_denied_total", "Datagrams of addresses that are not on the list of allowed ones."),
-    Counter("nic_kernel_drops_total", "Datagrams that the kernel dropped because the buffer was full."),
+    Counter("nic_denied_total", "Datagrams from addresses that are not on the allow list."),
+    Counter("nic_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full."),
     Counter("nic_connections_total", "Connections made."),
-    Counter("nic_refused_connections_total", "Requests for a connection that were refused."),
-    Counter("nic_queue_pairs", "Queue pairs that are connected.", gauge=True),
+    Counter("nic_rejected_connections_total", "Connection requests rejected."),
+    Counter("nic_queue_pairs", "Connected queue pairs.", gauge=True),
 )
 """Of the software NIC, in the order of its region."""
 

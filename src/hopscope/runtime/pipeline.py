@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..wire.decode.decoder import Decoder
     from .sink.forward import Forward
 
-_PLACES = np.array([INDEX[f"refused_places_total.{place.label}"] for place in Place if place])
-_REFUSED = np.array([INDEX[f"refused_reports_total.{reason.label}"] for reason in Reason if reason])
+_PLACES = np.array([INDEX[f"rejected_headers_total.{header.name.lower()}"] for header in Place if header])
+_REFUSED = np.array([INDEX[f"rejected_reports_total.{reason.label}"] for reason in Reason if reason])
 
 
 class Detection(Protocol):

@@ -31,7 +31,7 @@ def family(counters: Mapping[str, int], name: str) -> dict[str, int]:
 
 def summary_lines(counters: Mapping[str, int]) -> list[str]:
     """The summary of some counters (by `metrics` key), for people."""
-    refused = family(counters, "refused_reports_total")
+    refused = family(counters, "rejected_reports_total")
     events = family(counters, "events_total")
     packets = f" ({found:,} of them packets with telemetry)" if (found := counters["packets_total"]) else ""
     lines = [
@@ -78,9 +78,9 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
         )
     if counters["sink_packets_total"]:
         lines.append(f"sink       {_listed(family(counters, 'sink_events_total'))} in the event ring")
-        if held := family(counters, "sink_held_back_total"):
+        if held := family(counters, "sink_throttled_events_total"):
             lines.append(f"held back  {_listed(held)} by the quota")
-        if more := counters["sink_journal_held_back_total"]:
+        if more := counters["sink_journal_throttled_events_total"]:
             lines.append(f"history    {more:,} events above sink.journal_events are not in it")
     if counters["sink_reports_total"] or counters["sink_report_drops_total"]:
         lines.append(
@@ -95,7 +95,7 @@ def _label_lines(counters: Mapping[str, int]) -> list[str]:
     if not counters.get("label_datagrams_total"):
         return []
     lost = {text: counters[key] for key, text in LABEL_LOST.items() if counters[key]}
-    refused = family(counters, "label_refused_total")
+    refused = family(counters, "label_rejected_total")
     return [
         f"labels     {counters['labels_total']:,} of {counters['label_ports']:,} ports in "
         f"{counters['labelled_packets_total']:,} packets, {counters['late_labels_total']:,} of them late; "
@@ -103,7 +103,7 @@ def _label_lines(counters: Mapping[str, int]) -> list[str]:
         *(
             [
                 f"tracked   {packets:,} packets of {counters['label_tracked_flows']:,} flows, "
-                f"{counters['label_tracked_changes_total']:,} changes of their ways"
+                f"{counters['label_tracked_path_changes_total']:,} changes of their ways"
             ]
             if (packets := counters["label_tracked_packets_total"])
             else []

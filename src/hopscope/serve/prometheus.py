@@ -78,13 +78,13 @@ class _Scrape(Collector):
         counts = self._state.counters()
         families: dict[str, Family] = {}
         for counter in COUNTERS:
-            name = f"hopscope_{counter.name}"
+            name = counter.metric
             labels = ["worker", *([counter.label[0]] if counter.label else [])]
             form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
             family = families.setdefault(name, form(name, counter.help, labels=labels))
             for worker, block in sorted(counts.workers.items()):
                 values = [str(worker), *([counter.label[1]] if counter.label else [])]
-                family.add_metric(values, int(block[INDEX[counter.key]]))
+                family.add_metric(values, counter.exposed(int(block[INDEX[counter.key]])))
         yield from families.values()
         yield GaugeMetricFamily("hopscope_workers", "Workers that have counters.", value=len(counts.workers))
 
@@ -189,7 +189,7 @@ def _of_direct(counters: Iterable[Counter], values: npt.NDArray[np.uint64]) -> I
     families: dict[str, Family] = {}
     for counter, value in zip(counters, values.tolist(), strict=True):
         form = GaugeMetricFamily if counter.gauge else CounterMetricFamily
-        name, labels = f"hopscope_{counter.name}", [counter.label[0]] if counter.label else []
+        name, labels = counter.metric, [counter.label[0]] if counter.label else []
         family = families.setdefault(name, form(name, counter.help, labels=labels))
-        family.add_metric([counter.label[1]] if counter.label else [], value)
+        family.add_metric([counter.label[1]] if counter.label else [], counter.exposed(value))
     yield from families.values()

@@ -230,13 +230,13 @@ def compare(make: Any, twin: Any, detector: SinkDetector, packets: list[Any], pa
         assert np.all(gone["why"] == Why.EVICTED)
     expected = {f"sink_events_total.{kind.label}": twin.counted[f"type.{k}"] for k, kind in enumerate(Type)}
     expected |= {
-        f"sink_held_back_total.{kind.label}": twin.counted[f"held.{k}"] for k, kind in enumerate(Type)
+        f"sink_throttled_events_total.{kind.label}": twin.counted[f"held.{k}"] for k, kind in enumerate(Type)
     }
     expected |= {
         "sink_packets_total": twin.counted["packets"],
-        "sink_journal_held_back_total": twin.counted["journal"],
+        "sink_journal_throttled_events_total": twin.counted["journal"],
         "hop_pool_full_total": twin.counted["pool"],
-        "nameless_hops_total": twin.counted["nameless"],
+        "hops_without_node_id_total": twin.counted["nameless"],
         "distribution_table_full_total": 0,
     }
     assert {key: int(detector.counters[INDEX[key]]) for key in expected} == expected
@@ -369,7 +369,7 @@ def test_thresholds_adapt(make: Any) -> None:
     # above 8: all; above 16: three of ten; above 32: none
     assert steps == [(2000, 1000), (4000, 2000)]
     assert int(detector.counters[INDEX["sink_events_total.latency_above"]]) == 100 + 100 + 30
-    assert int(detector.counters[INDEX["sink_thresholds_raised"]]) == 3000
+    assert int(detector.counters[INDEX["sink_threshold_increase_permille"]]) == 3000
     assert int(detector.counters[INDEX["events_total.adapted"]]) == 2
 
 

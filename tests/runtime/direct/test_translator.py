@@ -98,9 +98,9 @@ def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
     told = dict(zip((counter.key for counter in COUNTERS), read_counters(tmp_path).tolist(), strict=True))
     assert told["dta_datagrams_total"] == 2 * 560
     assert told["dta_translated_total.key-write"] == 2 * 500
-    assert told["dta_refused_total.bad_redundancy"] == 2 * 50
-    assert told["dta_refused_total.unknown_opcode"] == 2 * 7
-    assert told["dta_refused_total.truncated"] == 2 * 3
+    assert told["dta_rejected_total.bad_redundancy"] == 2 * 50
+    assert told["dta_rejected_total.unknown_opcode"] == 2 * 7
+    assert told["dta_rejected_total.truncated"] == 2 * 3
     assert told["dta_verbs_total.write"] == 2 * 1000
     assert told["dta_collectors"] == 1
 
@@ -187,9 +187,9 @@ def test_damaged_datagrams_are_counted_and_nothing_stops(tmp_path: Path) -> None
     process.close()
     told = {counter.key: process.counted[counter.key] for counter in COUNTERS}
     assert told["dta_datagrams_total"] == received == 20_000
-    accounted = ("dta_translated_total", "dta_refused_total")
+    accounted = ("dta_translated_total", "dta_rejected_total")
     assert sum(n for key, n in told.items() if key.startswith(accounted)) == received
-    assert told["dta_refused_total.truncated"] > 1000
+    assert told["dta_rejected_total.truncated"] > 1000
     assert told["dta_translated_total.key-write"] > 500
     assert told["dta_out_of_bounds_verbs_total"] == 0
 
@@ -217,7 +217,7 @@ def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
     told = {bytes(one[:8]): int.from_bytes(bytes(one[8:12])) for one in entries}
     assert told == slow
     assert len(slow) > 20
-    assert process.counted["dta_told_paths_total"] == len(slow)
+    assert process.counted["dta_reported_paths_total"] == len(slow)
     assert process.counted["dta_path_sums_total.below"] == 100 - len(slow)
     assert process.counted["dta_translated_total.append"] == 0
 

@@ -175,7 +175,7 @@ def lost(counters: Mapping[str, int]) -> int:
 
 def damaged(counters: Mapping[str, int]) -> int:
     """Reports that were refused."""
-    return sum(family(counters, "refused_reports_total").values())
+    return sum(family(counters, "rejected_reports_total").values())
 
 
 def reduction(counters: Mapping[str, int]) -> tuple[int, int, float]:

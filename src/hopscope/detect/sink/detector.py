@@ -35,9 +35,9 @@ _TALLIED = {
     "EXPIRIES": "flow_expiries_total",
     "PORTS_FULL": "port_table_full_total",
     "POOL_FULL": "hop_pool_full_total",
-    "NAMELESS": "nameless_hops_total",
+    "NAMELESS": "hops_without_node_id_total",
     "PACKETS": "sink_packets_total",
-    "HELD_JOURNAL": "sink_journal_held_back_total",
+    "HELD_JOURNAL": "sink_journal_throttled_events_total",
     "QUEUES_FULL": "distribution_table_full_total",
 }
 """Slots of the kernels' tally by name, and their counters."""
@@ -245,7 +245,7 @@ class SinkDetector:
         self._limits = for_kernel(table, self.adaptive.scale)
         self._overrides = overrides(nodes)
         raised = round(self.adaptive.scale * 1000) - 1000
-        self.counters[INDEX["sink_thresholds_raised"]] = raised
+        self.counters[INDEX["sink_threshold_increase_permille"]] = raised
 
 
 def _slots(kernel: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -254,5 +254,5 @@ def _slots(kernel: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     pairs += [(int(getattr(kernel, name)), key) for name, key in _TALLIED.items()]
     for k, kind in enumerate(Type):
         pairs.append((int(kernel.OF_TYPE) + k, f"sink_events_total.{kind.label}"))
-        pairs.append((int(kernel.HELD_TYPE) + k, f"sink_held_back_total.{kind.label}"))
+        pairs.append((int(kernel.HELD_TYPE) + k, f"sink_throttled_events_total.{kind.label}"))
     return np.array([slot for slot, _ in pairs]), np.array([INDEX[key] for _, key in pairs])

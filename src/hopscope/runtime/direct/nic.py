@@ -176,12 +176,12 @@ class NicProcess:
             "nic_notices_total": endpoint.responder.notices_written,
             "nic_congestion_notifications_total": endpoint.notifications,
             "nic_connections_total": managed.established,
-            "nic_refused_connections_total": managed.rejected,
+            "nic_rejected_connections_total": managed.rejected,
             "nic_queue_pairs": len(endpoint.sessions),
         }
         for reason in RoceReason:
             if reason:
-                values[f"nic_refused_total.{reason.label}"] = endpoint.responder.counts[reason]
+                values[f"nic_rejected_total.{reason.label}"] = endpoint.responder.counts[reason]
         counts = self.socket.counts()
         values["nic_denied_total"] = counts["denied_frames_total"]
         values["nic_kernel_drops_total"] = counts["kernel_drops_total"]

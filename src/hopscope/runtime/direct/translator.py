@@ -188,7 +188,7 @@ class TranslatorProcess:
                 counted.put(_SOCKET[key], count)
         for reason in DtaReason:
             if reason:
-                counted.put(f"dta_refused_total.{reason.label}", int(translator.refused[reason]))
+                counted.put(f"dta_rejected_total.{reason.label}", int(translator.refused[reason]))
         known = 0
         for opcode, label in OPCODE_LABELS.items():
             known += int(translator.translated[opcode])
@@ -215,7 +215,7 @@ class TranslatorProcess:
         if self.slow_paths is not None:
             for name in ("above", "below", "unanswered"):
                 self.counted.put(f"dta_path_sums_total.{name}", self.slow_paths.sums.counters[name])
-            self.counted.put("dta_told_paths_total", self.slow_paths.told)
+            self.counted.put("dta_reported_paths_total", self.slow_paths.told)
         if (answered := translator.acknowledger) is not None:
             self.counted.put("dta_acks_total", answered.acks)
             self.counted.put("dta_nacks_total", answered.nacks)

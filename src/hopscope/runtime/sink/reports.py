@@ -129,5 +129,5 @@ class SinkReporter(Stage):
             sent = self._sender.sent - before
             self._count("sink_reports_total", sent)
             self._count("sink_report_drops_total", len(reports) - sent)
-        self._count("sink_report_refusals_total", self._sender.refused - self._refused)
+        self._count("sink_reports_unreachable_total", self._sender.refused - self._refused)
         self._refused = self._sender.refused

@@ -106,7 +106,7 @@ class Fragments:
         return sorted(found, key=lambda one: -int(one.value))
 
     def _worst_refusal(self) -> str:
-        found = self._counted("hopscope_refused_reports_total")
+        found = self._counted("hopscope_rejected_reports_total")
         return f" · {_label(found[0])}" if found else ""
 
     def _refused(self) -> str:
@@ -121,8 +121,8 @@ class Fragments:
                 "No report was refused." if what == "Refused because" else "",
             )
             for what, name in (
-                ("Refused because", "hopscope_refused_reports_total"),
-                ("in header", "hopscope_refused_places_total"),
+                ("Refused because", "hopscope_rejected_reports_total"),
+                ("in header", "hopscope_rejected_headers_total"),
             )
         ]
         return "".join(tables)

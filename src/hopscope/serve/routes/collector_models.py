@@ -33,7 +33,8 @@ class CounterValue(Model):
     name: str
     label: dict[str, str] | None
     help: str
-    value: Wide
+    value: Wide | float
+    """In the unit that the name says: a whole number, but for seconds and ratios."""
     per_second: float
     """Over the last seconds."""
 

@@ -210,7 +210,7 @@ def summarise(context: Context) -> c.Summary:
     state = context.state
     counts, rates, sources = state.counters(), state.rates(), state.sources()
     of_events = [INDEX[each.key] for each in COUNTERS if each.name == "events_total"]
-    of_refused = [INDEX[each.key] for each in COUNTERS if each.name == "refused_reports_total"]
+    of_refused = [INDEX[each.key] for each in COUNTERS if each.name == "rejected_reports_total"]
     busy = rates["busy_ns_total"] / 1e9 / max(1, len(counts.workers))
     reports = rates["reports_total"]
     return c.Summary(
@@ -234,11 +234,11 @@ def summarise(context: Context) -> c.Summary:
         ns_per_report=rates["busy_ns_total"] / reports if reports else None,
         counters=[
             c.CounterValue(
-                name=f"hopscope_{counter.name}",
+                name=counter.metric,
                 label={counter.label[0]: counter.label[1]} if counter.label else None,
                 help=counter.help,
-                value=wide(int(counts.total[i])),
-                per_second=float(rates.total[i]),
+                value=wide(counter.exposed(int(counts.total[i]))),
+                per_second=counter.exposed(float(rates.total[i])),
             )
             for i, counter in enumerate(COUNTERS)
         ],
