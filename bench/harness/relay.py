@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from hopscope.capture.udp.datagram import DatagramSocket
-from hopscope.rdma.endpoint import address_of
 from hopscope.settings.direct import DirectSettings
+from hopscope.wire.address import number_of
 from hopscope.wire.layout import DTA_PORT, ROCE_PORT
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, FrameBatch, Records
@@ -85,7 +85,7 @@ class ReportRelay:
         self._socket = DatagramSocket(REPORTS_SIDE, DTA_PORT)
         self._socket.open()
         self._mangler = Mangler(rate, seed)
-        self._to = address_of(TRANSLATOR)
+        self._to = number_of(TRANSLATOR)
         self.mangler = self._mangler
 
     def turn(self) -> int:
@@ -115,7 +115,7 @@ class RoceRelay:
         for one in self._sockets:
             one.open()
         self._codecs = [RoceFrames(own) for own, _ in ends]
-        self._to = [address_of(to) for _, to in ends]
+        self._to = [number_of(to) for _, to in ends]
         self.manglers = [Mangler(rate, seed + i) for i in range(2)]
 
     def turn(self) -> int:

@@ -13,8 +13,9 @@ from hopscope.direct.theory.copies import distinct_copies
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.advertisement import RemoteRegion, encode
-from hopscope.rdma.endpoint import Endpoint, Session, address_of
+from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.records import Verb
+from hopscope.wire.address import number_of
 from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel
@@ -87,8 +88,8 @@ def test_reports_go_to_the_collector_of_their_key(spread: bool) -> None:
         region = RemoteRegion("store", int(row["base"]), int(row["length"]), int(row["key"]), 3)
         nic.serve(1330, lambda connection, region=region: encode([region], connection.path_mtu))  # type: ignore[misc]
     switches = [Endpoint(f"127.0.1.{number}") for number in range(3)]
-    ends = {address_of(f"127.0.0.{1 + number}"): nic for number, nic in enumerate(nics)} | {
-        address_of(f"127.0.1.{number}"): switch for number, switch in enumerate(switches)
+    ends = {number_of(f"127.0.0.{1 + number}"): nic for number, nic in enumerate(nics)} | {
+        number_of(f"127.0.1.{number}"): switch for number, switch in enumerate(switches)
     }
     now = 0
 

@@ -9,8 +9,8 @@ import pytest
 
 from hopscope.capture.pcap.reader import read
 from hopscope.direct.monitors.frames import observe_frames
+from hopscope.wire.address import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.buffer import Buffer
-from hopscope.wire.encode.encode_scalar import MAC_A, MAC_B
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.packet_id import packet_id
@@ -66,7 +66,7 @@ def batch_of(raws: list[bytes], link: int = Link.ETHERNET) -> FrameBatch:
 
 def packet(version: int, protocol: int, payload: bytes = b"hello") -> bytes:
     out = bytearray()
-    ethernet.push_ethernet(out, ethernet.Ethernet(MAC_B, MAC_A, 0x0800 if version == 4 else 0x86DD))
+    ethernet.push_ethernet(out, ethernet.Ethernet(TARGET_MAC, SOURCE_MAC, 0x0800 if version == 4 else 0x86DD))
     l4 = bytearray()
     if protocol == TCP:
         ethernet.push_tcp(l4, ethernet.Tcp(1234, 80, 7, 9, 2, 100, options=b"\1\1\1\1"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hopscope.fabric.faults import make_fault
-from hopscope.fabric.instructions import INSTRUCTIONS, VERSIONS, fields_of
+from hopscope.fabric.instructions import INSTRUCTIONS, fields_of
 from hopscope.fabric.queueing import Departures
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import MODES, ReportModel, Switches
@@ -19,6 +19,7 @@ from hopscope.fabric.topology import FabricError, FatTree, LeafSpine
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.records import Carried, Flag, Kind, Link, ReportBatch
+from hopscope.wire.versions import REPORT_VERSIONS
 
 TREE = FatTree(4)
 FAULT = make_fault(TREE, "lossy-port", 0.01, "agg-1-0", 1, 0.1, loss=0.05)
@@ -189,13 +190,13 @@ def test_buffers_hold_their_queues() -> None:
     assert np.any(hops["buffer_occupancy"] > hops["queue_occupancy"] + 1)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", REPORT_VERSIONS)
 def test_instructions_decide_what_is_written(version: str) -> None:
     """With a short instruction bitmap only its fields are in the hops; frames decode to the truth."""
     report = ReportModel(version=version, instructions=0xA000)
     simulation = Simulation(TREE, replace(MODEL, report=report))
     truth = simulation.step(0.05)
-    assert fields_of(VERSIONS[version], 0xA000)[1] == 2
+    assert fields_of(REPORT_VERSIONS[version], 0xA000)[1] == 2
     assert_same(decode_scalar(simulation.frames(truth)), truth)
     assert not truth.hops["queue_occupancy"].any()
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from hopscope.rdma.advertisement import RemoteRegion, encode
-from hopscope.rdma.endpoint import MOST_OF_PEER, Endpoint, address_of
+from hopscope.rdma.endpoint import MOST_OF_PEER, Endpoint
 from hopscope.rdma.records import VERB, Sender, Verb, VerbBlock
 from hopscope.rdma.requester import Mode
+from hopscope.wire.address import number_of
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FrameBatch, Opcode, Records, RoceFlag
 from hopscope.wire.roce.frames import RoceFrames
@@ -112,7 +113,7 @@ def test_disorder_within_a_batch_is_no_loss() -> None:
         batch = ends.translator.frames(ends.now)[0]
         order = np.random.default_rng(5).permutation(np.r_[0:200, 3:9])
         frames = batch.frames[order].copy()
-        frames["source_lo"] = address_of(TRANSLATOR)
+        frames["source_lo"] = number_of(TRANSLATOR)
         ends.nic.receive(FrameBatch(batch.arena, frames), ends.now, 0)
         ends.turn()
         ends.turn()
@@ -130,7 +131,7 @@ def test_what_is_behind_a_loss_is_held() -> None:
     verbs["kind"], verbs["value"], verbs["address"] = Verb.FETCH_ADD, 1, np.arange(100) % 5 * 8
     session.submit(VerbBlock(verbs, np.zeros(1, np.uint8), np.array([100, 0], np.uint64)))
     batch = ends.translator.frames(ends.now)[0]
-    batch.frames["source_lo"] = address_of(TRANSLATOR)
+    batch.frames["source_lo"] = number_of(TRANSLATOR)
     ends.nic.receive(FrameBatch(batch.arena, np.delete(batch.frames, 30)), ends.now, 0)
     assert ends.memory[:40].view("<u8").tolist() == [6] * 5
     assert len(ends.nic._held) == 69
@@ -159,7 +160,7 @@ def test_marked_packets_are_told() -> None:
     rows = sent[0].copy()
     rows["flags"] = RoceFlag.FECN | RoceFlag.ACK_REQUEST
     batch = codec.build(rows, sent[1])
-    batch.frames["source_lo"] = address_of(TRANSLATOR)
+    batch.frames["source_lo"] = number_of(TRANSLATOR)
     ends.nic.receive(batch, ends.now, 0)
     for _ in range(3):
         ends.turn()
@@ -174,7 +175,7 @@ def test_damaged_frames_change_nothing() -> None:
     session = ends.connect()
     session.submit(writes(1, value=0xFF))
     good = ends.translator.frames(ends.now)[0]
-    good.frames["source_hi"], good.frames["source_lo"] = 0, address_of(TRANSLATOR)
+    good.frames["source_hi"], good.frames["source_lo"] = 0, number_of(TRANSLATOR)
     length = int(good.frames["length"][0])
     for place in set(range(length)) - {4}:  # FECN and BECN, which the CRC leaves out
         arena = good.arena.copy()
@@ -197,7 +198,7 @@ def test_a_peer_that_asked_for_nonsense_and_is_gone_is_forgotten() -> None:
     ends.nic.table.rows["used"] = 0
     session.submit(writes(1))
     batch = ends.translator.frames(ends.now)[0]
-    batch.frames["source_lo"] = address_of(TRANSLATOR)
+    batch.frames["source_lo"] = number_of(TRANSLATOR)
     ends.nic.receive(batch, ends.now, 0)
     for _ in range(20):
         ends.now += 1_000_000_000
@@ -212,7 +213,7 @@ def test_what_was_held_goes_with_its_connection() -> None:
     session = ends.connect()
     session.submit(writes(100))
     batch = ends.translator.frames(ends.now)[0]
-    batch.frames["source_lo"] = address_of(TRANSLATOR)
+    batch.frames["source_lo"] = number_of(TRANSLATOR)
     ends.nic.receive(FrameBatch(batch.arena, batch.frames[1:]), ends.now, 0)
     assert len(ends.nic._held) == 99
     ends.translator.disconnect(session, ends.now)
@@ -229,7 +230,7 @@ def test_requests_in_anothers_name_do_not_end_its_connection() -> None:
     for _ in range(3 * MOST_OF_PEER):
         stranger.connect(NIC, PORT, ends.now)
         for batch in stranger.frames(ends.now):
-            batch.frames["source_lo"] = address_of(TRANSLATOR)
+            batch.frames["source_lo"] = number_of(TRANSLATOR)
             ends.nic.receive(batch, ends.now, 0)
     session.submit(writes(10))
     ends.turn()

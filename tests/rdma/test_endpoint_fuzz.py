@@ -7,8 +7,8 @@ import pytest
 
 from hopscope.rdma import management
 from hopscope.rdma.connection import service_of
-from hopscope.rdma.endpoint import address_of
 from hopscope.wire import layout
+from hopscope.wire.address import number_of
 from hopscope.wire.records import ROCE, Records
 from hopscope.wire.roce.frames import RoceFrames
 from support.rdma_ends import NIC, TRANSLATOR, Ends, writes
@@ -30,7 +30,7 @@ def noise(rng: np.random.Generator, ends: Ends, count: int) -> tuple[Records, np
     rows["payload_at"] = 0
     with_payload = np.array([bool(layout.ROCE_HEADERS[code] & layout.HAS_PAYLOAD) for code in rows["opcode"]])
     rows["payload_bytes"] = np.where(with_payload, rng.choice([0, 1, 8, 256, 1024, 1030], count), 0)
-    rows["source_hi"], rows["source_lo"] = 0, address_of(NIC)
+    rows["source_hi"], rows["source_lo"] = 0, number_of(NIC)
     return rows, rng.integers(0, 256, 2000, dtype=np.uint8)
 
 
@@ -49,7 +49,7 @@ def test_noise_from_a_connected_peer() -> None:
             ends.memory[:] = 0
         rows, payload = noise(rng, ends, 40)
         batch = codec.build(rows, payload)
-        batch.frames["source_lo"] = address_of(TRANSLATOR)
+        batch.frames["source_lo"] = number_of(TRANSLATOR)
         ends.nic.receive(batch, ends.now, 0)
         ends.turn()
     assert not ends.memory.any()
@@ -63,7 +63,7 @@ def test_damaged_connection_messages() -> None:
     codec = RoceFrames(TRANSLATOR)
     for number in range(400):
         other = ends.translator.connections.connect(
-            address_of(NIC), service_of(1330), 200 + number, number, ends.now, path_mtu=1024
+            number_of(NIC), service_of(1330), 200 + number, number, ends.now, path_mtu=1024
         )
         messages = ends.translator.connections.outgoing(ends.now)
         rows, payload = management.packets(messages)
@@ -71,7 +71,7 @@ def test_damaged_connection_messages() -> None:
         for _ in range(rng.integers(0, 40)):
             arena[rng.integers(0, len(arena))] = rng.integers(0, 256)
         batch = codec.build(rows, arena)
-        batch.frames["source_lo"] = address_of(TRANSLATOR)
+        batch.frames["source_lo"] = number_of(TRANSLATOR)
         ends.nic.receive(batch, ends.now, 0)
         ends.now += 1_000_000
         ends.nic.frames(ends.now)

@@ -12,8 +12,9 @@ import pytest
 
 from hopscope.capture.pcap.writer import Writer
 from hopscope.capture.udp.headers import udp_frames
-from hopscope.rdma.endpoint import Endpoint, address_of
+from hopscope.rdma.endpoint import Endpoint
 from hopscope.rdma.records import VERB, Verb, VerbBlock, VerbFlag
+from hopscope.wire.address import number_of
 from hopscope.wire.records import FrameBatch, Opcode
 from support.rdma_ends import NIC, TRANSLATOR, Ends
 
@@ -33,7 +34,7 @@ def recorded(ends: Ends, folder: Path) -> Path:
                 out = frames(now_ns)
                 for batch in out:
                     copy = FrameBatch(batch.arena, batch.frames.copy())
-                    copy.frames["source_hi"], copy.frames["source_lo"] = 0, address_of(own)
+                    copy.frames["source_hi"], copy.frames["source_lo"] = 0, number_of(own)
                     writer.write(udp_frames(copy))
                 return out
 

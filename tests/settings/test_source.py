@@ -63,7 +63,7 @@ def test_addresses(text: str, expected: ListenSettings) -> None:
         ("udp://127.0.0.1:1?workers=two", "workers: found 'two', expected a valid integer"),
         ("udp://127.0.0.1:1?workers=0", "workers: found '0', expected greater than or equal to 1"),
         ("udp://127.0.0.1:1?workers=1&workers=2", "workers is given twice"),
-        ("udp://127.0.0.1:1?allow=10.0.0", "allow: '10.0.0' is no network"),
+        ("udp://127.0.0.1:1?allow=10.0.0", "allow: '10.0.0' is not a network"),
     ],
 )
 def test_mistakes(text: str, line: str) -> None:

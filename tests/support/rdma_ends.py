@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from hopscope.rdma.advertisement import RemoteRegion, encode
-from hopscope.rdma.endpoint import Endpoint, Session, address_of
+from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.records import VERB, Verb, VerbBlock
 from hopscope.rdma.requester import Mode
+from hopscope.wire.address import number_of
 from hopscope.wire.records import FrameBatch, Records
 
 NIC, TRANSLATOR = "127.0.0.1", "127.0.0.2"
@@ -33,7 +34,7 @@ class Ends:
         self.now += int(milliseconds * 1e6)
         for source, from_, to in ((TRANSLATOR, self.translator, self.nic), (NIC, self.nic, self.translator)):
             for batch in from_.frames(self.now):
-                batch.frames["source_hi"], batch.frames["source_lo"] = 0, address_of(source)
+                batch.frames["source_hi"], batch.frames["source_lo"] = 0, number_of(source)
                 if not self.lost(batch):
                     to.receive(batch, self.now, self.now)
 

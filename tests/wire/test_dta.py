@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hopscope.wire.address import number_of
 from hopscope.wire.dta.codec import DtaError, DtaReport, Form, pull_dta
-from hopscope.wire.dta.encode import encode_dta, encode_dta_scalar, number_of
+from hopscope.wire.dta.encode import encode_dta, encode_dta_scalar
 from hopscope.wire.dta.parser import DtaParser, parse_scalar
 from hopscope.wire.reasons import DtaReason
 from hopscope.wire.records import DTA, FrameBatch, Link, Records

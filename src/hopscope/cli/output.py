@@ -16,9 +16,10 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
+from ..wire import protocols
+
 Row = Mapping[str, Any]
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
-_PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 47: "gre", 58: "icmpv6", 132: "sctp"}
 MEASURED = 64
 """Rows of which a table takes the widths of its columns."""
 
@@ -129,7 +130,7 @@ def flow_text(flow: Mapping[str, Any]) -> str:
         host = f"[{address}]" if port is not None and ":" in str(address) else address
         ends.append(host if port is None else f"{host}:{port}")
     proto = flow.get("proto")
-    return f"{ends[0]} → {ends[1]} {_PROTOCOLS.get(proto or 0, proto)}"
+    return f"{ends[0]} → {ends[1]} {protocols.NAMES.get(proto or 0, proto)}"
 
 
 def utc(time_ns: int) -> str:

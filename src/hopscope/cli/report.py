@@ -24,19 +24,21 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
     from ..direct.reporter import Reporter
     from ..fabric.tcp import TcpModel, TcpSimulation
     from ..fabric.topology import parse_topology
+    from ..settings.section import host_and_port
     from ..wire.dta.codec import Form
 
     (one,) = made([monitor]).values()
-    host, colon, port = to.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise HopscopeError(f"--to: found {to!r}, expected HOST:PORT, as 127.0.0.1:40040")
+    try:
+        host, port = host_and_port(to, least=1)
+    except ValueError as error:
+        raise HopscopeError(f"--to: {error}, as 127.0.0.1:40040") from None
     network = TcpSimulation(parse_topology(topology), TcpModel(connections=connections), seed=seed)
     print(f"simulating {connections:,} TCP connections in a {topology} …", file=sys.stderr)
     network.run()
     observations = network.observations()
     parts = [one.observe(observations), one.flush()]
     reporter = Reporter(Form.SIZED)
-    sender = UdpSender(host.strip("[]"), int(port), rate=rate, source=_own_address(host))
+    sender = UdpSender(host, port, rate=rate, source=_own_address(host))
     sent = 0
     for part in parts:
         for at in range(0, len(part), BATCH):

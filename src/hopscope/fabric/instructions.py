@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..wire.records import Have, Records
+from ..wire.versions import REPORT_VERSIONS
 from .ports import FabricError
 
-VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 """Report versions as text, and in records; INT's version goes with them (2.0: INT 2.1)."""
 INSTRUCTIONS = {5: 0xFF00, 10: 0xFF00, 20: 0xFF80}
 """All fields that a version of INT defines."""
@@ -22,7 +22,7 @@ _FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
         (Have.TX_UTILIZATION, 1),
         *(((Have.BUFFER_OCCUPANCY, 1),) if version == 20 else ()),
     )
-    for version in VERSIONS.values()
+    for version in REPORT_VERSIONS.values()
 }
 """What instruction bits 0, 1, … of each version stand for, and their words."""
 

@@ -21,7 +21,8 @@ import numpy.typing as npt
 
 from ..wire.encode.encoder import mapped_v4
 from ..wire.records import HOP, REPORT, Carried, Flag, Have, Kind, Mode, Records, ReportBatch
-from .instructions import INSTRUCTIONS, VERSIONS, clear_absent, fields_of
+from ..wire.versions import REPORT_VERSIONS
+from .instructions import INSTRUCTIONS, clear_absent, fields_of
 from .queueing import Departures
 from .records import PORT_STATE, PS, PS_NS, STAGES
 from .topology import FabricError, Topology
@@ -65,8 +66,8 @@ class Switches:
     """The INT side of all switches: what their packets carry becomes reports."""
 
     def __init__(self, topology: Topology, ports: Records, model: ReportModel) -> None:
-        if model.version not in VERSIONS:
-            raise FabricError(f"report version {model.version!r}: expected {', '.join(VERSIONS)}")
+        if model.version not in REPORT_VERSIONS:
+            raise FabricError(f"report version {model.version!r}: expected {', '.join(REPORT_VERSIONS)}")
         if model.group > 1 and model.version != "2.0":
             raise FabricError("only Report 2.0 puts several reports into one datagram")
         if model.mode not in MODES:
@@ -76,7 +77,7 @@ class Switches:
         if ports.dtype != PORT_STATE:
             raise TypeError("ports are PORT_STATE records")
         self.topology, self.model, self.ports = topology, model, ports
-        self.version = VERSIONS[model.version]
+        self.version = REPORT_VERSIONS[model.version]
         self.instructions = INSTRUCTIONS[self.version] if model.instructions is None else model.instructions
         self.present, self.hop_words = fields_of(self.version, self.instructions)
         self._sequence = np.zeros(len(topology.switches) * model.pipes, np.int64)

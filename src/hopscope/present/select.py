@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..wire import protocols
 from ..wire.records import Records
 from .text import UnreadableError, network
 
 Mask = npt.NDArray[np.bool_]
-PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "gre": 47, "icmpv6": 58, "sctp": 132}
 FLOW_ORDER = {
     "latency": "latency_latest",
     "mean_latency": "latency_mean",
@@ -68,7 +68,7 @@ def in_network(rows: Records, side: str, text: str, name: str | None = None) -> 
 
 def protocol(text: str) -> int:
     """IP protocol number of a number or a name."""
-    number = PROTOCOLS.get(text.strip().lower())
+    number = protocols.NUMBERS.get(text.strip().lower())
     if (
         number is None
         and text.isascii()
@@ -78,7 +78,9 @@ def protocol(text: str) -> int:
     ):
         number = int(text)
     if number is None:
-        raise UnreadableError(f"proto: expected 0 to 255 or {', '.join(PROTOCOLS)}, found {text[:30]!r}")
+        raise UnreadableError(
+            f"proto: expected 0 to 255 or {', '.join(protocols.NUMBERS)}, found {text[:30]!r}"
+        )
     return number
 
 

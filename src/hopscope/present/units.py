@@ -9,9 +9,8 @@ import numpy as np
 
 from ..base.names import Names
 from ..detect.records import NO_PORT
+from ..wire import protocols
 from ..wire.address import address
-
-PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"}
 
 
 def si(value: float) -> str:
@@ -53,7 +52,7 @@ def measured(value: object, unit: object) -> str:
 
 def flow_text(flow: dict[str, Any]) -> str:
     """5-tuple of a flow object as one line."""
-    proto = PROTOCOLS.get(flow["proto"], str(flow["proto"]))
+    proto = protocols.NAMES.get(flow["proto"], str(flow["proto"]))
     return f"{_end(flow['src'], flow['sport'])} → {_end(flow['dst'], flow['dport'])} {proto}"
 
 
@@ -62,7 +61,7 @@ def endpoints(row: np.void, *, ports: bool = True) -> str:
     src, dst = (address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst"))
     if ports:
         src, dst = _end(src, int(row["sport"])), _end(dst, int(row["dport"]))
-    proto = PROTOCOLS.get(int(row["proto"]), str(int(row["proto"])))
+    proto = protocols.NAMES.get(int(row["proto"]), str(int(row["proto"])))
     return f'<span class="flow">{escape(src)} → {escape(dst)} <em>{proto}</em></span>'
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..memory.region import Region
-from ..wire.address import MAPPED
+from ..wire.address import number_of
 from ..wire.layout import CM_QUEUE_PAIR
 from ..wire.records import ROCE, FrameBatch, Opcode, Records, RoceFlag
 from ..wire.roce.cm import CmReject
@@ -40,12 +39,6 @@ _CNP_NS = 50_000
 """Between two congestion notifications to one peer."""
 _TOLD_NS = 2_000_000_000
 _LOW_64 = (1 << 64) - 1
-
-
-def address_of(text: str) -> int:
-    """128 bits, IPv4 as ::ffff:a.b.c.d. ValueError where it is no address."""
-    found = ipaddress.ip_address(text)
-    return int(found) | (MAPPED if found.version == 4 else 0)
 
 
 @dataclass(slots=True)
@@ -105,7 +98,7 @@ class Endpoint:
         self.pairs = QueuePairs()
         self.responder = Responder(self.table, self.pairs, notices)
         self.services: dict[int, Callable[[Connection], Accept | CmReject]] = {}
-        self.connections = Connections(address_of(own), self.services, limits or Limits())
+        self.connections = Connections(number_of(own), self.services, limits or Limits())
         self.sessions: dict[int, Session] = {}
         """By own queue pair."""
         self._held = Held(self.pairs, self.responder.counts)
@@ -128,7 +121,7 @@ class Endpoint:
         service = Service.UC if mode is Mode.UNRELIABLE else Service.RC
         number = self.pairs.create(service=service, receives=BUFFERS)
         connection = self.connections.connect(
-            address_of(peer), service_of(port), number, secrets.randbits(24), now_ns,
+            number_of(peer), service_of(port), number, secrets.randbits(24), now_ns,
             reliable=mode is not Mode.UNRELIABLE, path_mtu=path_mtu, atomics=ATOMICS,
         )  # fmt: skip
         session = self.sessions[number] = Session(connection, mode, settings)

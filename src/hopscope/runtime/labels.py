@@ -26,7 +26,8 @@ from ..labels.state import FILE_NAME, LabelRule
 from ..labels.table import LabelTable
 from ..labels.tracked import TrackedTable
 from ..settings.collector import ListenSettings
-from ..settings.label import LabelSettings, host_and_port
+from ..settings.label import LabelSettings
+from ..settings.section import host_and_port
 from ..wire.reasons import Reason
 from ..wire.records import FrameBatch
 

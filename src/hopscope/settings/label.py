@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from .export import redis_url
-from .section import Seconds, Section, is_loopback
+from .section import Seconds, Section, host_and_port, is_loopback
 
 
 class LabellingSettings(Section):
@@ -54,17 +54,6 @@ def _listen(text: str) -> str:
     if text:
         host_and_port(text)
     return text
-
-
-def host_and_port(text: str) -> tuple[str, int]:
-    """Address and port of `127.0.0.1:7254` or `[::1]:7254`; ValueError says what was found."""
-    host, _, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if not bare or ("[" in bare or (":" in bare) != (bare != host)) or not port.isascii():
-        raise ValueError(f"found {text!r}, expected an address and a UDP port, as 127.0.0.1:7254")
-    if not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"found {text!r}, expected a UDP port from 0 to 65535 behind the address")
-    return bare, int(port)
 
 
 class TrackedFlowSettings(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -61,6 +62,22 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def host_and_port(text: str, *, least: int = 0) -> tuple[str, int]:
+    """Host and port of `127.0.0.1:7254`, `[::1]:7254` or `collector:7254`; `least`: the lowest port. Raises
+    ValueError.
+    """
+    host, _, port = text.rpartition(":")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if (
+        not bare
+        or re.search(r"[][/@\s]", bare)
+        or (":" in bare) != (bare != host)
+        or not (port.isascii() and port.isdecimal() and least <= int(port) <= 65535)
+    ):
+        raise ValueError(f"found {text!r}, expected HOST:PORT with a port from {least} to 65535")
+    return bare, int(port)
 
 
 class Section(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from .section import Limit, PowerOfTwo, Seconds, Section
+from .section import Limit, PowerOfTwo, Seconds, Section, host_and_port
 
 
 class SinkLimits(Section):
@@ -66,9 +66,8 @@ class AdaptSettings(Section):
 
 
 def _collector(value: str) -> str:
-    host, _, port = value.rpartition(":")
-    if value and not (host and port.isdecimal() and 0 < int(port) < 65536):
-        raise ValueError(f"found {value!r}, expected an address and a port, as 192.0.2.1:32766")
+    if value:
+        host_and_port(value, least=1)
     return value
 
 

@@ -22,7 +22,8 @@ from ..capture.ring.socket import bind_ring
 from ..labels.records import PortCounter
 from ..labels.registers import Registers
 from ..settings.collector import ListenSettings
-from ..settings.label import LabelSettings, host_and_port
+from ..settings.label import LabelSettings
+from ..settings.section import host_and_port
 from ..wire.address import network
 from ..wire.records import FRAME, FrameBatch
 from .fabric import RING_BYTES, SLOTS, Plan, next_ports, slot_bytes

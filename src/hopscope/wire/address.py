@@ -7,6 +7,8 @@ from functools import lru_cache
 
 MAPPED = 0xFFFF << 32
 """What an IPv4 address is added to."""
+TARGET_MAC, SOURCE_MAC = 0x020000000002, 0x020000000001
+"""Ethernet addresses of frames that are made up, locally administered."""
 
 
 @lru_cache(maxsize=65_536)
@@ -17,13 +19,19 @@ def address(high: int, low: int) -> str:
     return str(ipaddress.IPv6Address(high << 64 | low))
 
 
+def number_of(text: str) -> int:
+    """An address as 128 bits, IPv4 as ::ffff:a.b.c.d. Raises ValueError."""
+    found = ipaddress.ip_address(text)
+    return int(found) | (MAPPED if found.version == 4 else 0)
+
+
 def network(text: str) -> tuple[int, int]:
     """First and last address, 128 bits, of a network or an address. Raises ValueError."""
     try:
         found = ipaddress.ip_network(text.strip(), strict=False)
     except ValueError as error:
         raise ValueError(
-            f"{text!r} is no network; expected one as in 192.0.2.0/24 or 2001:db8::/32"
+            f"{text!r} is not a network; expected one as in 192.0.2.0/24 or 2001:db8::/32"
         ) from error
     base = MAPPED if found.version == 4 else 0
     return base | int(found.network_address), base | int(found.broadcast_address)

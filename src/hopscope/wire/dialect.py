@@ -14,12 +14,12 @@ import numpy.typing as npt
 from . import layout, rules
 from .layout import Item
 from .records import HOP
+from .versions import REPORT_INDEX
 
 ReportVersion = Literal["auto", "0.5", "1.0", "2.0"]
 REPORT_PORTS = (32766, 54321, 8090, 8086, 5900, 1234, 556)
 """Destination ports on which reports were seen; IANA assigned none."""
 _HOP_FIELDS = {name: code for code, name in enumerate(HOP.names or ())}
-_REPORT_INDEX = {5: 1, 10: 2, 20: 3}
 _QUICK = (
     "any_shim_length", "length_with_shim", "swapped", "reversed", "source_words", "npt_shifts", "md_shifts",
     "ds_offsets",
@@ -282,7 +282,7 @@ def _write_int(table: npt.NDArray[np.uint8], dialect: Dialect) -> None:
         for new, nibble, version in ((0, 0, 5), (0, 1, 10), (0, 4, 4), (1, 2, 20)):
             table[rules.INT_LAYOUT + (new * 4 + report) * 16 + nibble] = version
     for report_version, nibble, version in dialect.int_layouts:
-        at = ((version == 20) * 4 + _REPORT_INDEX.get(report_version, 0)) * 16 + nibble
+        at = ((version == 20) * 4 + REPORT_INDEX.get(report_version, 0)) * 16 + nibble
         table[rules.INT_LAYOUT + at] = version
     table[rules.ANY_SHIM_LENGTH] = dialect.any_shim_length
     table[rules.SWAPPED] = 2 if dialect.reversed else dialect.swapped

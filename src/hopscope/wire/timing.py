@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from .dialect import Clock
 from .records import Have, Records, ReportBatch
+from .versions import IOAM
 
 _PLAIN = Clock()
 _FORMS = {"ptp": 0, "ntp": 1, "posix": 2}
-_IOAM = 91
 _SECOND = 1_000_000_000
 
 
@@ -63,7 +63,7 @@ def link_latency_ns(
         return np.ma.MaskedArray(links, ~known)
     have = hops["present"] & ~hops["null"]
     ingress, egress = hops["ingress_time"].copy(), hops["egress_time"].copy()
-    ioam = layout == _IOAM
+    ioam = layout == IOAM
     for times in (ingress, egress):
         times[ioam] = _ioam_ns(times[ioam], clock.ioam)
     timed = have & Have.INGRESS_TIME != 0

@@ -20,12 +20,13 @@ from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.rdma.advertisement import decode_published
 from hopscope.rdma.connection import service_of
 from hopscope.rdma.counters import NIC_INDEX, read_nic_counters
-from hopscope.rdma.endpoint import Endpoint, Session, address_of
+from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.notices import NOTICES_FILE
 from hopscope.rdma.records import NOTICE_VERSION, VERB, Verb, VerbBlock, VerbFlag
 from hopscope.rdma.requester import Mode
 from hopscope.runtime.direct.nic import PUBLISHED_PORTS, SERVICE_PORT, NicProcess
 from hopscope.settings.direct import DirectSettings, NicSettings
+from hopscope.wire.address import number_of
 from hopscope.wire.records import Records
 from hopscope.wire.roce.cm import Addresses, Ready, Reply, Request, pull_message, push_addresses, push_message
 from support.waiting import HANG_SECONDS
@@ -212,14 +213,14 @@ def test_any_requester_can_write(tmp_path: Path, process: tuple[str, subprocess.
         send(0x64, 1, 0, deth + push_message(message))  # type: ignore[arg-type]
 
     addresses = Addresses(
-        ip_version=4, source_port=40000, source=address_of(own) & 0xFFFFFFFF,
-        destination=address_of(host) & 0xFFFFFFFF,
+        ip_version=4, source_port=40000, source=number_of(own) & 0xFFFFFFFF,
+        destination=number_of(host) & 0xFFFFFFFF,
     )  # fmt: skip
     manage(
         Request(
             transaction=1, local_id=2, service=service_of(PUBLISHED_PORTS["key-write"]), queue_pair=0x99,
-            psn=500, path_mtu=3, responder_resources=8, initiator_depth=8, primary_local_gid=address_of(own),
-            primary_remote_gid=address_of(host), private=push_addresses(addresses, b""),
+            psn=500, path_mtu=3, responder_resources=8, initiator_depth=8, primary_local_gid=number_of(own),
+            primary_remote_gid=number_of(host), private=push_addresses(addresses, b""),
         )
     )  # fmt: skip
     reply = pull_message(handle.recv(4096)[20:-4])

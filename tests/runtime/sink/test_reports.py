@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.capture.errors import CaptureError
 from hopscope.detect.counters import INDEX
 from hopscope.detect.flows.tables import open_tables
 from hopscope.detect.sink.flow_report import flow_reports
 from hopscope.detect.sink.live import LiveFlows
 from hopscope.detect.sink.records import EVICTED, Why
 from hopscope.runtime.mode import pipeline_of
-from hopscope.runtime.sink.reports import SinkReporter, collector_address
+from hopscope.runtime.sink.reports import SinkReporter
 from hopscope.settings.collector import DetectSettings, Settings
+from hopscope.settings.section import host_and_port
 from hopscope.settings.sink import SinkReportSettings
 from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.decode.extras import extras
@@ -318,9 +318,9 @@ def test_nothing_waits_for_the_socket(receiver: socket.socket) -> None:
 @pytest.mark.parametrize("to", ["", "192.0.2.1", "192.0.2.1:", "192.0.2.1:99999", "a:1/x", "u@h:1", "[::1:5"])
 def test_addresses(to: str) -> None:
     """What is no HOST:PORT is refused with what was found and expected."""
-    with pytest.raises(CaptureError, match=r"sink\.report\.to: found .*expected HOST:PORT"):
-        collector_address(to)
-    assert collector_address("[2001:db8::1]:32766") == ("2001:db8::1", 32766)
+    with pytest.raises(ValueError, match=r"found .*expected HOST:PORT"):
+        host_and_port(to, least=1)
+    assert host_and_port("[2001:db8::1]:32766", least=1) == ("2001:db8::1", 32766)
 
 
 def test_living_flows_come_once_a_period() -> None:

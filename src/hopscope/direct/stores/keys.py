@@ -8,9 +8,9 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from ...wire import protocols
 from .store import StoreError
 
-_PROTOCOLS = {"icmp": 1, "tcp": 6, "udp": 17, "icmpv6": 58, "sctp": 132}
 _FLOW = re.compile(r"(?P<src>.+),(?P<dst>[^,]+),(?P<proto>\w+),(?P<sport>\d+),(?P<dport>\d+)")
 _NUMBER = re.compile(r"(?P<value>\d+)(:(?P<bytes>[1-8]))?")
 MOST_BYTES = 255
@@ -43,8 +43,7 @@ def parse_keys(texts: list[str]) -> npt.NDArray[np.uint8]:
 def show_key(key: bytes) -> str:
     """A flow where the bytes have its length and a protocol that is known, else hexadecimal digits."""
     half = {13: 4, 37: 16}.get(len(key))
-    if half and key[2 * half] in _PROTOCOLS.values():
-        name = next(name for name, number in _PROTOCOLS.items() if number == key[2 * half])
+    if half and (name := protocols.NAMES.get(key[2 * half])):
         src, dst = (ipaddress.ip_address(part) for part in (key[:half], key[half : 2 * half]))
         ports = (int.from_bytes(key[at : at + 2]) for at in (2 * half + 1, 2 * half + 3))
         return ",".join(map(str, (src, dst, name, *ports)))
@@ -61,7 +60,7 @@ def _part(part: str, text: str) -> bytes:
             src, dst = ipaddress.ip_address(found["src"]), ipaddress.ip_address(found["dst"])
             if src.version != dst.version:
                 raise ValueError
-            proto = _PROTOCOLS.get(found["proto"].lower())
+            proto = protocols.NUMBERS.get(found["proto"].lower())
             return (
                 src.packed
                 + dst.packed

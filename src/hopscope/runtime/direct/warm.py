@@ -12,9 +12,10 @@ from ...direct.translation.sequence import SequenceTracker
 from ...direct.translation.translator import Translator
 from ...direct.transport import MemoryTransport
 from ...rdma.advertisement import RemoteRegion, encode
-from ...rdma.endpoint import Endpoint, address_of
+from ...rdma.endpoint import Endpoint
 from ...rdma.notices import create_notices
 from ...rdma.records import VERB, Verb, VerbBlock, VerbFlag
+from ...wire.address import number_of
 from ...wire.dta.codec import Form
 from ...wire.dta.parser import DtaParser
 
@@ -40,8 +41,8 @@ def warm_rdma() -> None:
             now += _STEP_NS
             for name, source, to in ((_ENDS[1], asking, nic), (_ENDS[0], nic, asking)):
                 for batch in source.frames(now):
-                    batch.frames["source_hi"] = address_of(name) >> 64
-                    batch.frames["source_lo"] = address_of(name) & (1 << 64) - 1
+                    batch.frames["source_hi"] = number_of(name) >> 64
+                    batch.frames["source_lo"] = number_of(name) & (1 << 64) - 1
                     to.receive(batch, now, now)
 
     turns(10)

@@ -11,7 +11,8 @@ from ...fabric.topology import Topology
 from ...labels.registers import Registers
 from ...memory.data_folder import read_owner
 from ...settings.collector import Settings
-from ...settings.label import LabelSettings, host_and_port
+from ...settings.label import LabelSettings
+from ...settings.section import host_and_port
 from ...testbed import fabric, namespaces, state
 from ...testbed.fabric import TestbedError
 from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, State

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
-from urllib.parse import urlsplit
 
 import numpy as np
 import numpy.typing as npt
@@ -21,27 +20,16 @@ from ...capture.udp.sender import UdpSender
 from ...detect.sink.flow_report import flow_reports
 from ...detect.sink.live import LiveFlows
 from ...memory.region import Region
+from ...settings.section import host_and_port
 from ...settings.sink import SinkReportSettings
 from ...wire.encode.encapsulate import carries_stack, enclose
 from ...wire.records import FrameBatch, Records, ReportBatch
+from ...wire.versions import REPORT_VERSIONS
 from ..pipeline import Stage
 
-_VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 _HW_IDS = 64
 _MOST = 4096
 """Reports built at once."""
-
-
-def collector_address(text: str) -> tuple[str, int]:
-    """Host and port of `192.0.2.1:32766`, `[2001:db8::1]:32766` or `collector:32766`. Raises CaptureError."""
-    try:
-        parts = urlsplit(f"//{text}")
-        host, port = parts.hostname, parts.port
-    except ValueError:
-        host = port = None
-    if not host or not port or parts.path or parts.username is not None:
-        raise CaptureError(f"sink.report.to: found {text!r}, expected HOST:PORT, as 192.0.2.1:32766")
-    return host, port
 
 
 class Source(Protocol):
@@ -77,7 +65,7 @@ class SinkReporter(Stage):
         self._when = settings.when
         self._detector = detector
         self._count = count
-        self._version, self._node = _VERSIONS[settings.version], settings.node
+        self._version, self._node = REPORT_VERSIONS[settings.version], settings.node
         self._hw_id = shard % _HW_IDS
         self._refused = 0
         self._live: LiveFlows | None = None
@@ -85,7 +73,7 @@ class SinkReporter(Stage):
             self._live = LiveFlows(detector.tables["flows"], settings.flow_seconds, shard)
         self.sequence = 0
         """Of the next report, without a bound: 22 bits of it are sent in 2.0, 32 in the others."""
-        host, port = collector_address(settings.to)
+        host, port = host_and_port(settings.to, least=1)
         self._sender = UdpSender(host, port)
 
     def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:

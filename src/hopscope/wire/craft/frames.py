@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import layout
-from ..address import MAPPED
+from ..address import number_of
 from ..dialect import DEFAULT, Dialect
 from ..headers.ethernet import Ip
 from ..records import FRAME, FrameBatch, Link
@@ -84,16 +83,11 @@ def craft_frames(
     packet that is missing between two numbers becomes a frame that is no report, unless `renumber`.  What an
     object does not give has a default.  Raises CraftError, which names the object and the key.
     """
-    work = _Work(dialect, dialect.ports[0] if port is None else port, _collector(collector), renumber)
+    work = _Work(dialect, dialect.ports[0] if port is None else port, number_of(collector), renumber)
     for packet, group in _packets(objects, renumber):
         with about(group[0]):
             yield from work.missing(packet)
         yield work.frame(group)
-
-
-def _collector(text: str) -> int:
-    address = ipaddress.ip_address(text)
-    return int(address) | (MAPPED if address.version == 4 else 0)
 
 
 def _packets(objects: Iterable[dict[str, Any]], renumber: bool) -> Iterator[tuple[int, list[Keys]]]:

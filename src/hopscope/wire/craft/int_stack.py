@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from .. import layout, rules
 from ..dialect import Dialect
 from ..records import MAX_HOPS, Carrier
-from ..telemetry import int_header, ioam
+from ..telemetry import int_header
 from ..telemetry.int_header import Md, Shim
+from ..versions import COUNTED, INT_VERSIONS, IOAM, NIBBLES, REPORT_INDEX
 from . import ioam as craft_ioam
 from .extras import domain_bytes, push_records, wanted
 from .keys import CraftError, Keys
 from .metadata import bitmap_of, hop_of
 from .tunnel import Shimmed, next_protocol
 
-VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": ioam.VERSION}
 MODES = {"md": int_header.MODE_MD, "mx": int_header.MODE_MX}
 IN_OPTION = Carrier.IPV6_OPTION.name.lower()
 CARRIERS = tuple(carrier.name.lower() for carrier in Carrier if carrier != Carrier.NONE)
-_REPORTS = {0: 0, 5: 1, 10: 2, 20: 3}
-_NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
 _USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
-_COUNTED = (1, 4, 5)
 _GPE_PROTOCOLS = {1: 0x05, 4: 0x05, 5: 0x05, 10: 0x08, 20: 0x82}
 _GRE_ADDED = 0x08
 _HOPS = 8
@@ -53,11 +50,11 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
         return None
     head, hops = keys.part("int"), [one for one in keys.parts("hops") if not one.flag("in_report")]
     usual = _USUAL[report]
-    version = VERSIONS[head.word("version", VERSIONS, usual)]
+    version = INT_VERSIONS[head.word("version", INT_VERSIONS, usual)]
     carrier = head.word("carrier", CARRIERS, "")
-    if (version == ioam.VERSION) != (carrier == IN_OPTION) and (carrier or version != ioam.VERSION):
+    if (version == IOAM) != (carrier == IN_OPTION) and (carrier or version != IOAM):
         raise head.wrong("carrier", f"{IN_OPTION} with IOAM, and with nothing else")
-    if version == ioam.VERSION:
+    if version == IOAM:
         return Telemetry(IN_OPTION, Shim(False), version, craft_ioam.option_of(head, hops))
     mode = MODES[head.word("mode", MODES, "md")]
     shim = Shim(version < 20 and carrier != "geneve", mode, carrier=_carrier(carrier))
@@ -111,10 +108,10 @@ def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dial
         return md
     md.hop_words = head.number("hop_words", 31, usual + more)
     md.remaining_hops = head.number(
-        "remaining_hops", 255 - (len(hops) if version in _COUNTED else 0), max(_HOPS - len(hops), 0)
+        "remaining_hops", 255 - (len(hops) if version in COUNTED else 0), max(_HOPS - len(hops), 0)
     )
     md.hops_exceeded = head.flag("hops_exceeded")
-    if version not in _COUNTED:
+    if version not in COUNTED:
         md.mtu_exceeded = head.flag("mtu_exceeded")
     implied = layout.metadata_size(*int_header.form_of(md, dialect)) // 4
     if version == 20:
@@ -136,8 +133,8 @@ def _take_domain(head: Keys, md: Md, domain_id: int, ds_instruction: int, ds_fla
 def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
     """The version nibble of the INT header."""
     table = dialect.table()
-    old, new = (rules.INT_LAYOUT + (new * 4 + _REPORTS[report]) * 16 for new in (0, 1))
-    for nibble in (_NIBBLES[version], *range(16)):
+    old, new = (rules.INT_LAYOUT + (new * 4 + REPORT_INDEX[report]) * 16 for new in (0, 1))
+    for nibble in (NIBBLES[version], *range(16)):
         if version == 20 and not shim.old:
             found = table[new + nibble]
         elif shim.old:

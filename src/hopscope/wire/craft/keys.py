@@ -4,13 +4,12 @@ error.
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..address import MAPPED
+from ..address import number_of
 
 
 class CraftError(ValueError):
@@ -121,10 +120,9 @@ class Keys:
         try:
             if not isinstance(value, str):
                 raise ValueError
-            found = ipaddress.ip_address(value)
+            return number_of(value)
         except ValueError:
             raise self.wrong(name, "an IPv4 or IPv6 address") from None
-        return int(found) | (MAPPED if found.version == 4 else 0)
 
     def hexadecimal(self, name: str) -> bytes:
         """Bytes as hexadecimal digits."""

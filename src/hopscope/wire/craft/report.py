@@ -12,13 +12,13 @@ from ..telemetry import report
 from ..telemetry import report_metadata as own_metadata
 from ..telemetry.report import Main20, Report05, Report10, Report20
 from ..telemetry.report_metadata import Own
+from ..versions import REPORT_VERSIONS
 from . import int_stack as craft_int
 from . import packet as craft_packet
 from .extras import report_bytes
 from .keys import CraftError, Keys, about
 from .metadata import bitmap_of, hop_of
 
-VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 _KINDS = tuple(kind.name.lower() for kind in Kind)
 _ONES = 0xFFFFFFFF
 _NODE = 1
@@ -114,8 +114,8 @@ def _begin(out: bytearray, at: int, version: int, low: int, dialect: Dialect) ->
 def _head(one: Keys, dialect: Dialect) -> Head:
     keys = one.part("report")
     usual = "2.0" if dialect.report_version == "auto" else dialect.report_version
-    name = keys.word("version", VERSIONS, usual)
-    version = VERSIONS[name]
+    name = keys.word("version", REPORT_VERSIONS, usual)
+    version = REPORT_VERSIONS[name]
     kind = _kind(keys)
     hw_id = keys.number("hw_id", 63, 0)
     flags = _flags(keys, version, kind, kind == Kind.INT and not dialect.bare_group)

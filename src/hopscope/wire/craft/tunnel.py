@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import layout
+from ..address import SOURCE_MAC, TARGET_MAC
 from ..buffer import push
 from ..dialect import Dialect
-from ..encode.encode_scalar import MAC_A, MAC_B
 from ..headers import ethernet
 from ..headers.ethernet import Ethernet, Ip, Tcp, Udp
 from ..telemetry import ioam
@@ -80,7 +80,7 @@ def frame(inside: Inside, tags: tuple[tuple[int, int], ...] = (), labels: int = 
     """An Ethernet frame with VLAN tags and so many MPLS labels."""
     out = bytearray()
     type_ = layout.ETHERTYPE_MPLS[0] if labels else inside.type
-    ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, type_, tags))
+    ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, type_, tags))
     for label in range(labels):
         push(out, layout.MPLS, {"label": 16 + label, "bottom": label == labels - 1, "ttl": 64})
     return bytes(out) + inside.raw

@@ -30,17 +30,16 @@ from ..records import (
     Records,
     ReportBatch,
 )
-from ..telemetry import ioam
+from ..versions import COUNTED, INT_VERSIONS, IOAM, REPORT_VERSIONS
 from .decode_scalar import read_frame
 from .extras import Extras, extras
 
-_REPORT_VERSION = {5: "0.5", 10: "1.0", 20: "2.0"}
-_INT_VERSION = {1: "2015", 4: "0.4", 5: "0.5", 10: "1.0", 20: "2", 91: "ioam"}
+_REPORT_NAME = {number: name for name, number in REPORT_VERSIONS.items()}
+_INT_NAME = {number: name for name, number in INT_VERSIONS.items()}
 _MODE = {mode.value: mode.name.lower().removeprefix("ioam_") for mode in Mode}
 _LAYERS = tuple((layer.value, layer.name.lower()) for layer in Layer)
 _CARRIERS = {carrier.value: carrier.name.lower() for carrier in Carrier}
 _OVER_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
-_WITHOUT_M = (1, 4, 5)
 _HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (Have.NODE_ID, ("node_id",)),
     (Have.PORTS, ("ingress_port", "egress_port")),
@@ -115,7 +114,7 @@ def _may_have_extras(row: dict[str, int]) -> bool:
     if row["reason"]:
         return False
     own = row["version"] == 20 and row["own_at"] > 0
-    return row["int_version"] == ioam.VERSION or row["ds_instruction"] + row["ds_flags"] > 0 or own
+    return row["int_version"] == IOAM or row["ds_instruction"] + row["ds_flags"] > 0 or own
 
 
 def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Extras) -> None:
@@ -124,7 +123,7 @@ def _add_extras(one: dict[str, Any], row: dict[str, int], report: int, found: Ex
         if values := found.of_hop(row["first_hop"] + at):
             one["hops"][at]["extras"] = values
     if values := found.of_packet(report):
-        one["int"] |= values if row["int_version"] == ioam.VERSION else {"extras": values}
+        one["int"] |= values if row["int_version"] == IOAM else {"extras": values}
     values = found.of_report(report)
     if row["carried"] & Carried.OWN_HOP:
         values = found.of_hop(row["first_hop"] + row["hop_count"])
@@ -200,7 +199,7 @@ def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:
         own = _hop(record)
         own.pop("node_id", None)
         queue_null = own.get("queue_id", 0) is None
-    out: dict[str, Any] = {"version": _REPORT_VERSION[row["version"]], "kind": Kind(row["kind"]).name.lower()}
+    out: dict[str, Any] = {"version": _REPORT_NAME[row["version"]], "kind": Kind(row["kind"]).name.lower()}
     if carried & Carried.NODE_ID:
         out["node_id"] = _known(row["node_id"], _ONES)
     out |= {
@@ -244,11 +243,11 @@ def _flow(row: dict[str, int]) -> dict[str, Any]:
 def _int(row: dict[str, int]) -> dict[str, Any]:
     carrier = row["carrier"]
     out: dict[str, Any] = {
-        "version": _INT_VERSION[row["int_version"]],
+        "version": _INT_NAME[row["int_version"]],
         "mode": _MODE[row["int_mode"]],
         "carrier": _CARRIERS[carrier],
     }
-    if row["int_version"] == ioam.VERSION:
+    if row["int_version"] == IOAM:
         return {**out, **_ioam(row)}
     if row["int_version"] == 20 and carrier in _OVER_L4:
         out["npt"] = row["npt"]
@@ -259,7 +258,7 @@ def _int(row: dict[str, int]) -> dict[str, Any]:
             "remaining_hops": row["remaining_hops"],
             "hops_exceeded": bool(row["int_flags"] & IntFlag.HOPS_EXCEEDED),
         }
-        if row["int_version"] not in _WITHOUT_M:
+        if row["int_version"] not in COUNTED:
             out["mtu_exceeded"] = bool(row["int_flags"] & IntFlag.MTU_EXCEEDED)
     if row["domain_id"] or row["ds_instruction"] or row["ds_flags"]:
         out |= {

@@ -19,6 +19,7 @@ from ..errors import WireError
 from ..reasons import Place
 from ..records import Carried, Carrier, FrameBatch, Records, ReportBatch
 from ..telemetry import int_header, ioam
+from ..versions import IOAM
 
 EXTRA = np.dtype(
     [
@@ -207,6 +208,6 @@ def _of_ioam(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
 
 _READERS: dict[int, Callable[[bytes, np.void, Dialect], Iterator[_Found]]] = {
     20: _of_int_2_0,
-    ioam.VERSION: _of_ioam,
+    IOAM: _of_ioam,
 }
 """By INT version."""

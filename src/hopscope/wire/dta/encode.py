@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 import numpy as np
 import numpy.typing as npt
 
 from .. import layout
-from ..address import MAPPED
+from ..address import number_of
 from ..encode.encode_scalar import push_outer
 from ..records import FRAME, DtaFlag, FrameBatch, Link, Records
 from .codec import COUNTER_BYTES, LIST_BYTES, PUBLISHED, DtaReport, Form, Opcode, push_dta
@@ -101,12 +99,6 @@ def report_of(row: np.void, arena: npt.NDArray[np.uint8]) -> DtaReport:
         int(row["opcode"]), key, data, int(row["redundancy"]), int(row["hop"]), int(row["path_length"]),
         int(row["sequence"]), bool(row["flags"] & DtaFlag.IMMEDIATE), bool(row["flags"] & DtaFlag.RETRANSMIT),
     )  # fmt: skip
-
-
-def number_of(address: str) -> int:
-    """An address as 128 bits, IPv4 as ::ffff:a.b.c.d. Raises ValueError."""
-    found = ipaddress.ip_address(address)
-    return int(found) | (MAPPED if found.version == 4 else 0)
 
 
 def check_reports(reports: Records, arena: npt.NDArray[np.uint8], form: Form) -> None:

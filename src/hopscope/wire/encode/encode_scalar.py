@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import layout
+from ..address import SOURCE_MAC, TARGET_MAC
 from ..headers import ethernet
 from ..headers.ethernet import Ethernet, Ip, Tcp, Udp
 from ..records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, Mode, ReportBatch
@@ -16,7 +17,6 @@ from ..telemetry.int_header import Hop, Md, Shim, Tail
 from ..telemetry.report import Group20, Main20, Report05, Report10, Report20
 from ..telemetry.report_metadata import Own
 
-MAC_A, MAC_B = 0x020000000001, 0x020000000002
 ETHERTYPE_LOCAL = 0x88B5
 """IEEE 802 local experimental: the inner packet of a report without a flow."""
 _MAPPED_PREFIX = 0xFFFF
@@ -72,7 +72,7 @@ def push_outer(
     if check or version == 6:  # RFC 8200 8.1: not optional over IPv6
         udp.checksum = ethernet.udp_checksum(ip, bytes(segment))
     type_ = layout.ETHERTYPE_IPV4 if version == 4 else layout.ETHERTYPE_IPV6
-    ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, type_))
+    ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, type_))
     ethernet.push_ip(out, ip)
     ethernet.push_udp(out, udp)
     out += payload
@@ -176,7 +176,7 @@ def _inner_type(row: Any, inner_ip: bool) -> int:
 
 def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: bool) -> None:
     if not row["carried"] & Carried.FLOW:
-        ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, ETHERTYPE_LOCAL))
+        ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, ETHERTYPE_LOCAL))
         return
     version = int(row["ip_version"])
     stack = _int(batch, row) if row["int_version"] else b""
@@ -186,7 +186,7 @@ def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: boo
     length = max(int(row["inner_length"]), head + l4 + len(stack))
     if not bare_ip:
         type_ = layout.ETHERTYPE_IPV4 if version == 4 else layout.ETHERTYPE_IPV6
-        ethernet.push_ethernet(out, Ethernet(MAC_B, MAC_A, type_))
+        ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, type_))
     ethernet.push_ip(out, Ip(
         version, int(row["src_hi"]) << 64 | int(row["src_lo"]), int(row["dst_hi"]) << 64 | int(row["dst_lo"]),
         proto, length, dscp=dscp if stack else 0, identification=int(row["packet_id"]) & 0xFFFF,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import layout
-from ..address import MAPPED
+from ..address import MAPPED, number_of
 from ..dialect import DEFAULT
 from ..records import (
     FRAME,
@@ -86,8 +85,7 @@ def encode_reports(
     `udp_checksum` computes the outer UDP checksum; it is 0 otherwise, but never over IPv6.
     Raises ValueError where a value does not fit its header.
     """
-    address = ipaddress.ip_address(collector)
-    number = int(address) | (MAPPED if address.version == 4 else 0)
+    number = number_of(collector)
     _check(batch)
     from ...base.jit import readonly
     from ..telemetry.metadata_kernel import PLANS

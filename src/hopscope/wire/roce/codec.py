@@ -10,6 +10,7 @@ import zlib
 from dataclasses import dataclass
 
 from .. import layout
+from ..address import SOURCE_MAC, TARGET_MAC
 from ..buffer import Buffer, push
 from ..errors import WireError
 from ..headers.ethernet import (
@@ -28,8 +29,6 @@ from ..headers.ethernet import (
 from ..layout import Header
 from ..reasons import Place, RoceReason
 from ..records import Link
-
-MAC_A, MAC_B = 0x020000000001, 0x020000000002
 
 
 class RoceError(ValueError):
@@ -270,7 +269,9 @@ def write_frame(frame: RoceFrame) -> bytes:
     ip = Ip(6 if six else 4, frame.source, frame.destination, layout.PROTOCOL_UDP, dont_fragment=True)
     ip.length = size + (layout.IPV6 if six else layout.IPV4).size
     out, inner = bytearray(), bytearray()
-    push_ethernet(out, Ethernet(MAC_B, MAC_A, layout.ETHERTYPE_IPV6 if six else layout.ETHERTYPE_IPV4))
+    push_ethernet(
+        out, Ethernet(TARGET_MAC, SOURCE_MAC, layout.ETHERTYPE_IPV6 if six else layout.ETHERTYPE_IPV4)
+    )
     push_ip(out, ip)
     push_udp(inner, Udp(frame.sport, layout.ROCE_PORT, size))
     inner += body

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 import numpy as np
 import numpy.typing as npt
 
-from ..address import MAPPED
+from ..address import MAPPED, number_of
 from ..layout import ROCE_PORT
 from ..records import FRAME, ROCE, FrameBatch, Link, Records, RoceSetup
 
@@ -29,10 +27,9 @@ class RoceFrames:
     def __init__(
         self, own: str, *, port: int = ROCE_PORT, link: Link = Link.UDP_PAYLOAD, any_ip_id: bool = False
     ) -> None:
-        found = ipaddress.ip_address(own)
-        if found.is_unspecified:
-            raise ValueError(f"{own} is no single address, and the ICRC covers the destination's")
-        number = int(found) | (MAPPED if found.version == 4 else 0)
+        number = number_of(own)
+        if number in (0, MAPPED):
+            raise ValueError(f"{own} is not a single address, and the ICRC covers the destination's")
         self.setup = np.zeros(8, np.uint64)
         """uint64 [8] (RoceSetup)."""
         self.setup[RoceSetup.OWN_HI] = number >> 64

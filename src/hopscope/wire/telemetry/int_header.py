@@ -17,6 +17,7 @@ from ..errors import WireError
 from ..layout import Header, Item
 from ..reasons import Place, Reason
 from ..records import HOP, MAX_HOPS, Carrier, IntFlag
+from ..versions import COUNTED, NIBBLES, REPORT_INDEX
 
 MODE_MD = 1
 MODE_DESTINATION = 2
@@ -35,12 +36,7 @@ MOST: dict[str, int] = {
 }
 """The highest value that a column of HOP holds; what is wider in a dialect saturates."""
 _IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
-_COUNTED = (1, 4, 5)
-"""Versions whose header counts the hops."""
 _BOTTOM = 1 << 31
-_REPORT_INDEX = {0: 0, 5: 1, 10: 2, 20: 3}
-_NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
-"""The version nibble of each version, where a dialect does not differ."""
 _NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
 
 
@@ -237,7 +233,7 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
     md = _md_2_0(buf, dialect) if version == 20 else _md_old(buf, version)
     md.instructions = _meaning(md.instructions, dialect)
     words = layout.metadata_size(*form_of(md, dialect)) // 4
-    if version in _COUNTED and md.hop_words == md.instructions.bit_count():
+    if version in COUNTED and md.hop_words == md.instructions.bit_count():
         md.hop_words = words  # the header counts instructions: some of this dialect are wider
     domain = md.ds_instruction != 0 and md.hop_words > words
     if md.hop_words == 0 or (md.hop_words != words and not domain):
@@ -251,7 +247,7 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
 
 
 def _layout(dialect: Dialect, new: bool, report_version: int, nibble: int) -> int:
-    at = (new * 4 + _REPORT_INDEX[report_version]) * 16 + nibble
+    at = (new * 4 + REPORT_INDEX[report_version]) * 16 + nibble
     return int(dialect.table()[rules.INT_LAYOUT + at])
 
 
@@ -303,17 +299,17 @@ def push_md(
     _push_md(out, md, dialect, mode)
     known = [nibble for nibble in (0, 1, 2, 4, *range(16))
              if _layout(dialect, md.version == 20, report_version, nibble) == md.version]  # fmt: skip
-    usual = _NIBBLES[md.version]
+    usual = NIBBLES[md.version]
     nibble = usual if usual in known or not known else known[0]
     out[start] = out[start] & 0x0F | nibble << 4
 
 
 def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
     words, bitmap = md.hop_words, _meaning(md.instructions, dialect)
-    if md.version in _COUNTED and layout.metadata_size(*form_of(md, dialect)) > 4 * bitmap.bit_count():
+    if md.version in COUNTED and layout.metadata_size(*form_of(md, dialect)) > 4 * bitmap.bit_count():
         words = bitmap.bit_count()
     common = {"hop_words": words, "instructions": bitmap, "hops_exceeded": md.hops_exceeded}
-    if md.version in _COUNTED:
+    if md.version in COUNTED:
         most = min(md.remaining_hops + md.total_hops, 255)
         push(out, layout.MD_0_5 if md.version == 5 else layout.MD_0_4, {
             **common, "copy": md.copy, "max_hops": most, "total_hops": md.total_hops,
@@ -402,7 +398,7 @@ def _stack_words(buf: Buffer, shim: Shim, md: Md, dialect: Dialect) -> int:
     """Words of the stack."""
     counted = md.total_hops * md.hop_words
     if _is_open(shim, dialect):
-        if md.version in _COUNTED:
+        if md.version in COUNTED:
             return counted
         if shim.type == MODE_MX:
             return md.hop_words
@@ -432,7 +428,7 @@ def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> t
         raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes, the source alone adds {source}")
     hops = (size - source) // hop_size
     rest = size - hops * hop_size
-    if md.version in _COUNTED and size != hop_size * md.total_hops:
+    if md.version in COUNTED and size != hop_size * md.total_hops:
         raise WireError(
             Reason.BAD_LENGTH,
             place,

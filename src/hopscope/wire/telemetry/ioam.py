@@ -15,9 +15,9 @@ from ..dialect import Dialect
 from ..errors import WireError
 from ..reasons import Place, Reason
 from ..records import MAX_HOPS, Carrier, Have, IntFlag, Mode
+from ..versions import IOAM
 from .int_header import Hop
 
-VERSION = 91
 """`int_version` of IOAM, which has no version number of its own."""
 PREALLOCATED, INCREMENTAL, PROOF_OF_TRANSIT, EDGE_TO_EDGE, DIRECT_EXPORT = range(5)
 """IOAM option types (RFC 9197 7.1, RFC 9326 4.1)."""
@@ -170,7 +170,7 @@ def _options_of(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _columns(mode: Mode, namespace: int, trace_type: int) -> dict[str, int]:
     return {
-        "int_version": VERSION, "int_mode": mode, "carrier": Carrier.IPV6_OPTION, "domain_id": namespace,
+        "int_version": IOAM, "int_mode": mode, "carrier": Carrier.IPV6_OPTION, "domain_id": namespace,
         "instructions": trace_type >> 8, "ds_instruction": trace_type & 0xFF,
     }  # fmt: skip
 

@@ -1,0 +1,16 @@
+"""Versions of Telemetry Reports and of INT: numbers in records, names, and what depends on them."""
+
+from __future__ import annotations
+
+REPORT_VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
+"""`version` of a REPORT, by name."""
+IOAM = 91
+"""IOAM, as `int_version` of a REPORT."""
+INT_VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": IOAM}
+"""`int_version` of a REPORT, by name."""
+COUNTED = (1, 4, 5)
+"""INT versions whose header counts the hops; they have no M flag."""
+REPORT_INDEX = {0: 0, 5: 1, 10: 2, 20: 3}
+"""Place of a report's version in a dialect's tables; 0: no report brought the packet."""
+NIBBLES = {1: 0, 4: 4, 5: 0, 10: 1, 20: 2}
+"""The version nibble of each INT version, unless a dialect differs."""
