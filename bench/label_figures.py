@@ -13,7 +13,7 @@ from harness.figures import Sheet, keep, put_table
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs" / "images" / "label"
-PAGE = ROOT / "docs" / "measurements.md"
+PAGE = ROOT / "docs" / "measurements" / "labels.md"
 
 FIGURES: dict[str, Callable[[bool], Sheet]] = {
     "6": label_coverage.figure6,

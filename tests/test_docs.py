@@ -100,3 +100,24 @@ def test_site_has_every_page(site: Path) -> None:
     start = (site / "docs" / "index.html").read_text()
     unreachable = [p.stem for p in PAGES if p.stem != "index" and f"{p.stem}.html" not in start]
     assert not unreachable
+
+
+def test_headline_figures_are_those_of_the_tables() -> None:
+    """The headline figures of the measurements and of README.md are cells of the benchmarks' tables."""
+    from harness import headlines
+
+    folder = ROOT / "docs" / "measurements"
+    tables = headlines.tables(sorted(folder.glob("*.md")))
+    for page in (folder / "index.md", ROOT / "README.md"):
+        expected = headlines.table(tables, page.name == "README.md")
+        assert expected in page.read_text(), "run: cd bench && python -m harness.page"
+
+
+def test_blocks_of_benchmarks_say_what_they_hide() -> None:
+    """Every block of a page is of a benchmark that exists, and says what it measures and what it hides."""
+    for page in sorted((ROOT / "docs" / "measurements").glob("*.md")):
+        for name, text in re.findall(r"<!-- bench: (\w+) -->\n(.*?)<!-- end -->", page.read_text(), re.S):
+            if name != "headlines":
+                assert (ROOT / "bench" / f"{name}.py").exists(), name
+                assert "**Measures** " in text, name
+                assert "**Hides** " in text, name

@@ -42,6 +42,8 @@ class Bench:
         arguments = parser.parse_args()
         bench = cls(name, measures, hides, arguments.json, arguments.quick)
         bench.say(f"{name}: measures {measures}\nhides: {hides}\non: {machine()}\n")
+        if bench.json:
+            print(json.dumps({"bench": name, "measures": measures, "hides": hides}), flush=True)
         return bench, arguments
 
     def say(self, text: str) -> None:

@@ -1,10 +1,12 @@
-"""Write the tables of docs/measurements.md from what benchmarks print with `--json`.
+"""Write the tables of docs/measurements/ from what benchmarks print with `--json`.
 
     cd bench
     python decode_detect.py --json > decode_detect.jsonl
     python -m harness.page decode_detect.jsonl …
 
-A table stands between `<!-- bench: NAME -->` and `<!-- end -->`; tables of other benchmarks stay as they are.
+A block stands between `<!-- bench: NAME -->` and `<!-- end -->` of one page: what the program measures and
+hides, and its table. Blocks of other benchmarks stay as they are. The headline figures (also of README.md)
+and the pictures that are drawn from tables follow.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from . import headlines
 from .common import number
 
-PAGE = Path(__file__).parents[2] / "docs" / "measurements.md"
+FOLDER = Path(__file__).parents[2] / "docs" / "measurements"
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """A Markdown table: one column for each parameter of the cases."""
+def block(measures: str, hides: str, rows: list[dict[str, Any]]) -> str:
+    """What a benchmark includes and hides, and a table with one column for each parameter of the cases."""
     keys = list(dict.fromkeys(key for row in rows for key in row["case"]))
     noted = any(row["note"] for row in rows)
     head = [*keys, "result", "unit", *(["note"] if noted else [])]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = [f"**Measures** {measures}  ", f"**Hides** {hides}", ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
         cells = [str(row["case"].get(key, "")) for key in keys]
         cells += [number(row["rate"]), row["unit"], *([row["note"]] if noted else [])]
@@ -33,21 +37,37 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def put(pages: list[Path], name: str, text: str) -> bool:
+    """Replace the block of this name in the page that has it."""
+    for page in pages:
+        old = page.read_text()
+        place = re.search(rf"(?<=<!-- bench: {name} -->\n).*?(?=<!-- end -->)", old, re.S)
+        if place is not None:
+            page.write_text(f"{old[: place.start()]}\n{text}\n\n{old[place.end() :]}")
+            return True
+    return False
+
+
 def main() -> int:
-    """Replace the tables of the benchmarks whose results are given."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    """Replace the blocks of the benchmarks whose results are given."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    about: dict[str, dict[str, str]] = {}
     for name in sys.argv[1:]:
         for line in Path(name).read_text().splitlines():
             row = json.loads(line)
-            found.setdefault(row["bench"], []).append(row)
-    page = PAGE.read_text()
-    for bench, rows in found.items():
-        place = re.search(rf"(?<=<!-- bench: {bench} -->\n).*?(?=<!-- end -->)", page, re.S)
-        if place is None:
-            print(f"docs/measurements.md has no place for {bench}", file=sys.stderr)
+            if "measures" in row:
+                about[row["bench"]] = row
+            else:
+                rows.setdefault(row["bench"], []).append(row)
+    pages = sorted(FOLDER.glob("*.md"))
+    for bench, found in rows.items():
+        if not put(pages, bench, block(about[bench]["measures"], about[bench]["hides"], found)):
+            print(f"docs/measurements/ has no place for {bench}", file=sys.stderr)
             return 1
-        page = f"{page[: place.start()]}\n{table(rows)}\n\n{page[place.end() :]}"
-    PAGE.write_text(page)
+    tables = headlines.tables(pages)
+    for page in (FOLDER / "index.md", FOLDER.parents[1] / "README.md"):
+        put([page], "headlines", headlines.table(tables, page.name == "README.md"))
+    headlines.draw(tables, FOLDER.parent / "images" / "collector")
     return 0
 
 
