@@ -1,9 +1,4 @@
-"""The only importer of Numba: the kernel decorator, integer helpers, intrinsics and the cache policy.
-
-Numba's own cache looks at a kernel's file alone: it misses a change in a file that the kernel imports, and
-misses everything when the package is installed at another path.  `SourceLocator` keys a kernel by the
-code of its file and of all that it imports (`*_kernel.py`, layouts, records, and this file), by
-nothing else: a changed kernel compiles itself and what is built on it; a changed docstring, nothing.
+"""What kernels are written with: the decorator, integer helpers, intrinsics.  `compiler` compiles them.
 
 Integers: Numba turns ``int64 + uint64`` into ``float64``.  Indices and constants are therefore ``uint64``;
 write ``U64(3)`` for a literal that meets an unsigned value.
@@ -11,129 +6,18 @@ write ``U64(3)`` for a literal that meets an unsigned value.
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
-from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba  # noqa: TID251 - the one permitted import
+import numba
 import numpy as np
 import numpy.typing as npt
-import platformdirs
 from llvmlite import ir
-from numba.core.caching import CompileResultCacheImpl, _CacheLocator  # noqa: TID251
-from numba.extending import intrinsic  # noqa: TID251
+from numba.extending import intrinsic
+
+from .compiler import KernelDispatcher
 
 F = TypeVar("F", bound=Callable[..., Any])
-_PACKAGE = Path(__file__).parents[1]
-_IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
-
-_PROSE = re.compile(r'^[ \t]*"""(?:[^"]|"(?!""))*"""[ \t]*$|[ \t]+# [^"\'\n]*$|^#.*$', re.MULTILINE)
-"""Docstrings and comments: no machine code depends on them."""
-
-
-def _imports(path: Path, source: str) -> Iterator[Path]:
-    """Files of this package that a file imports at its top level."""
-    for dots, module, names in _IMPORT.findall(source):
-        if dots:
-            folder = path.parents[len(dots) - 1]
-        elif module.partition(".")[0] == _PACKAGE.name:
-            folder, module = _PACKAGE.parent, module
-        else:
-            continue
-        base = folder.joinpath(*module.split(".")) if module else folder
-        for name in re.findall(r"(\w+)(?: as \w+)?", names.partition("#")[0]):
-            for file in ((base / name).with_suffix(".py"), base.with_suffix(".py")):
-                if file.is_file():
-                    yield file
-                    break
-
-
-@cache
-def closure(path: Path) -> tuple[Path, ...]:
-    """A file and all of this package that it imports, directly or not, sorted."""
-    found, ahead = {path}, [path]
-    while ahead:
-        file = ahead.pop()
-        for other in _imports(file, file.read_text(encoding="utf-8")):
-            if other not in found:
-                found.add(other)
-                ahead.append(other)
-    return tuple(sorted(found))
-
-
-@cache
-def _digest(path: Path) -> bytes:
-    lines = _PROSE.sub("", path.read_text(encoding="utf-8")).split("\n")
-    code = "\n".join(line for line in lines if line.strip())
-    return hashlib.blake2b(code.encode(), digest_size=16).digest()
-
-
-@cache
-def fingerprint(path: Path) -> str:
-    """What the machine code of a kernel module depends on: code of its closure, flags of the compiler."""
-    digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "0").encode(), digest_size=10)
-    for file in closure(path):
-        digest.update(file.name.encode() + _digest(file))
-    return digest.hexdigest()
-
-
-@cache
-def all_kernels() -> str:
-    """Fingerprint of every kernel of the package: changes with any of them."""
-    digest = hashlib.blake2b(digest_size=10)
-    for path in sorted(_PACKAGE.rglob("*_kernel.py")):
-        digest.update(fingerprint(path).encode())
-    return digest.hexdigest()
-
-
-def cache_folder() -> Path:
-    """Folder of compiled kernels."""
-    root = os.environ.get("HOPSCOPE_KERNEL_CACHE") or platformdirs.user_cache_dir("hopscope")
-    return Path(root) / "kernels"
-
-
-class SourceLocator(_CacheLocator):
-    """Where Numba keeps the machine code of a kernel: by what it is made of, not by where it is installed."""
-
-    def __init__(self, function: Any, file: str) -> None:
-        path = Path(file).resolve()
-        self._fingerprint = fingerprint(path)
-        inside = path.is_relative_to(_PACKAGE)
-        name = ".".join(path.relative_to(_PACKAGE).with_suffix("").parts) if inside else path.stem
-        self._folder = cache_folder() / name / self._fingerprint
-        self._line = "" if inside else str(function.__code__.co_firstlineno)
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> SourceLocator | None:
-        """A locator, or None if the file is gone or the folder cannot be written."""
-        if not os.path.exists(py_file):  # noqa: PTH110 - Numba's names of no file, as <stdin>
-            return None
-        locator = cls(py_func, py_file)
-        try:
-            locator.ensure_cache_path()
-        except OSError:
-            return None
-        return locator
-
-    def get_cache_path(self) -> str:
-        """Folder of the kernel's files."""
-        return str(self._folder)
-
-    def get_source_stamp(self) -> str:
-        """What an entry must be equal in to be used."""
-        return self._fingerprint
-
-    def get_disambiguator(self) -> str:
-        """Tells functions of one name apart; in this package names differ, and lines move with docstrings."""
-        return self._line
-
-
-CompileResultCacheImpl._locator_classes = [SourceLocator, *CompileResultCacheImpl._locator_classes]
-
 U8 = np.uint8
 U16 = np.uint16
 U32 = np.uint32
@@ -145,9 +29,10 @@ compiled: list[Any] = []
 
 
 _OPTIONS: dict[str, Any] = {
+    "nopython": True,
+    "boundscheck": None,
     "nogil": True,
     "error_model": "numpy",
-    "cache": True,
     "_nrt": False,
     "forceinline": False,
 }
@@ -165,21 +50,24 @@ hop takes 30.7 ns (31.3 then), a report of 3 hops and 8 fields 46 ns (43).
 
 def kernel(function: F) -> F:
     """Compile `function` on first use: no Python objects, GIL released, C semantics for errors, cached."""
-    dispatcher = numba.njit(**_OPTIONS)(function)
-    compiled.append(dispatcher)
-    return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
+    return _dispatcher(function)  # type: ignore[return-value,unused-ignore]
+
+
+def _dispatcher(function: Any, cached: bool = True, **options: Any) -> Any:
+    dispatcher = KernelDispatcher(function, {**_OPTIONS, **options}, cached)
+    if cached:
+        compiled.append(dispatcher)
+    return dispatcher
 
 
 def inlined(function: F) -> F:
     """A `kernel` that is always inlined: for a hot step whose arrays would cost a call dearly."""
-    dispatcher = numba.njit(**{**_OPTIONS, "forceinline": True})(function)
-    compiled.append(dispatcher)
-    return dispatcher  # type: ignore[no-any-return,return-value,unused-ignore]
+    return _dispatcher(function, forceinline=True)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def uncached(function: F) -> F:
     """A `kernel` of a caller's own, compiled anew in every process: its source may be anywhere."""
-    return numba.njit(**{**_OPTIONS, "cache": False})(function)  # type: ignore[no-any-return,return-value,unused-ignore]
+    return _dispatcher(function, cached=False)  # type: ignore[no-any-return,return-value,unused-ignore]
 
 
 def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

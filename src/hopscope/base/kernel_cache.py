@@ -1,0 +1,140 @@
+"""Where compiled kernels are kept: keyed by the code they are made of, not by paths, times or docstrings.
+
+A kernel module's key is the code of its file and of all that it imports at its top level (`*_kernel.py`, layouts,
+records, `jit` and `compiler`): a changed kernel compiles itself and what is built on it; a changed docstring, nothing.
+Files are looked up in the package first (`make wheel` puts compiled kernels there), then in the user's cache.
+There is one file per kernel and argument types, written whole: processes that compile at the same time share them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+
+PACKAGE = Path(__file__).parents[1]
+SHIPPED = PACKAGE / "compiled"
+"""Kernels that came with the wheel, read-only."""
+KEEP_SECONDS = 30 * 86_400
+"""Kernels that nothing has loaded for this long are deleted."""
+_DAY = 86_400
+
+_IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
+_PROSE = re.compile(r'^[ \t]*"""(?:[^"]|"(?!""))*"""[ \t]*$|[ \t]+# [^"\'\n]*$|^#.*$', re.MULTILINE)
+"""Docstrings and comments: no machine code depends on them."""
+
+
+def _imports(path: Path, source: str) -> Iterator[Path]:
+    """Files of this package that a file imports at its top level."""
+    for dots, module, names in _IMPORT.findall(source):
+        if dots:
+            folder = path.parents[len(dots) - 1]
+        elif module.partition(".")[0] == PACKAGE.name:
+            folder, module = PACKAGE.parent, module
+        else:
+            continue
+        base = folder.joinpath(*module.split(".")) if module else folder
+        for name in re.findall(r"(\w+)(?: as \w+)?", names.partition("#")[0]):
+            for file in ((base / name).with_suffix(".py"), base.with_suffix(".py")):
+                if file.is_file():
+                    yield file
+                    break
+
+
+@cache
+def closure(path: Path) -> tuple[Path, ...]:
+    """A file and all of this package that it imports, directly or not, sorted."""
+    found, ahead = {path}, [path]
+    while ahead:
+        file = ahead.pop()
+        for other in _imports(file, file.read_text(encoding="utf-8")):
+            if other not in found:
+                found.add(other)
+                ahead.append(other)
+    return tuple(sorted(found))
+
+
+@cache
+def _digest(path: Path) -> bytes:
+    lines = _PROSE.sub("", path.read_text(encoding="utf-8")).split("\n")
+    code = "\n".join(line for line in lines if line.strip())
+    return hashlib.blake2b(code.encode(), digest_size=16).digest()
+
+
+@cache
+def fingerprint(path: Path) -> str:
+    """What the machine code of a kernel module depends on: code of its closure, flags of the compiler."""
+    digest = hashlib.blake2b(os.environ.get("NUMBA_BOUNDSCHECK", "0").encode(), digest_size=10)
+    for file in closure(path):
+        digest.update(file.name.encode() + _digest(file))
+    return digest.hexdigest()
+
+
+@cache
+def all_kernels() -> str:
+    """Fingerprint of every kernel of the package: changes with any of them."""
+    digest = hashlib.blake2b(digest_size=10)
+    for path in sorted(PACKAGE.rglob("*_kernel.py")):
+        digest.update(fingerprint(path).encode())
+    return digest.hexdigest()
+
+
+def cache_folder() -> Path:
+    """The user's folder of compiled kernels."""
+    root = os.environ.get("HOPSCOPE_KERNEL_CACHE") or platformdirs.user_cache_dir("hopscope")
+    return Path(root) / "kernels"
+
+
+def folder_of(path: Path) -> str:
+    """Folder of a kernel module's files, below that of a target: its dotted name and its fingerprint."""
+    inside = path.is_relative_to(PACKAGE)
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts) if inside else path.stem
+    return f"{name}/{fingerprint(path)}"
+
+
+def find(name: str) -> Path | None:
+    """A file of either folder."""
+    for folder in (SHIPPED, cache_folder()):
+        if (path := folder / name).is_file():
+            return path
+    return None
+
+
+def read(name: str) -> bytes | None:
+    """A file's contents; notes that it is in use."""
+    if (path := find(name)) is None:
+        return None
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        if time.time() - path.parent.stat().st_mtime > _DAY:
+            os.utime(path.parent)
+    return content
+
+
+def write(name: str, content: bytes) -> None:
+    """Keep a file, if the user's folder can be written."""
+    path = cache_folder() / name
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(path)
+
+
+def prune() -> None:
+    """Delete kernels that nothing has loaded for long: those of older versions, mostly."""
+    oldest = time.time() - KEEP_SECONDS
+    for folder in cache_folder().glob("*/*/*/"):
+        if folder.stat().st_mtime < oldest:
+            shutil.rmtree(folder, ignore_errors=True)
