@@ -1,13 +1,15 @@
 """How kernels are compiled: a kernel that Python calls becomes one module, with all kernels below it.
 
-Numba by itself makes machine code, wrappers and a cache entry from every function, and optimises it together with all
-that it calls, although Python calls few of them: 9 of the 246 kernels of a collector.  Here a kernel that
-another kernel calls is an `Inner`: typed and lowered once, kept as it is.  A kernel that Python calls is an
-entry: its inner kernels are linked once, become private to it, and are optimised together.  What a collector
-needs compiled in 152 s of a processor before, and in 72 s since (same busy machine).
+Numba by itself makes machine code, wrappers and a cache entry from every function, and optimises it together
+with all that it calls, although Python calls few of them: 9 of the 246 kernels of a collector.  Here a
+kernel that another kernel calls is an `Inner`: typed and lowered once, kept as it is.  A kernel that Python
+calls is an entry: its inner kernels are linked once, become private to it, and are optimised together.
 
 Machine code is made for a level of processors, not for this one, so that it can be shipped (`make wheel`).
 """
+
+# mypy: disable-error-code="attr-defined"
+# Numba does not declare what it sets, and hands on what it imports.
 
 from __future__ import annotations
 
@@ -54,8 +56,8 @@ def _choose_target() -> str:
     triple, cpu, extra = cpu_target.target_context.codegen().magic_tuple()
     if extra not in ("", _FEATURES):
         cpu += "-" + hashlib.blake2b(extra.encode(), digest_size=4).hexdigest()
-    python = f"{sys.implementation.cache_tag}{sys.abiflags}"
-    return f"{triple.split('-')[0]}-{sys.platform}-{cpu}-{python}-numba{numba.__version__}-{llvmlite.__version__}"
+    machine = f"{sys.platform}-{triple.split('-')[0]}-{cpu}"
+    return f"{machine}-{sys.implementation.cache_tag}-numba-{numba.__version__}-{llvmlite.__version__}"
 
 
 TARGET = _choose_target()
@@ -303,6 +305,9 @@ class FoldConstants(FunctionPass):  # type: ignore[misc,unused-ignore]
     """`U64(3)` and `layout.WIDTH` become constants before types are inferred: 10 % fewer statements."""
 
     _name = "hopscope_fold_constants"
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Replace, then drop what only they used."""

@@ -1,9 +1,10 @@
 """Where compiled kernels are kept: keyed by the code they are made of, not by paths, times or docstrings.
 
-A kernel module's key is the code of its file and of all that it imports at its top level (`*_kernel.py`, layouts,
-records, `jit` and `compiler`): a changed kernel compiles itself and what is built on it; a changed docstring, nothing.
-Files are looked up in the package first (`make wheel` puts compiled kernels there), then in the user's cache.
-There is one file per kernel and argument types, written whole: processes that compile at the same time share them.
+A kernel module's key is the code of its file and of all that it imports at its top level (`*_kernel.py`,
+layouts, records, `jit` and `compiler`): a changed kernel compiles itself and what is built on it; a changed
+docstring, nothing.  Files are looked up in the package first (`make wheel` puts compiled kernels there), then
+in the user's cache.  There is one file per kernel and argument types, written whole: processes that compile
+at the same time share them.
 """
 
 from __future__ import annotations
