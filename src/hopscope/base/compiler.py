@@ -3,7 +3,7 @@
 Numba by itself makes machine code, wrappers and a cache entry from every function, and optimises it together
 with all that it calls, although Python calls few of them: 9 of the 246 kernels of a collector.  Here a
 kernel that another kernel calls is an `Inner`: typed and lowered once, kept as it is.  A kernel that Python
-calls is an entry: its inner kernels are linked once, become private to it, and are optimised together.
+calls is an entry: its inner kernels are linked once, and are optimised together with it.
 
 Machine code is made for a level of processors, not for this one, so that it can be shipped (`make wheel`).
 """
@@ -104,14 +104,18 @@ class EntryLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
     inner: InnerLibrary
 
     def finalize(self) -> None:
-        """Link the closure, make it private, optimise and emit."""
+        """Link the closure, optimise and emit.
+
+        Inner kernels go if they are inlined everywhere.  They are not `internal`: LLVM then inlines
+        all that is called once, and a report of 6 hops and 8 fields takes 154 ns to decode, not 122.
+        """
         module = self._final_module
         wrappers = {function.name for function in module.functions if not function.is_declaration}
         for library in self.inner.closure():
             module.link_in(library._final_module, preserve=True)
         for function in module.functions:
             if not function.is_declaration and function.name not in wrappers:
-                function.linkage = "internal"
+                function.linkage = "linkonce_odr"
         self._optimize_final_module()
         self._finalize_final_module()
 
