@@ -15,14 +15,18 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-@pytest.fixture(scope="module")
-def reference() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+def _program(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def reference() -> ModuleType:
+    return _program("reference")
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,17 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     namespace: dict[str, object] = {"__name__": "example"}
     for number, code in enumerate(blocks):
         exec(compile(code, f"{page.name}[{number}]", "exec"), namespace)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "<!-- run -->" in page.read_text()], ids=lambda page: page.stem
+)
+def test_transcripts_are_what_commands_print(page: Path, tmp_path: Path) -> None:
+    """The commands of a guide that are marked to be run print what the guide shows."""
+    transcripts = _program("transcripts")
+    for written, printed in transcripts.run(page.read_text(), tmp_path):
+        assert transcripts.same(written, printed), f"run: python docs/transcripts.py\n{printed}"
 
 
 @pytest.fixture(scope="module")

@@ -72,7 +72,7 @@ def replay(
     chosen, batches = decide(iter(reader), possible)
     with open_pipeline(settings, data, names if events else None) as pipeline:
         feed(batches, pipeline, chosen, speed, settings.detect)
-        counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
+        counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
     seconds = time.monotonic() - begin
     if as_json:
         print(json.dumps({key: count for key, count in counters.items() if count}))

@@ -236,7 +236,7 @@ def _file(
         if output is not None:
             forward = stack.enter_context(to_file(Path(output), settings.sink, pipeline.count))
         feed(batches, pipeline, chosen, 0, settings.detect, forward)
-    counters = {key: int(pipeline.counters[slot]) for key, slot in INDEX.items()}
+    counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
     told = sys.stderr if events or output == "-" else sys.stdout
     if as_json:
         print(json.dumps({key: count for key, count in counters.items() if count}), file=told)
