@@ -81,7 +81,7 @@ def test_stores_are_listed(data: Path) -> None:
         (("query", "paths", "7", "--copies", "9"), "9 copies"),
         (("query", "paths", "7", "--consensus", "5"), "5 of them to agree"),
         (("query", "paths", "7", "--values", "/nowhere"), "--values /nowhere"),
-        (("query", "paths", "7", "--epoch", "3"), "no epoch 3"),
+        (("query", "paths", "7", "--epoch", "3"), "unknown epoch 3"),
         (("query", "paths", "7", "--epoch", "x"), "expected a number or all"),
     ],
 )

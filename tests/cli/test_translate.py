@@ -62,9 +62,9 @@ def test_where_reports_go_is_checked(tmp_path: Path) -> None:
     """One line says what an address, a monitor, or a store should have been."""
     for words, said in (
         (("direct", "report", "--to", "nowhere"), "expected HOST:PORT"),
-        (("direct", "report", "--monitor", "x"), "no monitor 'x'"),
+        (("direct", "report", "--monitor", "x"), "unknown monitor 'x'"),
         (("translate", "--monitor", "int-postcards:many", "--data", str(tmp_path)), "a number of keys"),
-        (("translate", "--store", "x=nothing", "--data", str(tmp_path)), "no primitive 'nothing'"),
+        (("translate", "--store", "x=nothing", "--data", str(tmp_path)), "unknown primitive 'nothing'"),
         (("translate", "--form", "4", "--data", str(tmp_path)), "--form"),
         (("translate", "--to", "nowhere", "--data", str(tmp_path)), "nowhere"),
         (("direct", "serve", "--set", "direct.nic.host=0.0.0.0", "--data", str(tmp_path)), "without allow"),

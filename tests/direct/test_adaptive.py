@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, query
-from hopscope.direct.primitives.key_write_adaptive import Adaptive
+from hopscope.direct.primitives.key_write_adaptive import AdaptiveCopies
 from hopscope.direct.stores.store import Store
 from hopscope.direct.theory import optimum
 from hopscope.direct.transport import MemoryTransport
@@ -31,7 +31,10 @@ def write(writer: KeyWriteWriter, store: Store, first: int, last: int) -> None:
 @pytest.mark.parametrize("load", [0.02, 0.2, 0.35, 0.6, 1.0, 2.0])
 def test_the_load_is_estimated_however_often_a_key_is_reported(load: float) -> None:
     """Each key three times: within 4 standard errors of linear counting, sqrt(e^a - a - 1) / sqrt(window)."""
-    adaptive, store = Adaptive(LAYOUT.slots, LAYOUT.copies, LAYOUT.collectors), Store.create(None, LAYOUT)
+    adaptive, store = (
+        AdaptiveCopies(LAYOUT.slots, LAYOUT.copies, LAYOUT.collectors),
+        Store.create(None, LAYOUT),
+    )
     writer = KeyWriteWriter(LAYOUT, [0], adaptive=adaptive)
     keys = int(load * LAYOUT.slots)
     for _ in range(3):
@@ -43,7 +46,9 @@ def test_the_load_is_estimated_however_often_a_key_is_reported(load: float) -> N
 
 def test_a_store_that_fills_gets_fewer_copies_and_the_next_epoch_begins_with_them() -> None:
     """From four to one; after a quiet epoch it is four again."""
-    writer = KeyWriteWriter(LAYOUT, [0], adaptive=Adaptive(LAYOUT.slots, LAYOUT.copies, LAYOUT.collectors))
+    writer = KeyWriteWriter(
+        LAYOUT, [0], adaptive=AdaptiveCopies(LAYOUT.slots, LAYOUT.copies, LAYOUT.collectors)
+    )
     store = Store.create(None, LAYOUT)
     counts = []
     for quarter in range(8):
@@ -66,7 +71,7 @@ def test_more_keys_are_found_than_with_a_fixed_number() -> None:
             writer = KeyWriteWriter(
                 LAYOUT,
                 [0],
-                adaptive=None if copies else Adaptive(LAYOUT.slots, LAYOUT.copies, LAYOUT.collectors),
+                adaptive=None if copies else AdaptiveCopies(LAYOUT.slots, LAYOUT.copies, LAYOUT.collectors),
             )
             writer.copies_now = copies or 4
             write(writer, Store.create(None, LAYOUT), 0, keys)

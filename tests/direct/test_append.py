@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hopscope.direct.primitive import load
 from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
-from hopscope.direct.stores.answers import Question
+from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
@@ -83,10 +83,10 @@ def test_lists_and_lengths_that_do_not_fit_are_refused() -> None:
     assert AppendLayout.sized(1 << 20).nbytes <= 1 << 20
     with pytest.raises(StoreError, match="one batch of every list"):
         AppendLayout.sized(1000, lists=100)
-    told = load()[2].tell(bench.store, as_bytes(np.array([6, 7], np.uint64)), Question(limit=5))
+    told = load()[2].answer(bench.store, as_bytes(np.array([6, 7], np.uint64)), QueryOptions(limit=5))
     assert told == [
         {"status": "found", "entries": ["00000000"]},
-        {"status": "empty", "why": "list 7: the store has lists 0 to 6"},
+        {"status": "empty", "reason": "list 7: the store has lists 0 to 6"},
     ]
 
 
@@ -164,7 +164,7 @@ def test_a_transport_with_little_room_gets_everything_in_parts() -> None:
     translator = Translator([store.layout], transport)
     for first in range(0, 500, 10):
         translator.translate(*appended(np.arange(first, first + 10), numbers(first, 10)))
-    assert translator.refused[DtaReason.CONGESTED] == 0
+    assert translator.rejected[DtaReason.CONGESTED] == 0
     assert translator.flush()
     assert transport.taken == 500
     which, entries = ListsReader(store, np.arange(500), "oldest").poll()

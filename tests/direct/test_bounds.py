@@ -18,7 +18,7 @@ from hopscope.direct.primitive import Writer, attach
 from hopscope.direct.primitives import key_increment, key_write
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, KeyIncrementWriter
 from hopscope.direct.primitives.key_write import KeyWriteLayout, KeyWriteWriter, Variant
-from hopscope.direct.stores import layout as at
+from hopscope.direct.stores import params as at
 from hopscope.direct.stores.store import Layout, Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
@@ -163,7 +163,7 @@ def test_verbs_of_any_content_stay_inside(seed: int, size: int) -> None:
     found = apply(
         verbs, np.uint64(0), np.uint64(40), readonly(payload), around[GUARD : GUARD + size], np.uint64(1)
     )
-    assert found == refused == np.count_nonzero(verbs["flags"] & VerbFlag.REFUSED)
+    assert found == refused == np.count_nonzero(verbs["flags"] & VerbFlag.REJECTED)
     assert (around == expected).all()
 
 
@@ -200,15 +200,15 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
     ("place", "value", "told"),
     [
         (at.OPCODE, 3, "its header is damaged|expected"),
-        (at.OPCODE, 250, "primitive 250 is not known"),
+        (at.OPCODE, 250, "unknown primitive 250"),
         (at.SCHEMA, 2, "layout 2 of primitive 1, expected 1"),
         (at.COLLECTORS, 2**40, "its header is damaged: .* collectors"),
         (at.HASHING, 9, "its header is damaged: 9 is not a valid Hashing"),
         (at.SLOTS, 0, "its header is damaged: slots is 0"),
         (at.SLOTS, 101, "its header says 808"),
-        (at.STRIDE, 1 << 40, "parameters contradict each other"),
+        (at.STRIDE, 1 << 40, "inconsistent parameters"),
         (at.SLOTS, 2**40, "its header is damaged: slots is"),
-        (at.DATA_BYTES, 5, "parameters contradict each other"),
+        (at.DATA_BYTES, 5, "inconsistent parameters"),
         (at.DATA_BYTES, 65, "data_bytes is 65"),
         (at.CHECKSUM_BITS, 65, "checksum_bits is 65"),
         (at.COPIES, 0, "copies is 0"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hopscope.direct.primitive import load
 from hopscope.direct.primitives.cardinality import CardinalityLayout, CardinalityWriter, estimate, registers
-from hopscope.direct.stores.answers import Question
+from hopscope.direct.stores.answers import QueryOptions
 from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
@@ -126,10 +126,10 @@ def test_it_is_one_module() -> None:
     frames["link"] = Link.UDP_PAYLOAD
     batch = FrameBatch(np.frombuffer(datagram, np.uint8), frames)
     translator.translate(DtaParser(Form.SIZED, 1).parse(batch).copy(), batch.arena)
-    assert translator.refused.tolist()[:2] == [1, 0]
-    told = primitive.tell(store, as_bytes(np.array([0, 7, 1 << 31], np.uint64)), Question())
+    assert translator.rejected.tolist()[:2] == [1, 0]
+    told = primitive.answer(store, as_bytes(np.array([0, 7, 1 << 31], np.uint64)), QueryOptions())
     assert told == [
         {"status": "empty", "estimate": 0, "error": 0.0},
         {"status": "found", "estimate": 1, "error": 0.1},
-        {"status": "empty", "why": "sketch 2147483648: the store has sketches 0 to 127"},
+        {"status": "empty", "reason": "sketch 2147483648: the store has sketches 0 to 127"},
     ]

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, query
-from hopscope.direct.stores.answers import Question
-from hopscope.direct.stores.epochs import EpochKeeper
+from hopscope.direct.stores.answers import QueryOptions
+from hopscope.direct.stores.epoch_keeper import EpochKeeper
+from hopscope.direct.stores.epochs import attach_epoch, epochs, history, query_epochs
 from hopscope.direct.stores.folder import open_stores, read_store
-from hopscope.direct.stores.past import attach_epoch, epochs, history, tell_epochs
 from hopscope.direct.stores.spec import StoreSpec
 from hopscope.direct.stores.store import WRITES, Store, StoreError
 from hopscope.direct.translation.translator import Translator
@@ -68,7 +68,7 @@ def test_an_epoch_begins_empty_and_the_old_one_stays_as_it_was(tmp_path: Path) -
     (past,) = history(tmp_path, "flows")
     assert (past.epoch, past.begun_ns, past.ended_ns, past.operations) == (0, 100, 700, 40)
     assert query(attach_epoch(tmp_path, "flows", 0), old_keys).found.all()
-    with pytest.raises(StoreError, match=r"no epoch 7 .* there are 0"):
+    with pytest.raises(StoreError, match=r"unknown epoch 7 .* in the history: 0"):
         attach_epoch(tmp_path, "flows", 7)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["flows.region", "history"]
 
@@ -83,7 +83,7 @@ def test_questions_go_back_epoch_by_epoch(tmp_path: Path) -> None:
             writing.keeper.swap(1 + epoch)
     writing.keeper.close()
     keys = as_bytes(np.array([5, 105, 205, 900, 901, 902, 5000], np.uint64), 8)
-    told = tell_epochs(epochs(tmp_path, "flows"), keys, Question())
+    told = query_epochs(epochs(tmp_path, "flows"), keys, QueryOptions())
     assert [(one["status"], one["epoch"]) for one in told] == [
         ("found", 0), ("found", 1), ("found", 2), ("found", 0), ("found", 1), ("found", 2), ("empty", 2),
     ]  # fmt: skip
@@ -127,7 +127,7 @@ def test_nothing_is_lost_while_writers_and_a_reader_go_on(tmp_path: Path) -> Non
         while not done.is_set():
             known = len(written)
             for keys in written[max(0, known - 40) : known]:
-                told = tell_epochs(epochs(tmp_path, "flows"), keys, Question())
+                told = query_epochs(epochs(tmp_path, "flows"), keys, QueryOptions())
                 missed.extend(row for row, one in enumerate(told) if one["status"] != "found")
 
     reader = threading.Thread(target=read)
@@ -228,7 +228,7 @@ def test_a_killed_process_loses_no_epoch(tmp_path: Path, stage: str) -> None:
     assert writing.keeper.store.epoch == (0 if stage == "linked" else 1)
     writing.keeper.tick(6)
     writing.keeper.close()
-    told = tell_epochs(epochs(tmp_path, "flows"), keys, Question())
+    told = query_epochs(epochs(tmp_path, "flows"), keys, QueryOptions())
     assert {(one["status"], one["epoch"]) for one in told} == {("found", 0)}
     names = sorted(path.name for path in tmp_path.rglob("*"))
     assert names == sorted(["flows.region", "history", *([] if stage == "linked" else ["flows-0.region"])])

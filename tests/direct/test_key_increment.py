@@ -11,7 +11,7 @@ from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import named
 from hopscope.direct.primitives.key_increment import KeyIncrementLayout, bound, query
 from hopscope.direct.reporter import Reporter
-from hopscope.direct.stores.answers import Question, Status
+from hopscope.direct.stores.answers import QueryOptions, Status
 from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
@@ -86,7 +86,7 @@ def test_a_key_that_was_never_counted_is_empty() -> None:
     count(store, np.arange(10, dtype=np.uint64), np.full(10, 7, np.uint64))
     keys = as_bytes(np.arange(20, dtype=np.uint64))
     assert query(store, keys).status.tolist() == [Status.FOUND] * 10 + [Status.EMPTY] * 10
-    told = named("key-increment").tell(store, keys[9:11], Question())
+    told = named("key-increment").answer(store, keys[9:11], QueryOptions())
     assert [row["status"] for row in told] == ["found", "empty"]
     assert told[0]["counter"] == 7
     assert told[0]["bound"] == pytest.approx(math.e * 140 / (1 << 16), abs=0.001)
@@ -114,19 +114,19 @@ def test_wrong_reports_change_nothing() -> None:
     """Redundancy 0 or above the most, a counter of another length, no key: counted with their reasons."""
     store = Store.create(None, KeyIncrementLayout(slots=64))
     translator = count(store, np.arange(3, dtype=np.uint64), np.ones(3, np.uint64), 3)
-    assert translator.refused[DtaReason.BAD_REDUNDANCY] == 3
+    assert translator.rejected[DtaReason.BAD_REDUNDANCY] == 3
     translator = count(store, np.arange(3, dtype=np.uint64), np.ones(3, np.uint64), 0)
-    assert translator.refused[DtaReason.BAD_REDUNDANCY] == 3
+    assert translator.rejected[DtaReason.BAD_REDUNDANCY] == 3
     keys = as_bytes(np.arange(3, dtype=np.uint64))
     translator.translate(*dta(3, keys, keys, redundancy=1, counter=1))
     translator.translate(*dta(3, keys[:, :0], np.zeros((3, 8), np.uint8), redundancy=1, counter=1))
-    assert translator.refused[DtaReason.BAD_LENGTH] == 6
+    assert translator.rejected[DtaReason.BAD_LENGTH] == 6
     assert not store.memory.any()
 
 
 def test_what_cannot_be_is_refused() -> None:
     """Counters of 4 bytes, as in the paper, and questions that do not fit."""
-    with pytest.raises(ValueError, match="data_bytes is 4: fetch-and-add takes 8"):
+    with pytest.raises(ValueError, match="data_bytes is 4: expected 8: the operand of fetch-and-add"):
         KeyIncrementLayout(slots=64, data_bytes=4)
     with pytest.raises(ValueError, match="copies is 0"):
         KeyIncrementLayout(slots=64, copies=0)

@@ -40,7 +40,7 @@ def test_redundancy_out_of_range_is_refused() -> None:
     translator = Translator([store.layout], MemoryTransport([store]))
     keys = as_bytes(np.arange(3, dtype=np.uint64))
     translator.translate(*dta(1, keys, keys, redundancy=np.array([0, 2, 3])))
-    assert translator.refused[DtaReason.BAD_REDUNDANCY] == 2
+    assert translator.rejected[DtaReason.BAD_REDUNDANCY] == 2
     assert query(store, keys).found.tolist() == [False, True, False]
 
 

@@ -106,7 +106,7 @@ def test_all_monitors_run_by_name(tmp_path: Path) -> None:
         kind = MONITORS[name]
         assert one.monitor.name == name == kind.name
         assert one.reports > 0, name
-        assert kind.told
+        assert kind.description
         assert kind.source
         assert one.store.layout.opcode == named(kind.primitive).opcode
         with attach(tmp_path / f"{name}.region").region as region:
@@ -127,7 +127,7 @@ def test_monitors_that_are_made_and_batches() -> None:
 
 def test_an_unknown_name_is_told() -> None:
     """The message says which monitors there are."""
-    with pytest.raises(MonitorError, match="no monitor 'intt'; there are int-path-tracing, "):
+    with pytest.raises(MonitorError, match="unknown monitor 'intt'; known: int-path-tracing, "):
         run_monitors(seen(), ["intt"])
 
 
@@ -135,7 +135,7 @@ def test_an_unknown_name_is_told() -> None:
 def test_nothing_to_see_is_nothing_to_report(name: str) -> None:
     """No observations, and observations in which everything is 0, break nothing."""
     running = run_monitors([np.zeros(0, OBSERVATION), np.zeros(100, OBSERVATION)], [name], expected=64)
-    refused = running[name].translator.refused
+    refused = running[name].translator.rejected
     refused[[DtaReason.NONE, DtaReason.BAD_HOP]] = 0  # a postcard of hop 0 is none
     assert not refused.any()
 
@@ -144,7 +144,7 @@ def test_the_guide_lists_all_monitors() -> None:
     """The table of docs/guides/monitors.md says of every monitor what its class says, in the same order."""
     page = (Path(__file__).parents[2] / "docs" / "guides" / "monitors.md").read_text()
     rows = [
-        f"| `{name}` | {kind.primitive} | {kind.told} | {kind.sizes} | {kind.source} |"
+        f"| `{name}` | {kind.primitive} | {kind.description} | {kind.sizes} | {kind.source} |"
         for name, kind in MONITORS.items()
     ]
     assert "\n".join(["|---|---|---|---|---|", *rows, ""]) in page
@@ -160,7 +160,7 @@ def test_any_observation_is_taken(name: str) -> None:
     (one,) = run_monitors(np.array_split(strange, 3), [name], expected=64).values()
     transport = one.translator.fanout.transports[0]
     assert isinstance(transport, MemoryTransport)
-    assert not transport.refused
+    assert not transport.out_of_bounds
 
 
 @pytest.mark.parametrize("name", list(MONITORS))
@@ -177,7 +177,7 @@ def test_reports_are_the_same_over_the_wire(name: str) -> None:
             wired.translator.translate(parser.parse(batch), batch.arena)
     for one in (direct, wired):
         one.translator.flush()
-    assert direct.translator.refused.tolist() == wired.translator.refused.tolist()
+    assert direct.translator.rejected.tolist() == wired.translator.rejected.tolist()
     assert direct.store.memory.any()
     assert (direct.store.memory == wired.store.memory).all()
 

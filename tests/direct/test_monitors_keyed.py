@@ -12,7 +12,7 @@ from hopscope.direct.monitors.pint import Pint, digest
 from hopscope.direct.monitors.postcards import Postcards
 from hopscope.direct.monitors.timeouts import TcpTimeouts
 from hopscope.direct.monitors.trajectory import Trajectories
-from hopscope.direct.primitives.postcarding import PostcardingWriter, Why
+from hopscope.direct.primitives.postcarding import PathVerdict, PostcardingWriter
 from hopscope.direct.stores.answers import Status
 from hopscope.wire.observation import ACK, SYN
 from hopscope.wire.records import Records
@@ -191,7 +191,7 @@ def test_trajectories(batches: int) -> None:
     for row in np.flatnonzero(told.found):
         assert told.path[row, : told.length[row]].tolist() == truth[int(arrived[row])]
     # two packets underway at once may want the same row of the translator's cache: one of them has holes
-    assert (told.why[~told.found] == Why.HOLES).all()
+    assert (told.verdict[~told.found] == PathVerdict.HOLES).all()
     writer = running.translator.writers[0]
     assert isinstance(writer, PostcardingWriter)
     assert (~told.found).sum() <= writer.counters["early"] < 10
@@ -220,4 +220,4 @@ def test_a_full_translator_cache_loses_no_truth() -> None:
     assert 0 < told.found.sum() < len(arrived) / 2
     for row in np.flatnonzero(told.found):
         assert told.path[row, : told.length[row]].tolist() == truth[int(arrived[row])]
-    assert set(told.why[~told.found].tolist()) <= {Why.NO_CHUNK, Why.HOLES}
+    assert set(told.verdict[~told.found].tolist()) <= {PathVerdict.NO_CHUNK, PathVerdict.HOLES}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hopscope.direct.monitors.congestion import CongestionDepths, CongestionEvents
-from hopscope.direct.monitors.dshark import DShark, Grouped
+from hopscope.direct.monitors.dshark import DShark, PacketGroup
 from hopscope.direct.monitors.flowlets import FlowletSizes
 from hopscope.direct.monitors.lossy_flows import LossyFlows
 from hopscope.direct.monitors.netseer import NetSeer
@@ -86,7 +86,7 @@ def test_lossy_flows(batches: int) -> None:
         if here not in (0, inside[key]):
             expected[here - 1].append(key[1])
         inside[key] = here
-    running = fed(monitor := LossyFlows(bounds, least=10), seen(), batches)
+    running = fed(monitor := LossyFlows(bounds, min_packets=10), seen(), batches)
     for number in range(3):
         assert [f.tobytes() for f in monitor.query(running.store, number)] == expected[number]
         assert len(expected[number]) > 5
@@ -228,7 +228,7 @@ def test_dshark(batches: int) -> None:
     """Groupers put every packet together, each only its own; paths and drops are as they were."""
     running = fed(monitor := DShark(groupers=4), seen(), batches, expected=1 << 16)
     truth, dropped = ways(seen()), set(seen()["packet"][seen()["drop_reason"] > 0].tolist())
-    told: dict[int, Grouped] = {}
+    told: dict[int, PacketGroup] = {}
     for number in range(4):
         mine = monitor.query(running.store, number)
         assert not mine.keys() & told.keys()
@@ -242,7 +242,7 @@ def test_dshark(batches: int) -> None:
 
 
 def test_dshark_sees_what_is_missing() -> None:
-    """A packet of which one switch did not tell is not whole."""
+    """A packet of which one switch did not answer is not whole."""
     full = seen()[seen()["packet"] == seen()["packet"][seen()["path_length"] == 5][0]]
     running = fed(monitor := DShark(groupers=1), full[full["hop"] != 3])
     (grouped,) = monitor.query(running.store, 0).values()

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.kernel
 
 
 def test_slow_paths_are_told_as_they_pass() -> None:
-    """A translator's watcher tells flow, path and sum of exactly the paths above the threshold."""
+    """A translator's observer tells flow, path and sum of exactly the paths above the threshold."""
     found: list[Records] = []
     store = Store.create(None, PostcardingLayout(chunks=1 << 12))
     translator = Translator([store.layout], MemoryTransport([store]))
-    watcher = PathSum(1000, found.append, latency_bits=20)
-    translator.watchers[4] = watcher
+    observer = PathSum(1000, found.append, latency_bits=20)
+    translator.observers[4] = observer
     draw = np.random.default_rng(1)
     keys = as_bytes(np.arange(200, dtype=np.uint64), 13)
     latency = draw.integers(0, 400, (200, 5)).astype(np.uint64)
@@ -40,7 +40,7 @@ def test_slow_paths_are_told_as_they_pass() -> None:
     assert (told["sum"][order] == latency.sum(axis=1)[slow]).all()
     assert (told["values"][order][:, :5] == values[slow]).all()
     above = int(slow.sum())
-    assert watcher.counters == {
+    assert observer.counters == {
         "above": above, "below": 200 - above, "unanswered": 0, "duplicates": 0, "skipped": 0,
     }  # fmt: skip
     rows = entries(told[order], 13, 5)
@@ -54,12 +54,12 @@ def test_slow_paths_are_told_as_they_pass() -> None:
 def test_a_path_that_waits_too_long_is_not_mixed_with_the_next() -> None:
     """Postcards of a later packet do not complete a path whose own were lost."""
     found: list[Records] = []
-    watcher = PathSum(0, found.append, hops=2, idle_ns=100)
+    observer = PathSum(0, found.append, hops=2, idle_ns=100)
     for hop, value, now in ((1, 7, 0), (2, 5, 101), (1, 1, 150)):
         reports, arena = dta(4, np.ones((1, 4), np.uint8), as_bytes(np.array([value], np.uint64)), hop=hop)
-        watcher.see(reports, np.zeros(1, np.uint32), arena, now)
+        observer.observe(reports, np.zeros(1, np.uint32), arena, now)
     assert [int(one["sum"]) for block in found for one in block] == [6]
-    assert watcher.counters["unanswered"] == 1
+    assert observer.counters["unanswered"] == 1
 
 
 @settings(max_examples=40)
@@ -75,10 +75,10 @@ def test_sums_are_those_of_the_plain_twin(data: st.DataObject) -> None:
             for one in records
         )
 
-    watcher = PathSum(threshold, found, hops=hops, rows=rows)
+    observer = PathSum(threshold, found, hops=hops, rows=rows)
     cache: dict[int, tuple[bytes, dict[int, int], int]] = {}
     expected: list[tuple[bytes, int, list[int]]] = []
-    counts = dict.fromkeys(watcher.counters, 0)
+    counts = dict.fromkeys(observer.counters, 0)
     draw = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     count = 120
     keys = draw.integers(0, 6, (count, 5)).astype(np.uint8)
@@ -86,7 +86,7 @@ def test_sums_are_those_of_the_plain_twin(data: st.DataObject) -> None:
     values, numbers = draw.integers(0, 100, count), draw.integers(0, hops + 2, count)
     lengths = draw.choice([0, 0, hops, 1, hops + 1], count)
     reports, arena = dta(4, keys, as_bytes(values.astype(np.uint64)), hop=numbers, path_length=lengths)
-    watcher.see(reports, np.arange(count, dtype=np.uint32), arena, 0)
+    observer.observe(reports, np.arange(count, dtype=np.uint32), arena, 0)
     for key, hop, length, value in zip(
         map(bytes, keys), numbers.tolist(), lengths.tolist(), values.tolist(), strict=True
     ):
@@ -109,7 +109,7 @@ def test_sums_are_those_of_the_plain_twin(data: st.DataObject) -> None:
         if sum(path) > threshold:
             expected.append((key, sum(path), path))
     assert told == expected
-    assert watcher.counters == counts
+    assert observer.counters == counts
 
 
 def test_wrong_settings_are_refused() -> None:

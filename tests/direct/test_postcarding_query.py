@@ -7,8 +7,8 @@ import pytest
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import load
-from hopscope.direct.primitives.postcarding import PostcardingLayout, Values, Why, query
-from hopscope.direct.stores.answers import Question, Status
+from hopscope.direct.primitives.postcarding import PathVerdict, PostcardingLayout, Values, query
+from hopscope.direct.stores.answers import QueryOptions, Status
 from hopscope.direct.stores.store import StoreError
 from oracle import direct as twins
 from support.direct_make import as_bytes
@@ -38,10 +38,10 @@ def test_paths_come_back(hashing: Hashing, hops: int, bits: int, copies: int, pa
     assert good.sum() >= 97  # the others have a chunk that a later key overwrote
     assert (answers.path[good] == expected[good]).all()
     assert (answers.length[good] == lengths[good]).all()
-    assert (answers.why[~good] != Why.FOUND).all()
+    assert (answers.verdict[~good] != PathVerdict.FOUND).all()
     strangers = query(bench.store, as_bytes(np.arange(500, 600, dtype=np.uint64), 13), values=np.arange(1000))
     assert (strangers.status == Status.EMPTY).all()
-    assert (strangers.why == Why.NO_CHUNK).all()
+    assert (strangers.verdict == PathVerdict.NO_CHUNK).all()
 
 
 def test_a_path_with_holes_is_told_only_when_asked_for() -> None:
@@ -51,20 +51,20 @@ def test_a_path_with_holes_is_told_only_when_asked_for() -> None:
     for hop in (1, 3):
         bench.take(cards(keys, values, hop))
     bench.flush()
-    assert (query(bench.store, keys, values=np.arange(1000)).why == Why.HOLES).all()
+    assert (query(bench.store, keys, values=np.arange(1000)).verdict == PathVerdict.HOLES).all()
     answers = query(bench.store, keys, values=np.arange(1000), partial=True)
     assert answers.found.all()
     assert (answers.known == [True, False, True, False, False]).all()
     assert (answers.length == 3).all()
     assert (answers.path[:, [0, 2]] == values[:, [0, 2]]).all()
-    told = load()[4].tell(
-        bench.store, keys[:1], Question(values=np.arange(1000, dtype=np.uint32), partial=True)
+    told = load()[4].answer(
+        bench.store, keys[:1], QueryOptions(values=np.arange(1000, dtype=np.uint32), partial=True)
     )
     assert told == [
         {"status": "found", "path": [int(values[0, 0]), None, int(values[0, 2])], "hops": 3, "votes": 1}
     ]
-    with pytest.raises(StoreError, match="give them"):
-        load()[4].tell(bench.store, keys[:1], Question())
+    with pytest.raises(StoreError, match="needs the values that hops can have"):
+        load()[4].answer(bench.store, keys[:1], QueryOptions())
 
 
 def test_a_prefix_that_was_flushed_is_a_path() -> None:
@@ -91,7 +91,7 @@ def test_chunks_that_disagree_are_a_conflict() -> None:
     at = int(block["address"][1])
     bench.store.memory[at : at + 20] = first[at : at + 20]
     answers = query(bench.store, keys, values=np.arange(1001))
-    assert (answers.status[0], answers.why[0]) == (Status.CONFLICT, Why.DISAGREE)
+    assert (answers.status[0], answers.verdict[0]) == (Status.CONFLICT, PathVerdict.DISAGREE)
     assert query(bench.store, keys, values=np.arange(1001), copies=1).found.all()
 
 
@@ -110,6 +110,6 @@ def test_values_that_share_a_word_are_told_as_ambiguous() -> None:
     for hop in range(1, 17):
         bench.take(cards(keys, values, hop))
     answers = query(bench.store, keys, values=prepared)
-    assert answers.why.tolist() == [Why.FOUND, Why.AMBIGUOUS]
+    assert answers.verdict.tolist() == [PathVerdict.FOUND, PathVerdict.AMBIGUOUS]
     assert answers.status.tolist() == [Status.FOUND, Status.CONFLICT]
     assert (answers.path[0] == values[0]).all()

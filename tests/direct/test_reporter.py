@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from hopscope.direct.reporter import KEPT_REPORTS, Reporter
+from hopscope.direct.reporter import RETRANSMIT_SLOTS, Reporter
 from hopscope.direct.translation.sequence import SequenceTracker
 from hopscope.wire.dta.ack import encode_answers
 from hopscope.wire.dta.codec import DtaAck, Form, push_ack
@@ -94,7 +94,7 @@ def test_a_lossy_network(form: Form) -> None:
                 rows[at], rows[at + 1] = rows[at + 1], rows[at]
         there = FrameBatch(batch.arena, batch.frames[rows])
         reports = parser.parse(there)
-        tracker.follow(reports, parser.frames)
+        tracker.track(reports, parser.frames)
         for report in reports:
             if report["reason"] == 0:
                 if rng.random() < 0.05:
@@ -102,18 +102,18 @@ def test_a_lossy_network(form: Form) -> None:
                 else:
                     at = int(report["key_at"])
                     taken.append(int.from_bytes(there.arena[at : at + 4].tobytes(), "big"))
-        answers = tracker.refused(reports, parser.frames)
+        answers = tracker.nacks(reports, parser.frames)
         return encode_answers(answers[[rng.random() < 0.9 for _ in answers]], form)
 
-    count = KEPT_REPORTS[form] // 4
+    count = RETRANSMIT_SLOTS[form] // 4
     for start in range(0, 20 * count, count):
         keys = as_bytes(np.arange(start, start + count, dtype=np.uint64))
         nacks = carry(reporter.key_write(keys, keys, retransmit=True))
         for _ in range(12):
             nacks = carry(reporter.receive(nacks)) if nacks is not None else None
             if nacks is None or not len(nacks):  # NACKs are lost, too
-                nacks = carry(reporter.again())
-        nacks = carry(reporter.again())
+                nacks = carry(reporter.retransmit_all())
+        nacks = carry(reporter.retransmit_all())
     assert sorted(taken) == list(range(20 * count))
     assert reporter.counts["resent"] > 0 < tracker.counts["duplicate"]
     assert tracker.counts["lost"] == tracker.counts["stale"] == reporter.counts["strange"] == 0
@@ -138,7 +138,7 @@ def test_what_a_nack_names(form: Form) -> None:
         assert numbers(reporter.receive(ack(form, 252, nack=1, count=3)), form) == want[2:4]
     assert numbers(reporter.receive(ack(form, want[1])), form) == []
     assert reporter.counts["acknowledged"] == 2
-    assert numbers(reporter.again(), form) == want[2:]
+    assert numbers(reporter.retransmit_all(), form) == want[2:]
 
 
 @pytest.mark.parametrize("form", NUMBERED)
@@ -146,7 +146,7 @@ def test_the_buffer_is_bounded(form: Form) -> None:
     """A report is sent again so many times, and kept while no more than a bound of others follow it; what is
     asked for beyond that is given up, and counted.
     """
-    reporter, slots = Reporter(form, first=0, tries=2), KEPT_REPORTS[form]
+    reporter, slots = Reporter(form, first=0, tries=2), RETRANSMIT_SLOTS[form]
     keys = as_bytes(np.arange(slots + 3, dtype=np.uint64))
     reporter.key_write(keys, keys, retransmit=True)
     assert (reporter.kept, reporter.counts["aged"]) == (slots, 3)
@@ -177,7 +177,7 @@ def test_hostile_answers(form: Form) -> None:
         sent += 0 if again is None else len(again)
     junk = datagrams([rng.randbytes(rng.randrange(12)) for _ in range(500)])
     reporter.receive(junk)
-    assert sent <= 3 * KEPT_REPORTS[form]
+    assert sent <= 3 * RETRANSMIT_SLOTS[form]
     assert reporter.counts["strange"] > 0 < reporter.counts["damaged"]
 
 

@@ -101,7 +101,7 @@ def increments(
     for number, reporter in enumerate(network.reporters):
         network.loss = 0
         network.transport.free = 1 << 30
-        network.send(number, reporter.again())
+        network.send(number, reporter.retransmit_all())
     keys = np.concatenate(
         [
             as_bytes(np.arange(each, dtype=np.uint64) + np.uint64(1000 * n), 8)
@@ -116,7 +116,7 @@ def test_what_the_rate_limit_holds_back_comes_again(form: Form) -> None:
     """A tenth of what is offered passes at once: NACKs bring the rest, each exactly once."""
     network = Network(2, limit=TokenBucket(10_000, 100), form=form)
     counters, keys = increments(network, 3, 200)
-    assert network.translator.refused[DtaReason.RATE_LIMITED] > 500
+    assert network.translator.rejected[DtaReason.RATE_LIMITED] > 500
     assert network.translator.acknowledger is not None
     assert network.translator.acknowledger.nacks > 0
     assert (counters >= 3).all()
@@ -138,7 +138,7 @@ def test_a_busy_collector_loses_no_report() -> None:
         again = network.once(0, again)
         turns += 1
     assert turns == 3
-    assert network.translator.refused[DtaReason.CONGESTED] == 250 + 100
+    assert network.translator.rejected[DtaReason.CONGESTED] == 250 + 100
     assert network.added() == 400
     assert (query(network.counters, keys, copies=1).counter >= 1).all()
 
@@ -151,7 +151,7 @@ def test_a_collector_that_is_away_loses_no_report() -> None:
     keys = as_bytes(np.arange(50, dtype=np.uint64), 8)
     batch = reporter.key_increment(keys, np.ones(50, np.uint64), redundancy=1, retransmit=True)
     again = network.once(0, batch)
-    assert network.translator.refused[DtaReason.NO_COLLECTOR] == 50
+    assert network.translator.rejected[DtaReason.NO_COLLECTOR] == 50
     assert reporter.kept == 50
     network.translator.fanout.connect(0, network.transport)
     network.send(0, again)
@@ -167,7 +167,7 @@ def test_a_translator_that_is_replaced_within_a_batch_counts_it() -> None:
     new.continue_counters(old)
     keys = as_bytes(np.arange(50, dtype=np.uint64), 8)
     network.once(0, network.reporters[0].key_increment(keys, np.ones(50, np.uint64), redundancy=1))
-    assert new.refused[DtaReason.NONE] == new.translated.sum() == 50
+    assert new.rejected[DtaReason.NONE] == new.translated.sum() == 50
 
 
 def test_who_numbers_nothing_is_found_among_many() -> None:
@@ -178,7 +178,7 @@ def test_who_numbers_nothing_is_found_among_many() -> None:
     frames["source_hi"], frames["source_lo"] = rng.integers(0, 2, 600), rng.integers(0, 99, 600)
     reports["sequence"] = rng.random(600) < 0.1
     reports["reason"] = rng.random(600) < 0.1
-    acknowledger.tracker.follow(reports[:9], frames[:9])
+    acknowledger.tracker.track(reports[:9], frames[:9])
     who = list(zip(frames["source_hi"].tolist(), frames["source_lo"].tolist(), strict=True))
     known = {one for one, row in zip(who[:9], reports[:9], strict=True) if not row["reason"]}
     known |= {one for one, number in zip(who, reports["sequence"], strict=True) if number}
@@ -194,7 +194,7 @@ def test_loss_and_doubles_on_the_way_change_no_count() -> None:
     network = Network(3)
     network.loss, network.double = 0.1, 0.05
     counters, keys = increments(network, 5, 300)
-    assert network.translator.refused[DtaReason.DUPLICATE] > 100
+    assert network.translator.rejected[DtaReason.DUPLICATE] > 100
     assert (counters >= 5).all()
     assert network.added() == 5 * len(keys)
     entries = network.entries()
@@ -232,6 +232,6 @@ def test_reporters_without_numbers_are_not_taken_for_double() -> None:
     assert network.added() == 900
     network.send(1, FrameBatch(numbered.arena, numbered.frames[-20:]))
     assert network.added() == 900
-    assert network.translator.refused[DtaReason.DUPLICATE] == 20
+    assert network.translator.rejected[DtaReason.DUPLICATE] == 20
     network.send(0, plain)
     assert network.added() == 1200

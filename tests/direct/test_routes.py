@@ -125,7 +125,7 @@ def test_keys_are_spread_over_collectors_by_their_hash() -> None:
     translator.translate(*dta(1, keys, keys[:, 4:], redundancy=1))
     found = np.array([query(store, keys, copies=1).found for store in stores])
     assert found.sum(axis=0).max() == 1
-    assert translator.refused[DtaReason.NONE] == 3000
+    assert translator.rejected[DtaReason.NONE] == 3000
     assert (np.abs(found.sum(axis=1) - 1000) < 4 * np.sqrt(3000 * 2 / 9) + 3000 / 16).all()
 
 
@@ -137,7 +137,7 @@ def test_reports_for_a_collector_that_is_down_are_counted() -> None:
     keys = as_bytes(np.arange(500, dtype=np.uint64), 8)
     reports, arena = dta(1, keys, keys[:, 4:], redundancy=1)
     translator.translate(reports, arena)
-    down = int(translator.refused[DtaReason.NO_COLLECTOR])
+    down = int(translator.rejected[DtaReason.NO_COLLECTOR])
     assert 150 < down < 350
     assert int(translator.translated[1]) == 500 - down
     assert not query(store, keys[reports["reason"] == DtaReason.NO_COLLECTOR]).found.any()
@@ -152,7 +152,7 @@ def test_stores_of_one_primitive_are_told_apart() -> None:
     ]  # fmt: skip
     two = [KeyWriteLayout(slots=8, data_bytes=4), KeyWriteLayout(slots=8, data_bytes=20)]
     assert [route.data_bytes for route in routes_of(two)] == [4, 20]
-    with pytest.raises(RouteError, match="does not tell"):
+    with pytest.raises(RouteError, match="does not distinguish"):
         routes_of([two[0], two[0]])
     with pytest.raises(RouteError, match="spread over 1 collectors, there are 2"):
         routes_of(two[:1], 2)
@@ -181,10 +181,10 @@ def test_reports_beyond_the_transports_room_are_congested() -> None:
     translator = Translator([KeyWriteLayout(slots=64, copies=3)], narrow)
     keys = as_bytes(np.arange(50, dtype=np.uint64))
     translator.translate(*dta(1, keys, keys, redundancy=3))
-    assert translator.refused[DtaReason.CONGESTED] == 17
+    assert translator.rejected[DtaReason.CONGESTED] == 17
     assert narrow.verbs == 1
     translator.translate(*dta(1, keys, keys, redundancy=3))
-    assert translator.refused[DtaReason.CONGESTED] == 67
+    assert translator.rejected[DtaReason.CONGESTED] == 67
 
 
 def test_the_rate_limit_passes_its_rate_and_its_burst() -> None:
@@ -195,8 +195,8 @@ def test_the_rate_limit_passes_its_rate_and_its_burst() -> None:
     reports, arena = dta(1, keys, keys, redundancy=1)
     reports["reason"][:20] = DtaReason.TRUNCATED
     translator.translate(reports, arena, now_ns=0)
-    assert translator.refused[DtaReason.RATE_LIMITED] == 30
+    assert translator.rejected[DtaReason.RATE_LIMITED] == 30
     for tick in range(1, 11):
         reports["reason"] = 0
         translator.translate(reports, arena, now_ns=tick * 10_000_000)
-    assert translator.refused[DtaReason.NONE] == 50 + 100
+    assert translator.rejected[DtaReason.NONE] == 50 + 100

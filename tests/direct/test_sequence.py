@@ -65,7 +65,7 @@ def test_against_a_plain_twin(form: Form) -> None:
         for number in part:
             plain.see(number)
         reports, frames = batch([number % (1 << bits) for number in part])
-        tracker.follow(reports, frames)
+        tracker.track(reports, frames)
         duplicates += int((reports["reason"] == DtaReason.DUPLICATE).sum())
     counts = tracker.counts
     assert plain.late > 100 < plain.duplicate
@@ -81,9 +81,9 @@ def test_long_gaps_clear_what_was_had() -> None:
     """Behind a gap of any length up to the window and beyond, no number of it is taken for a double."""
     for gap in (1, 2, 63, 64, 65, 4000, 8190, 8191, 8192, 8193, 20_000):
         tracker = SequenceTracker(Form.SIZED)
-        tracker.follow(*batch(list(range(9000))))
+        tracker.track(*batch(list(range(9000))))
         reports, frames = batch([9000 + gap, 9000 + gap - 1, 9000, 8999])
-        gaps = tracker.follow(reports, frames)
+        gaps = tracker.track(reports, frames)
         assert gaps.tolist() == [gap, 0, 0, 0]
         known = gap < WINDOWS[Form.SIZED]
         late = 0 if known else DtaReason.STALE
@@ -94,9 +94,9 @@ def test_long_gaps_clear_what_was_had() -> None:
 def test_a_new_numbering() -> None:
     """A stray number changes nothing; two that follow each other are a restart, which loses nothing."""
     tracker = SequenceTracker(Form.SIZED)
-    tracker.follow(*batch([1 << 30, (1 << 30) + 1]))
+    tracker.track(*batch([1 << 30, (1 << 30) + 1]))
     reports, frames = batch([5, (1 << 30) + 2, 5, 6, 7, 6])
-    tracker.follow(reports, frames)
+    tracker.track(reports, frames)
     assert reports["reason"].tolist() == [
         DtaReason.STALE, 0, DtaReason.STALE, 0, 0, DtaReason.DUPLICATE,
     ]  # fmt: skip
@@ -107,7 +107,7 @@ def test_unknown_reporters_start_fresh() -> None:
     """The first number of a reporter is no loss, and reporters do not disturb each other."""
     tracker = SequenceTracker(Form.SIZED)
     reports, frames = batch([700, 12, 701, 14, 701], [1, 2, 1, 2, 1])
-    gaps = tracker.follow(reports, frames)
+    gaps = tracker.track(reports, frames)
     assert gaps.tolist() == [0, 0, 0, 1, 0]
     assert reports["reason"].tolist() == [0, 0, 0, 0, DtaReason.DUPLICATE]
     assert sorted(tracker.reporters["lost"].tolist()) == [0, 1]
@@ -117,13 +117,13 @@ def test_a_flood_of_addresses_is_bounded() -> None:
     """More addresses than rows pass untracked, until those that are known have been silent for long."""
     tracker = SequenceTracker(Form.SIZED, reporters=16, idle_s=10)
     reports, frames = batch([3] * 1000, list(range(1000)))
-    tracker.follow(reports, frames)
+    tracker.track(reports, frames)
     assert not reports["reason"].any()
     assert len(tracker.reporters) == 16
     assert tracker.counts["untracked"] == 984
     frames["time_ns"] = 11_000_000_000
     frames["source_lo"] += 5000
-    tracker.follow(reports, frames)
+    tracker.track(reports, frames)
     assert len(tracker.reporters) == 16
     assert (tracker.reporters["source_lo"] >= 5000).all()
     assert tracker.counts["replaced"] == 16
@@ -134,7 +134,7 @@ def test_damaged_reports_are_missing() -> None:
     tracker = SequenceTracker(Form.THREE)
     reports, frames = batch([1, 2, 3])
     reports["reason"][1] = DtaReason.BAD_LENGTH
-    assert tracker.follow(reports, frames).tolist() == [0, 0, 1]
+    assert tracker.track(reports, frames).tolist() == [0, 0, 1]
     assert tracker.counts["received"] == 2
 
 
@@ -147,17 +147,17 @@ def test_what_is_refused_is_asked_for(form: Form) -> None:
     numbers = [most - 1, 1, 2, 3, 6]
     reports, frames = batch(numbers, flags=DtaFlag.RETRANSMIT)
     reports["flags"][4] = 0
-    tracker.follow(reports, frames)
+    tracker.track(reports, frames)
     reports["reason"][2:4] = DtaReason.RATE_LIMITED
     reports["reason"][4] = DtaReason.CONGESTED
-    nacks = tracker.refused(reports, frames)
+    nacks = tracker.nacks(reports, frames)
     assert nacks[["sequence", "count", "reason", "nack", "source_lo", "source_port"]].tolist() == [
         (most, 2, 0, 1, 1, 5),  # over the wrap
         (2, 2, DtaReason.RATE_LIMITED, 1, 1, 5),
     ]
     assert tracker.counts["lost"] == 2 + 2 + 3
     again, frames = batch([most, 0, 2, 3, 6, 3], flags=DtaFlag.RETRANSMIT)
-    assert not tracker.follow(again, frames).any()
+    assert not tracker.track(again, frames).any()
     assert again["reason"].tolist() == [0, 0, 0, 0, 0, DtaReason.DUPLICATE]
     assert tracker.counts["lost"] == 2  # 4 and 5
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.direct.counters import Counted
+from hopscope.direct.counters import TranslatorCounters
 from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.stores.spec import StoreSpec, parse_store
@@ -127,11 +127,11 @@ def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
         for name, store in zip(nic.stores, stores, strict=True):
             assert store.memory.any(), name
             assert (nic.stores[name].memory == store.memory).all(), name
-        assert (process.translator.refused == local.refused).all()
-        assert process.translator.refused[DtaReason.BAD_LIST] > 0
-        assert process.translator.refused[DtaReason.CONGESTED] == 0
+        assert (process.translator.rejected == local.rejected).all()
+        assert process.translator.rejected[DtaReason.BAD_LIST] > 0
+        assert process.translator.rejected[DtaReason.CONGESTED] == 0
         process.count()
-        counted: Counted = process.counted
+        counted: TranslatorCounters = process.counted
         assert (
             counted["dta_verbs_total.write"]
             + counted["dta_verbs_total.fetch_add"]
@@ -149,7 +149,7 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
     reporter = Reporter(Form.SIZED, first=1)
     process = remote(tmp_path / "translator", "127.40.2.3", "127.40.2.1", "127.40.2.2")
     process.step(reporter.key_write(keys[:100], keys[:100, 4:]), 0)
-    assert process.translator.refused[DtaReason.NO_COLLECTOR] == 100
+    assert process.translator.rejected[DtaReason.NO_COLLECTOR] == 100
     with nic_at(tmp_path / "one", "127.40.2.1", specs) as one:
         with nic_at(tmp_path / "two", "127.40.2.2", specs):
             connected(process, 2)
@@ -163,7 +163,7 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
         before = one.stores["flows"].memory.copy()
         process.step(reporter.key_write(keys, keys[:, :4]), time.monotonic_ns())
         drained(process)
-        away = int(process.translator.refused[DtaReason.NO_COLLECTOR]) - 100
+        away = int(process.translator.rejected[DtaReason.NO_COLLECTOR]) - 100
         assert abs(away - 2000) < 4 * np.sqrt(4000 / 4)
         assert (one.stores["flows"].memory != before).any()
         with nic_at(tmp_path / "two", "127.40.2.2", specs) as two:

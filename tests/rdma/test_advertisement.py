@@ -53,7 +53,7 @@ def test_the_published_form() -> None:
     told = Advertisement()
     assert told.take(message, "key-write")
     assert told.named("key-write") == region
-    with pytest.raises(ValueError, match="tells 32 bits"):
+    with pytest.raises(ValueError, match="has 32 bits"):
         encode_published(dataclasses.replace(region, length=1 << 32))
 
 
@@ -96,7 +96,7 @@ def test_contradictions_are_refused() -> None:
         with pytest.raises(AdvertisementError):
             told.take(other)
         assert told == before
-    with pytest.raises(AdvertisementError, match="no store 'x'; it has told of störe-0"):
+    with pytest.raises(AdvertisementError, match="no store 'x'; it advertised störe-0"):
         told.named("x")
 
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from hopscope.rdma.connection import MILLISECOND, Accept, Connection, Limits, State, service_of
+from hopscope.rdma.connection import (
+    MILLISECOND,
+    Accept,
+    Connection,
+    ConnectionState,
+    HandshakeLimits,
+    service_of,
+)
 from hopscope.rdma.handshake import Connections
 from hopscope.wire.roce.cm import (
     MESSAGES,
@@ -32,13 +39,13 @@ GOOD = Request(local_id=9, service=SERVICE, queue_pair=0x55, private=b"\0\x40")
 class Network:
     """Carries messages between two sides, and loses, doubles and delays them."""
 
-    def __init__(self, loss: float = 0.0, seed: int = 1, limits: Limits | None = None) -> None:
+    def __init__(self, loss: float = 0.0, seed: int = 1, limits: HandshakeLimits | None = None) -> None:
         self.rng = random.Random(seed)
         self.loss = loss
         self.now = 1_000_000_000
         self.asked: list[Connection] = []
         self.accept: Accept | CmReject = Accept(0x2000, 77, b"welcome")
-        limits = limits or Limits()
+        limits = limits or HandshakeLimits()
         self.sides = {
             A: Connections(A, limits=limits, rng=random.Random(seed)),
             B: Connections(B, {SERVICE: self.answer}, limits=limits, rng=random.Random(seed + 1)),
@@ -79,7 +86,7 @@ def test_both_sides_know_the_same() -> None:
     active = net.connect(path_mtu=2048, private=b"hello")
     net.run(100)
     (passive,) = net.asked
-    assert active.state is passive.state is State.ESTABLISHED
+    assert active.state is passive.state is ConnectionState.ESTABLISHED
     assert (active.queue_pair, active.psn) == (passive.remote_queue_pair, passive.remote_psn) == (0x1000, 5)
     assert (passive.queue_pair, passive.psn) == (active.remote_queue_pair, active.remote_psn) == (0x2000, 77)
     assert active.path_mtu == passive.path_mtu == 2048
@@ -99,7 +106,7 @@ def test_an_unreliable_connection() -> None:
     net.connect(reliable=False)
     net.run(100)
     assert not net.asked[0].reliable
-    assert net.asked[0].state is State.ESTABLISHED
+    assert net.asked[0].state is ConnectionState.ESTABLISHED
 
 
 @pytest.mark.parametrize("from_active", [True, False])
@@ -112,7 +119,7 @@ def test_disconnecting(from_active: bool) -> None:
     side, one = (A, active) if from_active else (B, passive)
     net.sides[side].disconnect(one, net.now)
     net.run(100)
-    assert active.state is passive.state is State.CLOSED
+    assert active.state is passive.state is ConnectionState.CLOSED
     assert {active.why, passive.why} == {"disconnected", "disconnected by the peer"}
     net.run(3000)
     assert not any(side._by_id or side._asked for side in net.sides.values())
@@ -125,42 +132,42 @@ def test_a_bad_network(seed: int) -> None:
     active = net.connect()
     net.run(15_000)
     (passive,) = net.asked
-    assert [one.state for one in (active, passive)] == [State.ESTABLISHED] * 2
+    assert [one.state for one in (active, passive)] == [ConnectionState.ESTABLISHED] * 2
     assert active.remote_queue_pair == passive.queue_pair
     net.sides[A].disconnect(active, net.now)
     net.run(15_000)
-    assert [one.state for one in (active, passive)] == [State.CLOSED] * 2
+    assert [one.state for one in (active, passive)] == [ConnectionState.CLOSED] * 2
     assert net.sides[B].counters.established == net.sides[A].counters.established == 1
     assert len(net.asked) == 1
 
 
 def test_nobody_answers() -> None:
     """The REQ is repeated at growing intervals, then the connection is closed with a reason."""
-    net = Network(limits=Limits(timeout_ns=100 * MILLISECOND, repeats=3))
+    net = Network(limits=HandshakeLimits(timeout_ns=100 * MILLISECOND, repeats=3))
     lone = net.sides[A].connect(C, SERVICE, 0x1000, 5, net.now)
     net.run(1400)
     assert len(net.log) == 4
-    assert lone.state is State.REQUESTED
+    assert lone.state is ConnectionState.REQUESTED
     net.run(300)
-    assert (lone.state, lone.why) == (State.CLOSED, "no answer to 4 messages")
+    assert (lone.state, lone.why) == (ConnectionState.CLOSED, "no answer to 4 messages")
     assert net.sides[A].changes() == [lone]
     assert net.sides[A].counters.timeouts == 1
 
 
 def test_an_rtu_that_never_comes() -> None:
     """A half-open connection is closed after its repetitions, and the peer is told; `confirm` stands in."""
-    net = Network(limits=Limits(timeout_ns=100 * MILLISECOND, repeats=2))
+    net = Network(limits=HandshakeLimits(timeout_ns=100 * MILLISECOND, repeats=2))
     side = net.sides[B]
     for number in (1, 2):
         side.receive(C, dataclasses.replace(GOOD, local_id=number, queue_pair=8 + number), net.now)
     side.confirm(net.asked[1])
-    assert net.asked[1].state is State.ESTABLISHED
+    assert net.asked[1].state is ConnectionState.ESTABLISHED
     net.run(1000)
-    assert net.asked[0].state is State.CLOSED
+    assert net.asked[0].state is ConnectionState.CLOSED
     reject = net.log[-1]
     assert isinstance(reject, Reject)
     assert (reject.reason, reject.remote_id) == (CmReject.TIMEOUT, 1)
-    assert net.asked[1].state is State.ESTABLISHED
+    assert net.asked[1].state is ConnectionState.ESTABLISHED
 
 
 @pytest.mark.parametrize(
@@ -180,7 +187,7 @@ def test_an_rtu_that_never_comes() -> None:
 )
 def test_requests_that_are_refused(fields: dict[str, object], reason: CmReject) -> None:
     """Unknown service, versions, transport, queue pair, MTU, or the owner's no: a REJ that says so."""
-    net = Network(limits=Limits(path_mtu=1024))
+    net = Network(limits=HandshakeLimits(path_mtu=1024))
     net.accept = CmReject.CONSUMER
     side = net.sides[B]
     side.receive(C, dataclasses.replace(GOOD, **fields), net.now)  # type: ignore[arg-type]
@@ -199,12 +206,12 @@ def test_the_asker_hears_why() -> None:
     net.accept = CmReject.NO_QUEUE_PAIR
     active = net.connect()
     net.run(100)
-    assert (active.state, active.why) == (State.CLOSED, "rejected: no queue pair")
+    assert (active.state, active.why) == (ConnectionState.CLOSED, "rejected: no queue pair")
 
 
 def test_half_open_connections_are_few() -> None:
     """A flood of requests without RTU takes no more than its share, and a REJ says so."""
-    net = Network(limits=Limits(half_open=8))
+    net = Network(limits=HandshakeLimits(half_open=8))
     side = net.sides[B]
     for number in range(1, 101):
         side.receive(C + number, dataclasses.replace(GOOD, local_id=number), net.now)
@@ -223,7 +230,7 @@ def test_a_peer_that_starts_again() -> None:
         side.receive(C, dataclasses.replace(GOOD, local_id=number), net.now)
         side.receive(C, Ready(local_id=number, remote_id=net.asked[-1].local_id), net.now)
     old, new = net.asked
-    assert (old.state, new.state) == (State.CLOSED, State.ESTABLISHED)
+    assert (old.state, new.state) == (ConnectionState.CLOSED, ConnectionState.ESTABLISHED)
     assert "replaced" in old.why
     assert side.changes() == [old, old, new]
 
@@ -257,9 +264,9 @@ def test_strangers_change_nothing() -> None:
     ]
     for peer, message in tries:
         side.receive(peer, message, net.now)
-    assert side.counters.strangers == len(tries)
+    assert side.counters.unknown == len(tries)
     assert dataclasses.replace(passive) == before
-    assert active.state is State.ESTABLISHED
+    assert active.state is ConnectionState.ESTABLISHED
     kinds = [type(message) for _, message in side.outgoing(net.now)]
     assert kinds.count(Reject) == 2  # to the REPs that nobody asked for
     assert kinds.count(Disconnected) == 3
@@ -285,12 +292,12 @@ def test_duplicates_are_answered_again() -> None:
     assert isinstance(first[1], Disconnected)
     assert b.counters.established == b.counters.closed == 1
     assert b.counters.duplicates == 3
-    assert passive.state is State.CLOSED
+    assert passive.state is ConnectionState.CLOSED
 
 
 def test_any_messages_at_all() -> None:
     """50,000 random messages of a few peers, some with the right numbers: no exception, and limits hold."""
-    net = Network(limits=Limits(half_open=16, connections=40))
+    net = Network(limits=HandshakeLimits(half_open=16, connections=40))
     rng = random.Random(11)
     side = net.sides[B]
     for _ in range(50_000):
@@ -313,15 +320,18 @@ def test_any_messages_at_all() -> None:
             side.outgoing(net.now)
             side.changes()
         assert len(side._by_id) <= 40
-        assert sum(one.state is State.REPLIED for one in side._by_id.values()) <= 16
+        assert sum(one.state is ConnectionState.REPLIED for one in side._by_id.values()) <= 16
     assert side.counters.established > 10
-    assert side.counters.strangers > 10
+    assert side.counters.unknown > 10
     assert side.counters.timeouts > 10
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
-    [({"path_mtu": 1500}, "a path MTU of 1500; there are 256, 512"), ({"private": bytes(57)}, "57 bytes of")],
+    [
+        ({"path_mtu": 1500}, "path MTU: found 1500, expected one of 256, 512"),
+        ({"private": bytes(57)}, "57 bytes of"),
+    ],
 )
 def test_what_cannot_be_asked_for(fields: dict[str, object], message: str) -> None:
     """An MTU that InfiniBand does not have, or too much private data, is a clear error."""

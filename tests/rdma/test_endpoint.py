@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hopscope.rdma.advertisement import RemoteRegion, encode
-from hopscope.rdma.endpoint import MOST_OF_PEER, Endpoint
+from hopscope.rdma.endpoint import MAX_OF_PEER, Endpoint
 from hopscope.rdma.records import VERB, Sender, Verb, VerbBlock
-from hopscope.rdma.requester import Mode
+from hopscope.rdma.requester import LossMode
 from hopscope.wire.address import number_of
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FrameBatch, Opcode, Records, RoceFlag
@@ -18,8 +18,8 @@ from support.rdma_ends import NIC, PORT, TRANSLATOR, Ends, writes
 pytestmark = pytest.mark.kernel
 
 
-@pytest.mark.parametrize("mode", Mode)
-def test_from_nothing_to_memory(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", LossMode)
+def test_from_nothing_to_memory(mode: LossMode) -> None:
     """REQ to RTU, the advertisement by SEND, verbs by packets with ICRC, and the end by DREQ."""
     ends = Ends()
     session = ends.connect(mode)
@@ -64,11 +64,11 @@ def test_a_silent_nic_is_given_up() -> None:
 def test_a_peer_has_so_many_connections() -> None:
     """Whoever was killed 16 times and connects again loses his oldest, and everything else still works."""
     ends = Ends()
-    sessions = [ends.connect() for _ in range(MOST_OF_PEER + 3)]
+    sessions = [ends.connect() for _ in range(MAX_OF_PEER + 3)]
     for _ in range(5):
         ends.turn()
-    assert len(ends.nic.sessions) == MOST_OF_PEER
-    assert [bool(session.lost) for session in sessions] == [True] * 3 + [False] * MOST_OF_PEER
+    assert len(ends.nic.sessions) == MAX_OF_PEER
+    assert [bool(session.lost) for session in sessions] == [True] * 3 + [False] * MAX_OF_PEER
     sessions[-1].submit(writes(10))
     sessions[3].submit(writes(20, 2))
     for _ in range(5):
@@ -227,7 +227,7 @@ def test_requests_in_anothers_name_do_not_end_its_connection() -> None:
     ends = Ends()
     session = ends.connect()
     stranger = Endpoint(TRANSLATOR)
-    for _ in range(3 * MOST_OF_PEER):
+    for _ in range(3 * MAX_OF_PEER):
         stranger.connect(NIC, PORT, ends.now)
         for batch in stranger.frames(ends.now):
             batch.frames["source_lo"] = number_of(TRANSLATOR)
@@ -236,7 +236,7 @@ def test_requests_in_anothers_name_do_not_end_its_connection() -> None:
     ends.turn()
     assert not session.lost
     assert ends.memory[:10].all()
-    assert len(ends.nic.sessions) == MOST_OF_PEER
+    assert len(ends.nic.sessions) == MAX_OF_PEER
 
 
 def test_as_many_regions_as_a_nic_has_are_told() -> None:

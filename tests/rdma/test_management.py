@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.rdma import management
-from hopscope.rdma.connection import Accept, Connection, State, service_of
+from hopscope.rdma.connection import Accept, Connection, ConnectionState, service_of
 from hopscope.rdma.handshake import Connections
 from hopscope.wire import layout
 from hopscope.wire.reasons import RoceReason
@@ -47,11 +47,11 @@ def test_a_connection_over_frames() -> None:
     active = a.connect(B, SERVICE, 0x100, 1, 0)
     assert carry(a, frames_a, b, frames_b) == carry(b, frames_b, a, frames_a) == 1
     assert carry(a, frames_a, b, frames_b) == 1
-    assert [one.state for one in (active, *asked)] == [State.ESTABLISHED] * 2
+    assert [one.state for one in (active, *asked)] == [ConnectionState.ESTABLISHED] * 2
     assert asked[0].peer == A
     a.disconnect(active, 0)
     assert carry(a, frames_a, b, frames_b) == carry(b, frames_b, a, frames_a) == 1
-    assert [one.state for one in (active, *asked)] == [State.CLOSED] * 2
+    assert [one.state for one in (active, *asked)] == [ConnectionState.CLOSED] * 2
     assert a.counters.damaged == b.counters.damaged == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from hopscope.memory.ring import RingReader
 from hopscope.rdma.apply_kernel import apply
 from hopscope.rdma.records import VERB, Syndrome, Verb, VerbBlock, VerbFlag
-from hopscope.rdma.requester import Mode
+from hopscope.rdma.requester import LossMode
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import ROCE, Opcode, Records
 from support.rdma_channel import Pair
@@ -147,7 +147,7 @@ def test_a_message_waits_for_a_buffer() -> None:
 
 def test_resynchronisation() -> None:
     """DTA 5.2: after a loss the NAK's number is taken, the next reports are dropped, and then all is well."""
-    pair = Pair(SIZES, mode=Mode.RESYNC, rate=0.0, resync_drop=50)
+    pair = Pair(SIZES, mode=LossMode.RESYNC, rate=0.0, resync_drop=50)
     verbs: Records = np.zeros(300, VERB)
     verbs["kind"], verbs["length"], verbs["address"] = Verb.WRITE, 1, np.arange(300)
     block = VerbBlock(verbs, np.ones(1, np.uint8), np.array([300, 4096], np.uint64))
@@ -169,7 +169,7 @@ def test_resynchronisation() -> None:
 
 def test_resynchronisation_survives_a_bad_channel() -> None:
     """Losses, duplicates and late NAKs: it comes back every time, and most of what is sent is written."""
-    pair = Pair(SIZES, mode=Mode.RESYNC, rate=0.003, resync_drop=20)
+    pair = Pair(SIZES, mode=LossMode.RESYNC, rate=0.003, resync_drop=20)
     block = random_verbs(40_000, np.random.default_rng(2), longest=100, atomics=False)
     for first in range(0, len(block), 20):
         pair.requester.submit(part(block, first, first + 20))
@@ -182,7 +182,7 @@ def test_resynchronisation_survives_a_bad_channel() -> None:
 
 def test_unreliable_connection() -> None:
     """UC: nothing comes back; what arrives is written, and what is lost is counted by its numbers."""
-    pair = Pair(SIZES, mode=Mode.UNRELIABLE)
+    pair = Pair(SIZES, mode=LossMode.UNRELIABLE)
     block = random_verbs(5_000, np.random.default_rng(4), atomics=False)
     for first in range(0, len(block), 250):
         pair.requester.submit(part(block, first, first + 250))

@@ -49,7 +49,7 @@ class Bench:
         reports, arena = appended(lists, entries, **fields)
         block = self.verbs(reports, arena)
         self.transport.submit(block)
-        assert self.transport.refused == 0
+        assert self.transport.out_of_bounds == 0
         return reports
 
     def verbs(self, reports: Records, arena: np.ndarray) -> VerbBlock:
@@ -72,6 +72,6 @@ def appended(lists: Any, entries: np.ndarray, **fields: object) -> tuple[Records
 
 
 def numbers(first: int, count: int, width: int = 4) -> np.ndarray:
-    """Entries that tell their number, uint8 [count, width]."""
+    """Entries that answer their number, uint8 [count, width]."""
     octets = as_bytes(np.arange(first, first + count, dtype=np.uint64), 8)
     return octets[:, -width:] if width <= 8 else np.tile(octets, (1, 8))[:, :width]

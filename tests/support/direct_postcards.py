@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter, Values, Why, query
+from hopscope.direct.primitives.postcarding import (
+    PathVerdict,
+    PostcardingLayout,
+    PostcardingWriter,
+    Values,
+    query,
+)
 from hopscope.direct.stores.answers import Status
 from hopscope.direct.stores.store import Store
 from hopscope.direct.transport import MemoryTransport
@@ -59,7 +65,7 @@ class Paths:
             found = query(self.store, keys_of(at, end, self.seed), values=self.values)
             right = (found.path == self.paths_of(at, end)).all(axis=1)
             answered = found.status == Status.FOUND
-            disagree = int((found.why == Why.DISAGREE).sum())
+            disagree = int((found.verdict == PathVerdict.DISAGREE).sum())
             correct, wrong = int((answered & right).sum()), int((answered & ~right).sum())
             sums += (end - at, correct, wrong, end - at - correct - wrong - disagree, disagree)
         return Tally(*(int(one) for one in sums))

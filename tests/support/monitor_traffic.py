@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from hopscope.direct.monitors.monitor import Monitor
-from hopscope.direct.monitors.run import Running, start
+from hopscope.direct.monitors.run import MonitorRun, start
 from hopscope.fabric.faults import make_fault
 from hopscope.fabric.queueing import LinkModel
 from hopscope.fabric.tcp import TcpModel, TcpSimulation
@@ -37,7 +37,7 @@ def seen() -> Records:
     return lossy().observations()
 
 
-def fed(monitor: Monitor, observations: Records, batches: int = 1, expected: int = 1 << 14) -> Running:
+def fed(monitor: Monitor, observations: Records, batches: int = 1, expected: int = 1 << 14) -> MonitorRun:
     """The monitor after all observations, cut at random into so many batches, and flushed."""
     running = start(monitor, expected)
     cuts = np.sort(np.random.default_rng(batches).integers(0, len(observations), batches - 1))

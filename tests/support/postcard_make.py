@@ -78,7 +78,7 @@ class Bench:
         block = VerbBlock.of(*self.writer.room(len(reports)))
         self.writer.write(reports, np.arange(len(reports), dtype=np.uint32), arena, block)
         self.transport.submit(block)
-        assert self.transport.refused == 0
+        assert self.transport.out_of_bounds == 0
         return block.filled
 
     def flush(self, now_ns: int | None = None, room: int = 64) -> None:

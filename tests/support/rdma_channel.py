@@ -11,7 +11,7 @@ from hopscope.rdma.memory_table import MemoryTable
 from hopscope.rdma.notices import create_notices
 from hopscope.rdma.queue_pair import QueuePairs
 from hopscope.rdma.records import Service
-from hopscope.rdma.requester import Link, Mode, Requester
+from hopscope.rdma.requester import LossMode, PeerLink, Requester
 from hopscope.rdma.responder import Responder
 from hopscope.wire.records import ROCE, Records
 
@@ -59,17 +59,17 @@ class Pair:
     """A requester and a responder with memories of `sizes` bytes, and time that only this test makes pass."""
 
     def __init__(
-        self, sizes: tuple[int, ...], *, mode: Mode = Mode.RELIABLE, rate: float = 0.0, seed: int = 1,
+        self, sizes: tuple[int, ...], *, mode: LossMode = LossMode.RELIABLE, rate: float = 0.0, seed: int = 1,
         psn: int = 0xFFFF00, mtu: int = 256, **settings: Any,
     ) -> None:  # fmt: skip
         rng = np.random.default_rng(seed)
         self.memories = [np.zeros(size, np.uint8) for size in sizes]
         self.table, self.pairs, self.notices = MemoryTable(), QueuePairs(), create_notices(None, 1 << 14)
         self.responder = Responder(self.table, self.pairs, self.notices)
-        self.service = Service.UC if mode is Mode.UNRELIABLE else Service.RC
+        self.service = Service.UC if mode is LossMode.UNRELIABLE else Service.RC
         self.number = self.pairs.create(service=self.service)
         self.pairs.connect(self.number, SENDER, 0x77, psn, mtu=mtu)
-        self.requester = Requester(Link(0x77, NIC, self.number, psn, mtu), mode=mode, **settings)
+        self.requester = Requester(PeerLink(0x77, NIC, self.number, psn, mtu), mode=mode, **settings)
         for memory in self.memories:
             row = self.table.add(memory)[0]
             self.requester.add_target(int(row["base"]), int(row["length"]), int(row["key"]))

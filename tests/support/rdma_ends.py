@@ -9,7 +9,7 @@ import numpy as np
 from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.records import VERB, Verb, VerbBlock
-from hopscope.rdma.requester import Mode
+from hopscope.rdma.requester import LossMode
 from hopscope.wire.address import number_of
 from hopscope.wire.records import FrameBatch, Records
 
@@ -38,7 +38,7 @@ class Ends:
                 if not self.lost(batch):
                     to.receive(batch, self.now, self.now)
 
-    def connect(self, mode: Mode = Mode.RELIABLE) -> Session:
+    def connect(self, mode: LossMode = LossMode.RELIABLE) -> Session:
         """A connection of the translator's, ready for verbs."""
         session = self.translator.connect(NIC, PORT, self.now, mode=mode)
         for _ in range(20):

@@ -132,11 +132,11 @@ def stores(texts: list[str] | None, monitors: list[str] | None) -> list[dict[str
         return None
     described = [split_store(text) for text in texts or ()]
     if monitors:
-        from ..direct.monitors.registry import made
+        from ..direct.monitors.registry import make_monitors
 
         for text in monitors:
             name, _, expected = text.partition(":")
-            (monitor,) = made([name]).values()
+            (monitor,) = make_monitors([name]).values()
             layout = monitor.layout(_expected(text, expected))
             described.append((name, layout.name, options_of(layout)))
     return [{"name": name, "primitive": kind, "options": options} for name, kind, options in described]

@@ -20,14 +20,14 @@ EXAMPLES = 3
 def send_reports(monitor: str, to: str, topology: str, connections: int, seed: int, rate: float) -> None:
     """Simulate, observe, report; what was sent and what can be asked is told on stderr. HopscopeError."""
     from ..capture.udp.sender import UdpSender
-    from ..direct.monitors.registry import made
+    from ..direct.monitors.registry import make_monitors
     from ..direct.reporter import Reporter
     from ..fabric.tcp import TcpModel, TcpSimulation
     from ..fabric.topology import parse_topology
     from ..settings.section import host_and_port
     from ..wire.dta.codec import Form
 
-    (one,) = made([monitor]).values()
+    (one,) = make_monitors([monitor]).values()
     try:
         host, port = host_and_port(to, least=1)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""Reports written straight into memory that answers queries: DTA and DART, and the translator."""
+"""Direct Telemetry Access (DTA, DART): reports written directly into memory that queries read."""

@@ -1,4 +1,4 @@
-"""Counters of a translator, declared once, in a region that `/metrics` reads."""
+"""Translator counters, in a region that `/metrics` reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND = "translator"
 VERSION = 1
 FILE_NAME = "translator.counters"
 EXTENSION = "extension"
-"""Label of reports for primitives that are not the paper's."""
+"""Label of reports for extension primitives."""
 
 
 def _family(name: str, text: str, label: str, values: tuple[str, ...]) -> tuple[Counter, ...]:
@@ -77,20 +77,20 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("dta_collectors", "Connected collectors.", gauge=True),
     Counter("dta_connections_total", "Connections made to collectors."),
     Counter("dta_lost_connections_total", "Connections to collectors that were lost."),
-    *(Counter(f"rdma_{one.name}", one.help, one.label) for one in RDMA_COUNTERS),
+    *(Counter(f"rdma_{counter.name}", counter.help, counter.label) for counter in RDMA_COUNTERS),
 )  # fmt: skip
 INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
-"""Key of a counter to its place."""
+"""Counter key to its index."""
 
 
-class Counted(CountedRegion):
+class TranslatorCounters(CountedRegion):
     """The counters of a translator or software NIC."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Those in `folder` are continued; None: private memory. Raises RegionError."""
+        """Continue the counters in `folder`; None: private memory. Raises RegionError."""
         super().__init__(None if folder is None else folder / FILE_NAME, KIND, VERSION, COUNTERS)
 
 
 def read_counters(folder: Path) -> npt.NDArray[np.uint64]:
-    """uint64 [COUNTERS]; zeros where no translator has run."""
+    """uint64 [COUNTERS]; zeros if no translator has run."""
     return read_counted(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))

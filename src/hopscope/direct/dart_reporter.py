@@ -1,9 +1,9 @@
-"""A switch without a translator (DART 3.1, 6): it writes into the collectors' memories itself.
+"""A switch that writes to collector memory by itself, without a translator (DART 3.1, 6).
 
-RDMA writes to one place per packet, and a switch keeps no state per key: so each report is one copy, whose
-number n is drawn at random. After r reports of a key, N (1 - (1 - 1/N)^r) of its N slots are expected to
-hold it (`theory.copies_present`); where its data changes, old and new may be in conflict. Slot, checksum and
-collector are the store's hash functions, the same as a translator's and as in queries.
+An RDMA packet writes to one address, and a switch keeps no state per key, so each report is one copy, whose
+number n is drawn at random. After r reports of a key, N (1 - (1 - 1/N)^r) of its N slots are expected to hold
+it (`theory.copies_present`); if its data changes, old and new copies may conflict. Slot, checksum and
+collector come from the store's hash functions, as in the translator and in queries.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Bytes = npt.NDArray[np.uint8]
 class DartReporter:
     """Reports of one switch to a Key-Write store that is spread over `layout.collectors` collectors.
 
-    `seed`: of the draws; switches have different ones. `targets`: the store's number at each collector, in
-    the order in which keys are spread. A requester to each collector has the only state that a switch keeps
-    per collector: a queue pair and its packet sequence number.
+    `seed`: for the random copy numbers; each switch needs its own. `targets`: the store's number at each
+    collector, in the order in which keys are spread. Per collector a switch keeps only its requester's state:
+    a queue pair and its packet sequence number.
     """
 
     def __init__(
         self, layout: KeyWriteLayout, *, seed: int | None = None, targets: Sequence[int] | None = None
     ) -> None:
-        """ValueError where there is not one target per collector."""
+        """Raises ValueError unless there is one target per collector."""
         targets = [0] * layout.collectors if targets is None else list(targets)
         if len(targets) != layout.collectors:
             raise ValueError(
@@ -49,8 +49,8 @@ class DartReporter:
         """One operation per report, by collector, in the order of the reports.
 
         `keys` uint8 [reports, bytes], `data` uint8 [reports, `layout.data_bytes`]. Copy n is a write into
-        slot n; of variant SWAP, copy 1 is swapped into its slot where that is empty (DART 7). With
-        `layout.spread`, copy n is at the collector n places behind the key's. Raises StoreError.
+        slot n; in variant SWAP, copy 1 is swapped into its slot if that is empty (DART 7). With
+        `layout.spread`, copy n goes to the n-th collector after the key's. Raises StoreError.
         """
         layout, count = self.layout, len(keys)
         if keys.ndim != 2 or not 1 <= keys.shape[1] <= 255 or data.shape != (count, layout.data_bytes):

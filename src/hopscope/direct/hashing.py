@@ -1,4 +1,4 @@
-"""Hash functions from a key to its slots, checksum and collector, chosen per store and written in its header.
+"""Hash functions from a key to its slots, checksum and collector; a store's header names the one it uses.
 
 Copies need independent functions. A CRC is affine: CRC32(key, n) for n = 0, 1, … are one function XOR
 constants, so keys that collide in one copy collide in all, and redundancy makes answers worse.
@@ -11,18 +11,18 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from .stores import layout as at
+from .stores import params as at
 
 
 class Hashing(IntEnum):
-    """How the slots of a key are found."""
+    """Hash function of a store."""
 
     MIX = 0
     """A 64-bit mixer (MurmurHash3's finaliser): independent for every copy."""
     CRC = 1
-    """CRC-32 with another polynomial for every copy, as hardware switches can compute it."""
+    """CRC-32 with another polynomial for every copy, which hardware switches can compute."""
     PUBLISHED = 2
-    """CRC32(key, n), as the published DTA does: to read its memory and to see what is wrong with it.
+    """CRC32(key, n), as in the published DTA code: to read its memory and to measure its weakness.
 
     Its checksum has 32 bits, and may be 0.
     """
@@ -41,7 +41,7 @@ remainder theorem no difference of two keys of up to 64 bits is zero in two of t
 
 
 def tables(hashing: Hashing) -> npt.NDArray[np.uint32]:
-    """Tables of the CRCs, uint32 [rows * 256]; one row of zeros where none is needed."""
+    """CRC tables, uint32 [rows * 256]; one row of zeros if the hashing needs none."""
     if hashing is Hashing.MIX:
         return np.zeros(256, np.uint32)
     rows = np.empty((len(POLYNOMIALS), 256), np.uint32)
@@ -58,7 +58,7 @@ def slots_of(
 ) -> npt.NDArray[np.uint64]:
     """Slots of keys, uint64 [keys, copies], in a store with this header; keys are uint8 [keys, bytes].
 
-    `copies`: None: as many as the store has. At most 16.
+    `copies`: at most 16; None: as many as the store has.
     """
     from ..base.jit import readonly
     from .hashing_kernel import slots_of as run
@@ -72,7 +72,7 @@ def slots_of(
 def checksums_of(
     params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8], bits: int | None = None
 ) -> npt.NDArray[np.uint64]:
-    """Checksums of keys, uint64 [keys]; `bits`: None: as wide as the store's."""
+    """Checksums of keys, uint64 [keys]; `bits`: width; None: the store's."""
     from ..base.jit import readonly
     from .hashing_kernel import checksums_of as run
 
@@ -83,7 +83,7 @@ def checksums_of(
 
 
 def collectors_of(params: npt.NDArray[np.uint64], keys: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Collectors of keys, uint64 [keys], of as many as the header says."""
+    """Collectors of keys, uint64 [keys], below the header's number of collectors."""
     from ..base.jit import readonly
     from .hashing_kernel import collectors_of as run
 

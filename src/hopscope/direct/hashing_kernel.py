@@ -1,11 +1,14 @@
-"""Hash functions from a key to its slots, checksum and collector."""
+"""Hash functions from a key to its slots, checksum and collector.
+
+Parameters: `mode`: `Hashing`; `tables`: CRC tables, uint32 [rows * 256]; `arena`, `at`, `count`: uint8 bytes,
+and the key's offset and length; `h`: result of `begin`; `params`: a store's header (`stores.params`)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ..base.jit import U32, U64, few, inlined, kernel, load64, mix64
-from .stores import layout as place
+from .stores import params as place
 
 MIX, CRC, PUBLISHED = U64(0), U64(1), U64(2)
 GOLDEN = U64(0x9E3779B97F4A7C15)
@@ -53,9 +56,9 @@ def reduce(h: Any, slots: Any) -> Any:
 
 @inlined
 def begin(mode: Any, arena: Any, at: Any, count: Any, seed: Any) -> Any:
-    """What the functions below share for one key, computed once; nothing where the mode is a CRC.
+    """The part of the hash that the functions below share for one key; 0 if the mode is a CRC.
 
-    They are inlined as far as the mixer goes, and call what a CRC needs: 16.6 to 8.9 ns a Key-Write report.
+    The mixer is inlined, the CRC is called: 16.6 to 8.9 ns per Key-Write report.
     """
     if U64(mode) == MIX:
         return key_hash(arena, at, count, seed)
@@ -64,7 +67,7 @@ def begin(mode: Any, arena: Any, at: Any, count: Any, seed: Any) -> Any:
 
 @inlined
 def slot(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, copy: Any, slots: Any) -> Any:
-    """Slot of copy `copy` (from 0) of a key, below `slots`; `h` is what `begin` gave for it."""
+    """Slot of copy `copy` (from 0) of a key, below `slots`."""
     if U64(mode) == MIX:
         return reduce(hashed(h, copy), slots)
     return _crc_slot(mode, tables, arena, at, count, copy, slots)
@@ -72,7 +75,7 @@ def slot(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, copy: 
 
 @inlined
 def checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, bits: Any) -> Any:
-    """Checksum of a key, `bits` (8 to 64) wide: never 0, so that a slot of zeros is nobody's."""
+    """Checksum of a key, `bits` (8 to 64) wide: never 0, so a slot of zeros matches no key."""
     most = U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits))
     value = (
         hashed(h, CHECKSUM) if U64(mode) == MIX else _crc_checksum(mode, tables, arena, at, count)
@@ -109,9 +112,10 @@ def _crc_checksum(mode: Any, tables: Any, arena: Any, at: Any, count: Any) -> An
 
 @kernel
 def published(tables: Any, arena: Any, at: Any, count: Any, suffix: Any) -> Any:
-    """CRC32 of the key's bytes in reverse (it is hashed as a little-endian number) and one byte behind them.
+    """CRC32 of the key's bytes in reverse order (it is hashed as a little-endian number), then of the byte
+    `suffix`.
 
-    256 as suffix: no byte, the published checksum.
+    Suffix 256: no byte, which is the published checksum.
     """
     crc = U32(0xFFFFFFFF)
     for i in range(U64(count)):
@@ -124,7 +128,7 @@ def published(tables: Any, arena: Any, at: Any, count: Any, suffix: Any) -> Any:
 
 @kernel
 def slots_of(keys: Any, key_bytes: Any, params: Any, tables: Any, slots: Any) -> None:
-    """Slots of keys that lie one behind the other, uint64 [keys, copies]."""
+    """Slots of consecutive keys, uint64 [keys, copies]."""
     mode = params[place.HASHING]
     for i in range(slots.shape[0]):
         at = U64(i) * key_bytes
@@ -135,7 +139,7 @@ def slots_of(keys: Any, key_bytes: Any, params: Any, tables: Any, slots: Any) ->
 
 @kernel
 def checksums_of(keys: Any, key_bytes: Any, params: Any, tables: Any, bits: Any, checksums: Any) -> None:
-    """Checksums of keys that lie one behind the other."""
+    """Checksums of consecutive keys, uint64 [keys]."""
     mode = params[place.HASHING]
     for i in range(checksums.shape[0]):
         at = U64(i) * key_bytes
@@ -145,7 +149,7 @@ def checksums_of(keys: Any, key_bytes: Any, params: Any, tables: Any, bits: Any,
 
 @kernel
 def collectors_of(keys: Any, key_bytes: Any, params: Any, tables: Any, collectors: Any) -> None:
-    """Collectors of keys that lie one behind the other."""
+    """Collectors of consecutive keys, uint64 [keys]."""
     mode = params[place.HASHING]
     for i in range(collectors.shape[0]):
         at = U64(i) * key_bytes

@@ -1,4 +1,4 @@
-"""What direct telemetry access needs: memory for so many flows, and collectors for so many switches."""
+"""Capacity planning for direct telemetry access: memory for flows, collectors for switches."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from .primitives.key_write import KeyWriteLayout
 from .primitives.postcarding_layout import PostcardingLayout
 from .theory import age_for, average, error_bound, load_for, outcomes, stranger
 
-MOST_SLOTS = 1 << 32
-"""Slots of one store."""
+MAX_SLOTS = 1 << 32
+"""Maximum slots of one store."""
 RATES = {
     "int-postcards": 19e6,
     "marple-flowlet": 7.2e6,
     "marple-tcp": 6.7e6,
     "netseer": 950e3,
 }
-"""Reports a second of one 6.4 Tb/s switch (DTA Table 1)."""
+"""Reports per second of one 6.4 Tb/s switch (DTA Table 1)."""
 FRAME_BYTES = 98
-"""Bytes on the wire of a write beside its payload: preamble and gap 20, Ethernet with its check 18, IPv4 20,
-UDP 8, BTH 12, RETH 16, ICRC 4."""
+"""Wire overhead of a write in bytes: preamble and gap 20, Ethernet with its check 18, IPv4 20, UDP 8, BTH 12,
+RETH 16, ICRC 4.
+"""
 ATOMIC_BYTES = FRAME_BYTES + 12
-"""The same of a fetch-and-add: an AtomicETH of 28 bytes, and no payload."""
+"""Wire bytes of a fetch-and-add: an AtomicETH of 28 bytes, and no payload."""
 
 
 class PlanError(HopscopeError):
-    """What was asked for cannot be planned; the message says which value, and what is possible."""
+    """The demand cannot be met; the message names the value and the possible range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +42,25 @@ class StoreChoice:
     slots: int
     memory_bytes: int
     load: float
-    """Flows over slots."""
+    """Flows per slot."""
     found: float
-    """Chance to find a flow: the mean over all of them."""
+    """Probability of finding a flow, mean over all flows."""
     found_oldest: float
     wrong: float
-    """Bound of the chance that the oldest flow gets another's value (DTA equation 4)."""
+    """Upper bound of the probability that the oldest flow gets another flow's value (DTA equation 4)."""
     wrong_stranger: float
-    """Bound of the chance that a key which was never reported gets an answer."""
+    """Upper bound of the probability that a key which was never reported gets an answer."""
     survives: int
-    """Later flows after which one is still found with the success that was asked for."""
+    """Later flows after which a flow is still found with the requested probability."""
     half_life: int
-    """Later flows after which one is found with a chance of one half."""
+    """Later flows after which a flow is found with probability 0.5."""
     stores: int
-    """Stores over which it has to be spread: one has at most 2^32 slots."""
+    """Stores over which it has to be spread, since one has at most 2^32 slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorePlan:
-    """Alternatives by number of copies, and the one that needs least memory."""
+    """A choice for each number of copies, and the one that needs the least memory."""
 
     flows: float
     data_bytes: int
@@ -78,10 +79,10 @@ def plan_store(
     wrong: float = 1e-9,
     max_copies: int = 4,
 ) -> StorePlan:
-    """Memory, copies and checksum with which so many flows are found with the chance `success`.
+    """Memory, copies and checksum to find `flows` flows with probability `success`.
 
-    `oldest`: that is the chance of the oldest flow, not the mean over all. `wrong`: the most that an answer
-    may be another key's, for keys that were reported and for others. Raises PlanError.
+    `oldest`: `success` applies to the oldest flow, not to the mean over all. `wrong`: maximum probability
+    that an answer is another key's, for reported and unreported keys. Raises PlanError.
     """
     _within("flows", flows, 1, 1e15)
     _within("bytes of data", data_bytes, 1, 64)
@@ -96,7 +97,7 @@ def plan_store(
         data_bytes,
         success,
         oldest,
-        min(choices, key=lambda one: (one.memory_bytes, one.copies)),
+        min(choices, key=lambda choice: (choice.memory_bytes, choice.copies)),
         choices,
     )
 
@@ -121,58 +122,58 @@ def _choice(
         float(average(load, copies, bits).correct), float(outcomes(load, copies, bits).correct),
         error, stranger(copies, bits),
         int(age_for(success, copies, bits) * slots), int(age_for(0.5, copies, bits) * slots),
-        ceil(slots / MOST_SLOTS),
+        ceil(slots / MAX_SLOTS),
     )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """What a collector's network card takes."""
+    """Capacity of a collector's network card."""
 
     messages: float = 100e6
-    """Memory operations a second: what DTA measured for Key-Write (§6.5)."""
+    """Memory operations per second, as DTA measured for Key-Write (§6.5)."""
     atomics: float = 100e6
-    """Fetch-and-adds a second; the papers measured none, and real cards do fewer than writes."""
+    """Fetch-and-adds per second; the papers did not measure them, and real cards do fewer than writes."""
     bits: float = 100e9
-    """Line rate."""
+    """Line rate, bit/s."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """One primitive's way to a collector."""
+class PrimitiveLoad:
+    """Collectors that one primitive needs."""
 
     primitive: str
     about: str
     reports_per_write: float
-    """Reports that one memory operation carries; below 1 where each is written several times."""
+    """Reports per memory operation; below 1 if each report is written several times."""
     wire_bytes: int
-    """Of one memory operation."""
+    """Bytes on the wire per memory operation."""
     by_messages: float
-    """Reports a second that a collector takes by its messages."""
+    """Reports per second and collector, limited by messages."""
     by_bytes: float
-    """The same by its line rate."""
+    """Reports per second and collector, limited by the line rate."""
     collectors: int
 
     @property
     def reports(self) -> float:
-        """Reports a second that one collector takes."""
+        """Reports per second that one collector takes."""
         return min(self.by_messages, self.by_bytes)
 
     @property
     def limit(self) -> str:
-        """Which of the two it is."""
+        """The limiting resource."""
         return "messages" if self.by_messages <= self.by_bytes else "line rate"
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """Collectors that a network needs, by primitive, and the cores of one that stores by processor."""
+    """Collectors that a network needs, by primitive, and the cores that a CPU-based collector would need."""
 
     switches: int
     rate: float
-    """Reports a second of one switch."""
+    """Reports per second of one switch."""
     total: float
-    loads: tuple[Load, ...]
+    loads: tuple[PrimitiveLoad, ...]
     core_rate: float
     cores: int
 
@@ -189,9 +190,9 @@ def plan_network(
     hops: int = 5,
     core_rate: float = 1.9e6,
 ) -> NetworkPlan:
-    """How many collectors `switches` of `rate` reports a second need (DTA §2, Table 1). Raises PlanError.
+    """Collectors that `switches` of `rate` reports per second need (DTA §2, Table 1).
 
-    `core_rate`: reports a second of one core that stores them by processor; 1.9 M/s is what Fig. 3 says:
+    Raises PlanError. `core_rate`: reports per second that one CPU core stores; 1.9 M/s follows from Fig. 3:
     nearly 10,000 cores for 1,000 switches of 19 M/s.
     """
     nic = nic or Nic()
@@ -221,12 +222,12 @@ def plan_network(
     ):  # fmt: skip
         by_messages, by_bytes = messages * reports, nic.bits / (8 * wire) * reports
         need = ceil(total / min(by_messages, by_bytes) - 1e-9)
-        loads.append(Load(primitive, about, reports, wire, by_messages, by_bytes, max(need, 1)))
+        loads.append(PrimitiveLoad(primitive, about, reports, wire, by_messages, by_bytes, max(need, 1)))
     return NetworkPlan(switches, rate, total, tuple(loads), core_rate, ceil(total / core_rate - 1e-9))
 
 
 def _padded(count: int) -> int:
-    """RoCEv2 pads a payload to four bytes."""
+    """RoCEv2 pads payloads to four bytes."""
     return -(-count // 4) * 4
 
 

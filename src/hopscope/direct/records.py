@@ -1,4 +1,4 @@
-"""Record blocks: the routes of a translator, its reporters, and what a reporter keeps."""
+"""Records: routes and reporters of a translator, and the reports that a reporter can retransmit."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import numpy as np
 
 ROUTE = np.dtype(
     [
-        ("first_hi", "<u8"),  # source addresses, as in FRAME; the whole range where any will do
+        ("first_hi", "<u8"),  # source addresses, as in FRAME; the whole range: any
         ("first_lo", "<u8"),
         ("last_hi", "<u8"),
         ("last_lo", "<u8"),
         ("seed", "<u8"),
-        ("first_list", "<u4"),  # Append: numbers in the report; the store counts its lists from 0
+        ("first_list", "<u4"),  # Append: list numbers in reports; the store counts its lists from 0
         ("last_list", "<u4"),
-        ("first_share", "<u4"),  # place of its first collector in `RouteTable.shares`
+        ("first_share", "<u4"),  # index of its first collector in `RouteTable.shares`
         ("shares", "<u4"),  # collectors over which keys are spread
         ("port", "<u2"),  # 0: any
         ("hashing", "u1"),
@@ -21,12 +21,12 @@ ROUTE = np.dtype(
         ("key_bytes", "u1"),  # 0: any
         ("data_bytes", "u1"),  # 0: any
         ("by_list", "u1"),
-        ("by_frame", "u1"),  # it looks at the source address or the port
-        ("numbered", "u1"),  # its key is a number, and number modulo shares the collector
+        ("by_frame", "u1"),  # it depends on the source address or the port
+        ("numbered", "u1"),  # its key is a number; number modulo shares is the collector
         ("reserved", "u1", 7),
     ]
 )
-"""Which reports a store takes: `direct.translation.routes.Route`, 72 bytes."""
+"""Rule for the reports of one store (`direct.translation.routes.Route`), 72 bytes."""
 
 REPORTER = np.dtype(
     [
@@ -34,26 +34,26 @@ REPORTER = np.dtype(
         ("source_lo", "<u8"),
         ("last_ns", "<i8"),
         ("received", "<u8"),
-        ("lost", "<u8"),  # numbers that were skipped, or refused, and have not come since
-        ("late", "<u8"),  # came after a higher number, for the first time
+        ("lost", "<u8"),  # numbers skipped or rejected that have not arrived since
+        ("late", "<u8"),  # first arrival, after a higher number
         ("duplicate", "<u8"),
-        ("stale", "<u8"),  # too far off to tell; refused
+        ("stale", "<u8"),  # too old to classify; rejected
         ("restarts", "<u8"),
         ("newest", "<u4"),  # highest number
-        ("depth", "<u4"),  # numbers up to it that are followed; 0: the row is free
+        ("depth", "<u4"),  # tracked numbers up to it; 0: the row is free
         ("suspect", "<u4"),
         ("suspected", "<u4"),
     ]
 )
 """The sequence numbers of one reporter, 88 bytes: a row of `direct.translation.sequence`."""
-KEPT = np.dtype(
+BUFFERED_REPORT = np.dtype(
     [
         ("number", "<u8"),  # counted from 0 by the reporter, without a wrap
         ("length", "<u2"),  # bytes
-        ("tries", "u1"),  # times that it was sent again
-        ("held", "u1"),  # 0: the slot is free
-        ("pending", "u1"),  # to be sent again
+        ("tries", "u1"),  # retransmissions
+        ("buffered", "u1"),  # 0: the slot is free
+        ("pending", "u1"),  # due for retransmission
         ("reserved", "u1", (3,)),
     ]
 )
-"""A report that a reporter can send again, 16 bytes: a slot of `direct.reporter`."""
+"""A report that a reporter can retransmit, 16 bytes: a slot of `direct.reporter`."""

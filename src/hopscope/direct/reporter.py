@@ -1,4 +1,4 @@
-"""The reporter (DTA 5.1): how a switch reports, without a socket: datagrams out, acknowledgments in."""
+"""The reporter of a switch (DTA 5.1), without a socket: makes datagrams, takes acknowledgments."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ..wire.dta.ack import parse_answers
 from ..wire.dta.codec import COUNTER_BYTES, LIST_BYTES, Form, Opcode
 from ..wire.dta.encode import REPORTER_PORT, encode_dta
 from ..wire.records import DTA, FRAME, DtaFlag, FrameBatch, Records
-from .records import KEPT
+from .records import BUFFERED_REPORT
 
 Bytes = npt.NDArray[np.uint8]
 Flags = bool | npt.NDArray[np.bool_]
 Numbers = int | npt.NDArray[np.integer]
-KEPT_REPORTS = {Form.TWO: 0, Form.THREE: 32, Form.SIZED: 4096}
-"""Reports that can be sent again: half the window in which a translator tells double ones from late ones."""
-_MOST_BYTES = {Form.THREE: layout.DTA_3.size + layout.DTA_KEY_INCREMENT.size, Form.SIZED: 12 + 2 * 255}
+RETRANSMIT_SLOTS = {Form.TWO: 0, Form.THREE: 32, Form.SIZED: 4096}
+"""Retransmission slots: half the window in which a translator can distinguish duplicate from late reports."""
+_MAX_BYTES = {Form.THREE: layout.DTA_3.size + layout.DTA_KEY_INCREMENT.size, Form.SIZED: 12 + 2 * 255}
 
 
 class Reporter:
     """One sequence of reports in one form.
 
     Every method that reports returns frames (UDP payloads) to be sent in this order; keys, and data, are
-    uint8 [reports, bytes]. Reports with `retransmit` are kept, the last of them, and sent again up to `tries`
-    times when a NACK names them. `first` is the first sequence number: any, so that a reporter that has been
-    started anew is not taken for its predecessor; None draws it. `source` and `sport` are what the frames say
-    of their sender. Raises ValueError where the form cannot carry what is asked.
+    uint8 [reports, bytes]. The last reports with `retransmit` are kept, and retransmitted up to `tries` times
+    when a NACK names them. `first` is the first sequence number; None: random, so that a restarted reporter
+    is not taken for its predecessor. `source` and `sport` are the sender in the frames. Raises ValueError if
+    the form cannot carry a value.
     """
 
     def __init__(
@@ -53,9 +53,9 @@ class Reporter:
         self._tries = np.uint8(tries)
         self._next = 0
         self._kernel = kernel
-        slots = KEPT_REPORTS[form]
-        self._kept = np.zeros(slots, KEPT)
-        self._store = np.zeros(slots * _MOST_BYTES.get(form, 0), np.uint8)
+        slots = RETRANSMIT_SLOTS[form]
+        self._kept = np.zeros(slots, BUFFERED_REPORT)
+        self._store = np.zeros(slots * _MAX_BYTES.get(form, 0), np.uint8)
         self._tally = np.zeros(kernel.TALLIES, np.uint64)
         self._resent = self._damaged = 0
 
@@ -82,7 +82,7 @@ class Reporter:
     ) -> FrameBatch:  # fmt: skip
         """Key-Increment: add to the counters of keys.
 
-        `redundancy`: as many copies as queries will look at, or counters are too small; as a store, 2.
+        `redundancy`: as many copies as queries read, otherwise counters are too small; 2 as in a store.
         """
         data = _big_endian(counters, COUNTER_BYTES)
         return self.report(
@@ -94,7 +94,9 @@ class Reporter:
         self, keys: Bytes, hops: Numbers, data: Bytes, *, path_length: Numbers = 0, redundancy: Numbers = 0,
         immediate: Flags = False, retransmit: Flags = False,
     ) -> FrameBatch:  # fmt: skip
-        """Postcarding: what hop `hops` (1: the first) of a path of `path_length` hops (0: unknown) tells."""
+        """Postcarding: the value of hop `hops` (1: the first) of a path of `path_length` hops (0:
+        unknown).
+        """
         return self.report(
             Opcode.POSTCARDING, keys, data, hop=hops, path_length=path_length, redundancy=redundancy,
             immediate=immediate, retransmit=retransmit,
@@ -104,7 +106,7 @@ class Reporter:
         self, opcode: int, keys: Bytes, data: Bytes, *, immediate: Flags = False, retransmit: Flags = False,
         **fields: Numbers,
     ) -> FrameBatch:  # fmt: skip
-        """Any opcode, an extension's too; `fields` are those of DTA (redundancy, hop, path_length)."""
+        """Any opcode, extensions included; `fields` are columns of DTA (redundancy, hop, path_length)."""
         if keys.ndim != 2 or data.ndim != 2 or len(keys) != len(data):
             raise ValueError(
                 f"keys of shape {keys.shape} and data of shape {data.shape}, expected one row each"
@@ -137,7 +139,7 @@ class Reporter:
         return self.send(reports, arena.reshape(-1))
 
     def send(self, reports: Records, arena: Bytes) -> FrameBatch:
-        """DTA records over an arena, as they are but for their sequence numbers, which are set here."""
+        """Send DTA records over an arena; sets their sequence numbers."""
         numbers = np.uint64(self._next + self._first) + np.arange(len(reports), dtype=np.uint64)
         reports["sequence"] = numbers & np.uint64(self._mask)
         batch = encode_dta(reports, arena, self.form, source=self._source, sport=self._sport)
@@ -155,7 +157,7 @@ class Reporter:
         return batch
 
     def receive(self, batch: FrameBatch) -> FrameBatch | None:
-        """Take datagrams from the translator; what is to be sent again, if anything."""
+        """Take datagrams from the translator. Returns the reports to retransmit, if any."""
         if not len(self._kept):
             self._damaged += len(batch)
             return None
@@ -171,22 +173,24 @@ class Reporter:
             )
         )
 
-    def again(self) -> FrameBatch | None:
-        """All that is still kept, to be sent again: at the end, since nobody misses the last report."""
+    def retransmit_all(self) -> FrameBatch | None:
+        """Retransmit all reports that are still unacknowledged: at the end, since no gap reveals a lost last
+        report.
+        """
         kept = self._kept
-        spent = (kept["held"] > 0) & (kept["tries"] >= self._tries)
-        kept["held"][spent] = 0
+        spent = (kept["buffered"] > 0) & (kept["tries"] >= self._tries)
+        kept["buffered"][spent] = 0
         self._tally[self._kernel.GIVEN_UP] += np.count_nonzero(spent)
-        waiting = kept["held"] > 0
+        waiting = kept["buffered"] > 0
         kept["pending"][waiting] = 1
         kept["tries"][waiting] += 1
         return self._collect(int(np.count_nonzero(waiting)))
 
     def _collect(self, count: int) -> FrameBatch | None:
-        """The `count` reports that are pending."""
+        """Frames of the `count` pending reports."""
         if not count:
             return None
-        frames, out = np.zeros(count, FRAME), np.empty(count * _MOST_BYTES[self.form], np.uint8)
+        frames, out = np.zeros(count, FRAME), np.empty(count * _MAX_BYTES[self.form], np.uint8)
         used = int(self._kernel.collect(np.uint64(self._next), self._kept, self._store, out, frames))
         source = number_of(self._source)
         frames["source_hi"], frames["source_lo"] = source >> 64, source & (1 << 64) - 1
@@ -196,18 +200,18 @@ class Reporter:
 
     @property
     def counts(self) -> dict[str, int]:
-        """sent (without those sent again), resent; aged: kept reports that gave way to newer ones,
-        unanswered; given_up: named by a NACK, but no longer kept, or sent too often; acknowledged; nacks;
-        strange: answers about reports that were never sent; damaged: datagrams that are no answers.
+        """sent (without retransmissions), resent; aged: unanswered reports displaced by newer ones; given_up:
+        named by a NACK, but no longer kept, or out of tries; acknowledged; nacks; unsolicited: answers about
+        reports that were never sent; damaged: datagrams that are not answers.
         """
-        names = ("aged", "given_up", "acknowledged", "nacks", "strange")
+        names = ("aged", "given_up", "acknowledged", "nacks", "unsolicited")
         tally = dict(zip(names, self._tally.tolist(), strict=True))
         return {"sent": self._next, "resent": self._resent, **tally, "damaged": self._damaged}
 
     @property
     def kept(self) -> int:
-        """Reports that can be sent again now."""
-        return int(np.count_nonzero(self._kept["held"]))
+        """Reports that can be retransmitted now."""
+        return int(np.count_nonzero(self._kept["buffered"]))
 
 
 def _big_endian(numbers: npt.NDArray[np.unsignedinteger], width: int) -> Bytes:

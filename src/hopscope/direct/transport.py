@@ -1,4 +1,4 @@
-"""Where memory operations go: into memory of this process, or over RoCEv2 (`rdma.requester`)."""
+"""Transports of memory operations: memory of this process here, RoCEv2 in `rdma.requester`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .stores.store import WRITES, Store
 
 
 class Transport(Protocol):
-    """Takes the verbs of a block, whose `target` is an index into the memories that it reaches."""
+    """Executes verbs; their `target` is an index into the memories that it reaches."""
 
     def room(self) -> int:
-        """Verbs that it takes now; 0 where the connection is busy, and reports have to be refused."""
+        """Verbs that it accepts now; 0 if the connection is busy."""
 
     def submit(self, block: VerbBlock) -> None:
-        """Take all verbs of the block; it may be cleared afterwards."""
+        """Accept all verbs of the block; the caller may clear it afterwards."""
 
 
 class MemoryTransport:
-    """Verbs are executed at once, on stores that this process has mapped for writing."""
+    """Executes verbs at once, on stores that this process has mapped for writing."""
 
     def __init__(self, stores: Sequence[Store], notifier: Notifier | None = None) -> None:
         from ..base.jit import readonly
@@ -34,16 +34,16 @@ class MemoryTransport:
         self._payload = readonly(np.zeros(0, np.uint8))
         self._notifier = notifier
         self.stores = list(stores)
-        """By target number; a store may be replaced between two calls (a new epoch)."""
-        self.refused = 0
-        """Verbs outside their store; only a defect makes them."""
+        """Stores by target number; a new epoch replaces one between two calls."""
+        self.out_of_bounds = 0
+        """Verbs outside their store; only a bug makes them."""
 
     def room(self) -> int:
-        """Memory is never busy."""
+        """Memory always has room."""
         return 1 << 62
 
     def submit(self, block: VerbBlock) -> None:
-        """Execute the verbs of every store; then tell of those with an immediate value."""
+        """Execute the verbs of every store, then publish notices of those with an immediate value."""
         if self._payload.base is not block.payload:  # the same block comes again and again
             self._payload = self._readonly(block.payload)
         if len(self.stores) == 1:
@@ -53,11 +53,11 @@ class MemoryTransport:
             for target in np.flatnonzero(counts).tolist():
                 self._execute(block, target, int(counts[target]))
         if self._notifier is not None:
-            self._notifier.tell(block, time.time_ns())
+            self._notifier.notify(block, time.time_ns())
 
     def _execute(self, block: VerbBlock, target: int, count: int) -> None:
         store = self.stores[target]
-        self.refused += self._apply(
+        self.out_of_bounds += self._apply(
             block.verbs, np.uint64(0), np.uint64(len(block)), self._payload, store.memory, np.uint64(target)
         )
         store.state[WRITES] += np.uint64(count)

@@ -1,4 +1,4 @@
-"""What a connection is, to its owner and to the machine that makes and ends it (`handshake`)."""
+"""ConnectionState of a connection, shared by its owner and the state machine in `handshake`."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ..wire.roce.cm import MTUS, CmReject, Message, Request, pull_addresses
 MILLISECOND = 1_000_000
 
 
-class State(Enum):
-    """Where a connection is."""
+class ConnectionState(Enum):
+    """Phase of a connection."""
 
     REQUESTED = "requested"
-    """Active: the REQ is out."""
+    """Active: the REQ was sent."""
     REPLIED = "replied"
-    """Passive: the REP is out; the peer may send already, and `confirm` is then as good as its RTU."""
+    """Passive: the REP was sent; the peer may send already, and `confirm` then replaces its RTU."""
     ESTABLISHED = "established"
     DISCONNECTING = "disconnecting"
-    """The DREQ is out; nothing is to be sent any more."""
+    """The DREQ was sent; no more packets may be sent."""
     CLOSED = "closed"
-    """Ended, or never begun: `why` says it."""
+    """Ended, or never established; see `why`."""
 
 
 @dataclass(slots=True)
 class Connection:
-    """One connection, as both machines of it see it."""
+    """One connection, active or passive."""
 
     peer: int
     """Address, 128 bits, IPv4 as ::ffff:a.b.c.d."""
@@ -37,33 +37,33 @@ class Connection:
     reliable: bool = True
     """RC, else UC."""
     path_mtu: int = 1024
-    """Most bytes of payload of one packet."""
+    """Maximum payload bytes of a packet."""
     queue_pair: int = 0
-    """Own."""
+    """Own queue pair number."""
     psn: int = 0
-    """Of the first packet that is sent."""
+    """PSN of the first packet to send."""
     remote_queue_pair: int = 0
     remote_psn: int = 0
-    """Of the first packet that comes."""
+    """PSN of the first packet to receive."""
     atomics: int = 16
-    """Atomic operations (and reads) that the requester may have under way."""
+    """Atomic operations (and reads) that the requester may have in flight."""
     active: bool = False
-    state: State = State.REQUESTED
+    state: ConnectionState = ConnectionState.REQUESTED
     why: str = ""
     private: bytes = b""
-    """What the peer's consumer said in its REQ or REP."""
+    """Private data of the peer's REQ or REP."""
     local_id: int = 0
     remote_id: int = 0
     transaction: int = 0
     message: Message | None = None
-    """What is repeated, or answers a duplicate."""
+    """Last message, for retransmission and for answers to duplicates."""
     due_ns: int = 0
     tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """What the passive side answers to a request that it takes."""
+    """The passive side's answer to an accepted request."""
 
     queue_pair: int
     psn: int
@@ -72,26 +72,26 @@ class Accept:
 
 
 Acceptor = Callable[[Connection], Accept | CmReject]
-"""Asked once for each new request, whose `private`, `peer` and `remote_*` are known."""
+"""Called once for each new request, whose `private`, `peer` and `remote_*` are set."""
 
 
 @dataclass(slots=True)
 class CmCounters:
-    """What happened to messages of connection management."""
+    """Counters of connection management."""
 
     established: int = 0
     closed: int = 0
-    """Connections that ended or never began."""
+    """Connections that ended or were never established."""
     rejected: int = 0
-    """Requests that were answered with a REJ."""
+    """Requests answered with a REJ."""
     repeated: int = 0
-    """Messages sent again."""
+    """Retransmitted messages."""
     duplicates: int = 0
-    """Messages that had come before."""
-    strangers: int = 0
-    """Messages of connections that are not known."""
+    """Duplicate messages."""
+    unknown: int = 0
+    """Messages of unknown connections."""
     damaged: int = 0
-    """Datagrams to queue pair 1 that are no such message."""
+    """Datagrams to queue pair 1 that are not valid messages."""
     timeouts: int = 0
     """Connections whose peer did not answer."""
 
@@ -102,22 +102,22 @@ def service_of(port: int) -> int:
 
 
 @dataclass(slots=True)
-class Limits:
-    """How patient a side is, and how much it takes upon itself."""
+class HandshakeLimits:
+    """Timeouts and limits of one side."""
 
     timeout_ns: int = 200 * MILLISECOND
-    """Until a message is first repeated; doubled each time, up to 2 s."""
+    """Time until a message is first retransmitted; doubled each time, up to 2 s."""
     repeats: int = 7
-    """Of one message, before the peer is held for dead."""
+    """Retransmissions of a message before the connection is closed."""
     half_open: int = 64
-    """Connections that wait for an RTU; more are refused."""
+    """Maximum connections waiting for an RTU; more are rejected."""
     connections: int = 1024
     path_mtu: int = 4096
-    """Most that is accepted, bytes."""
+    """Maximum accepted path MTU, bytes."""
 
 
-def refusal(message: Request, served: bool, limits: Limits) -> CmReject | None:
-    """Why this request cannot be taken, whoever is asked; `served`: its service is there."""
+def reject_reason(message: Request, served: bool, limits: HandshakeLimits) -> CmReject | None:
+    """The reason to reject a request regardless of its service's acceptor; `served`: the service exists."""
     addresses, _ = pull_addresses(message.private)
     if message.class_version != layout.CM_CLASS_VERSION:
         return CmReject.UNSUPPORTED_CLASS_VERSION

@@ -1,4 +1,4 @@
-"""Counters of RoCEv2 connections and of the software NIC, declared once."""
+"""Counters of RoCEv2 connections and of the software NIC."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ COUNTERS = (
     Counter("abandoned_packets_total", "Packets given up as lost before a resynchronisation."),
     Counter("congestion_notifications_total", "Congestion notifications received (CNP)."),
 )  # fmt: skip
-"""Of a requester."""
-PLACES = {
+"""Counters of a requester."""
+SENDER_INDEX = {
     "verbs_total": Sender.VERBS,
     "completed_verbs_total": Sender.COMPLETED,
-    "rejected_verbs_total": Sender.REFUSED,
+    "rejected_verbs_total": Sender.REJECTED,
     "packets_total": Sender.PACKETS,
     "retransmitted_packets_total": Sender.RETRANSMITTED,
     "acks_total": Sender.ACKS,
@@ -47,7 +47,7 @@ PLACES = {
     "abandoned_packets_total": Sender.ABANDONED,
     "congestion_notifications_total": Sender.CNPS,
 }
-"""Where its kernels count those that they count."""
+"""Index in the requester's state of the counters that kernels update."""
 NIC_COUNTERS = (
     Counter("nic_packets_total", "Packets received by the software NIC."),
     Counter("nic_executed_total", "Requests executed."),
@@ -66,7 +66,7 @@ NIC_COUNTERS = (
     Counter("nic_rejected_connections_total", "Connection requests rejected."),
     Counter("nic_queue_pairs", "Connected queue pairs.", gauge=True),
 )
-"""Of the software NIC, in the order of its region."""
+"""Counters of the software NIC, in the order of its region."""
 
 
 NIC_INDEX = {counter.key: number for number, counter in enumerate(NIC_COUNTERS)}
@@ -74,12 +74,12 @@ NIC_FILE, NIC_KIND, NIC_VERSION = "nic.counters", "nic", 1
 
 
 def create_nic_counters(path: Path | None) -> npt.NDArray[np.uint64]:
-    """uint64 [NIC_COUNTERS] of a NIC that starts, mapped where a path is given. Raises RegionError."""
+    """New counters of a NIC, uint64 [NIC_COUNTERS], mapped if a path is given. Raises RegionError."""
     region = Region.create(path, NIC_KIND, NIC_VERSION, {"counters": (np.uint64, len(NIC_COUNTERS))})
     counters: npt.NDArray[np.uint64] = region["counters"]
     return counters
 
 
 def read_nic_counters(folder: Path) -> npt.NDArray[np.uint64]:
-    """uint64 [NIC_COUNTERS] of the NIC that runs, or ran last, on a folder; zeros where none did."""
+    """Counters of the current or last NIC of a folder, uint64 [NIC_COUNTERS]; zeros if there was none."""
     return read_counted(folder / NIC_FILE, NIC_KIND, NIC_VERSION, len(NIC_COUNTERS))

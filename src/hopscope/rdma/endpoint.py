@@ -1,4 +1,4 @@
-"""One end of RoCEv2: packets of one address in and out, with its connections; no sockets, no clock."""
+"""A RoCEv2 endpoint: the packets and connections of one address, without sockets and clock."""
 
 from __future__ import annotations
 
@@ -17,57 +17,57 @@ from ..wire.roce.cm import CmReject
 from ..wire.roce.frames import RoceFrames
 from . import management
 from .advertisement import Advertisement, AdvertisementError
-from .connection import Accept, Connection, Limits, State, service_of
+from .connection import Accept, Connection, ConnectionState, HandshakeLimits, service_of
 from .handshake import Connections
-from .held import Held
 from .memory_table import MemoryTable, RdmaError
 from .queue_pair import QueuePairs
 from .records import PairState, Service, VerbBlock
-from .requester import Link, Mode, Requester
+from .reorder import ReorderBuffer
+from .requester import LossMode, PeerLink, Requester
 from .responder import Responder
 
-Told = Callable[[Connection], list[bytes]]
-"""Messages for a new peer: its advertisement. ValueError where they do not fit its path MTU."""
+Advertise = Callable[[Connection], list[bytes]]
+"""Makes the advertisement for a new peer. Raises ValueError if it does not fit its path MTU."""
 BUFFERS = 128
-"""Posted for messages of a peer that was asked for a connection: it may tell of 256 regions, 3 in each."""
-MOST_OF_PEER = 16
-"""Connections that one peer has asked for; one more ends the oldest."""
+"""Receive buffers for the advertisement of a peer: up to 256 regions, 3 in each message."""
+MAX_OF_PEER = 16
+"""Maximum connections from one peer; one more ends the oldest."""
 ATOMICS = 255
-"""The most that RDMA-CM can grant."""
+"""Maximum atomics in flight that RDMA-CM can grant."""
 CNP_BYTES = np.zeros(16, np.uint8)
 _CNP_NS = 50_000
-"""Between two congestion notifications to one peer."""
-_TOLD_NS = 2_000_000_000
+"""Minimum interval of congestion notifications to one peer."""
+_ADVERTISE_TIMEOUT_NS = 2_000_000_000
 _LOW_64 = (1 << 64) - 1
 
 
 @dataclass(slots=True)
 class Session:
-    """One connection of an endpoint; where it was asked for, the way to the peer's memories (a Transport)."""
+    """One connection of an endpoint; on the active side a Transport to the peer's memories."""
 
     connection: Connection
-    mode: Mode = Mode.RELIABLE
+    mode: LossMode = LossMode.RELIABLE
     settings: Mapping[str, Any] = field(default_factory=dict)
     messages: list[bytes] = field(default_factory=list)
-    """What is told to a peer that asked."""
+    """Advertisement for the active peer."""
     requester: Requester | None = None
     advertisement: Advertisement = field(default_factory=Advertisement)
-    """Memory regions of the peer; a target's number is the region's."""
+    """Memory regions of the peer; target numbers are region numbers."""
     ready: bool = False
-    """All regions are known: verbs are taken."""
+    """All regions are known, so verbs are accepted."""
     lost: str = ""
-    """Why it ended; empty while it has not."""
+    """Why it ended; empty while it is up."""
     given_up: int = 0
-    """Verbs submitted when it had ended."""
+    """Verbs submitted after it had ended."""
     wait_ns: int = 0
-    """Until when its peer may tell of its regions."""
+    """Deadline of the peer's advertisement."""
 
     def room(self) -> int:
-        """Verbs that it takes now."""
+        """Verbs that it accepts now."""
         return self.requester.room() if self.ready and self.requester is not None else 0
 
     def submit(self, block: VerbBlock) -> None:
-        """Take all verbs of the block."""
+        """Accept all verbs of the block."""
         if self.ready and self.requester is not None:
             self.requester.submit(block)
         else:
@@ -75,20 +75,20 @@ class Session:
 
     @property
     def idle(self) -> bool:
-        """Nothing is under way."""
+        """Whether nothing is in flight."""
         return self.requester is None or self.requester.idle
 
 
 class Endpoint:
-    """All that one address does with RoCEv2: it asks for connections, accepts them, sends and answers.
+    """Makes and accepts connections for one address, sends packets and answers them.
 
-    Whoever owns it hands over what its socket received, and sends what `frames` gives. ValueError where
-    `own` is no single address.
+    The owner passes received datagrams to `receive`, and sends those of `frames`. Raises ValueError unless
+    `own` is a single address.
     """
 
     def __init__(
         self, own: str, *, table: MemoryTable | None = None, notices: Region | None = None,
-        any_ip_id: bool = False, limits: Limits | None = None,
+        any_ip_id: bool = False, limits: HandshakeLimits | None = None,
     ) -> None:  # fmt: skip
         self.packets = 0
         self.answers = 0
@@ -98,31 +98,33 @@ class Endpoint:
         self.pairs = QueuePairs()
         self.responder = Responder(self.table, self.pairs, notices)
         self.services: dict[int, Callable[[Connection], Accept | CmReject]] = {}
-        self.connections = Connections(number_of(own), self.services, limits or Limits())
+        self.connections = Connections(number_of(own), self.services, limits or HandshakeLimits())
         self.sessions: dict[int, Session] = {}
-        """By own queue pair."""
-        self._held = Held(self.pairs, self.responder.counts)
-        self._told: dict[int, Told] = {}
+        """Sessions by own queue pair."""
+        self._reorder = ReorderBuffer(self.pairs, self.responder.counts)
+        self._advertise: dict[int, Advertise] = {}
         self._codec = RoceFrames(own, any_ip_id=any_ip_id)
         self._out: list[FrameBatch] = []
         self._cm_psn = self._now_ns = 0
         self._notified_ns: dict[int, int] = {}
 
-    def serve(self, port: int, told: Told) -> None:
-        """Accept connections to this port of RDMA-CM, and tell each new peer what `told` says."""
+    def serve(self, port: int, advertise: Advertise) -> None:
+        """Accept connections to this port of RDMA-CM, and send each new peer an advertisement."""
         self.services[service_of(port)] = self._accept
-        self._told[service_of(port)] = told
+        self._advertise[service_of(port)] = advertise
 
     def connect(
-        self, peer: str, port: int, now_ns: int, *, mode: Mode = Mode.RELIABLE, path_mtu: int = 1024,
+        self, peer: str, port: int, now_ns: int, *, mode: LossMode = LossMode.RELIABLE, path_mtu: int = 1024,
         **settings: Any,
     ) -> Session:  # fmt: skip
-        """Ask for a connection; `settings` are those of a Requester. RdmaError: too many connections."""
-        service = Service.UC if mode is Mode.UNRELIABLE else Service.RC
+        """Request a connection; `settings` are those of a Requester. Raises RdmaError: too many
+        connections.
+        """
+        service = Service.UC if mode is LossMode.UNRELIABLE else Service.RC
         number = self.pairs.create(service=service, receives=BUFFERS)
         connection = self.connections.connect(
             number_of(peer), service_of(port), number, secrets.randbits(24), now_ns,
-            reliable=mode is not Mode.UNRELIABLE, path_mtu=path_mtu, atomics=ATOMICS,
+            reliable=mode is not LossMode.UNRELIABLE, path_mtu=path_mtu, atomics=ATOMICS,
         )  # fmt: skip
         session = self.sessions[number] = Session(connection, mode, settings)
         return session
@@ -133,9 +135,10 @@ class Endpoint:
         self._changed(now_ns)
 
     def receive(self, batch: FrameBatch, now_ns: int, time_ns: int) -> None:
-        """Take what a socket received. `now_ns`: a clock that never goes back; `time_ns`: since 1970.
+        """Process received datagrams.
 
-        Packets of one batch that are in disorder cost nothing, and a lost one does not cost those behind it.
+        `now_ns`: monotonic; `time_ns`: since 1970. Reordering within a batch costs nothing, and a lost packet
+        does not cost those after it.
         """
         self._now_ns = now_ns
         rows = self._codec.parse(batch)
@@ -144,9 +147,9 @@ class Endpoint:
         if managed.any():
             management.receive(self.connections, rows[managed], batch.arena, now_ns)
             self._changed(now_ns)
-        rows, arena = self._held.join(self.pairs.in_order(rows), batch.arena)
+        rows, arena = self._reorder.join(self.pairs.in_order(rows), batch.arena)
         answers = self.responder.execute(rows, arena, time_ns)
-        self._held.keep(rows, arena)
+        self._reorder.keep(rows, arena)
         if len(answers):
             self.answers += len(answers)
             self._out.append(self._codec.build(answers, CNP_BYTES))
@@ -159,9 +162,9 @@ class Endpoint:
         self._changed(now_ns)
 
     def frames(self, now_ns: int) -> list[FrameBatch]:
-        """What is to be sent now; `source_*` of a frame is its receiver. Memory of their own."""
+        """Frames to send now; `source_*` of a frame is its receiver. They own their memory."""
         for session in list(self.sessions.values()):
-            self._look_after(session, now_ns)
+            self._check(session, now_ns)
         messages = self.connections.outgoing(now_ns)
         self._changed(now_ns)
         out, self._out = self._out, []
@@ -178,62 +181,62 @@ class Endpoint:
         return out
 
     def _accept(self, connection: Connection) -> Accept | CmReject:
-        """A peer asks for a connection."""
+        """Handle a connection request."""
         try:
-            messages = self._told[connection.service](connection)
+            messages = self._advertise[connection.service](connection)
         except ValueError:
             return CmReject.INVALID_MTU
         try:
             number = self.pairs.create(service=Service.RC if connection.reliable else Service.UC)
         except RdmaError:
             return CmReject.NO_RESOURCES
-        self._make_way(connection)
+        self._limit_peer(connection)
         connection.queue_pair, connection.psn = number, secrets.randbits(24)
-        mode = Mode.RELIABLE if connection.reliable else Mode.UNRELIABLE
+        mode = LossMode.RELIABLE if connection.reliable else LossMode.UNRELIABLE
         session = self.sessions[number] = Session(connection, mode, messages=messages)
         self._join(session)
         return Accept(number, connection.psn)
 
-    def _make_way(self, connection: Connection) -> None:
-        """End the oldest connection of a peer that has many: who was killed cannot end his.
+    def _limit_peer(self, connection: Connection) -> None:
+        """End the oldest connection of a peer with too many: a killed peer cannot close its own.
 
-        One that is half open goes first: whoever asks in another's name never hears the answer.
+        A half-open one goes first: a sender with a spoofed address never receives the answer.
         """
         of_peer = [
             session
             for session in self.sessions.values()
             if session.connection.peer == connection.peer and not session.connection.active
         ]
-        if len(of_peer) >= MOST_OF_PEER:
-            oldest = min(of_peer, key=lambda session: session.connection.state is not State.REPLIED)
+        if len(of_peer) >= MAX_OF_PEER:
+            oldest = min(of_peer, key=lambda session: session.connection.state is not ConnectionState.REPLIED)
             self.connections.disconnect(oldest.connection, self._now_ns)
             self._end(oldest, "replaced by newer connections of its peer")
 
     def _join(self, session: Session) -> None:
-        """Both ends know each other's numbers: packets are taken from now on."""
+        """Accept packets from now on: both ends know each other's numbers."""
         connection = session.connection
         peer = connection.peer >> 64, connection.peer & _LOW_64
         number, mtu = connection.queue_pair, connection.path_mtu
         self.pairs.connect(
             number, peer, connection.remote_queue_pair, connection.remote_psn, mtu=mtu
         )  # fmt: skip
-        link = Link(number, peer, connection.remote_queue_pair, connection.psn, mtu)
+        link = PeerLink(number, peer, connection.remote_queue_pair, connection.psn, mtu)
         settings = {"atomics": max(1, min(connection.atomics, ATOMICS)), **session.settings}
         if not connection.active:
             settings.update(packets=256, payload_bytes=1 << 18)
         session.requester = Requester(link, mode=session.mode, **settings)
 
     def _changed(self, now_ns: int) -> None:
-        """Connections that were made or ended."""
+        """Handle established and closed connections."""
         for connection in self.connections.changes():
             session = self.sessions.get(connection.queue_pair)
             if session is None or session.connection is not connection:
                 continue
-            if connection.state is not State.ESTABLISHED:
+            if connection.state is not ConnectionState.ESTABLISHED:
                 self._end(session, connection.why)
             elif connection.active:
                 self._join(session)
-                session.wait_ns = now_ns + _TOLD_NS
+                session.wait_ns = now_ns + _ADVERTISE_TIMEOUT_NS
             elif session.requester is not None:
                 for message in session.messages:
                     session.requester.send(message)
@@ -246,16 +249,16 @@ class Endpoint:
             session.requester.give_up(why)
         self.sessions.pop(number, None)
         self._notified_ns.pop(number, None)
-        self._held.forget(number)
+        self._reorder.forget(number)
         self.pairs.close(number)
 
     def _step(self, session: Session, now_ns: int) -> None:
-        """What the packets of a batch changed in a connection."""
+        """Handle the effect of a batch of packets on a connection."""
         connection, number = session.connection, session.connection.queue_pair
-        if connection.state is State.REPLIED:
+        if connection.state is ConnectionState.REPLIED:
             if self.pairs.of(number)["expected_psn"] != connection.remote_psn:
                 self.connections.confirm(connection)
-        elif connection.active and not session.ready and connection.state is State.ESTABLISHED:
+        elif connection.active and not session.ready and connection.state is ConnectionState.ESTABLISHED:
             inbox = self.pairs.inbox[number]
             while inbox and not session.ready:
                 try:
@@ -269,25 +272,25 @@ class Endpoint:
                     access = region.access or 3
                     session.requester.add_target(region.address, region.length, region.key, access)
 
-    def _look_after(self, session: Session, now_ns: int) -> None:
-        """End a connection that is lost; forget the sender of one that only receives."""
+    def _check(self, session: Session, now_ns: int) -> None:
+        """End a lost connection; drop the requester of one that only receives."""
         connection, requester = session.connection, session.requester
-        if connection.state is not State.ESTABLISHED:
+        if connection.state is not ConnectionState.ESTABLISHED:
             return
         if requester is not None and requester.failed and not session.lost:
             session.lost, session.ready = requester.failed, False
             self.connections.disconnect(connection, now_ns)
         elif self.pairs.of(connection.queue_pair)["state"] == PairState.ERROR and not session.lost:
-            session.lost = "a request of the peer was refused"
+            session.lost = "a request of the peer was rejected"
             self.connections.disconnect(connection, now_ns)
         elif not connection.active and requester is not None and requester.idle:
             session.requester = None
         elif connection.active and not session.ready and now_ns > session.wait_ns and not session.lost:
-            session.lost = "the peer told of no memory regions"
+            session.lost = "the peer advertised no memory regions"
             self.connections.disconnect(connection, now_ns)
 
     def _notify(self, rows: Records, now_ns: int) -> None:
-        """Tell peers whose packets met congestion (RoCEv2, annex A17.9.3)."""
+        """Send congestion notifications to peers whose packets are marked (RoCEv2, annex A17.9.3)."""
         marked = rows[(rows["flags"] & RoceFlag.FECN != 0) & (rows["reason"] == 0)]
         for number in np.unique(marked["queue_pair"]).tolist():
             session = self.sessions.get(number)

@@ -1,8 +1,8 @@
-"""Connections by RDMA-CM: who asks, who accepts, and how both learn of an end. No sockets, no clock.
+"""Connections by RDMA-CM: requesting, accepting and closing them, without sockets and clock.
 
-Each side has one `Connections`. The active one sends a REQ until a REP or REJ comes, the passive one its REP
-until the RTU, either its DREQ until the DREP (InfiniBand 12.9). All state is here; `management` makes packets
-of the messages.
+Each side has one `Connections`. The active one sends a REQ until a REP or REJ arrives, the passive one its
+REP until the RTU, either its DREQ until the DREP (InfiniBand 12.9). All state is here; `management` makes
+packets of the messages.
 """
 
 from __future__ import annotations
@@ -26,14 +26,22 @@ from ..wire.roce.cm import (
     push_addresses,
     reject_label,
 )
-from .connection import Accept, Acceptor, CmCounters, Connection, Limits, State, refusal
+from .connection import (
+    Accept,
+    Acceptor,
+    CmCounters,
+    Connection,
+    ConnectionState,
+    HandshakeLimits,
+    reject_reason,
+)
 
 _CODES = {mtu: code for code, mtu in MTUS.items()}
 _LOW_32 = 0xFFFFFFFF
 _NEITHER = 2
 """`rejected` of a REJ that answers neither a REQ nor a REP."""
 _LONGEST_NS = 2_000_000_000
-"""Between two repetitions, and that an ended connection still knows its peer's late messages."""
+"""Maximum interval of retransmissions, and the time that a closed connection still accepts late messages."""
 
 
 @dataclass(slots=True)
@@ -43,14 +51,14 @@ class Connections:
     own: int
     """Address, 128 bits."""
     services: Mapping[int, Acceptor] = field(default_factory=dict)
-    """Who is asked, by service id."""
-    limits: Limits = field(default_factory=Limits)
+    """Acceptors by service id."""
+    limits: HandshakeLimits = field(default_factory=HandshakeLimits)
     rng: random.Random = field(default_factory=random.SystemRandom)
-    """Of the numbers of connections: who cannot guess them cannot end another's connection."""
+    """For unpredictable connection numbers, so that others cannot end a connection."""
     counters: CmCounters = field(default_factory=CmCounters)
     _by_id: dict[int, Connection] = field(default_factory=dict)
-    _asked: dict[tuple[int, int], Connection] = field(default_factory=dict)
-    """Passive ones by peer and the peer's number."""
+    _passive: dict[tuple[int, int], Connection] = field(default_factory=dict)
+    """Passive connections by peer and the peer's number."""
     _out: list[tuple[int, Message]] = field(default_factory=list)
     _changed: list[Connection] = field(default_factory=list)
     _next_ns: int = 0
@@ -59,19 +67,19 @@ class Connections:
         self, peer: int, service: int, queue_pair: int, psn: int, now_ns: int, *,
         reliable: bool = True, path_mtu: int = 1024, private: bytes = b"", atomics: int = 16,
     ) -> Connection:  # fmt: skip
-        """Ask `peer` for a connection; `changes` tells what becomes of it.
+        """Request a connection to `peer`; `changes` reports the result.
 
-        `private`: at most 56 bytes. `atomics`: how many may be under way, at most 255. ValueError for an MTU
-        that is none of 256 … 4096, or longer data.
+        `private`: at most 56 bytes. `atomics`: maximum in flight, at most 255. Raises ValueError for an MTU
+        that is not one of 256 … 4096, or longer data.
         """
         if path_mtu not in _CODES:
-            raise ValueError(f"a path MTU of {path_mtu}; there are {', '.join(map(str, _CODES))}")
+            raise ValueError(f"path MTU: found {path_mtu}, expected one of {', '.join(map(str, _CODES))}")
         if len(private) > 56:
-            raise ValueError(f"{len(private)} bytes of private data, 56 fit")
+            raise ValueError(f"{len(private)} bytes of private data, expected at most 56")
         connection = Connection(
             peer, service, reliable, path_mtu, queue_pair, psn, atomics=atomics, active=True
         )
-        self._adopt(connection)
+        self._number(connection)
         connection.transaction = self.rng.getrandbits(64)
         six = self.own >> 32 != 0xFFFF
         mask = (1 << 128) - 1 if six else _LOW_32
@@ -88,23 +96,25 @@ class Connections:
             primary_local_gid=self.own, primary_remote_gid=peer, primary_subnet_local=1,
             primary_ack_timeout=14, private=push_addresses(addresses, private),
         )  # fmt: skip
-        self._say(connection, request, State.REQUESTED, now_ns)
+        self._send(connection, request, ConnectionState.REQUESTED, now_ns)
         return connection
 
     def disconnect(self, connection: Connection, now_ns: int) -> None:
-        """End a connection; one that has not come about is forgotten."""
-        if connection.state is State.ESTABLISHED or connection.state is State.REPLIED:
+        """End a connection; forget one that is not established yet."""
+        if connection.state is ConnectionState.ESTABLISHED or connection.state is ConnectionState.REPLIED:
             message = Disconnect(
                 transaction=self.rng.getrandbits(64), local_id=connection.local_id,
                 remote_id=connection.remote_id, queue_pair=connection.remote_queue_pair,
             )  # fmt: skip
-            self._say(connection, message, State.DISCONNECTING, now_ns)
-        elif connection.state is State.REQUESTED:
+            self._send(connection, message, ConnectionState.DISCONNECTING, now_ns)
+        elif connection.state is ConnectionState.REQUESTED:
             self._close(connection, "given up", now_ns)
 
     def confirm(self, connection: Connection) -> None:
-        """A packet came on the connection's queue pair: the peer has had the REP, even if its RTU is lost."""
-        if connection.state is State.REPLIED:
+        """A packet arrived on the connection's queue pair, so the peer has the REP, even if its RTU is
+        lost.
+        """
+        if connection.state is ConnectionState.REPLIED:
             self._establish(connection)
 
     def changes(self) -> list[Connection]:
@@ -113,7 +123,7 @@ class Connections:
         return changed
 
     def outgoing(self, now_ns: int) -> list[tuple[int, Message]]:
-        """(address, message) of all that is to be sent now, what is due again among it."""
+        """(address, message) of all messages to send now, retransmissions included."""
         if now_ns >= self._next_ns:
             for connection in list(self._by_id.values()):
                 if now_ns >= connection.due_ns > 0:
@@ -124,7 +134,7 @@ class Connections:
         return out
 
     def receive(self, peer: int, message: Message, now_ns: int) -> None:
-        """One message of the peer at this address."""
+        """Process a message of the peer at this address."""
         if isinstance(message, Request):
             self._request(peer, message, now_ns)
             return
@@ -136,39 +146,42 @@ class Connections:
         elif isinstance(message, Reject):
             self._rejected(connection, message, now_ns)
         elif connection is None or connection.remote_id != message.local_id:
-            self.counters.strangers += 1
-            if isinstance(message, Disconnect):  # it shall not ask for ever
+            self.counters.unknown += 1
+            if isinstance(message, Disconnect):  # stops its retransmissions
                 self._out.append((peer, _disconnected(message)))
         elif isinstance(message, Ready):
-            if connection.state is State.REPLIED:
+            if connection.state is ConnectionState.REPLIED:
                 self._establish(connection)
             else:
                 self.counters.duplicates += 1
         elif isinstance(message, Disconnect):
             self._disconnected(connection, message, now_ns)
-        elif connection.state is State.DISCONNECTING:
+        elif connection.state is ConnectionState.DISCONNECTING:
             self._close(connection, "disconnected", now_ns)
         else:
             self.counters.duplicates += 1
 
     def _request(self, peer: int, message: Request, now_ns: int) -> None:
-        known = self._asked.get((peer, message.local_id))
+        known = self._passive.get((peer, message.local_id))
         if known is not None:
             self.counters.duplicates += 1
-            if known.message is not None and known.state in (State.REPLIED, State.ESTABLISHED):
+            if known.message is not None and known.state in (
+                ConnectionState.REPLIED,
+                ConnectionState.ESTABLISHED,
+            ):
                 self._out.append((peer, known.message))
             return
         acceptor = self.services.get(message.service)
-        why = refusal(message, acceptor is not None, self.limits)
+        why = reject_reason(message, acceptor is not None, self.limits)
         connection = Connection(
             peer, message.service, message.service_type == 0, MTUS.get(message.path_mtu, 0),
             remote_queue_pair=message.queue_pair, remote_psn=message.psn, remote_id=message.local_id,
-            atomics=message.initiator_depth, transaction=message.transaction, state=State.REPLIED,
+            atomics=message.initiator_depth, transaction=message.transaction, state=ConnectionState.REPLIED,
             private=pull_addresses(message.private)[1].rstrip(b"\0"),
         )  # fmt: skip
         if why is None:
             self._replace(peer, message.queue_pair, now_ns)
-            waiting = sum(one.state is State.REPLIED for one in self._asked.values())
+            waiting = sum(known.state is ConnectionState.REPLIED for known in self._passive.values())
             full = waiting >= self.limits.half_open or len(self._by_id) >= self.limits.connections
             answer = CmReject.NO_RESOURCES if full or acceptor is None else acceptor(connection)
             if isinstance(answer, Accept):
@@ -176,7 +189,7 @@ class Connections:
                 return
             why = answer
         self.counters.rejected += 1
-        # what it may ask for instead: the largest MTU
+        # the largest MTU that it may request instead
         info = _CODES[self.limits.path_mtu] << 568 if why is CmReject.INVALID_MTU else 0
         reject = Reject(
             transaction=message.transaction, remote_id=message.local_id, reason=why, info=info,
@@ -185,8 +198,8 @@ class Connections:
         self._out.append((peer, reject))
 
     def _accept(self, connection: Connection, answer: Accept, now_ns: int) -> None:
-        self._adopt(connection)
-        self._asked[connection.peer, connection.remote_id] = connection
+        self._number(connection)
+        self._passive[connection.peer, connection.remote_id] = connection
         connection.queue_pair, connection.psn = answer.queue_pair, answer.psn
         reply = Reply(
             transaction=connection.transaction, local_id=connection.local_id, remote_id=connection.remote_id,
@@ -194,17 +207,23 @@ class Connections:
             initiator_depth=connection.atomics, flow_control=int(connection.reliable), not_ready_retries=7,
             private=answer.private,
         )  # fmt: skip
-        self._say(connection, reply, State.REPLIED, now_ns)
+        self._send(connection, reply, ConnectionState.REPLIED, now_ns)
 
     def _replace(self, peer: int, queue_pair: int, now_ns: int) -> None:
-        """A peer that asks anew for a queue pair has started again: its old connection is gone."""
-        for one in list(self._asked.values()):
-            same = one.peer == peer and one.remote_queue_pair == queue_pair
-            if same and one.state in (State.REPLIED, State.ESTABLISHED):
-                self._close(one, "replaced by a new request of its peer", now_ns)
+        """Close the old connection of a peer that requests one again for the same queue pair: it has
+        restarted.
+        """
+        for known in list(self._passive.values()):
+            same = known.peer == peer and known.remote_queue_pair == queue_pair
+            if same and known.state in (ConnectionState.REPLIED, ConnectionState.ESTABLISHED):
+                self._close(known, "replaced by a new request of its peer", now_ns)
 
     def _reply(self, peer: int, connection: Connection | None, message: Reply, now_ns: int) -> None:
-        if connection is not None and connection.state is State.REQUESTED and message.queue_pair >= 2:
+        if (
+            connection is not None
+            and connection.state is ConnectionState.REQUESTED
+            and message.queue_pair >= 2
+        ):
             connection.remote_id = message.local_id
             connection.remote_queue_pair, connection.remote_psn = message.queue_pair, message.psn
             connection.atomics = min(connection.atomics, message.responder_resources)
@@ -216,46 +235,46 @@ class Connections:
             self._establish(connection)
         elif (
             connection is not None and connection.active and connection.message is not None
-            and connection.state is State.ESTABLISHED and connection.remote_id == message.local_id
+            and connection.state is ConnectionState.ESTABLISHED and connection.remote_id == message.local_id
         ):  # fmt: skip
             self.counters.duplicates += 1
             self._out.append((peer, connection.message))
         else:
-            self.counters.strangers += 1
+            self.counters.unknown += 1
             reject = Reject(
                 transaction=message.transaction, local_id=message.remote_id, remote_id=message.local_id,
                 rejected=1, reason=CmReject.INVALID_ID,
             )  # fmt: skip
             self._out.append((peer, reject))
-            if connection is not None and connection.state is State.REQUESTED:
+            if connection is not None and connection.state is ConnectionState.REQUESTED:
                 self._close(connection, f"the peer offers queue pair {message.queue_pair}", now_ns)
 
     def _rejected(self, connection: Connection | None, message: Reject, now_ns: int) -> None:
-        if connection is None or connection.state is State.CLOSED:
-            self.counters.strangers += 1
-        elif connection.state is State.REQUESTED or connection.remote_id == message.local_id:
+        if connection is None or connection.state is ConnectionState.CLOSED:
+            self.counters.unknown += 1
+        elif connection.state is ConnectionState.REQUESTED or connection.remote_id == message.local_id:
             self._close(connection, f"rejected: {reject_label(message.reason)}", now_ns)
         else:
-            self.counters.strangers += 1
+            self.counters.unknown += 1
 
     def _disconnected(self, connection: Connection, message: Disconnect, now_ns: int) -> None:
         if connection.queue_pair != message.queue_pair:
-            self.counters.strangers += 1
+            self.counters.unknown += 1
             return
         self._out.append((connection.peer, _disconnected(message)))
-        if connection.state is State.CLOSED:
+        if connection.state is ConnectionState.CLOSED:
             self.counters.duplicates += 1
         else:
             self._close(connection, "disconnected by the peer", now_ns)
 
-    def _adopt(self, connection: Connection) -> None:
-        """Give it a number."""
+    def _number(self, connection: Connection) -> None:
+        """Assign a local connection number."""
         while not connection.local_id or connection.local_id in self._by_id:
             connection.local_id = self.rng.getrandbits(32)
         self._by_id[connection.local_id] = connection
 
-    def _say(self, connection: Connection, message: Message, state: State, now_ns: int) -> None:
-        """Send a message until it is answered."""
+    def _send(self, connection: Connection, message: Message, state: ConnectionState, now_ns: int) -> None:
+        """Send a message, and retransmit it until it is answered."""
         connection.message, connection.state, connection.tries = message, state, 0
         self._out.append((connection.peer, message))
         self._wait(connection, now_ns, self.limits.timeout_ns)
@@ -265,21 +284,21 @@ class Connections:
         self._next_ns = min(self._next_ns, connection.due_ns)
 
     def _establish(self, connection: Connection) -> None:
-        connection.state, connection.due_ns = State.ESTABLISHED, 0
+        connection.state, connection.due_ns = ConnectionState.ESTABLISHED, 0
         self.counters.established += 1
         self._changed.append(connection)
 
     def _close(self, connection: Connection, why: str, now_ns: int) -> None:
-        connection.state, connection.why = State.CLOSED, why
+        connection.state, connection.why = ConnectionState.CLOSED, why
         self.counters.closed += 1
         self._changed.append(connection)
         self._wait(connection, now_ns, _LONGEST_NS)
 
     def _overdue(self, connection: Connection, now_ns: int) -> None:
-        """Nobody has answered in time: again, or never again."""
-        if connection.state is State.CLOSED:
+        """Handle a timeout: retransmit, or close."""
+        if connection.state is ConnectionState.CLOSED:
             del self._by_id[connection.local_id]
-            self._asked.pop((connection.peer, connection.remote_id), None)
+            self._passive.pop((connection.peer, connection.remote_id), None)
         elif connection.tries < self.limits.repeats and connection.message is not None:
             connection.tries += 1
             self.counters.repeated += 1
@@ -287,7 +306,7 @@ class Connections:
             self._wait(connection, now_ns, min(self.limits.timeout_ns << connection.tries, _LONGEST_NS))
         else:
             self.counters.timeouts += 1
-            if connection.state is State.REPLIED:
+            if connection.state is ConnectionState.REPLIED:
                 reject = Reject(
                     transaction=connection.transaction, local_id=connection.local_id,
                     remote_id=connection.remote_id, rejected=_NEITHER, reason=CmReject.TIMEOUT,

@@ -16,10 +16,10 @@ _LOW_64 = (1 << 64) - 1
 
 
 def receive(connections: Connections, rows: Records, arena: npt.NDArray[np.uint8], now_ns: int) -> None:
-    """Hand over the messages in ROCE rows to queue pair 1; a row that holds none is counted as damaged.
+    """Pass the messages in ROCE rows to `connections`; counts rows without a valid message as damaged.
 
-    `rows`: ROCE [n] of queue pair 1, as parsed; `arena`: where their payload is. A row that was refused
-    already gets no answer and no count here.
+    `rows`: ROCE [n] of queue pair 1, as parsed; `arena`: their payload. Rows that the parser rejected are
+    skipped.
     """
     for row in rows[rows["reason"] == RoceReason.NONE]:
         plain = row["opcode"] == Opcode.UD_SEND_ONLY and row["queue_pair"] == layout.CM_QUEUE_PAIR

@@ -1,4 +1,4 @@
-"""Memory regions that a software NIC lets others write to, by their keys."""
+"""Memory regions of a software NIC that peers may write to, by key."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..wire.records import Records
 from .records import MEMORY_REGION, NO_TARGET, Access
 
 ROWS = 256
-"""Regions of one table, a power of two."""
+"""Maximum regions of a table, a power of two."""
 
 
 class RdmaError(HopscopeError):
-    """A memory region or a queue pair cannot be made or changed; the message says why."""
+    """A memory region or a queue pair cannot be created or changed; the message has the reason."""
 
 
 class MemoryTable:
-    """Keys to memories. A target number is an index into `memories`."""
+    """Maps keys to memories. A target number is an index into `memories`."""
 
     def __init__(self) -> None:
         self.rows: Records = np.zeros(ROWS, MEMORY_REGION)
-        """MEMORY_REGION [ROWS]; a region is in the row that the lower 8 bits of its key say."""
+        """MEMORY_REGION [ROWS]; the lower 8 bits of a key are the region's row."""
         self.memories: list[npt.NDArray[np.uint8]] = []
         """By target number, uint8 [bytes]."""
 
@@ -35,13 +35,14 @@ class MemoryTable:
         *,
         base: int | None = None,
     ) -> Records:
-        """Register a memory as the next target; its MEMORY_REGION, with a key that nobody can guess.
+        """Register a memory as the next target.
 
-        `base`: virtual address of its first byte, by default one of the table's own. Raises RdmaError.
+        Returns its MEMORY_REGION, with an unpredictable key. `base`: virtual address of its first byte; None:
+        assigned. Raises RdmaError.
         """
         target = len(self.memories)
         if target >= min(ROWS, NO_TARGET):
-            raise RdmaError(f"{target} memory regions are there, and there is room for no more")
+            raise RdmaError(f"{target} memory regions exist, the maximum")
         key = secrets.randbits(32)
         while not key or self.rows[key % ROWS]["used"]:
             key = secrets.randbits(32)
@@ -57,7 +58,7 @@ class MemoryTable:
         return self.rows[found[0] : found[0] + 1]
 
     def retarget(self, key: int, memory: npt.NDArray[np.uint8]) -> None:
-        """Let a key mean another memory from now on (a new epoch). Raises RdmaError."""
+        """Map a key to another memory (a new epoch). Raises RdmaError."""
         row = self.rows[key % ROWS]
         if not row["used"] or row["key"] != key:
             raise RdmaError(f"no memory region has the key {key:#010x}")

@@ -1,7 +1,10 @@
-"""Verbs to packets, compiled (InfiniBand 9.7.2): what a requester keeps until it is acknowledged.
+"""Verbs to packets (InfiniBand 9.7.2), which a requester keeps until they are acknowledged. Packets are ROCE
+records in a ring, numbered from 0; a packet's row is its number modulo the ring's length. Their payload is in
+a ring of bytes.
 
-Packets are ROCE records in a ring, numbered from 0 for ever; a packet's place is its number modulo the ring's
-length. Their payload is in a ring of bytes.
+Parameters: `verbs`: VERB; `payload`: uint8, theirs; `targets`: REMOTE; `ring`: ROCE [packets]; `sent`: SENT
+[packets]; `memory`: uint8, payload of all packets; `state`, `setup`: uint64, indexed by Sender and
+SenderSetup.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ TAIL = U64(Sender.TAIL)
 BYTES = U64(Sender.BYTES)
 OFFSET = U64(Sender.OFFSET)
 VERBS = U64(Sender.VERBS)
-REFUSED = U64(Sender.REFUSED)
+REJECTED = U64(Sender.REJECTED)
 PEER_HI = U64(SenderSetup.PEER_HI)
 PEER_LO = U64(SenderSetup.PEER_LO)
 PEER_NUMBER = U64(SenderSetup.PEER_NUMBER)
@@ -37,7 +40,7 @@ UC = U64(Service.UC)
 
 @kernel
 def allowed(verb: Any, targets: Any, setup: Any) -> Any:
-    """Whether the peer's memory takes the verb: what it would refuse would end the connection."""
+    """Whether the peer's memory accepts the verb: a rejected one would end the connection."""
     kind, target = U64(verb.kind), U64(verb.target)
     if kind == SEND:
         return U64(verb.length) <= U64(65_536)
@@ -49,7 +52,7 @@ def allowed(verb: Any, targets: Any, setup: Any) -> Any:
     if at > size or length > size - at or length > U64(1 << 31):
         return False
     if length > setup[MTU] and setup[SERVICE] != UC and not setup[RELIABLE]:
-        return False  # the rest of a message that is cut by a loss would be a request that makes no sense
+        return False  # the rest of a message that is cut by a loss would be an invalid request
     if kind == WRITE:
         return U64(remote.access) & U64(Access.WRITE) != U64(0)
     return (
@@ -61,9 +64,9 @@ def allowed(verb: Any, targets: Any, setup: Any) -> Any:
 
 @kernel
 def place(state: Any, sent: Any, size: Any, length: Any) -> Any:
-    """Where `length` bytes go in the ring of bytes, all behind each other, counted from 0 for ever; or none.
+    """Position of `length` contiguous bytes in the ring of bytes, counted from 0.
 
-    None: `size`-th place beyond the tail, which is never a place.
+    Without room: a position beyond tail + `size`, which is never valid.
     """
     tail = state[BYTES]
     if state[ACKED] == state[TAIL]:
@@ -80,7 +83,7 @@ def place(state: Any, sent: Any, size: Any, length: Any) -> Any:
 
 @kernel
 def put_packet(ring: Any, sent: Any, state: Any, setup: Any, opcode: Any, verb: Any, last: Any) -> Any:
-    """The packet at the tail, all but what is its own; its place."""
+    """Write the common fields of the packet at the tail; returns its row."""
     slot = state[TAIL] % U64(len(ring))
     packet = ring[slot]
     packet.opcode = opcode + (setup[SERVICE] << U64(5))
@@ -99,7 +102,9 @@ def put_packet(ring: Any, sent: Any, state: Any, setup: Any, opcode: Any, verb: 
 
 @kernel
 def put_atomic(verb: Any, targets: Any, ring: Any, sent: Any, state: Any, setup: Any) -> None:
-    """An atomic operation, and behind it the empty write that brings its immediate data; one at a time."""
+    """Write the packet of an atomic operation, or of the empty write after it that carries its immediate
+    data.
+    """
     immediate = U64(verb.flags) & IMMEDIATE != U64(0)
     if state[OFFSET]:
         put_packet(ring, sent, state, setup, U64(0x0B), verb, True)
@@ -117,7 +122,7 @@ def put_atomic(verb: Any, targets: Any, ring: Any, sent: Any, state: Any, setup:
 @kernel
 def put_part(verb: Any, payload: Any, targets: Any, ring: Any, sent: Any, memory: Any, state: Any,
              setup: Any) -> Any:  # fmt: skip
-    """The next packet of a write or message; False where there is no room for its bytes."""
+    """Write the next packet of a write or message; False if there is no room for its bytes."""
     done, length = state[OFFSET], U64(verb.length)
     part = min(length - done, setup[MTU])
     size = U64(len(memory))
@@ -151,16 +156,14 @@ def put_part(verb: Any, payload: Any, targets: Any, ring: Any, sent: Any, memory
 @kernel
 def enqueue(verbs: Any, first: Any, count: Any, payload: Any, targets: Any, ring: Any, sent: Any,
             memory: Any, state: Any, setup: Any) -> Any:  # fmt: skip
-    """Verbs `first` to `count` (excluded) to packets while there is room; the first that is not done.
-
-    `verbs` VERB [n], `payload` uint8, `targets` REMOTE [targets], `ring` ROCE [packets], `sent` SENT
-    [packets], `memory` uint8 [payload of all packets], `state` and `setup` as Sender and SenderSetup say.
+    """Turn verbs `first` to `count` (excluded) into packets while there is room; returns the first remaining
+    verb.
     """
     row = U64(first)
     while row < U64(count):
         verb = verbs[row]
         if state[OFFSET] == U64(0) and not allowed(verb, targets, setup):
-            state[REFUSED] += U64(1)
+            state[REJECTED] += U64(1)
             state[VERBS] += U64(1)
             row += U64(1)
             continue

@@ -1,4 +1,4 @@
-"""Memory operations (verbs): what a translator asks for, a packet carries, and a NIC executes."""
+"""Records of memory operations (verbs), queue pairs and memory regions."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ..wire.records import Records
 
 
 class Verb(IntEnum):
-    """What is done to memory."""
+    """Kind of memory operation."""
 
     WRITE = 1
     FETCH_ADD = 2
-    """Adds `value` to 8 bytes, little-endian; `result` is what was there."""
+    """Adds `value` to 8 bytes, little-endian; `result` is the old value."""
     CMP_SWAP = 3
-    """Writes `value` into 8 bytes where they are `compare`; `result` is what was there."""
+    """Writes `value` into 8 bytes if they equal `compare`; `result` is the old value."""
     SEND = 4
-    """A message into a buffer that the peer has posted; only a requester takes it, no memory."""
+    """A message into a buffer that the peer has posted; only requesters support it."""
 
 
 class VerbFlag(IntEnum):
     """Bits of `flags` in VERB."""
 
     IMMEDIATE = 1
-    """The owner of the memory is told, with `immediate` (an atomic: by an empty write behind it)."""
-    REFUSED = 2
-    """Outside its memory, or an atomic that is not aligned: nothing was done."""
+    """Notifies the owner of the memory, with `immediate` (an atomic: by an empty write after it)."""
+    REJECTED = 2
+    """Not executed: outside its memory, or an unaligned atomic."""
 
 
 VERB = np.dtype(
@@ -41,7 +41,7 @@ VERB = np.dtype(
         ("payload_at", "<u4"),  # WRITE: its bytes in the block's payload
         ("length", "<u4"),
         ("immediate", "<u4"),
-        ("target", "<u2"),  # which memory: an index into the transport's table
+        ("target", "<u2"),  # memory: an index into the transport's table
         ("kind", "u1"),
         ("flags", "u1"),
     ]
@@ -49,14 +49,14 @@ VERB = np.dtype(
 """One memory operation, 48 bytes."""
 
 COUNT, PAYLOAD = 0, 1
-"""Places in `fill` of a block."""
+"""Indices into `fill` of a block."""
 
 
 @dataclass(slots=True)
 class VerbBlock:
-    """Memory operations in the order in which they are to be done, and the bytes that they write.
+    """Memory operations in execution order, and the bytes that they write.
 
-    It is allocated once; writers append, a transport takes what is there, `clear` empties it.
+    It is allocated once; writers append, a transport executes, `clear` empties it.
     """
 
     verbs: Records
@@ -64,11 +64,11 @@ class VerbBlock:
     payload: npt.NDArray[np.uint8]
     """uint8 [room]."""
     fill: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(2, np.uint64))
-    """Verbs, and bytes of payload, that are there: uint64 [2]; kernels raise it."""
+    """Used verbs and payload bytes, uint64 [2]; kernels update it."""
 
     @classmethod
     def of(cls, verbs: int, payload: int) -> VerbBlock:
-        """An empty block with room for so many verbs and bytes."""
+        """An empty block with room for `verbs` verbs and `payload` bytes."""
         return cls(np.zeros(verbs, VERB), np.zeros(payload, np.uint8))
 
     def __len__(self) -> int:
@@ -76,11 +76,11 @@ class VerbBlock:
 
     @property
     def filled(self) -> Records:
-        """VERB [verbs that are there], a view."""
+        """The used rows of `verbs`, a view."""
         return self.verbs[: len(self)]
 
     def clear(self) -> None:
-        """Forget what is there; the memory is used again."""
+        """Empty the block; its memory is reused."""
         self.fill[:] = 0
 
 
@@ -90,27 +90,27 @@ class Service(IntEnum):
     RC = 0
     """Reliable connection: acknowledged, in order, executed once."""
     UC = 1
-    """Unreliable connection: what is lost stays lost; no atomics."""
+    """Unreliable connection: lost packets stay lost; no atomics."""
 
 
 class PairState(IntEnum):
-    """What a queue pair does with packets."""
+    """State of a queue pair."""
 
     CLOSED = 0
     READY = 1
     ERROR = 2
-    """After a request that was refused: everything is dropped until a new connection is made."""
+    """After a rejected request: all packets are dropped until a new connection is made."""
 
 
 class Access(IntEnum):
-    """Bits of what a memory region allows (InfiniBand 10.6.3.1)."""
+    """Access rights of a memory region (InfiniBand 10.6.3.1)."""
 
     WRITE = 1
     ATOMIC = 2
 
 
 class Syndrome(IntEnum):
-    """Of an acknowledgment header (InfiniBand, tables 44 to 46)."""
+    """Syndrome of an acknowledgment header (InfiniBand, tables 44 to 46)."""
 
     ACK = 0x1F
     """No information about credits."""
@@ -124,19 +124,19 @@ class Syndrome(IntEnum):
 
 QUEUE_PAIR = np.dtype(
     [
-        ("peer_hi", "<u8"),  # address of the other end, IPv4 as ::ffff:a.b.c.d
+        ("peer_hi", "<u8"),  # address of the peer, IPv4 as ::ffff:a.b.c.d
         ("peer_lo", "<u8"),
-        ("offset", "<u8"),  # message in progress: where in its target the next packet's bytes go
-        ("begin", "<u8"),  # where its first packet's went
+        ("offset", "<u8"),  # message in progress: offset of the next packet's bytes in its target
+        ("begin", "<u8"),  # offset of its first packet's bytes
         ("lost", "<u8"),  # UC: packets missing by their numbers
-        ("remaining", "<u4"),  # bytes of it that are to come; SEND: that the buffer still takes
-        ("length", "<u4"),  # bytes of all of it
+        ("remaining", "<u4"),  # its remaining bytes; SEND: free bytes of the buffer
+        ("length", "<u4"),  # its total bytes
         ("number", "<u4"),
         ("peer_number", "<u4"),
         ("expected_psn", "<u4"),
         ("message", "<u4"),  # MSN: messages completed, modulo 2^24
         ("receives", "<u4"),  # buffers posted for SENDs
-        ("atomics", "<u4"),  # executed; the place of the next in the replay cache
+        ("atomics", "<u4"),  # executed; index of the next in the replay cache
         ("partition", "<u2"),
         ("mtu", "<u2"),  # path MTU, bytes of payload
         ("target", "<u2"),  # of the message in progress
@@ -144,18 +144,18 @@ QUEUE_PAIR = np.dtype(
         ("state", "u1"),
         ("progress", "u1"),  # Progress
         ("due", "u1"),  # Due
-        ("behind", "<u2"),  # packets dropped behind the present gap
+        ("after_gap", "<u2"),  # packets dropped after the current gap
     ]
 )
 """One queue pair, its receiving side, 88 bytes."""
 
 
 GAP_PACKETS = 1024
-"""A gap is told by one NAK, and by one more after so many packets, since the first may be lost."""
+"""A gap is answered with a NAK, and again after so many packets, since the first may be lost."""
 
 
 class Progress(IntEnum):
-    """Which message of several packets a queue pair is in."""
+    """Kind of the multi-packet message in progress."""
 
     NONE = 0
     WRITE = 1
@@ -163,12 +163,12 @@ class Progress(IntEnum):
 
 
 class Due(IntEnum):
-    """Whether an acknowledgment is due at the end of a batch."""
+    """Acknowledgment due at the end of a batch."""
 
     NO = 0
     YES = 1
     ANSWERED = 2
-    """It was, but an answer that was sent meanwhile said as much."""
+    """It was due, but another answer implies it."""
 
 
 REPLAY = np.dtype([("value", "<u8"), ("psn", "<u4"), ("used", "<u4")])
@@ -186,13 +186,13 @@ MEMORY_REGION = np.dtype(
         ("used", "u1"),
     ]
 )
-"""One memory region, in the row that the lower bits of its key say."""
+"""One memory region; the lower bits of its key are its row."""
 
 NOTICE = np.dtype(
     [
-        ("time_ns", "<i8"),  # when the batch came in which it was, ns since the Unix epoch
-        ("address", "<u8"),  # where the write began, bytes from the start of the target's memory
-        ("length", "<u4"),  # bytes written; 0 behind an atomic operation
+        ("time_ns", "<i8"),  # arrival of its batch, ns since the Unix epoch
+        ("address", "<u8"),  # start of the write, bytes from the start of the target's memory
+        ("length", "<u4"),  # bytes written; 0 after an atomic operation
         ("immediate", "<u4"),
         ("queue_pair", "<u4"),
         ("target", "<u2"),  # 65535: an empty write without a region
@@ -200,7 +200,7 @@ NOTICE = np.dtype(
         ("spare", "u1"),
     ]
 )
-"""What the owner of a memory is told, 32 bytes; in a ring (`memory.ring`)."""
+"""Notice to the owner of a memory, 32 bytes; in a ring (`memory.ring`)."""
 NOTICE_VERSION = 1
 NO_TARGET = 0xFFFF
 
@@ -216,53 +216,53 @@ REMOTE = np.dtype([("base", "<u8"), ("length", "<u8"), ("key", "<u4"), ("access"
 """A memory region of the peer, as it was advertised."""
 
 RESULT = np.dtype([("verb", "<u8"), ("value", "<u8")])
-"""What an atomic operation found; `verb` is its number in the order of `submit`, from 0."""
+"""Old value that an atomic operation returned; `verb` is its number in the order of `submit`, from 0."""
 
-SENT = np.dtype([("verb", "<u8"), ("end", "<u8"), ("marks", "<u8")])
-"""Beside each packet that is kept: its verb, where its payload ends in the ring of bytes, bits of Mark."""
+SENT_PACKET = np.dtype([("verb", "<u8"), ("end", "<u8"), ("marks", "<u8")])
+"""State of a kept packet: its verb, the end of its payload in the ring of bytes, bits of Mark."""
 
 
 class Mark(IntEnum):
-    """Bits of `marks` in SENT."""
+    """Bits of `marks` in SENT_PACKET."""
 
     LAST = 1
     """The verb's last packet."""
     ATOMIC = 2
     ANSWERED = 4
-    """Its ATOMIC_ACK has come."""
+    """Its ATOMIC_ACK has arrived."""
 
 
 class Sender(IntEnum):
-    """Places in the state of a requester, uint64. Packets are numbered from 0: ACKED <= NEXT <= TAIL."""
+    """Indices into the state of a requester, uint64. Packets are numbered from 0: ACKED <= NEXT <= TAIL."""
 
     ACKED = 0
-    """The first packet that has not been acknowledged."""
+    """First unacknowledged packet."""
     NEXT = 1
-    """The next to be sent."""
+    """Next packet to send."""
     HIGHEST = 2
-    """The first that has never been sent."""
+    """First packet that was never sent."""
     TAIL = 3
-    """The next that is made."""
+    """Next packet to create."""
     PSN = 4
     """PSN of packet 0; a resynchronisation changes it."""
     BYTES = 5
-    """Bytes of the payload ring used, from 0 on; places that were left over at its end count too."""
+    """Bytes of the payload ring used since the start, including gaps at its end."""
     OFFSET = 6
-    """Bytes of the first verb that is not taken which are in packets already (an atomic: 1)."""
+    """Bytes of the first incomplete verb that are already in packets (an atomic: 1)."""
     ATOMICS = 7
-    """Atomics sent and not acknowledged."""
+    """Unacknowledged atomics in flight."""
     FAILED = 8
     """Syndrome of the NAK that ended the connection."""
     RESULTS = 9
-    """Results that wait to be taken."""
+    """Results to be taken."""
     WAIT = 10
     """1 + timer of the last RNR NAK."""
     CNP = 11
-    """Congestion notifications since they were last looked at."""
+    """Congestion notifications since the last check."""
     # from here on: counters, rdma.counters
     VERBS = 16
     COMPLETED = 17
-    REFUSED = 18
+    REJECTED = 18
     PACKETS = 19
     RETRANSMITTED = 20
     ACKS = 21
@@ -279,25 +279,25 @@ SENDER_SLOTS = 32
 
 
 class SenderSetup(IntEnum):
-    """Places in what a requester's kernels are told, uint64."""
+    """Indices into the parameters of a requester's kernels, uint64."""
 
     PEER_HI = 0
     PEER_LO = 1
     NUMBER = 2
-    """Own queue pair: where answers go."""
+    """Own queue pair, the destination of answers."""
     PEER_NUMBER = 3
     PARTITION = 4
     SERVICE = 5
     MTU = 6
     WINDOW = 7
     ATOMICS = 8
-    """Most atomics in flight."""
+    """Maximum atomics in flight."""
     EVERY = 9
-    """An answer is asked for with every so many packets, and with the last of a burst."""
+    """An acknowledgment is requested every so many packets, and with the last of a burst."""
     RELIABLE = 10
     """Packets are kept until they are acknowledged."""
     RESULTS = 11
-    """Results of atomics are waited for."""
+    """Wait for the results of atomics."""
 
 
 SENDER_SETUP = 12

@@ -1,6 +1,9 @@
-"""Requests in their turn, compiled: what a SEND, a WRITE or an atomic operation asks for, or why not.
+"""Execution of expected requests: SEND, WRITE and atomic operations to verbs, answers and notices, or a
+reason. `responder_kernel` checks packet numbers, and calls `request` for the expected packet.
 
-Nothing here looks at packet numbers: `responder_kernel` does, and calls `request` for the one that is next.
+Parameters: `record`: ROCE row; `pair`: QUEUE_PAIR row, `where` its index; `regions`: MEMORY_REGION; `replay`:
+REPLAY [pairs * REPLAYS]; `verbs`: VERB; `answers`: ROCE; `notices`: NOTICE; `received`: uint32 [packets, 2];
+`fill`: uint64, used rows of each.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from ..wire.records import Opcode, RoceFlag
 from .records import NO_TARGET, REPLAYS, Access, Due, NoticeFlag, Progress, Service, Syndrome, Verb
 
 VERBS, ANSWERS, NOTICES, RECEIVED, DIRTY = U64(0), U64(1), U64(2), U64(3), U64(4)
-"""Places in `fill`: how many of each there are."""
+"""Indices into `fill`: used rows of each."""
 PSN_MASK = U64(0xFFFFFF)
 UC = U64(Service.UC)
 IDLE, IN_WRITE, IN_SEND = U64(Progress.NONE), U64(Progress.WRITE), U64(Progress.SEND)
@@ -34,7 +37,7 @@ ATOMIC_ACK, READ_REQUEST, FETCH_ADD = (
 LONGEST = U64(1 << 31)
 RECEIVE_BYTES = U64(65_536)
 FIRST, LAST, IMMEDIATE, SEND = U64(1), U64(2), U64(4), U64(8)
-"""What a SEND or WRITE packet is, in `shape`: ONLY is both first and last."""
+"""Bits of `shape`: position of a SEND or WRITE packet; ONLY is both first and last."""
 
 
 @kernel
@@ -53,20 +56,20 @@ def shape(operation: Any) -> Any:
 
 @kernel
 def in_message(pair: Any, operation: Any) -> Any:
-    """Whether FIRST, MIDDLE, LAST and ONLY follow each other as they may (9.7.4.1.2)."""
+    """Check the sequence of FIRST, MIDDLE, LAST and ONLY (9.7.4.1.2)."""
     if operation >= READ_REQUEST:
         return GOOD if U64(pair.progress) == IDLE else BAD_SEQUENCE
     bits = shape(operation)
     if bits & FIRST:
         if U64(pair.service) == UC:
-            pair.progress = IDLE  # the message before it was cut short
+            pair.progress = IDLE  # the previous message was cut short
         return GOOD if U64(pair.progress) == IDLE else BAD_SEQUENCE
     return GOOD if U64(pair.progress) == (IN_SEND if bits & SEND else IN_WRITE) else BAD_SEQUENCE
 
 
 @kernel
 def region_of(record: Any, regions: Any, length: Any, access: Any) -> Any:
-    """Row of the memory region that takes `length` bytes at the packet's address, and why not."""
+    """Row of the memory region for `length` bytes at the packet's address, and the reason."""
     row = U64(record.key) & U64(len(regions) - 1)
     region = regions[row]
     if not region.used or U64(region.key) != U64(record.key):
@@ -84,7 +87,7 @@ def region_of(record: Any, regions: Any, length: Any, access: Any) -> Any:
 def put_verb(
     verbs: Any, fill: Any, kind: Any, target: Any, address: Any, length: Any, payload_at: Any
 ) -> Any:
-    """Append one memory operation; its row."""
+    """Append one memory operation; returns its row."""
     row = fill[VERBS]
     verb = verbs[row]
     verb.kind = kind
@@ -100,7 +103,7 @@ def put_verb(
 
 @kernel
 def put_answer(answers: Any, fill: Any, pair: Any, opcode: Any, syndrome: Any, psn: Any) -> Any:
-    """Append one answer to the peer of a queue pair; its row."""
+    """Append one answer to the peer of a queue pair; returns its row."""
     row = fill[ANSWERS]
     answer = answers[row]
     answer.opcode = opcode
@@ -119,13 +122,13 @@ def put_answer(answers: Any, fill: Any, pair: Any, opcode: Any, syndrome: Any, p
     answer.reason = 0
     fill[ANSWERS] = row + U64(1)
     if U64(pair.due) == YES:
-        pair.due = ANSWERED  # every answer says that what was before it is done
+        pair.due = ANSWERED  # every answer implies the earlier ones
     return row
 
 
 @kernel
 def write(record: Any, pair: Any, regions: Any, bits: Any, verbs: Any, fill: Any) -> Any:
-    """A WRITE packet: to a verb, or why not (9.7.4.1.3 to 9.7.4.1.6)."""
+    """Turn a WRITE packet into a verb; returns the reason (9.7.4.1.3 to 9.7.4.1.6)."""
     payload, mtu = U64(record.payload_bytes), U64(pair.mtu)
     if payload > mtu or (not bits & LAST and payload != mtu):
         return BAD_LENGTH
@@ -134,7 +137,7 @@ def write(record: Any, pair: Any, regions: Any, bits: Any, verbs: Any, fill: Any
         if length > LONGEST or (length != payload if bits & LAST else length <= payload):
             return BAD_LENGTH
         target, offset = U64(NO_TARGET), U64(0)
-        if length:  # an empty write has no memory, and its key is not looked at
+        if length:  # an empty write has no memory, and its key is ignored
             row, reason = region_of(record, regions, length, U64(Access.WRITE))
             if reason != GOOD:
                 return reason
@@ -153,7 +156,7 @@ def write(record: Any, pair: Any, regions: Any, bits: Any, verbs: Any, fill: Any
 
 @kernel
 def send(record: Any, row: Any, pair: Any, where: Any, bits: Any, received: Any, fill: Any) -> Any:
-    """A SEND packet: into a posted buffer, or why not."""
+    """Put a SEND packet into a posted buffer; returns the reason."""
     payload, mtu = U64(record.payload_bytes), U64(pair.mtu)
     if bits & FIRST:
         if not pair.receives:
@@ -174,15 +177,17 @@ def send(record: Any, row: Any, pair: Any, where: Any, bits: Any, received: Any,
 @kernel
 def atomic(record: Any, pair: Any, where: Any, operation: Any, regions: Any, replay: Any, verbs: Any,
            answers: Any, fill: Any) -> Any:  # fmt: skip
-    """An atomic operation: to a verb, and an answer whose value `finish` fills in; or why not (9.7.4.1.7)."""
+    """Turn an atomic operation into a verb, and an answer whose value `finish` sets; returns the reason
+    (9.7.4.1.7).
+    """
     if record.payload_bytes:
         return BAD_LENGTH
     row, reason = region_of(record, regions, U64(8), U64(Access.ATOMIC))
     if reason != GOOD:
         return reason
     offset = U64(record.address) - U64(regions[row].base)
-    # the address on the wire and the place in memory: the first as the specification says, the second because
-    # the operation is done on 8 bytes of one word
+    # both the address on the wire, as the specification requires, and the offset in memory, since the
+    # operation is done on one word of 8 bytes
     if (U64(record.address) | offset) & U64(7):
         return MISALIGNED
     kind = U8(Verb.FETCH_ADD) if operation == FETCH_ADD else U8(Verb.CMP_SWAP)
@@ -202,7 +207,7 @@ def atomic(record: Any, pair: Any, where: Any, operation: Any, regions: Any, rep
 
 @kernel
 def notice(record: Any, pair: Any, bits: Any, notices: Any, fill: Any, now_ns: Any) -> None:
-    """Tell the owner of the memory that a write with immediate data, or a solicited one, is there."""
+    """Append a notice about a write with immediate data, or a solicited one."""
     row = fill[NOTICES]
     notices[row].time_ns = now_ns
     notices[row].address = pair.begin
@@ -222,7 +227,7 @@ def notice(record: Any, pair: Any, bits: Any, notices: Any, fill: Any, now_ns: A
 def request(record: Any, row: Any, pair: Any, where: Any, operation: Any, regions: Any, replay: Any,
             verbs: Any, answers: Any, notices: Any, received: Any, fill: Any,
             now_ns: Any) -> Any:  # fmt: skip
-    """The request that is expected next: done, or why not."""
+    """Process the expected request; returns the reason."""
     if operation == READ_REQUEST or operation > FETCH_ADD:
         return UNKNOWN_OPCODE
     reason = in_message(pair, operation)

@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.records import ROCE, Records
-from .counters import PLACES
+from .counters import SENDER_INDEX
 from .queue_pair import DEFAULT_PARTITION, PSN_MASK
 from .records import (
     REMOTE,
     RESULT,
     SENDER_SETUP,
     SENDER_SLOTS,
-    SENT,
+    SENT_PACKET,
     Sender,
     SenderSetup,
     Service,
@@ -26,34 +26,34 @@ from .records import (
 )
 
 BURST = 1024
-"""Most packets of one call of `packets`."""
+"""Maximum packets of one call of `packets`."""
 _NOT_READY_US = (
     655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840, 5_120,
     7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840, 245_760, 327_680,
     491_520,
 )  # fmt: skip
 """Time to wait by the timer of an RNR NAK, us (InfiniBand, table 45)."""
-_MOST_BACK_OFF = 9
-_LEAST_WINDOW, _PROBE = 128, 32
+_MAX_BACK_OFF = 9
+_MIN_WINDOW, _PROBE = 128, 32
 
 
-class Mode(IntEnum):
-    """What is done about losses."""
+class LossMode(IntEnum):
+    """Treatment of losses."""
 
     RELIABLE = 0
-    """RC: packets are kept until they are acknowledged, and sent again in order."""
+    """RC: packets are kept until they are acknowledged, and retransmitted in order."""
     RESYNC = 1
-    """RC as in DTA 5.2: nothing is kept; a NAK sets the packet number, and the next verbs are dropped.
+    """RC as in DTA 5.2: no packets are kept; a NAK sets the packet number, and the next verbs are dropped.
 
     Only verbs of one packet: a message that is cut by a loss would end the connection.
     """
     UNRELIABLE = 2
-    """UC: nothing comes back."""
+    """UC: no acknowledgments."""
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """One connection, as it was agreed on: the other end, and the first packet's number."""
+class PeerLink:
+    """Parameters of an established connection: the peer, and the first packet's number."""
 
     number: int
     """Own queue pair."""
@@ -62,30 +62,29 @@ class Link:
     peer_number: int
     first_psn: int = 0
     mtu: int = 1024
-    """Path MTU: bytes of payload of a packet."""
+    """Path MTU: maximum payload bytes of a packet."""
     partition: int = DEFAULT_PARTITION
 
 
 class Requester:
     """Sends verbs over one connection to the memory regions of its peer, which are its targets.
 
-    Reliable: up to `window` packets, and `atomics` atomic operations, are on their way; an answer is asked
-    for with every `every` packets and with the last of a burst. A congestion notification halves the window,
-    a loss takes an eighth of it, and what is acknowledged opens it again. What is not acknowledged
-    `timeout_ns` after the last progress is sent again, after twice the time the next time; after `retries`
-    times the connection is lost, as after a NAK of the peer's: `failed` says why, and what had been taken is
-    given up and counted, since nobody can say what of it was executed. Then a new connection needs a new
-    Requester.
+    Reliable: up to `window` packets, and `atomics` atomic operations, are in flight; an acknowledgment is
+    requested every `every` packets and with the last of a burst. A congestion notification halves the window,
+    a loss reduces it by an eighth, and acknowledgments open it again. Unacknowledged packets are
+    retransmitted `timeout_ns` after the last progress, then after twice the time; after `retries` times, or
+    an error NAK, the connection is lost: `failed` has the reason, and accepted verbs are given up and
+    counted, since it is unknown which were executed. A new connection needs a new Requester.
 
-    `results`: what atomics found is waited for, and given out by `take_results`. Otherwise an operation is
-    done when anything behind it is acknowledged, which says as much, and lost answers cost nothing.
+    `results`: wait for the results of atomics, which `take_results` returns. Otherwise an operation is
+    complete when anything after it is acknowledged, and lost answers cost nothing.
     """
 
     def __init__(
         self,
-        link: Link,
+        link: PeerLink,
         *,
-        mode: Mode = Mode.RELIABLE,
+        mode: LossMode = LossMode.RELIABLE,
         window: int = 2048,
         atomics: int = 255,
         every: int = 64,
@@ -99,13 +98,13 @@ class Requester:
         self.link = link
         self.mode = mode
         self.failed = ""
-        """Why the connection is lost; empty while it is not."""
+        """Why the connection is lost; empty while it is up."""
         self.dropped = 0
         """Verbs dropped after a resynchronisation."""
         self.timeouts = 0
         self._targets: Records = np.zeros(0, REMOTE)
         self._ring: Records = np.zeros(packets, ROCE)
-        self._sent: Records = np.zeros(packets, SENT)
+        self._sent: Records = np.zeros(packets, SENT_PACKET)
         self._memory = np.zeros(max(payload_bytes, 2 * link.mtu), np.uint8)
         self._results: Records = np.zeros(4096, RESULT)
         self._kept: list[Records] = []
@@ -118,12 +117,12 @@ class Requester:
             SenderSetup.NUMBER: link.number,
             SenderSetup.PEER_NUMBER: link.peer_number,
             SenderSetup.PARTITION: link.partition,
-            SenderSetup.SERVICE: Service.UC if mode is Mode.UNRELIABLE else Service.RC,
+            SenderSetup.SERVICE: Service.UC if mode is LossMode.UNRELIABLE else Service.RC,
             SenderSetup.MTU: link.mtu,
             SenderSetup.WINDOW: window,
             SenderSetup.ATOMICS: atomics,
             SenderSetup.EVERY: every,
-            SenderSetup.RELIABLE: mode is Mode.RELIABLE,
+            SenderSetup.RELIABLE: mode is LossMode.RELIABLE,
             SenderSetup.RESULTS: results,
         }.items():
             self._setup[place] = value
@@ -140,19 +139,19 @@ class Requester:
         self._waiting: deque[tuple[VerbBlock, int]] = deque()
 
     def add_target(self, base: int, length: int, key: int, access: int = 3) -> int:
-        """A memory region of the peer, as it was advertised; its number, the `target` of verbs."""
+        """Add an advertised memory region of the peer; returns its number, the `target` of verbs."""
         self._targets = np.append(self._targets, np.array([(base, length, key, access)], REMOTE))
         return len(self._targets) - 1
 
     def room(self) -> int:
-        """Verbs that it takes now, of one or two packets each; 0 where the connection is busy or lost."""
+        """Verbs that it accepts now, of one or two packets each; 0 if the connection is busy or lost."""
         if self.failed or self._waiting:
             return 0
         state = self._state
         return (len(self._ring) - int(state[Sender.TAIL] - state[Sender.ACKED])) // 2
 
     def submit(self, block: VerbBlock) -> None:
-        """Take all verbs of the block, also where there is no room: they are copied, and wait."""
+        """Accept all verbs of the block; those without room are copied, and wait."""
         if self.failed:
             self._given_up += len(block)
             return
@@ -167,7 +166,7 @@ class Requester:
             self._waiting.append((rest, 0))
 
     def send(self, message: bytes) -> None:
-        """A message into a buffer that the peer has posted (SEND)."""
+        """Send a message into a buffer that the peer has posted (SEND)."""
         block = VerbBlock.of(1, len(message))
         block.payload[:] = np.frombuffer(message, np.uint8)
         block.verbs[0]["kind"], block.verbs[0]["length"] = Verb.SEND, len(message)
@@ -176,19 +175,19 @@ class Requester:
 
     @property
     def idle(self) -> bool:
-        """Nothing is waiting to be sent or acknowledged."""
+        """Whether nothing waits to be sent or acknowledged."""
         return not self._waiting and self._state[Sender.ACKED] == self._state[Sender.TAIL]
 
     @property
     def in_flight(self) -> int:
-        """Packets sent and not acknowledged."""
+        """Unacknowledged packets."""
         return int(self._state[Sender.NEXT] - self._state[Sender.ACKED])
 
     def packets(self, now_ns: int) -> tuple[Records, npt.NDArray[np.uint8]] | None:
-        """Packets to be sent now, ROCE, and the payload that they are about; None where there are none.
+        """Packets to send now, ROCE, and the payload that they refer to; None: no packets.
 
-        Valid until the next call of anything. `now_ns`: a clock that never goes back. Called again until it
-        says None, or when something was received, or after a millisecond.
+        Valid until the next call of any method. `now_ns`: monotonic. Call it until it returns None, then
+        after every receive and every millisecond.
         """
         from ..base.jit import readonly
         from .requester_kernel import pick
@@ -207,11 +206,11 @@ class Requester:
         if not count:
             return None
         if not waits:
-            self._deadline_ns = now_ns + (self._timeout_ns << min(self._tried, _MOST_BACK_OFF))
+            self._deadline_ns = now_ns + (self._timeout_ns << min(self._tried, _MAX_BACK_OFF))
         return readonly(self._ring[begin : begin + count]), readonly(self._memory)
 
     def receive(self, records: Records, now_ns: int) -> None:
-        """Take the answers to this connection out of a batch of parsed packets (`wire.roce_frames`)."""
+        """Process the answers to this connection in a batch of parsed packets (`wire.roce.frames`)."""
         from ..base.jit import readonly
         from .requester_kernel import answers
 
@@ -238,41 +237,41 @@ class Requester:
         if state[Sender.CNP]:
             state[Sender.CNP] = 0
             self._open(-self._present // 2)
-        elif state[Sender.SEQUENCE_NAKS] != naks:  # towards twice of what is done between two losses
+        elif state[Sender.SEQUENCE_NAKS] != naks:  # converges to twice the packets between two losses
             self._open(-self._present // 8)
         if state[Sender.FAILED]:
-            self._fail(f"the peer refused a request (NAK {int(state[Sender.FAILED]):#04x})")
+            self._fail(f"the peer rejected a request (NAK {int(state[Sender.FAILED]):#04x})")
         self._refill()
 
     def _open(self, packets: int) -> None:
-        """Let so many packets more (or less) be on their way; after a timeout a few, until one is answered: a
-        peer that was only slow has got the others.
+        """Change the window by so many packets; after a timeout only a few are sent until one is answered,
+        since a slow peer has received the others.
         """
-        self._present = min(max(self._present + packets, _LEAST_WINDOW), self._window)
+        self._present = min(max(self._present + packets, _MIN_WINDOW), self._window)
         self._setup[SenderSetup.WINDOW] = min(self._present, _PROBE) if self._probing else self._present
 
     def take_results(self) -> Records:
-        """What atomics found since the last call, RESULT, in the order of their answers."""
+        """Results of atomics since the last call, RESULT, in the order of their answers."""
         kept, self._kept = self._kept, []
         return np.concatenate(kept) if kept else np.zeros(0, RESULT)
 
     def counts(self) -> dict[str, int]:
-        """By key of `counters.COUNTERS`."""
+        """Counters by key of `counters.COUNTERS`."""
         own = {
             "timeouts_total": self.timeouts,
             "dropped_verbs_total": self.dropped,
             "given_up_verbs_total": self._given_up,
         }
-        places = {key: int(self._state[place]) for key, place in PLACES.items()}
+        places = {key: int(self._state[place]) for key, place in SENDER_INDEX.items()}
         return {**places, **own}
 
     def give_up(self, why: str) -> None:
-        """The connection is lost for a reason that the packets do not tell."""
+        """Mark the connection as lost for an external reason."""
         if not self.failed:
             self._fail(why)
 
     def _enqueue(self, block: VerbBlock, first: int) -> int:
-        """Verbs to packets from `first` on; the first that has to wait."""
+        """Turn verbs into packets from `first` on; returns the first that has to wait."""
         from ..base.jit import readonly
         from .packets_kernel import enqueue
 
@@ -283,7 +282,7 @@ class Requester:
         return int(done)
 
     def _refill(self) -> None:
-        """Take what waits while there is room."""
+        """Enqueue waiting verbs while there is room."""
         while self._waiting:
             block, first = self._waiting[0]
             done = self._enqueue(block, first)
@@ -293,7 +292,7 @@ class Requester:
             self._waiting.popleft()
 
     def _timed_out(self, now_ns: int) -> bool:
-        """Go back to what has not been acknowledged; False where that was tried too often."""
+        """Go back to the first unacknowledged packet; False after too many retries."""
         from .requester_kernel import go_back
 
         self.timeouts += 1
@@ -304,15 +303,15 @@ class Requester:
         go_back(self._state)
         self._probing = True
         self._open(0)
-        self._deadline_ns = now_ns + (self._timeout_ns << min(self._tried, _MOST_BACK_OFF))
+        self._deadline_ns = now_ns + (self._timeout_ns << min(self._tried, _MAX_BACK_OFF))
         return True
 
     def _fail(self, why: str) -> None:
         self.failed = why
         state = self._state
         waiting = sum(len(block) - first for block, first in self._waiting)
-        taken = int(state[Sender.VERBS] - state[Sender.REFUSED] - state[Sender.COMPLETED])
-        # a verb of which some packets are made is taken only with its last: it is the first that waits
+        taken = int(state[Sender.VERBS] - state[Sender.REJECTED] - state[Sender.COMPLETED])
+        # a verb counts as accepted with its last packet: a partial one is the first that waits
         self._given_up += taken + waiting
         self._waiting.clear()
         state[Sender.TAIL] = state[Sender.NEXT] = state[Sender.HIGHEST] = state[Sender.ACKED]

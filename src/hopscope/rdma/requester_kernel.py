@@ -1,6 +1,7 @@
-"""The sending side of a queue pair, compiled: what is sent, and what answers say (InfiniBand 9.7.5.2).
+"""The sending side of a queue pair: choosing packets to send, processing answers (InfiniBand 9.7.5.2).
 
-Packets that are reliable stay in the ring of `packets_kernel` until they are acknowledged.
+Reliable packets stay in the ring of `packets_kernel` until they are acknowledged; its parameters apply here
+too.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ ABANDONED = U64(Sender.ABANDONED)
 CNPS = U64(Sender.CNPS)
 NUMBER = U64(SenderSetup.NUMBER)
 WINDOW = U64(SenderSetup.WINDOW)
-MOST_ATOMICS = U64(SenderSetup.ATOMICS)
+MAX_ATOMICS = U64(SenderSetup.ATOMICS)
 EVERY = U64(SenderSetup.EVERY)
-WANTED = U64(SenderSetup.RESULTS)
+WAIT_RESULTS = U64(SenderSetup.RESULTS)
 ANSWERED = U64(Mark.ANSWERED)
 ACK = U64(Opcode.RC_ACK)
 ATOMIC_ACK = U64(Opcode.RC_ATOMIC_ACK)
@@ -47,9 +48,9 @@ PSN_MASK = U64(0xFFFFFF)
 
 @kernel
 def pick(ring: Any, sent: Any, state: Any, setup: Any, most: Any) -> Any:
-    """Give numbers to the packets that may be sent now, up to `most`; how many, from the place of NEXT on.
+    """Number the packets that may be sent now, up to `most`; returns their count, from the row of NEXT on.
 
-    They lie behind each other: the ring's end ends them. Packets of an unreliable requester are forgotten.
+    They are contiguous up to the ring's end. Packets of an unreliable requester are released at once.
     """
     begin, reliable = state[NEXT], setup[RELIABLE] != U64(0)
     end = min(state[TAIL], begin + U64(most))
@@ -61,7 +62,7 @@ def pick(ring: Any, sent: Any, state: Any, setup: Any, most: Any) -> Any:
         slot = at % U64(len(ring))
         packet = ring[slot]
         if reliable and U64(sent[slot].marks) & ATOMIC:
-            if state[ATOMICS] >= setup[MOST_ATOMICS]:
+            if state[ATOMICS] >= setup[MAX_ATOMICS]:
                 break
             state[ATOMICS] += U64(1)
         packet.psn = (state[PSN] + at) & PSN_MASK
@@ -85,19 +86,19 @@ def pick(ring: Any, sent: Any, state: Any, setup: Any, most: Any) -> Any:
 
 @kernel
 def go_back(state: Any) -> None:
-    """Send again from the first packet that has not been acknowledged."""
+    """Restart sending at the first unacknowledged packet."""
     state[NEXT] = state[ACKED]
     state[ATOMICS] = U64(0)
 
 
 @kernel
 def release(sent: Any, state: Any, setup: Any, until: Any) -> Any:
-    """Forget packets in front of `until`; False where it stops at an atomic whose result is still to come."""
+    """Release packets before `until`; False if it stops at an atomic whose result is missing."""
     at = state[ACKED]
     while at < until:
         marks = U64(sent[at % U64(len(sent))].marks)
         if marks & ATOMIC:
-            if setup[WANTED] and not marks & ANSWERED:
+            if setup[WAIT_RESULTS] and not marks & ANSWERED:
                 break
             if at < state[NEXT] and state[ATOMICS]:
                 state[ATOMICS] -= U64(1)
@@ -111,10 +112,15 @@ def release(sent: Any, state: Any, setup: Any, until: Any) -> Any:
 
 @kernel
 def result(packet: Any, at: Any, sent: Any, state: Any, setup: Any, results: Any) -> None:
-    """Keep what an atomic found."""
+    """Store the result of an atomic."""
     slot = at % U64(len(sent))
     marks = U64(sent[slot].marks)
-    if not marks & ATOMIC or marks & ANSWERED or not setup[WANTED] or state[RESULTS] >= U64(len(results)):
+    if (
+        not marks & ATOMIC
+        or marks & ANSWERED
+        or not setup[WAIT_RESULTS]
+        or state[RESULTS] >= U64(len(results))
+    ):
         return
     sent[slot].marks = marks | ANSWERED
     results[state[RESULTS]].verb = sent[slot].verb
@@ -124,7 +130,7 @@ def result(packet: Any, at: Any, sent: Any, state: Any, setup: Any, results: Any
 
 @kernel
 def nak(syndrome: Any, state: Any) -> None:
-    """What a NAK asks for, when the packets in front of its number are done."""
+    """Process a NAK, after the packets before its number are released."""
     if syndrome & U64(0xE0) == RNR:
         state[NOT_READY] += U64(1)
         state[WAIT] = U64(1) + (syndrome & U64(31))
@@ -139,21 +145,21 @@ def nak(syndrome: Any, state: Any) -> None:
 
 @kernel
 def resynchronise(psn: Any, state: Any) -> None:
-    """DTA 5.2: the next packet gets the number that the responder expects; what was lost stays lost."""
+    """DTA 5.2: the next packet gets the number that the responder expects; lost packets stay lost."""
     psn = U64(psn) & PSN_MASK
-    behind = (state[PSN] + state[NEXT] - psn) & PSN_MASK
-    if behind < U64(0x800000):  # or an old answer came late
-        state[ABANDONED] += behind
+    skipped = (state[PSN] + state[NEXT] - psn) & PSN_MASK
+    if skipped < U64(0x800000):  # otherwise an old answer arrived late
+        state[ABANDONED] += skipped
     state[PSN] = (psn - state[NEXT]) & PSN_MASK
     state[RESYNCS] += U64(1)
 
 
 @kernel
-def unasked(packet: Any, syndrome: Any, state: Any) -> None:
-    """What a responder says to a requester that waits for nothing, and asks for no acknowledgments.
+def unsolicited(packet: Any, syndrome: Any, state: Any) -> None:
+    """Process an answer to a requester that does not request acknowledgments.
 
-    A NAK names the number that is expected. An ACK comes only to what looks like a duplicate, when an old
-    NAK was late: what is expected is behind it.
+    A NAK has the expected number. An ACK answers an apparent duplicate, when an old NAK was late: the number
+    after it is expected.
     """
     if syndrome == SEQUENCE_ERROR:
         state[SEQUENCE_NAKS] += U64(1)
@@ -167,7 +173,7 @@ def unasked(packet: Any, syndrome: Any, state: Any) -> None:
 
 @kernel
 def answers(records: Any, sent: Any, state: Any, setup: Any, results: Any) -> None:
-    """Take the answers to this requester out of a batch of parsed packets; the others are left alone."""
+    """Process the answers to this requester in a batch of parsed packets; other packets are ignored."""
     for i in range(len(records)):
         packet = records[U64(i)]
         opcode = U64(packet.opcode)
@@ -187,13 +193,13 @@ def answers(records: Any, sent: Any, state: Any, setup: Any, results: Any) -> No
         syndrome = U64(packet.syndrome)
         if not setup[RELIABLE]:
             if setup[SERVICE] != UC and opcode == ACK:
-                unasked(packet, syndrome, state)
+                unsolicited(packet, syndrome, state)
             continue
-        done = opcode == ATOMIC_ACK or syndrome < RNR  # up to and with its number, or only in front of it
+        done = opcode == ATOMIC_ACK or syndrome < RNR  # acknowledged up to its number, or only before it
         ahead = (U64(packet.psn) - state[PSN] - state[ACKED]) & PSN_MASK
         flying = state[HIGHEST] - state[ACKED]
         if ahead > flying or (done and ahead == flying):
-            state[STALE] += U64(1)  # answered before, or a number that was never sent
+            state[STALE] += U64(1)  # already answered, or never sent
             continue
         at = state[ACKED] + ahead
         if opcode == ATOMIC_ACK:

@@ -1,4 +1,4 @@
-"""The receiving side of a software NIC: requests are checked, executed and answered (InfiniBand 9.6, 9.7)."""
+"""The receiving side of a software NIC: checks, executes and answers requests (InfiniBand 9.6, 9.7)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .queue_pair import ROWS, QueuePairs
 from .records import NOTICE, VERB
 
 VERBS, ANSWERS, NOTICES, RECEIVED = 0, 1, 2, 3
-"""Places in `fill`, as in the kernel."""
+"""Indices into `fill`, as in the kernel."""
 
 _SEND_FIRST, _SEND_MIDDLE, _SEND_LAST, _SEND_LAST_IMMEDIATE = range(4)
-_GO_ON = (_SEND_MIDDLE, _SEND_LAST, _SEND_LAST_IMMEDIATE)
+_CONTINUED = (_SEND_MIDDLE, _SEND_LAST, _SEND_LAST_IMMEDIATE)
 _UNFINISHED = (_SEND_FIRST, _SEND_MIDDLE)
 
 
 class Responder:
-    """Executes requests of known queue pairs on the memories of a table, and nothing else on anything else.
+    """Executes requests of known queue pairs on the memories of a table.
 
-    RC: a gap is answered with one NAK (and one more every 1024 packets), duplicates are acknowledged again,
-    duplicates of atomics get the result that was kept (the last 256), and a request that is refused for any
+    RC: a gap is answered with one NAK (and another every 1024 packets), duplicates are acknowledged again,
+    duplicates of atomics get the stored result (of the last 256), and a request that is rejected for any
     other reason is answered with a NAK and puts the queue pair into the error state, as the specification
-    demands (9.9.3.1): the requester has to connect anew, by RDMA-CM. UC: a refused packet only drops its
+    requires (9.9.3.1): the requester has to reconnect by RDMA-CM. UC: a rejected packet only drops its
     message.
     """
 
@@ -37,10 +37,10 @@ class Responder:
         self.table = table
         self.pairs = pairs
         self.counts = np.zeros(len(RoceReason), np.uint64)
-        """Packets by `RoceReason`; requests that were executed at NONE."""
+        """Packets by `RoceReason`; executed requests at NONE."""
         self.verbs_executed = 0
         self.verbs_by_target: npt.NDArray[np.uint64] = np.zeros(256, np.uint64)
-        """Verbs executed, by target: uint64 [256]."""
+        """Executed verbs by target, uint64 [256]."""
         self.notices_written = 0
         self._ring = None if notices is None else RingWriter(notices)
         self._fill = np.zeros(5, np.uint64)
@@ -55,9 +55,10 @@ class Responder:
         self._received = np.zeros((rows, 2), np.uint32)
 
     def execute(self, records: Records, arena: npt.NDArray[np.uint8], now_ns: int) -> Records:
-        """Take a batch of parsed packets, in order; the answers to send, ROCE, valid until the next call.
+        """Process a batch of parsed packets, in order.
 
-        `reason` of the records is set for what was refused. `now_ns`: time since the Unix epoch, of notices.
+        Returns the answers to send, ROCE, valid until the next call. Sets `reason` of rejected records.
+        `now_ns`: time of notices, since the Unix epoch.
         """
         from ..base.jit import readonly
         from .apply_kernel import apply
@@ -90,5 +91,5 @@ class Responder:
             at, operation = int(record["payload_at"]), int(record["opcode"]) & 31
             part = arena[at : at + int(record["payload_bytes"])].tobytes()
             number = int(self.pairs.rows[pair]["number"])
-            self.pairs.deliver(number, part, operation not in _GO_ON, operation not in _UNFINISHED)
+            self.pairs.deliver(number, part, operation not in _CONTINUED, operation not in _UNFINISHED)
         return self._answers[: fill[ANSWERS]]

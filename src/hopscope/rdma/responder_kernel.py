@@ -1,7 +1,7 @@
-"""The receiving side of queue pairs, compiled: requests to verbs and answers (InfiniBand 9.6, 9.7.4, 9.7.5).
+"""The receiving side of queue pairs: requests to verbs and answers (InfiniBand 9.6, 9.7.4, 9.7.5).
 
-A batch takes three passes: `check` says what is to be done and answered, `apply_kernel` does it, and `finish`
-puts the results of atomic operations into their answers. A refused request changes no memory.
+A batch takes three passes: `check` makes verbs and answers, `apply_kernel` executes the verbs, and `finish`
+puts the results of atomic operations into their answers. A rejected request changes no memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def known(record: Any, pair: Any) -> Any:
 
 @kernel
 def in_turn(record: Any, pair: Any, operation: Any) -> Any:
-    """Whether it is the packet that is expected: 9.7.1 for RC; UC goes on behind a gap with a new message."""
+    """Whether it is the expected packet: 9.7.1 for RC; UC continues after a gap with a new message."""
     psn = U64(record.psn) & request_kernel.PSN_MASK
     ahead = (psn - U64(pair.expected_psn)) & request_kernel.PSN_MASK
     if ahead == U64(0):
@@ -62,7 +62,7 @@ def in_turn(record: Any, pair: Any, operation: Any) -> Any:
 
 @kernel
 def acknowledge(pair: Any, where: Any, dirty: Any, fill: Any) -> None:
-    """An acknowledgment is due at the end of the batch: one for all requests until then."""
+    """Schedule an acknowledgment at the end of the batch, one for all requests until then."""
     if U64(pair.due) == NO:
         dirty[fill[request_kernel.DIRTY]] = where
         fill[request_kernel.DIRTY] += U64(1)
@@ -71,9 +71,11 @@ def acknowledge(pair: Any, where: Any, dirty: Any, fill: Any) -> None:
 
 @kernel
 def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill: Any) -> None:
-    """Answer a duplicate of an atomic operation with what was kept; one that is too old gets no answer."""
+    """Answer a duplicate of an atomic operation with its stored result; one that is too old gets no
+    answer.
+    """
     first, newest = where * U64(REPLAYS), U64(pair.atomics) + U64(REPLAYS - 1)
-    for back in range(U64(REPLAYS)):  # numbers come again: the newest first
+    for back in range(U64(REPLAYS)):  # numbers wrap: the newest first
         slot = first + (newest - back) % U64(REPLAYS)
         if replay[slot].used and U64(replay[slot].psn) == U64(record.psn):
             answer = request_kernel.put_answer(
@@ -84,9 +86,9 @@ def replayed(record: Any, pair: Any, where: Any, replay: Any, answers: Any, fill
 
 
 @kernel
-def refuse(record: Any, pair: Any, where: Any, operation: Any, reason: Any, replay: Any, answers: Any,
+def reject(record: Any, pair: Any, where: Any, operation: Any, reason: Any, replay: Any, answers: Any,
            dirty: Any, fill: Any) -> None:  # fmt: skip
-    """What a queue pair does about a request that it does not execute (9.7.5.1, 9.9.3)."""
+    """Answer a request that is not executed (9.7.5.1, 9.9.3)."""
     if U64(pair.service) == request_kernel.UC:
         pair.progress = request_kernel.IDLE
         pair.expected_psn = (U64(record.psn) + U64(1)) & request_kernel.PSN_MASK
@@ -96,11 +98,11 @@ def refuse(record: Any, pair: Any, where: Any, operation: Any, reason: Any, repl
         else:
             acknowledge(pair, where, dirty, fill)
     elif reason == GAP:
-        if U64(pair.behind) % U64(GAP_PACKETS) == U64(0):
+        if U64(pair.after_gap) % U64(GAP_PACKETS) == U64(0):
             request_kernel.put_answer(
                 answers, fill, pair, ACK, U64(Syndrome.SEQUENCE_ERROR), U64(pair.expected_psn)
             )
-        pair.behind = (U64(pair.behind) + U64(1)) & U64(0xFFFF)
+        pair.after_gap = (U64(pair.after_gap) + U64(1)) & U64(0xFFFF)
     elif reason == request_kernel.NOT_READY:
         request_kernel.put_answer(answers, fill, pair, ACK, U64(Syndrome.NOT_READY), U64(pair.expected_psn))
     else:
@@ -117,11 +119,12 @@ def refuse(record: Any, pair: Any, where: Any, operation: Any, reason: Any, repl
 @kernel
 def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answers: Any, notices: Any,
           received: Any, dirty: Any, fill: Any, counts: Any, now_ns: Any) -> None:  # fmt: skip
-    """Requests of a batch, in order, to verbs, answers, notices and messages; `reason` says what was refused.
+    """Turn the requests of a batch, in order, into verbs, answers, notices and messages; sets `reason` of
+    rejected ones.
 
-    `counts`: uint64 by RoceReason, requests that were executed at NONE. Rows that are no requests of a
-    connection (answers, CNP, datagrams) are left alone, those with a reason only counted. There is room for
-    one of each per row, and in `answers` for one more per row of `dirty`, which has as many as `pairs`.
+    `counts`: uint64 by RoceReason, executed requests at NONE. Rows that are not requests of a connection
+    (answers, CNP, datagrams) are skipped, those with a reason only counted. There is room for one of each per
+    row, and in `answers` for one more per row of `dirty`, which has as many as `pairs`.
     """
     for i in range(len(records)):
         row = U64(i)
@@ -145,12 +148,12 @@ def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answe
                 )  # fmt: skip
             if reason == request_kernel.GOOD:
                 pair.expected_psn = (U64(record.psn) + U64(1)) & request_kernel.PSN_MASK
-                pair.behind = 0
+                pair.after_gap = 0
                 if record.flags & U8(RoceFlag.ACK_REQUEST) and operation < request_kernel.READ_REQUEST:
                     if U64(pair.service) != request_kernel.UC:
                         acknowledge(pair, where, dirty, fill)
             else:
-                refuse(record, pair, where, operation, reason, replay, answers, dirty, fill)
+                reject(record, pair, where, operation, reason, replay, answers, dirty, fill)
         record.reason = reason
         counts[reason] += U64(1)
     for i in range(fill[request_kernel.DIRTY]):
@@ -164,7 +167,7 @@ def check(records: Any, pairs: Any, regions: Any, replay: Any, verbs: Any, answe
 
 @kernel
 def finish(answers: Any, fill: Any, verbs: Any, replay: Any) -> None:
-    """Put what atomic operations found into their answers, and keep it for duplicates; in order."""
+    """Put the results of atomic operations into their answers, and store them for duplicates; in order."""
     for i in range(fill[request_kernel.ANSWERS]):
         answer = answers[U64(i)]
         if U64(answer.opcode) != request_kernel.ATOMIC_ACK:

@@ -23,7 +23,7 @@ from hopscope.rdma.counters import NIC_INDEX, read_nic_counters
 from hopscope.rdma.endpoint import Endpoint, Session
 from hopscope.rdma.notices import NOTICES_FILE
 from hopscope.rdma.records import NOTICE_VERSION, VERB, Verb, VerbBlock, VerbFlag
-from hopscope.rdma.requester import Mode
+from hopscope.rdma.requester import LossMode
 from hopscope.runtime.direct.nic import PUBLISHED_PORTS, SERVICE_PORT, NicProcess
 from hopscope.settings.direct import DirectSettings, NicSettings
 from hopscope.wire.address import number_of
@@ -157,7 +157,7 @@ def test_a_path_mtu_that_is_too_small_is_refused(tmp_path: Path) -> None:
         session = loop.endpoint.connect(loop.host, SERVICE_PORT, time.monotonic_ns(), path_mtu=256)
         loop.until(lambda: session.lost)
         assert session.lost.startswith("rejected")
-        assert loop.connect(mode=Mode.UNRELIABLE).room() > 0
+        assert loop.connect(mode=LossMode.UNRELIABLE).room() > 0
 
 
 SCRIPT = """

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import pytest
 
 from hopscope.capture.udp.listener import UdpSender
-from hopscope.direct.counters import COUNTERS, Counted, read_counters
+from hopscope.direct.counters import COUNTERS, TranslatorCounters, read_counters
 from hopscope.direct.primitives import postcarding
 from hopscope.direct.primitives.append import ListReader
 from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
 from hopscope.direct.stores.answers import Status
+from hopscope.direct.stores.epochs import epochs
 from hopscope.direct.stores.folder import read_store
-from hopscope.direct.stores.past import epochs
 from hopscope.direct.stores.store import StoreError
 from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.translator import TranslatorProcess
@@ -87,7 +87,7 @@ def test_reports_from_a_socket_are_answered_and_counted(tmp_path: Path) -> None:
             cut = sized(1, keys[:3], keys[:3, 4:], redundancy=1, first=558)
             cut.frames["length"] -= 1
             sender.send(cut)
-        refused = process.translator.refused
+        refused = process.translator.rejected
         for _ in range(2000):
             if refused.sum() == 560:
                 break
@@ -156,9 +156,9 @@ def test_a_flood_does_not_cut_a_stop_short(tmp_path: Path, monkeypatch: pytest.M
 def test_counters_of_another_version_are_begun_anew(tmp_path: Path) -> None:
     """A file that does not fit is no reason to stop."""
     (tmp_path / "translator.counters").write_bytes(b"something else")
-    counted = Counted(tmp_path)
+    counted = TranslatorCounters(tmp_path)
     counted.put("dta_acks_total", 3)
-    assert Counted(tmp_path)["dta_acks_total"] == 3
+    assert TranslatorCounters(tmp_path)["dta_acks_total"] == 3
     assert len({counter.key for counter in COUNTERS}) == len(COUNTERS)
 
 
@@ -224,7 +224,7 @@ def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
 
 def test_slow_paths_need_a_list_with_room(tmp_path: Path) -> None:
     """Entries of 4 bytes hold no path: the start says what is needed."""
-    with pytest.raises(StoreError, match="entries of 26 B at least: it has entries of 4"):
+    with pytest.raises(StoreError, match="entries of at least 26 B: it has entries of 4"):
         TranslatorProcess(settings(path_sum=PathSumSettings(threshold=1)), tmp_path)
 
 

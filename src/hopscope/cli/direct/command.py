@@ -1,4 +1,4 @@
-"""`hopscope direct`: stores that switches write to by RDMA: serve them, ask them, list them."""
+"""`hopscope direct`: stores that switches write to by RDMA: serve them, query_store them, list them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..output import Format, FormatOption, Printer, until_reader_leaves
 from .view import print_entries, print_notices, print_stores, read_values
 
 app = typer.Typer(
-    help="Direct telemetry access: serve, ask and list the memory that reports are written to.",
+    help="Direct telemetry access: serve, query_store and list the memory that reports are written to.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "key-write": ("key", "status", "data", "votes"),
-    "postcarding": ("key", "status", "path", "hops", "why"),
+    "postcarding": ("key", "status", "path", "hops", "reason"),
     "key-increment": ("key", "status", "counter", "bound", "risk"),
-    "cardinality": ("key", "status", "estimate", "error", "why"),
-    "append": ("key", "status", "entries", "why"),
+    "cardinality": ("key", "status", "estimate", "error", "reason"),
+    "append": ("key", "status", "entries", "reason"),
 }
 StoreName = Annotated[str, typer.Argument(metavar="STORE", help="Name of the store, as `direct list` shows.")]
 
@@ -79,13 +79,13 @@ def query(
 
     Exit status 1: some of the keys have no answer.
     """
-    from ...direct.stores.answers import Question
-    from ...direct.stores.ask import ask
+    from ...direct.stores.answers import QueryOptions
     from ...direct.stores.folder import read_store
+    from ...direct.stores.query import query_store
 
     folder = _folder(data, config)
-    question = Question(copies, consensus, read_values(values), partial, limit)
-    answers = ask(folder, store, keys, question, _epoch(epoch))
+    question = QueryOptions(copies, consensus, read_values(values), partial, limit)
+    answers = query_store(folder, store, keys, question, _epoch(epoch))
     columns = ANSWER_COLUMNS.get(read_store(folder, store).layout.name, ("key", "status"))
     with until_reader_leaves():
         printer = Printer(form, columns)
@@ -144,7 +144,7 @@ def monitors(form: FormatOption = Format.TABLE) -> None:
     with until_reader_leaves():
         printer = Printer(form, columns)
         printer.put(
-            dict(zip(columns, (name, one.primitive, one.told, one.sizes, one.source), strict=True))
+            dict(zip(columns, (name, one.primitive, one.description, one.sizes, one.source), strict=True))
             for name, one in MONITORS.items()
         )
         printer.flush()

@@ -15,7 +15,7 @@ STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operatio
 
 def print_entries(folder: Path, store: str, number: int, follow: bool, form: Format) -> None:
     """Print the entries of a list; `follow`: until Ctrl-C. Raises StoreError."""
-    from ...direct.stores.ask import read_list
+    from ...direct.stores.query import read_list
     from ..running import until_stopped
 
     printer = Printer(form, ("data",))
@@ -36,7 +36,7 @@ def print_entries(folder: Path, store: str, number: int, follow: bool, form: For
 
 def print_stores(folder: Path, form: Format) -> None:
     """Print every store of a folder."""
-    from ...direct.stores.ask import describe_all
+    from ...direct.stores.query import describe_all
 
     stores = describe_all(folder)
     if form is Format.TABLE:

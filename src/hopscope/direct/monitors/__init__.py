@@ -1,1 +1,1 @@
-"""DTA's Table 2: what existing monitoring systems report, as small reporters and the queries behind them."""
+"""The monitoring systems of DTA's Table 2, as small reporters with their queries."""

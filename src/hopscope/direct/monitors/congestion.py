@@ -1,4 +1,4 @@
-"""Congestion events: queues that are deeper than a threshold, in one list."""
+"""Congestion events in one list: packets that find a queue deeper than a threshold."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .events import Events, read
 from .monitor import Numbers, Reports, appended, packed
 
 EVENT = np.dtype([("time_ns", "<i8"), ("switch", "<u4"), ("egress_port", "<u2"), ("queue_depth", "<u4")])
-"""An event with its place and time."""
+"""A congestion event, with its time and location."""
 _WIDTHS = (8, 4, 2, 4)
 
 
@@ -18,7 +18,7 @@ class CongestionDepths(Events):
     """The depth alone, as in DTA's Table 2."""
 
     name = "int-congestion"
-    told = "depth of a queue over the threshold"
+    description = "depth of a queue over the threshold"
     sizes = "4 B"
     source = "INT; DTA Table 2, Append"
     data_bytes = 4
@@ -33,7 +33,7 @@ class CongestionDepths(Events):
         return appended(0, packed((deep["queue_depth"], 4)))
 
     def query(self, store: Store) -> Numbers:
-        """Depths that are in the list, bytes, uint64 [events], in order of time."""
+        """Depths in the list, bytes, uint64 [events], in order of time."""
         depths = np.dtype([("queue_depth", "<u8")])
         return np.asarray(read(store, 0, depths, (4,))["queue_depth"])
 
@@ -42,7 +42,7 @@ class CongestionEvents(Events):
     """The depth with switch, port and time."""
 
     name = "int-congestion-events"
-    told = "queue over the threshold: when, where, how deep"
+    description = "time, port and depth of a queue over the threshold"
     sizes = "18 B"
     source = "INT; DTA 4"
     data_bytes = sum(_WIDTHS)
@@ -58,5 +58,5 @@ class CongestionEvents(Events):
         return appended(0, packed(*columns))
 
     def query(self, store: Store) -> Records:
-        """EVENT records that are in the list, in order of time."""
+        """EVENT records in the list, in order of time."""
         return read(store, 0, EVENT, _WIDTHS)

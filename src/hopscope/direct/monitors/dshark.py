@@ -1,4 +1,4 @@
-"""dShark: parsers send summaries of packets to groupers, chosen so that all of one packet meet."""
+"""dShark: parsers send packet summaries to groupers; all summaries of a packet reach the same grouper."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ SUMMARY = np.dtype(
     [("packet", "<u8"), ("time_ns", "<i8"), ("switch", "<u4"), ("hop", "u1"), ("path_length", "u1"),
      ("drop_reason", "u1")]
 )  # fmt: skip
-"""What a parser says of one packet at one switch."""
+"""A parser's summary of one packet at one switch."""
 _WIDTHS = (8, 8, 4, 1, 1, 1)
 
 
 @dataclass(slots=True)
-class Grouped:
-    """One packet as a grouper puts it together."""
+class PacketGroup:
+    """The summaries of one packet at its grouper."""
 
     summaries: Records
-    """SUMMARY in the order of hops."""
+    """SUMMARY records in hop order."""
 
     @property
     def path(self) -> tuple[int, ...]:
-        """Switches."""
+        """Switch ids in hop order."""
         return tuple(self.summaries["switch"].tolist())
 
     @property
     def dropped(self) -> bool:
-        """The last switch dropped it."""
+        """Whether the last switch dropped the packet."""
         return bool(self.summaries["drop_reason"][-1])
 
     @property
     def whole(self) -> bool:
-        """Every switch has told of it, up to its end or its drop."""
+        """Whether every switch up to the path's end or the drop reported it."""
         hops = self.summaries["hop"].tolist()
         end = len(hops) if self.dropped else int(self.summaries["path_length"][-1])
         return bool(hops == list(range(1, end + 1)))
@@ -48,7 +48,7 @@ class DShark(Events):
     """Each grouper has a list; a hash of the packet chooses it."""
 
     name = "dshark"
-    told = "summary of a packet at a switch, to the list of the packet's grouper"
+    description = "summary of a packet at a switch, to the list of the packet's grouper"
     sizes = "23 B"
     source = "dShark; DTA Table 2, Append"
     data_bytes = sum(_WIDTHS)
@@ -57,15 +57,15 @@ class DShark(Events):
         super().__init__(lists=groupers)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every packet from every switch."""
+        """One report per packet and switch."""
         columns = (observations[name] for name in SUMMARY.names or ())
         which = mix64(observations["packet"]) % np.uint64(self.lists)
         return appended(which, packed(*zip(columns, _WIDTHS, strict=True)))
 
-    def query(self, store: Store, grouper: int) -> dict[int, Grouped]:
-        """Packets that are in a grouper's list, by id."""
+    def query(self, store: Store, grouper: int) -> dict[int, PacketGroup]:
+        """Packets in a grouper's list, by id."""
         rows = read(store, grouper, SUMMARY, _WIDTHS)
         rows = rows[np.lexsort((rows["hop"], rows["packet"]))]
         packets, first = np.unique(rows["packet"], return_index=True)
         parts = np.split(rows, first[1:]) if len(packets) else []
-        return {int(packet): Grouped(part) for packet, part in zip(packets, parts, strict=True)}
+        return {int(packet): PacketGroup(part) for packet, part in zip(packets, parts, strict=True)}

@@ -1,4 +1,4 @@
-"""What monitors that append to lists have in common: their store, and how lists are read back."""
+"""Base of monitors that append to lists: their store, and reading lists back."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Events(Monitor):
         self.lists = lists
 
     def layout(self, expected: int) -> AppendLayout:
-        """Lists that hold so many events each, in batches of 16."""
+        """Lists with room for `expected` events each, in batches of 16."""
         batches = 1 << max(0, -(-expected // 16) - 1).bit_length()
         return AppendLayout(batches=batches, lists=self.lists, data_bytes=self.data_bytes, batch=16)
 
 
 def read_bytes(store: Store, number: int) -> Bytes:
-    """Entries that are in a list, uint8 [entries, bytes], the oldest first: as many as its ring holds."""
+    """Entries in a list, uint8 [entries, bytes], oldest first: as many as its ring holds."""
     reader, parts = ListReader(store, number, "oldest"), []
     while True:
         entries, _ = reader.read()
@@ -39,7 +39,7 @@ def read_bytes(store: Store, number: int) -> Bytes:
 
 
 def read(store: Store, number: int, record: np.dtype[Any], widths: tuple[int, ...]) -> Records:
-    """Entries that are in a list as records, the oldest first; `widths` are the fields' bytes in an entry."""
+    """Entries in a list as records, oldest first; `widths` are the fields' bytes in an entry."""
     entries = read_bytes(store, number)
     rows = np.zeros(len(entries), record)
     at = 0

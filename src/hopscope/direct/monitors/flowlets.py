@@ -1,4 +1,4 @@
-"""Flowlet sizes, as with Marple: packets of a flow without a pause between them."""
+"""Flowlet sizes, as in Marple: a flowlet is a run of a flow's packets without a pause."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FlowletSizes(Events):
     """
 
     name = "marple-flowlets"
-    told = "flow and packets of a flowlet; one list for each power of two"
+    description = "flow and packets of a flowlet; one list for each power of two"
     sizes = "17 B"
     source = "Marple; DTA 6.1 and Table 1"
     data_bytes = FLOW_BYTES + 4
@@ -28,10 +28,10 @@ class FlowletSizes(Events):
         self.gap_ns = gap_ns
         self._flows = Numbering(FLOW_BYTES)
         self._last_ns = np.zeros(0, np.int64)
-        self._packets = np.zeros(0, np.int64)  # of the flowlet that goes on; 0: none
+        self._packets = np.zeros(0, np.int64)  # in the current flowlet; 0: none
 
     def observe(self, observations: Records) -> Reports:
-        """A report for every flowlet that has ended, when the next packet of its flow comes."""
+        """A report for every ended flowlet, when the next packet of its flow arrives."""
         seen = entering(observations)
         known = len(self._flows)
         numbers = self._flows.of(seen["flow"])
@@ -43,34 +43,34 @@ class FlowletSizes(Events):
         pause = time_ns - groups.previous(time_ns, self._last_ns[mine]) > self.gap_ns
         begins = pause & ~(groups.first & (numbers >= known))
         position = self._packets[numbers] + groups.sums(np.ones(len(seen)))
-        # packets up to the last that began a flowlet, where one has in this batch
+        # packets before the latest start of a flowlet in this batch
         began = groups.highest_before(np.where(begins, position - 1, 0), np.zeros(len(mine), np.int64))
         began_now = np.maximum(began, np.where(begins, position - 1, 0))
         ended = position[begins] - 1 - began[begins]
         self._last_ns[mine], self._packets[mine] = time_ns[last], (position - began_now)[last]
-        return self._told(seen["flow"][begins], ended)
+        return self._report(seen["flow"][begins], ended)
 
     def flush(self) -> Reports:
-        """The flowlets that go on, as if they had ended."""
+        """Report the current flowlets as if they had ended."""
         going = np.flatnonzero(self._packets)
-        made = self._told(self._flows.keys[going], self._packets[going])
+        made = self._report(self._flows.keys[going], self._packets[going])
         self._flows = Numbering(FLOW_BYTES)
         self._packets = self._packets[:0]
         return made
 
     def query(self, store: Store) -> tuple[Bytes, Numbers]:
-        """Flowlets that are in the lists: their flows, uint8 [flowlets, 13], and packets, uint64."""
+        """Flowlets in the lists: their flows, uint8 [flowlets, 13], and packets, uint64."""
         rows = np.concatenate([read_bytes(store, number) for number in range(self.lists)])
         return rows[:, :FLOW_BYTES], unpacked(rows[:, FLOW_BYTES:], 4)[0]
 
     def histogram(self, store: Store, flow: bytes) -> Numbers:
-        """How many flowlets of a flow are in each list, uint64 [lists]."""
+        """Number of a flow's flowlets in each list, uint64 [lists]."""
         counts = np.zeros(self.lists, np.uint64)
         for number in range(self.lists):
             rows = read_bytes(store, number)[:, :FLOW_BYTES]
             counts[number] = (rows == np.frombuffer(flow, np.uint8)).all(axis=1).sum()
         return counts
 
-    def _told(self, flows: Bytes, packets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Reports:
+    def _report(self, flows: Bytes, packets: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Reports:
         which = np.minimum(np.frexp(packets.astype(np.float64))[1] - 1, self.lists - 1)
         return appended(which, packed(flows, (packets, 4)))

@@ -1,4 +1,4 @@
-"""Captured packets as observations: the point where they were captured stands for a switch."""
+"""Captured packets as observations: the capture point acts as a switch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ...wire.records import FrameBatch, Records
 
 
 def observe_frames(batch: FrameBatch, switch: int = 1) -> Records:
-    """OBSERVATION of the frames that are IP packets, others are left out.
+    """OBSERVATION of the IP packets among frames.
 
-    It is the first and the last switch of their way; its ports, queues and drops are not known. `packet` is
-    `wire.packet_id`: 32 bits, the same wherever the packet is captured.
+    The capture point is the first and the last switch of their path; its ports, queues and drops are unknown.
+    `packet` is `wire.packet_id`: 32 bits, the same wherever the packet is captured.
     """
     from ...base.jit import readonly
     from .frames_kernel import observe

@@ -1,4 +1,7 @@
-"""Captured frames to observations: Ethernet, IP and TCP or UDP headers."""
+"""Captured frames to observations: Ethernet, IP and TCP or UDP headers.
+
+Parameters: `arena`: uint8 frame bytes; `frames`: FRAME [frames]; `out`: OBSERVATION [frames]; `flow`: uint8
+[13]."""
 
 from __future__ import annotations
 
@@ -28,14 +31,16 @@ def folded(high: Any, low: Any) -> Any:
 
 @kernel
 def put(flow: Any, at: Any, value: Any, count: Any) -> None:
-    """A number into `count` bytes of a flow, big-endian."""
+    """Write the lowest `count` bytes of a number into a flow, big-endian."""
     for i in range(count):
-        flow[at + i] = U8((value >> (U64(8) * (U64(count) - ONE - U64(i)))) & U64(255))
+        flow[at + i] = U8((value >> (U64(8) * (count - ONE - i))) & U64(255))
 
 
 @kernel
 def observe(arena: Any, frames: Any, switch: Any, out: Any) -> Any:
-    """One observation for every frame that is an IP packet, from row 0 of `out` on; returns how many."""
+    """Write one observation per frame that is an IP packet to the first rows of `out`; returns their
+    number.
+    """
     count = 0
     for row in range(len(frames)):
         frame = frames[row]
@@ -75,11 +80,11 @@ def observe(arena: Any, frames: Any, switch: Any, out: Any) -> Any:
         source = packet.address(arena, ip, version, packet.IPV4_SOURCE, packet.IPV6_SOURCE)
         destination = packet.address(arena, ip, version, packet.IPV4_DESTINATION, packet.IPV6_DESTINATION)
         flow = seen["flow"]
-        put(flow, 0, folded(source[0], source[1]), 4)
-        put(flow, 4, folded(destination[0], destination[1]), 4)
-        put(flow, 8, protocol, 1)
-        put(flow, 9, sport, 2)
-        put(flow, 11, dport, 2)
+        put(flow, U64(0), folded(source[0], source[1]), U64(4))
+        put(flow, U64(4), folded(destination[0], destination[1]), U64(4))
+        put(flow, U64(8), U64(protocol), U64(1))
+        put(flow, U64(9), U64(sport), U64(2))
+        put(flow, U64(11), U64(dport), U64(2))
         seen["time_ns"] = frame["time_ns"]
         seen["packet"] = packet_id(arena, ip, version, length, ports, limit)
         seen["switch"] = U32(switch)

@@ -1,4 +1,4 @@
-"""State per flow, a batch at a time: numbers for keys, and running values within the rows of one number."""
+"""Per-flow state in batches: numbers for keys, and running values over the rows of a number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Numbering:
-    """Numbers, from 0, for keys in the order in which they first come up."""
+    """Numbers keys from 0, in the order of their first appearance."""
 
     def __init__(self, key_bytes: int) -> None:
         self.key_bytes = key_bytes
@@ -38,11 +38,11 @@ class Numbering:
 
 
 class Groups:
-    """Rows of a batch by their number; within one they stay in order. Answers are in the batch's order."""
+    """Groups the rows of a batch by their number; results are in the batch's order."""
 
     def __init__(self, numbers: Ints) -> None:
         self.order = np.argsort(numbers, kind="stable")
-        """Rows by number, those of one in the batch's order."""
+        """Rows sorted by number, stable."""
         ordered = numbers[self.order]
         self._begins = np.ones(len(ordered), bool)
         self._begins[1:] = ordered[1:] != ordered[:-1]
@@ -50,14 +50,14 @@ class Groups:
         ends = np.ones(len(ordered), bool)
         ends[:-1] = self._begins[1:]
         self.last = self.order[ends]
-        """Row of the last of each of `numbers`."""
+        """Last row of each of `numbers`."""
         self.first = self._back(self._begins)
-        """Whether a row is its number's first, bool [rows]."""
+        """Whether a row is the first of its number, bool [rows]."""
         self.numbers = ordered[ends]
-        """The numbers that occur, ascending."""
+        """Distinct numbers, ascending."""
 
     def sums(self, values: npt.ArrayLike) -> Ints:
-        """Sum of a number's values up to each row, with the row's, int64 [rows]."""
+        """Sum of a number's values up to and including each row, int64 [rows]."""
         ordered = np.asarray(values, np.int64)[self.order]
         total = np.cumsum(ordered)
         before = (total - ordered)[self._begins]
@@ -70,7 +70,9 @@ class Groups:
         )
 
     def previous(self, values: npt.NDArray[Any], before: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Value of the row before with the same number; for its first row the one in `before` [numbers]."""
+        """Value of the previous row with the same number; for its first row the value in `before`
+        [numbers].
+        """
         ordered = values[self.order]
         shifted = np.empty_like(ordered)
         shifted[1:] = ordered[:-1]
@@ -78,7 +80,7 @@ class Groups:
         return self._back(shifted)
 
     def highest_before(self, values: Ints, before: Ints) -> Ints:
-        """Highest of a number's values before each row and of its one in `before` [numbers], int64 [rows]."""
+        """Maximum of a number's values before each row and its value in `before` [numbers], int64 [rows]."""
         ordered = values[self.order]
         shifted = np.empty_like(ordered)
         shifted[1:] = ordered[:-1]
@@ -95,7 +97,7 @@ class Groups:
 
 
 def grown(column: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
-    """A column of state with room for at least `count` numbers; what is new is 0."""
+    """A column of state, extended with zeros to at least `count` numbers."""
     if len(column) >= count:
         return column
     larger = np.zeros((max(count, 2 * len(column)), *column.shape[1:]), column.dtype)

@@ -1,9 +1,4 @@
-"""Bytes that each host has sent, by its address: Marple's counters, added up or written whole.
-
-A counter can be added up in memory: a switch sends what has come since its last report (Key-Increment), and
-several switches may count for one host. Where values cannot be merged, the switch that the host is attached
-to keeps the counter and writes it whole (Key-Write).
-"""
+"""Bytes sent by each host: Marple's counters, mergeable and non-mergeable."""
 
 from __future__ import annotations
 
@@ -16,17 +11,30 @@ from ..primitives.key_write import KeyWriteLayout
 from ..primitives.key_write import query as query_values
 from ..stores.store import Layout, Store
 from .groups import Groups, Numbering, grown
-from .monitor import Bytes, Monitor, Numbers, Reports, Told, added, entering, packed, reports, unpacked
+from .monitor import (
+    Bytes,
+    Monitor,
+    MonitorAnswers,
+    Numbers,
+    Reports,
+    added,
+    entering,
+    packed,
+    reports,
+    unpacked,
+)
 
 ADDRESS_BYTES = 4
 
 
 class HostCounters(Monitor):
-    """Bytes since the last report are added."""
+    """Mergeable counters: a switch adds the bytes since its last report; several switches may count one
+    host.
+    """
 
     name = "marple-host-counters"
     primitive = "key-increment"
-    told = "bytes that a host has sent, added up"
+    description = "bytes sent by a host, added up"
     sizes = "4 B key, counter"
     source = "Marple; DTA Table 2, Key-Increment"
 
@@ -38,23 +46,25 @@ class HostCounters(Monitor):
         return KeyIncrementLayout(slots=16 * expected, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every host that sent something in the batch."""
+        """One report per host that sent in the batch."""
         seen = entering(observations)
         hosts = Numbering(ADDRESS_BYTES)
         groups = Groups(hosts.of(seen["flow"][:, :ADDRESS_BYTES]))
         return added(hosts.keys[groups.numbers], groups.totals(seen["size"]), self.copies)
 
     def query(self, store: Store, addresses: Bytes) -> Numbers:
-        """Bytes of hosts (uint8 [hosts, 4]), uint64 [hosts]: never too few."""
+        """Bytes of hosts (uint8 [hosts, 4]), uint64 [hosts]: exact or too high."""
         return query_counts(store, addresses, copies=self.copies).counter
 
 
 class HostValues(Monitor):
-    """A counter is written whole; it begins again after 2^32 bytes."""
+    """Non-mergeable counters: the host's first switch keeps the counter, modulo 2^32, and writes its
+    value.
+    """
 
     name = "marple-host-values"
     primitive = "key-write"
-    told = "bytes that a host has sent, the latest value"
+    description = "bytes sent by a host, latest value"
     sizes = "4 B key, 4 B data"
     source = "Marple, non-merging; DTA Table 2, row 2"
 
@@ -68,7 +78,7 @@ class HostValues(Monitor):
         return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every host that sent something in the batch."""
+        """One report per host that sent in the batch."""
         seen = entering(observations)
         groups = Groups(self._hosts.of(seen["flow"][:, :ADDRESS_BYTES]))
         self._bytes = grown(self._bytes, len(self._hosts))
@@ -76,7 +86,7 @@ class HostValues(Monitor):
         keys, values = self._hosts.keys[groups.numbers], self._bytes[groups.numbers]
         return reports(KeyWriteLayout.opcode, keys, packed((values, 4)), redundancy=self.copies)
 
-    def query(self, store: Store, addresses: Bytes) -> Told:
+    def query(self, store: Store, addresses: Bytes) -> MonitorAnswers:
         """Bytes of hosts (uint8 [hosts, 4]), uint64 [hosts]."""
         answers = query_values(store, addresses, copies=self.copies)
-        return Told(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))
+        return MonitorAnswers(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))

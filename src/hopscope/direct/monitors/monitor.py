@@ -1,4 +1,4 @@
-"""What a monitor is: it turns observations into reports of one primitive, and answers from their memory."""
+"""Base of monitors: they turn observations into reports of one primitive, and query the resulting store."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Reports:
     """DTA reports of one primitive, as a translator takes them."""
 
     records: Records
-    """DTA [reports], in order of time."""
+    """DTA records, in order of time."""
     arena: Bytes
     """Their keys and data."""
 
@@ -31,13 +31,13 @@ class Reports:
 
 
 @dataclass(slots=True)
-class Told:
+class MonitorAnswers:
     """Answers to a batch of keys, row by row."""
 
     status: Bytes
     """`Status`, uint8 [keys]."""
     values: npt.NDArray[Any]
-    """What was reported, decoded, [keys, …]; 0 where the status is not FOUND."""
+    """Decoded values, [keys, …]; 0 unless the status is FOUND."""
 
     def __len__(self) -> int:
         return len(self.status)
@@ -50,22 +50,22 @@ class Told:
 
 
 class Monitor:
-    """A reporter with the state that its switches keep. `observe` takes observations in order of time, batch
-    after batch: where batches end changes no answer. Each subclass adds a query that answers from a store.
+    """A reporter with the state of its switches. `observe` takes observations in order of time; batch
+    boundaries change no answer. Each subclass adds a `query` that reads a store.
     """
 
     name: ClassVar[str]
     primitive: ClassVar[str]
     """Name of the primitive (`primitive.named`)."""
-    told: ClassVar[str]
-    """What it reports, in a few words."""
+    description: ClassVar[str]
+    """What it reports."""
     sizes: ClassVar[str]
-    """Bytes of a report's key and data."""
+    """Bytes of a report's key and data, as text."""
     source: ClassVar[str]
-    """Whose monitoring this is, and where DTA tells of it."""
+    """The monitoring system, and the section of DTA that describes it."""
 
     def layout(self, expected: int) -> Layout:
-        """A store that has room for so many keys, or events, with few collisions."""
+        """A store with room for `expected` keys or events, with few collisions."""
         raise NotImplementedError
 
     def observe(self, observations: Records) -> Reports:
@@ -73,12 +73,12 @@ class Monitor:
         raise NotImplementedError
 
     def flush(self) -> Reports:
-        """Reports of what the switches still hold."""
+        """Reports of the state that the switches still hold."""
         return no_reports()
 
 
 def no_reports() -> Reports:
-    """None."""
+    """An empty batch of reports."""
     return Reports(np.zeros(0, DTA), np.zeros(0, np.uint8))
 
 
@@ -102,14 +102,14 @@ def appended(lists: npt.ArrayLike, data: Bytes) -> Reports:
 
 
 def added(keys: Bytes, counters: npt.ArrayLike, redundancy: int) -> Reports:
-    """Reports of what is to be added, integers [reports], to the counters of keys."""
+    """Reports that add integers [reports] to the counters of keys."""
     data = packed((counters, 8))
     return reports(Opcode.KEY_INCREMENT, keys, data, counter=counters, redundancy=redundancy)
 
 
 def packed(*columns: tuple[npt.ArrayLike, int] | Bytes) -> Bytes:
-    """Columns side by side, uint8 [rows, bytes]: numbers with their width in bytes (big-endian, what does not
-    fit is cut off), or bytes as they are.
+    """Columns side by side, uint8 [rows, bytes]: numbers with their width in bytes (big-endian, upper bits
+    cut off), or bytes as they are.
     """
     parts = []
     for column in columns:
@@ -144,12 +144,12 @@ _CHOICE = np.uint64(0xD1B54A32D192ED03)
 
 
 def sampled(packets: npt.ArrayLike, rate: int) -> npt.NDArray[np.bool_]:
-    """One packet id in `rate`, by a hash that is the same in all switches, bool [packets]."""
+    """Choose one packet id in `rate`, by a hash that all switches share, bool [packets]."""
     mixed = mix64(np.asarray(packets, np.uint64) ^ _CHOICE)
     return np.asarray(mixed % np.uint64(rate) == 0)
 
 
 def entering(observations: Records) -> Records:
-    """Where packets enter the network: every packet once, dropped there or not."""
+    """Observations at the first switch: every packet once, dropped there or not."""
     inside: Records = observations[observations["hop"] == 1]
     return inside

@@ -1,4 +1,4 @@
-"""Loss events, as with NetSeer: which flow lost packets where and why, in one list of the network."""
+"""Loss events, as in NetSeer: flow, location and reason of lost packets, in one list for the network."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ LOSS = np.dtype(
         ("packets", "u1"),
     ]
 )
-"""A loss event; NetSeer's own has ingress port and a longer counter instead of the switch."""
+"""A loss event; NetSeer's format has an ingress port and a longer counter instead of the switch."""
 _WIDTHS = (FLOW_BYTES, 2, 1, 1, 1)
-MOST = 255
-"""Packets of one event."""
+MAX_PACKETS = 255
+"""Maximum packets of one event."""
 
 
 class NetSeer(Events):
-    """Losses of a batch that share flow, switch, port and reason are one event with their number."""
+    """Merges the losses of a batch with the same flow, switch, port and reason into one event."""
 
     name = "netseer-losses"
-    told = "flow, switch, port and reason of lost packets, and how many"
+    description = "flow, switch, port, reason and number of lost packets"
     sizes = "18 B"
     source = "NetSeer; DTA Table 2, Append"
     data_bytes = sum(_WIDTHS)
 
     def observe(self, observations: Records) -> Reports:
-        """Events about the packets that were dropped."""
+        """Events of dropped packets."""
         lost = observations[observations["drop_reason"] > 0]
         keys = packed(lost["flow"], (lost["switch"], 2), (lost["egress_port"], 1), (lost["drop_reason"], 1))
         groups = Groups(Numbering(keys.shape[1]).of(keys))
         place = groups.sums(np.ones(len(lost)))
-        ends = place % MOST == 0
+        ends = place % MAX_PACKETS == 0
         ends[groups.last] = True
-        packets = (place[ends] - 1) % MOST + 1
+        packets = (place[ends] - 1) % MAX_PACKETS + 1
         return appended(0, packed(keys[ends], (packets, 1)))
 
     def query(self, store: Store) -> Records:
-        """LOSS records that are in the list, in order of time."""
+        """LOSS records in the list, in order of time."""
         return read(store, 0, LOSS, _WIDTHS)

@@ -1,4 +1,4 @@
-"""PacketScope: how packets pass through a switch, by switch and flow; and those that do not get through."""
+"""PacketScope: how packets traverse a switch, by switch and flow, and the packets that it drops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from ..primitives.key_write import KeyWriteLayout, query
 from ..stores.store import Store
 from .events import Events, read
 from .groups import Groups, Numbering
-from .monitor import Bytes, Monitor, Numbers, Reports, Told, appended, mix64, packed, reports, unpacked
+from .monitor import (
+    Bytes,
+    Monitor,
+    MonitorAnswers,
+    Numbers,
+    Reports,
+    appended,
+    mix64,
+    packed,
+    reports,
+    unpacked,
+)
 
 KEY_BYTES = 17
 FIELDS = ("ingress_port", "egress_port", "hop_latency", "queue_depth")
@@ -21,16 +32,16 @@ LOSS = np.dtype(
     [("switch", "<u4"), ("ingress_port", "<u2"), ("egress_port", "<u2"), ("reason", "u1"), ("hop", "u1"),
      ("flow", "<u4")]
 )  # fmt: skip
-"""A pipeline loss; `flow` is `flow_digest` of the packet's."""
+"""A pipeline loss; `flow` is the `flow_digest` of the packet's flow."""
 _LOSS_WIDTHS = (4, 2, 2, 1, 1, 4)
 
 
 class Traversal(Monitor):
-    """The latest packet of a flow in a switch: ports, latency, queue."""
+    """Ports, latency and queue of a flow's latest packet in a switch."""
 
     name = "packetscope-traversal"
     primitive = "key-write"
-    told = "how a flow's latest packet passed through a switch"
+    description = "ports, latency and queue of a flow's latest packet in a switch"
     sizes = "17 B key (switch and flow), 12 B data"
     source = "PacketScope; DTA Table 2, row 3"
 
@@ -42,33 +53,33 @@ class Traversal(Monitor):
         return KeyWriteLayout(slots=16 * expected, data_bytes=sum(_WIDTHS), copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every flow in every switch that passed one of its packets in the batch."""
+        """One report per flow and switch that forwarded one of its packets in the batch."""
         passed = observations[observations["drop_reason"] == 0]
         keys = packed((passed["switch"], 4), passed["flow"])
         rows = Groups(Numbering(KEY_BYTES).of(keys)).last
         data = packed(*((passed[name][rows], width) for name, width in zip(FIELDS, _WIDTHS, strict=True)))
         return reports(KeyWriteLayout.opcode, keys[rows], data, redundancy=self.copies)
 
-    def query(self, store: Store, switches: npt.ArrayLike, flows: Bytes) -> Told:
+    def query(self, store: Store, switches: npt.ArrayLike, flows: Bytes) -> MonitorAnswers:
         """TRAVERSAL of flows (uint8 [n, 13]) in switches (integers [n])."""
         answers = query(store, packed((switches, 4), flows), copies=self.copies)
-        told = np.zeros(len(answers), TRAVERSAL)
+        traversals = np.zeros(len(answers), TRAVERSAL)
         for name, column in zip(FIELDS, unpacked(answers.data, *_WIDTHS), strict=True):
-            told[name] = np.where(answers.found, column, 0)
-        return Told(answers.status, told)
+            traversals[name] = np.where(answers.found, column, 0)
+        return MonitorAnswers(answers.status, traversals)
 
 
 class PipelineLosses(Events):
-    """Every packet that a switch drops, in one list."""
+    """Every dropped packet, in one list."""
 
     name = "packetscope-losses"
-    told = "where in a switch a packet was lost"
+    description = "location and reason of a packet lost in a switch"
     sizes = "14 B"
     source = "PacketScope; DTA Table 2, Append"
     data_bytes = 14
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every packet that was dropped."""
+        """One report per dropped packet."""
         lost = observations[observations["drop_reason"] > 0]
         columns = (
             lost["switch"], lost["ingress_port"], lost["egress_port"], lost["drop_reason"], lost["hop"],
@@ -78,7 +89,7 @@ class PipelineLosses(Events):
         return appended(0, data)
 
     def query(self, store: Store) -> Records:
-        """LOSS records that are in the list, in order of time."""
+        """LOSS records in the list, in order of time."""
         return read(store, 0, LOSS, _LOSS_WIDTHS)
 
 

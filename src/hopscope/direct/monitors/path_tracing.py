@@ -8,38 +8,38 @@ import numpy.typing as npt
 from ...wire.records import Records
 from ..primitives.key_write import KeyWriteLayout, query
 from ..stores.store import Store
-from .carried import Carried
-from .monitor import Bytes, Monitor, Reports, Told, packed, reports, unpacked
+from .monitor import Bytes, Monitor, MonitorAnswers, Reports, packed, reports, unpacked
+from .packet_stacks import PacketStacks
 
 
 class PathTracing(Monitor):
-    """Switch ids in path order, 4 B each, 0 behind the path's end."""
+    """Switch ids in path order, 4 B each, 0 after the path's end."""
 
     name = "int-path-tracing"
     primitive = "key-write"
-    told = "INT sinks: switch ids of a flow's path"
+    description = "switch ids of a flow's path, from INT sinks"
     sizes = "13 B key, 20 B data (5 hops of 4 B)"
     source = "INT-MD; DTA Table 2, row 1"
 
     def __init__(self, hops: int = 5, copies: int = 2) -> None:
         self.hops, self.copies = hops, copies
-        self._carried = Carried(hops)
+        self._stacks = PacketStacks(hops)
 
     def layout(self, expected: int) -> KeyWriteLayout:
         """Load 1/16."""
         return KeyWriteLayout(slots=16 * expected, data_bytes=4 * self.hops, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every packet that reaches its sink."""
-        sinks, stacks = self._carried.at_sinks(observations, "switch")
+        """One report per packet that reaches its sink."""
+        sinks, stacks = self._stacks.at_sinks(observations, "switch")
         data = packed(*((stacks[:, hop], 4) for hop in range(self.hops)))
         return reports(KeyWriteLayout.opcode, sinks["flow"], data, redundancy=self.copies)
 
-    def query(self, store: Store, flows: Bytes) -> Told:
+    def query(self, store: Store, flows: Bytes) -> MonitorAnswers:
         """Paths of flows (uint8 [flows, 13]): uint32 [flows, hops]."""
         answers = query(store, flows, copies=self.copies)
         switches = np.stack(unpacked(answers.data, *[4] * self.hops), axis=1).astype(np.uint32)
-        return Told(answers.status, _only(switches, answers.found))
+        return MonitorAnswers(answers.status, _only(switches, answers.found))
 
 
 def _only(values: npt.NDArray[np.uint32], found: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint32]:

@@ -1,8 +1,9 @@
-"""Path tracing in one byte a packet, as with PINT: each copy of a flow's slot holds another part of the path.
+"""Path tracing with one byte per packet, as in PINT: each copy of a flow's slot holds a different part of the
+path.
 
-A packet's number says which copy n it is for. Copy n stands for one hop (n mod hops) and one hash function:
-that hop's switch puts 8 bits of ``h(n, switch id)`` into the packet, and the sink writes them. A hop beyond
-the path's end stands as switch 0. Who knows all switches finds the one whose bits agree in all copies of a
+A packet's number selects copy n, which stands for one hop (n mod hops) and one hash function: that hop's
+switch puts 8 bits of ``h(n, switch id)`` into the packet, and the sink writes them. A hop after the path's
+end counts as switch 0. A query tries all known switches and takes the one whose bits match in all copies of a
 hop; the true one always does.
 """
 
@@ -15,24 +16,24 @@ from ...wire.records import Records
 from ..primitives.key_write import KeyWriteLayout, query
 from ..stores.answers import Status
 from ..stores.store import Store
-from .carried import Carried
-from .monitor import Bytes, Monitor, Numbers, Reports, Told, mix64, packed, reports
+from .monitor import Bytes, Monitor, MonitorAnswers, Numbers, Reports, mix64, packed, reports
+from .packet_stacks import PacketStacks
 
 _COPY, _DIGEST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
 class Pint(Monitor):
-    """Reports of 1 B; a path is known when each hop has had enough packets."""
+    """Reports of 1 B; a path is known once each hop had enough packets."""
 
     name = "pint-path"
     primitive = "key-write"
-    told = "8 bits of one hop's switch id, the copy chosen by the packet"
+    description = "8 bits of one hop's switch id, the copy chosen by the packet"
     sizes = "14 B key (flow and copy), 1 B data"
     source = "PINT; DTA Table 2, row 4"
 
     def __init__(self, hops: int = 5, per_hop: int = 3) -> None:
         self.hops, self.per_hop = hops, per_hop
-        self._carried = Carried(hops)
+        self._stacks = PacketStacks(hops)
 
     @property
     def copies(self) -> int:
@@ -40,19 +41,19 @@ class Pint(Monitor):
         return self.hops * self.per_hop
 
     def layout(self, expected: int) -> KeyWriteLayout:
-        """Load 1/16 for so many flows."""
+        """Load 1/16 for `expected` flows."""
         return KeyWriteLayout(slots=16 * expected * self.copies, data_bytes=1, copies=1)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every packet that reaches its sink."""
-        sinks, stacks = self._carried.at_sinks(observations, "switch")
+        """One report per packet that reaches its sink."""
+        sinks, stacks = self._stacks.at_sinks(observations, "switch")
         copy = (mix64(sinks["packet"] ^ _COPY) % np.uint64(self.copies)).astype(np.int64)
         switch = stacks[np.arange(len(sinks)), copy % self.hops]
         keys = packed(sinks["flow"], (copy, 1))
         return reports(KeyWriteLayout.opcode, keys, packed((digest(copy, switch), 1)), redundancy=1)
 
-    def query(self, store: Store, flows: Bytes, switches: npt.ArrayLike) -> Told:
-        """Paths of flows (uint8 [flows, 13]) over `switches`, uint32 [flows, hops], 0 behind a path's end.
+    def query(self, store: Store, flows: Bytes, switches: npt.ArrayLike) -> MonitorAnswers:
+        """Paths of flows (uint8 [flows, 13]) over `switches`, uint32 [flows, hops], 0 after a path's end.
 
         EMPTY: a hop has no copy. CONFLICT: several switches fit a hop, or none (the path has changed).
         """
@@ -66,13 +67,13 @@ class Pint(Monitor):
             seen[:, hop] |= answers.found
             same = digest(np.full(len(candidates), copy), candidates)[None, :] == answers.data
             fits[:, hop] &= same | ~answers.found[:, None]
-        one = (fits.sum(axis=2) == 1).all(axis=1)
-        status = np.where(seen.all(axis=1), np.where(one, Status.FOUND, Status.CONFLICT), Status.EMPTY)
+        unique = (fits.sum(axis=2) == 1).all(axis=1)
+        status = np.where(seen.all(axis=1), np.where(unique, Status.FOUND, Status.CONFLICT), Status.EMPTY)
         path = np.where((status == Status.FOUND)[:, None], candidates[fits.argmax(axis=2)], np.uint32(0))
-        return Told(status.astype(np.uint8), path)
+        return MonitorAnswers(status.astype(np.uint8), path)
 
 
 def digest(copy: npt.ArrayLike, switch: npt.ArrayLike) -> Numbers:
-    """8 bits of a switch id, by another function for every copy."""
+    """8 bits of a switch id, by a different function for every copy."""
     salt = mix64(np.asarray(copy, np.int64).astype(np.uint64) + np.uint64(1)) ^ _DIGEST
     return mix64(salt ^ np.asarray(switch).astype(np.uint64)) >> np.uint64(56)

@@ -1,4 +1,4 @@
-"""Paths and latencies from the postcards of INT-XD and INT-MX: each switch reports of itself."""
+"""Paths and latencies from the postcards of INT-XD and INT-MX: each switch reports its own."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from .monitor import Bytes, Monitor, Reports, packed, reports, sampled
 
 
 class Postcards(Monitor):
-    """What every switch says of a flow's packets: its id, or how long they stayed.
+    """Every switch reports, for a flow's packets, its id or their hop latency. All switches choose the same
+    packets, one in `rate` by a hash. Postcarding needs values of a known set, so a latency is reported in
+    steps of `step_ns`, at most `steps - 1`.
 
-    All switches choose the same packets, one in `rate` by a hash. A path is told by values of a known set, so
-    a latency is told in steps of `step_ns`; what is longer than `steps` of them is told as the last.
-
-    A chunk belongs to a flow, not to a packet. Where two chosen packets of a flow are underway at once, their
-    postcards mix: latencies may be of both, and the postcards that one has left over become a chunk with
-    holes, which replaces a whole one. A path has then no answer, never a wrong one.
+    A chunk belongs to a flow, not to a packet. If two chosen packets of a flow are in flight at once, their
+    postcards mix: latencies may be of both, and the remaining postcards of one become a chunk with holes,
+    which replaces a complete one. Such a path has no answer, never a wrong one.
     """
 
     name = "int-postcards"
     primitive = "postcarding"
-    told = "switch id, or latency, of each hop of a flow"
+    description = "switch id, or latency, of each hop of a flow"
     sizes = "13 B key and hop, 4 B data"
     source = "INT-XD, INT-MX; DTA Table 2, Postcarding"
 
@@ -47,7 +46,7 @@ class Postcards(Monitor):
         return PostcardingLayout(chunks=16 * expected, hops=self.hops, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """A postcard from every switch that a chosen packet passed."""
+        """A postcard from every switch on a chosen packet's path."""
         chosen = sampled(observations["packet"], self.rate)
         passed = observations[chosen & (observations["drop_reason"] == 0)]
         values = passed[self.value]

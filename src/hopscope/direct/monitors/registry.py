@@ -1,4 +1,4 @@
-"""Which monitors there are, by name."""
+"""The monitors by name."""
 
 from __future__ import annotations
 
@@ -28,22 +28,25 @@ _KINDS: tuple[type[Monitor], ...] = (
     SonataTuples, HostCounters, TurboFlow,
 )  # fmt: skip
 MONITORS: dict[str, type[Monitor]] = {kind.name: kind for kind in _KINDS}
-"""By name, in the order of DTA's Table 2."""
+"""Monitor classes by name, in the order of DTA's Table 2."""
 
 
 class MonitorError(HopscopeError):
-    """There is no monitor of this name; the message says which there are."""
+    """Unknown monitor; the message lists the known ones."""
 
 
-def made(monitors: Mapping[str, Monitor] | Sequence[Monitor | str]) -> dict[str, Monitor]:
-    """Monitors by name; a name becomes one with its defaults. Raises MonitorError."""
+def make_monitors(monitors: Mapping[str, Monitor] | Sequence[Monitor | str]) -> dict[str, Monitor]:
+    """Monitors by name; a name gives a monitor with its defaults. Raises MonitorError."""
     if isinstance(monitors, Mapping):
         return dict(monitors)
     chosen = {}
-    for one in monitors:
-        if isinstance(one, str):
-            if one not in MONITORS:
-                raise MonitorError(f"no monitor '{one}'; there are {', '.join(MONITORS)}")
-            one = MONITORS[one]()
-        chosen[one.name] = one
+    for monitor in monitors:
+        made = _made(monitor) if isinstance(monitor, str) else monitor
+        chosen[made.name] = made
     return chosen
+
+
+def _made(name: str) -> Monitor:
+    if name not in MONITORS:
+        raise MonitorError(f"unknown monitor '{name}'; known: {', '.join(MONITORS)}")
+    return MONITORS[name]()

@@ -1,4 +1,4 @@
-"""Monitors over observations: reports through a translator into stores, ready for queries."""
+"""Run monitors over observations: reports pass through a translator into stores, ready for queries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .monitor import Monitor, Reports
 
 
 @dataclass(slots=True)
-class Running:
+class MonitorRun:
     """A monitor, its store, and the translator between them."""
 
     monitor: Monitor
@@ -27,24 +27,24 @@ class Running:
 
     def take(self, observations: Records) -> None:
         """Report a batch of OBSERVATION records."""
-        self._give(self.monitor.observe(observations))
+        self._translate(self.monitor.observe(observations))
 
     def flush(self) -> None:
-        """Report what the monitor holds, and write what the translator holds."""
-        self._give(self.monitor.flush())
+        """Report the monitor's remaining state, and write the translator's."""
+        self._translate(self.monitor.flush())
         while not self.translator.flush():
             pass
 
-    def _give(self, made: Reports) -> None:
+    def _translate(self, made: Reports) -> None:
         if len(made):
             self.reports += len(made)
             self.translator.translate(made.records, made.arena)
 
 
-def start(monitor: Monitor, expected: int = 4096, path: Path | str | None = None) -> Running:
-    """A monitor with a store of its own for `expected` keys or events, in memory or as a file."""
+def start(monitor: Monitor, expected: int = 4096, path: Path | str | None = None) -> MonitorRun:
+    """Start a monitor with its own store for `expected` keys or events, in memory or in a file."""
     store = Store.create(path, monitor.layout(expected))
-    return Running(monitor, store, Translator([store.layout], MemoryTransport([store])))
+    return MonitorRun(monitor, store, Translator([store.layout], MemoryTransport([store])))
 
 
 def run_monitors(
@@ -53,21 +53,21 @@ def run_monitors(
     *,
     expected: int = 4096,
     folder: Path | None = None,
-) -> dict[str, Running]:
-    """Monitors (by name, or made) over OBSERVATION records, or batches of them; everything is flushed.
+) -> dict[str, MonitorRun]:
+    """Run monitors, by name or instance, over OBSERVATION records or batches of them, and flush them.
 
-    `folder`: stores become files NAME.region there. Raises MonitorError where a name is not known.
+    `folder`: stores become files NAME.region there. Raises MonitorError for an unknown name.
     """
-    from .registry import made
+    from .registry import make_monitors
 
-    chosen = made(monitors)
+    chosen = make_monitors(monitors)
     running = {
         name: start(monitor, expected, folder / f"{name}.region" if folder else None)
         for name, monitor in chosen.items()
     }
     for batch in [observations] if isinstance(observations, np.ndarray) else observations:
-        for one in running.values():
-            one.take(batch)
-    for one in running.values():
-        one.flush()
+        for run in running.values():
+            run.take(batch)
+    for run in running.values():
+        run.flush()
     return running

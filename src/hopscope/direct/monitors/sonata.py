@@ -1,4 +1,4 @@
-"""Sonata: results of queries over packets, window by window, and the packet tuples behind them."""
+"""Sonata: results of packet queries per window, and the packet tuples that they count."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..primitives.key_write import KeyWriteLayout, query
 from ..stores.store import Store
 from .events import Events, read
 from .groups import Groups, Numbering, grown
-from .monitor import Monitor, Reports, Told, appended, entering, packed, reports, unpacked
+from .monitor import Monitor, MonitorAnswers, Reports, appended, entering, packed, reports, unpacked
 from .timeouts import PROTOCOL
 
 KEY_BYTES = 16
 TUPLE = np.dtype([("source", "<u4"), ("destination", "<u4"), ("sport", "<u2"), ("dport", "<u2")])
-"""What a query sends of a packet."""
+"""The fields of a packet that a query reports."""
 _WIDTHS = (4, 4, 2, 2)
 
 
 @dataclass(frozen=True, slots=True)
 class PacketQuery:
-    """A query: how many packets that enter the network pass its filter, by switch and window."""
+    """Counts the packets entering the network that pass a filter, by switch and window."""
 
     number: int
-    """Key of its results; list of its tuples."""
+    """Number of the query: key of its results, list of its tuples."""
     name: str
     passes: Callable[[Records], npt.NDArray[np.bool_]]
-    """Which of some OBSERVATION records count, bool [observations]."""
+    """Filter: OBSERVATION records to bool [observations]."""
 
 
 def _opens(seen: Records) -> npt.NDArray[np.bool_]:
@@ -47,7 +47,7 @@ class SonataResults(Monitor):
 
     name = "sonata-results"
     primitive = "key-write"
-    told = "result of a query in a window, such as new TCP connections"
+    description = "result of a query in a window, such as new TCP connections"
     sizes = "16 B key (query, switch, window), 4 B data"
     source = "Sonata; DTA Table 2, row 5"
 
@@ -66,13 +66,15 @@ class SonataResults(Monitor):
         return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every count that has changed."""
+        """One report per changed count."""
         entered = entering(observations)
         parts = []
-        for one in self.queries:
-            seen = entered[one.passes(entered)]
+        for packet_query in self.queries:
+            seen = entered[packet_query.passes(entered)]
             window = seen["time_ns"] // self.window_ns
-            parts.append(packed((np.full(len(seen), one.number), 4), (seen["switch"], 4), (window, 8)))
+            parts.append(
+                packed((np.full(len(seen), packet_query.number), 4), (seen["switch"], 4), (window, 8))
+            )
         keys = np.concatenate(parts)
         groups = Groups(self._keys.of(keys))
         self._counts = grown(self._counts, len(self._keys))
@@ -82,40 +84,40 @@ class SonataResults(Monitor):
 
     def query(
         self, store: Store, number: npt.ArrayLike, switches: npt.ArrayLike, times_ns: npt.ArrayLike
-    ) -> Told:
-        """Counts of a query at switches in the windows of these times, uint64 [rows]; EMPTY: none."""
+    ) -> MonitorAnswers:
+        """Counts of a query at switches in the windows of these times, uint64 [rows]; EMPTY: no packet."""
         windows = np.atleast_1d(np.asarray(times_ns, np.int64)) // self.window_ns
         numbers, nodes, windows = np.broadcast_arrays(number, switches, windows)
         keys = packed((numbers, 4), (nodes, 4), (windows, 8))
         answers = query(store, keys, copies=self.copies)
-        return Told(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))
+        return MonitorAnswers(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))
 
 
 class SonataTuples(Events):
     """Addresses and ports of the packets that pass a query's filter, in the query's list."""
 
     name = "sonata-tuples"
-    told = "tuples of the packets that a query asks for"
+    description = "tuples of the packets that pass a query"
     sizes = "12 B"
     source = "Sonata; DTA Table 2, Append"
     data_bytes = sum(_WIDTHS)
 
     def __init__(self, queries: tuple[PacketQuery, ...] = (NEW_CONNECTIONS,)) -> None:
-        super().__init__(lists=1 + max(one.number for one in queries))
+        super().__init__(lists=1 + max(packet_query.number for packet_query in queries))
         self.queries = queries
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every packet and query."""
+        """One report per packet and query."""
         entered = entering(observations)
         parts, lists = [], []
-        for one in self.queries:
-            seen = entered[one.passes(entered)]
+        for packet_query in self.queries:
+            seen = entered[packet_query.passes(entered)]
             source, destination = addresses(seen)
             sport, dport = unpacked(seen["flow"][:, PROTOCOL + 1 :], 2, 2)
             parts.append(packed((source, 4), (destination, 4), (sport, 2), (dport, 2)))
-            lists.append(np.full(len(seen), one.number))
+            lists.append(np.full(len(seen), packet_query.number))
         return appended(np.concatenate(lists), np.concatenate(parts))
 
     def query(self, store: Store, number: int) -> Records:
-        """TUPLE records that are in a query's list, in order of time."""
+        """TUPLE records in a query's list, in order of time."""
         return read(store, number, TUPLE, _WIDTHS)

@@ -1,4 +1,4 @@
-"""TCP timeouts per flow, as Marple finds them: a segment comes again after a silence."""
+"""TCP timeouts per flow, as in Marple: a segment is retransmitted after a silence."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from ...wire.records import Records
 from ..primitives.key_write import KeyWriteLayout, query
 from ..stores.store import Store
 from .groups import Groups, Numbering, grown
-from .monitor import Bytes, Monitor, Reports, Told, entering, packed, reports, unpacked
+from .monitor import Bytes, Monitor, MonitorAnswers, Reports, entering, packed, reports, unpacked
 
 PROTOCOL = 8
-"""Byte of a flow that holds its protocol."""
+"""Offset of the protocol in a flow."""
 
 
 class TcpTimeouts(Monitor):
-    """Timeouts so far, at the switch where a flow enters: a segment whose bytes have been sent before comes
-    at least `silence_ns` after the one before it. Fast retransmits come within a round trip of it.
+    """Counts timeouts at the switch where a flow enters: segments whose bytes were sent before, at least
+    `silence_ns` after the previous segment.
 
-    Exact where round trips are shorter than `silence_ns`, and that is shorter than senders' least timeout.
+    Fast retransmits arrive within a round trip of it. Exact if `silence_ns` is longer than round trips and
+    shorter than the senders' minimum timeout.
     """
 
     name = "marple-tcp-timeouts"
     primitive = "key-write"
-    told = "count of a flow's TCP timeouts"
+    description = "number of a flow's TCP timeouts"
     sizes = "13 B key, 4 B data"
     source = "Marple; DTA 6.1"
 
@@ -34,7 +35,7 @@ class TcpTimeouts(Monitor):
         self._last_ns = np.zeros(0, np.int64)
         self._position = np.zeros(0, np.int64)  # of the last segment, in bytes from the flow's first
         self._sequence = np.zeros(0, np.int64)  # of the last segment
-        self._end = np.zeros(0, np.int64)  # behind the highest byte
+        self._end = np.zeros(0, np.int64)  # after the highest byte
         self._count = np.zeros(0, np.int64)
 
     def layout(self, expected: int) -> KeyWriteLayout:
@@ -42,7 +43,7 @@ class TcpTimeouts(Monitor):
         return KeyWriteLayout(slots=16 * expected, data_bytes=4, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """A report for every timeout, with the flow's count so far."""
+        """One report per timeout, with the flow's count so far."""
         seen = entering(observations)
         length = seen["payload"].astype(np.int64) + (seen["flags"] & SYN > 0) + (seen["flags"] & FIN > 0)
         kept = (seen["flow"][:, PROTOCOL] == TCP) & (length > 0)
@@ -54,7 +55,7 @@ class TcpTimeouts(Monitor):
         groups = Groups(numbers)
         mine, last = groups.numbers, groups.last
         sequence, time_ns = seen["sequence"].astype(np.int64), seen["time_ns"].astype(np.int64)
-        # sequence numbers go round after 2^32: a step from segment to segment is less than half of that
+        # sequence numbers wrap at 2^32; a step between segments is less than half of that
         step = (sequence - groups.previous(sequence, self._sequence[mine])).astype(np.int32).astype(np.int64)
         step[groups.first & (numbers >= known)] = 0
         start = self._position[numbers] + groups.sums(step)
@@ -69,7 +70,7 @@ class TcpTimeouts(Monitor):
             KeyWriteLayout.opcode, seen["flow"][timeout], packed((count[timeout], 4)), redundancy=self.copies
         )
 
-    def query(self, store: Store, flows: Bytes) -> Told:
-        """Timeouts of flows (uint8 [flows, 13]), uint64 [flows]; EMPTY where there was none."""
+    def query(self, store: Store, flows: Bytes) -> MonitorAnswers:
+        """Timeouts of flows (uint8 [flows, 13]), uint64 [flows]; EMPTY: none."""
         answers = query(store, flows, copies=self.copies)
-        return Told(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))
+        return MonitorAnswers(answers.status, np.where(answers.found, unpacked(answers.data, 4)[0], 0))

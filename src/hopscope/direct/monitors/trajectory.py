@@ -14,11 +14,11 @@ from .monitor import Bytes, Monitor, Reports, mix64, packed, reports, sampled
 
 
 class Trajectories(Monitor):
-    """One packet in `rate`, by a hash of what does not change on its way; its label is another hash."""
+    """Samples one packet in `rate` by a hash of its invariant fields; another hash is the packet's label."""
 
     name = "trajectory-sampling"
     primitive = "postcarding"
-    told = "switch ids on the way of a sampled packet"
+    description = "switch ids on a sampled packet's path"
     sizes = "8 B key (label) and hop, 4 B data"
     source = "Trajectory Sampling; DTA Table 2, Postcarding"
 
@@ -26,7 +26,7 @@ class Trajectories(Monitor):
         self.rate, self.hops, self.copies = rate, hops, copies
 
     def layout(self, expected: int) -> PostcardingLayout:
-        """Load 1/16 for so many sampled packets."""
+        """Load 1/16 for `expected` sampled packets."""
         return PostcardingLayout(chunks=16 * expected, hops=self.hops, copies=self.copies)
 
     def sampled(self, packets: npt.ArrayLike) -> npt.NDArray[np.bool_]:
@@ -38,7 +38,7 @@ class Trajectories(Monitor):
         return packed((mix64(packets), 8))
 
     def observe(self, observations: Records) -> Reports:
-        """A postcard for every sampled packet from every switch that it passed."""
+        """A postcard from every switch on a sampled packet's path."""
         passed = observations[(observations["drop_reason"] == 0) & self.sampled(observations["packet"])]
         return reports(
             PostcardingLayout.opcode, self.labels(passed["packet"]), packed((passed["switch"], 4)),
@@ -46,11 +46,11 @@ class Trajectories(Monitor):
         )  # fmt: skip
 
     def query(self, store: Store, labels: Bytes, switches: npt.ArrayLike) -> Paths:
-        """Ways of sampled packets, by label, over `switches`."""
+        """Paths of sampled packets, by label, over `switches`."""
         return query(store, labels, values=switches)
 
     def frequencies(self, store: Store, labels: Bytes, switches: npt.ArrayLike) -> Counter[tuple[int, ...]]:
-        """How many of these packets took each way."""
+        """Number of these packets per path."""
         found = self.query(store, labels, switches)
-        ways = zip(found.path[found.found], found.length[found.found], strict=True)
-        return Counter(tuple(way[:length].tolist()) for way, length in ways)
+        paths = zip(found.path[found.found], found.length[found.found], strict=True)
+        return Counter(tuple(path[:length].tolist()) for path, length in paths)

@@ -1,4 +1,4 @@
-"""TurboFlow: switches keep microflow records in a small table, and what is evicted is added up in memory."""
+"""TurboFlow: switches keep microflow records in a small table; evicted records are added up in memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .monitor import Bytes, Monitor, Numbers, Reports, added, entering, mix64, p
 
 
 class TurboFlow(Monitor):
-    """Packets of flows where they enter. A table of `slots` a switch, direct-mapped by a hash of the flow:
-    another flow takes the slot, and the one that was there is reported.
+    """Counts packets at the switch where a flow enters. Each switch has a table of `slots`, direct-mapped by
+    a hash of the flow; a flow that takes the slot of another evicts it, which reports it.
     """
 
     name = "turboflow"
     primitive = "key-increment"
-    told = "packets of an evicted microflow record"
+    description = "packets of an evicted microflow record"
     sizes = "13 B key, counter"
     source = "TurboFlow; DTA Table 2, Key-Increment"
 
@@ -34,7 +34,7 @@ class TurboFlow(Monitor):
         return KeyIncrementLayout(slots=16 * expected, copies=self.copies)
 
     def observe(self, observations: Records) -> Reports:
-        """One report for every record that was evicted."""
+        """One report per evicted record."""
         seen = entering(observations)
         high, low, rest = unpacked(seen["flow"], 8, 4, 1)
         slot = mix64(mix64(high) ^ (low << np.uint64(8) | rest)) % np.uint64(self.slots)
@@ -44,36 +44,38 @@ class TurboFlow(Monitor):
         flows, begins = seen["flow"][order], groups.first[order]
         changes = begins.copy()
         changes[1:] |= (flows[1:] != flows[:-1]).any(axis=1)
-        at = np.flatnonzero(changes)  # where a slot, or another flow in it, begins
+        at = np.flatnonzero(changes)  # starts of a slot, or of another flow in it
         runs = np.diff(np.append(at, len(flows)))
         return self._evicted(numbers[order][at].tolist(), flows[at], runs.tolist())
 
     def flush(self) -> Reports:
-        """The records that are in the tables."""
+        """Report the records in the tables."""
         flows = [self._flows[slot] for slot in self._packets]
         packets = list(self._packets.values())
         self._flows.clear()
         self._packets.clear()
-        return self._told(flows, packets)
+        return self._report(flows, packets)
 
     def query(self, store: Store, flows: Bytes) -> Numbers:
-        """Packets of flows (uint8 [flows, 13]), uint64 [flows]: never too few once records are evicted."""
+        """Packets of flows (uint8 [flows, 13]), uint64 [flows]: exact or too high once records are
+        evicted.
+        """
         return query(store, flows, copies=self.copies).counter
 
     def _evicted(self, slots: list[int], flows: Bytes, packets: list[int]) -> Reports:
         out: list[bytes] = []
         counts: list[int] = []
         for slot, row, count in zip(slots, flows, packets, strict=True):
-            flow, here = row.tobytes(), self._flows.get(slot)
-            if here == flow:
+            flow, resident = row.tobytes(), self._flows.get(slot)
+            if resident == flow:
                 self._packets[slot] += count
                 continue
-            if here is not None:
-                out.append(here)
+            if resident is not None:
+                out.append(resident)
                 counts.append(self._packets[slot])
             self._flows[slot], self._packets[slot] = flow, count
-        return self._told(out, counts)
+        return self._report(out, counts)
 
-    def _told(self, flows: list[bytes], packets: list[int]) -> Reports:
+    def _report(self, flows: list[bytes], packets: list[int]) -> Reports:
         keys = np.frombuffer(b"".join(flows), np.uint8).reshape(-1, FLOW_BYTES)
         return added(keys, np.array(packets, np.uint64), self.copies)

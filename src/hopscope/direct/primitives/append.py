@@ -1,10 +1,10 @@
 """Append (DTA 4, 5.2, A.3): the translator's batches and list heads.
 
-The memory is described in `append_layout`; `append_reader` reads it.
+`append_layout` describes the memory, `append_reader` reads it.
 
-A batch goes out in one write when it is full, when its oldest entry has waited for some time (aged), and
-when everything is flushed (partial). A report with the immediate flag marks its batch, whose write then
-carries the list's number as immediate. With several collectors, list l is at collector l mod collectors.
+A batch is written at once when it is full, when its oldest entry has waited for `idle_ns` (aged), and when
+everything is flushed (partial). A report with the immediate flag marks its batch, whose write then carries
+the list's number as immediate value. With several collectors, list l is at collector l mod collectors.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..primitive import Primitive, Writer, register
-from ..stores.answers import Question
+from ..stores.answers import QueryOptions
 from ..stores.store import Layout, Store, StoreError
 from ..translation.ticks import Ticks
 from .append_layout import AppendLayout
@@ -30,7 +30,7 @@ IDLE_NS = 100_000_000
 
 
 class AppendWriter(Writer):
-    """Lists' batches that wait, each as the image of the slot that it will fill, and their heads in them."""
+    """Collects entries into batches; each batch is kept as the image of its future slot, head included."""
 
     def __init__(self, layout: AppendLayout, targets: Sequence[int], *, idle_ns: int = IDLE_NS) -> None:
         from ...base.jit import readonly
@@ -39,7 +39,7 @@ class AppendWriter(Writer):
         self._kernel, self._readonly = append_kernel, readonly
         self.layout = layout
         self.idle_ns = idle_ns
-        """A batch whose oldest entry waits for so long goes out with `flush(out, now_ns)`."""
+        """`flush(out, now_ns)` writes a batch whose oldest entry has waited for so long."""
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._pending = np.zeros(layout.lists * layout.slot_bytes, np.uint8)
@@ -50,7 +50,7 @@ class AppendWriter(Writer):
         self.begin([None] * len(targets), 0)
 
     def room(self, reports: int) -> tuple[int, int]:
-        """A write for every batch that may become full; one at least, so that a flush always moves."""
+        """One write for every batch that may become full; at least one, so that a flush always progresses."""
         waiting = int(self._state[self._kernel.WAITING])
         verbs = max(1, min(reports, (waiting + reports) // self.layout.batch))
         return verbs, verbs * self.layout.slot_bytes
@@ -58,14 +58,14 @@ class AppendWriter(Writer):
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
-        """The batches that these entries fill."""
+        """Append the batches that these entries fill."""
         self._kernel.write(
             reports, self._readonly(rows), self._readonly(arena), self._params, self._targets, self._pending,
             self._marks, self._state, out.verbs, out.payload, out.fill,
         )  # fmt: skip
 
     def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
-        """Batches that wait, or those that wait for too long; see `Writer.flush`."""
+        """Append waiting batches, all or only aged ones; see `Writer.flush`."""
         from .append_kernel import AGED, PARTIAL, TICK, WAITING, sweep
 
         if not self._state[WAITING]:
@@ -90,9 +90,9 @@ class AppendWriter(Writer):
         return False
 
     def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
-        """Lists go on behind what their memory has, and where it cannot be read, in a new generation.
+        """Continue lists after the entries in their memory; start a new generation if it cannot be read.
 
-        What waits stays, and goes into the new memory.
+        Waiting entries stay and go to the new memory.
         """
         from ...base.jit import readonly
         from .append_kernel import resume
@@ -106,7 +106,7 @@ class AppendWriter(Writer):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Entries that wait, and batches that went out: full, partial (flushed) and aged."""
+        """Waiting entries, and written batches: full, partial (flushed) and aged."""
         from . import append_kernel as kernel
 
         return {
@@ -120,21 +120,21 @@ def _writer(layout: Layout, targets: Sequence[int]) -> AppendWriter:
     return AppendWriter(layout, targets)
 
 
-def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
-    """Keys are numbers of lists; the newest entries of each, the oldest of them first."""
-    told: list[dict[str, Any]] = []
+def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
+    """The newest entries of lists, oldest first; keys are list numbers."""
+    answers: list[dict[str, Any]] = []
     for key in keys:
         number = int.from_bytes(key.tobytes())
         try:
-            reader = ListReader(store, number, start=max(question.limit, 1))
+            reader = ListReader(store, number, start=max(options.limit, 1))
         except StoreError as error:
-            told.append({"status": "empty", "why": str(error)})
+            answers.append({"status": "empty", "reason": str(error)})
             continue
         assert isinstance(store.layout, AppendLayout)
-        entries, _ = reader.read(question.limit * store.layout.batch)
-        newest = [bytes(entry).hex() for entry in entries[-question.limit :]]
-        told.append({"status": "found" if newest else "empty", "entries": newest})
-    return told
+        entries, _ = reader.read(options.limit * store.layout.batch)
+        newest = [bytes(entry).hex() for entry in entries[-options.limit :]]
+        answers.append({"status": "found" if newest else "empty", "entries": newest})
+    return answers
 
 
-register(Primitive(AppendLayout.name, AppendLayout.opcode, AppendLayout, _writer, _tell))
+register(Primitive(AppendLayout.name, AppendLayout.opcode, AppendLayout, _writer, _answers))

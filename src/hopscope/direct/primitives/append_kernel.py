@@ -1,4 +1,8 @@
-"""Append in loops: entries into batches, batches into slots."""
+"""Append: entries into batches, batches into slots.
+
+Parameters: `pending`: uint8 [lists * slot bytes], each list's batch as the image of its slot; `marks`: uint64
+[lists], tick of a batch's oldest entry and NOTIFIED; `state`: uint64 [8], tick and counters; `verbs`,
+`payload`, `fill`: a VerbBlock."""
 
 from __future__ import annotations
 
@@ -8,22 +12,22 @@ from ...base.jit import U8, U32, U64, few, inlined, kernel, load64, move, store6
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
-from ..stores import layout as place
+from ..stores import params as place
 from .append_read_kernel import ENTRIES, NUMBERS, UNKNOWN, WORD, WRITTEN, newest, slot_bytes
 
-WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
+WRITE, NOTIFY = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U64(DtaFlag.IMMEDIATE)
 BAD_LIST, BAD_LENGTH = U8(DtaReason.BAD_LIST), U8(DtaReason.BAD_LENGTH)
 
-# places in the writer's state
+# indices into the writer's state
 TICK, WAITING, FULL, PARTIAL, AGED = range(5)
-TOLD = U64(1) << U64(32)
-"""Beside a list's tick: an entry that waits asks for a notification."""
+NOTIFIED = U64(1) << U64(32)
+"""Flag in `marks`: a waiting entry requests a notification."""
 
 
 @inlined
 def open_slot(pending: Any, at: Any, number: Any, first: Any, generation: Any) -> None:
-    """Write the head of an empty batch into a list's image of its next slot."""
+    """Write the head of an empty batch into the image of a list's next slot."""
     store64(pending, at, WRITTEN | (number & NUMBERS) | (first << U64(32)))
     upper = load64(pending, at + U64(8)) & (WORD << U64(32))
     store64(pending, at + U64(8), upper | ((generation & U64(0xFFFFFF)) << U64(8)))
@@ -33,7 +37,7 @@ def open_slot(pending: Any, at: Any, number: Any, first: Any, generation: Any) -
 def emit(
     number: Any, params: Any, targets: Any, pending: Any, marks: Any, verbs: Any, payload: Any, fill: Any
 ) -> None:
-    """Append the write of list `number`'s batch, and open its next one."""
+    """Append the write of a list's batch, and open its next batch."""
     size = slot_bytes(params)
     at, to = number * size, fill[PAYLOAD]
     head, count = load64(pending, at), U64(pending[at + U64(8)])
@@ -49,7 +53,7 @@ def emit(
     verb["length"] = U32(size)
     verb["target"] = targets[number % U64(targets.shape[0])]
     verb["kind"] = WRITE
-    verb["flags"] = TELL if marks[number] & TOLD else U8(0)
+    verb["flags"] = NOTIFY if marks[number] & NOTIFIED else U8(0)
     verb["immediate"] = U32(number)
     fill[COUNT], fill[PAYLOAD] = row + U64(1), to + size
     open_slot(pending, at, batch + U64(1), (head >> U64(32)) + count, generation)
@@ -60,10 +64,10 @@ def write(
     reports: Any, rows: Any, arena: Any, params: Any, targets: Any, pending: Any, marks: Any, state: Any,
     verbs: Any, payload: Any, fill: Any,
 ) -> None:  # fmt: skip
-    """Put entries into their lists' batches; append the batches that are full.
+    """Put entries into their lists' batches; append the full batches.
 
-    A batch waits as the image of its slot, heads and all, so an entry touches one place, and a full batch is
-    copied once: 4 ns an entry for one list, 5 for 1,000 (parsing: 4, executing: 2), on a busy machine.
+    A batch waits as the complete image of its slot, so an entry touches one place, and a full batch is copied
+    once: 4 ns per entry for one list, 5 for 1,000 (parsing: 4, executing: 2), on a busy machine.
     """
     lists, batch, width = params[place.SLOTS], params[place.BATCH], params[place.DATA_BYTES]
     size = slot_bytes(params)
@@ -89,7 +93,7 @@ def write(
         if count == U64(0):
             marks[number] = tick
         if U64(report["flags"]) & IMMEDIATE:
-            marks[number] |= TOLD
+            marks[number] |= NOTIFIED
         added += U64(1)
         pending[at + U64(8)] = U8(count + U64(1))
         if count + U64(1) == batch:
@@ -101,12 +105,13 @@ def write(
 
 @kernel
 def sweep(
-    first: Any, before: Any, why: Any, params: Any, targets: Any, pending: Any, marks: Any, state: Any,
+    first: Any, before: Any, counter: Any, params: Any, targets: Any, pending: Any, marks: Any, state: Any,
     verbs: Any, payload: Any, fill: Any,
 ) -> Any:  # fmt: skip
-    """Append the batches of lists from `first` on whose oldest entry came before a tick.
+    """Append the batches of lists from `first` on whose oldest entry is older than tick `before`.
 
-    `why` is the counter. Returns the list to go on with, or the number of lists where none is left.
+    `counter` is the index of the counter. Returns the list to continue with, or the number of lists when
+    done.
     """
     size, lists = slot_bytes(params), params[place.SLOTS]
     for number in range(U64(first), lists):
@@ -117,7 +122,7 @@ def sweep(
             return number
         emit(number, params, targets, pending, marks, verbs, payload, fill)
         state[WAITING] -= count
-        state[U64(why)] += U64(1)
+        state[U64(counter)] += U64(1)
     return lists
 
 
@@ -125,7 +130,7 @@ def sweep(
 def resume(
     memory: Any, params: Any, generation: Any, which: Any, collectors: Any, known: Any, pending: Any
 ) -> None:
-    """Open the next slot of the lists of collector `which`: behind what its memory has, where `known`."""
+    """Open the next slot of the lists of collector `which`: after the entries in its memory if `known`."""
     size = slot_bytes(params)
     for number in range(params[place.SLOTS]):
         if number % U64(collectors) != U64(which):

@@ -3,24 +3,24 @@
 A store is `lists` rings of `batches` slots. A slot holds one batch, all numbers little-endian:
 
 =============== ======================================================================================
-offset          what
+offset          content
 =============== ======================================================================================
 0               stamp, 4 bytes: bit 31 set, below it the lower 31 bits of the batch's number in its list
 4               entries that the list had before this batch, lower 32 bits
-8               entries in this batch, 1 byte: less than `batch` where it was sent before it was full
+8               entries in this batch, 1 byte: less than `batch` if it was sent before it was full
 9               generation, 3 bytes
-12              `batch` entries of `data_bytes`; what is behind those that are there has no meaning
+12              `batch` entries of `data_bytes`; bytes after the last entry have no meaning
 slot bytes - 4  the stamp again; a slot takes a multiple of 8 bytes
 =============== ======================================================================================
 
 Batch n of a list is in slot ``n mod batches`` (a power of two). A slot is one write, copied from its lowest
-address to its highest. So a reader that finds the same stamp at the end before, and at the start after it
-copied the entries has all entries of one batch: the end is written last, so this batch was there whole, and
-the start is written first, so the next one had not begun. 31 bits tell 2^30 batches ahead from behind.
+address to its highest. A reader that finds the same stamp at the end before copying, and at the start after
+copying, has the entries of one batch: the end is written last, so this batch was complete, and the start is
+written first, so the next batch had not begun. 31 bits distinguish 2^30 batches ahead from as many behind.
 
-A translator that begins anew and cannot read where its lists ended starts a new generation with batch 0 of
-every list that it writes. The generation in slot 0 is thus always the newest, and what other slots hold of
-another one is old.
+A restarted translator that cannot read where its lists ended starts a new generation with batch 0 of every
+list that it writes. The generation in slot 0 is thus always the newest, and slots of another generation are
+old.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..stores import layout as at
+from ..stores import params as at
 from ..stores.store import Layout, StoreError
 
-MOST_LISTS = 131_072
+MAX_LISTS = 131_072
 HEAD_BYTES = 12
-"""In front of the entries of a slot."""
+"""Bytes before the entries of a slot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +54,12 @@ class AppendLayout(Layout):
     data_bytes: int = 4
     """Bytes of an entry."""
     batch: int = 16
-    """Entries that are written at once."""
+    """Entries per write."""
 
     def __post_init__(self) -> None:
         self._within(
             batches=(1, 1 << 30),
-            lists=(1, MOST_LISTS),
+            lists=(1, MAX_LISTS),
             data_bytes=(1, 64),
             batch=(1, 16),
             collectors=(1, 1 << 16),
@@ -70,10 +70,10 @@ class AppendLayout(Layout):
     @classmethod
     def sized(cls, nbytes: int, **fields: Any) -> Self:
         """Rings of the largest power of two of batches; see `Layout.sized`."""
-        one = cls(**{**fields, "batches": 1}).nbytes
-        if nbytes < one:
-            raise StoreError(f"{nbytes:,} bytes, expected at least {one:,} for one batch of every list")
-        return cls(**{**fields, "batches": min(1 << ((nbytes // one).bit_length() - 1), 1 << 30)})
+        smallest = cls(**{**fields, "batches": 1}).nbytes
+        if nbytes < smallest:
+            raise StoreError(f"{nbytes:,} bytes, expected at least {smallest:,} for one batch of every list")
+        return cls(**{**fields, "batches": min(1 << ((nbytes // smallest).bit_length() - 1), 1 << 30)})
 
     @property
     def slot_bytes(self) -> int:
@@ -91,12 +91,12 @@ class AppendLayout(Layout):
         return self.lists
 
     def own_params(self) -> dict[int, int]:
-        """What a reader needs beside lists and stride."""
+        """The primitive's own parameters."""
         return {at.BATCH: self.batch, at.BATCHES: self.batches, at.DATA_BYTES: self.data_bytes}
 
     @classmethod
     def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse."""
+        """The inverse of `own_params`."""
         return {
             "lists": int(params[at.SLOTS]),
             "batches": int(params[at.BATCHES]),

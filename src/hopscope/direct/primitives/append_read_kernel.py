@@ -1,20 +1,23 @@
-"""Append's lists in loops: slots into a reader's hands."""
+"""Reading Append's lists: slots to entries.
+
+Parameters: `memory`: uint8, a store's memory; `params`: its header; `ring`: offset of a list; `size`: bytes
+of a slot; `tails`: TAIL [lists] of a reader."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...base.jit import U32, U64, inlined, kernel, load64, move, order_reads
-from ..stores import layout as place
+from ..stores import params as place
 
 ENTRIES = U64(12)
-"""Where a slot's entries begin (`append_layout`)."""
+"""Offset of a slot's entries (`append_layout`)."""
 WRITTEN = U64(0x80000000)
 NUMBERS = U64(0x7FFFFFFF)
 HALF = U64(0x40000000)
 WORD = U64(0xFFFFFFFF)
 UNKNOWN = U64(0xFFFFFFFF)
-"""The generation of a tail that has not seen one."""
+"""Generation of a tail that has not seen one."""
 
 
 @inlined
@@ -25,7 +28,7 @@ def slot_bytes(params: Any) -> Any:
 
 @inlined
 def stamp_at(memory: Any, at: Any, size: Any) -> Any:
-    """Stamp at the start of a slot, and entries before it in the upper half; 0 where it is not whole."""
+    """Stamp of a slot, with the entries before it in the upper half; 0 if the slot is incomplete."""
     end = load64(memory, at + size - U64(8)) >> U64(32)
     order_reads()
     head = load64(memory, at)
@@ -42,7 +45,7 @@ def kind_at(memory: Any, at: Any) -> Any:
 
 @inlined
 def batch_at(memory: Any, ring: Any, batch: Any, generation: Any, params: Any) -> Any:
-    """`stamp_at` of the slot of a batch where it holds just this batch; 0 otherwise."""
+    """`stamp_at` of a batch's slot if it holds exactly this batch; 0 otherwise."""
     size = slot_bytes(params)
     at = ring + (batch & (params[place.BATCHES] - U64(1))) * size
     head = stamp_at(memory, at, size)
@@ -53,10 +56,10 @@ def batch_at(memory: Any, ring: Any, batch: Any, generation: Any, params: Any) -
 
 @kernel
 def newest(memory: Any, params: Any, number: Any, every: Any) -> Any:
-    """Where a list ends: (generation, next batch, entries before it); generation UNKNOWN: it is empty.
+    """The end of a list:
 
-    `every`: look into every slot. Otherwise the end is searched for by halves, which where writes were lost
-    on their way may find the end of what came before them.
+    (generation, next batch, entries before it); generation UNKNOWN: it is empty. `every`: inspect every slot.
+    Otherwise a binary search finds the end; if writes were lost it may find the end of what came before them.
     """
     size, batches = slot_bytes(params), params[place.BATCHES]
     ring = U64(number) * params[place.STRIDE]
@@ -81,7 +84,7 @@ def newest(memory: Any, params: Any, number: Any, every: Any) -> Any:
 
 @kernel
 def start_tails(tails: Any, back: Any, memory: Any, params: Any) -> None:
-    """Put tails `back` batches before the newest, or at the oldest that is there."""
+    """Set tails `back` batches before the newest, or to the oldest available."""
     batches = params[place.BATCHES]
     for i in range(tails.shape[0]):
         tail = tails[i]
@@ -89,7 +92,7 @@ def start_tails(tails: Any, back: Any, memory: Any, params: Any) -> None:
         generation, batch, entries = newest(memory, params, U64(tail["list"]), False)
         tail["generation"], tail["number"], tail["entries"] = U32(generation), U32(batch), U32(entries)
         step = min(U64(back), batches)
-        if not batch_at(memory, ring, batch - batches, generation, params):  # not once around
+        if not batch_at(memory, ring, batch - batches, generation, params):  # the ring has not wrapped yet
             step = min(step, ((batch - U64(1)) & (batches - U64(1))) + U64(1)) if batch else U64(0)
         while step > U64(0):
             head = batch_at(memory, ring, batch - step, generation, params)
@@ -101,7 +104,7 @@ def start_tails(tails: Any, back: Any, memory: Any, params: Any) -> None:
 
 @inlined
 def renewed(tail: Any, memory: Any, ring: Any, size: Any) -> Any:
-    """Whether the list has a new generation, which slot 0 tells; the tail is then at its start."""
+    """Whether slot 0 has a new generation; the tail is then set to its start."""
     head = stamp_at(memory, ring, size)
     generation = kind_at(memory, ring) >> U64(8)
     order_reads()
@@ -114,10 +117,10 @@ def renewed(tail: Any, memory: Any, ring: Any, size: Any) -> Any:
 
 
 @inlined
-def behind_a_gap(tail: Any, memory: Any, ring: Any, params: Any) -> Any:
-    """Whether a later batch is there, so that the next one was lost; the tail is then behind the gap.
+def skip_gap(tail: Any, memory: Any, ring: Any, params: Any) -> Any:
+    """Whether the next batch was lost, since a later one is there; the tail is then set after the gap.
 
-    Looks 1, 2, 4 … batches ahead, so a gap is seen when as many batches as it has came after it.
+    Looks 1, 2, 4 … batches ahead, so a gap is detected once as many batches have followed it as it has.
     """
     batches, number = params[place.BATCHES], U64(tail["number"])
     generation = U64(tail["generation"])
@@ -136,7 +139,8 @@ def behind_a_gap(tail: Any, memory: Any, ring: Any, params: Any) -> Any:
 def poll(tails: Any, start: Any, memory: Any, params: Any, out: Any, lists: Any) -> Any:
     """Copy new entries of lists, from tail `start` on, into `out` [entries * data_bytes] while a batch fits.
 
-    `lists` [entries] says of which list each is. Returns entries, and the tail to begin with next time.
+    `lists` [entries] gets the list of each. Returns the number of entries, and the tail to start with next
+    time.
     """
     size, batches, width = slot_bytes(params), params[place.BATCHES], params[place.DATA_BYTES]
     room, count = U64(lists.shape[0]), U64(0)
@@ -156,7 +160,7 @@ def poll(tails: Any, start: Any, memory: Any, params: Any, out: Any, lists: Any)
                 if renewed(tail, memory, ring, size):
                     continue
                 tail["idle"] += U32(1)
-                if tail["idle"] & U32(15) == U32(0) and behind_a_gap(tail, memory, ring, params):
+                if tail["idle"] & U32(15) == U32(0) and skip_gap(tail, memory, ring, params):
                     continue
                 break
             if ahead:

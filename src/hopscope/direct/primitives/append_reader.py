@@ -1,4 +1,6 @@
-"""Readers of Append's lists (DTA A.3): each has its own tail, and learns what it was too slow for."""
+"""Readers of Append's lists (DTA A.3): each has its own tail and counts the entries that it was too slow to
+read.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,22 @@ TAIL = np.dtype(
         ("lost", "<u8"),  # entries that were overwritten before they were read
         ("list", "<u4"),
         ("number", "<u4"),  # of the next batch
-        ("entries", "<u4"),  # that the list had before it
+        ("entries", "<u4"),  # entries of the list before it
         ("generation", "<u4"),
-        ("restarts", "<u4"),  # new generations met; what was unread of the one before is not in `lost`
-        ("idle", "<u4"),  # polls that found nothing: every 16th looks for a gap
+        ("restarts", "<u4"),  # new generations seen; unread entries of the previous one are not in `lost`
+        ("idle", "<u4"),  # polls without entries: every 16th looks for a gap
     ]
 )
-"""Where a reader is in one list, 32 bytes."""
+"""Position of a reader in one list, 32 bytes."""
 Start = Literal["new", "oldest"] | int
 
 
 class ListsReader:
-    """Polls many lists of a store that may be written meanwhile; StoreError for a list that is not there.
+    """Polls many lists of a store, which may be written concurrently.
 
-    `start`: "new" for what comes from now on, "oldest" for all that is there, or how many batches before now.
-    A store that an epoch has put aside stays as it is: attach the new one (`store.region.is_current()`).
+    Raises StoreError for an unknown list. `start`: "new" for entries from now on, "oldest" for all available,
+    or a number of batches before now. A store that a new epoch has replaced no longer changes: attach the new
+    one (`store.region.is_current()`).
     """
 
     def __init__(self, store: Store, lists: npt.ArrayLike, start: Start = "new") -> None:
@@ -45,7 +48,7 @@ class ListsReader:
         self.store = store
         self.layout = layout
         self.tails = np.zeros(len(numbers), TAIL)
-        """TAIL [lists], in the order in which they were given."""
+        """TAIL [lists], in the order of `lists`."""
         self.tails["list"] = numbers
         self._memory, self._params = readonly(store.memory), readonly(store.params)
         self._turn = np.uint64(0)
@@ -55,8 +58,8 @@ class ListsReader:
     def poll(self, limit: int = 4096) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]:
         """New entries: their lists, uint32 [entries], and data, uint8 [entries, data bytes].
 
-        At most `limit`, but whole batches (at least one); lists that found no room come first next time. No
-        entry is returned twice, or mixed with another.
+        At most `limit`, but whole batches (at least one); the next call starts with lists that found no room.
+        No entry is returned twice or torn.
         """
         from .append_read_kernel import poll
 
@@ -70,13 +73,13 @@ class ListsReader:
 
     @property
     def lost(self) -> npt.NDArray[np.uint64]:
-        """Entries that each list's ring had overwritten before they were read, uint64 [lists]."""
+        """Entries of each list that were overwritten before they were read, uint64 [lists]."""
         lost: npt.NDArray[np.uint64] = self.tails["lost"]
         return lost
 
 
 class ListReader:
-    """Polls one list; one that was told a `place` goes on there."""
+    """Polls one list, from `place` on if given."""
 
     def __init__(self, store: Store, number: int, start: Start = "new", place: str | None = None) -> None:
         self._reader = ListsReader(store, [number], start)
@@ -85,26 +88,26 @@ class ListReader:
             tail["number"], tail["entries"], tail["generation"] = _parse_place(place)
 
     def read(self, limit: int = 4096) -> tuple[npt.NDArray[np.uint8], int]:
-        """New entries, uint8 [entries, data bytes], and how many were lost in front of them or among them."""
+        """New entries, uint8 [entries, data bytes], and the number of entries lost before or among them."""
         before = int(self._reader.lost[0])
         _, entries = self._reader.poll(limit)
         return entries, int(self._reader.lost[0]) - before
 
     @property
     def place(self) -> str:
-        """Where it is in its list, for another reader to go on."""
+        """Position in the list, with which another reader can continue."""
         tail = self._reader.tails[0]
         return "-".join(str(int(tail[name])) for name in ("number", "entries", "generation"))
 
     @property
     def restarts(self) -> int:
-        """New generations met."""
+        """New generations seen."""
         return int(self._reader.tails["restarts"][0])
 
 
 def _parse_place(text: str) -> tuple[int, ...]:
-    """Numbers of a `place`; StoreError where it is none. One that nobody was told costs no more than time."""
+    """Parse a `place`; an invented one does no harm. Raises StoreError."""
     numbers = tuple(int(part) if part.isascii() and part.isdecimal() else -1 for part in text.split("-"))
     if len(numbers) != 3 or not all(0 <= number < 1 << 32 for number in numbers) or numbers[2] >= 1 << 24:
-        raise StoreError(f"found {text[:40]!r}, expected the place that an answer told as next")
+        raise StoreError(f"found {text[:40]!r}, expected the `next` of an earlier answer")
     return numbers

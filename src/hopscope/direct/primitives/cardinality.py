@@ -1,14 +1,14 @@
 """Distinct elements: HyperLogLog by RDMA writes, a primitive beside DTA's own (DTA 4, Extensibility).
 
-A report names a sketch (its key, 4 bytes) and an element (its data, 1 to 64 bytes: a flow, an address).
-The upper `precision` bits of the element's hash choose one of ``2^precision`` registers; the rank is the
-number of leading zeros of the rest, plus 1, at most 32. HyperLogLog keeps the highest rank of every register.
-RDMA has no maximum, only writes and additions, so a register is 32 bytes here, one for each rank, and an
-element writes a 1 into the byte of its rank: its value is the place of the last byte that is not 0.
-Such a write may come twice, late or in any order without harm, and several translators may write a sketch.
+A report names a sketch (its key, 4 bytes) and an element (its data, 1 to 64 bytes: a flow, an address). The
+upper `precision` bits of the element's hash choose one of ``2^precision`` registers; the rank is the number
+of leading zeros of the rest, plus 1, at most 32. HyperLogLog keeps the highest rank of every register. RDMA
+has no maximum operation, only writes and additions, so a register is 32 bytes here, one for each rank, and an
+element writes a 1 into the byte of its rank: its value is the position of the last nonzero byte. Such a write
+may arrive twice, late or in any order without harm, and several translators may write a sketch.
 
-The translator remembers every register's value, and sends nothing that would not raise it. Where a write is
-lost on its way (unreliable transport), the register stays lower until a higher rank comes.
+The translator caches every register's value, and sends only writes that raise it. If a write is lost
+(unreliable transport), the register stays lower until a higher rank arrives.
 
 With several collectors, sketch s is at collector s mod collectors. Opcode 16, in DTA's form with lengths.
 """
@@ -26,8 +26,8 @@ import numpy.typing as npt
 from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..primitive import Primitive, Writer, register
-from ..stores import layout as at
-from ..stores.answers import Question, Status
+from ..stores import params as at
+from ..stores.answers import QueryOptions, Status
 from ..stores.store import Layout, Store, StoreError
 
 RANKS = 32
@@ -44,14 +44,14 @@ class CardinalityLayout(Layout):
 
     sketches: int
     precision: int = 11
-    """Bits that choose a register: the standard error is 1.04 / sqrt(2^precision)."""
+    """Bits of the hash that choose a register: the standard error is 1.04 / sqrt(2^precision)."""
 
     def __post_init__(self) -> None:
         self._within(sketches=(1, 1 << 32), precision=(4, 18))
 
     @property
     def registers(self) -> int:
-        """Of one sketch."""
+        """Registers of one sketch."""
         return 1 << self.precision
 
     @property
@@ -70,12 +70,12 @@ class CardinalityLayout(Layout):
 
     @classmethod
     def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse."""
+        """The inverse of `own_params`."""
         return {"sketches": int(params[at.SLOTS]), "precision": int(params[at.VARIANT])}
 
 
 class CardinalityWriter(Writer):
-    """Elements to writes, without those that change nothing."""
+    """Turns elements into writes, and filters those that change nothing."""
 
     def __init__(self, layout: CardinalityLayout, targets: Sequence[int]) -> None:
         from ...base.jit import readonly
@@ -93,7 +93,7 @@ class CardinalityWriter(Writer):
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
-        """Writes of the elements that raise a register."""
+        """Append a write for every element that raises a register."""
         from ...base.jit import readonly
         from .cardinality_kernel import write
 
@@ -103,7 +103,7 @@ class CardinalityWriter(Writer):
         )  # fmt: skip
 
     def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
-        """Registers are those of the memory; where it cannot be read, everything is sent again."""
+        """Load the registers from memory; if it cannot be read, all writes are sent again."""
         from ...base.jit import readonly
         from .cardinality_kernel import read
 
@@ -117,7 +117,7 @@ class CardinalityWriter(Writer):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Writes that were sent, and those that would have changed nothing."""
+        """Writes sent, and writes filtered since they would change nothing."""
         return dict(zip(("sent", "filtered"), self._counters.tolist(), strict=True))
 
 
@@ -136,10 +136,10 @@ def registers(store: Store, sketch: int) -> npt.NDArray[np.uint8]:
 
 
 def estimate(values: npt.NDArray[np.uint8]) -> tuple[float, float]:
-    """Distinct elements behind registers, and the estimate's standard error.
+    """Estimated number of distinct elements, and its standard error.
 
     Ertl's improved raw estimator (New cardinality estimation algorithms for HyperLogLog sketches, 2017,
-    algorithm 6): without bias from the first element on, where the classic one needs linear counting.
+    algorithm 6): unbiased from the first element on, where the classic estimator needs linear counting.
     """
     count = len(values)
     histogram = np.bincount(values, minlength=RANKS + 1).tolist()
@@ -152,7 +152,7 @@ def estimate(values: npt.NDArray[np.uint8]) -> tuple[float, float]:
 
 
 def _sigma(x: float) -> float:
-    """Sum of x^(2^k) 2^(k-1), k = 1, 2, …, and x: the share of registers that are still 0."""
+    """Sum of x^(2^k) 2^(k-1), k = 1, 2, …, and x: x is the share of registers that are still 0."""
     if x == 1:
         return math.inf
     total, weight, before = x, 1.0, -1.0
@@ -165,7 +165,7 @@ def _sigma(x: float) -> float:
 
 
 def _tau(x: float) -> float:
-    """(1 - x - sum of (1 - x^(2^-k))^2 2^-k) / 3, k = 1, 2, …: the share that is below the highest rank."""
+    """(1 - x - sum of (1 - x^(2^-k))^2 2^-k) / 3, k = 1, 2, …: x is the share below the highest rank."""
     if x in (0, 1):
         return 0.0
     total, weight, before = 1 - x, 1.0, -1.0
@@ -182,19 +182,19 @@ def _writer(layout: Layout, targets: Sequence[int]) -> CardinalityWriter:
     return CardinalityWriter(layout, targets)
 
 
-def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
-    """Keys are numbers of sketches."""
-    told: list[dict[str, Any]] = []
+def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
+    """Estimates of sketches; keys are sketch numbers."""
+    answers: list[dict[str, Any]] = []
     for key in keys:
         try:
             values = registers(store, int.from_bytes(key.tobytes()))
         except StoreError as error:
-            told.append({"status": Status.EMPTY.label, "why": str(error)})
+            answers.append({"status": Status.EMPTY.label, "reason": str(error)})
             continue
-        found, error_of_it = estimate(values)
+        found, deviation = estimate(values)
         status = Status.FOUND if values.any() else Status.EMPTY
-        told.append({"status": status.label, "estimate": round(found), "error": round(error_of_it, 1)})
-    return told
+        answers.append({"status": status.label, "estimate": round(found), "error": round(deviation, 1)})
+    return answers
 
 
-register(Primitive(CardinalityLayout.name, CardinalityLayout.opcode, CardinalityLayout, _writer, _tell))
+register(Primitive(CardinalityLayout.name, CardinalityLayout.opcode, CardinalityLayout, _writer, _answers))

@@ -1,4 +1,4 @@
-"""Distinct elements in loops: elements to registers, registers out of memory."""
+"""Cardinality: elements to registers, and registers from memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 from ..hashing_kernel import key_hash
-from ..stores import layout as place
+from ..stores import params as place
 
-WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
+WRITE, NOTIFY = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U8(DtaFlag.IMMEDIATE)
 BAD_LIST, BAD_LENGTH = U8(DtaReason.BAD_LIST), U8(DtaReason.BAD_LENGTH)
 RANKS = U64(32)
-"""Bytes of a register: one for each value that it can have."""
+"""Bytes of a register: one for each rank."""
 SENT, FILTERED = range(2)
-"""Places in the writer's counters."""
+"""Indices into the writer's counters."""
 
 
 @kernel
@@ -58,7 +58,7 @@ def write(
         verb["length"] = U32(1)
         verb["target"] = targets[sketch % U64(targets.shape[0])]
         verb["kind"] = WRITE
-        verb["flags"] = TELL if report["flags"] & IMMEDIATE else U8(0)
+        verb["flags"] = NOTIFY if report["flags"] & IMMEDIATE else U8(0)
         verb["immediate"] = U32(sketch)
         count += U64(1)
     fill[COUNT], fill[PAYLOAD] = count, at + U64(1)
@@ -66,7 +66,9 @@ def write(
 
 @kernel
 def read(memory: Any, first: Any, values: Any) -> None:
-    """Values of registers from number `first` on, uint8 [registers]: the highest byte that was written."""
+    """Values of registers from number `first` on, uint8 [registers]: the position of the last nonzero
+    byte.
+    """
     for i in range(values.shape[0]):
         at = (U64(first) + U64(i)) * RANKS
         rank = RANKS

@@ -1,4 +1,4 @@
-"""Key-Increment in loops: reports to fetch-and-adds, and keys to counters."""
+"""Key-Increment: reports to fetch-and-adds, and keys to counters."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ...rdma.records import COUNT, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 from ..hashing_kernel import begin, collector, slot
-from ..stores import layout as place
+from ..stores import params as place
 
 FETCH_ADD = U8(Verb.FETCH_ADD)
-IMMEDIATE, TELL = U8(DtaFlag.IMMEDIATE), U8(VerbFlag.IMMEDIATE)
+IMMEDIATE, NOTIFY = U8(DtaFlag.IMMEDIATE), U8(VerbFlag.IMMEDIATE)
 TRUNCATED = U8(DtaReason.TRUNCATED)
 BAD_REDUNDANCY, BAD_LENGTH = U8(DtaReason.BAD_REDUNDANCY), U8(DtaReason.BAD_LENGTH)
 EIGHT = U64(8)
-MOST = U64(0xFFFFFFFFFFFFFFFF)
+ALL_ONES = U64(0xFFFFFFFFFFFFFFFF)
 AHEAD = U64(32)
-"""Keys whose counters are on their way."""
+"""Keys ahead of the current one whose counters are prefetched."""
 
 
 @kernel
 def write(
     reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, verbs: Any, fill: Any
 ) -> None:
-    """Append one FETCH_ADD per copy of every report in `rows`, but only one per slot."""
+    """Append one FETCH_ADD per copy of every report in `rows`, but only one per distinct slot."""
     mode, seed, slots = params[place.HASHING], params[place.SEED], params[place.SLOTS]
     most, collectors = params[place.COPIES], U64(targets.shape[0])
     count = fill[COUNT]
@@ -62,19 +62,19 @@ def write(
             verb["kind"] = FETCH_ADD
             verb["flags"] = U8(0)
             if report["flags"] & IMMEDIATE and copy == U64(0):
-                verb["flags"] = TELL
+                verb["flags"] = NOTIFY
                 verb["immediate"] = U32(report["counter"] & U64(0xFFFFFFFF))
             count += U64(1)
     fill[COUNT] = count
 
 
 @kernel
-def least(
+def minimum(
     keys: Any, key_bytes: Any, copies: Any, memory: Any, params: Any, tables: Any, counters: Any
 ) -> None:
-    """Counters of keys that lie one behind the other: the least of their slots, each read at once.
+    """Counters of consecutive keys: the minimum of their slots, each read atomically.
 
-    Keys are hashed twice: `AHEAD` of their turn, to ask for their memory, and in their turn.
+    Keys are hashed twice: `AHEAD` keys early, to prefetch their slots, and in their turn.
     """
     mode, seed, slots = params[place.HASHING], params[place.SEED], params[place.SLOTS]
     count = U64(counters.shape[0])
@@ -88,7 +88,7 @@ def least(
             continue
         at = (i - AHEAD) * key_bytes
         h = begin(mode, keys, at, key_bytes, seed)
-        low = MOST
+        low = ALL_ONES
         for copy in range(U64(copies)):
             here = slot(mode, tables, h, keys, at, key_bytes, copy, slots) * EIGHT
             low = min(low, load64(memory, here))

@@ -1,15 +1,15 @@
 """Key-Write (DTA 4, DART 3): a probabilistic key-value store that is only written.
 
-A slot is the key's checksum (`checksum_bits` rounded up to bytes, little-endian) and the reported data. A
-report is written into as many slots as it asks for, each chosen by a hash function of its own. A checksum is
-never 0, so a slot of zeros is empty (`Hashing.PUBLISHED` knows no such rule).
+A slot holds the key's checksum (`checksum_bits` rounded up to bytes, little-endian) and the reported data. A
+report is written into as many slots as its redundancy says, each chosen by a different hash function. A
+checksum is never 0, so a slot of zeros is empty (`Hashing.PUBLISHED` has no such rule).
 
-Variant SWAP (DART 7) writes the first copy and swaps the second into its slot only where that is empty. A
+Variant SWAP (DART 7) writes the first copy, and swaps the second into its slot only if that is empty. A
 compare-and-swap moves 8 bytes, so slots have 8: 32 bits of checksum and 4 B of data.
 
-A slot may be written while it is read. One of 8 bytes is written and read at once. Any other is read again
-until it is found unchanged; half a report that stays as long as that (its writer has been stopped in the
-middle of a slot, some ns long) is not told from a whole one.
+A slot may be written while it is read. A slot of 8 bytes is written and read atomically. Any other is read
+again until it is unchanged; a torn slot that stays torn for that long (its writer was stopped within the few
+ns of a write) is not detected.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..hashing import Hashing, collectors_of, tables
 from ..primitive import Primitive, Writer, register
-from ..stores import layout as at
-from ..stores.answers import Answers, Question, Status
-from ..stores.store import Layout, Store, StoreError
-from .key_write_adaptive import Adaptive
+from ..stores import params as at
+from ..stores.answers import Answers, QueryOptions, Status
+from ..stores.store import Layout, Store, StoreError, query_arguments
+from .key_write_adaptive import AdaptiveCopies
 
 BLOCK = 4096
-"""Keys whose slots are on their way at once: they fit into a core's own cache."""
+"""Keys whose slots are fetched together: they fit into a core's own cache."""
 TRIES = 8
-"""Times that a slot is read again which changes while it is read; then its key is in conflict."""
+"""Reads of a slot that keeps changing, before its key is in conflict."""
 
 
 ADAPT_REPORTS = 1 << 14
@@ -42,11 +42,11 @@ _NOTHING = np.zeros(0, np.uint8)
 
 
 class Variant(IntEnum):
-    """What is done with a second copy."""
+    """Treatment of the second copy."""
 
     WRITE = 0
     SWAP = 1
-    """It is stored only where its slot is empty (DART 7)."""
+    """It is stored only if its slot is empty (DART 7)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +61,10 @@ class KeyWriteLayout(Layout):
     data_bytes: int = 4
     checksum_bits: int = 32
     copies: int = 4
-    """The most copies of a report, and those that a query looks at by default."""
+    """Maximum copies of a report, and the copies that a query reads by default."""
     variant: Variant = Variant.WRITE
     spread: bool = False
-    """Every copy of a key goes to a collector of its own (DART 3.1), from the key's on."""
+    """Each copy of a key goes to a different collector (DART 3.1), starting with the key's."""
 
     def __post_init__(self) -> None:
         self._within(slots=(1, 1 << 32), data_bytes=(1, 64), checksum_bits=(8, 64), copies=(1, 16))
@@ -77,7 +77,7 @@ class KeyWriteLayout(Layout):
                     "data: compare-and-swap takes 2 copies of 32 bits and 4 B"
                 )
             if self.hashing is Hashing.PUBLISHED:
-                raise ValueError("the published checksum may be 0, which compare-and-swap takes for empty")
+                raise ValueError("the published checksum may be 0, which compare-and-swap treats as empty")
 
     @property
     def stride(self) -> int:
@@ -90,7 +90,7 @@ class KeyWriteLayout(Layout):
         return self.slots
 
     def own_params(self) -> dict[int, int]:
-        """What a reader needs beside slots and stride."""
+        """The primitive's own parameters."""
         return {
             at.CHECKSUM_BITS: self.checksum_bits,
             at.DATA_BYTES: self.data_bytes,
@@ -101,7 +101,7 @@ class KeyWriteLayout(Layout):
 
     @classmethod
     def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse."""
+        """The inverse of `own_params`."""
         return {
             "slots": int(params[at.SLOTS]),
             "data_bytes": int(params[at.DATA_BYTES]),
@@ -113,31 +113,31 @@ class KeyWriteLayout(Layout):
 
 
 class KeyWriteWriter(Writer):
-    """Reports to writes, without state but the load where copies are `adaptive` to it."""
+    """Turns reports into writes; its only state is the load estimate of `adaptive`."""
 
     def __init__(
-        self, layout: KeyWriteLayout, targets: Sequence[int], *, adaptive: Adaptive | None = None
+        self, layout: KeyWriteLayout, targets: Sequence[int], *, adaptive: AdaptiveCopies | None = None
     ) -> None:
         from ...base.jit import readonly
 
         self.layout = layout
         self.copies_now = layout.copies
-        """The most copies now: fewer than the layout's where load asks for it (DART 5.1); at least 1."""
+        """Current maximum of copies, at least 1: fewer than the layout's at high load (DART 5.1)."""
         self.adaptive = adaptive
-        """What sets `copies_now`, every some thousand reports."""
+        """Sets `copies_now`, every ADAPT_REPORTS reports."""
         self._unseen = 0
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._tables = readonly(tables(layout.hashing))
 
     def room(self, reports: int) -> tuple[int, int]:
-        """The most verbs and bytes of payload of so many reports."""
+        """Maximum verbs and payload bytes."""
         return reports * self.layout.copies, reports * self.layout.stride + 16
 
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
-        """One operation per copy."""
+        """Append one operation per copy."""
         from ...base.jit import readonly
         from .key_write_kernel import write
 
@@ -152,7 +152,7 @@ class KeyWriteWriter(Writer):
                 self.copies_now, self._unseen = self.adaptive.copies, 0
 
     def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
-        """A new epoch begins with the copies that the last one's load asked for."""
+        """A new epoch starts with the copies that the last epoch's load required."""
         if self.adaptive:
             self.adaptive.begin()
             self.copies_now = self.adaptive.copies
@@ -168,24 +168,14 @@ def query(
 ) -> Answers:
     """Answers to keys, uint8 [keys, bytes of a key].
 
-    `store`: where keys are spread over collectors, those of all of them, in order; a single one answers for
-    what it holds. `copies`: how many were written, None where that is not known (the layout's most is
-    assumed: unused slots look overwritten). `consensus`: how many copies have to agree. `rule`: by plurality
-    vote, or only where a single value claims to be the key's, as in the papers' equations. Raises StoreError.
+    `store`: if keys are spread over collectors, the stores of all of them, in order; a single one answers for
+    its own content. `copies`: number written; None: unknown, the layout's maximum is assumed (unused slots
+    look overwritten). `consensus`: number of copies that have to agree. `rule`: plurality vote, or only if a
+    single value claims to be the key's, as in the papers' equations. Raises StoreError.
     """
-    stores = [store] if isinstance(store, Store) else list(store)
-    layout = stores[0].layout
-    assert isinstance(layout, KeyWriteLayout)
-    keys = np.ascontiguousarray(keys, np.uint8)
-    if keys.ndim != 2 or not 1 <= keys.shape[1] <= 255:
-        raise StoreError(f"keys of shape {keys.shape}, expected [keys, bytes of a key], of 1 to 255 bytes")
-    copies = layout.copies if copies is None else copies
-    if not 1 <= copies <= layout.copies or not 1 <= consensus <= copies:
-        raise StoreError(f"{copies} copies, {consensus} of them to agree: the store has {layout.copies}")
-    if len(stores) not in (1, layout.collectors) or any(s.layout != layout for s in stores):
-        raise StoreError(
-            f"{len(stores)} stores, expected those of {layout.collectors} collectors of one layout"
-        )
+    stores, layout, keys, copies = query_arguments(store, KeyWriteLayout, keys, copies)
+    if not 1 <= consensus <= copies:
+        raise StoreError(f"a consensus of {consensus}, expected 1 to {copies} copies")
     answers = Answers(
         np.zeros(len(keys), np.uint8),
         np.zeros((len(keys), layout.data_bytes), np.uint8),
@@ -194,11 +184,11 @@ def query(
     for first in range(0, len(keys), BLOCK):
         rows = slice(first, first + BLOCK)
         part = Answers(answers.status[rows], answers.data[rows], answers.votes[rows])
-        _answer(stores, layout, keys[rows], copies, consensus, rule == "single", part)
+        _answer_block(stores, layout, keys[rows], copies, consensus, rule == "single", part)
     return answers
 
 
-def _answer(
+def _answer_block(
     stores: Sequence[Store],
     layout: KeyWriteLayout,
     keys: npt.NDArray[np.uint8],
@@ -247,8 +237,8 @@ def _writer(layout: Layout, targets: Sequence[int]) -> KeyWriteWriter:
     return KeyWriteWriter(layout, targets)
 
 
-def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
-    answers = query(store, keys, copies=question.copies, consensus=question.consensus)
+def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
+    answers = query(store, keys, copies=options.copies, consensus=options.consensus)
     return [
         {"status": "found", "data": bytes(data).hex(), "votes": int(votes)}
         if status == Status.FOUND
@@ -257,4 +247,4 @@ def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list
     ]
 
 
-register(Primitive(KeyWriteLayout.name, KeyWriteLayout.opcode, KeyWriteLayout, _writer, _tell))
+register(Primitive(KeyWriteLayout.name, KeyWriteLayout.opcode, KeyWriteLayout, _writer, _answers))

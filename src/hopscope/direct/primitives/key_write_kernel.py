@@ -1,4 +1,8 @@
-"""Key-Write: reports to memory operations."""
+"""Key-Write: reports to memory operations.
+
+Parameters: `reports`: DTA [reports]; `rows`: uint32, the rows to write; `arena`: uint8, keys and data;
+`params`: a store's header; `tables`: CRC tables; `targets`: uint16 [collectors]; `verbs`, `payload`, `fill`:
+a VerbBlock."""
 
 from __future__ import annotations
 
@@ -9,11 +13,11 @@ from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 from ..hashing_kernel import begin, checksum, collector, slot
-from ..stores import layout as place
+from ..stores import params as place
 
 WRITE, CMP_SWAP = U8(Verb.WRITE), U8(Verb.CMP_SWAP)
 IMMEDIATE = U8(DtaFlag.IMMEDIATE)
-TELL = U8(VerbFlag.IMMEDIATE)
+NOTIFY = U8(VerbFlag.IMMEDIATE)
 TRUNCATED = U8(DtaReason.TRUNCATED)
 BAD_REDUNDANCY, BAD_LENGTH = U8(DtaReason.BAD_REDUNDANCY), U8(DtaReason.BAD_LENGTH)
 SWAP = U64(1)
@@ -22,7 +26,7 @@ EIGHT = U64(8)
 
 @inlined
 def entry(payload: Any, at: Any, check: Any, check_bytes: Any, arena: Any, data_at: Any, width: Any) -> None:
-    """A slot's content, checksum and data, at `at`; up to 16 bytes behind it are overwritten."""
+    """Write a slot's content, checksum and data, at `at`; overwrites up to 16 bytes after it."""
     store64(payload, at, check)
     if width > EIGHT:
         move(payload, at + check_bytes, arena, data_at, width)
@@ -37,9 +41,9 @@ def write(
 ) -> None:  # fmt: skip
     """Append one WRITE per copy of every report in `rows`; of variant SWAP a CMP_SWAP for the second.
 
-    First slots are marked in `seen`, uint8 [slots that are looked at]: `adaptive` counts them.
+    First slots are marked in `seen`, uint8 [observed slots], for `AdaptiveCopies`.
 
-    8.9 ns a report of one copy; 9.4 where a verb is written as words of 64 bits instead of by its fields.
+    8.9 ns per report of one copy; 9.4 with verbs written as 64-bit words instead of by field.
     """
     mode, seed, slots, stride = (
         params[place.HASHING],
@@ -84,7 +88,7 @@ def write(
             verb["kind"] = WRITE
             verb["flags"] = U8(0)
             if report["flags"] & IMMEDIATE and copy == U64(0):
-                verb["flags"] = TELL
+                verb["flags"] = NOTIFY
                 verb["immediate"] = U32(check & U64(0xFFFFFFFF))
             if swap and copy == U64(1):
                 verb["kind"] = CMP_SWAP

@@ -1,6 +1,8 @@
-"""Key-Write: keys to answers, in passes over a block of keys: where their copies are, copying them, voting.
+"""Key-Write: keys to answers, in three passes over a block of keys: locate their copies, copy them, vote.
+Memory is prefetched while the rest of the block is hashed, and votes see private copies of slots.
 
-Memory is on its way while the rest of the block is hashed, and a vote sees slots that nobody writes to.
+Parameters: `places`: uint64 [keys * copies], offsets of slots; `checks`: uint64 [keys], checksums; `look`:
+uint8 [keys], keys to process; `slots`: uint8 [keys * copies * stride], copies of slots.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from typing import Any
 
 from ...base.jit import U8, U64, few, inlined, kernel, load64, move, prefetch_read, store64
 from ..hashing_kernel import begin, checksum, slot
-from ..stores import layout as place
+from ..stores import params as place
 
 EMPTY, FOUND, CONFLICT = U8(0), U8(1), U8(2)
 EIGHT = U64(8)
@@ -40,10 +42,9 @@ def fetch(
     memory: Any, places: Any, owners: Any, collector: Any, collectors: Any, spread: Any, stride: Any,
     look: Any, again: Any, slots: Any, changed: Any,
 ) -> None:  # fmt: skip
-    """Copy what this collector has of the slots of all keys with a mark in `look`; uint8 [keys].
+    """Copy this collector's slots of all keys marked in `look`.
 
-    `slots` is uint8 [keys * copies * stride]. `again`: they have been copied before; a key one of whose
-    slots is not what it was gets a mark in `changed`.
+    `again`: they were copied before; keys with a slot that has changed are marked in `changed`, uint8 [keys].
     """
     keys = U64(look.shape[0])
     copies = U64(places.shape[0]) // keys
@@ -69,7 +70,7 @@ def vote(
 ) -> None:  # fmt: skip
     """Plurality vote over every key's copies; `single`: only one value may claim to be the key's.
 
-    Two copies in one slot are one witness.
+    Two copies in the same slot count once.
     """
     stride, width = params[place.STRIDE], params[place.DATA_BYTES]
     check_bytes = (params[place.CHECKSUM_BITS] + U64(7)) >> U64(3)
@@ -119,11 +120,11 @@ def vote(
 
 
 @inlined
-def same(one: Any, one_at: Any, other: Any, other_at: Any, count: Any) -> Any:
+def same(left: Any, left_at: Any, right: Any, right_at: Any, count: Any) -> Any:
     """Whether `count` bytes of two arrays are equal."""
     i = U64(0)
     while i + EIGHT <= count:
-        if load64(one, one_at + i) != load64(other, other_at + i):
+        if load64(left, left_at + i) != load64(right, right_at + i):
             return False
         i += EIGHT
-    return few(one, one_at + i, count - i) == few(other, other_at + i, count - i)
+    return few(left, left_at + i, count - i) == few(right, right_at + i, count - i)

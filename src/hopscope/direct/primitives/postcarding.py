@@ -1,11 +1,11 @@
 """Postcarding (DTA 4, 5.2, A.2): the translator's cache of postcards, which become chunks.
 
-The memory is described in `postcarding_layout`, its query in `postcarding_query`.
+`postcarding_layout` describes the memory, `postcarding_query` reads it.
 
-The cache is direct-mapped by the key's hash. A row goes out when all hops of a chunk, or as many as a
-postcard told as path length, are there (complete); when another key takes its row (early: the path has holes,
-and where its last hops come later, they go out alone and overwrite it); when no postcard came for some time
-(aged), and when everything is flushed. A hop's second postcard replaces the first.
+The cache is direct-mapped by the key's hash. A row is written when all hops of a chunk, or as many as a
+postcard's path length, are there (complete); when another key takes its row (early: the path has holes, and
+its last hops, if they arrive later, are written alone and overwrite it); when no postcard arrived for
+`idle_ns` (aged), and when everything is flushed. A hop's second postcard replaces the first.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ...rdma.records import VerbBlock
 from ...wire.records import Records
 from ..hashing import Hashing, tables
 from ..primitive import Primitive, Writer, register
-from ..stores.answers import Question, Status
+from ..stores.answers import QueryOptions, Status
 from ..stores.store import Layout, Store, StoreError
 from ..translation.ticks import Ticks
 from .postcarding_layout import PostcardingLayout
-from .postcarding_query import Paths, Values, Why, query
+from .postcarding_query import Paths, PathVerdict, Values, query
 
-__all__ = ["Paths", "PostcardingLayout", "PostcardingWriter", "Values", "Why", "query"]
+__all__ = ["PathVerdict", "Paths", "PostcardingLayout", "PostcardingWriter", "Values", "query"]
 
 CACHE_ROWS = 1 << 15
 """Rows of the cache (DTA 5.2)."""
 IDLE_NS = 1_000_000_000
 BLOCK = 256
-"""Postcards of a pass."""
+"""Postcards per pass."""
 
 
 class PostcardingWriter(Writer):
@@ -53,7 +53,7 @@ class PostcardingWriter(Writer):
             raise ValueError(f"rows is {rows}, expected a power of two")
         self.layout = layout
         self.idle_ns = idle_ns
-        """What had no postcard for so long goes out with `flush(out, now_ns)`."""
+        """`flush(out, now_ns)` writes rows that had no postcard for so long."""
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._tables = readonly(tables(layout.hashing))
@@ -67,7 +67,7 @@ class PostcardingWriter(Writer):
         self._swept = 0
 
     def room(self, reports: int) -> tuple[int, int]:
-        """A postcard may push another key's row out and complete its own; only rows that are there leave."""
+        """A postcard may evict another key's row and complete its own, but only existing rows leave."""
         from .postcarding_kernel import WAITING
 
         chunks = min(2 * reports, reports + int(self._state[WAITING]))
@@ -76,7 +76,7 @@ class PostcardingWriter(Writer):
     def write(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], out: VerbBlock
     ) -> None:
-        """The chunks that these postcards complete or push out."""
+        """Append the chunks that these postcards complete or evict."""
         from ...base.jit import readonly
         from .postcarding_kernel import write
 
@@ -87,7 +87,7 @@ class PostcardingWriter(Writer):
         )  # fmt: skip
 
     def flush(self, out: VerbBlock, now_ns: int | None = None) -> bool:
-        """The chunks of rows that wait, or of those that are idle; see `Writer.flush`."""
+        """Append the chunks of waiting rows, all or only idle ones; see `Writer.flush`."""
         from .postcarding_kernel import AGED, FLUSHED, TICK, WAITING, sweep
 
         if not self._state[WAITING]:
@@ -114,7 +114,7 @@ class PostcardingWriter(Writer):
 
     @property
     def counters(self) -> dict[str, int]:
-        """Rows that wait, rows that went out by their reason, and postcards of a hop that had one."""
+        """Waiting rows, written rows by reason, and postcards that replaced an earlier one."""
         from . import postcarding_kernel as kernel
 
         names = ("waiting", "completed", "early", "aged", "flushed", "duplicates")
@@ -126,19 +126,19 @@ def _writer(layout: Layout, targets: Sequence[int]) -> PostcardingWriter:
     return PostcardingWriter(layout, targets)
 
 
-def _tell(store: Store, keys: npt.NDArray[np.uint8], question: Question) -> list[dict[str, Any]]:
-    if question.values is None:
-        raise StoreError("a path is found by the values that hops can have: give them (--values, value=)")
-    answers = query(store, keys, values=question.values, copies=question.copies, partial=question.partial)
-    told: list[dict[str, Any]] = []
+def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
+    if options.values is None:
+        raise StoreError("a path query needs the values that hops can have (--values, value=)")
+    answers = query(store, keys, values=options.values, copies=options.copies, partial=options.partial)
+    found: list[dict[str, Any]] = []
     for row, status in enumerate(answers.status):
         if status != Status.FOUND:
-            told.append({"status": Status(status).label, "why": Why(answers.why[row]).label})
+            found.append({"status": Status(status).label, "reason": PathVerdict(answers.verdict[row]).label})
             continue
         hops = range(int(answers.length[row]))
         path = [int(answers.path[row, hop]) if answers.known[row, hop] else None for hop in hops]
-        told.append({"status": "found", "path": path, "hops": len(path), "votes": int(answers.votes[row])})
-    return told
+        found.append({"status": "found", "path": path, "hops": len(path), "votes": int(answers.votes[row])})
+    return found
 
 
-register(Primitive(PostcardingLayout.name, PostcardingLayout.opcode, PostcardingLayout, _writer, _tell))
+register(Primitive(PostcardingLayout.name, PostcardingLayout.opcode, PostcardingLayout, _writer, _answers))

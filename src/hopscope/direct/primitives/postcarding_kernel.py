@@ -1,4 +1,7 @@
-"""Postcarding in loops: postcards into the cache, rows of the cache to chunks."""
+"""Postcarding: postcards into the cache, rows of the cache to chunks.
+
+Parameters: `cache`: uint64 [rows * width], see below; `keys`: uint8 [rows * KEY_ROOM], if the hash functions
+are CRCs; `state`: uint64 [8], tick and counters; `verbs`, `payload`, `fill`: a VerbBlock."""
 
 from __future__ import annotations
 
@@ -9,22 +12,24 @@ from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
 from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 from ..hashing_kernel import MIX, checksum, collector, crc32, hashed, key_hash, slot
-from ..stores import layout as place
+from ..stores import params as place
 
-WRITE, TELL = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
+WRITE, NOTIFY = U8(Verb.WRITE), U8(VerbFlag.IMMEDIATE)
 IMMEDIATE = U64(DtaFlag.IMMEDIATE)
 BAD_HOP, BAD_LENGTH = U8(DtaReason.BAD_HOP), U8(DtaReason.BAD_LENGTH)
 
 BLANK = U64(0xFFFFFFFF)
 HOP = U64(64)
-"""Functions 64 to 79 of a key are its hops' checksums; below are those of slots, checksum and collector."""
+"""Functions 64 to 79 of a key are its hops' checksums; lower numbers are those of slots, checksum and
+collector.
+"""
 ROW_HOP = U64(8)
 """First row of the CRC tables for hops: rows 0 to 7 are the copies', so both are at most 8."""
 
-# a row of the cache: key hash, what is known, then one value per hop; uint64, padded to a power of two
+# a row of the cache: key hash, state, then one value per hop; uint64, padded to a power of two
 WHAT, VALUES = U64(1), U64(2)
 HOPS = U64(0xFFFF)
-"""Bits of `what`: hops seen, path length (from bit 16), the reports' flags (24), whether it leaves (31), and
+"""Bits of a row's state: hops seen, path length (from bit 16), the reports' flags (24), complete (31), and
 the tick of the last postcard (32).
 """
 FLAGS = U64(0x7F)
@@ -33,7 +38,7 @@ LEAVES = U64(1) << LEAVES_AT
 KEY_ROOM = 64
 """Bytes of a row's key where the hash functions are CRCs: its length, then the key."""
 
-# places in the writer's state
+# indices into the writer's state
 TICK, WAITING, COMPLETED, EARLY, AGED, FLUSHED, DUPLICATES = range(7)
 
 
@@ -45,7 +50,9 @@ def word_mask(bits: Any) -> Any:
 
 @inlined
 def encode(mode: Any, tables: Any, value: Any, bits: Any) -> Any:
-    """g(v): the lower 32 bits are a permutation of the 32-bit numbers; those above are there if asked for."""
+    """g(v): the lower 32 bits are a permutation of the 32-bit numbers; more bits only if `bits` needs
+    them.
+    """
     value = U64(value)
     if U64(mode) == MIX:
         low = value ^ (value >> U64(16))  # the finaliser of MurmurHash3, 32 bit
@@ -86,11 +93,11 @@ def emit(
     for hop in range(hops):
         value = cache[row * width + VALUES + hop] if (what >> hop) & U64(1) else BLANK
         word = hop_checksum(mode, tables, h, keys, key_at, key_bytes, hop) ^ encode(mode, tables, value, bits)
-        store64(payload, at + hop * size, word & mask)  # what is behind the word is the next one's
+        store64(payload, at + hop * size, word & mask)  # bytes after the word belong to the next one
     target = targets[0]
     if targets.shape[0] > 1:
         target = targets[collector(mode, tables, h, keys, key_at, key_bytes, U64(targets.shape[0]))]
-    flags = TELL if (what >> FLAGS_AT) & IMMEDIATE else U8(0)
+    flags = NOTIFY if (what >> FLAGS_AT) & IMMEDIATE else U8(0)
     for copy in range(params[place.COPIES]):
         verb = verbs[count]
         chunk = slot(mode, tables, h, keys, key_at, key_bytes, copy, params[place.SLOTS])
@@ -122,14 +129,13 @@ def write(
     reports: Any, rows: Any, arena: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any,
     width: Any, hashes: Any, queue: Any, state: Any, verbs: Any, payload: Any, fill: Any,
 ) -> None:  # fmt: skip
-    """Put postcards into the cache; append the chunks of rows that are complete, or lost to another key.
+    """Put postcards into the cache; append the chunks of rows that are complete or evicted by another key.
 
-    A block of `hashes` [block] postcards at a time, in three passes: hash the keys, asking for their rows;
-    update the rows; make the chunks of those that leave, which are in `queue` [block + 1] meanwhile.
-
-    28.6 to 15.3 ns a postcard with 1,000 flows in flight (parsing: 4.4), on a busy machine: rows become
-    complete at random, so a branch that makes the chunk at once is predicted wrong. 20 ns without asking for
-    the rows. Blocks of 32 to 512 measure alike, and so does copying a row that is lost instead of draining.
+    Processes blocks of `hashes` [block] postcards in three passes: hash the keys and prefetch their rows;
+    update the rows; make the chunks of leaving rows, collected in `queue` [block + 1]. 28.6 to 15.3 ns per
+    postcard with 1,000 flows in flight (parsing: 4.4), on a busy machine: rows become complete at random, so
+    a branch that makes the chunk at once is mispredicted. 20 ns without prefetching. Blocks of 32 to 512
+    measure alike, as does copying an evicted row instead of draining.
     """
     mode, seed, hops = params[place.HASHING], params[place.SEED], params[place.HOPS]
     width, block, total = U64(width), U64(hashes.shape[0]), U64(rows.shape[0])
@@ -168,7 +174,7 @@ def write(
                     early += U64(1)
                 drain(queue, left, params, tables, targets, cache, keys, width, verbs, payload, fill)
                 left, what = U64(0), U64(0)
-            waiting += U64(what == U64(0))  # a branch less: every fifth begins a row, at random
+            waiting += U64(what == U64(0))  # saves a branch: every fifth postcard begins a row, at random
             cache[at] = h
             if mode != MIX:
                 keys[row * U64(KEY_ROOM)] = U8(key_bytes)
@@ -198,12 +204,12 @@ def write(
 
 @kernel
 def sweep(
-    first: Any, before: Any, why: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any,
+    first: Any, before: Any, counter: Any, params: Any, tables: Any, targets: Any, cache: Any, keys: Any,
     width: Any, state: Any, verbs: Any, payload: Any, fill: Any,
 ) -> Any:  # fmt: skip
-    """Append the chunks of waiting rows from `first` on whose last postcard came before a tick.
+    """Append the chunks of waiting rows from `first` on whose last postcard is older than tick `before`.
 
-    `why` is the counter. Returns the row to go on with, or the number of rows where none is left.
+    `counter` is the index of the counter. Returns the row to continue with, or the number of rows when done.
     """
     width = U64(width)
     count = U64(cache.shape[0]) // width
@@ -217,6 +223,6 @@ def sweep(
         if fill[PAYLOAD] + size + U64(8) > U64(payload.shape[0]):
             return row
         emit(row, params, tables, targets, cache, keys, width, verbs, payload, fill)
-        state[U64(why)] += U64(1)
+        state[U64(counter)] += U64(1)
         state[WAITING] -= U64(1)
     return count

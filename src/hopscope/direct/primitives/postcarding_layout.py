@@ -1,21 +1,21 @@
 """Memory of Postcarding (DTA 4, A.6): the values of all hops of a flow or packet in one chunk.
 
 A store is `chunks` of `hops` words (B) of `checksum_bits` (b) bits, each rounded up to bytes, little-endian.
-A chunk takes a power of two of bytes where `padded`, as hardware wants it. Word i, from 0, is
-``checksum(x, i) XOR g(v)``, cut to b bits: v is the value of hop i of key x, the blank where there is none.
-Copy j is the chunk that hash function j gives. A word is proof of its key and its value at once: that a
-foreign chunk reads as a path has the probability ``((V + 1) / 2^b)^B``.
+A chunk takes a power of two of bytes where `padded`, as hardware requires. Word i, from 0, is ``checksum(x,
+i) XOR g(v)``, cut to b bits: v is the value of hop i of key x, or the blank. Copy j is the chunk that hash
+function j selects. A word verifies its key and its value at once: another key's chunk reads as a path with
+probability ``((V + 1) / 2^b)^B``.
 
 - `Hashing.MIX`: checksum(x, i) is function 64 + i of the key. The lower 32 bits of g are MurmurHash3's 32-bit
   finaliser, the upper ones that of `mix64(v + 1)`. So from b = 32 on no two values share a g; below, values
-  that do are told as ambiguous.
+  that do are reported as ambiguous.
 - `Hashing.CRC`: checksum(x, i) is the CRC-32 with polynomial 8 + i of `hashing.POLYNOMIALS` (the first five
   are those of the published code), g that of Ethernet over the value's four bytes, most significant first. At
   most 8 hops, 8 copies, 32 bits, and keys of 63 bytes.
-- `Hashing.PUBLISHED` is refused: the published code never finished its Postcarding.
+- `Hashing.PUBLISHED` is rejected: the published code never finished its Postcarding.
 
-The blank is 0xFFFFFFFF, what INT itself reports for a value that a node does not have: a hop that reports it
-counts as seen, and has no value.
+The blank is 0xFFFFFFFF, which INT reports for a value that a node does not have: a hop that reports it counts
+as seen, without a value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..hashing import Hashing
-from ..stores import layout as at
+from ..stores import params as at
 from ..stores.store import Layout
 
 
@@ -46,7 +46,7 @@ class PostcardingLayout(Layout):
     checksum_bits: int = 32
     """b: bits of a word, which is checksum and value at once."""
     copies: int = 1
-    """Copies of every chunk: a postcard has no field for them."""
+    """Copies of every chunk; a postcard has no field for them."""
     padded: bool = True
     """Whether a chunk takes a power of two of bytes (5 words of 4 bytes: 32)."""
 
@@ -64,7 +64,7 @@ class PostcardingLayout(Layout):
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes that are written."""
+        """Bytes of a chunk that are written."""
         return self.hops * -(-self.checksum_bits // 8)
 
     @property
@@ -78,7 +78,7 @@ class PostcardingLayout(Layout):
         return self.chunks
 
     def own_params(self) -> dict[int, int]:
-        """What a reader needs beside chunks and stride."""
+        """The primitive's own parameters."""
         return {
             at.HOPS: self.hops,
             at.CHECKSUM_BITS: self.checksum_bits,
@@ -89,7 +89,7 @@ class PostcardingLayout(Layout):
 
     @classmethod
     def own_fields(cls, params: npt.NDArray[np.uint64]) -> dict[str, Any]:
-        """The inverse."""
+        """The inverse of `own_params`."""
         return {
             "chunks": int(params[at.SLOTS]),
             "hops": int(params[at.HOPS]),

@@ -1,4 +1,4 @@
-"""Postcarding's paths in loops: chunks to values, keys to paths."""
+"""Postcarding queries: chunks to values, keys to paths."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, inlined, kernel
 from ..hashing_kernel import key_hash, slot
-from ..stores import layout as place
+from ..stores import params as place
 from .postcarding_kernel import BLANK, encode, hop_checksum, word_mask
 
-# an entry of the table of values, behind its g: the value, and what it is
+# flags of an entry of the value table, above its value
 PRESENT, AMBIGUOUS, IS_BLANK = U64(1) << U64(32), U64(1) << U64(33), U64(1) << U64(34)
 NOTHING, FITS, HOLES, UNSURE = U64(0), U64(1), U64(2), U64(3)
-"""What a chunk is: foreign; a path; values and blanks in no path's order; a path of values that share a g."""
+"""Kinds of chunks: another key's; a path; values and blanks with gaps; a path of values that share a g."""
 
 
 @kernel
 def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> Any:
-    """Fill the open-addressing table of g(v) and v, uint64 [2 * power of two]; values that share a g.
+    """Fill the open-addressing table of g(v) and v, uint64 [2 * power of two], starting with the blank.
 
-    The blank is in it first.
+    Returns the number of values that share a g.
     """
     mask, last = word_mask(bits), U64(table.shape[0]) // U64(2) - U64(1)
     shared = U64(0)
@@ -40,7 +40,7 @@ def fill_values(values: Any, mode: Any, tables: Any, bits: Any, table: Any) -> A
 
 @kernel
 def value_of(code: Any, table: Any) -> Any:
-    """The entry of a g, or 0 where no value has it."""
+    """The entry of a g, or 0 if no value has it."""
     last = U64(table.shape[0]) // U64(2) - U64(1)
     at = code & last
     while table[at * U64(2) + U64(1)]:
@@ -55,7 +55,7 @@ def read_chunk(
     memory: Any, at: Any, mode: Any, tables: Any, h: Any, keys: Any, key_at: Any, key_bytes: Any, hops: Any,
     bits: Any, table: Any, path: Any,
 ) -> Any:  # fmt: skip
-    """Decode one chunk into `path`: what it is, and from bit 2 on which hops have a value."""
+    """Decode one chunk into `path`. Returns its kind, and from bit 2 on the hops with a value."""
     size, mask = (bits + U64(7)) >> U64(3), word_mask(bits)
     known, unsure = U64(0), False
     for hop in range(hops):
@@ -81,23 +81,23 @@ def read_chunk(
 
 @kernel
 def query(
-    questions: Any, key_bytes: Any, copies: Any, partial: Any, memory: Any, params: Any, tables: Any,
+    keys: Any, key_bytes: Any, copies: Any, partial: Any, memory: Any, params: Any, tables: Any,
     table: Any, scratch: Any, paths: Any, known: Any, votes: Any, kinds: Any,
 ) -> None:  # fmt: skip
-    """Read each key's chunks; `kinds` [keys]: bit `kind` for each kind seen, bit 4 where they differ.
+    """Read each key's chunks; `kinds` [keys]: bit `kind` for each kind seen, bit 4 if paths differ.
 
-    `paths` [keys * hops], `known` (bits of hops) and `votes` are those of the first chunk that answers.
+    `paths` [keys * hops], `known` (bits of hops) and `votes` are those of the first chunk with an answer.
     """
     mode, hops, bits = params[place.HASHING], params[place.HOPS], params[place.CHECKSUM_BITS]
     key_bytes = U64(key_bytes)
     for i in range(known.shape[0]):
         key_at, at = U64(i) * key_bytes, U64(i) * hops
-        h = key_hash(questions, key_at, key_bytes, params[place.SEED])
+        h = key_hash(keys, key_at, key_bytes, params[place.SEED])
         seen = U64(0)
         for copy in range(U64(copies)):
-            chunk = slot(mode, tables, h, questions, key_at, key_bytes, copy, params[place.SLOTS])
+            chunk = slot(mode, tables, h, keys, key_at, key_bytes, copy, params[place.SLOTS])
             found = read_chunk(
-                memory, chunk * params[place.STRIDE], mode, tables, h, questions, key_at, key_bytes, hops,
+                memory, chunk * params[place.STRIDE], mode, tables, h, keys, key_at, key_bytes, hops,
                 bits, table, scratch,
             )  # fmt: skip
             kind, hops_known = found & U64(3), found >> U64(2)

@@ -1,4 +1,4 @@
-"""What a query answers: found, empty, or conflict; never a magic value."""
+"""Results of queries: found, empty or conflict, never a magic value."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 
 class Status(IntEnum):
-    """Of one key."""
+    """Result of a query for one key."""
 
     EMPTY = 0
-    """Nothing is there for this key: never written, overwritten, or fewer copies agree than asked for."""
+    """No value for this key: never written, overwritten, or fewer copies agree than required."""
     FOUND = 1
     CONFLICT = 2
-    """Several values claim to be this key's, none more often than the others."""
+    """Several values claim to be this key's, with equally many copies."""
 
     @property
     def label(self) -> str:
@@ -25,19 +25,19 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a caller wants beside the keys; each primitive looks at what it knows."""
+class QueryOptions:
+    """Options of a query; each primitive uses its own."""
 
     copies: int | None = None
-    """Copies that were written; None: not known, the layout's most is assumed."""
+    """Copies that were written; None: unknown, the layout's maximum is assumed."""
     consensus: int = 1
     """Copies that have to agree."""
     values: npt.NDArray[np.uint32] | None = None
     """Postcarding: the values that hops can have (V)."""
     partial: bool = False
-    """Postcarding: tell the hops that are known of a path that is not whole."""
+    """Postcarding: return the known hops of incomplete paths."""
     limit: int = 100
-    """Append: the most entries."""
+    """Append: maximum entries."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Answers:
     status: npt.NDArray[np.uint8]
     """`Status`, uint8 [keys]."""
     data: npt.NDArray[np.uint8]
-    """Bytes that were reported, uint8 [keys, data bytes]; without meaning where the status is not FOUND."""
+    """Reported bytes, uint8 [keys, data bytes]; meaningless unless the status is FOUND."""
     votes: npt.NDArray[np.uint8]
     """Copies that hold them, uint8 [keys]."""
 

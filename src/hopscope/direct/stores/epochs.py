@@ -1,205 +1,127 @@
-"""Epochs (DART 5.2.1): a full store is put aside and an empty one takes its place, without a stop.
-
-The next region is made ahead, in the background. A swap is then a link and a rename: `NAME.region` gets a
-second name `.NAME-EPOCH.sealed`, the new region takes the first. A thread moves what is sealed to
-`history/NAME-EPOCH.region`; where that is another file system (`history` may be a link) it is copied beside
-its place and renamed.
-At every moment each epoch has a whole file, so a process that is killed loses none: the next one finds what
-is still sealed, and goes on.
-"""
+"""Current and past epochs of stores: files, attaching, and queries over epochs."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ...memory.region import RegionError
-from .folder import SUFFIX
-from .past import HISTORY, SEALED, epoch_path, past_epochs, sealed_epochs
-from .store import BEGUN_NS, ENDED_NS, EPOCH, Store, StoreError
+from ..primitive import attach, load
+from .answers import QueryOptions
+from .folder import SUFFIX, read_store
+from .store import BEGUN_NS, ENDED_NS, WRITES, Store, StoreError
 
-RETRY_NS = 10_000_000_000
-"""Between two tries to save what is sealed."""
-LEAD_NS = 10_000_000_000
-"""How long before a swap its region is made, at most: until then memory is not taken twice."""
+HISTORY = "history"
+SEALED = ".sealed"
 
 
-class EpochKeeper:
-    """The epochs of one store, for the process that writes it.
+@dataclass(frozen=True, slots=True)
+class PastEpoch:
+    """A past epoch."""
 
-    `store` is the current one, mapped for writing from `folder/NAME.region`. `swapped` is called with every
-    store that takes its place, before the old one is sealed: whoever writes writes there from then on.
+    epoch: int
+    begun_ns: int
+    """ns since 1970; 0: unknown."""
+    ended_ns: int
+    operations: int
+    nbytes: int
+
+
+def epoch_path(history: Path, name: str, epoch: int) -> Path:
+    """File of a past epoch."""
+    return history / f"{name}-{epoch}{SUFFIX}"
+
+
+def past_epochs(folder: Path, name: str) -> dict[int, Path]:
+    """Files of a store's past epochs in the history, by epoch."""
+    return _matching(folder / HISTORY, rf"{re.escape(name)}-(\d+){re.escape(SUFFIX)}")
+
+
+def sealed_epochs(folder: Path, name: str) -> dict[int, Path]:
+    """Files that are sealed but not in the history yet, by epoch; the last may still be the current one."""
+    return _matching(folder, rf"\.{re.escape(name)}-(\d+){re.escape(SEALED)}")
+
+
+def _matching(folder: Path, form: str) -> dict[int, Path]:
+    if not folder.is_dir():
+        return {}
+    found = ((re.fullmatch(form, path.name), path) for path in folder.iterdir())
+    return {int(match[1]): path for match, path in found if match}
+
+
+def _attached(folder: Path, name: str) -> Iterator[Store]:
+    """All readable past epochs, newest first."""
+    there = sealed_epochs(folder, name)  # first: files moved meanwhile are found in the history
+    there |= past_epochs(folder, name)
+    for epoch, path in sorted(there.items(), reverse=True):
+        for place in (path, epoch_path(folder / HISTORY, name, epoch)):
+            with suppress(RegionError, StoreError):  # moved or dropped meanwhile, or damaged
+                yield attach(place)
+                break
+
+
+def attach_epoch(folder: Path, name: str, epoch: int) -> Store:
+    """Open a past epoch of a store for reading. Raises StoreError."""
+    there = past_epochs(folder, name)
+    if epoch not in there:
+        numbers = ", ".join(map(str, sorted(there))) or "none"
+        raise StoreError(f"{folder}: unknown epoch {epoch} of store {name!r}; in the history: {numbers}")
+    try:
+        return attach(there[epoch])
+    except RegionError as error:
+        raise StoreError(str(error)) from error
+
+
+def history(folder: Path, name: str) -> list[PastEpoch]:
+    """Past epochs of a store, newest first, without unreadable ones."""
+    newest = read_store(folder, name).epoch
+    return [
+        PastEpoch(
+            store.epoch,
+            int(store.state[BEGUN_NS]),
+            int(store.state[ENDED_NS]),
+            int(store.state[WRITES]),
+            store.region.nbytes,
+        )
+        for store in _attached(folder, name)
+        if store.epoch < newest
+    ]
+
+
+def epochs(folder: Path, name: str) -> Iterator[Store]:
+    """The current store, then its past epochs, newest first; one that ends meanwhile appears once."""
+    current = read_store(folder, name)
+    yield current
+    for store in _attached(folder, name):
+        if store.epoch < current.epoch:
+            yield store
+
+
+def query_epochs(
+    stores: Iterable[Store], keys: npt.NDArray[np.uint8], options: QueryOptions
+) -> list[dict[str, Any]]:
+    """Answers to keys, uint8 [keys, bytes], from the first of `stores` that has one, with its `epoch`.
+
+    A key without any gets the first store's answer.
     """
-
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        store: Store,
-        swapped: Callable[[Store], object],
-        *,
-        interval_ns: int = 0,
-        keep: int = 24,
-        keep_bytes: int = 0,
-    ) -> None:
-        """`interval_ns` 0: only `swap` begins an epoch. `keep` epochs are kept, of together `keep_bytes` at
-        the most (0: however many).
-        """
-        self.store = store
-        self.name = name
-        self.saved = 0
-        """Epochs that are in the history since the start."""
-        self.failed = 0
-        """Tries that the system refused: no space for the next region, or for one that is put aside."""
-        self.last_error = ""
-        self._folder = folder
-        self._history = folder / HISTORY
-        self._swapped = swapped
-        self._interval_ns, self._keep, self._keep_bytes = interval_ns, keep, keep_bytes
-        self._next: Future[Store] | None = None
-        self._saving: Future[None] | None = None
-        self._retry_ns = 0
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"epochs-{name}")
-        self._history.mkdir(parents=True, exist_ok=True)
-        self._recover()
-
-    def tick(self, now_ns: int) -> bool:
-        """Do what is due at `now_ns` (ns since 1970); True where an epoch began."""
-        if self._collect():
-            self._retry_ns = now_ns + RETRY_NS
-        if self._retry_ns and now_ns >= self._retry_ns:
-            self._retry_ns = 0
-            self._save()
-        begun = int(self.store.state[BEGUN_NS])
-        if not begun:
-            self.store.state[BEGUN_NS] = now_ns
-        elif self._interval_ns:
-            due = begun + self._interval_ns
-            if now_ns >= due:
-                return self._try_swap(now_ns)
-            if self._next is None and now_ns >= due - min(LEAD_NS, self._interval_ns // 4):
-                self.prepare()
-        return False
-
-    def prepare(self) -> None:
-        """Begin to make the next region, in the background."""
-        if self._next is None:
-            path, layout = self._folder / f".{self.name}.next", self.store.layout
-            self._next = self._thread.submit(lambda: Store.create(path, layout))
-
-    def swap(self, now_ns: int) -> Store:
-        """Begin an epoch: the new store. Waits for the next region where `prepare` has not made it yet.
-
-        Raises RegionError where there is no space: then everything stays as it was.
-        """
-        self.prepare()
-        assert self._next is not None
-        try:
-            new = self._next.result()
-        finally:
-            self._next = None
-        old, current = self.store, self._folder / (self.name + SUFFIX)
-        new.state[EPOCH] = old.epoch + 1
-        new.state[BEGUN_NS] = now_ns
-        sealed = self._folder / f".{self.name}-{old.epoch}{SEALED}"
-        try:
-            os.link(current, sealed)
-            new.region.rename(current)
-        except OSError as error:
-            sealed.unlink(missing_ok=True)
-            raise RegionError(f"{current}: cannot begin an epoch: {error.strerror}") from error
-        self._swapped(new)
-        old.state[ENDED_NS] = now_ns
-        self.store = new
-        self._save()
-        return new
-
-    def close(self) -> None:
-        """Wait for what is being saved."""
-        self._thread.shutdown(wait=True)
-        self._collect()
-        (self._folder / f".{self.name}.next").unlink(missing_ok=True)
-
-    def _try_swap(self, now_ns: int) -> bool:
-        if self._next is not None and not self._next.done():
-            return False  # the epoch goes on until its successor is there
-        try:
-            self.swap(now_ns)
-        except RegionError as error:
-            self._note(str(error))
-            return False
-        return True
-
-    def _recover(self) -> None:
-        """Clear what a process that was killed has left."""
-        current = self._folder / (self.name + SUFFIX)
-        for path in sealed_epochs(self._folder, self.name).values():
-            if path.samefile(current):
-                path.unlink()  # killed between the two steps of a swap: the epoch goes on
-        for draft in self._history.glob(f".{self.name}-*{SUFFIX}.*"):
-            draft.unlink(missing_ok=True)
-        (self._folder / f".{self.name}.next").unlink(missing_ok=True)
-        for name in (f".{self.name}.next", self.name + SUFFIX):
-            for draft in self._folder.glob(f".{name}.*"):
-                if draft.suffix[1:].isdigit():  # of a region that was being made
-                    draft.unlink(missing_ok=True)
-        taken = [*sealed_epochs(self._folder, self.name), *past_epochs(self._folder, self.name)]
-        if taken and self.store.epoch <= max(taken):
-            self.store.state[EPOCH] = max(taken) + 1  # its file was made anew; no past epoch is replaced
-        if sealed_epochs(self._folder, self.name):
-            self._save()
-
-    def _save(self) -> None:
-        self._saving = self._thread.submit(self._move)
-
-    def _collect(self) -> bool:
-        """Note how saving ended; True where it failed."""
-        if self._saving is None or not self._saving.done():
-            return False
-        error, self._saving = self._saving.exception(), None
-        if error is not None:
-            self._note(str(error))
-        return error is not None
-
-    def _note(self, error: str) -> None:
-        self.failed += 1
-        self.last_error = error
-
-    def _move(self) -> None:
-        """In the thread: all that is sealed into the history, oldest first; then drop what is too old."""
-        for epoch, path in sorted(sealed_epochs(self._folder, self.name).items()):
-            self._end(path, epoch)
-            place = epoch_path(self._history, self.name, epoch)
-            try:
-                path.replace(place)
-            except OSError:  # another file system
-                draft = place.with_name(f".{place.name}.{os.getpid()}")
-                shutil.copyfile(path, draft)
-                with draft.open("rb+") as file:
-                    os.fsync(file.fileno())
-                draft.replace(place)
-                path.unlink()
-            self.saved += 1
-        self._drop()
-
-    def _end(self, path: Path, epoch: int) -> None:
-        """Give an epoch its end where its process was killed before it could."""
-        from ..primitive import attach
-
-        with suppress(RegionError, StoreError):
-            store = attach(path, writable=True)
-            if not store.state[ENDED_NS] and epoch < self.store.epoch:
-                store.state[ENDED_NS] = max(int(self.store.state[BEGUN_NS]), int(store.state[BEGUN_NS]))
-
-    def _drop(self) -> None:
-        kept = 0
-        for number, (_, path) in enumerate(
-            sorted(past_epochs(self._folder, self.name).items(), reverse=True)
-        ):
-            kept += path.stat().st_size
-            if number >= self._keep or (self._keep_bytes and kept > self._keep_bytes):
-                path.unlink(missing_ok=True)
+    answers: list[dict[str, Any]] = []
+    open_rows = np.arange(len(keys))
+    for store in stores:
+        found = load()[store.layout.opcode].answer(store, keys[open_rows], options)
+        found = [{**answer, "epoch": store.epoch} for answer in found]
+        if not answers:
+            answers = list(found)
+        for row, answer in zip(open_rows.tolist(), found, strict=True):
+            if answer["status"] == "found":
+                answers[row] = answer
+        open_rows = open_rows[[answer["status"] != "found" for answer in found]]
+        if not len(open_rows):
+            break
+    return answers

@@ -1,4 +1,4 @@
-"""A folder of stores: `NAME.region` each, and `history/NAME-EPOCH.region` of those that are past."""
+"""A folder of stores: `NAME.region` each, and `history/NAME-EPOCH.region` for past epochs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SUFFIX = ".region"
 
 
 def open_stores(folder: Path, specs: Iterable[StoreSpec]) -> dict[str, Store]:
-    """Stores of these names for their one writer: continued where they are there, made where they are not.
+    """Open the stores for their only writer, or create the missing ones.
 
-    Raises StoreError where a file of this name has another layout, RegionError where there is no space.
+    Raises StoreError if a file of this name has another layout, RegionError if there is no space.
     """
     folder.mkdir(parents=True, exist_ok=True)
     stores: dict[str, Store] = {}
@@ -31,7 +31,7 @@ def open_stores(folder: Path, specs: Iterable[StoreSpec]) -> dict[str, Store]:
         if found.layout != spec.layout:
             raise StoreError(
                 f"{path}: holds {found.layout}, the settings say {spec.layout}: "
-                "remove the file, or give the store another name"
+                "remove the file, or rename the store"
             )
         stores[spec.name] = found
     return stores
@@ -43,11 +43,11 @@ def store_names(folder: Path) -> list[str]:
 
 
 def read_store(folder: Path, name: str) -> Store:
-    """A store for reading; StoreError says which there are, or what is wrong with it."""
+    """Open a store for reading. Raises StoreError for an unknown or damaged one."""
     path = folder / (name + SUFFIX)
     if "/" in name or name.startswith(".") or not path.exists():
         there = ", ".join(store_names(folder)) or "none"
-        raise StoreError(f"{folder}: no store {name!r}; there are {there}")
+        raise StoreError(f"{folder}: unknown store {name!r}; known: {there}")
     try:
         return attach(path)
     except RegionError as error:

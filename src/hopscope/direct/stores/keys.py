@@ -1,4 +1,4 @@
-"""Keys as people write them, and the bytes that switches hash."""
+"""Textual keys, and the bytes that switches hash."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .store import StoreError
 
 _FLOW = re.compile(r"(?P<src>.+),(?P<dst>[^,]+),(?P<proto>\w+),(?P<sport>\d+),(?P<dport>\d+)")
 _NUMBER = re.compile(r"(?P<value>\d+)(:(?P<bytes>[1-8]))?")
-MOST_BYTES = 255
+MAX_KEY_BYTES = 255
 EXPECTED = (
     "0x and hexadecimal digits, a number (4 bytes, or as 7:2 in 2), an address, "
     "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +"
@@ -21,27 +21,28 @@ EXPECTED = (
 
 
 def parse_key(text: str) -> bytes:
-    """The bytes of a key; StoreError says what was found and expected.
+    """The bytes of a key.
 
-    A flow is source, destination (4 bytes each, 16 with IPv6), protocol (1), source and destination port
-    (2 each), as DTA's published reporter writes it; `7+10.0.0.1,10.0.0.2,tcp,80,443` puts a switch in front.
+    Raises StoreError. A flow is source, destination (4 bytes each, 16 with IPv6), protocol (1), source and
+    destination port (2 each), as DTA's published reporter writes it; `7+10.0.0.1,10.0.0.2,tcp,80,443`
+    prefixes a switch number.
     """
     key = b"".join(_part(part.strip(), text) for part in text.split("+"))
-    if not 1 <= len(key) <= MOST_BYTES:
-        raise StoreError(f"key {text!r}: {len(key)} bytes, expected 1 to {MOST_BYTES}")
+    if not 1 <= len(key) <= MAX_KEY_BYTES:
+        raise StoreError(f"key {text!r}: {len(key)} bytes, expected 1 to {MAX_KEY_BYTES}")
     return key
 
 
 def parse_keys(texts: list[str]) -> npt.NDArray[np.uint8]:
-    """Keys of one length, uint8 [keys, bytes]; StoreError where they differ in length."""
+    """Keys of one length, uint8 [keys, bytes]. Raises StoreError if lengths differ."""
     keys = [parse_key(text) for text in texts]
     if len({len(key) for key in keys}) > 1:
-        raise StoreError("keys of different lengths: ask for each length by itself")
+        raise StoreError("keys of different lengths: query each length separately")
     return np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1)
 
 
 def show_key(key: bytes) -> str:
-    """A flow where the bytes have its length and a protocol that is known, else hexadecimal digits."""
+    """A flow if the bytes have its length and a known protocol, else hexadecimal digits."""
     half = {13: 4, 37: 16}.get(len(key))
     if half and (name := protocols.NAMES.get(key[2 * half])):
         src, dst = (ipaddress.ip_address(part) for part in (key[:half], key[half : 2 * half]))

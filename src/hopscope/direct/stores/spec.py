@@ -1,4 +1,4 @@
-"""Stores as people describe them: `paths=key-write,bytes=64MiB,data_bytes=20`."""
+"""Textual descriptions of stores: `paths=key-write,bytes=64MiB,data_bytes=20`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)\s*([KMGT]?)(i?B)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A store that is to be made: its name and its layout."""
+    """Name and layout of a store to create."""
 
     name: str
     layout: Layout
 
     @classmethod
     def of(cls, name: str, primitive: str, options: Mapping[str, Any]) -> StoreSpec:
-        """From options by the names of the layout's fields, and `bytes`. Raises StoreError.
+        """A spec from options: the layout's fields, and `bytes`.
 
-        Without `bytes` and without a number of slots it takes 32 MiB.
+        Raises StoreError. Without `bytes` and a number of slots it has 32 MiB.
         """
         if not _NAME.fullmatch(name) or name.startswith("."):
             raise StoreError(
@@ -41,7 +41,9 @@ class StoreSpec:
         size = given.pop("bytes", None)
         if wrong := sorted(given.keys() - fields):
             known = ", ".join(sorted(fields))
-            raise StoreError(f"store {name}: {primitive} has no {', '.join(wrong)}; it has bytes, {known}")
+            raise StoreError(
+                f"store {name}: unknown option {', '.join(wrong)}; {primitive} has bytes, {known}"
+            )
         try:
             values = {key: _value(layout, key, value) for key, value in given.items()}
             if layout.counted in values and size is None:
@@ -52,12 +54,12 @@ class StoreSpec:
 
 
 def parse_store(text: str) -> StoreSpec:
-    """A store from `NAME=PRIMITIVE,option=value,…`; the name alone may be left out. Raises StoreError."""
+    """A store from `NAME=PRIMITIVE,option=value,…`; the name may be omitted. Raises StoreError."""
     return StoreSpec.of(*split_store(text))
 
 
 def split_store(text: str) -> tuple[str, str, dict[str, Any]]:
-    """Name, primitive and options of such a text. Raises StoreError."""
+    """Split such a text into name, primitive and options. Raises StoreError."""
     head, *rest = (part.strip() for part in text.split(","))
     name, equals, primitive = head.partition("=")
     options: dict[str, Any] = {}
@@ -70,7 +72,7 @@ def split_store(text: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def options_of(layout: Layout) -> dict[str, int | str | bool]:
-    """What differs from the defaults of its class, by field, as settings have it; what is counted, always."""
+    """Fields that differ from their defaults, as in the settings; always includes the one that is counted."""
     options: dict[str, int | str | bool] = {}
     for field in dataclasses.fields(layout):
         value = getattr(layout, field.name)
@@ -90,7 +92,7 @@ def parse_size(value: int | str) -> int:
 
 
 def _value(layout: type[Layout], key: str, value: Any) -> Any:
-    """An option's value in the type of its field: numbers, and names of enumerations."""
+    """Convert an option's value to the type of its field."""
     if not isinstance(value, str):
         return value
     default = next(field.default for field in dataclasses.fields(layout) if field.name == key)
@@ -102,7 +104,7 @@ def _value(layout: type[Layout], key: str, value: Any) -> Any:
             return kind[value.upper().replace("-", "_")]
         except KeyError:
             raise StoreError(
-                f"{key} is {value!r}, expected {' or '.join(one.name.lower() for one in kind)}"
+                f"{key} is {value!r}, expected {' or '.join(member.name.lower() for member in kind)}"
             ) from None
     if isinstance(default, bool):
         if value.lower() not in ("true", "false"):

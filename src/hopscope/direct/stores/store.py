@@ -1,14 +1,16 @@
-"""Stores: the memory into which one primitive's reports are written, as a region that any process may read.
+"""Stores: the memory of one primitive, in a region that any process may read.
 
-A store's region is of kind `direct` and has three arrays: `params` (uint64 [32], `layout`: how to read it),
-`state` (uint64 [8]: its epoch and what its writer counts) and `memory` (uint8: what RDMA writes to).
+A store's region is of kind `direct` and has three arrays: `params` (uint64 [32]: its layout, see module
+`params`), `state` (uint64 [8]: its epoch and its writer's counters) and `memory` (uint8, the target of RDMA
+writes).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,26 +18,27 @@ import numpy.typing as npt
 from ...base.errors import HopscopeError
 from ...memory.region import Region
 from ..hashing import Hashing, tables
-from . import layout as at
+from . import params as at
 
-MOST_COLLECTORS = 1 << 16
-"""Of a header that is believed: writers have a table of them."""
+MAX_COLLECTORS = 1 << 16
+"""Maximum in a valid header: writers have a table of collectors."""
 KIND = "direct"
 VERSION = 1
 EPOCH, WRITES, BEGUN_NS, ENDED_NS = 0, 1, 2, 3
-"""Places in `state`: the number of the epoch, verbs executed in it, its start and its end (0: it goes on),
-ns since 1970."""
+"""Indices into `state`: the number of the epoch, verbs executed in it, its start and its end (0: current), ns
+since 1970.
+"""
 
 
 class StoreError(HopscopeError):
-    """A store cannot be made or read, or a question does not fit it; the message says why."""
+    """A store cannot be created or read, or a query does not fit it; the message has the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How one primitive uses its memory: subclassed by each, which adds its own fields and checks.
+    """Memory layout of a primitive: each has a subclass with its own fields and checks.
 
-    Everything that a reader needs is in `params`, so that a file explains itself.
+    `params` has everything that a reader needs, so files are self-describing.
     """
 
     opcode: ClassVar[int]
@@ -45,14 +48,14 @@ class Layout:
     """The field that grows with memory."""
 
     hashing: Hashing = Hashing.MIX
-    """How the slots of a key are found."""
+    """Hash function of keys."""
     seed: int = 0
-    """Of the hash functions: the same at the translator and in queries."""
+    """Seed of the hash functions, the same in the translator and in queries."""
     collectors: int = 1
     """Collectors over which keys are spread."""
 
     def _within(self, **ranges: tuple[int, int]) -> None:
-        """Fields that have to lie in (lowest, highest). Raises ValueError."""
+        """Check that fields lie in (lowest, highest). Raises ValueError."""
         for name, (low, high) in ranges.items():
             if not low <= getattr(self, name) <= high:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected {low} to {high}")
@@ -74,17 +77,17 @@ class Layout:
 
     @classmethod
     def sized(cls, nbytes: int, **fields: Any) -> Self:
-        """The largest layout of at most so many bytes. StoreError where not even one slot fits.
+        """The largest layout of at most `nbytes` bytes.
 
-        `fields` are those of the class, without the one that is `counted`.
+        Raises StoreError if no slot fits. `fields` are those of the class, without the `counted` one.
         """
-        one = cls(**{**fields, cls.counted: 1}).nbytes
-        if nbytes < one:
-            raise StoreError(f"{nbytes:,} bytes, expected at least {one:,} for one of its {cls.counted}")
-        return cls(**{**fields, cls.counted: min(nbytes // one, 1 << 32)})
+        smallest = cls(**{**fields, cls.counted: 1}).nbytes
+        if nbytes < smallest:
+            raise StoreError(f"{nbytes:,} bytes, expected at least {smallest:,} for one of its {cls.counted}")
+        return cls(**{**fields, cls.counted: min(nbytes // smallest, 1 << 32)})
 
     def own_params(self) -> dict[int, int]:
-        """Place in `params` (see `layout`) to value, of what the primitive adds."""
+        """Values of the primitive's own parameters by index (module `params`)."""
         raise NotImplementedError
 
     @classmethod
@@ -111,15 +114,15 @@ class Layout:
 
     @classmethod
     def of(cls, params: npt.NDArray[np.uint64]) -> Self:
-        """The layout that a header describes; StoreError where it is of another primitive or version."""
+        """The layout that a header describes. Raises StoreError for another primitive or version."""
         if int(params[at.OPCODE]) != cls.opcode or int(params[at.SCHEMA]) != cls.schema:
             raise StoreError(
                 f"layout {int(params[at.SCHEMA])} of primitive {int(params[at.OPCODE])}, "
                 f"expected {cls.schema} of {cls.opcode} ({cls.name})"
             )
         collectors = int(params[at.COLLECTORS])
-        if collectors > MOST_COLLECTORS:
-            raise StoreError(f"its header is damaged: {collectors:,} collectors, at most {MOST_COLLECTORS:,}")
+        if collectors > MAX_COLLECTORS:
+            raise StoreError(f"its header is damaged: {collectors:,} collectors, at most {MAX_COLLECTORS:,}")
         try:
             return cls(
                 hashing=Hashing(int(params[at.HASHING])),
@@ -132,20 +135,20 @@ class Layout:
 
 
 class Store:
-    """A layout and its memory. Made with `create` or `attach`."""
+    """A layout and its memory; use `create` or `attach`."""
 
     def __init__(self, region: Region, layout: Layout) -> None:
         self.region = region
         self.layout = layout
         self.params: npt.NDArray[np.uint64] = layout.params()
-        """The header's array, a copy: loops believe it, and others may write to the region."""
+        """A copy of the header: kernels trust it, and other processes may write to the region."""
         self.state: npt.NDArray[np.uint64] = region["state"]
         self.memory: npt.NDArray[np.uint8] = region["memory"]
         self.tables = tables(layout.hashing)
 
     @classmethod
     def create(cls, path: Path | str | None, layout: Layout) -> Store:
-        """Make an empty store; None as path: private memory. Raises RegionError."""
+        """Create an empty store; path None: private memory. Raises RegionError."""
         region = Region.create(path, KIND, VERSION, _arrays(layout.nbytes))
         region["params"][:] = layout.params()
         return cls(region, layout)
@@ -163,19 +166,46 @@ class Store:
         except StoreError as error:
             raise StoreError(f"{path}: {error}") from error
         if (found.params() != region["params"]).any():
-            raise StoreError(f"{path}: its header is damaged: parameters contradict each other")
+            raise StoreError(f"{path}: its header is damaged: inconsistent parameters")
         if found.nbytes != arrays["memory"][1]:
             raise StoreError(f"{path}: {arrays['memory'][1]:,} bytes, its header says {found.nbytes:,}")
         return cls(region, found)
 
     @property
     def epoch(self) -> int:
-        """Number of the epoch that it holds, from 0."""
+        """Number of its epoch, from 0."""
         return int(self.state[EPOCH])
 
 
+L = TypeVar("L", bound=Layout)
+
+
+def query_arguments(
+    stores: Store | Sequence[Store], layout: type[L], keys: npt.NDArray[np.uint8], copies: int | None
+) -> tuple[list[Store], L, npt.NDArray[np.uint8], int]:
+    """Stores, their layout, keys and copies of a query, checked. Raises StoreError.
+
+    `stores`: one, or those of all collectors in order. `copies`: None: the layout's maximum.
+    """
+    stores = [stores] if isinstance(stores, Store) else list(stores)
+    found = stores[0].layout
+    assert isinstance(found, layout)
+    keys = np.ascontiguousarray(keys, np.uint8)
+    if keys.ndim != 2 or not 1 <= keys.shape[1] <= 255:
+        raise StoreError(f"keys of shape {keys.shape}, expected [keys, bytes of a key], of 1 to 255 bytes")
+    most = int(stores[0].params[at.COPIES])
+    copies = most if copies is None else copies
+    if not 1 <= copies <= most:
+        raise StoreError(f"{copies} copies: the store has {most}")
+    if len(stores) not in (1, found.collectors) or any(store.layout != found for store in stores):
+        raise StoreError(
+            f"{len(stores)} stores, expected those of {found.collectors} collectors of one layout"
+        )
+    return stores, found, keys, copies
+
+
 def _arrays(nbytes: int) -> dict[str, tuple[np.dtype[Any], int]]:
-    """Arrays of a store's region."""
+    """Types and lengths of the arrays of a store's region."""
     return {
         "params": (np.dtype(np.uint64), at.PARAMS),
         "state": (np.dtype(np.uint64), 8),

@@ -1,7 +1,7 @@
-"""How often direct telemetry access answers, and how often it errs: closed forms of DTA and DART.
+"""Success and error probabilities of direct telemetry access: closed forms of DTA and DART.
 
-Words: a key's *age* is the number of distinct keys reported after it, over the slots (α in the papers);
-the *load* of a store is all keys over the slots, and so the age of its oldest. `copies` is N, `bits` is b.
+Terms: a key's *age* is the number of distinct keys reported after it, over the slots (α in the papers); the
+*load* of a store is all keys over the slots, which is the age of its oldest key. `copies` is N, `bits` is b.
 All functions take arrays, allocate little, and keep small probabilities exact (they sum positive terms).
 """
 

@@ -1,4 +1,4 @@
-"""How many copies: what many reports of a key leave (DART §3.1), the best N, write and swap (DART §7)."""
+"""Numbers of copies: repeated reports of a key (DART §3.1), the best N, write and swap (DART §7)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .key_write import Floats, Outcomes, Rule, average, check_match, outcomes, v
 
 
 def copies_present(reports: npt.ArrayLike, copies: int) -> Floats:
-    """Mean number of copies written by so many reports that each draw one of N: N (1 - (1 - 1/N)^r)."""
+    """Mean number of distinct copies after r reports that each draw one of N: N (1 - (1 - 1/N)^r)."""
     return np.asarray(copies * (1 - (1 - 1 / copies) ** np.asarray(reports, np.float64)))
 
 
 def distinct_copies(reports: int, copies: int) -> Floats:
-    """Probability of 0, 1, … N different copies after so many reports, [copies + 1]."""
+    """Probability of 0, 1, … N distinct copies after `reports` reports, [copies + 1]."""
     chance = np.zeros(copies + 1)
     chance[0] = 1
     new = 1 - np.arange(copies + 1) / copies
@@ -26,10 +26,10 @@ def distinct_copies(reports: int, copies: int) -> Floats:
 
 
 def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: float = 32) -> Outcomes:
-    """What a query finds where every key is reported `reports` times, each into one of N slots at random.
+    """Query outcomes if every key is reported `reports` times, each into one of N slots at random.
 
-    A key's reports come together, so that a later key touches a slot with its mean number of copies over the
-    slots. Slots that no report reached belong to others, and claim to be the key's as overwritten ones do.
+    A key's reports come together, so a later key writes a slot with its mean number of copies over the slots.
+    Slots that no report reached belong to others, and may match the key like overwritten ones.
     """
     if reports < 1:
         raise ValueError(f"{reports} reports of a key, expected 1 or more")
@@ -47,7 +47,7 @@ def success_after_reports(age: npt.ArrayLike, copies: int, reports: int, bits: f
 
 
 def best_copies(load: npt.ArrayLike, max_copies: int = 4, *, oldest: bool = False) -> npt.NDArray[np.int64]:
-    """The N of 1 to `max_copies` with which most keys are found: their mean, or the oldest alone."""
+    """The N of 1 to `max_copies` with the highest success: the mean over keys, or the oldest alone."""
     found = [
         (outcomes(load, n, 32) if oldest else average(load, n, 32)).correct for n in range(1, max_copies + 1)
     ]
@@ -55,7 +55,7 @@ def best_copies(load: npt.ArrayLike, max_copies: int = 4, *, oldest: bool = Fals
 
 
 def optimum(max_copies: int = 4, *, oldest: bool = False) -> list[tuple[int, float]]:
-    """The best N and the load up to which it is best, from low loads to high; the last has infinity."""
+    """The best N and the load up to which it is best, from low loads to high; the last load is infinity."""
     bounds: list[tuple[int, float]] = []
     loads = np.geomspace(1e-4, 16, 400)
     best = best_copies(loads, max_copies, oldest=oldest)
@@ -72,12 +72,14 @@ def optimum(max_copies: int = 4, *, oldest: bool = False) -> list[tuple[int, flo
 
 
 def write_swap_success(age: npt.ArrayLike, load: npt.ArrayLike) -> Floats:
-    """Chance to find a key of this age at this load: one write, and a swap into a second slot if empty.
+    """Probability of finding a key of this age at this load: one write, and a swap into a second slot if
+    empty.
 
-    DART §7 names the variant without a formula. Every key fills an empty slot by its write and another by its
-    swap with the share of empty slots, which so is exp(-2t) at load t. A key that came at t = load - age has
-    its second copy with that chance; both copies are overwritten by later writes alone, at one slot per key:
-    1 - (1 - exp(-age)) (1 - exp(-2 (load - age)) exp(-age)). Checksums are taken to be long.
+    DART §7 names the variant without a formula. Each key's write and swap hit an empty slot with a
+    probability equal to the share of empty slots, which is exp(-2t) at load t. A key that came at t = load -
+    age has its second copy with that probability; only later writes overwrite both copies, at one slot per
+    key:
+    1 - (1 - exp(-age)) (1 - exp(-2 (load - age)) exp(-age)). Assumes long checksums.
     """
     age, load = np.asarray(age, np.float64), np.asarray(load, np.float64)
     return np.asarray(1 + np.expm1(-age) * (1 - np.exp(age - 2 * load)))

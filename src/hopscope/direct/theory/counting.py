@@ -1,4 +1,4 @@
-"""Key-Increment as a Count-Min sketch whose N functions share one array, and HyperLogLog's error.
+"""Errors of Key-Increment, a Count-Min sketch whose N functions share one array, and of HyperLogLog.
 
 A sketch of N rows of M/N counters and one array of M counters in which every key increments N have the same
 mean excess per counter, N W / M for other keys' counts of W in total, and so the same bound.
@@ -15,13 +15,16 @@ from .key_write import Floats
 
 
 def increment_exact(load: npt.ArrayLike, copies: int) -> Floats:
-    """Chance that a count is exact: one of its N counters is no other key's; load is keys over counters."""
+    """Probability that a count is exact: no other key shares one of its N counters; load is keys over
+    counters.
+    """
     shared = -np.expm1(-np.asarray(load, np.float64) * copies)
     return np.asarray(1 - shared**copies)
 
 
 def increment_error_chance(excess: npt.ArrayLike, counters: int, copies: int, total: float) -> Floats:
-    """Bound of the chance to overestimate by `excess` or more: (N W / (M excess))^N, by Markov's inequality.
+    """Upper bound of the probability to overestimate by `excess` or more: (N W / (M excess))^N, by Markov's
+    inequality.
 
     `total`: W, the counts of all other keys. With excess = e N W / M it is e^-N, the Count-Min guarantee.
     """
@@ -30,7 +33,7 @@ def increment_error_chance(excess: npt.ArrayLike, counters: int, copies: int, to
 
 
 def increment_excess(load: float, copies: int) -> float:
-    """Mean overestimate where every key counts 1: of the least of N Poisson numbers of mean load N."""
+    """Mean overestimate if every key counts 1: the mean minimum of N Poisson numbers of mean load N."""
     mean = load * copies
     mass = np.exp(-mean)
     tail, total, number = -np.expm1(-mean), 0.0, 0
@@ -43,7 +46,7 @@ def increment_excess(load: float, copies: int) -> float:
 
 
 def increment_size(error: float, chance: float) -> tuple[int, int]:
-    """Counters and copies for an overestimate above `error` times all counts with at most this chance.
+    """Counters and copies for overestimates above `error` times all counts with at most this probability.
 
     N = ln(1/chance), M = e N / error, both rounded up.
     """

@@ -1,9 +1,9 @@
 """Key-Write: empty returns and return errors (DTA §4 equations 1-4, appendix A.5; DART §4).
 
-The model of the papers: slots are many, hash functions independent, later keys distinct, so each of a key's
-N slots is overwritten with p = 1 - exp(-αN) (Poisson), and what overwrote it has the key's checksum with
-2^-b. Values under a false checksum are taken to differ from the key's and from each other: the papers'
-pessimistic case, and exact where values are wide.
+The model of the papers: slots are many, hash functions independent, later keys distinct, so each of a key's N
+slots is overwritten with p = 1 - exp(-αN) (Poisson), and the overwriting key has its checksum with 2^-b.
+Values under a false checksum are assumed to differ from the key's and from each other: the papers'
+pessimistic case, and exact for wide values.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 _SURE = 40.0
-"""Overwrites per slot beyond which nothing of a key is left: exp(-40) is below what a double adds to 1."""
+"""Overwrites per slot after which no copy is left: exp(-40) is below the precision of a double."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 _NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
 class Rule(StrEnum):
-    """How a query decides between the slots that have the key's checksum."""
+    """How a query chooses between slots with the key's checksum."""
 
     PLURALITY = "plurality"
-    """The value that most of them hold; none where two are equally frequent."""
+    """The most frequent value; none if two are equally frequent."""
     SINGLE = "single"
-    """The value, where there is only one; equations 1-4 are about this rule."""
+    """The value if there is only one; equations 1-4 assume this rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Probabilities of what a query for a reported key returns; they add up to 1."""
+    """Probabilities of the results of a query for a reported key; their sum is 1."""
 
     correct: Floats
     """The value that was reported."""
     wrong: Floats
     """Another value: the return error."""
     empty: Floats
-    """Nothing: no slot has the checksum, or fewer agree than asked for."""
+    """No value: no slot has the checksum, or fewer agree than required."""
     conflict: Floats
-    """Nothing, since several values claim to be the key's."""
+    """No value, since several values claim to be the key's."""
 
     @property
     def unanswered(self) -> Floats:
@@ -53,12 +53,12 @@ class Outcomes:
 
 
 def check_match(bits: float) -> float:
-    """Chance that another key has this key's checksum of so many bits: 2^-b."""
+    """Probability that another key has the same checksum of b bits: 2^-b."""
     return float(np.exp2(-float(bits)))
 
 
 def used_bits(bits: int) -> float:
-    """Bits that our checksums are worth: they are never 0, so that there are 2^b - 1 of them."""
+    """Effective bits of a checksum: it is never 0, so there are 2^b - 1."""
     return float(np.log2(2.0**bits - 1))
 
 
@@ -68,14 +68,14 @@ def _check(copies: int) -> None:
 
 
 def _slots(age: npt.ArrayLike, copies: int) -> tuple[Floats, Floats]:
-    """Chance that one slot is overwritten, 1 - exp(-αN), and that it is not."""
+    """Probability that a slot is overwritten, 1 - exp(-αN), and that it is not."""
     _check(copies)
     rate = np.asarray(age, np.float64) * copies
     return -np.expm1(-rate), np.exp(-rate)
 
 
 def at_least_one(match: float, tries: int) -> float:
-    """1 - (1 - match)^tries, exact where `match` is far below what a double adds to 1."""
+    """1 - (1 - match)^tries, exact for tiny `match`."""
     return float(-np.expm1(tries * np.log1p(-match))) if match < 1 else 1.0
 
 
@@ -85,9 +85,9 @@ def two_or_more(match: float, tries: int) -> float:
 
 
 def terms(age: npt.ArrayLike, copies: int, match: float) -> tuple[Floats, Floats, Floats]:
-    """Equations 1-3 (and 9-11), where `match` is the chance that an overwritten place claims to be the key's.
+    """Equations 1-3 (and 9-11); `match` is the probability that an overwritten slot matches the key.
 
-    All overwritten and none claims; all overwritten and several claim; not all overwritten and one claims.
+    All overwritten and none matches; all overwritten and several match; not all overwritten and one matches.
     """
     lost, kept = _slots(age, copies)
     all_lost = lost**copies
@@ -98,14 +98,14 @@ def terms(age: npt.ArrayLike, copies: int, match: float) -> tuple[Floats, Floats
 
 
 def empty_terms(age: npt.ArrayLike, copies: int, bits: float) -> tuple[Floats, Floats, Floats]:
-    """The three terms that bound the chance of an empty return (DTA equations 1, 2, 3); add them."""
+    """The three terms whose sum bounds the probability of an empty return (DTA equations 1, 2, 3)."""
     return terms(age, copies, check_match(bits))
 
 
 def empty_bounds(age: npt.ArrayLike, copies: int, bits: float) -> tuple[Floats, Floats]:
     """Lower and upper bound of an empty return (DTA A.5, DART §4): with and without equation 2.
 
-    The papers print the two sums for conflicts alone; equation 1 belongs to both bounds.
+    The papers print the two sums for conflicts only; equation 1 belongs to both bounds.
     """
     none, several, one = empty_terms(age, copies, bits)
     return none + one, none + several + one
@@ -117,7 +117,7 @@ def error_bound(age: npt.ArrayLike, copies: int, bits: float) -> Floats:
 
 
 def error_bounds(age: npt.ArrayLike, copies: int, bits: float) -> tuple[Floats, Floats]:
-    """Lower and upper bound of a return error (DTA A.5, DART §4): one slot claims, at least one claims."""
+    """Lower and upper bound of a return error (DTA A.5, DART §4): one slot matches, at least one matches."""
     match = check_match(bits)
     all_lost = _slots(age, copies)[0] ** copies
     return all_lost * (copies * match * (1 - match) ** (copies - 1)), all_lost * at_least_one(match, copies)
@@ -130,12 +130,12 @@ def outcomes(
     rule: Rule | str = Rule.PLURALITY,
     consensus: int = 1,
 ) -> Outcomes:
-    """What a query returns for a key of this age; `consensus`: copies that have to agree."""
+    """Query outcomes for a key of this age; `consensus`: copies that have to agree."""
     return matched(age, copies, check_match(bits), Rule(rule), consensus)
 
 
 def matched(age: npt.ArrayLike, copies: int, match: float, rule: Rule, consensus: int = 1) -> Outcomes:
-    """The same, where an overwritten place claims to be the key's with the chance `match`."""
+    """Query outcomes if an overwritten slot matches the key with probability `match`."""
     lost, kept = _slots(age, copies)
     sums = {name: np.zeros_like(lost) for name in ("correct", "wrong", "empty", "conflict")}
     for own in range(copies + 1):
@@ -147,7 +147,7 @@ def matched(age: npt.ArrayLike, copies: int, match: float, rule: Rule, consensus
 
 
 def verdict(own: int, false: int, rule: Rule, consensus: int = 1) -> str:
-    """What is returned where `own` slots hold the key's value and `false` others each one of their own."""
+    """Result if `own` slots hold the key's value and `false` others match with different values."""
     if own and (not false or (own > 1 and rule is Rule.PLURALITY)):
         return "correct" if own >= consensus else "empty"
     if own + false == 0:
@@ -158,9 +158,9 @@ def verdict(own: int, false: int, rule: Rule, consensus: int = 1) -> str:
 
 
 def stranger(copies: int, bits: float) -> float:
-    """Bound of the chance that a key which was never reported gets an answer: 1 - (1 - 2^-b)^N.
+    """Upper bound of the probability that an unreported key gets an answer:
 
-    Below it by the share of slots that nobody wrote: they are zeros, which is nobody's checksum.
+    1 - (1 - 2^-b)^N. The true one is lower by the share of unwritten slots, whose zeros match no checksum.
     """
     return at_least_one(check_match(bits), copies)
 
@@ -187,7 +187,7 @@ def mean_over_ages(of: Callable[[Floats], Floats], load: npt.ArrayLike, copies: 
     if (loads < 0).any():
         raise ValueError("a load below 0")
     flat = np.maximum(loads.reshape(-1, 1), np.finfo(np.float64).tiny)
-    young = np.minimum(flat, _SURE / copies)  # behind it everything is overwritten, and the function constant
+    young = np.minimum(flat, _SURE / copies)  # beyond it everything is overwritten, and the function constant
     total = of(young * _NODES) @ _WEIGHTS * (young / flat)[:, 0]
     total = total + of(young + (flat - young) * _NODES) @ _WEIGHTS * (1 - young / flat)[:, 0]
     return np.asarray(total.reshape(*total.shape[:-1], *loads.shape))
@@ -199,7 +199,7 @@ def age_for(success: float, copies: int, bits: float = 32) -> float:
 
 
 def load_for(success: float, copies: int, bits: float = 32) -> float:
-    """The load at which the mean over all keys is this probability."""
+    """The load at which the mean probability over all keys has this value."""
     return _largest(lambda load: float(average(load, copies, bits).correct), success)
 
 

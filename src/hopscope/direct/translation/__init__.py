@@ -1,1 +1,1 @@
-"""Reports in, memory operations out: what the translator knows, remembers and answers."""
+"""The translator: reports to memory operations, sequence numbers, acknowledgments."""

@@ -1,4 +1,4 @@
-"""What a translator answers to reporters: NACKs of what is to be sent again, ACKs of what is safe."""
+"""Answers of a translator to reporters: NACKs for retransmission, ACKs of received reports."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from ...wire.records import FrameBatch, Records
 from .sequence import SequenceTracker
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-_NOT_FOLLOWED = 255
-"""Reason of a report while the tracker must pass it by."""
+_NOT_TRACKED = 255
+"""Temporary reason of a report that the tracker must skip."""
 
 
 class Acknowledger:
-    """Answers for the batches that one tracker follows."""
+    """Makes the answers for the batches of one tracker."""
 
     def __init__(self, tracker: SequenceTracker) -> None:
         self.tracker = tracker
         self.acks = self.nacks = 0
-        """Answers made."""
+        """Answers so far."""
 
-    def follow(self, reports: Records, frames: Records) -> None:
+    def track(self, reports: Records, frames: Records) -> None:
         """Check sequence numbers; duplicates and stale reports get their reason.
 
-        The published generators send 3-byte headers whose number is always 0: a reporter is followed from
-        its first other number on.
+        The published generators send 3-byte headers whose number is always 0: a reporter is tracked from its
+        first other number on.
         """
         unnumbered = self._unnumbered(reports, frames) if self.tracker.form is Form.THREE else None
         if unnumbered is None:
-            self.tracker.follow(reports, frames)
+            self.tracker.track(reports, frames)
             return
-        reports["reason"][unnumbered] = _NOT_FOLLOWED
-        self.tracker.follow(reports, frames)
+        reports["reason"][unnumbered] = _NOT_TRACKED
+        self.tracker.track(reports, frames)
         reports["reason"][unnumbered] = DtaReason.NONE
 
     def _unnumbered(self, reports: Records, frames: Records) -> npt.NDArray[np.intp] | None:
-        """Rows of reporters that have sent no number but 0; None: there are none."""
+        """Rows of reporters that have only sent number 0; None: no rows."""
         zeros = np.flatnonzero((reports["sequence"] == 0) & (reports["reason"] == DtaReason.NONE))
         if not len(zeros):
             return None
@@ -56,13 +56,13 @@ class Acknowledger:
         return rows if len(rows) else None
 
     def answers(self, reports: Records, frames: Records) -> FrameBatch | None:
-        """Datagrams, to be sent to their `source_*`, for a batch that has been translated; None: nothing.
+        """Datagrams, to be sent to their `source_*`, for a translated batch; None: no answers.
 
-        A reporter that asks for retransmission gets NACKs of what is missing and of what found no room, and
-        where it has nothing missing, an ACK of its newest report.
+        A reporter that asks for retransmission gets NACKs of missing reports and of those without room, or,
+        if nothing is missing, an ACK of its newest report.
         """
-        nacks = self.tracker.refused(reports, frames)
-        acks = self.tracker.safe(reports, frames)
+        nacks = self.tracker.nacks(reports, frames)
+        acks = self.tracker.acks(reports, frames)
         self.nacks += len(nacks)
         self.acks += len(acks)
         if not len(nacks) and not len(acks):

@@ -1,4 +1,4 @@
-"""Verbs to collectors: writers number the targets of all collectors through, a transport knows its own."""
+"""Distributes verbs to collectors: writers use global target numbers, each transport its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .routes import Route
 
 
 class Fanout:
-    """The transports of all collectors as one."""
+    """Combines the transports of all collectors."""
 
     def __init__(self, transports: Sequence[Transport | None], routes: Sequence[Route]) -> None:
         from ...base.jit import readonly
@@ -20,7 +20,7 @@ class Fanout:
 
         self._kernel = translator_kernel
         places = sorted({place for route in routes for place in route.at})
-        if len(transports) == 1:  # one collector's numbers are everybody's: nothing has to be split
+        if len(transports) == 1:  # with one collector both numberings are the same: no split
             places = [(0, target) for target in range(max((target for _, target in places), default=0) + 1)]
         self._number = {place: number for number, place in enumerate(places)}
         self._collector = readonly(np.array([collector for collector, _ in places], np.uint32))
@@ -28,19 +28,19 @@ class Fanout:
         self._of_lane = [sorted({collector for collector, _ in route.at}) for route in routes]
         self._transports = list(transports)
         self.down = np.array([transport is None for transport in transports], np.uint8)
-        """By collector: 1 where it is not connected."""
+        """uint8 [collectors]: 1 if not connected."""
         self.any_down = bool(self.down.any())
         self.kinds = np.zeros(max(Verb) + 1, np.uint64)
-        """Verbs given to transports, by `Verb`."""
+        """Submitted verbs, by `Verb`."""
         self.payload_bytes = 0
-        """Bytes that these write."""
+        """Payload bytes of these verbs."""
         self.undelivered = 0
-        """Verbs of what had waited, for a collector that was not connected any more."""
+        """Verbs for collectors that had disconnected meanwhile."""
         self._counts = np.zeros(len(transports), np.uint64)
         self._out = np.zeros(0, VERB)
 
     def continue_counters(self, other: Fanout) -> None:
-        """Count on from what another has counted."""
+        """Continue another's counters."""
         self.kinds += other.kinds
         self.payload_bytes += other.payload_bytes
         self.undelivered += other.undelivered
@@ -51,26 +51,26 @@ class Fanout:
         return tuple(self._transports)
 
     def connect(self, collector: int, transport: Transport | None) -> None:
-        """From now on this is the collector's transport; None: it is gone."""
+        """Set a collector's transport; None: disconnected."""
         self._transports[collector] = transport
         self.down[collector] = transport is None
         self.any_down = bool(self.down.any())
 
     def targets_of(self, route: Route) -> list[int]:
-        """The numbers under which a writer knows the places of a route."""
+        """Global target numbers of a route's targets."""
         return [self._number[place] for place in route.at]
 
     def room(self, lane: int) -> int:
-        """Verbs that every connected collector of a lane takes now."""
+        """Verbs that every connected collector of a lane accepts now."""
         transports = [self._transports[collector] for collector in self._of_lane[lane]]
         return min((transport.room() for transport in transports if transport is not None), default=1 << 62)
 
     def submit(self, block: VerbBlock) -> None:
-        """All verbs of a block to their collectors."""
+        """Submit the verbs of a block to their collectors."""
         self.payload_bytes += int(block.fill[PAYLOAD])
         self._kernel.kinds(block.verbs, block.fill, self.kinds)
         if len(self._transports) == 1:
-            self._hand(self._transports[0], block)
+            self._submit_to(self._transports[0], block)
             return
         if len(self._out) < len(block.verbs):
             self._out = np.zeros(len(block.verbs), VERB)
@@ -79,10 +79,10 @@ class Fanout:
         for transport, count in zip(self._transports, self._counts.tolist(), strict=True):
             if count:
                 fill = np.array([count, block.fill[PAYLOAD]], np.uint64)
-                self._hand(transport, VerbBlock(self._out[at : at + count], block.payload, fill))
+                self._submit_to(transport, VerbBlock(self._out[at : at + count], block.payload, fill))
                 at += count
 
-    def _hand(self, transport: Transport | None, block: VerbBlock) -> None:
+    def _submit_to(self, transport: Transport | None, block: VerbBlock) -> None:
         if transport is None:
             self.undelivered += len(block)
         else:

@@ -1,12 +1,12 @@
-"""`SELECT flow, path WHERE SUM(latency) > T`, answered at the translator as postcards pass (DTA 7).
+"""`SELECT flow, path WHERE SUM(latency) > T`, evaluated in the translator as postcards pass (DTA 7).
 
 A cache like Postcarding's keeps the values of a key's hops. When all are there, their latencies are summed,
-and what is above the threshold is told: the collector need not look for it.
+and sums above the threshold are reported, so the collector need not search for them.
 
-What it cannot say: a path whose row another key takes, whose postcards are lost, or whose next one comes
-later than `idle_ns` is not answered; the first and the last are counted when it happens. A second postcard of
-a hop replaces the first, so keys should be those of one packet (the paper takes the SYN): packets of one flow
-whose postcards mix give a sum of both.
+Limits: a path is unanswered if another key takes its row, a postcard is lost, or the next one comes later
+than `idle_ns`; the first and the last case are counted. A second postcard of a hop replaces the first, so
+keys should identify one packet (the paper uses the SYN): if postcards of several packets of a flow mix, so do
+their sums.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PATH_SUM = np.dtype(
     [
         ("sum", "<u8"),
         ("key", "u1", 64),
-        ("values", "<u4", 16),  # of hops 1 to `hops`, as they were reported
+        ("values", "<u4", 16),  # of hops 1 to `hops`, as reported
         ("key_bytes", "u1"),
         ("hops", "u1"),
         ("reserved", "u1", 6),
@@ -33,11 +33,11 @@ CACHE_ROWS = 1 << 15
 
 
 class PathSum:
-    """Sums latencies over paths, for the postcards that it is shown; a `translator.Watcher`.
+    """Sums latencies over the paths of observed postcards; a `translator.ReportObserver`.
 
-    `threshold`: T, in the unit of the latencies. `hops`: those of a path whose length no postcard tells.
-    `latency_bits`: the lower bits of a value that are the latency; what is above them, such as a node, only
-    passes through. `found` gets PATH_SUM records [paths], which it may keep.
+    `threshold`: T, in the unit of the latencies. `hops`: length of paths whose postcards have none.
+    `latency_bits`: the lower bits of a value that are the latency; upper bits, such as a node, are passed
+    through. `found` is called with PATH_SUM records [paths], which it may keep.
     """
 
     def __init__(
@@ -70,15 +70,15 @@ class PathSum:
         self._keys = np.zeros(rows * KEY_ROOM, np.uint8)
         self._counters = np.zeros(5, np.uint64)
 
-    def see(
+    def observe(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], now_ns: int
     ) -> None:
-        """Look at `rows` of DTA records, whose keys and data are in `arena`; refused ones are left out."""
+        """Process `rows` of DTA records, whose keys and data are in `arena`; skips rejected ones."""
         from ...base.jit import readonly
-        from .path_sum_kernel import see
+        from .path_sum_kernel import observe
 
         out = np.zeros(len(rows), PATH_SUM)
-        count = see(
+        count = observe(
             reports, readonly(rows), readonly(arena), self._limits, np.uint64(now_ns), self._cache,
             self._keys, np.uint64(self._width), self._counters, out,
         )  # fmt: skip
@@ -87,9 +87,9 @@ class PathSum:
 
     @property
     def counters(self) -> dict[str, int]:
-        """Paths above the threshold, below it, unanswered; postcards of a hop that had one, and skipped ones.
+        """Paths above and below the threshold, unanswered paths; duplicate and skipped postcards.
 
-        Skipped: hop numbers, keys (above 64 bytes) and data that do not fit.
+        Skipped: invalid hop numbers, keys (above 64 bytes) or data.
         """
         names = ("above", "below", "unanswered", "duplicates", "skipped")
         return dict(zip(names, self._counters.tolist(), strict=True))
@@ -98,7 +98,7 @@ class PathSum:
 def entries(found: Records, key_bytes: int, hops: int) -> npt.NDArray[np.uint8]:
     """PATH_SUM records as entries of an Append list, uint8 [paths, key_bytes + 5 + 4 * hops], big-endian.
 
-    Key (cut, or with zeros behind it), sum (4 bytes, at most 0xFFFFFFFF), hops (1), values (0: no hop).
+    Key (cut, or padded with zeros), sum (4 bytes, at most 0xFFFFFFFF), hops (1), values (0: no hop).
     """
     count = len(found)
     total = np.minimum(found["sum"], 0xFFFFFFFF).astype(">u4").view(np.uint8).reshape(count, 4)

@@ -1,4 +1,4 @@
-"""Sums over paths, in a loop: postcards into rows, complete rows above the threshold into records."""
+"""Path sums: postcards into rows, complete rows above the threshold into records."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from typing import Any
 from ...base.jit import U8, U32, U64, be32, kernel, move
 from ..hashing_kernel import key_hash
 
-# a row: key hash, what is known, time of the last postcard, then one value per hop
+# a row: key hash, state, time of the last postcard, then one value per hop
 WHAT, LAST, VALUES = U64(1), U64(2), U64(3)
 SEEN = U64(0xFFFF)
-"""Bits of `what`: hops seen, path length (from bit 16), bytes of the key (from bit 24)."""
+"""Bits of the state: hops seen, path length (from bit 16), bytes of the key (from bit 24)."""
 KEY_ROOM = 64
-"""Bytes of a key, at most."""
+"""Maximum bytes of a key."""
 
 # counters
 ABOVE, BELOW, UNANSWERED, DUPLICATES, SKIPPED = range(5)
 
-# places in the limits
+# indices into `limits`
 THRESHOLD, HOPS, LATENCY_BITS, IDLE = range(4)
 
 
 @kernel
-def see(
+def observe(
     reports: Any, rows: Any, arena: Any, limits: Any, now: Any, cache: Any, keys: Any, width: Any,
     counters: Any, out: Any,
 ) -> Any:  # fmt: skip
-    """Take the postcards in `rows`; paths with a sum above the threshold go to `out`: returns how many."""
+    """Process the postcards in `rows`; paths with a sum above the threshold go to `out`. Returns their
+    number.
+    """
     hops, width, now = limits[HOPS], U64(width), U64(now)
     lowest = U64(cache.shape[0]) // width - U64(1)
     latency = (U64(1) << limits[LATENCY_BITS]) - U64(1)

@@ -1,22 +1,22 @@
-"""How many reports a second a translator takes."""
+"""Rate limit of a translator."""
 
 from __future__ import annotations
 
 
 class TokenBucket:
-    """Reports a second, and so many at once; time is the caller's, ns on a clock that never goes back."""
+    """Token bucket in reports; the caller passes monotonic time in ns."""
 
     def __init__(self, per_second: float, burst: int = 0) -> None:
-        """`burst` 0: a tenth of a second's worth. ValueError where nothing would ever pass."""
+        """`burst` 0: the reports of 0.1 s. Raises ValueError unless the rate is positive."""
         if per_second <= 0:
-            raise ValueError(f"{per_second} reports a second, expected more than 0")
+            raise ValueError(f"{per_second} reports per second, expected more than 0")
         self._per_ns = per_second / 1e9
         self.burst = float(burst or max(1, per_second // 10))
         self._tokens = self.burst
         self._then_ns: int | None = None
 
     def take(self, reports: int, now_ns: int) -> int:
-        """How many of so many reports may pass now."""
+        """Number of `reports` that may pass now."""
         if self._then_ns is not None and now_ns > self._then_ns:
             earned = (now_ns - self._then_ns) * self._per_ns
             self._tokens = min(self.burst, self._tokens + earned)

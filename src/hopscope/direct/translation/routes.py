@@ -1,4 +1,4 @@
-"""Which store, at which collector, takes a report: by opcode, by header, by the hash of its key."""
+"""Routes of reports to stores and collectors: by opcode, header fields, and the hash of the key."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ..records import ROUTE
 from ..stores.store import Layout
 
 APPEND = 2
-"""Opcode of the primitive whose reports have a list in place of a key."""
+"""Opcode of the primitive whose reports have a list instead of a key."""
 NUMBERED = (APPEND, 16)
-"""Opcodes whose key is a number, of a list or a sketch: modulo the collectors, it is its collector."""
+"""Opcodes whose key is the number of a list or sketch; modulo the collectors it gives the collector."""
 OPCODES = 256
 NO_LANE = 0xFFFFFFFF
-"""Lane of a report that no store takes; in `plain`: the rules have to be looked at."""
+"""Lane of a report that no store takes; in `plain`: the rules have to be evaluated."""
 _ADDRESSES = (0, (1 << 128) - 1)
 _LOW = (1 << 64) - 1
 
 
 class RouteError(HopscopeError):
-    """Rules that contradict each other or name what is not there; the message says which."""
+    """Contradictory rules, or an unknown collector; the message says which."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """A store, where it is, and which reports of its primitive it takes: all that is given has to hold.
+    """A store, its targets, and the conditions for the reports that it takes, all of which must hold.
 
-    The first rule that a report fits takes it.
+    The first matching rule takes a report.
     """
 
     layout: Layout
     at: tuple[tuple[int, int], ...]
     """(collector, target there) for each of `layout.collectors`, in the order in which keys are spread."""
     lists: tuple[int, int] | None = None
-    """Append: first and last list, as reports name them; the store's own numbers begin with 0."""
+    """Append: first and last list number in reports; the store's own numbers begin with 0."""
     port: int = 0
     """UDP destination port; 0: any."""
     sources: tuple[int, int] = _ADDRESSES
@@ -51,7 +51,7 @@ class Route:
 
     @property
     def plain(self) -> bool:
-        """Whether it takes every report of its primitive as it is."""
+        """Whether it takes every report of its primitive unchanged."""
         return not (
             (self.lists and self.lists[0])
             or self.port
@@ -62,12 +62,12 @@ class Route:
 
 
 def routes_of(layouts: Sequence[Layout], collectors: int = 1) -> tuple[Route, ...]:
-    """Routes where every collector has the same stores, in the order of `layouts`.
+    """Default routes if every collector has the same stores, in the order of `layouts`.
 
-    A store whose layout names as many collectors as there are is spread over them, by keys or lists. Lists
-    of other Append stores are counted through: over the stores of a collector, then over the collectors.
-    Several stores of another primitive are told apart by the length of their data. With one collector,
-    that one has all. Raises RouteError where the rules do not tell reports apart.
+    A store whose layout has as many collectors as there are is spread over them, by keys or lists. Lists of
+    other Append stores are numbered consecutively, over the stores of a collector, then over the collectors.
+    Several stores of another primitive are distinguished by the length of their data. Raises RouteError for
+    ambiguous reports.
     """
     found: list[Route] = []
     first_list = 0
@@ -88,7 +88,7 @@ def _keyed(layouts: Sequence[Layout], target: int, collectors: int) -> Route:
     layout = layouts[target]
     if collectors > 1 and layout.collectors != collectors:
         raise RouteError(
-            f"{layout.name}: its keys are spread over {layout.collectors} collectors, there are {collectors}"
+            f"{layout.name}: its keys are spread over {layout.collectors} collectors, expected {collectors}"
         )
     at = tuple((share % collectors, target) for share in range(max(layout.collectors, 1)))
     alike = [other for other in layouts if other.opcode == layout.opcode]
@@ -98,29 +98,29 @@ def _keyed(layouts: Sequence[Layout], target: int, collectors: int) -> Route:
     if len(set(lengths)) < len(alike) or not all(lengths):
         raise RouteError(
             f"{len(alike)} stores of {layout.name} with data of {', '.join(map(str, lengths))} bytes: "
-            "the length does not tell their reports apart, rules are needed"
+            "the length does not distinguish their reports, rules are needed"
         )
     return Route(layout=layout, at=at, data_bytes=getattr(layout, "data_bytes", 0))
 
 
 @dataclass(frozen=True, slots=True)
 class RouteTable:
-    """Routes as kernels see them; a lane is the row of a route, with a writer of its own."""
+    """Routes as arrays for kernels; a lane is the row of a route, and has its own writer."""
 
     rules: tuple[Route, ...]
-    """By opcode, and in the order of the rules within one."""
+    """Sorted by opcode, stable."""
     routes: Records
     """ROUTE [lanes]."""
     first: npt.NDArray[np.uint32]
     """First lane of each opcode, uint32 [257]."""
     plain: npt.NDArray[np.uint32]
-    """Lane of an opcode with one rule that takes everything, uint32 [256]; `NO_LANE` for others."""
+    """Lane of an opcode whose only rule takes every report, uint32 [256]; `NO_LANE` for others."""
     shares: npt.NDArray[np.uint32]
-    """Collectors of every lane's shares, one lane behind the other."""
+    """Collectors of every lane's shares, concatenated."""
 
 
 def compile_routes(routes: Iterable[Route], collectors: int) -> RouteTable:
-    """Routes as arrays; RouteError where one names a collector that is not there."""
+    """Routes as arrays. Raises RouteError for an unknown collector."""
     rules = tuple(sorted(routes, key=lambda route: route.layout.opcode))
     table: Records = np.zeros(len(rules), ROUTE)
     plain = np.full(OPCODES, NO_LANE, np.uint32)
@@ -129,14 +129,14 @@ def compile_routes(routes: Iterable[Route], collectors: int) -> RouteTable:
         layout = route.layout
         if len(route.at) != max(layout.collectors, 1):
             raise RouteError(
-                f"{layout.name}: at {len(route.at)} places, its keys are spread over {layout.collectors}"
+                f"{layout.name}: {len(route.at)} targets, its keys are spread over {layout.collectors}"
             )
         if any(not 0 <= collector < collectors for collector, _ in route.at):
-            raise RouteError(f"{layout.name}: at collectors {route.at}, there are {collectors}")
+            raise RouteError(f"{layout.name}: targets {route.at}, expected collectors 0 to {collectors - 1}")
         _fill(table[lane], route, len(shares))
         shares += [collector for collector, _ in route.at]
         if route.plain and sum(other.layout.opcode == layout.opcode for other in rules) == 1:
-            plain[layout.opcode] = lane  # a list that the store does not have is refused by its writer
+            plain[layout.opcode] = lane  # its writer rejects lists that the store does not have
     first = np.searchsorted(table["opcode"], np.arange(OPCODES + 1)).astype(np.uint32)
     return RouteTable(rules, table, first, plain, np.array(shares, np.uint32))
 

@@ -1,4 +1,4 @@
-"""Sequence numbers of reporters at the translator: what was lost, late or double, what is asked for again."""
+"""Sequence numbers of reporters in the translator: lost, late and duplicate reports, NACKs and ACKs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from ...wire.records import DTA_ANSWER, Records
 from ..records import REPORTER
 
 WINDOWS = {Form.THREE: 64, Form.SIZED: 8192}
-"""Numbers below the highest one that are told apart as late and double."""
+"""Window below the highest number in which late and duplicate reports are distinguished."""
 _AHEAD = 1 << 24
 
 
 class SequenceTracker:
-    """Follows the numbers of up to `reporters` source addresses (rounded up to a multiple of 8).
+    """Tracks the numbers of up to `reporters` source addresses (rounded up to a multiple of 8).
 
-    A report must not be executed twice, so one that was had before is refused, and so is one that is too old
-    to tell.  Where there are more reporters, those that were silent for `idle_s` seconds lose their row; the
-    reports of others pass, are not followed, and are counted.  8 bits wrap early: a loss of more than 191 in
-    a row is taken for less, and the reports behind it for late or double ones.
-
-    In THREE and SIZED; ValueError in the form without numbers.
+    A report must not be executed twice, so duplicates are rejected, and so are reports that are too old to
+    classify. If there are more reporters, those silent for `idle_s` seconds lose their row; reports of the
+    others pass untracked, and are counted. 8-bit numbers wrap early: a loss of more than 191 in a row appears
+    shorter, and the reports after it as late or duplicate. Supports THREE and SIZED; raises ValueError for
+    the form without numbers.
     """
 
     def __init__(self, form: Form, *, reporters: int = 1024, idle_s: float = 60) -> None:
@@ -46,11 +45,11 @@ class SequenceTracker:
         self._touched = np.zeros(rows, np.uint32)
         self._acks = np.zeros(rows, DTA_ANSWER)
 
-    def follow(self, reports: Records, frames: Records) -> npt.NDArray[np.uint32]:
+    def track(self, reports: Records, frames: Records) -> npt.NDArray[np.uint32]:
         """Check DTA records, row by row with the FRAME rows of their payloads; duplicates and stale ones get
         their reason.
 
-        Returns how many numbers before each report were newly found missing, valid until the next call.
+        Returns the numbers newly found missing before each report, uint32, valid until the next call.
         """
         from ...base.jit import readonly
 
@@ -58,33 +57,31 @@ class SequenceTracker:
             self._gaps = np.zeros(len(reports), np.uint32)
             self._answers = np.zeros(2 * len(reports), DTA_ANSWER)
         gaps = self._gaps[: len(reports)]
-        self._kernel.follow(
-            readonly(frames), reports, self._rows, self._seen, gaps, self._limits, self._tally
-        )
+        self._kernel.track(readonly(frames), reports, self._rows, self._seen, gaps, self._limits, self._tally)
         return gaps
 
-    def refused(self, reports: Records, frames: Records) -> Records:
-        """NACKs, DTA_ANSWER, of the batch that `follow` saw last, after it has been translated.
+    def nacks(self, reports: Records, frames: Records) -> Records:
+        """NACKs, DTA_ANSWER, of the last batch of `track`, after its translation.
 
-        They name what was missing before reports that ask for retransmission, and such reports that found no
-        room.  Valid until the next call; `wire.dta_ack.encode_answers` makes datagrams of them.
+        They name the gaps before reports that ask for retransmission, and such reports without room. Valid
+        until the next call; `wire.dta_ack.encode_answers` makes datagrams of them.
         """
         from ...base.jit import readonly
 
-        count = self._kernel.refused(
+        count = self._kernel.make_nacks(
             readonly(frames), readonly(reports), readonly(self._gaps), self._rows, self._seen, self._answers,
             self._limits, self._tally,
         )  # fmt: skip
         return self._answers[: int(count)]
 
-    def safe(self, reports: Records, frames: Records) -> Records:
-        """ACKs, DTA_ANSWER, of the same batch: to reporters that asked for retransmission and miss nothing.
+    def acks(self, reports: Records, frames: Records) -> Records:
+        """ACKs, DTA_ANSWER, of the same batch, for reporters that ask for retransmission and have no gaps.
 
         Valid until the next call.
         """
         from ...base.jit import readonly
 
-        count = self._kernel.safe(
+        count = self._kernel.make_acks(
             readonly(frames), readonly(reports), self._rows, self._touched, self._acks, self._limits,
             self._tally,
         )  # fmt: skip
@@ -92,13 +89,13 @@ class SequenceTracker:
 
     @property
     def reporters(self) -> Records:
-        """REPORTER [reporters that are followed], a copy."""
+        """Tracked reporters, REPORTER, a copy."""
         return self._rows[self._rows["depth"] > 0]
 
     @property
     def counts(self) -> dict[str, int]:
-        """Over all reporters: received, lost (falls when they come late), late, duplicate, stale, restarts;
-        untracked: reports of reporters for which there was no room; replaced: reporters that lost their row.
+        """Totals over all reporters: received, lost (minus late arrivals), late, duplicate, stale, restarts;
+        untracked: reports of reporters without a row; replaced: reporters that lost their row.
         """
         names = ("received", "lost", "late", "duplicate", "stale", "restarts", "untracked", "replaced")
         return dict(zip(names, self._tally.tolist(), strict=True))

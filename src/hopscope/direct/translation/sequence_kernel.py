@@ -1,13 +1,16 @@
-"""The sequence numbers of reporters: what was lost, came late, or came twice.
+"""Sequence numbers of reporters: lost, late and duplicate reports.
 
-Against the highest number of its reporter, modulo 2^8 or 2^32, a report is
+Relative to the highest number of its reporter, modulo 2^8 or 2^32, a report is
 
-* the next, or ahead by no more than `limits[AHEAD]`: the numbers between are lost for now;
-* behind by less than the window: had before (duplicate), or late, and then one less is lost;
-* elsewhere: a suspect, refused as stale.  If one follows it by less than 64, the reporter has begun its
-  numbering anew, and the jump lost nothing.
+* * the next, or ahead by no more than `limits[AHEAD]`: the numbers between are lost for now;
+* behind by less than the window: a duplicate, or late, which reduces the lost ones by one;
+* elsewhere: a suspect, rejected as stale.  If another follows it by less than 64, the reporter has
+  restarted its numbering, and the jump lost nothing.
 
-`seen` is one ring of bits per reporter: bit (number mod window) says that the number has been had.
+`seen` is one ring of bits per reporter: bit (number mod window) says that the number has been received.
+
+Parameters: `reporters`: REPORTER [rows]; `seen`: uint64 [rows * window / 64]; `limits`, `tally`: uint64, see
+below; `frames`: FRAME, `reports`: DTA, row by row; `answers`: DTA_ANSWER.
 """
 
 from __future__ import annotations
@@ -19,15 +22,15 @@ from ...wire.reasons import DtaReason
 from ...wire.records import DtaFlag
 
 WINDOW, MASK, AHEAD, IDLE_NS = range(4)
-"""Places in `limits`, uint64: numbers that are followed, highest number, jump that is believed, and the age
-from which a row may be given to another reporter.
+"""Indices into `limits`: tracked numbers, highest number, largest accepted jump, and the age from which a row
+may be given to another reporter.
 """
 RECEIVED, LOST, LATE, DUPLICATE, STALE, RESTARTS, UNTRACKED, REPLACED = range(8)
-"""Places in `tally`, uint64: the columns of REPORTER over all of them, reports of reporters for which there
-is no room, and reporters whose row was given away.
+"""Indices into `tally`: totals of REPORTER's columns, reports of reporters without a row, and reporters that
+lost their row.
 """
 TALLIES = 8
-WAYS = U64(8)
+SET_ROWS = U64(8)
 FOLLOWS = U64(64)
 NONE = U64(0xFFFFFFFFFFFFFFFF)
 ZERO, ONE, SIX = U64(0), U64(1), U64(6)
@@ -35,8 +38,8 @@ IS_DUPLICATE, IS_STALE = U8(DtaReason.DUPLICATE), U8(DtaReason.STALE)
 RATE_LIMITED, CONGESTED, GAP = U8(DtaReason.RATE_LIMITED), U8(DtaReason.CONGESTED), U8(0)
 NO_COLLECTOR = U8(DtaReason.NO_COLLECTOR)
 RETRANSMIT = U8(DtaFlag.RETRANSMIT)
-MOST = U64(0xFFFF)
-"""Reports that one NACK names."""
+MAX_NAMED = U64(0xFFFF)
+"""Maximum reports that one NACK names."""
 
 
 @inlined
@@ -47,11 +50,11 @@ def is_row(row: Any, high: Any, low: Any) -> Any:
 
 @kernel
 def find(reporters: Any, high: Any, low: Any, make: Any, now: Any, limits: Any, tally: Any) -> Any:
-    """Row of a reporter; NONE where it has none, and none is to be made or all of its ways are in use."""
-    sets = U64(len(reporters)) // WAYS
-    start = ((mix64(low ^ (high * U64(0x9E3779B97F4A7C15))) >> U64(32)) * sets >> U64(32)) * WAYS
+    """Row of a reporter; NONE if it has none, and `make` is false or all rows of its set are in use."""
+    sets = U64(len(reporters)) // SET_ROWS
+    start = ((mix64(low ^ (high * U64(0x9E3779B97F4A7C15))) >> U64(32)) * sets >> U64(32)) * SET_ROWS
     oldest = start
-    for way in range(WAYS):
+    for way in range(SET_ROWS):
         row = reporters[start + way]
         if is_row(row, high, low):
             return start + way
@@ -94,7 +97,7 @@ def forget_range(seen: Any, base: Any, number: Any, count: Any, window: Any) -> 
 
 @inlined
 def begin(row: Any, seen: Any, base: Any, number: Any, window: Any) -> None:
-    """Follow a numbering from `number` on, which has been had."""
+    """Track a numbering from `number` on, which has been received."""
     forget_range(seen, base, ZERO, window, window)
     at = number & (window - ONE)
     seen[base + (at >> SIX)] = ONE << (at & U64(63))
@@ -125,7 +128,7 @@ def settle(reporters: Any, at: Any, seen: Any, number: Any, limits: Any, tally: 
         seen[index] |= bit
         row.late += ONE
         tally[LATE] += ONE
-        if behind < depth:  # one from before the first report had not been counted as lost
+        if behind < depth:  # numbers before the first report were not counted as lost
             row.lost -= ONE
             tally[LOST] -= ONE
         return ZERO, U8(0)
@@ -153,11 +156,11 @@ def settle(reporters: Any, at: Any, seen: Any, number: Any, limits: Any, tally: 
 
 
 @kernel
-def follow(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limits: Any, tally: Any) -> None:
+def track(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limits: Any, tally: Any) -> None:
     """Check the numbers of reports; duplicates and stale ones get their reason.
 
-    `gaps` becomes, for each report, how many numbers before its own were newly found missing.  A report that
-    the parser refused is left out: its number may be damaged too, so it is missing.
+    `gaps` gets the numbers newly found missing before each report. Reports that the parser rejected are
+    skipped: their number may be damaged too, so it is missing.
     """
     last_hi, last_lo, at, base = NONE, NONE, NONE, ZERO
     window, mask, received = limits[WINDOW], limits[MASK], ZERO
@@ -194,13 +197,13 @@ def follow(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limi
 
 @inlined
 def put_nack(answers: Any, count: Any, frame: Any, first: Any, many: Any, reason: Any, mask: Any) -> Any:
-    """Append a NACK, or lengthen the last one where it goes on; returns their new count."""
+    """Append a NACK, or extend the last one if it continues it; returns the new count."""
     if count:
         last = answers[count - ONE]
         same = last.source_lo == frame.source_lo and last.source_hi == frame.source_hi
         if same and last.source_port == frame.source_port and last.reason == reason:
             before = U64(last.count)
-            if (U64(last.sequence) + before) & mask == first and before + many <= MOST:
+            if (U64(last.sequence) + before) & mask == first and before + many <= MAX_NAMED:
                 last.count = U16(before + many)
                 return count
     row = answers[count]
@@ -215,14 +218,14 @@ def put_nack(answers: Any, count: Any, frame: Any, first: Any, many: Any, reason
 
 
 @kernel
-def refused(
+def make_nacks(
     frames: Any, reports: Any, gaps: Any, reporters: Any, seen: Any, answers: Any, limits: Any, tally: Any
 ) -> Any:
-    """NACKs of a batch that has been translated: for what was missing before a report that asks for
-    retransmission, and for such reports that found no room or no collector.  Returns their number, at most
-    two per report.
+    """NACKs of a translated batch: for gaps before a report that asks for retransmission, and for such
+    reports without room or collector.
 
-    What found neither counts as lost until it comes again, and is then no duplicate.
+    Returns their number, at most two per report. Reports without room or collector count as lost until they
+    arrive again, and are then not duplicates.
     """
     count = ZERO
     mask, window = limits[MASK], limits[WINDOW]
@@ -231,8 +234,8 @@ def refused(
         number = U64(report.sequence)
         asks = report.flags & RETRANSMIT
         if gaps[i] and asks:
-            # what is older than the window would be refused as stale
-            many = min(U64(gaps[i]), min(window - ONE, MOST))
+            # older numbers than the window would be rejected as stale
+            many = min(U64(gaps[i]), min(window - ONE, MAX_NAMED))
             count = put_nack(answers, count, frames[i], (number - many) & mask, many, GAP, mask)
         why = report.reason
         if why != RATE_LIMITED and why != CONGESTED and why != NO_COLLECTOR:
@@ -251,11 +254,11 @@ def refused(
 
 
 @kernel
-def safe(
+def make_acks(
     frames: Any, reports: Any, reporters: Any, touched: Any, answers: Any, limits: Any, tally: Any
 ) -> Any:
-    """ACKs of a batch that has been translated: the newest number of every reporter that asked for
-    retransmission and has nothing missing.  Returns their number, at most one per reporter.
+    """ACKs of a translated batch: the newest number of every reporter that asked for retransmission and has
+    no gaps. Returns their number, at most one per reporter.
 
     `touched`, uint32 [reporters]: 0 before and after.
     """

@@ -22,26 +22,25 @@ from .routes import OPCODES, Route, compile_routes, routes_of
 from .sequence import SequenceTracker
 
 FLUSH = 1024
-"""Reports for which there is room when what waits is sent."""
+"""Reports per call of `Writer.flush`."""
 _NO_FRAMES: Records = np.zeros(0, FRAME)
 
 
-class Watcher(Protocol):
-    """Sees the reports of one primitive that are written."""
+class ReportObserver(Protocol):
+    """Observes the written reports of one primitive."""
 
-    def see(
+    def observe(
         self, reports: Records, rows: npt.NDArray[np.uint32], arena: npt.NDArray[np.uint8], now_ns: int
     ) -> None:
-        """`rows` of the DTA records, whose keys and data are in `arena`; some may have got a reason."""
+        """Process `rows` of the DTA records, whose keys and data are in `arena`; some may have a reason."""
 
 
 class Translator:
-    """Translates batches of DTA reports for the stores behind one transport, or behind one per collector.
+    """Translates batches of DTA reports for the stores of one transport, or of one transport per collector.
 
-    `layouts` are the stores of every collector in the order of their targets; `routes` say which reports
-    each takes, where that is not `routes_of(layouts)`. A copy is made here for every one that a report
-    asks for. `sequences` refuses what reporters send twice, and has them send again what found no room.
-    Raises RouteError.
+    `layouts` are the stores of every collector in the order of their targets; `routes` default to
+    `routes_of(layouts)`. The translator makes the copies that a report's redundancy requests. `sequences`
+    rejects duplicates, and requests retransmission of reports without room. Raises RouteError.
     """
 
     def __init__(
@@ -56,31 +55,31 @@ class Translator:
         from ...base.jit import readonly
         from . import translator_kernel
 
-        self._kernel, self._readonly = translator_kernel, readonly  # an import costs 0.4 us a batch
+        self._kernel, self._readonly = translator_kernel, readonly  # an import costs 0.4 us per batch
         transports = list(transport) if isinstance(transport, Sequence) else [transport]
         count = len(transports)
         table = compile_routes(routes_of(layouts, count) if routes is None else routes, count)
         self.routes = table.rules
-        """One for every writer."""
+        """By lane; each has a writer."""
         self.fanout = Fanout(transports, table.rules)
-        """Where verbs go."""
+        """Distributes verbs to collectors."""
         primitives = load()
         self.writers: tuple[Writer, ...] = tuple(
             primitives[route.layout.opcode].writer(route.layout, self.fanout.targets_of(route))
             for route in table.rules
         )
-        """In the order of `routes`."""
+        """By lane."""
         self.limit = limit
         self.acknowledger = None if sequences is None else Acknowledger(sequences)
-        """With `sequences`."""
-        self.watchers: dict[int, Watcher] = {}
-        """By opcode."""
+        """None without `sequences`."""
+        self.observers: dict[int, ReportObserver] = {}
+        """Observers by opcode."""
         self.make_room: Callable[[], bool] | None = None
-        """Asked to move what a busy transport holds; False: it is of no use to wait, refuse the reports."""
-        self.refused = np.zeros(len(DtaReason), np.uint64)
-        """Reports refused, by `DtaReason`; reports translated at NONE."""
+        """Called to drain a busy transport; False: waiting is useless, reject the reports."""
+        self.rejected = np.zeros(len(DtaReason), np.uint64)
+        """Rejected reports, by `DtaReason`; translated reports at NONE."""
         self.translated = np.zeros(OPCODES, np.uint64)
-        """The latter by opcode."""
+        """Translated reports by opcode."""
         self._block = VerbBlock.of(0, 0)
         self._routes, self._first, self._shares = map(readonly, (table.routes, table.first, table.shares))
         self._plain, self._crc = readonly(table.plain), readonly(tables(Hashing.CRC))
@@ -95,27 +94,29 @@ class Translator:
         frames: Records = _NO_FRAMES,
         now_ns: int = 0,
     ) -> FrameBatch | None:
-        """Translate DTA records over their arena; refused rows get their reason.
+        """Translate DTA records over their arena; rejected rows get their reason.
 
-        `frames` (row by row with the reports) are needed by sequence numbers and by routes that look at
-        addresses; `now_ns` is on a clock that never goes back, for the rate limit and the watchers. Returns
-        what is to be answered to reporters: datagrams to the frames' `source_*`.
+        `frames` (row by row with the reports) are needed for sequence numbers and for routes by address;
+        `now_ns` is monotonic, for the rate limit and the observers. Returns the answers to reporters:
+        datagrams to the frames' `source_*`.
         """
         if self.acknowledger is not None:
-            self.acknowledger.follow(reports, frames)
+            self.acknowledger.track(reports, frames)
         if self.limit is not None:
             self._hold_back(reports, self.limit, now_ns)
         self._spread(reports, arena, frames, now_ns)
-        self._kernel.tally(reports, self.refused, self.translated)
+        self._kernel.tally(reports, self.rejected, self.translated)
         return None if self.acknowledger is None else self.acknowledger.answers(reports, frames)
 
     def insert(self, reports: Records, arena: npt.NDArray[np.uint8], now_ns: int = 0) -> int:
-        """Write reports of our own, neither counted nor limited nor answered; how many were written."""
+        """Write internal reports, neither counted nor limited nor acknowledged. Returns the number
+        written.
+        """
         self._spread(reports, arena, _NO_FRAMES, now_ns)
         return len(reports) - int(np.count_nonzero(reports["reason"]))
 
     def _spread(self, reports: Records, arena: npt.NDArray[np.uint8], frames: Records, now_ns: int) -> None:
-        """Every report to its writer."""
+        """Give every report to its writer."""
         if len(reports) > len(self._lanes):
             self._grow(len(reports))
         arena, fanout = self._readonly(arena), self.fanout
@@ -134,9 +135,9 @@ class Translator:
                     at += count
 
     def flush(self, now_ns: int | None = None) -> bool:
-        """Send what waits in caches and batches; with a time, only what has been idle for too long.
+        """Write the content of caches and batches; with a time, only idle entries.
 
-        False where collectors have no room now: call again for the rest.
+        False if collectors have no room now: call again for the rest.
         """
         done = True
         for lane, writer in enumerate(self.writers):
@@ -156,8 +157,8 @@ class Translator:
             writer.begin([memories[collector][target] for collector, target in route.at], generation)
 
     def continue_counters(self, other: Translator) -> None:
-        """Count on from what another translator has counted, whose place it takes, perhaps within a batch."""
-        self.refused, self.translated = other.refused, other.translated
+        """Continue the counters of the translator that this one replaces, perhaps within a batch."""
+        self.rejected, self.translated = other.rejected, other.translated
         self.fanout.continue_counters(other.fanout)
         if self.acknowledger is not None and other.acknowledger is not None:
             self.acknowledger.acks, self.acknowledger.nacks = (
@@ -173,8 +174,8 @@ class Translator:
         arena: npt.NDArray[np.uint8],
         now_ns: int,
     ) -> None:
-        """Rows to one writer, as many as its collectors have room for."""
-        writer, watcher = self.writers[lane], self.watchers.get(self.routes[lane].layout.opcode)
+        """Give rows to one writer, as many as its collectors have room for."""
+        writer, observer = self.writers[lane], self.observers.get(self.routes[lane].layout.opcode)
         while len(rows):
             free, fit = self.fanout.room(lane), len(rows)
             verbs, payload = writer.room(fit)
@@ -185,20 +186,20 @@ class Translator:
                 now, rows = (rows, rows[:0]) if fit == len(rows) else (rows[:fit], rows[fit:])
                 writer.write(reports, now, arena, self._room(verbs, payload))
                 self._send()
-                if watcher is not None:
-                    watcher.see(reports, now, arena, now_ns)
+                if observer is not None:
+                    observer.observe(reports, now, arena, now_ns)
             if len(rows) and (self.make_room is None or not self.make_room()):
                 reports["reason"][rows] = DtaReason.CONGESTED
                 return
 
     def _hold_back(self, reports: Records, limit: TokenBucket, now_ns: int) -> None:
-        """Refuse the reports that the rate limit does not let pass."""
-        from .translator_kernel import refuse
+        """Reject reports beyond the rate limit."""
+        from .translator_kernel import reject
 
         asking = len(reports) - int(np.count_nonzero(reports["reason"]))
         allowed = limit.take(asking, now_ns)
         if allowed < asking:
-            refuse(reports, np.uint64(allowed), np.uint64(DtaReason.RATE_LIMITED))
+            reject(reports, np.uint64(allowed), np.uint64(DtaReason.RATE_LIMITED))
 
     def _room(self, verbs: int, payload: int) -> VerbBlock:
         if len(self._block.verbs) < verbs or len(self._block.payload) < payload:
@@ -220,7 +221,7 @@ class Translator:
 
 
 def _fitting(writer: Writer, reports: int, verbs: int) -> int:
-    """The most of `reports` reports whose verbs are certain to fit."""
+    """The largest number of reports, up to `reports`, whose verbs are certain to fit."""
     low, high = 0, reports
     while low < high:
         middle = (low + high + 1) // 2

@@ -1,4 +1,9 @@
-"""Reports to stores: which lane each goes to, rows by lane, and what became of them."""
+"""Distributes reports to lanes and verbs to collectors, and counts the results.
+
+Parameters: `reports`: DTA; `frames`: FRAME, row by row, may be empty; `routes`: ROUTE [lanes]; `first`:
+uint32 [257], first lane of an opcode; `plain`: uint32 [256]; `shares`: uint32, collectors of lanes; `down`:
+uint8 [collectors]; `tables`: CRC tables; `lanes`, `order`: uint32 [reports]; `counts`: uint64 [lanes or
+collectors]."""
 
 from __future__ import annotations
 
@@ -18,10 +23,10 @@ BAD_LIST, NO_COLLECTOR = U8(DtaReason.BAD_LIST), U8(DtaReason.NO_COLLECTOR)
 
 @kernel
 def alike(reports: Any) -> Any:
-    """Whether all reports are accepted and of one primitive, as they mostly are.
+    """Whether all reports are accepted and of one primitive, the usual case.
 
-    Where they are, partition and tally need not count in memory, one addition waiting for the last: 2.2 and
-    2.1 ns a report become 0.7 and 0.6.
+    Then partition and tally avoid dependent additions in memory: 2.2 and 2.1 ns per report become 0.7 and
+    0.6.
     """
     first, other = reports[0]["opcode"], U8(0)
     for i in range(reports.shape[0]):
@@ -34,12 +39,11 @@ def partition(
     reports: Any, frames: Any, arena: Any, routes: Any, first: Any, plain: Any, shares: Any, down: Any,
     tables: Any, lanes: Any, counts: Any, order: Any,
 ) -> Any:  # fmt: skip
-    """Rows of accepted reports by lane, in `order`, stable; how many in `counts` [lanes].
+    """Rows of accepted reports by lane, in `order`, stable; their numbers in `counts` [lanes].
 
-    Returns a lane where all reports go to this one: then `order` is not touched, and the rows are all rows.
-    -1 otherwise. `frames` may be empty where no route looks at them. Reports that no route takes, and those
-    of a collector that is `down` (uint8 [collectors]), are refused; the list of an Append report becomes
-    the store's own number of it. `plain` must hold no lanes as long as a collector is down.
+    Returns the lane if all reports go to one: then `order` is untouched, and the rows are all rows. -1
+    otherwise. Rejects reports that no route takes, and those of a collector that is down; the list of an
+    Append report becomes the store's own number. `plain` must hold no lanes while a collector is down.
     """
     rows = U64(reports.shape[0])
     counts[:] = 0
@@ -47,7 +51,7 @@ def partition(
         lane = plain[U64(reports[0]["opcode"])]
         if lane != NO_LANE:
             return I64(lane)
-    refused = False
+    rejected = False
     for i in range(rows):
         report = reports[i]
         lane = NO_LANE
@@ -57,10 +61,10 @@ def partition(
                 lane = _route(reports, frames, arena, routes, first, shares, down, tables, U64(i))
         lanes[i] = lane
         if lane == NO_LANE:
-            refused = True
+            rejected = True
         else:
             counts[U64(lane)] += U64(1)
-    if rows and not refused and counts[U64(lanes[0])] == rows:
+    if rows and not rejected and counts[U64(lanes[0])] == rows:
         return I64(lanes[0])
     at = U64(0)
     for which in range(counts.shape[0]):
@@ -85,7 +89,7 @@ def _route(
     reports: Any, frames: Any, arena: Any, routes: Any, first: Any, shares: Any, down: Any, tables: Any,
     row: Any,
 ) -> Any:  # fmt: skip
-    """Lane of one report by the first rule that it fits; refused where there is none."""
+    """Lane of a report by the first matching rule; rejects it if there is none."""
     report = reports[row]
     opcode = U64(report["opcode"])
     begins, ends = U64(first[opcode]), U64(first[opcode + U64(1)])
@@ -114,9 +118,9 @@ def _route(
                 if key_bytes == U64(4):
                     share += be32(arena, key_at) % U64(route["shares"])
             else:
-                mode = route["hashing"]
+                mode = U64(route["hashing"])
                 h = begin(mode, arena, key_at, key_bytes, route["seed"])
-                share += collector(mode, tables, h, arena, key_at, key_bytes, route["shares"])
+                share += collector(mode, tables, h, arena, key_at, key_bytes, U64(route["shares"]))
         if down[U64(shares[share])] != U8(0):
             reports[row]["reason"] = NO_COLLECTOR
             return NO_LANE
@@ -151,21 +155,21 @@ def tally(reports: Any, reasons: Any, opcodes: Any) -> None:
 
 
 @kernel
-def refuse(reports: Any, allowed: Any, reason: Any) -> Any:
-    """Refuse what is accepted beyond the first `allowed` reports; how many."""
-    seen, refused = U64(0), U64(0)
+def reject(reports: Any, allowed: Any, reason: Any) -> Any:
+    """Reject accepted reports beyond the first `allowed`; returns their number."""
+    seen, rejected = U64(0), U64(0)
     for i in range(reports.shape[0]):
         if reports[i]["reason"] == NONE:
             seen += U64(1)
             if seen > U64(allowed):
                 reports[i]["reason"] = U8(reason)
-                refused += U64(1)
-    return I64(refused)
+                rejected += U64(1)
+    return I64(rejected)
 
 
 @kernel
 def kinds(verbs: Any, fill: Any, counts: Any) -> None:
-    """Count the verbs of a block by what they do: in registers, 1.9 to 0.4 ns a verb."""
+    """Count the verbs of a block by kind: in registers, 1.9 to 0.4 ns per verb."""
     adds, swaps = U64(0), U64(0)
     for i in range(fill[COUNT]):
         kind = verbs[i]["kind"]
@@ -178,9 +182,9 @@ def kinds(verbs: Any, fill: Any, counts: Any) -> None:
 
 @kernel
 def split(verbs: Any, fill: Any, collectors: Any, targets: Any, counts: Any, out: Any) -> None:
-    """Verbs by the collector of their target, stable; how many in `counts` [collectors].
+    """Sort verbs by the collector of their target, stable; their numbers in `counts` [collectors].
 
-    `collectors` and `targets` [targets of all]: where each is, and its number there, which the copy gets.
+    `collectors` and `targets`: collector and local number of each global target.
     """
     counts[:] = 0
     for i in range(fill[COUNT]):

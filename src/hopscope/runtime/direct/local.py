@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ...direct.counters import Counted
+from ...direct.counters import TranslatorCounters
 from ...direct.primitive import load
-from ...direct.stores.epochs import EpochKeeper
+from ...direct.stores.epoch_keeper import EpochKeeper
 from ...direct.stores.folder import open_stores
 from ...direct.stores.spec import StoreSpec
 from ...direct.stores.store import Store
@@ -63,7 +63,7 @@ class Output(Protocol):
     def idle(self) -> bool:
         """Whether everything that was submitted is done."""
 
-    def count(self, counted: Counted) -> None:
+    def count(self, counted: TranslatorCounters) -> None:
         """Write counters."""
 
     def close(self) -> None:
@@ -120,9 +120,9 @@ class LocalStores:
         """Always."""
         return True
 
-    def count(self, counted: Counted) -> None:
+    def count(self, counted: TranslatorCounters) -> None:
         """Epochs, and what only a defect makes."""
-        counted.put("dta_out_of_bounds_verbs_total", int(self.transport.refused))
+        counted.put("dta_out_of_bounds_verbs_total", int(self.transport.out_of_bounds))
         counted.put("dta_epochs_total", self._begun)
         counted.put("dta_saved_epochs_total", sum(keeper.saved for keeper in self._keepers))
         counted.put("dta_epoch_failures_total", sum(keeper.failed for keeper in self._keepers))

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...base.stop import Stop
 from ...capture.udp.datagram import DatagramSocket
-from ...direct.stores.epochs import EpochKeeper
+from ...direct.stores.epoch_keeper import EpochKeeper
 from ...direct.stores.folder import open_stores
 from ...direct.stores.spec import StoreSpec
 from ...direct.stores.store import WRITES, Store

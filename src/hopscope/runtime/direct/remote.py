@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable
 
 from ...capture.udp.datagram import DatagramSocket
-from ...direct.counters import Counted
+from ...direct.counters import TranslatorCounters
 from ...direct.primitive import load
-from ...direct.stores.layout import OPCODE
+from ...direct.stores.params import OPCODE
 from ...direct.stores.store import Layout, StoreError
 from ...direct.translation.routes import Route, RouteError, routes_of
 from ...direct.translation.translator import Translator
 from ...rdma.counters import COUNTERS as RDMA_COUNTERS
 from ...rdma.endpoint import Endpoint, Session
 from ...rdma.memory_table import RdmaError
-from ...rdma.requester import Mode
+from ...rdma.requester import LossMode
 from ...settings.direct import DirectSettings
 from ...wire.layout import ROCE_PORT
 from .local import Checks
@@ -47,7 +47,7 @@ class RemoteStores:
         """Compiles, and opens the socket. Raises CaptureError; ValueError where an address is none."""
         one = settings.translator
         self._addresses = one.collectors
-        self._mode = Mode.RELIABLE if one.reliable else Mode.RESYNC
+        self._mode = LossMode.RELIABLE if one.reliable else LossMode.RESYNC
         self._checks, self._notify = checks, notify
         self._endpoint = Endpoint(one.address)
         self._socket = DatagramSocket(one.address, port, allow=one.collectors)
@@ -109,7 +109,7 @@ class RemoteStores:
         """Whether all that was submitted is acknowledged, where it can be."""
         return all(session is None or session.idle for session in self._sessions)
 
-    def count(self, counted: Counted) -> None:
+    def count(self, counted: TranslatorCounters) -> None:
         """Connections, and what their requesters count."""
         counted.put("dta_connections_total", self._made)
         counted.put("dta_lost_connections_total", self._lost)

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...base.stop import Stop
 from ...capture.udp.datagram import DatagramSocket
-from ...direct.counters import EXTENSION, OPCODE_LABELS, Counted
+from ...direct.counters import EXTENSION, OPCODE_LABELS, TranslatorCounters
 from ...direct.primitives.append import AppendWriter
 from ...direct.primitives.key_write import KeyWriteWriter
-from ...direct.primitives.key_write_adaptive import Adaptive
+from ...direct.primitives.key_write_adaptive import AdaptiveCopies
 from ...direct.primitives.postcarding import PostcardingWriter
 from ...direct.translation.path_sum_entries import SlowPaths
 from ...direct.translation.translator import Translator
@@ -63,7 +63,7 @@ class TranslatorProcess:
 
         self.settings = settings
         one = settings.translator
-        self.counted = Counted(folder)
+        self.counted = TranslatorCounters(folder)
         """Brought up to date ten times a second."""
         if output is None:
             output = _output(settings, folder, notify or (lambda _: None))
@@ -141,7 +141,7 @@ class TranslatorProcess:
             if isinstance(writer, AppendWriter | PostcardingWriter):
                 writer.idle_ns = self._flush_ns
             elif isinstance(writer, KeyWriteWriter) and self.settings.translator.adaptive_copies:
-                writer.adaptive = Adaptive(
+                writer.adaptive = AdaptiveCopies(
                     writer.layout.slots, writer.layout.copies, writer.layout.collectors
                 )
         if self.slow_paths is not None and translator.routes:
@@ -188,7 +188,7 @@ class TranslatorProcess:
                 counted.put(_SOCKET[key], count)
         for reason in DtaReason:
             if reason:
-                counted.put(f"dta_rejected_total.{reason.label}", int(translator.refused[reason]))
+                counted.put(f"dta_rejected_total.{reason.label}", int(translator.rejected[reason]))
         known = 0
         for opcode, label in OPCODE_LABELS.items():
             known += int(translator.translated[opcode])
@@ -215,7 +215,7 @@ class TranslatorProcess:
         if self.slow_paths is not None:
             for name in ("above", "below", "unanswered"):
                 self.counted.put(f"dta_path_sums_total.{name}", self.slow_paths.sums.counters[name])
-            self.counted.put("dta_reported_paths_total", self.slow_paths.told)
+            self.counted.put("dta_reported_paths_total", self.slow_paths.appended)
         if (answered := translator.acknowledger) is not None:
             self.counted.put("dta_acks_total", answered.acks)
             self.counted.put("dta_nacks_total", answered.nacks)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from ...direct.stores.answers import Question
-from ...direct.stores.ask import ask, describe_all, read_list
+from ...direct.stores.answers import QueryOptions
 from ...direct.stores.folder import store_names
+from ...direct.stores.query import describe_all, query_store, read_list
 from ..context import Ctx
 from . import models as m
 
@@ -64,7 +64,7 @@ async def query(
     def work() -> list[dict[str, Any]] | None:
         if name not in store_names(folder):
             return None
-        return ask(folder, name, key, Question(copies, consensus, values, partial, limit), epoch)
+        return query_store(folder, name, key, QueryOptions(copies, consensus, values, partial, limit), epoch)
 
     answers = await context.run(work)
     if answers is None:

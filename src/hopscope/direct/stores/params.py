@@ -1,11 +1,11 @@
-"""What stands in the header of a store: an array of 32 uint64, the same for every primitive."""
+"""Header of a store: indices into an array of 32 uint64, the same for every primitive."""
 
 from __future__ import annotations
 
 PARAMS = 32
 """Length of the array `params` of a store's region."""
 
-# places in it; 0 where a primitive has no use for one
+# indices; unused parameters are 0
 OPCODE = 0
 """The primitive (`wire.dta.Opcode`)."""
 SCHEMA = 1
@@ -16,21 +16,21 @@ SEED = 3
 SLOTS = 4
 """Slots, chunks, counters or lists."""
 STRIDE = 5
-"""Bytes from one of them to the next."""
+"""Bytes from one slot to the next."""
 CHECKSUM_BITS = 6
 DATA_BYTES = 7
 """Bytes of one report's data."""
 COPIES = 8
-"""The most copies of a report."""
+"""Maximum copies of a report."""
 HOPS = 9
 """Postcarding: hops per chunk."""
 BATCH = 10
 """Append: entries per write."""
 BATCHES = 11
-"""Append: writes after which a list's ring begins again."""
+"""Append: batches in a list's ring."""
 VARIANT = 12
-"""A primitive's own choice; Key-Write: `key_write.Variant`."""
+"""A primitive's own variant; Key-Write: `key_write.Variant`."""
 COLLECTORS = 13
 """Collectors over which keys are spread (0 and 1: one)."""
 SPREAD = 14
-"""1: every copy of a key goes to a collector of its own, beginning with the key's."""
+"""1: each copy of a key goes to a different collector, starting with the key's."""

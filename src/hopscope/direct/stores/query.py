@@ -1,4 +1,4 @@
-"""Questions to stores by name and by keys as people write them: what the command line and the API show."""
+"""Queries of stores by name and textual keys, for the command line and the API."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..primitive import load
-from .answers import Question
+from .answers import QueryOptions
+from .epochs import attach_epoch, epochs, past_epochs, query_epochs
 from .folder import read_store, store_names
 from .keys import parse_keys
-from .past import attach_epoch, epochs, past_epochs, tell_epochs
 from .store import WRITES, Store
 
 
-def ask(
+def query_store(
     folder: Path,
     name: str,
     texts: Sequence[str],
-    question: Question,
+    options: QueryOptions,
     epoch: int | Literal["all"] | None = None,
 ) -> list[dict[str, Any]]:
-    """One object per key: the key as it was asked, `status`, and what the store's primitive tells.
+    """One object per key: the key as given, `status`, and the fields of the store's primitive.
 
-    `epoch`: a past one, or all, the newest first until a key is found; None: what is written now. Raises
-    StoreError: no such store or epoch, a key that cannot be read, a question that does not fit.
+    `epoch`: a past one, or all, newest first until a key is found; None: the current one. Raises StoreError:
+    unknown store or epoch, invalid key or option.
     """
     keys = parse_keys(list(texts))
     if epoch is None:
         store = read_store(folder, name)
-        answers = load()[store.layout.opcode].tell(store, keys, question)
+        answers = load()[store.layout.opcode].answer(store, keys, options)
     else:
-        stores = epochs(folder, name) if epoch == "all" else [find_epoch(folder, name, epoch)]
-        answers = tell_epochs(stores, keys, question)
+        stores = epochs(folder, name) if epoch == "all" else [attach_any_epoch(folder, name, epoch)]
+        answers = query_epochs(stores, keys, options)
     return [{"key": text, **answer} for text, answer in zip(texts, answers, strict=True)]
 
 
 def read_list(
     folder: Path, name: str, number: int, *, after: str | None = None, limit: int = 4096
 ) -> tuple[list[str], int, str]:
-    """Entries of a list in hexadecimal, how many were lost before they were read, and where to go on.
+    """Entries of a list in hexadecimal, the number lost before they were read, and the place to continue at.
 
-    `after`: such a place; None: the oldest entry that is there. Raises StoreError.
+    `after`: such a place; None: the oldest available entry. Raises StoreError.
     """
     from ..primitives.append_reader import ListReader
 
@@ -52,14 +52,14 @@ def read_list(
     return [bytes(entry).hex() for entry in entries], lost, reader.place
 
 
-def find_epoch(folder: Path, name: str, epoch: int) -> Store:
+def attach_any_epoch(folder: Path, name: str, epoch: int) -> Store:
     """The store of an epoch, past or current. Raises StoreError."""
     current = read_store(folder, name)
     return current if epoch == current.epoch else attach_epoch(folder, name, epoch)
 
 
 def describe(name: str, store: Store) -> dict[str, Any]:
-    """A store in numbers: its primitive, memory, epoch and layout."""
+    """A store's primitive, memory, epoch and layout."""
     fields = {
         field.name: getattr(store.layout, field.name)
         for field in dataclasses.fields(store.layout)
@@ -78,14 +78,14 @@ def describe(name: str, store: Store) -> dict[str, Any]:
 
 
 def describe_all(folder: Path) -> list[dict[str, Any]]:
-    """Every store of a folder; one that cannot be read tells why. Raises nothing for damaged files."""
+    """Describe every store of a folder; an unreadable one gets an `error`."""
     from ...base.errors import HopscopeError
 
-    told: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for name in store_names(folder):
         try:
             past = sorted(past_epochs(folder, name))
-            told.append({**describe(name, read_store(folder, name)), "past_epochs": past})
+            found.append({**describe(name, read_store(folder, name)), "past_epochs": past})
         except HopscopeError as error:
-            told.append({"name": name, "error": str(error)})
-    return told
+            found.append({"name": name, "error": str(error)})
+    return found
