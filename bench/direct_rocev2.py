@@ -118,7 +118,7 @@ def measure(bench: Bench, what: str, store: str, feed: Feed, rounds: int) -> Non
             )
         )
         process = TranslatorProcess(settings, Path(folder, "translator"))
-        process.patience_ns = 20_000_000_000
+        process.batch_timeout_ns = 20_000_000_000
         process.open()
         try:
             ready.wait(120)

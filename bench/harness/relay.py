@@ -144,8 +144,8 @@ def stopper() -> threading.Event:
 
 def serve_nic(settings: DirectSettings, folder: Path, told: Connection) -> None:
     """Process: the software NIC."""
-    from hopscope.runtime.direct.local import store_specs
     from hopscope.runtime.direct.nic import NicProcess
+    from hopscope.runtime.direct.stores import store_specs
 
     stop = stopper()
     nic = NicProcess(settings, folder, store_specs(settings))

@@ -84,7 +84,7 @@ def remote(folder: Path, own: str, *collectors: str, **options: object) -> Trans
         )
     )  # fmt: skip
     process = TranslatorProcess(settings, folder)
-    process.patience_ns = 20_000_000_000
+    process.batch_timeout_ns = 20_000_000_000
     process.open()
     return process
 
@@ -130,7 +130,7 @@ def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
         assert (process.translator.rejected == local.rejected).all()
         assert process.translator.rejected[DtaReason.BAD_LIST] > 0
         assert process.translator.rejected[DtaReason.CONGESTED] == 0
-        process.count()
+        process.counted.collect(process)
         counted: TranslatorCounters = process.counted
         assert (
             counted["dta_verbs_total.write"]

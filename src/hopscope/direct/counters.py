@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..base.counter import Counter
+from ..base.counter import Counter, family
 from ..memory.counted import CountedRegion, read_counted
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS
 from ..rdma.records import Verb
@@ -22,62 +22,113 @@ EXTENSION = "extension"
 """Label of reports for extension primitives."""
 
 
-def _family(name: str, text: str, label: str, values: tuple[str, ...]) -> tuple[Counter, ...]:
-    return tuple(Counter(name, text, (label, value)) for value in values)
-
-
 OPCODE_LABELS = {int(opcode): opcode.name.lower().replace("_", "-") for opcode in Opcode}
 COUNTERS: tuple[Counter, ...] = (
-    Counter("dta_datagrams_total", "Datagrams received by the translator."),
-    Counter("dta_bytes_total", "Bytes of these datagrams."),
-    Counter("dta_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full."),
-    Counter("dta_denied_total", "Datagrams from sources that are not on the allow list."),
-    Counter("dta_oversized_total", "Datagrams longer than the receive buffer, rejected."),
-    *_family(
+    Counter("dta_datagrams_total", "Datagrams received by the translator.", of="datagrams"),
+    Counter("dta_bytes_total", "Bytes of these datagrams.", of="bytes"),
+    Counter(
+        "dta_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full.",
+        of="socket.counts.kernel_drops_total",
+    ),
+    Counter(
+        "dta_denied_total", "Datagrams from sources that are not on the allow list.",
+        of="socket.counts.denied_frames_total",
+    ),
+    Counter(
+        "dta_oversized_total", "Datagrams longer than the receive buffer, rejected.",
+        of="socket.counts.oversized_frames_total",
+    ),
+    *family(
         "dta_translated_total", "Reports translated into memory operations, by primitive.", "primitive",
-        (*OPCODE_LABELS.values(), EXTENSION),
+        (*OPCODE_LABELS.values(), EXTENSION), of="translated",
     ),
-    *_family(
+    *family(
         "dta_rejected_total", "Reports rejected, by reason.", "reason",
-        tuple(reason.label for reason in DtaReason if reason),
+        {reason.label: int(reason) for reason in DtaReason if reason}, of="translator.rejected",
     ),
-    *_family(
+    *family(
         "dta_verbs_total", "Memory operations issued to collectors, by kind.", "kind",
-        tuple(verb.name.lower() for verb in Verb),
+        {verb.name.lower(): int(verb) for verb in Verb}, of="translator.fanout.kinds",
     ),
-    Counter("dta_verb_bytes_total", "Bytes written by these operations, without atomics."),
-    Counter("dta_undelivered_verbs_total", "Memory operations dropped because their collector had gone."),
-    Counter("dta_out_of_bounds_verbs_total", "Memory operations outside their store; any is a defect."),
-    Counter("dta_unsendable_total", "Answers that could not be sent: no route to the reporter."),
-    Counter("dta_acks_total", "Acknowledgments sent to reporters."),
-    Counter("dta_nacks_total", "Negative acknowledgments sent to reporters."),
-    Counter("dta_late_total", "Reports that filled a gap in the numbering: reordered or retransmitted."),
-    Counter("dta_lost_reports", "Reports missing by sequence number, minus late arrivals.", gauge=True),
-    Counter("dta_restarts_total", "Reporters that restarted their numbering."),
-    Counter("dta_untracked_total", "Reports whose sequence numbers could not be tracked for lack of room."),
-    *_family(
+    Counter(
+        "dta_verb_bytes_total", "Bytes written by these operations, without atomics.",
+        of="translator.fanout.payload_bytes",
+    ),
+    Counter(
+        "dta_undelivered_verbs_total", "Memory operations dropped because their collector had gone.",
+        of="translator.fanout.undelivered",
+    ),
+    Counter(
+        "dta_out_of_bounds_verbs_total", "Memory operations outside their store; any is a defect.",
+        of="output.transport.out_of_bounds",
+    ),
+    Counter(
+        "dta_unsendable_total", "Answers that could not be sent: no route to the reporter.",
+        of="socket.unsendable",
+    ),
+    Counter("dta_acks_total", "Acknowledgments sent to reporters.", of="translator.acknowledger.acks"),
+    Counter(
+        "dta_nacks_total", "Negative acknowledgments sent to reporters.", of="translator.acknowledger.nacks",
+    ),
+    Counter(
+        "dta_late_total", "Reports that filled a gap in the numbering: reordered or retransmitted.",
+        of="translator.acknowledger.tracker.counts.late",
+    ),
+    Counter(
+        "dta_lost_reports", "Reports missing by sequence number, minus late arrivals.",
+        of="translator.acknowledger.tracker.counts.lost", gauge=True,
+    ),
+    Counter(
+        "dta_restarts_total", "Reporters that restarted their numbering.",
+        of="translator.acknowledger.tracker.counts.restarts",
+    ),
+    Counter(
+        "dta_untracked_total", "Reports whose sequence numbers could not be tracked for lack of room.",
+        of="translator.acknowledger.tracker.counts.untracked",
+    ),
+    *family(
         "dta_paths_total", "Postcard paths written, by what flushed them from the cache.", "by",
-        ("completed", "early", "aged", "flushed"),
+        ("completed", "early", "aged", "flushed"), of="writers.postcarding",
     ),
-    Counter("dta_duplicate_postcards_total", "Postcards that replaced one of the same hop."),
-    Counter("dta_waiting_paths", "Paths in the postcard cache.", gauge=True),
-    *_family(
+    Counter(
+        "dta_duplicate_postcards_total", "Postcards that replaced one of the same hop.",
+        of="writers.postcarding.duplicates",
+    ),
+    Counter(
+        "dta_waiting_paths", "Paths in the postcard cache.", of="writers.postcarding.waiting", gauge=True,
+    ),
+    *family(
         "dta_batches_total", "Append batches written, by what flushed them.", "by",
-        ("full", "aged", "partial"),
+        ("full", "aged", "partial"), of="writers.append",
     ),
-    Counter("dta_waiting_entries", "List entries waiting for their batch.", gauge=True),
-    *_family(
+    Counter(
+        "dta_waiting_entries", "List entries waiting for their batch.",
+        of="writers.append.waiting", gauge=True,
+    ),
+    *family(
         "dta_path_sums_total", "Paths summed as their postcards passed (DTA 7), by result.", "sum",
-        ("above", "below", "unanswered"),
+        ("above", "below", "unanswered"), of="options.slow_paths.sums.counters",
     ),
-    Counter("dta_reported_paths_total", "Paths above the threshold that were appended to their list."),
-    Counter("dta_epochs_total", "Epochs started."),
-    Counter("dta_saved_epochs_total", "Epochs moved into history."),
-    Counter("dta_epoch_failures_total", "Epochs that the system could not start or save."),
-    Counter("dta_collectors", "Connected collectors.", gauge=True),
-    Counter("dta_connections_total", "Connections made to collectors."),
-    Counter("dta_lost_connections_total", "Connections to collectors that were lost."),
-    *(Counter(f"rdma_{counter.name}", counter.help, counter.label) for counter in RDMA_COUNTERS),
+    Counter(
+        "dta_reported_paths_total", "Paths above the threshold that were appended to their list.",
+        of="options.slow_paths.appended",
+    ),
+    Counter("dta_epochs_total", "Epochs started.", of="output.stores.epochs_begun"),
+    Counter("dta_saved_epochs_total", "Epochs moved into history.", of="output.stores.epochs_saved"),
+    Counter(
+        "dta_epoch_failures_total", "Epochs that the system could not start or save.",
+        of="output.stores.epoch_failures",
+    ),
+    Counter("dta_collectors", "Connected collectors.", of="collectors", gauge=True),
+    Counter("dta_connections_total", "Connections made to collectors.", of="output.connections.made"),
+    Counter(
+        "dta_lost_connections_total", "Connections to collectors that were lost.",
+        of="output.connections.lost",
+    ),
+    *(
+        Counter(f"rdma_{counter.name}", counter.help, counter.label, of=f"output.requesters.{counter.key}")
+        for counter in RDMA_COUNTERS
+    ),
 )  # fmt: skip
 INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
 """Counter key to its index."""

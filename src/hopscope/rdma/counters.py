@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..base.counter import Counter
-from ..memory.counted import read_counted
-from ..memory.region import Region
+from ..base.counter import Counter, family
+from ..memory.counted import CountedRegion, read_counted
 from ..wire.reasons import RoceReason
 from .records import Sender
 
@@ -49,23 +48,37 @@ SENDER_INDEX = {
 }
 """Index in the requester's state of the counters that kernels update."""
 NIC_COUNTERS = (
-    Counter("nic_packets_total", "Packets received by the software NIC."),
-    Counter("nic_executed_total", "Requests executed."),
-    *(
-        Counter("nic_rejected_total", "Packets rejected, by reason.", ("reason", reason.label))
-        for reason in RoceReason
-        if reason
+    Counter("nic_packets_total", "Packets received by the software NIC.", of="endpoint.packets"),
+    Counter("nic_executed_total", "Requests executed.", of="endpoint.responder.counts.0"),
+    *family(
+        "nic_rejected_total", "Packets rejected, by reason.", "reason",
+        {reason.label: int(reason) for reason in RoceReason if reason}, of="endpoint.responder.counts",
     ),
-    Counter("nic_verbs_total", "Memory operations executed."),
-    Counter("nic_answers_total", "Answers sent: ACK, NAK, ATOMIC_ACK."),
-    Counter("nic_notices_total", "Notices written for the owners of memory regions."),
-    Counter("nic_congestion_notifications_total", "Congestion notifications sent (CNP)."),
-    Counter("nic_denied_total", "Datagrams from addresses that are not on the allow list."),
-    Counter("nic_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full."),
-    Counter("nic_connections_total", "Connections made."),
-    Counter("nic_rejected_connections_total", "Connection requests rejected."),
-    Counter("nic_queue_pairs", "Connected queue pairs.", gauge=True),
-)
+    Counter("nic_verbs_total", "Memory operations executed.", of="endpoint.responder.verbs_executed"),
+    Counter("nic_answers_total", "Answers sent: ACK, NAK, ATOMIC_ACK.", of="endpoint.answers"),
+    Counter(
+        "nic_notices_total", "Notices written for the owners of memory regions.",
+        of="endpoint.responder.notices_written",
+    ),
+    Counter(
+        "nic_congestion_notifications_total", "Congestion notifications sent (CNP).",
+        of="endpoint.notifications",
+    ),
+    Counter(
+        "nic_denied_total", "Datagrams from addresses that are not on the allow list.",
+        of="socket.counts.denied_frames_total",
+    ),
+    Counter(
+        "nic_kernel_drops_total", "Datagrams dropped by the kernel: the socket buffer was full.",
+        of="socket.counts.kernel_drops_total",
+    ),
+    Counter("nic_connections_total", "Connections made.", of="endpoint.connections.counters.established"),
+    Counter(
+        "nic_rejected_connections_total", "Connection requests rejected.",
+        of="endpoint.connections.counters.rejected",
+    ),
+    Counter("nic_queue_pairs", "Connected queue pairs.", of="queue_pairs", gauge=True),
+)  # fmt: skip
 """Counters of the software NIC, in the order of its region."""
 
 
@@ -73,11 +86,12 @@ NIC_INDEX = {counter.key: number for number, counter in enumerate(NIC_COUNTERS)}
 NIC_FILE, NIC_KIND, NIC_VERSION = "nic.counters", "nic", 1
 
 
-def create_nic_counters(path: Path | None) -> npt.NDArray[np.uint64]:
-    """New counters of a NIC, uint64 [NIC_COUNTERS], mapped if a path is given. Raises RegionError."""
-    region = Region.create(path, NIC_KIND, NIC_VERSION, {"counters": (np.uint64, len(NIC_COUNTERS))})
-    counters: npt.NDArray[np.uint64] = region["counters"]
-    return counters
+class NicCounters(CountedRegion):
+    """The counters of a software NIC."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Continue the counters in `folder`; None: private memory. Raises RegionError."""
+        super().__init__(None if folder is None else folder / NIC_FILE, NIC_KIND, NIC_VERSION, NIC_COUNTERS)
 
 
 def read_nic_counters(folder: Path) -> npt.NDArray[np.uint64]:

@@ -1,20 +1,20 @@
 """Labels as a process: from a UDP socket into the table, through the controller, into switches' registers.
 
-One thread does everything, a turn after the other; a turn never waits. What may wait, a Redis server, has a
-thread of its own (`label_redis`).
+One thread does everything, turn after turn; a turn never waits. What may wait, a Redis server, has its own
+thread (`labels.redis`).
 """
 
 from __future__ import annotations
 
 import select
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..base import loop
 from ..base.clock import SteadyClock
 from ..base.stop import Stop
 from ..capture.udp.listener import UdpListener
@@ -35,9 +35,8 @@ if TYPE_CHECKING:
     from ..labels.redis import LabelRedis
     from .child import Child
 
-NAP_SECONDS = 0.0005
-"""Pause after a turn with fewer datagrams than FEW, where there were some: a few are taken together."""
-FEW = 64
+PAUSE = loop.Pause(seconds=0.0005, below=64)
+"""After a turn with few datagrams: a few are taken together."""
 LOOK_NS = 20_000_000
 """Longest time between two looks at telemetry intervals."""
 TURN_NS = 5_000_000
@@ -46,11 +45,11 @@ COUNT_NS = 100_000_000
 ATTACH_NS = 500_000_000
 """Pause between two tries to find the registers."""
 DRAIN_SECONDS = 0.5
-"""The most that a stop goes on taking labels, which may never end."""
+"""Longest time that a stop goes on taking labels, which may keep coming."""
 
 
 def listen_settings(settings: LabelSettings) -> ListenSettings:
-    """The listener of labels."""
+    """Settings of the listener that takes labels."""
     host, port = host_and_port(settings.listen)
     return ListenSettings(host=host, port=port, allow=settings.allow)
 
@@ -117,7 +116,11 @@ class LabelProcess:
         self.refused = np.zeros(len(Reason), np.int64)
         """Datagrams, or their rest, by reason."""
         self.listener: UdpListener | None = None
-        self._turn_ns = self._look_ns = self._count_ns = self._attach_ns = 0
+        self._turn, self._count, self._attach = (
+            loop.Timer(period_ns)
+            for period_ns in (min(TURN_NS, self.controller.turn_ns), COUNT_NS, ATTACH_NS)
+        )
+        self._look_ns = 0
         from ..wire.label.batch import LabelDecoder
 
         self._decoder = LabelDecoder(labelling.max_hop)
@@ -151,11 +154,9 @@ class LabelProcess:
         now = self._clock()
         if batch is not None:
             self.step(batch, now)
-        if now >= self._attach_ns:
-            self._attach_ns = now + ATTACH_NS
+        if self._attach(now):
             self.registers.attach(now)
-        if now >= self._turn_ns and self.registers.there:
-            self._turn_ns = now + min(TURN_NS, self.controller.turn_ns)
+        if self.registers.there and self._turn(now):
             rows, values = self.controller.turn(now)
             if len(rows):
                 self.table.set_shift(rows, values)
@@ -168,8 +169,7 @@ class LabelProcess:
             self.tracked.set_ahead(ahead_ns)
             self.table.tick(now, self.registers.sample if self.registers.there else None)
             self.tracked.tick(now)
-        if now >= self._count_ns:
-            self._count_ns = now + COUNT_NS
+        if self._count(now):
             self.counts.collect(self)
             self._store()
         return 0 if batch is None else len(batch)
@@ -185,28 +185,24 @@ class LabelProcess:
         self.tracked.update(found.labels, found.flows, now_ns, self.table.wanted(found.labels))
 
     def run(self, stop: Stop) -> None:
-        """Take labels until `stop` is set; then what is in the socket still."""
-        try:
-            while not stop.is_set():
-                taken = self.turn()
-                if not taken:
-                    self._wait()
-                elif taken < FEW:
-                    time.sleep(NAP_SECONDS)
-            until = time.monotonic() + DRAIN_SECONDS
-            while self.turn() and time.monotonic() < until:
-                pass
-        finally:
-            self.close()
+        """Take labels until `stop` is set; then what is still in the socket."""
+        loop.run(self, stop, self._idle)
 
-    def _wait(self) -> None:
-        """Until a datagram comes, or something is due."""
+    def drain(self) -> None:
+        """Take what is in the socket."""
+        loop.drain(self.turn, DRAIN_SECONDS)
+
+    def _idle(self, taken: int) -> None:
+        """Pause after a few datagrams; after none wait until one comes, or something is due."""
+        if taken:
+            PAUSE(taken)
+            return
         assert self.listener is not None
-        due = min(self._look_ns, self._count_ns, self._attach_ns)
+        due = min(self._look_ns, self._count.due_ns, self._attach.due_ns)
         if self.registers.there:
-            due = min(due, max(self._turn_ns, self.controller.due_ns))
+            due = min(due, max(self._turn.due_ns, self.controller.due_ns))
         seconds = (due - self._clock()) / 1e9
-        select.select([self.listener], [], [], min(max(seconds, NAP_SECONDS), LOOK_NS / 1e9))
+        select.select([self.listener], [], [], min(max(seconds, PAUSE.seconds), LOOK_NS / 1e9))
 
     def close(self) -> None:
         """Give ports their own interval back, count, close."""

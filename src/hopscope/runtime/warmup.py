@@ -153,7 +153,7 @@ def _int_packets() -> FrameBatch:
 def _direct() -> None:
     from ..direct.stores.spec import StoreSpec
     from ..wire.dta.codec import Form
-    from .direct.local import store_specs
+    from .direct.stores import store_specs
     from .direct.warm import warm_translator
 
     specs: list[StoreSpec] = store_specs(_SMALL.direct)

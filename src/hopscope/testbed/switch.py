@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from ..base import log
+from ..base import log, loop
 from ..base.clock import SteadyClock
 from ..base.stop import Stop
 from ..capture.errors import CaptureError
@@ -96,7 +96,7 @@ class Switches:
             self._row_of[listener.fileno()] = row
             self._poll.register(listener.fileno(), select.EPOLLIN)
 
-    def turn(self, seconds: float) -> int:
+    def turn(self, seconds: float = _TURN_SECONDS) -> int:
         """Wait for frames, at most so long, and move what is there; how many came. Raises CaptureError."""
         moved = 0
         for handle, _ in self._poll.poll(seconds):
@@ -149,6 +149,9 @@ class Switches:
             except OSError:  # nobody listens now, or its buffer is full
                 self._untaken[ingress] += np.uint64(1)
 
+    def drain(self) -> None:
+        """Leave what is in the rings: a switch that stops loses it."""
+
     def close(self) -> None:
         """Close the rings."""
         self._poll.close()
@@ -183,13 +186,13 @@ def run(state: State, settings: LabelSettings, stop: Stop | None = None) -> None
         switches = Switches(parts, registers, settings, export)
         try:
             switches.open()
-            log.logger("switches").info(
-                "switching", switches=len(parts.topology.switches), ports=len(parts.ports)
-            )
-            while not stop.is_set():
-                switches.turn(_TURN_SECONDS)
-        finally:
+        except BaseException:
             switches.close()
+            raise
+        log.logger("switches").info(
+            "switching", switches=len(parts.topology.switches), ports=len(parts.ports)
+        )
+        loop.run(switches, stop, idle=lambda moved: None)  # a turn waits for frames
 
 
 def _until_told() -> Stop:

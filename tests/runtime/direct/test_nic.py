@@ -126,7 +126,7 @@ def test_an_epoch_takes_what_comes_after_it(tmp_path: Path) -> None:
         session = loop.connect()
         session.submit(increments(80))
         loop.until(lambda: session.idle)
-        keeper = loop.nic._keepers[0]
+        keeper = loop.nic._stores.keepers[0]
         keeper.swap(time.time_ns())
         session.submit(increments(8))
         loop.until(lambda: session.idle)

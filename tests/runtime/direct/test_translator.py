@@ -120,12 +120,12 @@ def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
         ):
             process.step(batch, second)
         sent += 137
-        for keeper in process.output._keepers:
+        for keeper in process.output.stores.keepers:
             if keeper._next is not None:
                 keeper._next.result()  # made in the background; a swap does not wait for it
     process.translator.flush()
     process.output.close()
-    process.count()
+    process.counted.collect(process)
     lists = list(epochs(tmp_path, "events"))
     assert [store.epoch for store in lists] == [3, 2, 1, 0]
     entries = [
@@ -209,7 +209,7 @@ def test_slow_paths_are_told_as_their_postcards_pass(tmp_path: Path) -> None:
     )
     process.translator.flush()
     process.output.close()
-    process.count()
+    process.counted.collect(process)
     entries, _ = ListReader(read_store(tmp_path, "events"), 2, start="oldest").read(1000)
     slow = {
         keys[row].tobytes(): int(latencies[row].sum()) for row in range(100) if latencies[row].sum() > 1000

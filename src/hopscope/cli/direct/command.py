@@ -165,8 +165,8 @@ def serve(
     """
     from ...memory.data_folder import owned_stores
     from ...rdma.counters import NIC_COUNTERS
-    from ...runtime.direct.local import store_specs
     from ...runtime.direct.nic import NicProcess
+    from ...runtime.direct.stores import store_specs
     from ..running import print_counters, told, until_stopped
 
     settings = load(
@@ -182,11 +182,10 @@ def serve(
         print(f"RoCEv2 on {settings.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)
         for note in process.notes():
             print(note, file=sys.stderr)
-        packets = next(i for i, counter in enumerate(NIC_COUNTERS) if counter.key == "nic_packets_total")
-        with told(lambda: int(process.counters[packets]), "packets", stop):
+        with told(lambda: process.counted["nic_packets_total"], "packets", stop):
             process.run(stop)
         print_counters(
-            {counter.key: int(count) for counter, count in zip(NIC_COUNTERS, process.counters, strict=True)},
+            {counter.key: process.counted[counter.key] for counter in NIC_COUNTERS},
             {counter.key: counter.help for counter in NIC_COUNTERS},
         )
 

@@ -1,76 +1,78 @@
-"""Behind a translator: the stores of collectors, over RoCEv2; connections that are lost are made again."""
+"""Stores of collectors, over RoCEv2, as the output of a translator; lost connections are made again."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from ...capture.udp.datagram import DatagramSocket
-from ...direct.counters import TranslatorCounters
 from ...direct.primitive import load
 from ...direct.stores.params import OPCODE
 from ...direct.stores.store import Layout, StoreError
 from ...direct.translation.routes import Route, RouteError, routes_of
 from ...direct.translation.translator import Translator
-from ...rdma.counters import COUNTERS as RDMA_COUNTERS
 from ...rdma.endpoint import Endpoint, Session
 from ...rdma.memory_table import RdmaError
 from ...rdma.requester import LossMode
 from ...settings.direct import DirectSettings
 from ...wire.layout import ROCE_PORT
-from .local import Checks
+from .output import TranslatorOptions
 from .warm import warm_rdma
 
 SERVICE_PORT = 1330
-"""Of RDMA-CM, on which a collector tells of all its stores."""
-AGAIN_NS = 1_000_000_000
+"""RDMA-CM port on which a collector announces all its stores."""
+RETRY_NS = 1_000_000_000
 """Between the loss of a connection and the next try."""
 ROUNDS = 16
-"""Batches of packets that one turn takes, at most."""
+"""Most batches of packets that one turn takes."""
 
 
 class RemoteStores:
     """Connections to all collectors of the settings.
 
-    Which stores there are is learned from the first collector that tells; the others must tell the same, as
-    long as one is connected.
+    The first collector to connect announces which stores there are; while one is connected, the others must
+    announce the same.
     """
+
+    stores = transport = None
 
     def __init__(
         self,
         settings: DirectSettings,
-        checks: Checks,
+        options: TranslatorOptions,
         notify: Callable[[str], object],
         *,
         port: int = ROCE_PORT,
     ) -> None:
-        """Compiles, and opens the socket. Raises CaptureError; ValueError where an address is none."""
-        one = settings.translator
-        self._addresses = one.collectors
-        self._mode = LossMode.RELIABLE if one.reliable else LossMode.RESYNC
-        self._checks, self._notify = checks, notify
-        self._endpoint = Endpoint(one.address)
-        self._socket = DatagramSocket(one.address, port, allow=one.collectors)
+        """Compiles, and opens the socket. Raises CaptureError; ValueError for a bad address."""
+        translator = settings.translator
+        self._addresses = translator.collectors
+        self._mode = LossMode.RELIABLE if translator.reliable else LossMode.RESYNC
+        self._options, self._notify = options, notify
+        self._endpoint = Endpoint(translator.address)
+        self._socket = DatagramSocket(translator.address, port, allow=translator.collectors)
         warm_rdma()
         self._socket.open()
-        self._sessions: list[Session | None] = [None] * len(one.collectors)
-        self._up = [False] * len(one.collectors)
-        self._next_ns = [0] * len(one.collectors)
+        self._sessions: list[Session | None] = [None] * len(self._addresses)
+        self._up = [False] * len(self._addresses)
+        self._next_ns = [0] * len(self._addresses)
         self._stores: list[tuple[int, str, Layout]] = []
         self._translator = self._make([])
-        self._made = self._lost = 0
+        self.connections = {"made": 0, "lost": 0}
+        """Counts; lost: neither side had disconnected."""
         self._closing = False
-        self._ended: dict[str, int] = {}
+        self._ended: Counter[str] = Counter()
         self._generation = int(time.time()) & 0xFFFFFF
 
     @property
     def translator(self) -> Translator:
-        """It is another one when collectors have told of other stores than before."""
+        """Another one after collectors announced other stores than before."""
         return self._translator
 
     @property
     def ready(self) -> bool:
-        """Whether a collector has told of its stores."""
+        """Whether a collector has announced its stores."""
         return bool(self._stores)
 
     def turn(self) -> int:
@@ -91,7 +93,7 @@ class RemoteStores:
         return moved
 
     def tick(self, now_ns: int) -> None:
-        """Connect to collectors that are not, where it is time to try again."""
+        """Connect to collectors that are not connected, if it is time to try again."""
         now = time.monotonic_ns()
         for number, session in enumerate(self._sessions):
             if session is not None and session.lost:
@@ -102,22 +104,17 @@ class RemoteStores:
                         self._addresses[number], SERVICE_PORT, now, mode=self._mode
                     )
                 except RdmaError as error:
-                    self._next_ns[number] = now + AGAIN_NS
+                    self._next_ns[number] = now + RETRY_NS
                     self._notify(f"collector {self._addresses[number]}: {error}")
 
     def idle(self) -> bool:
-        """Whether all that was submitted is acknowledged, where it can be."""
+        """Whether all that was submitted is acknowledged; what a lost connection held cannot be."""
         return all(session is None or session.idle for session in self._sessions)
 
-    def count(self, counted: TranslatorCounters) -> None:
-        """Connections, and what their requesters count."""
-        counted.put("dta_connections_total", self._made)
-        counted.put("dta_lost_connections_total", self._lost)
-        sums = dict(self._ended)
-        for session in self._sessions:
-            _add(sums, session)
-        for one in RDMA_COUNTERS:
-            counted.put(f"rdma_{one.key}", sums.get(one.key, 0))
+    @property
+    def requesters(self) -> Counter[str]:
+        """What the requesters of all connections counted, by key of `rdma.counters.COUNTERS`."""
+        return sum((_counts(session) for session in self._sessions), self._ended)
 
     def close(self) -> None:
         """End the connections, and wait a little for the answers."""
@@ -133,30 +130,30 @@ class RemoteStores:
         self._socket.close()
 
     def _changed(self, number: int, session: Session, now: int) -> None:
-        """A connection has become ready, or is not any more."""
+        """A connection has become ready, or is lost."""
         if not session.ready:
             self._give_up(number, session, now)
             return
         address = self._addresses[number]
         stores = _stores_of(session)
         if not stores:
-            session.lost = "it tells of no store that is known here"
-        elif stores != self._stores and not any(self._up):  # the first, or all have been made anew
+            session.lost = "it announces no store that is known here"
+        elif stores != self._stores and not any(self._up):  # the first, or all are new
             try:
                 self._translator = self._make(stores)
-            except RouteError as error:
+            except (RouteError, StoreError) as error:
                 session.lost = str(error)
             except MemoryError:
-                session.lost = f"there is no memory to write {_listed(stores)}"
+                session.lost = f"not enough memory to write {_listed(stores)}"
         elif stores != self._stores:
-            session.lost = f"it tells of {_listed(stores)}, the first collector of {_listed(self._stores)}"
+            session.lost = f"it announces {_listed(stores)}, the first collector {_listed(self._stores)}"
         if session.lost:
             self._endpoint.disconnect(session, now)
             self._give_up(number, session, now)
             return
         self._stores = stores
         self._up[number] = True
-        self._made += 1
+        self.connections["made"] += 1
         self._generation = (self._generation + 1) & 0xFFFFFF
         self._translator.fanout.connect(number, session)
         for route, writer in zip(self._translator.routes, self._translator.writers, strict=True):
@@ -165,19 +162,19 @@ class RemoteStores:
         self._notify(f"collector {address}: connected, {_listed(stores)}")
 
     def _give_up(self, number: int, session: Session, now: int) -> None:
-        self._lost += self._up[number] and not self._closing
+        self.connections["lost"] += self._up[number] and not self._closing
         self._up[number] = False
         self._sessions[number] = None
-        self._next_ns[number] = now + AGAIN_NS
+        self._next_ns[number] = now + RETRY_NS
         self._translator.fanout.connect(number, None)
-        _add(self._ended, session)
+        self._ended += _counts(session)
         if not self._closing:
             self._notify(
                 f"collector {self._addresses[number]}: {session.lost or 'disconnected'}; trying again"
             )
 
     def _make(self, stores: list[tuple[int, str, Layout]]) -> Translator:
-        """A translator for these stores, none connected; what was counted goes on."""
+        """A translator for these stores, none connected; it counts on."""
         layouts = [layout for _, _, layout in stores]
         count = len(self._addresses)
         routes = [
@@ -189,13 +186,7 @@ class RemoteStores:
             )
             for route in (routes_of(layouts, count) if layouts else ())
         ]
-        made = Translator(
-            layouts,
-            [None] * count,
-            routes=routes,
-            limit=self._checks.limit,
-            sequences=self._checks.sequences,
-        )
+        made = self._options.translator(layouts, [None] * count, routes)
         if layouts:
             made.continue_counters(self._translator)
         return made
@@ -222,10 +213,8 @@ def _listed(stores: list[tuple[int, str, Layout]]) -> str:
     return ", ".join(f"{name} ({layout.name})" for _, name, layout in stores) or "no stores"
 
 
-def _add(sums: dict[str, int], session: Session | None) -> None:
-    """Add what a session's requester has counted."""
+def _counts(session: Session | None) -> Counter[str]:
+    """What a session's requester has counted."""
     if session is None or session.requester is None:
-        return
-    for key, count in session.requester.counts().items():
-        sums[key] = sums.get(key, 0) + count
-    sums["given_up_verbs_total"] = sums.get("given_up_verbs_total", 0) + session.given_up
+        return Counter()
+    return Counter(session.requester.counts()) + Counter(given_up_verbs_total=session.given_up)

@@ -1,0 +1,102 @@
+"""Where a translator writes: the contract, and what all translators of a process have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...direct.primitives.append import AppendWriter
+from ...direct.primitives.key_write import KeyWriteWriter
+from ...direct.primitives.key_write_adaptive import AdaptiveCopies
+from ...direct.primitives.postcarding import PostcardingWriter
+from ...direct.stores.store import Layout
+from ...direct.translation.path_sum_entries import SlowPaths
+from ...direct.translation.rate import TokenBucket
+from ...direct.translation.routes import Route
+from ...direct.translation.sequence import SequenceTracker
+from ...direct.translation.translator import Translator
+from ...direct.transport import Transport
+from ...settings.direct import DirectSettings
+from ...wire.dta.codec import Form
+
+FORMS = {"2": Form.TWO, "3": Form.THREE, "sized": Form.SIZED}
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatorOptions:
+    """What the settings ask of every translator of a process, whatever stores it writes to."""
+
+    flush_ns: int
+    """Batches and paths that wait longer are written."""
+    adaptive_copies: bool
+    limit: TokenBucket | None
+    sequences: SequenceTracker | None
+    slow_paths: SlowPaths | None
+    make_room: Callable[[], bool]
+    """See `Translator.make_room`."""
+
+    @classmethod
+    def of(cls, settings: DirectSettings, make_room: Callable[[], bool]) -> TranslatorOptions:
+        """As the settings say. Raises ValueError."""
+        translator = settings.translator
+        form = FORMS[translator.form]
+        path_sum = translator.path_sum
+        return cls(
+            flush_ns=translator.flush_ms * 1_000_000,
+            adaptive_copies=translator.adaptive_copies,
+            limit=TokenBucket(translator.rate_limit) if translator.rate_limit else None,
+            sequences=SequenceTracker(form) if form.sequence_bits else None,
+            slow_paths=None
+            if path_sum is None
+            else SlowPaths(
+                path_sum.threshold,
+                hops=path_sum.hops,
+                latency_bits=path_sum.latency_bits,
+                list_number=path_sum.list,
+            ),
+            make_room=make_room,
+        )
+
+    def translator(
+        self,
+        layouts: Sequence[Layout],
+        transport: Transport | Sequence[Transport | None],
+        routes: Sequence[Route] | None = None,
+    ) -> Translator:
+        """A translator for these stores. Raises RouteError; StoreError if slow paths have no store."""
+        made = Translator(layouts, transport, routes=routes, limit=self.limit, sequences=self.sequences)
+        made.make_room = self.make_room
+        for writer in made.writers:
+            if isinstance(writer, AppendWriter | PostcardingWriter):
+                writer.idle_ns = self.flush_ns
+            elif isinstance(writer, KeyWriteWriter) and self.adaptive_copies:
+                layout = writer.layout
+                writer.adaptive = AdaptiveCopies(layout.slots, layout.copies, layout.collectors)
+        if self.slow_paths is not None and made.routes:
+            self.slow_paths.watch(made)
+        return made
+
+
+class Output(Protocol):
+    """The stores that a translator writes to. The counters of an output are declared in `direct.counters`."""
+
+    @property
+    def translator(self) -> Translator:
+        """Writes to the stores that are known now; replaced if collectors announce others."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is known which stores there are."""
+
+    def turn(self) -> int:
+        """Move what can be moved; how much there was."""
+
+    def tick(self, now_ns: int) -> None:
+        """Ten times a second, ns since 1970: epochs, connections."""
+
+    def idle(self) -> bool:
+        """Whether everything that was submitted is done."""
+
+    def close(self) -> None:
+        """Free what is held."""

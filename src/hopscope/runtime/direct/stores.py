@@ -1,0 +1,74 @@
+"""Stores of this machine that a process writes, with their epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from ...direct.primitive import load
+from ...direct.stores.epoch_keeper import EpochKeeper
+from ...direct.stores.folder import open_stores
+from ...direct.stores.spec import StoreSpec
+from ...direct.stores.store import Store
+from ...settings.direct import DirectSettings
+
+
+def store_specs(settings: DirectSettings) -> list[StoreSpec]:
+    """The stores of the settings; one of each primitive if they name none. Raises StoreError."""
+    if settings.stores:
+        return [StoreSpec.of(store.name, store.primitive, store.options) for store in settings.stores]
+    return [StoreSpec.of(primitive.name, primitive.name, {}) for primitive in load().values()]
+
+
+class Stores:
+    """The stores of a folder. `on_swap` gets the number of a store and the one that takes its place, before
+    the old one is sealed. Raises StoreError and RegionError.
+    """
+
+    def __init__(
+        self,
+        settings: DirectSettings,
+        folder: Path,
+        specs: Iterable[StoreSpec],
+        on_swap: Callable[[int, Store], None],
+    ) -> None:
+        self.current: dict[str, Store] = open_stores(folder, specs)
+        """By name, in the order of the specs."""
+        self._on_swap = on_swap
+        self.epochs_begun = 0
+        self.keepers = [
+            EpochKeeper(
+                folder,
+                name,
+                store,
+                partial(self._swap, number, name),
+                interval_ns=int(settings.epoch_seconds * 1e9),
+                keep=settings.keep_epochs,
+            )
+            for number, (name, store) in enumerate(self.current.items())
+        ]
+
+    @property
+    def epochs_saved(self) -> int:
+        """Epochs moved into the history."""
+        return sum(keeper.saved for keeper in self.keepers)
+
+    @property
+    def epoch_failures(self) -> int:
+        """Times that the system refused a new epoch, or one to be kept."""
+        return sum(keeper.failed for keeper in self.keepers)
+
+    def tick(self, now_ns: int) -> None:
+        """Begin the epochs that are due; `now_ns` since 1970."""
+        for keeper in self.keepers:
+            self.epochs_begun += keeper.tick(now_ns)
+
+    def close(self) -> None:
+        """Wait for epochs that are being saved."""
+        for keeper in self.keepers:
+            keeper.close()
+
+    def _swap(self, number: int, name: str, store: Store) -> None:
+        self._on_swap(number, store)
+        self.current[name] = store
