@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from hopscope.settings.collector import DialectSettings, Settings
 from hopscope.settings.dialects import known
-from hopscope.settings.file import ConfigError, load, parse_set, walk
+from hopscope.settings.errors import ConfigError
+from hopscope.settings.file import load, parse_set, walk
 from hopscope.wire.dialect import DIALECTS, Dialect, Domain
 
 
@@ -72,19 +73,19 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[serve]\nport = 99999", "serve.port: found 99999, expected less than or equal to 65535"),
-        ("[serve]\nport = 'x'", "serve.port: found 'x', expected a valid integer"),
+        ("[serve]\nport = 99999", "serve.port: found 99999, expected at most 65535"),
+        ("[serve]\nport = 'x'", "serve.port: found 'x', expected a whole number"),
         ("[serve]\nprot = 1", "serve.prot: no such setting; did you mean serve.port?"),
         ("serv = 1", "serv: no such setting"),
         ("serve = 1", "serve: found 1, expected a table"),
         ("[detect]\nflow_rows = 1000", "detect.flow_rows: found 1000, expected a power of two"),
         ("[serve]\nhost = '0.0.0.0'", "serve: found host '0.0.0.0' without a token, expected serve.token"),
         ("[serve]\ntoken = 'short'", "serve.token: found 5 characters, "),
-        ("[[listen]]\nport = -1", "listen[0].port: found -1, expected greater than or equal to 0"),
-        ("[[listen]]\nprot = 1", "listen[0].prot: no such setting"),
+        ("[[listen]]\nport = -1", "listen[0].port: found -1, expected at least 0"),
+        ("[[listen]]\nprot = 1", "listen[0].prot: no such setting; did you mean port?"),
         (
             "[label.labelling]\nprotocol = 17",
-            "label.labelling.protocol: found 17, expected greater than or equal",
+            "label.labelling.protocol: found 17, expected at least 148",
         ),
         ("listen = ['tcp://127.0.0.1:1']", "listen: tcp://127.0.0.1:1: expected udp://HOST:PORT"),
         ("[[alerts]]\nurl = 'ftp://x'", "alerts[0].url: found 'ftp://x', "),
@@ -94,7 +95,7 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ),
         (
             "[distributions]\nhop_latency = [-1, 5]",
-            "distributions.hop_latency[0]: found -1, expected greater than or equal to 0",
+            "distributions.hop_latency[0]: found -1, expected at least 0",
         ),
         (
             "[[redis]]\nurl = 'http://u:sesame@h:1/0'",
@@ -131,12 +132,12 @@ def test_listeners_are_addresses_or_tables(tmp_path: Path) -> None:
         ("[dialects.spec]\nswapped = true", "dialects.spec: found the name 'spec', expected one of your own"),
         ("[dialects.auto]", "dialects.auto: found the name 'auto', expected one of your own"),
         ("[dialects.'my one']", "found the name 'my one', expected one of your own"),
-        ("[dialects.x]\nprots = [1]", "dialects.x.prots: no such setting"),
-        ("[dialects.x]\nports = [70000]", "dialects.x.ports[0]: found 70000, expected less than or equal"),
+        ("[dialects.x]\nprots = [1]", "dialects.x.prots: no such setting; did you mean ports?"),
+        ("[dialects.x]\nports = [70000]", "dialects.x.ports[0]: found 70000, expected at most 65535"),
         ("[dialects.x]\nint_dscp = ['zz']", "dialects.x.int_dscp[0]: found 'zz', expected a number, as 23"),
         (
             "[dialects.x]\nint_dscp = [64]",
-            "dialects.x.int_dscp[0]: found 64, expected less than or equal to 63",
+            "dialects.x.int_dscp[0]: found 64, expected at most 63",
         ),
         ("[dialects.x]\nint_dscp_bit = 3", "dialects.x: found int_dscp_bit = 3, expected a power of two"),
         ("[dialects.x]\nmarker = 'xyz'", "dialects.x.marker: found 'xyz', expected 1 to 8 bytes"),
@@ -165,13 +166,32 @@ def test_a_wrong_setting_is_told_in_a_line(tmp_path: Path, text: str, said: str)
 
 
 def test_every_mistake_has_a_line(tmp_path: Path) -> None:
-    """Two mistakes are told at once, each with its origin."""
+    """Mistakes of every kind are reported at once, each with its origin."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text(
+        "listen = ['tcp://127.0.0.1:1']\n[serve]\nprot = 1\nsql_rows = 'many'\n[detect.thresholds]\nx = 1\n"
+    )
     with pytest.raises(ConfigError) as caught:
-        load(flags=[parse_set("serve.port=x")], environment={"HOPSCOPE_DETECT__PORTS": "y"})
-    assert sorted(line.split(":")[0] for line in str(caught.value).splitlines()) == [
+        load(file, [parse_set("serve.port=x")], {"HOPSCOPE_DETECT__PORTS": "y", "HOPSCOPE_DAT": "z"})
+    assert {line.rsplit(": ", 1)[0] for line in str(caught.value).splitlines()} == {
         "--set serve.port",
-        "HOPSCOPE_DETECT__PORTS",
-    ]
+        "HOPSCOPE_DAT: dat",
+        "HOPSCOPE_DETECT__PORTS: detect.ports",
+        f"{file}: detect.thresholds.x",
+        f"{file}: listen: tcp://127.0.0.1:1",
+        f"{file}: serve.prot",
+        f"{file}: serve.sql_rows",
+    }
+
+
+def test_the_last_one_to_set_a_value_is_blamed(tmp_path: Path) -> None:
+    """A variable that overrides the file, or adds to a section of it, is named; not the file."""
+    file = tmp_path / "hopscope.toml"
+    for text in ("[serve]\nport = 1\n", "[serve]\n", ""):
+        file.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            load(file, environment={"HOPSCOPE_SERVE__PORT": "abc"})
+        assert str(caught.value) == "HOPSCOPE_SERVE__PORT: serve.port: found 'abc', expected a whole number"
 
 
 @pytest.mark.parametrize("name", ["HOPSCOPE_SERVE__PROT", "HOPSCOPE_DAT", "HOPSCOPE_A__B__C"])

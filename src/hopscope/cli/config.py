@@ -57,7 +57,8 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write a file with every setting, its default and its meaning, all commented out."""
-    from ..settings.file import ConfigError, default_file
+    from ..settings.errors import ConfigError
+    from ..settings.file import default_file
 
     text = "\n".join(_template())
     if file is not None and str(file) == "-":

@@ -17,7 +17,7 @@ from ..base.control_client import LINE_BYTES, SOCKET_NAME, socket_path
 from ..detect.sink.limits import OF_SWITCHES
 from ..detect.sink.limits import as_json as sink_limits_as_json
 from ..settings.collector import ThresholdSettings
-from ..settings.file import error_line
+from ..settings.errors import error_lines
 from ..settings.sink import SinkSettings
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -38,7 +38,7 @@ def changed_limits(limits: ThresholdSettings, changes: Any) -> ThresholdSettings
     try:
         return ThresholdSettings.model_validate(tree)
     except ValidationError as error:
-        raise ValueError("; ".join(error_line(item) for item in error.errors())) from None
+        raise ValueError("; ".join(error_lines(error, ThresholdSettings))) from None
 
 
 def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
@@ -73,7 +73,7 @@ def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
             }
         )
     except ValidationError as error:
-        raise ValueError("; ".join(error_line(item) for item in error.errors())) from None
+        raise ValueError("; ".join(error_lines(error, SinkSettings))) from None
 
 
 def _change_limits(tree: dict[str, Any], changes: Any, where: str) -> None:

@@ -1,10 +1,8 @@
-"""Where settings come from: flags over environment (`HOPSCOPE_SERVE__PORT`) over a file over defaults."""
+"""Loading settings: flags over environment (`HOPSCOPE_SERVE__PORT`) over a file over defaults."""
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,28 +15,22 @@ from pydantic import BaseModel, ValidationError
 from ..base.errors import HopscopeError
 from .collector import DialectSettings, Settings
 from .dialects import AUTO, known, unknown
+from .errors import ConfigError, did_you_mean, error_lines, origin_of
 from .section import Section
 
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
-"""Variables with our prefix that are no settings."""
+"""Variables with the prefix that are not settings."""
 LISTS = frozenset({"listen", "allow", "kinds", "what"})
-"""Settings that hold several words: separated by blanks or commas where they are given as a text."""
-
+"""Settings that hold several words: as text they are separated by blanks or commas."""
 DIALECT_LISTS = frozenset(
     name for name, field in DialectSettings.model_fields.items() if "tuple" in str(field.annotation)
 )
-"""The same of a dialect."""
-SECRETS = frozenset({"token", "password"})
-"""Settings that are shown nowhere."""
+"""The same for a dialect."""
 OPEN = "dialects"
-"""The table whose keys are names of the user's own."""
+"""The table whose keys are the user's own names."""
 
 Tree = dict[str, Any]
-
-
-class ConfigError(HopscopeError):
-    """What is wrong with the settings, a line each: path of the key, what was found, what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +45,7 @@ class Loaded:
 
 
 def default_file() -> Path:
-    """The file that is read where none is named and this one exists."""
+    """The file that is read if no other is named and it exists."""
     return Path(platformdirs.user_config_dir("hopscope")) / "config.toml"
 
 
@@ -64,8 +56,8 @@ def load(
 ) -> Loaded:
     """Settings from all sources.
 
-    `flags` are (flag, dotted key, value), as `("--port", "serve.port", 80)`; a value of None is a flag that
-    was not given.  A `file` that is named must exist.  Raises ConfigError.
+    `flags` are (flag, dotted key, value), as `("--port", "serve.port", 80)`; None means that the flag was not
+    given.  A `file` that is named must exist.  Raises ConfigError with a line for every error.
     """
     environment = os.environ if environment is None else environment
     if file is None and (named := environment.get(f"{PREFIX}CONFIG")):
@@ -79,15 +71,23 @@ def load(
         layers.append((str(file), _leaves(_read(file))))
     layers.extend((name, iter([(key, value)])) for name, key, value in _variables(environment))
     layers.extend((flag, iter([(key, value)])) for flag, key, value in flags if value is not None)
+    errors: list[str] = []
     for origin, values in layers:
         for key, value in values:
-            _put(tree, key, _plain(key, value, origin), origin)
-            origins[key] = origin
+            try:
+                _put(tree, key, _plain(key, value, origin), origin)
+                origins[key] = origin
+            except ConfigError as error:
+                errors.append(str(error))
     try:
         settings = Settings.model_validate(tree)
+        _check_dialects(settings, origins)
     except ValidationError as error:
-        raise ConfigError("\n".join(error_line(item, origins) for item in error.errors())) from error
-    _check_dialects(settings, origins)
+        errors += error_lines(error, Settings, origins)
+    except ConfigError as error:
+        errors.append(str(error))
+    if errors:
+        raise ConfigError("\n".join(errors))
     return Loaded(settings, file, origins)
 
 
@@ -96,7 +96,7 @@ def _check_dialects(settings: Settings, origins: Mapping[str, str]) -> None:
         names = [*known(settings.dialects), AUTO]
     except HopscopeError as error:
         key = str(error).split(": ", 1)[0]
-        raise ConfigError(f"{_origin(key, origins) or OPEN}: {error}") from error
+        raise ConfigError(f"{origin_of(key, origins) or OPEN}: {error}") from error
     for at, listen in enumerate(settings.listen):
         if listen.dialect not in names:
             where = f"{origins.get('listen', 'listen')}: listen[{at}].dialect"
@@ -135,7 +135,7 @@ def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]
 
 
 def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
-    """Set a dotted key; a key of no setting is an error that names the closest one."""
+    """Set a dotted key. Raises ConfigError for an unknown one, which names the closest."""
     *above, last = key.split(".")
     if above[:1] == [OPEN]:
         _put_open(tree, above, last, value, origin)
@@ -154,7 +154,7 @@ def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
 
 
 def _put_open(tree: Tree, above: Sequence[str], last: str, value: Any, origin: str) -> None:
-    """Set a key of a table whose keys are the user's own; the models check what is below."""
+    """Set a key of a table whose keys are the user's own; the models check what is in it."""
     for part in above:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
@@ -185,42 +185,8 @@ def _listener(item: Any, origin: str) -> Any:
 
 
 def _unknown(key: str, origin: str) -> str:
-    keys = [name for name, _ in walk(Settings)]
-    close = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]}?" if close else "; `hopscope config show` lists them"
+    hint = did_you_mean(key, (name for name, _ in walk(Settings))) or "; `hopscope config show` lists them"
     return f"{origin}: {key}: no such setting{hint}"
-
-
-def error_line(item: Any, origins: Mapping[str, str] | None = None) -> str:
-    """One error of pydantic's list as a line: who set it, path of the key, what was found and expected."""
-    path = ""
-    for part in item["loc"]:
-        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
-    origin = _origin(path, origins or {})
-    where = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
-    if item["type"] == "extra_forbidden":
-        return f"{where}: no such setting"
-    expected = item["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-    if item["type"] == "value_error":
-        return f"{where}: {expected}"
-    return f"{where}: found {_found(path, item['input'])}, {expected}"
-
-
-def _found(path: str, value: Any) -> str:
-    """What was found, without what is secret."""
-    if path.rsplit(".", 1)[-1] in SECRETS:
-        return f"{len(str(value))} characters"
-    if isinstance(value, Mapping):
-        value = {key: "(set)" if key in SECRETS else one for key, one in value.items()}
-    return re.sub(r"//[^\s]*@", "//***@", repr(value))
-
-
-def _origin(path: str, origins: Mapping[str, str]) -> str | None:
-    """Who set this key, the list that it is in, or the first key of the section that is wrong as a whole."""
-    for key, origin in origins.items():
-        if f"{path}.".startswith((f"{key}.", f"{key}[")) or key.startswith(f"{path}."):
-            return origin
-    return None
 
 
 def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:

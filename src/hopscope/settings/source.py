@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ..base.errors import HopscopeError
 from ..wire.address import network
 from .collector import ListenSettings
+from .errors import error_lines
 
 _FORM = "expected udp://HOST:PORT, as in udp://127.0.0.1:32766?workers=2, or mirror://INTERFACE"
 _MIRROR_OPTIONS = ("dialect", "workers", "ring_bytes", "filter", "promiscuous", "output", "keep_offloads")
@@ -54,11 +55,7 @@ def parse(text: str) -> ListenSettings:
     try:
         found = ListenSettings.model_validate({**fields, **({"allow": tuple(allow)} if allow else {})})
     except ValidationError as error:
-        first = error.errors()[0]
-        expected = first["msg"].replace("Input should be", "expected").replace("Value error, ", "")
-        where = ".".join(str(part) for part in first["loc"])
-        found_text = f"{where}: found {first['input']!r}, {expected}" if where else expected
-        raise SourceError(f"{text}: {found_text}") from error
+        raise SourceError(f"{text}: {error_lines(error, ListenSettings)[0]}") from error
     return found
 
 

@@ -45,7 +45,7 @@ def test_every_combination_is_run_with_every_seed() -> None:
     ("change", "said"),
     [
         ({"sweep": {"labelling": {"intervall": [1]}}}, "did you mean labelling.interval"),
-        ({"sweep": {"labelling.interval": [0.1, 0]}}, "labelling.interval: found 0, expected greater than 0"),
+        ({"sweep": {"labelling.interval": [0.1, 0]}}, "labelling.interval: found 0, expected more than 0"),
         ({"sweep": {"labelling.interval": 0.1}}, r"expected a list of values, as \[0.1\]"),
         ({"sweep": {"labelling.interval": []}}, "found an empty list"),
         ({"sweep": {"network.loss": [0.1, 0.1]}}, "twice"),

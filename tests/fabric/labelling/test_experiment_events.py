@@ -110,7 +110,7 @@ def test_events_that_cannot_be_are_told_before_the_first_run(
         ({"loss": [{}]}, "Field required"),
         ({"sweep": {"loss.0.share": [0.1]}}, r"expected loss.NUMBER.KEY; the file has no \[\[loss\]\]"),
         ({"sweep": {"failure.at": [0.1]}}, r"the file has failure.0 to failure.0, keys are node, port, at"),
-        ({"sweep": {"failure.0.at": [-1]}}, "failure.0.at: found -1, expected greater than or equal to 0"),
+        ({"sweep": {"failure.0.at": [-1]}}, "failure.0.at: found -1, expected at least 0"),
         ({"sweep": {"failure.0.node": [[]]}}, r"failure.0.node: found \[\], expected a name"),
     ],
 )

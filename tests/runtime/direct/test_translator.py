@@ -143,13 +143,15 @@ def test_epochs_begin_while_reports_come(tmp_path: Path) -> None:
 
 def test_a_flood_does_not_cut_a_stop_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports come as long as they are taken: then the collectors are still waited for."""
-    monkeypatch.setattr("hopscope.runtime.direct.translator.TAKE_SECONDS", 0.05)
+    monkeypatch.setattr("hopscope.runtime.direct.translator.DRAIN_SECONDS", 0.05)
     process = TranslatorProcess(settings(), tmp_path)
     process.open()
     busy = iter(range(30))
     monkeypatch.setattr(process, "turn", lambda: 1)
     monkeypatch.setattr(process.output, "idle", lambda: next(busy, None) is None)
-    process.close()
+    stop = threading.Event()
+    stop.set()
+    process.run(stop)
     assert next(busy, None) is None
 
 

@@ -58,7 +58,7 @@ def read(file: Path) -> Experiment:
     from pydantic import ValidationError
 
     from ...fabric.labelling.experiment.settings import Experiment
-    from ...settings.file import error_line
+    from ...settings.errors import error_lines
 
     try:
         return Experiment.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
@@ -67,7 +67,9 @@ def read(file: Path) -> Experiment:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise HopscopeError(f"{file}: {error}") from error
     except ValidationError as error:
-        raise HopscopeError("\n".join(f"{file}: {error_line(item)}" for item in error.errors())) from error
+        raise HopscopeError(
+            "\n".join(f"{file}: {line}" for line in error_lines(error, Experiment))
+        ) from error
 
 
 @contextmanager

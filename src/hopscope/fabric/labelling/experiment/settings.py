@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
+from ....settings.errors import expected
 from ....settings.label import AdaptiveSettings, LabellingSettings
 from ....settings.section import Seconds, Section
 from ..simulation.network import NetworkModel
@@ -254,6 +255,6 @@ def _check_value(key: str, value: object, tables: Mapping[str, Any]) -> None:
         else:
             KINDS[section].model_validate({name: value})
     except ValidationError as error:
-        said = error.errors()[0]["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        said = expected(error.errors()[0])
         found = "" if said.startswith("found") else f"found {value!r}, "
         raise ValueError(f"{key}: {found}{said}") from None

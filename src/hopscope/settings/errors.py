@@ -1,0 +1,112 @@
+"""What is wrong with settings, a line for every error: who set it, its key, what was found and expected."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from ..base.errors import HopscopeError
+
+SECRETS = frozenset({"token", "password"})
+"""Settings that are shown nowhere."""
+
+_EXPECTED = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "a table",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "int_type": "a whole number",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "list_type": "a list",
+    "literal_error": "{expected}",
+    "model_type": "a table",
+    "path_type": "a path",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+"""Type of an error of pydantic to what was expected, with the error's context."""
+
+
+class ConfigError(HopscopeError):
+    """What is wrong with the settings: a line for every error."""
+
+
+def error_lines(
+    error: ValidationError, model: type[BaseModel], origins: Mapping[str, str] | None = None
+) -> list[str]:
+    """A line for every error in values of `model`; `origins` are the sources of its keys, see `Loaded`."""
+    lines = []
+    for item in error.errors():
+        path = ""
+        for part in item["loc"]:
+            path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else str(part)
+        origin = origin_of(path, origins or {})
+        where = f"{origin}: {path}" if origin and not origin.endswith(path) else origin or path
+        if item["type"] == "extra_forbidden":
+            *above, last = item["loc"]
+            lines.append(f"{where}: no such setting{did_you_mean(str(last), _fields(model, above))}")
+        elif item["type"] == "value_error":
+            lines.append(f"{where}: {expected(item)}" if where else expected(item))
+        else:
+            lines.append(f"{where}: found {_shown(path, item['input'])}, {expected(item)}")
+    return lines
+
+
+def expected(item: Mapping[str, Any]) -> str:
+    """What an error of pydantic's list expected."""
+    if phrase := _EXPECTED.get(item["type"]):
+        return f"expected {phrase.format(**item.get('ctx', {}))}"
+    text: str = item["msg"]
+    return text.removeprefix("Value error, ").replace("Input should be", "expected")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """The end of a line about an unknown name."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def origin_of(path: str, origins: Mapping[str, str]) -> str | None:
+    """What set this key: itself, the closest list or section around it, or else the first key in it."""
+    around = [key for key in origins if f"{path}.".startswith((f"{key}.", f"{key}["))]
+    inside = (key for key in origins if key.startswith(f"{path}."))
+    key = max(around, key=len, default=None) or next(inside, None)
+    return None if key is None else origins[key]
+
+
+def _fields(model: Any, path: Sequence[str | int]) -> Iterable[str]:
+    """Names of the settings of the section at a path."""
+    for part in path:
+        if _is_section(model):
+            model = model.model_fields[part].annotation
+        else:  # an item of a list, or a value of a table
+            model = [kind for kind in get_args(model) if kind is not Ellipsis][-1]
+        if get_origin(model) in (Union, UnionType):
+            model = get_args(model)[0]
+    return model.model_fields if _is_section(model) else ()
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def _shown(path: str, value: Any) -> str:
+    """A value without secrets."""
+    if path.rsplit(".", 1)[-1] in SECRETS:
+        return f"{len(str(value))} characters"
+    if isinstance(value, Mapping):
+        value = {key: "(set)" if key in SECRETS else each for key, each in value.items()}
+    return re.sub(r"//[^\s]*@", "//***@", repr(value))

@@ -1,0 +1,76 @@
+"""No counter is declared and never written: it has a source in its process, or code that counts it by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import hopscope
+from hopscope.base.counter import Counter, collect
+from hopscope.capture.udp.listener import UdpListener
+from hopscope.detect import counters as detect
+from hopscope.direct import counters as direct
+from hopscope.direct.stores.spec import parse_store
+from hopscope.labels import counters as labels
+from hopscope.rdma import counters as rdma
+from hopscope.runtime.direct.nic import NicProcess
+from hopscope.runtime.direct.translator import TranslatorProcess
+from hopscope.runtime.labels import LabelProcess
+from hopscope.runtime.mode import pipeline_of
+from hopscope.runtime.worker import Receiver, Worker
+from hopscope.settings.collector import ListenSettings, Settings
+from hopscope.settings.direct import DirectSettings, StoreSettings, TranslatorSettings
+from hopscope.settings.label import LabelSettings
+
+DECLARATIONS = [Path(module.__file__) for module in (detect, direct, labels, rdma)]
+
+
+def owner(kind: str, folder: Path) -> object:
+    """What owns the counters of a kind."""
+    if kind == "worker":
+        worker = Worker(pipeline_of(Settings()))
+        worker.receivers.append(Receiver(UdpListener(ListenSettings(port=0)), (), print))
+        return worker
+    if kind == "labels":
+        return LabelProcess(LabelSettings(listen="127.0.0.1:0"), None)
+    if kind == "nic":
+        return NicProcess(DirectSettings(), folder, [parse_store("kw=key-write,bytes=64KiB")], port=0)
+    stores = (StoreSettings(name="kw", primitive="key-write", options={"slots": 1 << 10}),)
+    return TranslatorProcess(
+        DirectSettings(stores=stores, translator=TranslatorSettings(port=0, form="sized")), folder
+    )
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize(
+    ("kind", "counters"),
+    [
+        ("worker", detect.COUNTERS),
+        ("labels", labels.COUNTERS),
+        ("nic", rdma.NIC_COUNTERS),
+        ("translator", direct.COUNTERS),
+    ],
+)
+def test_every_source_exists(kind: str, counters: Sequence[Counter], tmp_path: Path) -> None:
+    """A path that leads nowhere raises; what belongs to a part that the settings do not name is left out."""
+    found: dict[str, int] = {}
+    collect(counters, owner(kind, tmp_path), found.__setitem__)
+    assert found
+
+
+def test_a_counter_without_a_source_is_counted_by_name() -> None:
+    """Its name stands in the code, outside the declarations."""
+    named = {
+        node.value.partition(".")[0]
+        for path in Path(hopscope.__file__).parent.rglob("*.py")
+        if path not in DECLARATIONS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    for counters in (detect.COUNTERS, labels.COUNTERS, rdma.NIC_COUNTERS, direct.COUNTERS):
+        unbound = {counter.name for counter in counters if counter.of is None}
+        assert not unbound - named
+    assert not {counter.name for counter in rdma.COUNTERS} - named - rdma.PLACES.keys()
