@@ -1,4 +1,4 @@
-"""No counter is declared and never written: it has a source in its process, or code that counts it by name."""
+"""No counter is declared and never written: its process has a source for it, or code counts it by name."""
 
 from __future__ import annotations
 
