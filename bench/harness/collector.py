@@ -28,7 +28,7 @@ def running(*, serve: bool = False, workers: int = 1) -> Iterator[tuple[Supervis
         collector.start()
 
         def turn() -> None:
-            while not collector.ending.is_set():
+            while not collector.stopping.is_set():
                 collector.turn()
 
         thread = threading.Thread(target=turn)
@@ -36,7 +36,7 @@ def running(*, serve: bool = False, workers: int = 1) -> Iterator[tuple[Supervis
         try:
             yield collector, int(collector.listening[0].rsplit(":", 1)[1])
         finally:
-            collector.ending.set()
+            collector.stopping.set()
             thread.join()
             collector.stop()
 

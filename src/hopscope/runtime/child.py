@@ -1,8 +1,8 @@
-"""A child process of the supervisor: how it is started, what both ends say, how it ends.
+"""A child process of the supervisor: how it starts, the messages of both ends, how it ends.
 
-Both ends hold a socket pair of packets; a packet is one JSON object, with open files where needed.  When the
-supervisor is gone, the child reads its end and stops: no child outlives its supervisor by more than its own
-clean-up.  Roles are functions that take a `Child`.
+Both ends hold a socket pair of packets; a packet is one JSON object, with open files if needed.  When the
+supervisor is gone, the child reads end of file and stops: no child outlives its supervisor for longer than
+its own clean-up takes.  Roles are functions that take a `Child`.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ MAX_FILES = 253  # SCM_MAX_FD
 
 
 def send(channel: socket.socket, message: dict[str, Any], files: Sequence[int] = ()) -> None:
-    """Send one packet; BrokenPipeError where the other end is gone."""
+    """Send one packet; BrokenPipeError if the other end is gone."""
     socket.send_fds(channel, [json.dumps(message).encode()], list(files))
 
 
 def receive(channel: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """Receive one packet and its open files; (None, []) where the other end is gone."""
+    """Receive one packet and its open files; (None, []) if the other end is gone."""
     try:
         packet, files, _, _ = socket.recv_fds(channel, PACKET_BYTES, MAX_FILES)
     except ConnectionResetError:
@@ -56,7 +56,7 @@ def start(
 
 @contextmanager
 def _without_interrupt() -> Iterator[None]:
-    """Block SIGINT in what is started: Ctrl-C is for the supervisor, also while a child still imports."""
+    """Block SIGINT in children: Ctrl-C is for the supervisor, even while a child still imports."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -65,7 +65,7 @@ def _without_interrupt() -> Iterator[None]:
 
 
 class Child:
-    """What a role is given."""
+    """The child's end: its settings, its sockets, and the channel to the supervisor."""
 
     def __init__(self, role: str, channel: socket.socket) -> None:
         self.role = role
@@ -73,9 +73,9 @@ class Child:
         self._sockets: list[int] | None = None
         self._given = threading.Event()
         self.stop = threading.Event()
-        """Set when the process is to end."""
+        """Set when the process should end."""
         self.begun = False
-        """Whether there is something to clean up; until then (while it compiles) it ends at once."""
+        """Whether there is something to clean up; before that (while it compiles) it ends at once."""
         message, _ = receive(channel)
         if message is None:
             raise SystemExit(0)
@@ -97,7 +97,7 @@ class Child:
             self.stop.set()
 
     def sockets(self) -> list[socket.socket]:
-        """Sockets that the supervisor opened for this process; waits for them. Empty: the program ends."""
+        """Wait for the sockets that the supervisor opened for this process. Empty: the program ends."""
         while not self._given.wait(0.05):
             if self.stop.is_set():
                 return []

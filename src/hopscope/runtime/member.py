@@ -1,4 +1,4 @@
-"""One process of a collector over all its lives: what it listens on, how it died, when it starts again."""
+"""One process of a collector over all its restarts: its sockets, its last error, when it starts again."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from subprocess import Popen
 from typing import Any
 
-DEATHS = 5
-"""Deaths within DEATHS_SECONDS that end the program."""
-DEATHS_SECONDS = 60.0
-LONGEST_PAUSE = 5.0
-"""Longest pause before a restart, seconds; the first is a tenth of a second, each one doubles."""
+MAX_EXITS = 5
+"""Exits within EXITS_SECONDS that end the program."""
+EXITS_SECONDS = 60.0
+MAX_PAUSE_SECONDS = 5.0
+"""Longest pause before a restart; the first is a tenth of a second, and each one doubles."""
 
 
 @dataclass
@@ -24,48 +24,48 @@ class Member:
     role: str
     index: int = 0
     sockets: list[socket.socket] = field(default_factory=list)
-    """What it listens on; they outlive it, so what arrives while it is restarted is not lost."""
+    """Sockets that it receives on; they outlive it, so that nothing is lost during a restart."""
     process: Popen[bytes] | None = None
     channel: Any = None
     ready: bool = False
     warm: bool = False
-    said: str | None = None
-    """The error that it told in this life."""
+    error: str | None = None
+    """The error that it reported since its last start."""
     restarts: int = 0
     last_error: str | None = None
     due: float = 0.0
-    """When it is started again (monotonic); 0: it is not."""
-    deaths: deque[float] = field(default_factory=deque)
+    """When to start it again (monotonic); 0: no restart is due."""
+    exits: deque[float] = field(default_factory=deque)
 
-    def born(self, process: Popen[bytes], channel: Any) -> None:
-        """It runs, and we hear it over `channel`."""
+    def started(self, process: Popen[bytes], channel: Any) -> None:
+        """The process runs; it reports over `channel`."""
         self.process, self.channel = process, channel
-        self.due, self.ready, self.warm, self.said = 0.0, False, False, None
+        self.due, self.ready, self.warm, self.error = 0.0, False, False, None
 
-    def died(self, now: float) -> float | None:
-        """It has ended: the pause before it is started again, or None where it died too often."""
+    def exited(self, now: float) -> float | None:
+        """The process has ended; returns the pause before its restart, None if it ended too often."""
         assert self.process is not None
         status = self.process.returncode
         ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
-        self.last_error = self.said or ended
+        self.last_error = self.error or ended
         self.process = None
-        self.deaths.append(now)
-        while now - self.deaths[0] > DEATHS_SECONDS:
-            self.deaths.popleft()
-        if len(self.deaths) >= DEATHS:
+        self.exits.append(now)
+        while now - self.exits[0] > EXITS_SECONDS:
+            self.exits.popleft()
+        if len(self.exits) >= MAX_EXITS:
             return None
-        pause = min(LONGEST_PAUSE, 0.1 * 2 ** (len(self.deaths) - 1))
+        pause = min(MAX_PAUSE_SECONDS, 0.1 * 2 ** (len(self.exits) - 1))
         self.due = now + pause
         return float(pause)
 
     @property
     def reason(self) -> str:
-        """Why it died last; settings that are wrong speak for themselves."""
+        """Why it ended last, with its name unless a wrong setting is the reason."""
         text = self.last_error or "it ended"
         return text if text.startswith(("data folder", "serve.", "listen")) else f"{self.name}: {text}"
 
     def status(self) -> dict[str, Any]:
-        """As the control socket tells it."""
+        """As the control socket reports it."""
         return {
             "name": self.name,
             "pid": self.process.pid if self.process else None,

@@ -7,17 +7,21 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.errors import HopscopeError
 from .child import Child
 
-NICE = {"serve": 5, "archive": 10, "export": 5}
-"""Niceness by role: what a viewer or the archive does yields to capture."""
-
 
 def _worker(child: Child) -> None:
     from .worker import run
+
+    run(child)
+
+
+def _labels(child: Child) -> None:
+    from .labels import run
 
     run(child)
 
@@ -28,20 +32,9 @@ def _archive(child: Child) -> None:
     child.begun = True
     child.report(ready=True)
     settings = child.settings
-    run(
-        child.data,
-        settings.history,
-        child.stop.is_set,
-        child.notify,
-        child.regions if settings.counts_distributions else None,
-        settings.distributions.period_seconds,
-    )
-
-
-def _labels(child: Child) -> None:
-    from .labels import run
-
-    run(child)
+    regions = child.regions if settings.counts_distributions else None
+    period_seconds = settings.distributions.period_seconds
+    run(child.data, settings.history, child.stop.is_set, child.notify, regions, period_seconds)
 
 
 def _serve(child: Child) -> None:
@@ -62,12 +55,22 @@ def _export(child: Child) -> None:
     run(child.settings, child.data, child.stop)
 
 
-ROLES: dict[str, Callable[[Child], None]] = {
-    "worker": _worker,
-    "archive": _archive,
-    "serve": _serve,
-    "export": _export,
-    "labels": _labels,
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One kind of child."""
+
+    run: Callable[[Child], None]
+    """Runs until `child.stop`, and imports only now what it needs."""
+    niceness: int = 0
+    """Viewers and the archive yield to capture."""
+
+
+ROLES = {
+    "worker": Role(_worker),
+    "labels": Role(_labels),
+    "archive": Role(_archive, niceness=10),
+    "serve": Role(_serve, niceness=5),
+    "export": Role(_export, niceness=5),
 }
 
 
@@ -79,9 +82,9 @@ def main() -> None:
     child = Child(role, socket.socket(fileno=int(descriptor)))
     child.watch()
     log.configure()
-    os.nice(NICE.get(role, 0))
+    os.nice(ROLES[role].niceness)
     try:
-        ROLES[role](child)
+        ROLES[role].run(child)
     except HopscopeError as error:
         child.report(error=str(error))
         sys.exit(error.status)

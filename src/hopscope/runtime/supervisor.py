@@ -1,4 +1,4 @@
-"""The supervisor: owns the data folder, starts the other processes, restarts what dies, takes changes."""
+"""The supervisor: owns the data folder, starts and restarts the other processes, takes changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from . import child as process
 from .control import ControlServer, changed_limits, changed_sink_limits
 from .environment import memory_text
 from .labels import listen_settings
-from .member import DEATHS, Member
+from .member import MAX_EXITS, Member
 from .summary import summary_lines
 
 if TYPE_CHECKING:
@@ -51,20 +51,20 @@ TURN_SECONDS = 0.1
 
 
 class CollectorError(HopscopeError):
-    """The collector could not start, or one of its processes died again and again."""
+    """The collector could not start, or one of its processes kept ending."""
 
 
 def _keep_distributions(folder: Path, regions: Path) -> None:
-    """Put what a killed collector had counted into history; DuckDB is imported only if there is any."""
+    """Put what a killed collector had counted into history; DuckDB is imported only if there is something."""
     from ..history.periods import take_leftovers
 
     take_leftovers(folder, regions)
 
 
 class Supervisor:
-    """A collector: `start` it, `turn` it until it is to end, `stop` it.
+    """A collector: `start` it, `turn` it until it should end, `stop` it.
 
-    Raises HopscopeError (one line) where it cannot start, or where a process died DEATHS times in a minute.
+    Raises HopscopeError (one line) if it cannot start, or if a process ended MAX_EXITS times within a minute.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -82,10 +82,10 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._thresholds: Region | None = None
         self._prepared: list[Prepared] = []
-        self.ending = threading.Event()
-        """Set by whoever wants the end, also while it starts."""
+        self.stopping = threading.Event()
+        """Set it to end the collector, even while it starts."""
         self.last_counters: dict[str, int] = {}
-        """Counters of all workers when they had ended."""
+        """Counters of all workers after they ended."""
 
     # ---------------------------------------------------------------------------------- life
 
@@ -100,7 +100,7 @@ class Supervisor:
 
     def _start(self) -> None:
         settings = self.settings
-        Names.load(settings.names)  # an error in it is told here, once
+        Names.load(settings.names)  # report an error in it here, once
         if settings.redis or settings.label.redis:
             from ..export.redis import require_redis
 
@@ -110,9 +110,7 @@ class Supervisor:
             self.folder.regions / CONTROL_FILE, settings.detect.thresholds, settings.sink
         )
         if not settings.listen and not settings.label.listen:
-            raise CollectorError(
-                "listen: found no listener, and no label.listen: there is nothing to collect"
-            )
+            raise CollectorError("nothing to collect: set listen or label.listen")
         workers = [Member(f"worker-{i}", "worker", i) for i in range(settings.workers)]
         self.members = list(workers)
         page = Member("serve", "serve")
@@ -123,8 +121,7 @@ class Supervisor:
             page.sockets.append(listener)
             self.url = url_of(listener)
             self.members.append(page)
-        self._open_listeners(workers)  # only to see at once that the ports are free
-        self._close_listeners(workers)
+        self._probe_ports(workers)
         self.members.append(Member("archive", "archive"))
         if settings.alerts or settings.redis:
             self.members.append(Member("export", "export"))
@@ -137,25 +134,25 @@ class Supervisor:
                 self._launch(member)
         self._await(workers[:1], "warm")  # the first one compiles for all
         for member in workers[1:]:
-            if not self.ending.is_set():
+            if not self.stopping.is_set():
                 self._launch(member)
         self._await(workers, "warm")
         self._prepare_interfaces()
-        self._open_listeners(workers)  # only now: a socket that nobody reads from loses what it gets
+        self._open_listeners(workers)  # only now: a socket that no process reads loses what it gets
         for member in workers:
             if member.channel is not None:
-                self._hand_over(member)
+                self._send_sockets(member)
         self._await(workers + labels, "ready")
         self._write_owner()
 
     def turn(self) -> None:
-        """Wait a tenth of a second for news of the processes; restart what died and is due."""
+        """Wait a tenth of a second for reports of the processes; restart those that ended and are due."""
         for key, _ in self._selector.select(TURN_SECONDS):
-            self._hear(key.data)
+            self._receive(key.data)
         now = time.monotonic()
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
-                self._bury(member)
+                self._reap(member)
             elif member.process is None and member.due and now >= member.due:
                 member.restarts += 1
                 self._launch(member)
@@ -182,10 +179,10 @@ class Supervisor:
         try:
             member.process.wait(max(0.1, until - time.monotonic()))
         except TimeoutExpired:
-            self._log.warning("killed: it did not stop", process=member.name)
+            self._log.warning("killed, because it did not stop", process=member.name)
             member.process.kill()
             member.process.wait()
-        while member.channel is not None and self._hear(member):
+        while member.channel is not None and self._receive(member):
             pass
         member.process = None
 
@@ -198,18 +195,18 @@ class Supervisor:
             "data": str(self.folder.path),
             "regions": str(self.folder.regions),
         }
-        member.born(*process.start(member.role, message, [self.folder.lock]))
+        member.started(*process.start(member.role, message, [self.folder.lock]))
         self._selector.register(member.channel, selectors.EVENT_READ, member)
         if member.sockets:
-            self._hand_over(member)
+            self._send_sockets(member)
 
-    def _hand_over(self, member: Member) -> None:
+    def _send_sockets(self, member: Member) -> None:
         files = [listener.fileno() for listener in member.sockets]
-        with suppress(OSError):  # it died: `turn` sees it
+        with suppress(OSError):  # it has ended: `turn` sees it
             process.send(member.channel, {"sockets": len(files)}, files)
 
-    def _hear(self, member: Member) -> bool:
-        """Take one message of a process; False where it will say no more."""
+    def _receive(self, member: Member) -> bool:
+        """Take one message of a process; False after its last."""
         message, _ = process.receive(member.channel)
         if message is None:
             self._selector.unregister(member.channel)
@@ -218,28 +215,33 @@ class Supervisor:
             return False
         member.ready |= bool(message.get("ready"))
         member.warm |= bool(message.get("warm"))
-        member.said = message.get("error", member.said)
+        member.error = message.get("error", member.error)
         if "message" in message:
             self._log.info(message["message"])
         return True
 
     def _await(self, members: list[Member], what: str) -> None:
-        """Turn until all of them have said this word; a death before is the program's end."""
-        while not self.ending.is_set() and not all(getattr(member, what) for member in members):
+        """Turn until all of them have reported `what`; if one ends before, so does the program."""
+        while not self.stopping.is_set() and not all(getattr(member, what) for member in members):
             self.turn()
             for member in members:
-                if member.deaths:
+                if member.exits:
                     raise CollectorError(member.reason)
 
-    def _bury(self, member: Member) -> None:
-        while member.channel is not None and self._hear(member):
+    def _reap(self, member: Member) -> None:
+        while member.channel is not None and self._receive(member):
             pass
-        pause = member.died(time.monotonic())
+        pause = member.exited(time.monotonic())
         if pause is None:
-            raise CollectorError(f"{member.reason} ({DEATHS} times in a minute)")
+            raise CollectorError(f"{member.reason} ({MAX_EXITS} times in a minute)")
         self._log.warning("restarting", process=member.name, reason=member.last_error, after_seconds=pause)
 
     # ---------------------------------------------------------------------------------- listeners
+
+    def _probe_ports(self, workers: list[Member]) -> None:
+        """Bind every port once, so that a port in use is reported before anything is compiled."""
+        self._open_listeners(workers)
+        self._close_listeners(workers)
 
     def _open_listeners(self, workers: list[Member]) -> None:
         from ..capture.sockets import bind_share
@@ -257,7 +259,7 @@ class Supervisor:
             self.listening.append(url(listen))
 
     def _open_labels(self) -> list[Member]:
-        """The process that takes labels, with its socket; none where none are to be taken."""
+        """The process that takes labels, with its socket; none without `label.listen`."""
         from ..capture.sockets import bind_share
         from ..settings.source import url
 
@@ -323,17 +325,17 @@ class Supervisor:
 
 
 def run(settings: Settings) -> int:
-    """Collect until SIGINT or SIGTERM; returns the exit status. News are logged, the summary is printed."""
+    """Collect until SIGINT or SIGTERM; returns the exit status. Events are logged, the summary is printed."""
     require_linux()
     supervisor = Supervisor(settings)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: supervisor.ending.set())
-    say = log.logger("supervisor")
+        signal.signal(number, lambda *_: supervisor.stopping.set())
+    logger = log.logger("supervisor")
     supervisor.start()
     counters = {}
     try:
-        if not supervisor.ending.is_set():
-            say.info(
+        if not supervisor.stopping.is_set():
+            logger.info(
                 "collecting",
                 listen=supervisor.listening,
                 **({"labels": supervisor.labels} if supervisor.labels else {}),
@@ -341,10 +343,10 @@ def run(settings: Settings) -> int:
                 data=str(supervisor.folder.path),
                 page=supervisor.url,
             )
-        while not supervisor.ending.is_set():
+        while not supervisor.stopping.is_set():
             supervisor.turn()
     finally:
-        say.info("stopping")
+        logger.info("stopping")
         supervisor.stop()
     counters = supervisor.last_counters
     print("\n".join(summary_lines(counters)), file=sys.stderr)
