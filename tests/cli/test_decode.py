@@ -282,7 +282,9 @@ def test_a_dialect_of_ones_own(small: Path, tmp_path: Path) -> None:
     assert done.stdout == run("decode", str(elsewhere), "--port", "7777").stdout
     assert done.stderr.startswith("hopscope: dialect auto: lab, which reads 1 report with 2 hops\n")
     done = run("decode", str(small), "--dialect", "lab")
-    assert done.stderr.startswith("hopscope: --dialect lab: no dialect 'lab'; there are spec, report-0.5, ")
+    assert done.stderr.startswith(
+        "hopscope: --dialect lab: unknown dialect 'lab'; known are spec, report-0.5, "
+    )
 
 
 def test_int_where_the_command_line_says(tmp_path: Path) -> None:

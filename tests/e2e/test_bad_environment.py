@@ -115,7 +115,7 @@ def test_ports_that_are_in_use(tmp_path: Path) -> None:
         (("--names", "missing.toml"), "missing.toml: No such file"),
         (("--http-host", "0.0.0.0"), "without a token"),
         (("--listen", "tcp://127.0.0.1:1"), "expected udp://HOST:PORT"),
-        (("--listen", "udp://127.0.0.1:0?dialect=klingon"), "no dialect 'klingon'; there are spec, "),
+        (("--listen", "udp://127.0.0.1:0?dialect=klingon"), "unknown dialect 'klingon'; known are spec, "),
         (("--listen", "udp://192.0.2.77:1"), "the address is none of this machine"),
         (("--regions", "/proc/x"), "/proc/x"),
     ],

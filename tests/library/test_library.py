@@ -70,7 +70,7 @@ def test_ports_and_dialects(capture: Path) -> None:
     """Reports are looked for on the given ports; an unknown dialect is told with the list."""
     assert list(hopscope.read(capture, ports=[1])) == []
     assert sum(len(batch) for batch in hopscope.read(capture, dialect="report-2.0")) == REPORTS + 1
-    with pytest.raises(hopscope.HopscopeError, match="no dialect 'klingon'; there are spec"):
+    with pytest.raises(hopscope.HopscopeError, match="unknown dialect 'klingon'; known are spec"):
         hopscope.read(capture, dialect="klingon")
 
 

@@ -37,36 +37,36 @@ class ListenSettings(Section):
     interface: str = ""
     """Mirror: name of the interface."""
     promiscuous: bool = True
-    """Mirror: take frames to other machines too."""
+    """Mirror: also receive frames that are addressed to other machines."""
     output: str = ""
-    """Sink: interface on which the frames go on, without their INT; empty: they end here."""
+    """Sink: interface that the frames are forwarded to, without their INT; empty: they are not forwarded."""
     keep_offloads: bool = False
-    """Mirror: leave the offloads on that merge frames (GRO, LRO) or leave them uncut; without, they are
+    """Mirror: leave on the offloads that merge or segment frames (GRO, LRO, TSO); by default they are
     switched off while the interface is read."""
     host: str = "127.0.0.1"
     """Address to listen on; anything but loopback opens the collector to the network."""
     port: int = Field(default=32766, ge=0, le=65535)
     """UDP port; 0 lets the kernel choose one."""
     workers: int = Field(default=1, ge=1, le=64)
-    """Processes that share this port or interface; a source's reports, a flow's packets always reach the
-    same one."""
+    """Processes that share this port or interface. Reports of one source, and packets of one flow, always
+    reach the same process."""
     dialect: str = "spec"
-    """How the reports are read; `hopscope config dialects` lists the names."""
+    """Dialect of the reports; `hopscope config dialects` lists the names."""
     receive_buffer_bytes: int = Field(default=32 * 1024 * 1024, ge=4096)
-    """UDP: socket buffer asked for; the kernel may grant less, and the start says so."""
+    """UDP: requested socket buffer; a warning at startup says if the kernel grants less."""
     ring_bytes: int = Field(default=32 * 1024 * 1024, ge=1024 * 1024, le=2**34)
-    """Mirror: ring into which the kernel puts frames, of each worker; a small frame takes 200 bytes."""
+    """Mirror: size of each worker's ring for frames from the kernel; a small frame takes 200 bytes."""
     filter: str = ""
-    """Mirror: only frames that this program takes, as `tcpdump -ddd` prints it, with commas for new lines;
-    empty: all."""
+    """Mirror: BPF program of the frames to receive, as `tcpdump -ddd` prints it, with commas instead of line
+    breaks; empty: all frames."""
     gro: bool = True
-    """Take trains of datagrams merged by the kernel (UDP_GRO)."""
+    """Receive datagrams that the kernel has merged (UDP_GRO)."""
     allow: tuple[str, ...] = ()
-    """Networks whose datagrams are taken, as in `192.0.2.0/24`; empty: all."""
+    """Networks whose datagrams are accepted, such as `192.0.2.0/24`; empty: all."""
     rate_limit: int = Field(default=0, ge=0)
-    """Datagrams a second and source that are taken; 0: no limit. What is held back is counted."""
+    """Most datagrams per second from one source; 0: no limit. Throttled datagrams are counted."""
     rate_burst: int = Field(default=0, ge=0)
-    """Datagrams that a source may send at once above its rate; 0: a tenth of a second's worth."""
+    """Datagrams that a source may send in a burst above its rate; 0: as many as in 0.1 s at that rate."""
 
     @model_validator(mode="after")
     def _mirror(self) -> ListenSettings:
@@ -80,23 +80,23 @@ class ListenSettings(Section):
         if self.output == self.interface:
             raise ValueError(f"found output {self.output!r}, the interface itself, expected another one")
         if self.allow or self.rate_limit:
-            raise ValueError("found allow or rate_limit with kind mirror, which has none of them")
+            raise ValueError("found allow or rate_limit with kind mirror, expected kind udp")
         return self
 
 
 class ClockSettings(Section):
-    """What the times of a source mean; what is not given is as in the dialect that it is based on."""
+    """Meaning of the times that a source sends; unset values are those of the base dialect."""
 
     unit_ns: int | None = Field(default=None, ge=1, le=10**9)
-    """Nanoseconds that one unit of a timestamp and of a latency stands for."""
+    """Nanoseconds per unit of timestamps and latencies."""
     bits: int | None = Field(default=None, ge=0, le=64)
     """Bits after which timestamps wrap; 0: the width of their field."""
     epoch: Literal["none", "unix"] | None = None
-    """What timestamps count from: the node's start, or 1970."""
+    """Epoch of timestamps: the node's start (`none`), or 1970."""
     latency: Literal["reported", "timestamps"] | None = None
-    """Whether hop latency is a field, or egress minus ingress time."""
+    """Whether the hop latency is reported, or is egress minus ingress timestamp."""
     comparable: bool | None = None
-    """Whether the clocks of different nodes are synchronous."""
+    """Whether the clocks of different nodes are synchronised."""
     ioam: Literal["ptp", "ntp", "posix"] | None = None
     """Format of IOAM timestamps."""
 
@@ -109,7 +109,7 @@ class DomainField(Section):
     name: str = Field(min_length=1, max_length=64)
     """Name under which `decode` prints the value."""
     bytes: int = Field(ge=1, le=124)
-    """Bytes that it takes in a hop."""
+    """Bytes per hop."""
 
 
 class DomainSettings(Section):
@@ -118,42 +118,42 @@ class DomainSettings(Section):
     id: Number16
     """Domain id, as it is in the INT header."""
     fields: tuple[DomainField, ...] = ()
-    """What the bits of DS Instruction stand for."""
+    """Meaning of the bits of DS Instruction."""
     source_only: tuple[DomainField, ...] = ()
-    """The same for DS Flags: what the source alone adds, at the bottom of the stack."""
+    """Meaning of the bits of DS Flags: what only the source adds, at the bottom of the stack."""
 
 
 class DialectSettings(Section):
-    """A dialect of your own; what is not given is as in `base`."""
+    """A custom dialect; unset values are those of `base`."""
 
     base: str = "spec"
-    """Dialect that it is based on: one that Hopscope has, or another of your own."""
+    """Base: a built-in dialect, or another custom one."""
     about: str = ""
-    """One line for `hopscope config dialects`."""
+    """Description that `hopscope config dialects` prints."""
     report_version: Literal["auto", "0.5", "1.0", "2.0"] | None = None
     """Layout of the report header; auto decides by the first byte."""
     ports: tuple[Port, ...] | None = None
     """UDP ports that reports are sent to (captures only: a listener has its own)."""
     any_report_length: bool | None = None
-    """Lengths in the report headers of 1.0 and 2.0 are not believed."""
+    """Ignore the lengths in report headers of 1.0 and 2.0."""
     packets: bool | None = None
-    """Packets that are no reports are searched for INT."""
+    """Look for INT in packets that are not reports."""
     assume_int: bool | None = None
-    """Every TCP and UDP packet in a report carries INT, though nothing says so."""
+    """Every TCP and UDP packet in a report carries INT, even without a marking."""
     int_dscp: tuple[Dscp, ...] | None = None
-    """DSCP values of packets that carry INT behind TCP or UDP."""
+    """DSCP values of packets that carry INT after TCP or UDP."""
     int_dscp_bit: Dscp | None = None
     """… or a bit (1, 2, 4, 8, 16 or 32) that is set in the DSCP of all of them; 0: none."""
     int_ports: tuple[Port, ...] | None = None
     """UDP destination ports of packets that carry INT."""
     tcp_ports: bool | None = None
-    """These are TCP ports too."""
+    """`int_ports` are TCP ports, too."""
     fixed_tcp: bool | None = None
-    """INT follows the first 20 bytes of a TCP header, in front of its options."""
+    """INT follows the first 20 bytes of a TCP header, before its options."""
     marker: Annotated[str, AfterValidator(hexadecimal)] | None = None
     """Probe marker between the TCP or UDP header and INT: 1 to 8 bytes, hexadecimal."""
     inserted_udp_ports: tuple[Port, ...] | None = None
-    """UDP ports behind which INT and then the packet's own TCP header follow."""
+    """UDP destination ports of inserted headers, which INT and then the packet's own TCP header follow."""
     gre_protocol: Number16 | None = None
     """GRE protocol type of INT; 0: none."""
     vxlan_ports: tuple[Port, ...] | None = None
@@ -169,19 +169,19 @@ class DialectSettings(Section):
     gtpu_ports: tuple[Port, ...] | None = None
     """UDP ports of GTP-U."""
     any_shim_length: bool | None = None
-    """A shim's Length of 0 means that the header's hop counts tell the size of the stack."""
+    """If a shim's Length is 0, the header's hop counts give the size of the stack."""
     length_with_shim: bool | None = None
-    """Length of a 2.x shim counts the shim itself."""
+    """The Length of a 2.x shim includes the shim itself."""
     swapped: bool | None = None
     """The two bytes of the instruction bitmap are swapped."""
     reversed: bool | None = None
     """Bit 0 of the instruction bitmap is the least significant one."""
     mx_record: bool | None = None
-    """The node's metadata follow the INT-MX header."""
+    """The node's metadata follows the INT-MX header."""
     domains: tuple[DomainSettings, ...] | None = None
     """Domain-specific metadata whose sizes are known."""
     clock: ClockSettings = ClockSettings()
-    """What times mean."""
+    """Meaning of times."""
 
     @model_validator(mode="after")
     def _one_bit(self) -> DialectSettings:
@@ -192,14 +192,16 @@ class DialectSettings(Section):
 
 
 class MetricLimits(Section):
-    """Limits of one metric; times in ns, occupancies and utilisation in the unit that the source sends."""
+    """Limits of one metric: times in ns, occupancy and utilisation in the unit that the source sends."""
 
     change: Limit = None
-    """T: a value is stored when it differs by more than this from the stored one; `never`: not at all."""
+    """Change threshold: a value that differs by more than this from the stored one becomes an event; `never`:
+    no change does."""
     raise_above: Limit = None
-    """Above it there is an event; `never`: not at all."""
+    """Alarm threshold: a value above it becomes an event; `never`: none does."""
     clear_below: Limit = None
-    """With it, an alarm is raised once above `raise_above`, cleared below this; else every report counts."""
+    """Hysteresis: an alarm is raised once above `raise_above` and cleared below this value. Without it, every
+    report above `raise_above` becomes an event."""
 
     @model_validator(mode="after")
     def _ordered(self) -> MetricLimits:
@@ -215,7 +217,7 @@ class ThresholdSettings(Section):
     """Limits by metric."""
 
     flow_latency: MetricLimits = MetricLimits(change=50_000)
-    """Sum of the hop latencies of a flow."""
+    """Sum of a flow's hop latencies."""
     hop_latency: MetricLimits = MetricLimits(change=20_000)
     """Latency of one hop of a flow."""
     queue_occupancy: MetricLimits = MetricLimits(change=500)
@@ -232,23 +234,23 @@ class DetectSettings(Section):
     """State and events."""
 
     enabled: bool = True
-    """Off: every value of every report becomes an event."""
+    """If off, every value of every report becomes an event."""
     flow_rows: PowerOfTwo = Field(default=8192, ge=1, le=2**30)
-    """Rows of the flow table, a power of two; each holds 12 flows."""
+    """Rows of the flow table, of 12 flows each; a power of two."""
     hop_pool: int = Field(default=1024, ge=0, le=2**30)
-    """Flows with more than 8 hops whose state can be kept."""
+    """Flows with more than 8 hops that can be tracked."""
     ports: PowerOfTwo = Field(default=65_536, ge=16, le=2**30)
-    """Queues, buffers and egress ports that can be kept, a power of two."""
+    """Queues, buffers and egress ports that can be tracked, a power of two."""
     sources: PowerOfTwo = Field(default=4096, ge=16, le=2**30)
-    """Sequence spaces (source, node, hw id) that can be kept, a power of two."""
+    """Sequence spaces (source, node, hw id) that can be tracked, a power of two."""
     push_seconds: Seconds = 10.0
-    """Period in which live values are stored again; 0: never."""
+    """How often live values are stored even if they did not change; 0: never."""
     idle_seconds: Seconds = Field(default=60.0, gt=0)
-    """A flow, queue or port without reports for so long is expired."""
+    """A flow, queue or port expires after this time without reports."""
     silent_seconds: Seconds = 5.0
-    """A source without reports for so long is silent; 0: never."""
+    """A source is silent after this time without reports; 0: never."""
     queue_key: Literal["switch-queue", "switch-port-queue"] = "switch-queue"
-    """Whether queue ids are unique in a switch, or in a port of a switch."""
+    """Whether queue ids are unique per switch, or per port of a switch."""
     thresholds: ThresholdSettings = ThresholdSettings()
     """Limits by metric."""
 
@@ -257,37 +259,38 @@ class PostcardSettings(Section):
     """Postcards (INT-MX, INT-XD) of one packet, joined into one path."""
 
     enabled: bool = True
-    """Off: every postcard is taken by itself, and flows have no path."""
+    """If off, postcards are not joined, and flows have no path."""
     window_ms: float = Field(default=20.0, ge=0, le=10_000)
-    """Longest time from a packet's first postcard to its last, by the time of the reports."""
+    """Longest time from a packet's first postcard to its last, by the timestamps of the reports."""
     packets: PowerOfTwo = Field(default=16_384, ge=16, le=2**24)
-    """Packets whose postcards can wait at a time, a power of two; four postcards each on average."""
+    """Packets whose postcards can wait at once, a power of two; four postcards each on average."""
     links: Path | None = None
-    """File (TOML or CSV) of the network's links: orders the hops of a path, and tells a whole one at once."""
+    """File (TOML or CSV) of the network's links. It orders the hops of a path, and complete paths are emitted
+    immediately."""
 
 
 class HistorySettings(Section):
     """Journal and segments."""
 
     journal_file_bytes: int = Field(default=64 * 1024 * 1024, ge=4096)
-    """A journal file is closed at this size and becomes a segment."""
+    """Size at which a journal file is closed and becomes a segment."""
     journal_file_seconds: Seconds = Field(default=30.0, gt=0)
     """… or at this age."""
     fsync_seconds: Seconds = 1.0
-    """How often the journal is forced to disk; 0: never (a killed process loses nothing either way)."""
+    """How often the journal is synced to disk; 0: never. A killed process loses nothing in either case."""
     keep_days: float = Field(default=7.0, gt=0, le=10_000)
     """Segments older than this are deleted."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
-    """Segments are deleted, oldest first, above this size."""
+    """Above this total size, the oldest segments are deleted."""
     ring_events: PowerOfTwo = Field(default=65_536, ge=1024, le=2**30)
-    """Events of one worker that live readers find in memory, a power of two."""
+    """Events of one worker that stay in memory for live readers, a power of two."""
 
 
 class ServeSettings(Section):
     """HTTP API and live page."""
 
     enabled: bool = True
-    """Whether the API and the page are served."""
+    """Whether to serve the API and the live page."""
     host: str = "127.0.0.1"
     """Address to serve on; anything but loopback needs a token."""
     port: int = Field(default=8080, ge=0, le=65535)
@@ -295,11 +298,11 @@ class ServeSettings(Section):
     token: str | None = Field(default=None, min_length=16)
     """Bearer token that requests must carry."""
     sql_seconds: Seconds = Field(default=10.0, gt=0)
-    """Longest time of one SQL query."""
+    """Time limit of one SQL query."""
     sql_memory_bytes: int = Field(default=512 * 1024**2, ge=64 * 1024**2)
-    """Most memory of one SQL query."""
+    """Memory limit of one SQL query."""
     sql_rows: int = Field(default=10_000, ge=1)
-    """Most rows that one SQL query returns."""
+    """Most rows that an SQL query returns."""
 
     @model_validator(mode="after")
     def _safe(self) -> ServeSettings:
@@ -315,9 +318,9 @@ class Settings(Section):
     """The whole configuration."""
 
     data: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("hopscope")))
-    """Data folder: journals, segments, regions. One collector owns it."""
+    """Data folder for journals, segments and regions; one collector owns it."""
     regions: Path | None = None
-    """Folder of the shared memory; none: /dev/shm where there is one."""
+    """Folder for shared memory; default: /dev/shm if it exists."""
     names: Path | None = None
     """File (TOML or CSV) with the names of nodes and ports."""
     listen: tuple[ListenSettings, ...] = (ListenSettings(),)
@@ -333,17 +336,17 @@ class Settings(Section):
     alerts: tuple[AlertSettings, ...] = ()
     """Webhooks."""
     redis: tuple[RedisSettings, ...] = ()
-    """Redis servers that are kept up to date."""
+    """Redis servers to export to."""
     sink: SinkSettings = SinkSettings()
     """The INT sink (`hopscope sink`)."""
     distributions: DistributionSettings = DistributionSettings()
     """Distributions of the metrics."""
     label: LabelSettings = LabelSettings()
-    """INT-label: labels that last hops send, and the controller."""
+    """INT-label: labels from last hops, and the controller."""
     direct: DirectSettings = DirectSettings()
     """Direct telemetry access (DTA, DART): stores, translator, software NIC."""
     dialects: dict[str, DialectSettings] = Field(default={})
-    """Dialects of your own, by name: `[dialects.mine]`."""
+    """Custom dialects by name, as `[dialects.mine]`."""
 
     @property
     def workers(self) -> int:

@@ -1,4 +1,4 @@
-"""Dialects by name: those that Hopscope has, and those of the configuration (`[dialects.NAME]`)."""
+"""Dialects by name: built-in ones, and custom ones of the configuration (`[dialects.NAME]`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from .collector import DialectSettings
 
 AUTO = "auto"
-"""The name that stands for what the first reports tell."""
+"""The name for whichever dialect the first reports are in."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _NOT_FIELDS = {"base", "marker", "domains", "clock"}
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What flags change in a dialect, whichever it is; what is None stays."""
+    """Changes that flags make to any dialect; None: unchanged."""
 
     ports: tuple[int, ...] | None = None
     packets: bool = False
@@ -41,7 +41,7 @@ class Changes:
 
 
 def known(own: Mapping[str, DialectSettings] | None = None) -> dict[str, Dialect]:
-    """All dialects by name, those of `own` behind the others. HopscopeError begins with the wrong key."""
+    """All dialects by name, those of `own` last. HopscopeError begins with the wrong key."""
     found = dict(DIALECTS)
     for name in own or {}:
         _add(name, own or {}, found, ())
@@ -51,7 +51,7 @@ def known(own: Mapping[str, DialectSettings] | None = None) -> dict[str, Dialect
 def named(
     name: str, own: Mapping[str, DialectSettings] | None = None, *, auto: bool = False
 ) -> tuple[Dialect, ...]:
-    """The dialect of this name; with `auto`, that word stands for all of them. Raises HopscopeError."""
+    """The dialect of this name; with `auto`, the name `auto` means all. Raises HopscopeError."""
     dialects = known(own)
     if auto and name == AUTO:
         return tuple(dialects.values())
@@ -61,11 +61,11 @@ def named(
 
 
 def unknown(name: str, names: Iterable[str]) -> str:
-    """One line on a dialect that there is not."""
+    """The error line for an unknown dialect."""
     names = list(names)
     close = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
-    return f"no dialect {name!r}; {hint}"
+    hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(names)}"
+    return f"unknown dialect {name!r}; {hint}"
 
 
 def _add(
@@ -76,7 +76,7 @@ def _add(
         return
     if name in DIALECTS or name == AUTO or not _NAME.fullmatch(name):
         raise HopscopeError(
-            f"dialects.{name}: found the name {name!r}, expected one of your own in lower-case letters, "
+            f"dialects.{name}: found the name {name!r}, expected another name, of lower-case letters, "
             "digits, dots and dashes"
         )
     settings = own[name]
@@ -95,7 +95,7 @@ def _made(name: str, settings: DialectSettings, base: Dialect) -> Dialect:
         for key in type(settings).model_fields
         if key not in _NOT_FIELDS and (value := getattr(settings, key)) is not None
     }
-    given["about"] = settings.about or f"Of the configuration, based on {base.name}."
+    given["about"] = settings.about or f"Custom, based on {base.name}."
     if settings.marker is not None:
         given["marker"] = bytes.fromhex(settings.marker)
     if settings.domains is not None:

@@ -18,42 +18,43 @@ class StoreSettings(Section):
     primitive: str
     """`key-write`, `postcarding`, `append`, `key-increment` or `cardinality`."""
     options: dict[str, int | str | bool] = Field(default={})
-    """What its layout can have, as `{bytes = "64MiB", data_bytes = 20, copies = 2}`; without: 32 MiB."""
+    """Options of its layout, as `{bytes = "64MiB", data_bytes = 20, copies = 2}`; default size: 32 MiB."""
 
 
 class PathSumSettings(Section):
-    """A question answered as postcards pass (DTA 7): flow and path where the sum of latencies is high.
+    """Finds flows and paths with a high sum of latencies as postcards pass (DTA 7).
 
-    Answers are entries of an Append list: key, sum (4 bytes), hops (1), values (4 each); the key is what is
-    left of the list's entries.
+    Results are entries of an Append list: key, sum (4 bytes), hops (1), values (4 each); the key takes the
+    rest of the entry.
     """
 
     threshold: int = Field(ge=0)
-    """Paths with a higher sum are told, in the unit of the latencies."""
+    """Paths with a higher sum are reported; in the unit of the latencies."""
     hops: int = Field(default=5, ge=1, le=16)
-    """Hops of a path whose length no postcard tells."""
+    """Hops of a path whose length is in no postcard."""
     latency_bits: int = Field(default=32, ge=1, le=32)
-    """Lower bits of a postcard's value that are the latency; those above may be the node."""
+    """Low bits of a postcard's value that hold the latency; the higher bits may hold the node."""
     list: int = Field(default=0, ge=0, le=2**32 - 1)
-    """List that they are appended to."""
+    """Number of the list to append to."""
 
 
 class TranslatorSettings(Section):
     """`hopscope translate`: DTA reports in, memory operations out."""
 
     host: str = "127.0.0.1"
-    """Address on which DTA reports are taken; anything but loopback opens it to the network."""
+    """Address to receive DTA reports on; anything but loopback opens it to the network."""
     port: int = Field(default=40040, ge=0, le=65535)
     """UDP port; 0 lets the kernel choose one."""
     form: Literal["2", "3", "sized"] = "sized"
-    """Base header of the reports: ours with lengths, or the published ones of 2 and 3 bytes (4-byte keys)."""
+    """Base header of the reports: `sized` is Hopscope's with lengths, `2` and `3` are the published ones of 2
+    and 3 bytes (4-byte keys)."""
     allow: tuple[str, ...] = ()
-    """Networks whose reports are taken, as in `192.0.2.0/24`; empty: all."""
+    """Networks whose reports are accepted, such as `192.0.2.0/24`; empty: all."""
     rate_limit: int = Field(default=0, ge=0)
-    """Reports a second that are translated; 0: no limit. What is held back is counted, and answered with a
-    NACK where the form has a sequence number."""
+    """Most reports per second; 0: no limit. Throttled reports are counted, and answered with a NACK if the
+    header has a sequence number."""
     transport: Literal["memory", "rocev2"] = "memory"
-    """`memory`: into stores of this data folder; `rocev2`: into the stores of collectors."""
+    """`memory`: writes to stores of this data folder; `rocev2`: writes to stores of collectors."""
     collectors: tuple[str, ...] = ("127.0.0.1",)
     """Addresses of the collectors' NICs (UDP port 4791), in the order in which keys are spread over them."""
     address: str = "127.0.0.2"

@@ -21,11 +21,12 @@ class AlertSettings(Section):
     )
     """Kinds of events that are posted."""
     per_minute: int = Field(default=30, ge=1)
-    """Posts a minute and kind; what is above is counted, and told in the next post."""
+    """Most posts per minute for each kind; events above the limit are counted, and the next post has their
+    number."""
     retries: int = Field(default=5, ge=0)
-    """Tries after a failure, with doubling pauses."""
+    """Retries after a failure, with doubling pauses."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0)
-    """Longest time of one post."""
+    """Timeout of one post."""
 
 
 def shown(url: str) -> str:
@@ -47,7 +48,7 @@ def redis_url(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ValueError(f"found a URL that is none, {expected}") from None
+        raise ValueError(f"found an invalid URL, {expected}") from None
     local = parts.scheme == "unix"
     if (
         parts.scheme not in ("redis", "rediss", "unix")
@@ -58,7 +59,7 @@ def redis_url(url: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"found {shown(url)!r} with a query, expected none: settings have their own keys")
     if not local and parts.path.strip("/") and not parts.path.strip("/").isdecimal():
-        raise ValueError(f"found {shown(url)!r}, expected a number of a database behind the port, as /0")
+        raise ValueError(f"found {shown(url)!r}, expected a database number after the port, as /0")
     return url
 
 
@@ -66,27 +67,26 @@ class RedisSettings(Section):
     """One Redis server."""
 
     url: Annotated[str, AfterValidator(redis_url)] = "redis://127.0.0.1:6379/0"
-    """`redis://HOST:PORT/DB`, with TLS `rediss://…`, or `unix:///PATH`; `USER:PASSWORD@` may stand in front
-    of the host."""
+    """`redis://HOST:PORT/DB`, `rediss://…` (TLS) or `unix:///PATH`; `USER:PASSWORD@` may precede the host."""
     password: str | None = Field(default=None, min_length=1)
     """Password, instead of one in the URL."""
     password_env: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")
     """Name of an environment variable that holds the password; empty: none."""
     ca_file: Path | None = None
-    """Certificates (PEM) that a TLS server's is verified with; none: those of the system."""
+    """CA certificates (PEM) to verify a TLS server with; default: those of the system."""
     prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
-    """What every key begins with, followed by a colon."""
+    """Prefix of every key, followed by a colon."""
     what: tuple[Literal["flows", "events", "distributions"], ...] = Field(
         default=("flows", "events", "distributions"), min_length=1
     )
-    """Which are written."""
+    """What to export."""
     flush_seconds: Seconds = Field(default=10.0, ge=0.1)
-    """Period in which changed flows and all distributions are written."""
+    """How often changed flows and all distributions are written."""
     stream_max: int = Field(default=100_000, ge=1)
-    """Entries that a stream of events keeps, about: whole blocks of them are removed."""
+    """Approximate length of an event stream; Redis removes entries in whole blocks."""
     ttl_seconds: int = Field(default=3600, ge=1, le=10**9)
-    """A flow that has left stays so long."""
+    """How long a flow stays in Redis after it has left the flow table."""
     timeout_seconds: Seconds = Field(default=5.0, gt=0)
-    """Longest time of a connection attempt, and of one answer."""
+    """Timeout of a connection attempt, and of one reply."""
     queue_bytes: int = Field(default=64 * 1024**2, ge=1024**2)
-    """Most memory of the events that wait for a server that is slow or gone."""
+    """Memory limit of the events that wait for a slow or unreachable server."""

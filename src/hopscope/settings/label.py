@@ -1,4 +1,4 @@
-"""Settings of INT-label: who labels which packets, what the controller does about it, where labels arrive."""
+"""Settings of INT-label: how switches label packets, how the controller adapts, where labels arrive."""
 
 from __future__ import annotations
 
@@ -16,36 +16,35 @@ class LabellingSettings(Section):
     """How switches label packets (INT-label, section 3): the same in simulation and on real packets."""
 
     algorithm: Literal["base-a", "base-b"] = "base-b"
-    """`base-a`: a label when the interval since the egress port's last one has passed. `base-b`: besides, by
-    chance, the likelier the more labels a packet carries already.
-    """
+    """`base-a`: a port labels a packet when the interval since its last label has passed. `base-b`: it also
+    labels by chance, more likely the more labels a packet already carries."""
     interval: Seconds = Field(default=0.05, gt=0)
     """T: time between the labels of one egress port, s."""
     chance: Literal["f1", "f2", "f2-listing", "f3"] = "f1"
-    """Chance of another label for a packet with i labels, for `base-b`: `f1` 1 where i > 0; `f2`
-    i / (MAX_hop - 1); `f2-listing` i / MAX_hop, as the paper's listing and Fig. 15 have it; `f3` that of
-    `f2` times the share of the interval that has passed.
+    """Probability that `base-b` labels a packet with i labels: `f1` 1 if i > 0; `f2` i / (MAX_hop - 1);
+    `f2-listing` i / MAX_hop, as in the paper's listing and Fig. 15; `f3` that of `f2` times the elapsed share
+    of the interval.
     """
     rest: float = Field(default=0.0, ge=0, le=1)
-    """T1 / T: share of the interval after a label in which chance labels no packet."""
+    """T1 / T: share of the interval after a label in which no packet is labelled by chance."""
     max_hop: int = Field(default=5, ge=2, le=100)
     """MAX_hop: most switches on a path. Counts of a tracked flow start here."""
     protocol: int = Field(default=253, ge=148, le=254)
-    """IP protocol of labelled packets, 253 (RFC 3692, experimental) since the paper gives no number. One that
-    IANA has assigned is refused: its packets would be taken for labelled ones.
-    """
+    """IP protocol of labelled packets: 253 (RFC 3692, experimental), since the paper gives no number. Numbers
+    that IANA has assigned are rejected: their packets would be mistaken for labelled ones."""
     too_long: Literal["skip", "fragment"] = "skip"
-    """What happens to a packet that its first label would push over the MTU: it gets none, or is fragmented
-    first, with room for MAX_hop labels. A later label that does not fit is not written."""
+    """What to do with a packet that its first label would push over the MTU: skip the label, or fragment the
+    packet first, with room for MAX_hop labels. A later label that does not fit is not written."""
 
 
 class AdaptiveSettings(Section):
-    """How the controller changes the interval of ports that it hears too little of (INT-label, 3.2 and 5)."""
+    """How the controller changes the interval of ports with late labels (INT-label, 3.2 and 5)."""
 
     mode: Literal["off", "shift", "one-bit"] = "off"
-    """`shift`: T / 2^S with S by port (Algorithm 3). `one-bit`: every packet is labelled (section 5)."""
+    """`shift`: the interval becomes T / 2^S, with S per port (Algorithm 3). `one-bit`: every packet is
+    labelled (section 5)."""
     k: float = Field(default=1.0, gt=0)
-    """A port is late when nothing new came from it for k T; its S changes at most once in that time."""
+    """A port is late if no new label came for k T; its S changes at most once in that time."""
     most: int = Field(default=16, ge=1, le=40)
     """Highest S."""
 
@@ -64,7 +63,7 @@ class TrackedFlowSettings(Section):
     dst: str
     """Address of the receiver, of the same version."""
     every: int = Field(default=100, ge=1, le=2**31 - 1)
-    """Of so many packets, all switches label one."""
+    """All switches label one of this many packets."""
 
     @model_validator(mode="after")
     def _addresses(self) -> TrackedFlowSettings:
@@ -80,27 +79,27 @@ class TrackedFlowSettings(Section):
 
 
 class LabelSettings(Section):
-    """Labels that arrive from last hops, and the controller."""
+    """Labels from last hops, and the controller."""
 
     listen: Annotated[str, AfterValidator(_listen)] = ""
-    """Address and UDP port where last hops send labels, as `127.0.0.1:7254`; empty: no labels are taken.
-    Anything but loopback needs `allow`."""
+    """Address and UDP port to receive labels on, as `127.0.0.1:7254`; empty: none. Anything but loopback
+    needs `allow`."""
     allow: tuple[str, ...] = ()
-    """Networks whose labels are taken, as in `192.0.2.0/24`; empty: all."""
+    """Networks whose labels are accepted, such as `192.0.2.0/24`; empty: all."""
     labelling: LabellingSettings = LabellingSettings()
-    """What the switches do; the controller goes by the same interval."""
+    """How switches label; the controller uses the same interval."""
     adaptive: AdaptiveSettings = AdaptiveSettings()
     """Changes of the interval by port."""
     track: tuple[TrackedFlowSettings, ...] = Field(default=(), max_length=1024)
-    """Flows that switches of `hopscope fabric` follow."""
+    """Flows that the switches of `hopscope fabric` track."""
     telemetry: Seconds = Field(default=0.1, ge=0.01)
-    """Telemetry interval, s: coverage is the share of active ports that were heard of in each."""
+    """Telemetry interval, s: coverage is the share of active ports with a label in each interval."""
     registers: Path | None = None
-    """Registers of a testbed's switches, which the controller writes; none: it only looks."""
+    """Registers of a testbed's switches, which the controller writes; none: monitoring only."""
     redis: Annotated[str, AfterValidator(lambda url: redis_url(url) if url else url)] = ""
     """Redis server with the INT and the ageing database, as `redis://127.0.0.1:6379/0`; empty: in memory."""
     prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
-    """What every key in Redis begins with, followed by a colon."""
+    """Prefix of every key in Redis, followed by a colon."""
 
     @model_validator(mode="after")
     def _safe(self) -> LabelSettings:

@@ -16,7 +16,7 @@ def _power_of_two(value: int) -> int:
 
 
 def _never(value: object) -> object:
-    """TOML has no null: a limit is switched off by the word `never`."""
+    """TOML has no null: the word `never` switches a limit off."""
     return None if value in ("never", "") else value
 
 
@@ -57,7 +57,7 @@ Dscp = Annotated[Annotated[int, Field(ge=0, le=63)], BeforeValidator(_number)]
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
+    """Whether only this machine can reach that address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -39,8 +39,8 @@ def parse(text: str) -> ListenSettings:
     for name, value in parse_qsl(split.query, keep_blank_values=True):
         if name not in options:
             close = difflib.get_close_matches(name, options, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(options)}"
-            raise SourceError(f"{text}: no option {name!r}; {hint}")
+            hint = f"did you mean {close[0]}?" if close else f"options are {', '.join(options)}"
+            raise SourceError(f"{text}: unknown option {name!r}; {hint}")
         if name == "allow":
             allow.extend(part for part in value.split(",") if part)
         elif name in fields:
