@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.fabric.faults import parse_fault
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
@@ -44,7 +44,7 @@ def microburst(folder: Path) -> None:
         reports_per_second=400,
     )
     simulation = Simulation(fabric, model)
-    with Writer(folder / "microburst.pcap") as writer:
+    with PcapWriter(folder / "microburst.pcap") as writer:
         for batch in simulation.run(1.2, 0.02):
             writer.write(simulation.frames(batch, Link.ETHERNET))
 
@@ -109,7 +109,7 @@ def _labelled(flow: dict[str, object], items: list[bytes]) -> bytes:
 
 
 def _write(path: Path, frames: FrameBatch) -> None:
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(frames)
 
 

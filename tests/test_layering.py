@@ -210,10 +210,10 @@ def test_decoding_a_small_capture_does_not_compile(tmp_path: Path) -> None:
     """`hopscope decode` of a small file takes the scalar codec: Numba is not even imported."""
     capture = tmp_path / "reports.pcap"
     code = f"""
-from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.runtime.warmup import _encode
 from hopscope.wire.records import Link
-with Writer({str(capture)!r}) as writer:
+with PcapWriter({str(capture)!r}) as writer:
     writer.write(_encode(Link.ETHERNET))
 """
     subprocess.run([sys.executable, "-c", code], check=True)

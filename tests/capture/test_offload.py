@@ -12,7 +12,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.capture.ring import offload
 from hopscope.capture.ring.offload import features, prepare
 from support.veth import Namespace, received, run, unfinished
@@ -64,7 +64,7 @@ def test_frames_are_cut_and_not_merged(
     assert [len(frame) for frame in frames] == [1502] * 41 + [54 + 60_000 - 41 * 1448]
     assert b"".join(frame[54:] for frame in frames) == bytes(packet)[54:]
     path = tmp_path / "cut.pcap"
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(frame_batch(frames))
     checks = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
     fields = ["-T", "fields", "-e", "ip.checksum.status", "-e", "tcp.checksum.status"]

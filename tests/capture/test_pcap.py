@@ -20,7 +20,7 @@ from scapy.utils import RawPcapNgReader, RawPcapReader
 
 from hopscope.capture.errors import Damage, PcapError
 from hopscope.capture.pcap.format import to_ns
-from hopscope.capture.pcap.reader import Reader, read
+from hopscope.capture.pcap.reader import PcapReader, read
 from hopscope.wire.records import FrameBatch, Link
 
 pytestmark = pytest.mark.kernel
@@ -28,9 +28,9 @@ BOTH = pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compile
 Frame = tuple[bytes, int, int, int]
 
 
-def frames_of(source: object, *, compiled: bool = False, batch: int = 4096) -> tuple[list[Frame], Reader]:
+def frames_of(source: object, *, compiled: bool = False, batch: int = 4096) -> tuple[list[Frame], PcapReader]:
     """(bytes, time, wire length, link) of all frames, and the reader."""
-    reader = Reader(source, compiled=compiled, frames_per_batch=batch)  # type: ignore[arg-type]
+    reader = PcapReader(source, compiled=compiled, frames_per_batch=batch)  # type: ignore[arg-type]
     found: list[Frame] = []
     for part in reader:
         assert part.first_packet == len(found)
@@ -230,7 +230,7 @@ def test_records_across_chunks(compiled: bool, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("hopscope.capture.pcap.reader.CHUNK", 70_000)
     packets = [(i, i, os.urandom(size)) for i, size in enumerate([10, 69_000, 0, 300_000, 1, 65_000, 65_536])]
     raw = pcap(packets * 3)
-    batches = list(Reader(io.BytesIO(raw), compiled=compiled, frames_per_batch=2))
+    batches = list(PcapReader(io.BytesIO(raw), compiled=compiled, frames_per_batch=2))
     found = [frame for batch in batches for frame in content(batch)]
     assert [frame[0] for frame in found] == [body for _, _, body in packets * 3]
 
@@ -244,7 +244,7 @@ def test_stdin_is_delivered_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None
         first = threading.Thread(target=out.write, args=(raw[:200],))
         first.start()
         first.join()
-        reader = Reader("-")
+        reader = PcapReader("-")
         batches = iter(reader)
         early = len(next(batches))
         assert early > 0
@@ -340,4 +340,4 @@ def test_closed_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     """A closed standard input is one line."""
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(PcapError, match="standard input: cannot be read \\(is closed\\)"):
-        Reader("-")
+        PcapReader("-")

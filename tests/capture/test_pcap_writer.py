@@ -19,7 +19,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader, rdpcap
 
 from hopscope.capture.errors import CaptureError
-from hopscope.capture.pcap.reader import Reader, Writer
+from hopscope.capture.pcap.reader import PcapReader, PcapWriter
 from hopscope.wire.records import FRAME, FrameBatch, Link
 
 
@@ -53,12 +53,12 @@ def test_round_trip(bodies: list[bytes], pcapng: bool, nanoseconds: bool, link: 
     file = io.BytesIO()
     batch = batch_of(bodies, link)
     batch.frames["wire_length"] += 5
-    writer = Writer(file, link=link, nanoseconds=nanoseconds, pcapng=pcapng)
+    writer = PcapWriter(file, link=link, nanoseconds=nanoseconds, pcapng=pcapng)
     writer.write(batch)
     writer.write(batch)
     writer.close()
     file.seek(0)
-    found = list(Reader(file))
+    found = list(PcapReader(file))
     assert sum(map(len, found)) == writer.packets == 2 * len(bodies)
     if bodies:
         (back,) = found
@@ -75,7 +75,7 @@ def test_capinfos_reads_what_is_written(
 ) -> None:
     """Wireshark's tool finds the type, the number of packets and the first time."""
     path = tmp_path / name
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(batch_of([b"a" * 60, b"b" * 61, b"c" * 1500]))
     out = subprocess.run(
         [tool("capinfos"), "-t", "-c", "-a", "-S", str(path)],
@@ -92,7 +92,7 @@ def test_capinfos_reads_what_is_written(
 def test_scapy_reads_microseconds(tmp_path: Path) -> None:
     """A µs pcap has the old magic and truncated times."""
     path = tmp_path / "micro.pcap"
-    with Writer(path, nanoseconds=False) as writer:
+    with PcapWriter(path, nanoseconds=False) as writer:
         writer.write(batch_of([b"a" * 60]))
     with RawPcapReader(str(path)) as reader:
         assert not reader.nano
@@ -103,15 +103,15 @@ def test_scapy_reads_microseconds(tmp_path: Path) -> None:
 def test_several_links_in_a_pcapng_and_none_in_a_pcap() -> None:
     """A pcapng describes an interface for each link; a pcap refuses the second one and says what to do."""
     file = io.BytesIO()
-    with Writer(file, pcapng=True) as writer:
+    with PcapWriter(file, pcapng=True) as writer:
         writer.write(batch_of([b"eth"]))
         writer.write(batch_of([b"raw"], Link.RAW_IP))
         writer.write(batch_of([b"eth2"]))
     file.seek(0)
-    links = [link for batch in Reader(file) for link in batch.frames["link"].tolist()]
+    links = [link for batch in PcapReader(file) for link in batch.frames["link"].tolist()]
     assert links == [Link.ETHERNET, Link.RAW_IP, Link.ETHERNET]
     with pytest.raises(CaptureError, match=r"cannot hold one of link type 101; write a \.pcapng"):
-        Writer(io.BytesIO()).write(batch_of([b"raw"], Link.RAW_IP))
+        PcapWriter(io.BytesIO()).write(batch_of([b"raw"], Link.RAW_IP))
 
 
 def test_udp_payloads_get_headers(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_udp_payloads_get_headers(tmp_path: Path) -> None:
     path = tmp_path / "udp.pcap"
     v4 = batch_of([b"report", b""], Link.UDP_PAYLOAD, source_lo=0xFFFF_C000_0201, port=32766)
     v6 = batch_of([b"six"], Link.UDP_PAYLOAD, source_hi=0x2001_0DB8 << 32, source_lo=7, port=54321)
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(v4)
         writer.write(v6)
         writer.write(batch_of([b"q" * 65_520], Link.UDP_PAYLOAD, source_lo=0xFFFF_C000_0201, port=1))
@@ -130,7 +130,7 @@ def test_udp_payloads_get_headers(tmp_path: Path) -> None:
     assert Ether(bytes(first))[IP].chksum == stated
     assert (empty[UDP].len, bytes(empty[UDP].payload)) == (8, b"")
     assert (six[IPv6].src, six[UDP].dport, bytes(six[UDP].payload)) == ("2001:db8::7", 54321, b"six")
-    (back,) = Reader(path)
+    (back,) = PcapReader(path)
     assert back.frames["length"][-1] == 14 + 65_535, "cut to what IPv4 can hold"
 
 
@@ -138,19 +138,19 @@ def test_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """`-` writes to standard output and leaves it open."""
     out = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out))
-    with Writer("-") as writer:
+    with PcapWriter("-") as writer:
         writer.write(batch_of([b"abc"]))
     out.seek(0)
-    assert [bytes_of(batch) for batch in Reader(out)] == [[b"abc"]]
+    assert [bytes_of(batch) for batch in PcapReader(out)] == [[b"abc"]]
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
     """A folder that is missing, a full disk and a link type without a number are one clear line."""
     with pytest.raises(CaptureError, match=r"cannot be written \(No such file or directory\)"):
-        Writer(tmp_path / "missing" / "a.pcap")
+        PcapWriter(tmp_path / "missing" / "a.pcap")
     with pytest.raises(CaptureError, match="OTHER cannot be written"):
-        Writer(tmp_path / "a.pcap", link=Link.OTHER)
+        PcapWriter(tmp_path / "a.pcap", link=Link.OTHER)
     if Path("/dev/full").exists():
-        writer = Writer("/dev/full")
+        writer = PcapWriter("/dev/full")
         with pytest.raises(CaptureError, match=r"/dev/full: cannot be written \(No space left on device\)"):
             writer.close()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hopscope import cli
-from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.detect.thresholds import CONTROL_FILE, create_control
 from hopscope.memory.data_folder import DataFolder
 from hopscope.runtime.mode import pipeline_of
@@ -62,7 +62,7 @@ def frames() -> FrameBatch:
 def capture(tmp_path: Path) -> Path:
     """A capture of these frames."""
     path = tmp_path / "reports.pcap"
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(frames())
     return path
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap.reader import Writer, read
+from hopscope.capture.pcap.reader import PcapWriter, read
 from hopscope.cli import build
 from hopscope.cli import decode as command
 from hopscope.cli.output import Format
@@ -81,7 +81,7 @@ def capture(path: Path, payloads: list[bytes], port: int = 32766) -> Path:
     frames["offset"] = np.cumsum(frames["length"]) - frames["length"]
     frames["time_ns"] = 1_700_000_000_000_000_000
     frames["link"], frames["port"], frames["source_lo"] = Link.UDP_PAYLOAD, port, 0xFFFF_C000_0201
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(FrameBatch(np.frombuffer(b"".join(payloads), np.uint8), frames))
     return path
 
@@ -370,7 +370,7 @@ def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.Monke
     )
     batch = next(reports for reports in simulation.run(0.01) if len(reports))
     path = tmp_path / "postcards.pcap"
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(simulation.frames(batch))
 
     def decoded(frames: FrameBatch, dialect: Dialect) -> ReportBatch:

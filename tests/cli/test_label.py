@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.cli.label.command import app
 from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.codec import LabelItem, PublishedItem, push_label
@@ -34,7 +34,7 @@ def capture(tmp_path: Path) -> Path:
     labels["packet"], labels["node_id"] = (0, 0, 7), (11, 12, 13)
     export = ethernet(ipv4(udp(encode_blocks(labels), 7254)))
     path = tmp_path / "labels.pcap"
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(frame_batch([labelled, labelled[:60], six, published, export, Packet().frame()]))
     return path
 

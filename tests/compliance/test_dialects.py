@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.capture.pcap.reader import Reader
+from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.decoder import Decoder, decode_scalar
 from hopscope.wire.dialect import DIALECTS
@@ -30,7 +30,7 @@ def _decoder(name: str) -> Decoder:
 def decode(name: str, frame: bytes) -> list[Report]:
     """The objects of a frame under a dialect; both decoders must give the same."""
     found: list[Report] = []
-    for batch in Reader(BytesIO(pcap([frame]))):
+    for batch in PcapReader(BytesIO(pcap([frame]))):
         plain, compiled = decode_scalar(batch, DIALECTS[name]), _decoder(name).decode(batch)
         assert plain.reports.tobytes() == compiled.reports.tobytes()
         assert plain.hops.tobytes() == compiled.hops.tobytes()

@@ -147,7 +147,7 @@ def dissected(tshark: str, path: Path) -> dict[str, list[str]]:
 def test_tshark_agrees(name: str, tool: Callable[..., str], tmp_path: Path) -> None:
     """Header fields, and the values of every node, as tshark dissects them."""
     path = tmp_path / "ioam.pcap"
-    with pcap.Writer(path) as writer:
+    with pcap.PcapWriter(path) as writer:
         writer.write(frame_batch([packet(extension(OPTIONS[name]))]))
     said = dissected(tool("tshark"), path)
     row = Row({})

@@ -12,7 +12,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Raw
 
-from hopscope.capture.pcap.reader import Reader
+from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.label.as_json import label_objects
 from hopscope.wire.label.codec import (
     LabelFlow,
@@ -126,7 +126,7 @@ def test_tshark_reads_what_decode_reads(tshark: Tshark) -> None:
     batch.frames["wire_length"] = [*wire, len(short)]
     capture = tshark.write("labels.pcap", batch)
     ours: dict[int, list[dict[str, Any]]] = {}
-    for batch in Reader(str(capture)):
+    for batch in PcapReader(str(capture)):
         for one in label_objects(batch):
             ours.setdefault(one["packet"], []).append(_said(one))
     agreed = refused = 0

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap.reader import Reader
-from hopscope.capture.pcap.writer import Writer
+from hopscope.capture.pcap.reader import PcapReader
+from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.management import packets
 from hopscope.wire import layout
@@ -39,7 +39,7 @@ def raws_of(batch: FrameBatch) -> list[bytes]:
 
 def captured(path: Path) -> tuple[list[bytes], Records]:
     """Frames of a capture, and what the kernel reads."""
-    (batch,) = Reader(str(path))
+    (batch,) = PcapReader(str(path))
     return raws_of(batch), RoceFrames("127.0.0.1").parse(batch)
 
 
@@ -82,7 +82,7 @@ def test_eight_opcodes(shared: Path) -> None:
     assert rows["syndrome"].tolist() == [0, 0, 0, 0, 0, 0x1F, 0x60, 0x1F]
     assert rows["value"].tolist() == [0, 0, 0, 0, 5, 0, 0, 0x29]
     assert rows["payload_bytes"].tolist() == [8, 8, 8, 8, 0, 0, 0, 0]
-    (batch,) = Reader(str(shared / "rocev2" / "rocev2_8_opcodes.pcap"))
+    (batch,) = PcapReader(str(shared / "rocev2" / "rocev2_8_opcodes.pcap"))
     for raw, row in zip(raws, rows, strict=True):
         assert read_frame(raw).packet == packet_of(row, batch.arena)
         assert icrc(raw[14:-4]) == raw[-4:]
@@ -188,7 +188,7 @@ class Dissector:
         frames["length"] = frames["wire_length"] = [len(raw) for raw in raws]
         frames["offset"] = np.cumsum(frames["length"]) - frames["length"]
         frames["link"] = Link.ETHERNET
-        with Writer(path) as writer:
+        with PcapWriter(path) as writer:
             writer.write(FrameBatch(arena, frames))
         command = [self.program, "-n", "-r", str(path), "-T", "json", *options]
         done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap.writer import Writer
+from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Carrier
@@ -74,7 +74,7 @@ def test_checksums_hold(tool: Callable[..., str], tmp_path: Path) -> None:
     packets = IntPackets(Workload(tcp=0.5), 50)
     packets.fill(0)
     path = tmp_path / "int.pcap"
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         for frames in packets.batches():
             writer.write(frames)
     command = [tool("tshark"), "-n", "-r", str(path), "-T", "json", "-o", "ip.check_checksum:TRUE"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.history.query import History
 from hopscope.present.collector_state import CollectorState
 from support.waiting import eventually
@@ -79,7 +79,7 @@ def test_a_folder_that_another_collector_holds(collector: Callable[..., Any]) ->
     said = refusal(*collect(one.data))
     assert f"is held by another collector (pid {one.process.pid})" in said
     capture = one.data.with_name("empty.pcap")
-    Writer(capture).close()
+    PcapWriter(capture).close()
     assert f"(pid {one.process.pid})" in refusal("replay", capture, "--data", one.data)
     assert all(process["alive"] for process in one.status().values())
     assert one.stop() == 0

@@ -16,10 +16,10 @@ from hopscope.cli.top_view import TopView
 from hopscope.detect.records import EVENT
 from hopscope.detect.sink.records import EVICTED
 from hopscope.export import exporter as module
-from hopscope.export.batch import ExportBatch, Read
+from hopscope.export.batch import ExportBatch, RingRead
 from hopscope.export.counters import DESTINATION, health_of, open_counters
 from hopscope.export.exporter import DeliveryError, Exporter, stop_all
-from hopscope.export.run import Source
+from hopscope.export.run import RingSource
 from hopscope.present.collector_state import CollectorState
 from hopscope.serve import prometheus
 from hopscope.serve.routes.health import _exports
@@ -71,7 +71,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def batch(events: int, lost: int = 0) -> ExportBatch:
     """So many events, and one block of sink events that nobody wants."""
-    return ExportBatch(Read([np.zeros(events, EVENT)], lost), Read([np.zeros(99, EVENT)], 1000))
+    return ExportBatch(RingRead([np.zeros(events, EVENT)], lost), RingRead([np.zeros(99, EVENT)], 1000))
 
 
 def test_a_slow_destination_holds_up_nothing() -> None:
@@ -128,7 +128,7 @@ def test_what_waits_at_the_end_is_counted() -> None:
 def test_parts_of_a_long_path_stay_together(regions: Path) -> None:
     """Evictions are given with all parts of a flow: those at the end of a block wait for the rest."""
     counters = open_counters(regions.parent, [])
-    source = Source(regions, counters, frozenset({"evicted"}))
+    source = RingSource(regions, counters, frozenset({"evicted"}))
     parts = np.zeros(6, EVICTED)
     parts["flow_id"], parts["first_hop"], parts["hop_count"] = [1, 2, 2, 2, 3, 3], [0, 0, 8, 16, 0, 8], 20
     parts["hop_count"][0], parts["sequence"] = 3, np.arange(6)
@@ -138,7 +138,7 @@ def test_parts_of_a_long_path_stay_together(regions: Path) -> None:
 
 def test_parts_of_different_flows_are_not_joined(regions: Path) -> None:
     """Where the rest of a flow that waits for it was lost, the flow is given with the hops that it has."""
-    source = Source(regions, open_counters(regions.parent, []), frozenset({"evicted"}))
+    source = RingSource(regions, open_counters(regions.parent, []), frozenset({"evicted"}))
     parts = np.zeros(4, EVICTED)
     parts["flow_id"], parts["first_hop"], parts["hop_count"] = [1, 2, 2, 3], [0, 8, 16, 0], [20, 20, 20, 3]
     parts["sequence"] = [0, 70_000, 70_001, 70_002]

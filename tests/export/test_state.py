@@ -15,7 +15,7 @@ from hopscope.detect.flows.flow_walk import FlowBlock, FlowWalk
 from hopscope.detect.records import FLOW, HOP_STATE
 from hopscope.export import state as module
 from hopscope.export.batch import ExportBatch
-from hopscope.export.state import State
+from hopscope.export.state import StateFeed
 
 
 def told(block: FlowBlock) -> dict[int, tuple[int, list[int]]]:
@@ -69,7 +69,7 @@ def test_of_two_workers_the_latest_counts(tables: Callable[..., Any], regions: P
     assert told(walk.changed(0, 64)) == {5: (6, [4, 5, 6])}
 
 
-def parts(state: State) -> list[ExportBatch]:
+def parts(state: StateFeed) -> list[ExportBatch]:
     """Everything that is due."""
     found: list[ExportBatch] = []
     while more := list(state.due()):
@@ -90,7 +90,7 @@ def test_state_comes_in_parts_and_again_after_a_restart(
     table = tables()
     for number in range(1, 200):
         table.put(number, 1, 50, [1, 2, 3])
-    state = State(regions, 10.0)
+    state = StateFeed(regions, 10.0)
     seen: list[ExportBatch] = []
     for _ in range(20):
         clock[0] += 0.6

@@ -15,7 +15,7 @@ import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION, NO_NODE, Kind, Metric
 from hopscope.export import exporter as module
-from hopscope.export.batch import ExportBatch, Read
+from hopscope.export.batch import ExportBatch, RingRead
 from hopscope.export.counters import DESTINATION, open_counters, read_counters
 from hopscope.export.run import run
 from hopscope.export.webhook import EVENTS, QUEUE, Webhook
@@ -97,7 +97,7 @@ def make(url: str, **more: Any) -> tuple[Webhook, np.ndarray]:
 
 def offer(hook: Webhook, found: np.ndarray) -> None:
     """Export one block of events."""
-    hook.export(ExportBatch(events=Read([found])))
+    hook.export(ExportBatch(events=RingRead([found])))
 
 
 def test_chosen_kinds_are_posted(receiver: Receiver) -> None:

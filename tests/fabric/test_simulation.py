@@ -74,12 +74,12 @@ def test_frames_decode_to_the_truth(version: str, group: int, mode: str, link: L
 
 def test_a_capture_decodes_to_the_truth(tmp_path: Path) -> None:
     """The same through a file, with times."""
-    from hopscope.capture.pcap.reader import Writer, read
+    from hopscope.capture.pcap.reader import PcapWriter, read
 
     simulation = Simulation(TREE, MODEL)
     file = tmp_path / "fabric.pcap"
     truths = []
-    with Writer(file) as writer:
+    with PcapWriter(file) as writer:
         for reports in simulation.run(0.06, 0.02):
             truths.append(reports)
             writer.write(simulation.frames(reports, Link.ETHERNET))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hopscope
-from hopscope.capture.pcap.reader import Writer
+from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.detect.records import Kind, Metric
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.shard import Shard
@@ -36,7 +36,7 @@ def capture(tmp_path: Path) -> Path:
     hops["node_id"], hops["hop_latency"] = 1 + np.arange(2 * REPORTS) % 2, 1000
     hops["hop_latency"][-1] = 1_000_000
     path = tmp_path / "reports.pcap"
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         writer.write(encode_reports(ReportBatch(reports, hops)))
         broken = encode_reports(ReportBatch(reports[:1].copy(), hops))
         broken.frames["length"] -= 3

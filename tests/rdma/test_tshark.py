@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap.writer import Writer
+from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.capture.udp.headers import udp_frames
 from hopscope.rdma.endpoint import Endpoint
 from hopscope.rdma.records import VERB, Verb, VerbBlock, VerbFlag
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kernel
 def recorded(ends: Ends, folder: Path) -> Path:
     """A capture of: connection, advertisement, verbs of every kind, a loss, the end."""
     path = folder / "rdma.pcap"
-    with Writer(path) as writer:
+    with PcapWriter(path) as writer:
         for own, end in ((NIC, ends.nic), (TRANSLATOR, ends.translator)):
             frames = end.frames
 

@@ -10,7 +10,7 @@ from io import BytesIO
 from socket import AF_INET6, inet_aton, inet_pton
 from typing import Any
 
-from hopscope.capture.pcap.reader import Reader
+from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.decoder import Decoder, decode_scalar
 
@@ -181,7 +181,7 @@ def decode(*frames: bytes, linktype: int = 1, snap: int = 1 << 18) -> list[Repor
 def decode_file(raw: bytes) -> list[Report]:
     """The objects of all reports in a capture file."""
     found: list[Report] = []
-    for batch in Reader(BytesIO(raw)):
+    for batch in PcapReader(BytesIO(raw)):
         plain = decode_scalar(batch)
         compiled = _decoder().decode(batch)
         assert plain.reports.tobytes() == compiled.reports.tobytes()

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hopscope.capture.pcap.reader import Reader
+from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.int_stack import CARRIERS
 from hopscope.wire.craft.keys import CraftError
@@ -54,7 +54,7 @@ def captured(folder: Path) -> tuple[Seed, ...]:
     seeds: dict[Seed, None] = {}
     for path in sorted(folder.rglob("*.pcap*")):
         with path.open("rb") as file:
-            for batch in Reader(file):
+            for batch in PcapReader(file):
                 for frame in batch.frames:
                     at = int(frame["offset"])
                     raw = batch.arena[at : at + int(frame["length"])].tobytes()

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hopscope.capture.pcap.reader import Reader
-from hopscope.capture.pcap.writer import Writer
+from hopscope.capture.pcap.reader import PcapReader
+from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.dialect import Dialect
@@ -61,7 +61,7 @@ class Tshark:
     def write(self, name: str, batch: FrameBatch) -> Path:
         """A capture of these frames."""
         path = self._folder / name
-        with Writer(path) as writer:
+        with PcapWriter(path) as writer:
             writer.write(batch)
         return path
 
@@ -133,7 +133,7 @@ def _number(text: str) -> Any:
 def decoded(capture: Path, dialect: Dialect) -> list[dict[str, Any]]:
     """What our decoder says of a capture."""
     out: list[dict[str, Any]] = []
-    for batch in Reader(str(capture)):
+    for batch in PcapReader(str(capture)):
         out += report_objects(decode_scalar(batch, dialect), batch, dialect)
     return out
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.capture.pcap.reader import Reader
+from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.keys import CraftError
 from hopscope.wire.decode.as_json import report_objects
@@ -207,6 +207,6 @@ def test_shared_captures(shared: Path, path: str, packets: bool, name: str | Non
     from hopscope.settings.dialects import Changes
 
     candidates = tuple(map(Changes(packets=packets).of, ALL))
-    found, _ = decide(iter(Reader(shared / path)), candidates)
+    found, _ = decide(iter(PcapReader(shared / path)), candidates)
     assert found.fits == (name is not None), found.lines
     assert found.dialect.name == (name or "spec"), found.lines

@@ -67,7 +67,7 @@ def craft(
     missing between packets become frames that are no reports.
     Exit status 2: an object has a wrong key or value; nothing behind it is written.
     """
-    from ..capture.pcap.reader import Writer
+    from ..capture.pcap.reader import PcapWriter
     from ..wire.craft.frames import craft_frames, frame_batch
     from ..wire.craft.keys import CraftError
 
@@ -92,7 +92,7 @@ def craft(
             renumber=renumber,
         )
         try:
-            with Writer(output, pcapng=True if output == "-" else None) as writer:
+            with PcapWriter(output, pcapng=True if output == "-" else None) as writer:
                 while batch := list(islice(frames, BATCH)):
                     writer.write(frame_batch(batch))
         except CraftError as error:

@@ -31,7 +31,7 @@ from .output import Format, FormatOption, Printer, until_reader_leaves
 from .report_rows import COLUMNS, rows
 
 if TYPE_CHECKING:
-    from ..capture.pcap.reader import Reader
+    from ..capture.pcap.reader import PcapReader
     from ..wire.dialect import Dialect
     from ..wire.records import FrameBatch, ReportBatch
 
@@ -105,13 +105,13 @@ def decode(
     2 where it cannot be read.
     """
     from ..base.names import Names
-    from ..capture.pcap.reader import Reader
+    from ..capture.pcap.reader import PcapReader
 
     known = Names.load(names)
     changed = changes(port, packets, int_dscp, int_port, marker)
     possible = tuple(map(changed.of, candidates(dialect, config)))
     kept = ReportFilter(flow, prefix or (), node or (), kind or (), known)
-    reader = Reader(file)
+    reader = PcapReader(file)
     printer = Printer(form, COLUMNS[form])
     summary = Summary()
     left = limit
@@ -178,13 +178,13 @@ def _summed(batches: Batches, summary: Summary) -> Batches:
         yield frames, reports
 
 
-def _batches(reader: Reader) -> Iterator[FrameBatch]:
+def _batches(reader: PcapReader) -> Iterator[FrameBatch]:
     reader.frames_per_batch = FIRST_BATCH
     return iter(reader)
 
 
 def _decoded(
-    reader: Reader, batches: Iterator[FrameBatch], dialect: Dialect
+    reader: PcapReader, batches: Iterator[FrameBatch], dialect: Dialect
 ) -> Iterator[tuple[FrameBatch, ReportBatch]]:
     """Small inputs by the scalar decoder, which starts at once; what follows by the compiled one."""
     from ..wire.decode.decode_scalar import decode_scalar
@@ -238,7 +238,7 @@ class Summary:
 class Progress:
     """A line on stderr while a large file is read; only where people see it, and see nothing else."""
 
-    def __init__(self, reader: Reader, file: str) -> None:
+    def __init__(self, reader: PcapReader, file: str) -> None:
         self._reader = reader
         self._size = Path(file).stat().st_size if file != "-" and Path(file).is_file() else 0
         self._shown = sys.stderr.isatty() and not sys.stdout.isatty() and self._size >= _LARGE_BYTES

@@ -59,7 +59,7 @@ def replay(
     Exit status: 0; 1 where the file is damaged or cut and was read up to there; 2 where it cannot be read.
     """
     from ..base.names import Names
-    from ..capture.pcap.reader import Reader
+    from ..capture.pcap.reader import PcapReader
     from ..detect.counters import INDEX
     from ..runtime.summary import summary_lines
 
@@ -67,7 +67,7 @@ def replay(
     changed = changes(port, packets, int_dscp, int_port, marker)
     possible = tuple(map(changed.of, find_dialects(dialect, settings)))
     names = Names.load(settings.names)
-    reader = Reader(file)
+    reader = PcapReader(file)
     begin = time.monotonic()
     chosen, batches = decide(iter(reader), possible)
     with open_pipeline(settings, data, names if events else None) as pipeline:

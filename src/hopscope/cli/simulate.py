@@ -226,11 +226,11 @@ class _Teller:
 
 
 def _write(simulation: Simulation, output: Path, seconds: float, say: _Teller) -> None:
-    from ..capture.pcap.reader import Writer
+    from ..capture.pcap.reader import PcapWriter
     from ..wire.records import Link
 
     frames = 0
-    with Writer(str(output)) as writer, _progress(seconds) as advance:
+    with PcapWriter(str(output)) as writer, _progress(seconds) as advance:
         for reports in simulation.run(seconds, WINDOW):
             batch = simulation.frames(reports, Link.ETHERNET)
             writer.write(batch)

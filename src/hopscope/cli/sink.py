@@ -216,7 +216,7 @@ def _file(
 ) -> None:  # fmt: skip
     """A capture file to its end."""
     from ..base.names import Names
-    from ..capture.pcap.reader import Reader
+    from ..capture.pcap.reader import PcapReader
     from ..detect.counters import INDEX
     from ..runtime.sink.forward import to_file
     from ..runtime.summary import summary_lines
@@ -226,7 +226,7 @@ def _file(
 
     possible = tuple(map(changed.of, find_dialects(dialect, settings)))
     names = Names.load(settings.names)
-    reader = Reader(file)
+    reader = PcapReader(file)
     if not is_warm(sink=True):
         warm_worker(settings, lambda message: print(f"hopscope: {message}", file=sys.stderr))
     chosen, batches = decide(iter(reader), possible)

@@ -11,7 +11,7 @@ from ..wire.records import Records
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class RingRead:
     """New records of one kind of ring, by shard, and how many were lost in front of them."""
 
     blocks: Sequence[Records] = ()
@@ -25,11 +25,11 @@ class Read:
 class ExportBatch:
     """What a destination is given: what was new in the rings, or a part of the state. Blocks are copies."""
 
-    events: Read = Read()
+    events: RingRead = RingRead()
     """EVENT: changes and alarms that detection found, as in history."""
-    sink_events: Read = Read()
+    sink_events: RingRead = RingRead()
     """SINK_EVENT."""
-    evicted: Read = Read()
+    evicted: RingRead = RingRead()
     """EVICTED; all parts of a long path are in one block."""
     flows: FlowBlock | None = None
     """Live flows that have changed since they were last given."""

@@ -23,11 +23,11 @@ import numpy as np
 from ..base.errors import HopscopeError
 from ..base.log import logger
 from ..wire.records import Records
-from .batch import ExportBatch, Read
+from .batch import ExportBatch, RingRead
 from .counters import Health, health_of
 
 if TYPE_CHECKING:
-    from .state import State
+    from .state import StateFeed
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 60.0
@@ -62,7 +62,7 @@ class Exporter(ABC, Generic[Item]):
     """Tries after a failure; None: until it is taken."""
     longest_pause = LONGEST_PAUSE
 
-    def __init__(self, row: Records, room: int, state: State | None = None) -> None:
+    def __init__(self, row: Records, room: int, state: StateFeed | None = None) -> None:
         self.row = row
         self.state = state
         """What is live; None: it wants none."""
@@ -112,7 +112,7 @@ class Exporter(ABC, Generic[Item]):
         """Queue what it wants of a batch, or count it as lost. Never waits."""
         batch = batch.only(self.reads)
         self.count("ring_lost_total", batch.lost)
-        leaving: Read = getattr(batch, self.leaving)
+        leaving: RingRead = getattr(batch, self.leaving)
         gone = leaving.lost > 0
         for item in self.items(batch):
             with self._filled:

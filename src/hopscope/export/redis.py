@@ -23,7 +23,7 @@ from ..wire.records import Records
 from .batch import ExportBatch
 from .exporter import DeliveryError, Exporter
 from .redis_commands import Chunk, Commands
-from .state import State
+from .state import StateFeed
 
 ID = 5
 """Place of the id in an XADD command."""
@@ -49,7 +49,7 @@ class Redis(Exporter[ExportBatch]):
         settings: RedisSettings,
         names: Names,
         row: Records,
-        state: State | None,
+        state: StateFeed | None,
         idle_seconds: float,
         sink: bool,
     ) -> None:

@@ -22,11 +22,11 @@ from ..present.events import event_object
 from ..settings.collector import Settings
 from ..settings.export import shown
 from ..wire.records import Records
-from .batch import ExportBatch, Read
+from .batch import ExportBatch, RingRead
 from .counters import RINGS, open_counters
 from .exporter import Exporter, stop_all
 from .redis import Redis, require_redis
-from .state import State
+from .state import StateFeed
 from .webhook import Webhook
 
 TURN_SECONDS = 0.1
@@ -58,7 +58,7 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
     region = open_counters(folder, destinations(settings))
     exporters = list(exporters_of(settings, folder / "regions", region["destinations"]))
     wanted = frozenset[str]().union(*(one.reads for one in exporters))
-    source = Source(folder / "regions", region, wanted)
+    source = RingSource(folder / "regions", region, wanted)
     for one in exporters:
         one.start()
     full = False
@@ -81,11 +81,11 @@ def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[E
     for at, one in enumerate(settings.redis, len(settings.alerts)):
         state = None
         if {"flows", "distributions"} & set(one.what):
-            state = State(regions, one.flush_seconds, "flows" in one.what, "distributions" in one.what)
+            state = StateFeed(regions, one.flush_seconds, "flows" in one.what, "distributions" in one.what)
         yield Redis(one, names, rows[at : at + 1], state, settings.detect.idle_seconds, settings.sink.enabled)
 
 
-def _turn(source: Source, exporters: list[Exporter[Any]]) -> bool:
+def _turn(source: RingSource, exporters: list[Exporter[Any]]) -> bool:
     """Take what is new in the rings once; whether there may be more already."""
     batch = source.read()
     if batch.count or batch.lost:
@@ -94,7 +94,7 @@ def _turn(source: Source, exporters: list[Exporter[Any]]) -> bool:
     return any(len(block) >= LIMIT for one in KINDS for block in getattr(batch, one).blocks)
 
 
-class Source:
+class RingSource:
     """Reads the rings of these kinds; where each goes on stands in the region of the counters."""
 
     def __init__(self, regions: Path, counters: Region, kinds: frozenset[str]) -> None:
@@ -107,10 +107,10 @@ class Source:
 
     def read(self) -> ExportBatch:
         """What is new since the last call."""
-        found: dict[str, Any] = {kind: Read(*rings.read()) for kind, rings in self._rings.items()}
+        found: dict[str, Any] = {kind: RingRead(*rings.read()) for kind, rings in self._rings.items()}
         if "evicted" in found:
             blocks = [whole for block in found["evicted"].blocks if len(whole := self._whole(block))]
-            found["evicted"] = Read(blocks, found["evicted"].lost)
+            found["evicted"] = RingRead(blocks, found["evicted"].lost)
         return ExportBatch(**found)
 
     def _whole(self, block: Records) -> Records:

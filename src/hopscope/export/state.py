@@ -19,7 +19,7 @@ FLOWS = 1024
 """A part has at most so many flows, and those of one more step: events are delivered between parts."""
 
 
-class State:
+class StateFeed:
     """State below `regions`: every flow that has changed, and all distributions, once in `seconds`.
 
     It belongs to the thread of one destination; only `restart` and `repeat` may be called from others.

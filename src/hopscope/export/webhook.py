@@ -32,7 +32,7 @@ Describe = Callable[[np.void], dict[str, Any]]
 
 
 @dataclass(slots=True)
-class Allowance:
+class PostLimit:
     """Posts of one kind that may still be sent: a bucket of a minute's worth that fills evenly."""
 
     per_minute: int
@@ -63,7 +63,7 @@ class Webhook(Exporter[Post]):
         self.retries = settings.retries
         self._describe = describe
         self._kinds = np.array([known[name] for name in settings.kinds if name in known], np.uint8)
-        self._allowed = {int(kind): Allowance(settings.per_minute) for kind in self._kinds}
+        self._allowed = {int(kind): PostLimit(settings.per_minute) for kind in self._kinds}
         self._client: httpx.Client | None = None
         super().__init__(row, QUEUE)
 
@@ -111,7 +111,7 @@ class Webhook(Exporter[Post]):
 
     left = failed
 
-    def _hold_back(self, allowance: Allowance, events: int) -> None:
+    def _hold_back(self, allowance: PostLimit, events: int) -> None:
         allowance.held_back += events
         self.count("throttled_total", events)
 

@@ -130,12 +130,12 @@ class Capture:
         frames_per_batch: int,
         join: float | None = None,
     ) -> None:
-        from ..capture.pcap.reader import Reader
+        from ..capture.pcap.reader import PcapReader
         from ..detect.postcards.joiner import Joiner
 
         self._joiner = None if join is None else Joiner(PostcardSettings(window_ms=join))
 
-        self._reader = Reader(source, frames_per_batch=frames_per_batch)
+        self._reader = PcapReader(source, frames_per_batch=frames_per_batch)
         self._possible = possible
         self.proposal: Proposal | None = None
         """With dialect `auto`: what was chosen and why, once iteration has begun."""

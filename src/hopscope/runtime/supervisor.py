@@ -43,7 +43,7 @@ from .member import MAX_EXITS, Member
 from .summary import summary_lines
 
 if TYPE_CHECKING:
-    from ..capture.ring.offload import Prepared
+    from ..capture.ring.offload import PreparedInterface
 
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
@@ -81,7 +81,7 @@ class Supervisor:
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
         self._thresholds: Region | None = None
-        self._prepared: list[Prepared] = []
+        self._prepared: list[PreparedInterface] = []
         self.stopping = threading.Event()
         """Set it to end the collector, even while it starts."""
         self.last_counters: dict[str, int] = {}

@@ -188,13 +188,13 @@ def _ring() -> None:
 
 
 def _files() -> None:
-    from ..capture.pcap.reader import Reader, Writer
+    from ..capture.pcap.reader import PcapReader, PcapWriter
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sample.pcap"
-        with Writer(path) as writer:
+        with PcapWriter(path) as writer:
             writer.write(_encode(Link.ETHERNET))
-        for _ in Reader(path, compiled=True):
+        for _ in PcapReader(path, compiled=True):
             pass
 
 

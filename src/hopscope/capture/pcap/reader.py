@@ -17,9 +17,9 @@ from ...wire.records import FRAME, FrameBatch, Records
 from ..errors import Damage, PcapError, name_of
 from ..layout import Walk
 from .format import GZIP_MAGIC, PCAP_HEADER, SECTION_MAGIC, Shape, pcap_shape, read_section, walk_plain
-from .writer import Writer
+from .writer import PcapWriter
 
-__all__ = ["Damage", "PcapError", "Reader", "Writer", "read"]
+__all__ = ["Damage", "PcapError", "PcapReader", "PcapWriter", "read"]
 
 CHUNK = 4 * 1024 * 1024
 """Bytes of one arena; a record that is longer gets an arena of its own size."""
@@ -32,9 +32,9 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
     """Frames of a capture file (`-`: standard input), in batches that stay valid.
 
     Raises PcapError: at once for a file that is missing or no capture, and after the last good frame for one
-    that is damaged.  See `Reader` where the damage should not be raised.
+    that is damaged.  See `PcapReader` where the damage should not be raised.
     """
-    reader = Reader(source, frames_per_batch=frames_per_batch)
+    reader = PcapReader(source, frames_per_batch=frames_per_batch)
 
     def batches() -> Iterator[FrameBatch]:
         yield from reader
@@ -44,7 +44,7 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
     return batches()
 
 
-class Reader:
+class PcapReader:
     """Batches of a capture file; `damage` says afterwards whether and how the file ended early.
 
     Files are read in chunks, not mapped: one way for files, pipes and gzip, memory that does not grow with

@@ -21,7 +21,7 @@ _SNAP_LENGTH = 262_144
 _PCAP_END_NS = (1 << 32) * 1_000_000_000
 
 
-class Writer:
+class PcapWriter:
     """Writes batches to a file (`-`: standard output): pcapng where the path ends so, else pcap.
 
     A pcap holds one `link`; a frame of another is refused.  A pcapng gets an interface for each link.
@@ -152,7 +152,7 @@ class Writer:
                 with suppress(OSError):  # the flush has told
                     self._file.close()
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> PcapWriter:
         return self
 
     def __exit__(

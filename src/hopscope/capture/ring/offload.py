@@ -110,7 +110,7 @@ def _failure(interface: str, error: OSError) -> CaptureError:
 
 
 @dataclass
-class Prepared:
+class PreparedInterface:
     """What was switched off, to be put back by `close`."""
 
     lines: list[str] = field(default_factory=list)
@@ -159,13 +159,13 @@ class Prepared:
         self._changed.clear()
 
 
-def prepare(interface: str, change: bool = True) -> Prepared:
+def prepare(interface: str, change: bool = True) -> PreparedInterface:
     """Switch off what merges the frames that come in at an interface, and what its veth peer leaves uncut.
 
     Without `change` or the permission (CAP_NET_ADMIN) it only tells. Closing the result puts everything back.
     Raises CaptureError where there is no such interface.
     """
-    prepared = Prepared()
+    prepared = PreparedInterface()
     kind, peer = _link(interface)
     if kind == "loopback":  # its frames are neither merged nor longer than its MTU
         return prepared

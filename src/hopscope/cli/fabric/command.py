@@ -104,7 +104,7 @@ def up(
     It runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing is left of it.
     """
     from ...fabric.topology import parse_topology
-    from ...runtime.fabric.lifecycle import Wanted
+    from ...runtime.fabric.lifecycle import FabricOptions
     from ...runtime.fabric.lifecycle import up as start
     from ...testbed.namespaces import require_root
     from ...testbed.state import check_name
@@ -128,9 +128,9 @@ def up(
             "label": label.model_copy(update={"track": (*label.track, *tracked)}),
         }
     )
-    wanted = Wanted(fabric, settings, check_name(name), data, inner_mtu)
+    options = FabricOptions(fabric, settings, check_name(name), data, inner_mtu)
     with Waiting() as waiting:
-        made = start(wanted, waiting.tell, waiting.turn)
+        made = start(options, waiting.tell, waiting.turn)
     print_made(made)
 
 

@@ -65,11 +65,11 @@ def decode(
     2 where it cannot be read.
     """
     from ...base.names import Names
-    from ...capture.pcap.reader import Reader
+    from ...capture.pcap.reader import PcapReader
     from ...wire.label.as_json import label_objects
 
     known = Names.load(names)
-    reader = Reader(file)
+    reader = PcapReader(file)
     printer = Printer(form, _COLUMNS[form])
     packets, labels, left = 0, 0, limit
     forms: Counter[str] = Counter()

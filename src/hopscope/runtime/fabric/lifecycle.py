@@ -24,7 +24,7 @@ _ROUNDS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FabricOptions:
     """What `up` makes."""
 
     topology: Topology
@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass
-class Removed:
+class Removal:
     """What `down` took away."""
 
     processes: int = 0
@@ -54,7 +54,7 @@ class Removed:
         return ", ".join([*parts, *(["its folder"] if self.folder else [])]) or "nothing"
 
 
-def up(wanted: Wanted, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
+def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
     """Make a fabric and return once its switches switch and its collector collects.
 
     `notify` gets a line about what is done next; `turn` is called now and then while it lasts.
@@ -62,54 +62,54 @@ def up(wanted: Wanted, notify: Callable[[str], object], turn: Callable[[], objec
     Raises HopscopeError.
     """
     namespaces.require_root()
-    with state.alone(wanted.name):
-        before = state.read(wanted.name)
+    with state.alone(options.name):
+        before = state.read(options.name)
         alive = [role for role, runs in (before.running() if before else {}).items() if runs]
         if before and alive:
             page = f", page {before.page}" if before.page else ""
             ending = "hopscope fabric down" + (
-                "" if wanted.name == state.DEFAULT_NAME else f" --name {wanted.name}"
+                "" if options.name == state.DEFAULT_NAME else f" --name {options.name}"
             )
             raise TestbedError(
-                f"fabric {wanted.name!r} is up already ({before.topology}{page}): end it with {ending}, or "
+                f"fabric {options.name!r} is up already ({before.topology}{page}): end it with {ending}, or "
                 "choose another --name"
             )
-        if removed := _remove(wanted.name):
+        if removed := _remove(options.name):
             notify(f"removed what an earlier run left: {removed}")
         try:
-            return _up(wanted, notify, turn)
+            return _up(options, notify, turn)
         except BaseException:
-            _remove(wanted.name)
+            _remove(options.name)
             raise
 
 
-def _up(wanted: Wanted, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
-    label = wanted.settings.label
+def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
+    label = options.settings.label
     parts = fabric.plan(
-        wanted.topology, wanted.name, max_hop=label.labelling.max_hop, inner_mtu=wanted.inner_mtu
+        options.topology, options.name, max_hop=label.labelling.max_hop, inner_mtu=options.inner_mtu
     )
     longest = fabric.longest_way(parts)
     if longest > label.labelling.max_hop:
         raise TestbedError(
             f"label.labelling.max_hop: found {label.labelling.max_hop}, expected {longest} or more: so many "
-            f"switches lie on ways of {wanted.topology.name}"
+            f"switches lie on ways of {options.topology.name}"
         )
-    folder = state.folder_of(wanted.name)
+    folder = state.folder_of(options.name)
     folder.mkdir(mode=0o700, parents=True)
-    data = wanted.data.absolute() if wanted.data else folder / "data"
+    data = options.data.absolute() if options.data else folder / "data"
     made = State(
-        name=wanted.name, topology=wanted.topology.name, max_hop=label.labelling.max_hop,
+        name=options.name, topology=options.topology.name, max_hop=label.labelling.max_hop,
         inner_mtu=parts.inner_mtu, interval=label.labelling.interval,
         export=_export(label), data=str(data), adaptive=label.adaptive.mode,
     )  # fmt: skip
     made.write()
     names = folder / "names.toml"
-    names.write_text(wanted.topology.names_toml(), encoding="utf-8")
-    settings = wanted.settings.model_copy(
+    names.write_text(options.topology.names_toml(), encoding="utf-8")
+    settings = options.settings.model_copy(
         update={
             "data": data,
             "regions": folder / "regions",
-            "names": wanted.settings.names or names,
+            "names": options.settings.names or names,
             "label": label.model_copy(update={"listen": made.export, "registers": folder / REGISTERS_FILE}),
         }
     )
@@ -119,7 +119,7 @@ def _up(wanted: Wanted, notify: Callable[[str], object], turn: Callable[[], obje
     interval_ns = round(label.labelling.interval * 1e9)
     Registers.create(made.registers, [(port.node, port.number) for port in parts.ports], interval_ns)
     fabric.build(parts)
-    notify(f"made {len(parts.hosts)} hosts and {len(wanted.topology.switches)} switches")
+    notify(f"made {len(parts.hosts)} hosts and {len(options.topology.switches)} switches")
     processes = {role: start(made, role) for role in ("collector", "switches")}
     notify("starting the collector and the switches (compiled the first time: half a minute, or a few)")
     for role, process in processes.items():
@@ -129,15 +129,15 @@ def _up(wanted: Wanted, notify: Callable[[str], object], turn: Callable[[], obje
     return made
 
 
-def down(name: str) -> Removed:
+def down(name: str) -> Removal:
     """Remove a fabric, or whatever is left of one: processes, namespaces, folder. Raises HopscopeError."""
     namespaces.require_root()
     with state.alone(name):
         return _remove(name)
 
 
-def _remove(name: str) -> Removed:
-    removed = Removed()
+def _remove(name: str) -> Removal:
+    removed = Removal()
     known, folder = state.read(name), state.folder_of(name)
     marked = namespaces.marked(state.mark_of(name))
     if known and not Path(known.data).is_relative_to(folder):

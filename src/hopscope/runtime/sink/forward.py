@@ -24,7 +24,7 @@ from ...wire.reasons import DropReason
 from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Link, Records, ReportBatch
 
 if TYPE_CHECKING:
-    from ...capture.pcap.writer import Writer
+    from ...capture.pcap.writer import PcapWriter
     from ...wire.rewrite.strip_batch import Stripper
 
 Count = Callable[[str, int], object]
@@ -184,7 +184,7 @@ class ToFile(Forwarder):
         super().__init__(settings, count)
         self._name = "standard output" if str(path) == "-" else str(path)
         self._pcapng = self._name.endswith(".pcapng")
-        self._writer: Writer | None = None
+        self._writer: PcapWriter | None = None
         try:
             # opened now: a path that cannot be written is told before the work, not after it
             self._file: BinaryIO = sys.stdout.buffer if str(path) == "-" else Path(path).open("wb")  # noqa: SIM115
@@ -205,11 +205,11 @@ class ToFile(Forwarder):
     def flush(self) -> None:
         """Nothing waits."""
 
-    def _open(self, link: Link) -> Writer:
+    def _open(self, link: Link) -> PcapWriter:
         if self._writer is None:
-            from ...capture.pcap.writer import Writer
+            from ...capture.pcap.writer import PcapWriter
 
-            self._writer = Writer(self._file, link=link, pcapng=self._pcapng)
+            self._writer = PcapWriter(self._file, link=link, pcapng=self._pcapng)
         return self._writer
 
     def close(self) -> None:

@@ -28,11 +28,11 @@ from ...wire.versions import REPORT_VERSIONS
 from ..pipeline import Stage
 
 _HW_IDS = 64
-_MOST = 4096
+_MAX_REPORTS = 4096
 """Reports built at once."""
 
 
-class Source(Protocol):
+class Findings(Protocol):
     """What a `SinkDetector` tells of what it found."""
 
     @property
@@ -58,7 +58,7 @@ class SinkReporter(Stage):
     def __init__(
         self,
         settings: SinkReportSettings,
-        detector: Source,
+        detector: Findings,
         count: Callable[[str, int], object],
         shard: int = 0,
     ) -> None:
@@ -102,9 +102,9 @@ class SinkReporter(Stage):
 
     def _send(self, made: Callable[..., FrameBatch], records: Records) -> None:
         """Hand reports to the socket; their numbers are used up whether it takes them or not."""
-        for at in range(0, len(records), _MOST):
+        for at in range(0, len(records), _MAX_REPORTS):
             reports = made(
-                records[at : at + _MOST],
+                records[at : at + _MAX_REPORTS],
                 version=self._version,
                 node_id=self._node,
                 hw_id=self._hw_id,
