@@ -23,7 +23,7 @@ PAGES = sorted(Path(__file__).parent.rglob("*.md"))
 BLOCK = re.compile(r"(?<=<!-- run -->\n```console\n).*?(?=^```)", re.S | re.M)
 FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.S | re.M)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.M)
-CHANGING = re.compile(r"(?<=took )[\d.]+(?= s)|(?<=in )[\d.]+(?= s)")
+CHANGING = re.compile(r"(?:took +|in )[\d.]+ s\b")
 """Durations: they differ from run to run."""
 COMPILING = "hopscope: compil"
 """A command that is the first to need a kernel says so; the next one does not."""
@@ -52,6 +52,8 @@ def run(page: str, folder: Path) -> Iterator[tuple[str, str]]:
                 ["bash", "-c", command], cwd=folder, env=environment, text=True, check=False,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=SECONDS,
             )  # fmt: skip
+            if done.returncode < 0 or "Traceback" in done.stdout:
+                raise RuntimeError(f"{command}: {done.stdout or done.returncode}")
             lines = done.stdout.splitlines(keepends=True)
             kept = [line for line in lines if not line.startswith(COMPILING)]
             parts.append(f"$ {command}\n{''.join(kept)}")
