@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Batches = Iterator[tuple[FrameBatch, ReportBatch]]
 
-SCALAR_FRAMES = 20_000
+PLAIN_FRAMES = 20_000
 """Frames that are decoded in plain Python, before loading compiled kernels pays."""
 _OF_A_DIALECT = {"unknown_version", "unknown_type", "bad_length", "bad_hop_size"}
 """Reasons of refusals that another dialect may not have."""
@@ -186,14 +186,14 @@ def _batches(reader: PcapReader) -> Iterator[FrameBatch]:
 def _decoded(
     reader: PcapReader, batches: Iterator[FrameBatch], dialect: Dialect
 ) -> Iterator[tuple[FrameBatch, ReportBatch]]:
-    """Small inputs by the scalar decoder, which starts at once; what follows by the compiled one."""
-    from ..wire.decode.decode_scalar import decode_scalar
+    """Small inputs by plain kernels, which start at once; what follows by compiled ones."""
+    from ..wire.decode.plain import decode_plain
 
     seen = 0
     for frames in batches:
-        yield frames, decode_scalar(frames, dialect)
+        yield frames, decode_plain(frames, dialect)
         seen += len(frames)
-        if seen >= SCALAR_FRAMES:
+        if seen >= PLAIN_FRAMES:
             break
     else:
         return

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..wire.decode.evidence import Proposal
 
 SMALL_BYTES = 4 * 1024 * 1024
-"""Files below this are decoded by the scalar codec, which need not be compiled."""
+"""Files below this are decoded by plain kernels, which need not be compiled."""
 _NO_FRAMES = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
 
 
@@ -309,10 +309,12 @@ def _size(path: str | Path) -> int:
 
 
 def _decoder(dialect: Dialect, small: bool) -> Any:
-    from ..wire.decode.decoder import Decoder, decode_scalar
-
     if small:
-        return lambda frames: decode_scalar(frames, dialect)
+        from ..wire.decode.plain import decode_plain
+
+        return lambda frames: decode_plain(frames, dialect)
+    from ..wire.decode.decoder import Decoder
+
     decoder = Decoder(dialect)
 
     def decode(frames: FrameBatch) -> ReportBatch:

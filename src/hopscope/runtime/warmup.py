@@ -135,19 +135,15 @@ def _sink() -> None:
 
 
 def _int_packets() -> FrameBatch:
-    from ..wire.rewrite.insert import insert_int
-    from ..wire.telemetry.int_header import Hop
+    from ..wire.craft.frames import craft
 
-    plain = _encode(Link.ETHERNET)
-    hops = [Hop(node_id=node, hop_latency=node) for node in (1, 2)]
-    packets = [
-        insert_int(plain.arena[start : start + length].tobytes(), hops, 0xA000)
-        for start, length in plain.frames[["offset", "length"]].tolist()
-    ]
-    frames = plain.frames.copy()
-    frames["length"] = frames["wire_length"] = [len(packet) for packet in packets]
-    frames["offset"] = np.cumsum(frames["length"], dtype=np.uint64) - frames["length"]
-    return FrameBatch(np.frombuffer(b"".join(packets), np.uint8), frames)
+    hops = [{"node_id": node, "hop_latency": node} for node in (1, 2)]
+    return craft(
+        [
+            {"int": {"instructions": "0xa000"}, "flow": {"proto": 17, "sport": port}, "hops": hops}
+            for port in range(4)
+        ]
+    )
 
 
 def _direct() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .. import layout, rules
 from ..address import SOURCE_MAC, TARGET_MAC
 from ..dialect import Dialect
-from ..encode.encode_scalar import ETHERTYPE_LOCAL
 from ..headers import ethernet
 from ..headers.ethernet import Ethernet, Ip
 from ..records import Layer
@@ -60,7 +59,7 @@ def push_packet(out: bytearray, keys: Keys, telemetry: Telemetry | None, dialect
 
 def push_nothing(out: bytearray) -> None:
     """Append a frame that is no report and no IP packet."""
-    ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, ETHERTYPE_LOCAL))
+    ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, ethernet.ETHERTYPE_LOCAL))
 
 
 def _headers(flow: Keys, telemetry: Telemetry | None, dialect: Dialect) -> tuple[Ip, tuple[int, int] | None]:

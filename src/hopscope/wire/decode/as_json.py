@@ -31,7 +31,7 @@ from ..records import (
     ReportBatch,
 )
 from ..versions import COUNTED, INT_VERSIONS, IOAM, REPORT_VERSIONS
-from .decode_scalar import read_frame
+from .explain import explain
 from .extras import Extras, extras
 
 _REPORT_NAME = {number: name for name, number in REPORT_VERSIONS.items()}
@@ -54,7 +54,6 @@ _HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
     (Have.CHECKSUM_COMPLEMENT, ("checksum_complement",)),
 )
 _ONES = 0xFFFFFFFF
-_ANY_PORT = Dialect("any port", ports=tuple(range(65536)))
 _REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
 _HOP_NAMES: tuple[str, ...] = HOP.names or ()
 
@@ -69,10 +68,10 @@ def report_objects(
     from several, no `source` and no `report`.  `frames` and `dialect` are what `batch` was decoded from: what
     was found where it was refused is read again.
     """
-    details = _Details(frames, dialect)
+    rejected = _Rejected(frames, dialect)
     for at, record in enumerate(batch.reports[first:], first):
         row = dict(zip(_REPORT_NAMES, record.item(), strict=True))
-        one = _object(row, batch, details)
+        one = _object(row, batch, rejected)
         if _may_have_extras(row):
             _add_extras(one, row, at, extras(batch, frames, dialect, at))
         yield one
@@ -85,11 +84,11 @@ def report_object(
     return next(report_objects(batch, frames, dialect, first=row))
 
 
-def _object(row: dict[str, int], batch: ReportBatch, details: _Details) -> dict[str, Any]:
+def _object(row: dict[str, int], batch: ReportBatch, rejected: _Rejected) -> dict[str, Any]:
     place: dict[str, Any] = {"packet": batch.first_packet + row["packet"], "index": row["index"]}
     if row["reason"]:
         error = {"reason": Reason(row["reason"]).label, "at": Place(row["place"]).label}
-        return {**place, "error": {**error, "detail": details.of(row)}, **details.frame(row["packet"])}
+        return {**place, "error": {**error, "detail": rejected.detail(row)}, **rejected.frame(row["packet"])}
     out: dict[str, Any] = {**place, "time_ns": row["time_ns"]}
     joined = row["flags"] & Flag.JOINED  # of several reports
     if row["version"] and not joined:
@@ -144,26 +143,23 @@ def _node(hop: np.void) -> int | None:
     return int(hop["node_id"]) if hop["present"] & ~hop["null"] & Have.NODE_ID else None
 
 
-class _Details:
-    """What the scalar codec says of refused reports: their rows hold numbers only.
-
-    A frame is read once for all that it holds: a datagram has room for thousands of damaged reports.
-    """
+class _Rejected:
+    """What a rejected report shows: why, and the bytes of its frame."""
 
     def __init__(self, frames: FrameBatch, dialect: Dialect) -> None:
         self._frames, self._dialect = frames, dialect
-        self._packet = -1
-        self._texts: dict[int, str] = {}
 
-    def of(self, row: dict[str, int]) -> str:
-        """Why the report of this row was refused."""
-        if row["packet"] != self._packet:
-            self._packet = row["packet"]
-            self._texts = self._read(self._dialect) or self._read(_ANY_PORT)  # decoded with ports of its own
-        return self._texts.get(row["index"], f"byte {row['reason_at']}")
+    def detail(self, row: dict[str, int]) -> str:
+        """Why the report of this row was rejected."""
+        frame = self._frames.frames[row["packet"]]
+        text = f"{explain(row, self._raw(row['packet']), self._dialect)} (byte {row['reason_at']})"
+        kept, whole = int(frame["length"]), int(frame["wire_length"])
+        if row["reason"] == Reason.TRUNCATED and kept < whole:
+            text += f"; the capture kept {kept:,} of {whole:,} bytes"
+        return text
 
     def frame(self, packet: int) -> dict[str, str | int]:
-        """The bytes of a frame, so that it can be made again, and how long it was where it was cut."""
+        """The bytes of a frame, so that it can be made again, and its length on the wire if it was cut."""
         frame = self._frames.frames[packet]
         out: dict[str, str | int] = {
             "link": Link(int(frame["link"])).name.lower(),
@@ -177,17 +173,6 @@ class _Details:
         frame = self._frames.frames[packet]
         start = int(frame["offset"])
         return self._frames.arena[start : start + int(frame["length"])].tobytes()
-
-    def _read(self, dialect: Dialect) -> dict[int, str]:
-        frame = self._frames.frames[self._packet]
-        kept, whole = int(frame["length"]), int(frame["wire_length"])
-        cut = f"; the capture kept {kept:,} of {whole:,} bytes" if kept < whole else ""
-        return {
-            one.fields.get("index", 0): f"{one.error.detail} (byte {one.error.at})"
-            + cut * (one.error.reason == Reason.TRUNCATED)
-            for one in read_frame(self._raw(self._packet), frame, self._packet, dialect)
-            if one.error is not None
-        }
 
 
 def _report(row: dict[str, int], batch: ReportBatch) -> dict[str, Any]:

@@ -30,7 +30,6 @@ def payload(
     end: Any,
     announced: Any,
     reports: Any,
-    words: Any,
     index: Any,
     table: Any,
     plans: Any,
@@ -46,7 +45,7 @@ def payload(
     version = table[FIRST_BYTE + U64(buf[at])]
     row.version = version
     if version == 20:
-        return group_2_0(buf, origin, at, end, announced, reports, words, index, table, plans, hops, first)
+        return group_2_0(buf, origin, at, end, announced, reports, index, table, plans, hops, first)
     if version == 10:
         first = report_1_0(buf, origin, at, end, row, table, plans, hops, first)
     elif version == 5:
@@ -130,15 +129,13 @@ def decode_frames(
     table: Any,
     plans: Any,
     reports: Any,
-    words: Any,
     hops: Any,
     counts: Any,
 ) -> Any:
     """Decode frames from `start` on; returns the frame to go on at when a block is nearly full, else their
     number.
 
-    `words` is the memory of `reports` as uint64.  `counts` is [reports, hops, frames that are no reports],
-    and goes on from what it holds.
+    `counts` is [reports, hops, frames that are no reports], and goes on from what it holds.
     """
     index, first, other = counts[0], counts[1], counts[2]
     most_reports, most_hops = U64(len(reports)), U64(len(hops))
@@ -168,7 +165,7 @@ def decode_frames(
         if verdict == packet_kernel.NONE:
             found = False
             if table[PACKETS]:
-                row = new_row(reports, words, index)
+                row = new_row(reports, index)
                 row.time_ns = frame.time_ns
                 row.packet = i
                 found, first = packet(buf, origin, end, link, row, table, plans, hops, first)
@@ -177,15 +174,13 @@ def decode_frames(
             else:
                 other += U64(1)
             continue
-        row = new_row(reports, words, index)
+        row = new_row(reports, index)
         row.time_ns = frame.time_ns
         row.packet = i
         row.source_hi = high
         row.source_lo = low
         if verdict == U64(1):
-            index, first = payload(
-                buf, origin, at, end, announced, reports, words, index, table, plans, hops, first
-            )
+            index, first = payload(buf, origin, at, end, announced, reports, index, table, plans, hops, first)
         else:
             row.first_hop = first
             packet_kernel.refuse(row, verdict, at, origin)

@@ -1,4 +1,4 @@
-"""Frames to reports: `decode_scalar` for small inputs, `Decoder` for streams. Both give the same bytes."""
+"""Frames to reports by compiled kernels, for streams; `plain` has the same uncompiled, for small inputs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import numpy as np
 
 from ..dialect import DEFAULT, Dialect
 from ..records import HOP, REPORT, FrameBatch, Records, ReportBatch
-from .decode_scalar import decode_scalar
-
-__all__ = ["Decoder", "decode_scalar"]
 
 _MARGIN = 64
 HOPS_PER_FRAME = 4
@@ -32,7 +29,6 @@ class Decoder:
         self._fixed = (dialect.table(), np.zeros(metadata_kernel.PLANS, np.uint64))
         self._counts = np.zeros(3, np.uint64)
         self._reports = _block(frames + _MARGIN, REPORT)
-        self._words = self._reports.view(np.uint64)
         self._hops = _block(frames * HOPS_PER_FRAME + _MARGIN, HOP)
 
     def decode(self, batch: FrameBatch) -> ReportBatch:
@@ -42,9 +38,7 @@ class Decoder:
         counts[:] = 0
         at = np.uint64(0)
         while True:
-            at = np.uint64(
-                self._kernel(arena, frames, at, *self._fixed, self._reports, self._words, self._hops, counts)
-            )
+            at = np.uint64(self._kernel(arena, frames, at, *self._fixed, self._reports, self._hops, counts))
             if at == len(frames):
                 break
             self._grow(int(batch.frames[int(at)]["length"]) // 4 + 2)
@@ -56,7 +50,6 @@ class Decoder:
         reports, hops = int(self._counts[0]), int(self._counts[1])
         if reports + room > len(self._reports):
             self._reports = _larger(self._reports, reports, room)
-            self._words = self._reports.view(np.uint64)
         if hops + room > len(self._hops):
             self._hops = _larger(self._hops, hops, room)
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain, pairwise
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +19,8 @@ from .. import layout
 from ..address import address
 from ..dialect import DEFAULT, Dialect
 from ..reasons import Reason
-from ..records import Carried, FrameBatch, Have, Link
-from ..telemetry.int_header import Hop
-from .decode_scalar import read_frame
-from .row import Row
+from ..records import FRAME, Carried, FrameBatch, Have, Link
+from .plain import Found, hop_values, read_plain
 
 REPORTS = 64
 """Frames with reports that are looked at."""
@@ -32,7 +32,7 @@ MOST_PACKETS = 2_000
 """The same where packets are searched for INT, by every candidate."""
 _CLEAR = 0.5
 """A source speaks another dialect where that one is better by so much a frame."""
-_REFUSED, _EMPTY, _FLOW, _INT = -2.0, 0.0, 0.5, 2.0
+_REJECTED, _EMPTY, _FLOW, _INT = -2.0, 0.0, 0.5, 2.0
 """Worth of a report that is refused, tells nothing, tells a flow, brings hops."""
 _NEAR = 0.05
 """Difference of worth, a frame, below which two dialects read a source equally well."""
@@ -57,7 +57,7 @@ class Reading:
     packets: int = 0
     """Packets with INT that no report brought."""
     hops: int = 0
-    refused: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
     odd: Counter[str] = field(default_factory=Counter)
     """Values that contradict each other, in words."""
     good: Counter[str] = field(default_factory=Counter)
@@ -82,9 +82,9 @@ class Reading:
             facts.append(f"reads {_many(self.reports, 'report')} with {_many(self.hops, 'hop')}")
         if self.packets:
             facts.append(f"finds {_many(self.packets, 'packet')} with INT, {_many(self.hops, 'hop')}")
-        if self.refused:
-            most = ", ".join(f"{count} {reason}" for reason, count in self.refused.most_common(2))
-            facts.append(f"refuses {self.refused.total()} ({most})")
+        if self.rejected:
+            most = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common(2))
+            facts.append(f"rejects {self.rejected.total()} ({most})")
         facts += [f"{what} ({count} times)" for what, count in self.odd.most_common(1)]
         facts += [what for what, _ in self.good.most_common(2)]
         return facts or ["reads nothing"]
@@ -162,9 +162,17 @@ class Evidence:
         return proposal
 
 
+def _batch(kept: Sequence[tuple[bytes, np.void]]) -> FrameBatch:
+    """Kept frames as one batch."""
+    frames = np.array([frame for _, frame in kept], FRAME)
+    sizes = [len(raw) for raw, _ in kept]
+    frames["offset"] = np.cumsum(sizes, dtype=np.uint64) - np.array(sizes, np.uint64)
+    return FrameBatch(np.frombuffer(b"".join(raw for raw, _ in kept), np.uint8), frames)
+
+
 def _finds(dialect: Dialect, raw: bytes, frame: np.void) -> bool:
-    """Whether the dialect finds a report or INT in a frame, be it refused."""
-    return next(read_frame(raw, frame, 0, dialect), None) is not None
+    """Whether the dialect finds a report or INT in a frame, be it rejected."""
+    return next(read_plain(_batch([(raw, frame)]), dialect), None) is not None
 
 
 def decide(
@@ -184,12 +192,12 @@ def decide(
 def _proposal(ranked: list[Reading], sources: list[str], seen: int) -> Proposal:
     best = ranked[0]
     accepted = best.reports + best.packets
-    refused = best.refused.total()
+    rejected = best.rejected.total()
     spec = next((one for one in ranked if one.dialect.name == DEFAULT.name), best)
-    if not accepted and not refused:
+    if not accepted and not rejected:
         lines = [f"dialect auto: {spec.dialect.name}: no report and no INT in the first {seen:,} packets"]
         return Proposal(spec.dialect, False, lines, False)
-    if best.score <= 0 or accepted <= refused:
+    if best.score <= 0 or accepted <= rejected:
         facts = "; ".join(best.facts()[:2])
         lines = [
             f"dialect auto: nothing fits; best was {best.dialect.name}, which {facts}",
@@ -254,59 +262,63 @@ def _read(dialect: Dialect, kept: list[tuple[bytes, np.void]], sources: list[str
     reading = Reading(dialect, _differences(dialect))
     times: dict[int, list[tuple[int, int]]] = defaultdict(list)
     values = 0
+    of_frame: dict[int, list[Found]] = defaultdict(list)
+    for found in read_plain(_batch(kept), dialect):
+        of_frame[found.row.packet].append(found)
     for at, (raw, frame) in enumerate(kept):
         worth: list[float] = []
-        for row in read_frame(raw, frame, 0, dialect):
-            if row.fields.get("source_lo") or row.fields.get("source_hi"):
-                sources[at] = address(row.fields["source_hi"], row.fields["source_lo"])
-            worth.append(_row(row, frame, reading, times))
-            if _leaves_out(raw, row, dialect):
+        for found in of_frame[at]:
+            row = found.row
+            if row.source_lo or row.source_hi:
+                sources[at] = address(row.source_hi, row.source_lo)
+            worth.append(_report(found, frame, reading, times))
+            if _leaves_out(raw, found, dialect):
                 reading.odd["leaves out bits that are not 0"] += 1
                 worth[-1] -= _LEFT_OUT
-            told = tuple(row.fields.get(name, 0) for name in _TOLD)
-            values = hash((values, told, *(astuple(hop) for hop in row.hops)))
+            values = hash((values, _COMPARED(row), *map(hop_values, found.hops)))
         reading.worth.append(sum(worth) / len(worth) if worth else 0.0)
     reading.values = hash((values, dialect.clock.unit_ns, dialect.clock.latency))
     reading.clock = _clock(reading, times)
     return reading
 
 
-def _row(row: Row, frame: np.void, reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
-    if row.error is not None:
-        if row.error.reason == Reason.TRUNCATED and frame["wire_length"] > frame["length"]:
+def _report(found: Found, frame: np.void, reading: Reading, times: dict[int, list[tuple[int, int]]]) -> float:
+    """Worth of one report, or of one packet with INT."""
+    row = found.row
+    if row.reason:
+        if row.reason == Reason.TRUNCATED and frame["wire_length"] > frame["length"]:
             return _EMPTY  # cut by the capture, whatever the dialect
-        reading.refused[Reason(row.error.reason).label] += 1
-        return _REFUSED
-    told = row.fields
-    if not told.get("int_version"):
-        if not told.get("version"):
+        reading.rejected[Reason(row.reason).label] += 1
+        return _REJECTED
+    if not row.int_version:
+        if not row.version:
             return _EMPTY
         reading.reports += 1
-        flow = told.get("carried", 0) & Carried.FLOW
+        flow = row.carried & Carried.FLOW
         unseen = _UNLIKE if reading.dialect.marker else 0.0
-        return (_FLOW if flow else _EMPTY) + (0.25 if row.own else 0.0) - unseen
-    if told.get("version"):
+        return (_FLOW if flow else _EMPTY) + (0.25 if found.metadata else 0.0) - unseen
+    if row.version:
         reading.reports += 1
     else:
         reading.packets += 1
-    reading.hops += len(row.hops)
-    if not row.hops and row.own is None:
+    reading.hops += len(found.hops)
+    if not found.hops and found.metadata is None:
         return _FLOW + 0.25
-    hops = [*row.hops, row.own] if row.own is not None else row.hops
+    hops = [*found.hops, found.metadata] if found.metadata is not None else found.hops
     seen = Counter[str]()
     for hop in hops:
         _hop(hop, reading, seen)
         if hop.present & Have.INGRESS_TIME & ~hop.null and hop.node_id:
             times[hop.node_id].append((int(frame["time_ns"]), hop.ingress_time))
-    nodes = [hop.node_id for hop in row.hops]
+    nodes = [hop.node_id for hop in found.hops]
     if len(set(nodes)) < len(nodes):
         seen["a node twice in one path"] += 1
     if len(nodes) > _LONGEST:
         seen[f"a path of more than {_LONGEST} hops"] += 1
-    if told.get("ttl", 0) + len(nodes) > 256:
+    if row.ttl + len(nodes) > 256:
         seen["more hops than the TTL has left"] += 1
-    one_bit_each = told["int_version"] in _KINDS
-    if one_bit_each and any(hop.present.bit_count() < told["instructions"].bit_count() for hop in row.hops):
+    one_bit_each = row.int_version in _KINDS
+    if one_bit_each and any(hop.present.bit_count() < row.instructions.bit_count() for hop in found.hops):
         seen["instruction bits that are reserved"] += 1
     reading.odd.update(seen)
     usual = reading.dialect.clock.latency == "reported"
@@ -314,7 +326,7 @@ def _row(row: Row, frame: np.void, reading: Reading, times: dict[int, list[tuple
     return _INT - min(1.5, sum(seen.values()) / len(hops)) - _UNLIKE * unlike
 
 
-def _hop(hop: Hop, reading: Reading, seen: Counter[str]) -> None:
+def _hop(hop: Any, reading: Reading, seen: Counter[str]) -> None:
     """What the values of one hop say about each other."""
     have = hop.present & ~hop.null
     if have & Have.NODE_ID and not hop.node_id:
@@ -344,17 +356,17 @@ def _hop(hop: Hop, reading: Reading, seen: Counter[str]) -> None:
                 seen["no hop latency, though there are timestamps"] += 1
 
 
-def _leaves_out(raw: bytes, row: Row, dialect: Dialect) -> bool:
+def _leaves_out(raw: bytes, found: Found, dialect: Dialect) -> bool:
     """Whether items of the first hop on the wire have bits that this dialect alone leaves out, and that are
     not 0.
     """
-    told = row.fields
-    kind = _KINDS.get(told.get("int_version", 0))
-    if kind is None or not row.hops:
+    row = found.row
+    kind = _KINDS.get(row.int_version)
+    if kind is None or not found.hops:
         return False
-    bitmap, at = told["instructions"], told["int_at"] + (12 if kind == layout.INT_2_0 else 8)
+    bitmap, at = row.instructions, row.int_at + (12 if kind == layout.INT_2_0 else 8)
     for items in dialect.alternatives(kind):
-        if layout.metadata_size(items, bitmap) != 4 * told["hop_words"]:
+        if layout.metadata_size(items, bitmap) != 4 * row.hop_words:
             continue
         for bit, item in enumerate(items):
             if not bitmap >> (15 - bit) & 1:
@@ -399,14 +411,8 @@ def _differences(dialect: Dialect) -> int:
 
 
 _KINDS = {4: layout.INT_0_4, 5: layout.INT_0_5, 10: layout.INT_1_0, 20: layout.INT_2_0}
-_TOLD = (
-    "reason",
-    "version",
-    "int_mode",
-    "instructions",
-    "sequence",
-    "node_id",
-    "src_lo",
-    "proto",
+_COMPARED = attrgetter(
+    "reason", "version", "int_mode", "instructions", "sequence", "node_id", "src_lo", "proto"
 )
+"""Fields by which what two dialects read is compared, with all hops."""
 _EVERY_FIRST_BYTE = tuple((byte, 5) for byte in range(256))

@@ -7,9 +7,8 @@ import numpy.typing as npt
 
 from .. import layout
 from ..address import number_of
-from ..encode.encode_scalar import push_outer
 from ..records import FRAME, DtaFlag, FrameBatch, Link, Records
-from .codec import COUNTER_BYTES, LIST_BYTES, PUBLISHED, DtaReport, Form, Opcode, push_dta
+from .codec import COUNTER_BYTES, LIST_BYTES, PUBLISHED, Form, Opcode
 from .parser import rules
 
 REPORTER_PORT = 0xC0DE
@@ -56,49 +55,6 @@ def encode_dta(
     return FrameBatch(out[: int(used)], frames)
 
 
-def encode_dta_scalar(
-    reports: Records,
-    arena: npt.NDArray[np.uint8],
-    form: Form,
-    *,
-    link: Link = Link.UDP_PAYLOAD,
-    source: str = "192.0.2.1",
-    collector: str = "192.0.2.254",
-    port: int = layout.DTA_PORT,
-    sport: int = REPORTER_PORT,
-    udp_checksum: bool = False,
-) -> FrameBatch:
-    """`encode_dta` in pure Python."""
-    sender, target = number_of(source), number_of(collector)
-    out = bytearray()
-    frames = np.zeros(len(reports), FRAME)
-    for row, frame in zip(reports, frames, strict=True):
-        payload = bytearray()
-        push_dta(payload, report_of(row, arena), form)
-        start = len(out)
-        if link == Link.UDP_PAYLOAD:
-            out += payload
-        else:
-            push_outer(out, sender, target, sport, port, bytes(payload), udp_checksum)
-        frame["offset"], frame["length"], frame["wire_length"] = start, len(out) - start, len(out) - start
-    frames["source_hi"], frames["source_lo"] = sender >> 64, sender & (1 << 64) - 1
-    frames["port"], frames["source_port"], frames["link"] = port, sport, link
-    return FrameBatch(np.frombuffer(bytes(out), np.uint8), frames)
-
-
-def report_of(row: np.void, arena: npt.NDArray[np.uint8]) -> DtaReport:
-    """The report that a DTA record describes."""
-    key_at, data_at = int(row["key_at"]), int(row["data_at"])
-    key = arena[key_at : key_at + int(row["key_bytes"])].tobytes()
-    data = arena[data_at : data_at + int(row["data_bytes"])].tobytes()
-    if row["opcode"] == Opcode.APPEND:
-        key = int(row["list"]).to_bytes(LIST_BYTES, "big")
-    if row["opcode"] == Opcode.KEY_INCREMENT:
-        data = int(row["counter"]).to_bytes(COUNTER_BYTES, "big")
-    return DtaReport(
-        int(row["opcode"]), key, data, int(row["redundancy"]), int(row["hop"]), int(row["path_length"]),
-        int(row["sequence"]), bool(row["flags"] & DtaFlag.IMMEDIATE), bool(row["flags"] & DtaFlag.RETRANSMIT),
-    )  # fmt: skip
 
 
 def check_reports(reports: Records, arena: npt.NDArray[np.uint8], form: Form) -> None:

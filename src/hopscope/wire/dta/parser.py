@@ -10,9 +10,7 @@ import numpy.typing as npt
 
 from .. import layout
 from ..dialect import DEFAULT, Dialect
-from ..headers.datagram import find_datagram
-from ..reasons import DtaReason, Reason
-from ..records import DTA, FRAME, DtaFlag, FrameBatch, Link, Records
+from ..records import DTA, FRAME, DtaFlag, FrameBatch, Records
 from .codec import DATA_FIELDS, KEY_FIELDS, PUBLISHED, DtaError, Form, Opcode, pull_dta
 
 
@@ -64,34 +62,6 @@ class DtaParser:
             return int(self._kernels.parse_sized(arena, frames, words))
         base = np.uint64(self.form)
         return int(self._kernels.parse_published(arena, frames, base, self._rules, words))
-
-
-def parse_scalar(batch: FrameBatch, form: Form, *, port: int = layout.DTA_PORT) -> Records:
-    """DTA [frames], in pure Python."""
-    dialect = looked_for(port)
-    reports = np.zeros(len(batch), DTA)
-    for report, frame in zip(reports, batch.frames, strict=True):
-        origin = int(frame["offset"])
-        raw = batch.arena[origin : origin + int(frame["length"])].tobytes()
-        start, announced = 0, int(frame["wire_length"])
-        if frame["link"] != Link.UDP_PAYLOAD:
-            found = find_datagram(raw, int(frame["link"]), dialect)
-            if found is None or found.error is not None:
-                report["reason"] = _outer_reason(found.error.reason if found and found.error else None)
-                continue
-            start, announced = found.start, found.announced
-            raw = raw[:announced]
-        if announced > len(raw):
-            report["reason"] = DtaReason.TRUNCATED
-            continue
-        _fill(report, raw[start:], origin + start, form)
-    return reports
-
-
-def _outer_reason(reason: Reason | None) -> DtaReason:
-    if reason is None:
-        return DtaReason.NOT_DTA
-    return DtaReason.BAD_LENGTH if reason is Reason.BAD_LENGTH else DtaReason.TRUNCATED
 
 
 def _fill(row: np.void, raw: bytes, origin: int, form: Form) -> None:

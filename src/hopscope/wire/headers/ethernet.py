@@ -11,6 +11,9 @@ from ..errors import WireError
 from ..reasons import Place, Reason
 from ..records import Link
 
+ETHERTYPE_LOCAL = 0x88B5
+"""IEEE 802 local experimental: the inner packet of a report without a flow."""
+
 
 @dataclass(slots=True)
 class Ethernet:
@@ -288,19 +291,6 @@ def push_udp(out: bytearray, udp: Udp) -> None:
         layout.UDP,
         {"sport": udp.sport, "dport": udp.dport, "length": udp.length, "checksum": udp.checksum},
     )
-
-
-def pull_tcp(buf: Buffer, place: Place) -> Tcp:
-    """A TCP header with options. Raises WireError where it is cut or states fewer than 5 words."""
-    start = buf.at
-    head = buf.peek(layout.TCP, place)
-    size = head.pop("header_words") * 4
-    if size < layout.TCP.size:
-        raise WireError(
-            Reason.BAD_LENGTH, place, start, f"TCP header of {size} bytes, at least 20 are needed"
-        )
-    buf.skip(size, place, "TCP with options")
-    return Tcp(**head, options=bytes(buf.raw[start + 20 : start + size]))
 
 
 def push_tcp(out: bytearray, tcp: Tcp) -> None:

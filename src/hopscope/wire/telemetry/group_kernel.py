@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, inlined, kernel
+from ...base.jit import U64, clear, inlined, kernel
 from .. import layout, rules
 from ..decode.inner_kernel import CUT_HEADER, CUT_METADATA, INTERMEDIATE, KIND_INNER, find_tlv, finish
 from ..headers.packet_kernel import NONE, code, get, refuse, word
 from ..reasons import Place, Reason
-from ..records import REPORT
 from . import report_kernel as report
 from .metadata_kernel import ANY_SIZE, INGRESS, OWN_2_0, WORDS, plan
 
-REPORT_WORDS = U64(REPORT.itemsize // 8)
 UNSUPPORTED = code(Reason.UNSUPPORTED, Place.REPORT_HEADER)
 REPORT_TYPE, INNER_TYPE = word(layout.REPORT_2_0, "report_type"), word(layout.REPORT_2_0, "inner_type")
 REPORT_LENGTH, MD_LENGTH = (
@@ -26,12 +24,11 @@ INNER_2_0, MAIN_2_0, BARE_2_0 = U64(rules.INNER_2_0), U64(rules.MAIN_2_0), U64(r
 
 
 @inlined
-def new_row(reports: Any, words: Any, index: Any) -> Any:
-    """A REPORT row with all bytes 0; `words` is the same memory as uint64."""
-    first = index * REPORT_WORDS
-    for i in range(REPORT_WORDS):
-        words[first + U64(i)] = U64(0)
-    return reports[index]
+def new_row(reports: Any, index: Any) -> Any:
+    """A REPORT row with all bytes 0."""
+    row = reports[index]
+    clear(row)
+    return row
 
 
 @inlined
@@ -127,7 +124,6 @@ def group_2_0(
     end: Any,
     announced: Any,
     reports: Any,
-    words: Any,
     index: Any,
     table: Any,
     plans: Any,
@@ -173,13 +169,13 @@ def group_2_0(
         index += U64(1)
         if at + U64(4) > announced:  # less than a header is padding
             return index, first
-        next_in_group(reports, words, group, index)
+        next_in_group(reports, group, index)
 
 
 @kernel
-def next_in_group(reports: Any, words: Any, group: Any, index: Any) -> None:
+def next_in_group(reports: Any, group: Any, index: Any) -> None:
     """Begin the row of a group's further report with what the group says."""
-    row = new_row(reports, words, index)
+    row = new_row(reports, index)
     head = reports[group]
     row.time_ns = head.time_ns
     row.source_hi = head.source_hi

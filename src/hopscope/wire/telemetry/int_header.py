@@ -16,7 +16,7 @@ from ..dialect import DEFAULT, Dialect
 from ..errors import WireError
 from ..layout import Header, Item
 from ..reasons import Place, Reason
-from ..records import HOP, MAX_HOPS, Carrier, IntFlag
+from ..records import HOP, Carrier
 from ..versions import COUNTED, NIBBLES, REPORT_INDEX
 
 MODE_MD = 1
@@ -36,7 +36,6 @@ MOST: dict[str, int] = {
 }
 """The highest value that a column of HOP holds; what is wider in a dialect saturates."""
 _IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
-_BOTTOM = 1 << 31
 _NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
 
 
@@ -336,22 +335,6 @@ def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
         out[start + at : start + at + 2] = value.to_bytes(2, "big")
 
 
-def row_fields(shim: Shim, md: Md, at: int) -> dict[str, int]:
-    """Columns of REPORT that the shim, and the header at byte `at` of the frame, fill."""
-    flags = (
-        IntFlag.HOPS_EXCEEDED * md.hops_exceeded
-        | IntFlag.MTU_EXCEEDED * md.mtu_exceeded
-        | IntFlag.DISCARD * md.discard
-        | IntFlag.COPY * md.copy
-    )
-    return {
-        "int_version": md.version, "int_mode": shim.type, "instructions": md.instructions,
-        "hop_words": md.hop_words, "remaining_hops": md.remaining_hops, "int_flags": flags,
-        "domain_id": md.domain_id, "ds_instruction": md.ds_instruction, "ds_flags": md.ds_flags,
-        "int_at": at, "carrier": shim.carrier, "npt": shim.npt,
-    }  # fmt: skip
-
-
 # ----------------------------------------------------------------------------------------------------- stack
 
 
@@ -444,47 +427,6 @@ def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> t
     return hops, [hop_size] * (hops - 1) + [hop_size + rest]
 
 
-def pull_stack(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[list[Hop], Tail | None]:
-    """(hops in path order, tail), and move behind all that the shim's length counts.
-
-    Domain-specific metadata is skipped, in each hop and (what the source alone adds) in the last record of
-    the stack, the source's.  INT-MX has no hops, unless the dialect has the node's record behind its header.
-    Raises WireError: `bad_length` where the stack is no whole number of hops, truncated, `too_many_hops`,
-    and `bad_bottom` where the bottom-of-stack bit of 2015 is not on the last word alone.
-    """
-    start, place = buf.at, Place.INT_STACK
-    hops, sizes = records_of(buf, shim, md, dialect)
-    size = sum(sizes)
-    buf.need(size + 4 * shim.numbered, place, "INT stack")
-    if hops > MAX_HOPS:
-        raise WireError(Reason.TOO_MANY_HOPS, place, start, f"{hops} hops, at most {MAX_HOPS} are read")
-    if md.version == 1:
-        _check_bottom(buf, size)
-    items, bitmap = form_of(md, dialect)
-    path = [
-        pull_metadata(buf.raw, start + i * 4 * md.hop_words, items, bitmap, sizes[i], bottom=md.version == 1)
-        for i in range(hops)
-    ]
-    buf.at = start + size + 4 * shim.numbered
-    counted = _overhead(shim, md.version, dialect) + size // 4
-    tail = None
-    if has_tail(shim, md.version) and (_is_open(shim, dialect) or shim.length > counted):
-        tail = pull_tail(buf)
-    return path[::-1], tail
-
-
-def _check_bottom(buf: Buffer, size: int) -> None:
-    for at in range(buf.at, buf.at + size, 4):
-        last = at + 4 == buf.at + size
-        if bool(buf.raw[at] & 0x80) != last:
-            what = (
-                "the last word lacks the bottom-of-stack bit"
-                if last
-                else "the stack ends before its last word"
-            )
-            raise WireError(Reason.BAD_BOTTOM, Place.INT_STACK, at, what)
-
-
 def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAULT) -> None:
     """Append hops that are given in path order."""
     items, bitmap = form_of(md, dialect)
@@ -495,35 +437,6 @@ def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAU
         for at in range(start, len(out), 4):
             out[at] &= 0x7F
         out[-4] |= 0x80
-
-
-def pull_metadata(
-    raw: bytes, at: int, items: tuple[Item, ...], bitmap: int, size: int, *, bottom: bool = False
-) -> Hop:
-    """The values that `bitmap` names, from `size` bytes at `at` that are known to be there.
-
-    `bottom`: the most significant bit of each word is no part of its value (2015).  A value that is wider
-    than its column in HOP saturates.
-    """
-    hop = Hop()
-    end = at + size
-    known = 0
-    for bit, item in enumerate(items):
-        if not bitmap >> (15 - bit) & 1:
-            continue
-        # INT 2.1 5.7: the checksum complement is the last word, behind domain-specific metadata
-        start = end - item.size if item.have == layout.CHECKSUM.have else at
-        number = int.from_bytes(raw[start : start + item.size], "big")
-        at += item.size
-        if item.have:
-            hop.present |= item.have
-            if (number | _BOTTOM if bottom else number) != (1 << 8 * item.size) - 1:
-                known |= item.have
-            for name, shift, mask in item.fields.shifts:
-                if name in MOST:
-                    setattr(hop, name, min(number >> shift & mask, MOST[name]))
-    hop.null = hop.present & ~known
-    return hop
 
 
 def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: object, size: int) -> None:
@@ -548,11 +461,6 @@ def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: obj
         out += b"\xff" * last.size
     elif last:
         push(out, last.fields, {"checksum_complement": int(getattr(hop, "checksum_complement"))})  # noqa: B009
-
-
-def pull_tail(buf: Buffer) -> Tail:
-    """The tail of 0.4 and 0.5. Raises WireError where it is cut."""
-    return Tail(**buf.pull(layout.TAIL_0_5, Place.INT_TAIL))
 
 
 def push_tail(out: bytearray, tail: Tail) -> None:

@@ -16,31 +16,47 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .. import layout, rules
-from ..buffer import Buffer
-from ..dialect import Dialect
-from ..errors import WireError
-from ..headers import ethernet, tunnel
-from ..headers.ethernet import Ip
-from ..headers.packet_id import packet_id
-from ..headers.tunnel import Found, Table
-from ..reasons import Place, Reason
-from ..records import Carried, Carrier, Flag, Layer, Mode
-from ..rules import Next
-from ..telemetry import int_header, ioam, report
-from ..telemetry.int_header import Hop, Md, Shim, Tail
+from hopscope.wire import layout, rules
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import Dialect
+from hopscope.wire.errors import WireError
+from hopscope.wire.headers import ethernet, tunnel
+from hopscope.wire.headers.ethernet import Ip
+from hopscope.wire.headers.tunnel import Found, Table
+from hopscope.wire.reasons import Place, Reason
+from hopscope.wire.records import Carried, Carrier, Flag, Layer, Mode
+from hopscope.wire.rules import Next
+from hopscope.wire.telemetry import int_header, report
+from hopscope.wire.telemetry.int_header import Hop, Md, Shim, Tail
+
+from .ethernet import pull_tcp
+from .int_header import pull_stack, row_fields
+from .ioam import is_in, read_extensions
+from .packet_id import packet_id
+from .report import pull_tlvs
 from .row import Row
+from .tunnel import (
+    by_gpe,
+    pull_erspan_1,
+    pull_erspan_2,
+    pull_erspan_3,
+    pull_geneve,
+    pull_gre,
+    pull_gtp_u,
+    pull_vxlan,
+    pull_vxlan_gpe,
+)
 
 LOW = (1 << 64) - 1
 _TUNNELS: dict[Next, tuple[Layer, Callable[[Buffer, Table], Found]]] = {
     Next.MPLS: (Layer.MPLS, tunnel.pull_mpls),
-    Next.GRE: (Layer.GRE, tunnel.pull_gre),
-    Next.ERSPAN_1: (Layer.ERSPAN, tunnel.pull_erspan_1),
-    Next.ERSPAN_2: (Layer.ERSPAN, tunnel.pull_erspan_2),
-    Next.ERSPAN_3: (Layer.ERSPAN, tunnel.pull_erspan_3),
-    Next.VXLAN: (Layer.VXLAN, tunnel.pull_vxlan),
-    Next.VXLAN_GPE: (Layer.VXLAN_GPE, tunnel.pull_vxlan_gpe),
-    Next.GTP_U: (Layer.GTP_U, tunnel.pull_gtp_u),
+    Next.GRE: (Layer.GRE, pull_gre),
+    Next.ERSPAN_1: (Layer.ERSPAN, pull_erspan_1),
+    Next.ERSPAN_2: (Layer.ERSPAN, pull_erspan_2),
+    Next.ERSPAN_3: (Layer.ERSPAN, pull_erspan_3),
+    Next.VXLAN: (Layer.VXLAN, pull_vxlan),
+    Next.VXLAN_GPE: (Layer.VXLAN_GPE, pull_vxlan_gpe),
+    Next.GTP_U: (Layer.GTP_U, pull_gtp_u),
 }
 _OF_INT = (
     Place.INT_SHIM, Place.INT_HEADER, Place.INT_STACK, Place.INT_TAIL, Place.IOAM_OPTION, Place.IOAM_DATA,
@@ -51,7 +67,7 @@ _INT_PLACES = (Place.INT_HEADER, Place.IOAM_OPTION, Place.IOAM_DATA)
 def read_inner(buf: Buffer, inner_type: int, row: Row, dialect: Dialect) -> None:
     """The packet that a report brought, into the row. Raises WireError: see the reasons."""
     if inner_type == report.INNER_TLV:
-        found = report.pull_tlvs(buf)
+        found = pull_tlvs(buf)
         if found is None:
             return
         inner_type, start, end = found
@@ -116,7 +132,7 @@ class Walk:
             if self.matters(error):
                 raise
         if self.trace and not self.row.fields.get("int_version"):
-            ioam.read_extensions(self.buf.raw, *self.trace, self.row, self.dialect)
+            read_extensions(self.buf.raw, *self.trace, self.row, self.dialect)
         self.identify()
 
     def matters(self, error: WireError) -> bool:
@@ -197,7 +213,7 @@ class Walk:
                 inner_length=ip.length, ttl=ip.ttl, layers=self.layers, vlan=self.vlan,
                 tunnel_id=self.tunnel_id)  # fmt: skip
         row.fields["carried"] = row.fields.get("carried", 0) & ~Carried.PORTS | Carried.FLOW
-        if self.trace is None and ip.options and version == 6 and ioam.is_in(buf.raw, start, buf.at):
+        if self.trace is None and ip.options and version == 6 and is_in(buf.raw, start, buf.at):
             self.trace = (start, buf.at)
         if ip.fragment:
             raise WireError(Reason.FRAGMENT, Place.INNER_IP, start, "the inner packet is a fragment")
@@ -281,7 +297,7 @@ class Walk:
         """A TCP header; in some dialects INT is in front of its options."""
         start = self.buf.at
         if not self.table[rules.FIXED_TCP]:
-            ethernet.pull_tcp(self.buf, Place.INNER_L4)
+            pull_tcp(self.buf, Place.INNER_L4)
             return
         size = 4 * self.buf.pull(layout.TCP, Place.INNER_L4)["header_words"]
         if size < layout.TCP.size:
@@ -298,8 +314,8 @@ class Walk:
 
     def pull_hops(self, buf: Buffer, shim: Shim, md: Md, at: int) -> tuple[list[Hop], Tail | None]:
         """The stack behind an INT header, and the tail of 0.4 and 0.5."""
-        self.row.set(**int_header.row_fields(shim, md, at))
-        return int_header.pull_stack(buf, shim, md, self.dialect)
+        self.row.set(**row_fields(shim, md, at))
+        return pull_stack(buf, shim, md, self.dialect)
 
     def finish(self, hops: list[Hop]) -> None:
         """The INT is complete."""
@@ -346,11 +362,11 @@ class Walk:
         self.finish(hops)
         if shim.carrier == Carrier.GRE:
             return tunnel.by_ethertype(shim.next_protocol)
-        return tunnel.by_gpe(shim.next_protocol, self.table)
+        return by_gpe(shim.next_protocol, self.table)
 
     def read_geneve(self) -> Next:
         """Geneve, and the INT in its options."""
-        following, vni, option = tunnel.pull_geneve(self.buf, self.table)
+        following, vni, option = pull_geneve(self.buf, self.table)
         self.note(Layer.GENEVE, vni)
         if option is not None and not self.complete:
             inside = Buffer(self.buf.raw, option[0], self.buf.end)

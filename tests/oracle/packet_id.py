@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from .ethernet import Ip
+from hopscope.base.plain import mix64
+from hopscope.wire.headers.ethernet import Ip
 
-_MASK = (1 << 64) - 1
 WORDS = 3
 """Words behind the ports that are looked at: sequence and acknowledgment of TCP, length and checksum of UDP,
 and what follows.
 """
-
-
-def mix64(x: int) -> int:
-    """`jit.mix64` without Numba."""
-    x ^= x >> 33
-    x = x * 0xFF51AFD7ED558CCD & _MASK
-    x ^= x >> 33
-    x = x * 0xC4CEB9FE1A85EC53 & _MASK
-    return x ^ x >> 33
 
 
 def packet_id(ip: Ip, raw: bytes, behind_ports: int | None, end: int) -> int:

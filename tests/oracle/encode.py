@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import layout
-from ..address import SOURCE_MAC, TARGET_MAC
-from ..headers import ethernet
-from ..headers.ethernet import Ethernet, Ip, Tcp, Udp
-from ..records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, Mode, ReportBatch
-from ..telemetry import int_header, report
-from ..telemetry import report_metadata as own_metadata
-from ..telemetry.int_header import Hop, Md, Shim, Tail
-from ..telemetry.report import Group20, Main20, Report05, Report10, Report20
-from ..telemetry.report_metadata import Own
+from hopscope.wire import layout
+from hopscope.wire.address import SOURCE_MAC, TARGET_MAC
+from hopscope.wire.headers import ethernet
+from hopscope.wire.headers.ethernet import Ethernet, Ip, Tcp, Udp
+from hopscope.wire.records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, Mode, ReportBatch
+from hopscope.wire.telemetry import int_header, report
+from hopscope.wire.telemetry import report_metadata as own_metadata
+from hopscope.wire.telemetry.int_header import Hop, Md, Shim, Tail
+from hopscope.wire.telemetry.report import Group20, Main20, Report05, Report10, Report20
+from hopscope.wire.telemetry.report_metadata import Own
 
-ETHERTYPE_LOCAL = 0x88B5
-"""IEEE 802 local experimental: the inner packet of a report without a flow."""
 _MAPPED_PREFIX = 0xFFFF
 
 
@@ -176,7 +174,7 @@ def _inner_type(row: Any, inner_ip: bool) -> int:
 
 def _inner(out: bytearray, batch: ReportBatch, row: Any, dscp: int, bare_ip: bool) -> None:
     if not row["carried"] & Carried.FLOW:
-        ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, ETHERTYPE_LOCAL))
+        ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, ethernet.ETHERTYPE_LOCAL))
         return
     version = int(row["ip_version"])
     stack = _int(batch, row) if row["int_version"] else b""

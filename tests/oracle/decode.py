@@ -10,17 +10,28 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from .. import layout, rules
-from ..buffer import Buffer
-from ..dialect import DEFAULT, Dialect
-from ..errors import WireError
-from ..headers.datagram import find_datagram
-from ..reasons import Place, Reason
-from ..records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
-from ..telemetry import report
-from ..telemetry import report_metadata as own_metadata
-from ..telemetry.report_metadata import Own
+from hopscope.wire import layout, rules
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import DEFAULT, Dialect
+from hopscope.wire.errors import WireError
+from hopscope.wire.headers.datagram import find_datagram
+from hopscope.wire.reasons import Place, Reason
+from hopscope.wire.records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
+from hopscope.wire.telemetry import report
+from hopscope.wire.telemetry.report_metadata import Own
+
 from .inner import LOW, read_inner, read_packet
+from .report import (
+    bare_report,
+    check_end,
+    check_types,
+    pull_group,
+    pull_main,
+    pull_report_0_5,
+    pull_report_1_0,
+    pull_report_2_0,
+)
+from .report_metadata import pull_own, pull_own_0_5
 from .row import Row
 
 _REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
@@ -96,7 +107,7 @@ def _payload(buf: Buffer, announced: int, base: dict[str, int], dialect: Dialect
         elif version == 10:
             _report_1_0(buf, row, dialect)
         else:
-            group = report.pull_group(buf)
+            group = pull_group(buf)
             row.set(hw_id=group.hw_id, sequence=group.sequence, node_id=group.node_id)
             row.carry(Carried.NODE_ID)
             yield from _reports_2_0(buf, announced, row.fields, dialect)
@@ -107,7 +118,7 @@ def _payload(buf: Buffer, announced: int, base: dict[str, int], dialect: Dialect
 
 
 def _report_0_5(buf: Buffer, row: Row, dialect: Dialect) -> None:
-    head = report.pull_report_0_5(buf, dialect)
+    head = pull_report_0_5(buf, dialect)
     form = report.form_0_5(head.next_protocol, dialect)
     row.set(
         flags=head.flags,
@@ -120,7 +131,7 @@ def _report_0_5(buf: Buffer, row: Row, dialect: Dialect) -> None:
     if form.form == 3:
         row.set(own_at=buf.skip(form.size, Place.REPORT_METADATA, "the form's header"))
     elif form.form:
-        own = own_metadata.pull_own_0_5(buf, form.form, dialect)
+        own = pull_own_0_5(buf, form.form, dialect)
         row.set(node_id=own.hop.node_id)
         row.carry(Carried.NODE_ID)
         _keep(row, own)
@@ -128,18 +139,18 @@ def _report_0_5(buf: Buffer, row: Row, dialect: Dialect) -> None:
 
 
 def _report_1_0(buf: Buffer, row: Row, dialect: Dialect) -> None:
-    head = report.pull_report_1_0(buf, dialect)
+    head = pull_report_1_0(buf, dialect)
     row.set(flags=head.flags, hw_id=head.hw_id, node_id=head.node_id, sequence=head.sequence,
             ingress_time=head.ingress_time, kind=report.kind_of(head.flags))  # fmt: skip
     row.carry(Carried.INGRESS_TIME | Carried.NODE_ID)
     if head.metadata_bits:
         items = dialect.alternatives(layout.OWN_OF_1_0)[0]
-        _keep(row, own_metadata.pull_own(buf, items, head.metadata_bits << 10, head.node_id))
+        _keep(row, pull_own(buf, items, head.metadata_bits << 10, head.node_id))
     read_inner(buf, report.inner_type_1_0(head.next_protocol, dialect), row, dialect)
 
 
 def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Dialect) -> Iterator[Row]:
-    if bare := report.bare_report(dialect, announced):
+    if bare := bare_report(dialect, announced):
         yield _bare_2_0(buf, bare, group, dialect)
         return
     index = 0
@@ -148,7 +159,7 @@ def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Di
         row.set(index=index)
         start = buf.at
         try:
-            head = report.pull_report_2_0(buf, announced, dialect)
+            head = pull_report_2_0(buf, announced, dialect)
         except WireError as error:  # where the next report begins is unknown
             row.refuse(error)
             yield row
@@ -158,7 +169,7 @@ def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Di
         form, size = report.main_form(head.report_type, dialect)
         row.set(flags=head.flags, kind=report.kind_of(head.flags) if form else Kind.INNER)
         try:
-            form, inner_type = report.check_types(head, start, dialect)
+            form, inner_type = check_types(head, start, dialect)
             if form == 1:
                 _main_2_0(part, head, row, dialect)
             elif form == 3:
@@ -173,7 +184,7 @@ def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Di
 def _bare_2_0(buf: Buffer, head: report.Report20, group: dict[str, int], dialect: Dialect) -> Row:
     row = Row(group)
     try:
-        report.check_end(head, buf, buf.at)
+        check_end(head, buf, buf.at)
         read_inner(Buffer(buf.raw, buf.at, head.end), head.inner_type, row, dialect)
     except WireError as error:
         row.refuse(error)
@@ -182,7 +193,7 @@ def _bare_2_0(buf: Buffer, head: report.Report20, group: dict[str, int], dialect
 
 def _main_2_0(part: Buffer, head: report.Report20, row: Row, dialect: Dialect) -> None:
     items = dialect.alternatives(layout.OWN_OF_2_0)[0]
-    main, own = report.pull_main(part, head, row.fields["node_id"], items)
+    main, own = pull_main(part, head, row.fields["node_id"], items)
     if own.size:
         row.set(own_at=own.at)
     if main.metadata_bits:

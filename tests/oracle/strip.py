@@ -21,18 +21,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import layout, rules
-from ..buffer import Buffer
-from ..decode.inner import follow
-from ..decode.row import Row
-from ..dialect import DEFAULT, Dialect
-from ..errors import WireError
-from ..headers import ethernet
-from ..headers.datagram import find_datagram
-from ..reasons import Place, Reason
-from ..records import Carrier, Link, Mode
-from ..rules import Next
+from hopscope.wire import layout, rules
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import DEFAULT, Dialect
+from hopscope.wire.errors import WireError
+from hopscope.wire.headers import ethernet
+from hopscope.wire.headers.datagram import find_datagram
+from hopscope.wire.reasons import Place, Reason
+from hopscope.wire.records import Carrier, Link, Mode
+from hopscope.wire.rules import Next
+
+from .inner import follow
 from .locate import IPS, UDP_LENGTH, Header, Way, checksum_at, covered, get16, protocol_at, put16, set_dscp
+from .row import Row
 
 _INT = (Next.GRE, Next.INT)
 _GPE_FLAGS, _GPE_NEXT, _GPE_NEXT_PRESENT = 0, 3, 0x04

@@ -11,22 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .. import layout
-from ..buffer import Buffer, push
-from ..craft import int_stack as craft_int
-from ..craft.int_stack import Telemetry
-from ..decode.row import Row
-from ..dialect import DEFAULT, Dialect
-from ..errors import WireError
-from ..headers import ethernet
-from ..headers.ethernet import Ip, Udp
-from ..headers.tunnel import by_ethertype
-from ..reasons import Place
-from ..records import Carrier, Link
-from ..rules import Next
-from ..telemetry import int_header
-from ..telemetry.int_header import Hop, Md, Shim
+from hopscope.wire import layout
+from hopscope.wire.buffer import Buffer, push
+from hopscope.wire.craft import int_stack as craft_int
+from hopscope.wire.craft.int_stack import Telemetry
+from hopscope.wire.dialect import DEFAULT, Dialect
+from hopscope.wire.errors import WireError
+from hopscope.wire.headers import ethernet
+from hopscope.wire.headers.ethernet import Ip, Udp
+from hopscope.wire.headers.tunnel import by_ethertype
+from hopscope.wire.reasons import Place
+from hopscope.wire.records import Carrier, Link
+from hopscope.wire.rules import Next
+from hopscope.wire.telemetry import int_header
+from hopscope.wire.telemetry.int_header import Hop, Md, Shim
+
 from .locate import IPS, UDP_LENGTH, Header, Way, checksum_at, covered, get16, protocol_at, put16, set_dscp
+from .row import Row
 
 _IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
 _TUNNEL = {

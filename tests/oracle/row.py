@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..errors import WireError
-from ..telemetry.int_header import Hop
+from hopscope.wire.errors import WireError
+from hopscope.wire.telemetry.int_header import Hop
 
 
 class Row:

@@ -6,16 +6,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .. import layout
-from ..buffer import Buffer
-from ..decode.inner import Walk
-from ..decode.row import Row
-from ..dialect import Dialect
-from ..headers import ethernet
-from ..headers.ethernet import Ip
-from ..records import Carrier
-from ..rules import Next
-from ..telemetry.int_header import Hop, Md, Shim, Tail
+from hopscope.wire import layout
+from hopscope.wire.buffer import Buffer
+from hopscope.wire.dialect import Dialect
+from hopscope.wire.headers import ethernet
+from hopscope.wire.headers.ethernet import Ip
+from hopscope.wire.records import Carrier
+from hopscope.wire.rules import Next
+from hopscope.wire.telemetry.int_header import Hop, Md, Shim, Tail
+
+from .inner import Walk
+from .row import Row
 
 IPS = (Next.IPV4, Next.IPV6)
 UDP_LENGTH = 4

@@ -1,0 +1,186 @@
+"""Kernels without a compiler: their own source, run as plain Python, for small inputs and for tests.
+
+`load` executes a kernel module in a namespace of its own, in which `base.jit` is this module: decorators
+that do nothing, integers of any size, and plain twins of the intrinsics.  Numba is not imported, and the
+compiled module of the same source may live beside it.
+
+What differs from compiled code:
+
+* Integers do not wrap around at 64 bits: this is for kernels whose values stay within 0 to 2^64-1, as the
+  decoder's do (tests/wire/test_plain.py runs it on numbers that raise if they leave that range).
+* An index beyond the end of `bytes` or of `Rows` raises IndexError; compiled code would read what lies there.
+* Records are objects with a slot per field (`record_class`): a value that is too wide for its field is found
+  when the rows are put into an array.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.util
+import struct
+import sys
+from collections.abc import Callable
+from functools import cache
+from types import CodeType, ModuleType, SimpleNamespace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# --------------------------------------------------------------------------------------------- twins of `jit`
+
+U8 = U16 = U32 = U64 = I64 = int
+
+_MASK = (1 << 64) - 1
+_BE16, _BE32, _BE64, _LE64 = (struct.Struct(form) for form in (">H", ">I", ">Q", "<Q"))
+
+
+def kernel(function: F) -> F:
+    """The function itself."""
+    return function
+
+
+inlined = kernel
+
+
+def be16(buf: Any, at: int) -> int:
+    """Big-endian 16 bits at index `at`."""
+    return buf[at] << 8 | buf[at + 1]  # type: ignore[no-any-return]
+
+
+def be32(buf: Any, at: int) -> int:
+    """Big-endian 32 bits at index `at`."""
+    return buf[at] << 24 | buf[at + 1] << 16 | buf[at + 2] << 8 | buf[at + 3]  # type: ignore[no-any-return]
+
+
+def be64(buf: Any, at: int) -> int:
+    """Big-endian 64 bits at index `at`."""
+    return be32(buf, at) << 32 | be32(buf, at + 4)
+
+
+def mix64(x: int) -> int:
+    """Finaliser of MurmurHash3 (64 bit)."""
+    x ^= x >> 33
+    x = x * 0xFF51AFD7ED558CCD & _MASK
+    x ^= x >> 33
+    x = x * 0xC4CEB9FE1A85EC53 & _MASK
+    return x ^ x >> 33
+
+
+def clear(record: Any) -> None:
+    """Set all fields of a record to 0."""
+    record.__init__()
+
+
+def load64(octets: Any, at: int) -> int:
+    """64 bits, little-endian, at any index of bytes."""
+    return int(_LE64.unpack_from(octets, at)[0])
+
+
+def store64(octets: Any, at: int, value: int) -> None:
+    """The inverse of `load64`."""
+    _LE64.pack_into(octets, at, value)
+
+
+def few(octets: Any, at: int, count: int) -> int:
+    """`count` bytes (0 to 8), little-endian."""
+    return int.from_bytes(bytes(octets[at : at + count]), "little")
+
+
+def move(to: Any, to_at: int, source: Any, source_at: int, count: int) -> None:
+    """Copy `count` bytes."""
+    to[to_at : to_at + count] = source[source_at : source_at + count]
+
+
+# ---------------------------------------------------------------------------------------------------- records
+
+
+@cache
+def record_class(dtype: np.dtype[np.void]) -> type[Any]:
+    """A class whose objects stand for records of this dtype: a slot per field, in order, 0 unless given."""
+    names = dtype.names or ()
+    parameters = ", ".join(f"{name}=0" for name in names)
+    lines = "".join(f"\n    self.{name} = {name}" for name in names)
+    space: dict[str, Any] = {}
+    exec(f"def __init__(self, {parameters}):{lines}", space)
+    return type("Record", (), {"__slots__": names, "__init__": space["__init__"], "names": names})
+
+
+class Rows(dict[int, Any]):
+    """A block of records, made when they are first looked at. IndexError beyond `room`."""
+
+    def __init__(self, dtype: np.dtype[np.void], room: int = sys.maxsize) -> None:
+        super().__init__()
+        self._record, self._room = record_class(dtype), room
+
+    def __missing__(self, index: int) -> Any:
+        if not 0 <= index < self._room:
+            raise IndexError(f"row {index} of {self._room}")
+        made = self[index] = self._record()
+        return made
+
+    def __len__(self) -> int:
+        return self._room
+
+
+# ---------------------------------------------------------------------------------------------------- loading
+
+
+class Loader:
+    """Loads kernel modules with twins of `base.jit` that are the attributes of `jit`."""
+
+    def __init__(self, jit: Any) -> None:
+        self._jit = jit
+        self._loaded: dict[str, ModuleType] = {}
+
+    def load(self, name: str) -> ModuleType:
+        """The kernel module of this name, and all kernel modules that it imports, as plain Python."""
+        found = self._loaded.get(name)
+        if found is not None:
+            return found
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            raise ModuleNotFoundError(f"no kernel module {name}")
+        module = ModuleType(name)
+        module.__file__ = spec.origin
+        module.__package__ = spec.parent
+        module.__dict__["__builtins__"] = vars(builtins) | {"__import__": self._import}
+        exec(cast(CodeType, spec.loader.get_code(name)), module.__dict__)  # type: ignore[attr-defined]
+        for key, value in module.__dict__.items():
+            if isinstance(value, np.ndarray):
+                module.__dict__[key] = value.tolist()
+        self._loaded[name] = module
+        return module
+
+    def _import(
+        self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> Any:
+        if not fromlist:
+            return __import__(name, globals, locals, fromlist, level)
+        package = (globals or {}).get("__package__")
+        full = importlib.util.resolve_name("." * level + name, package) if level else name
+        if self._is_ours(full):
+            return self._module(full)
+        if not any(self._is_ours(f"{full}.{item}") for item in fromlist):
+            return __import__(name, globals, locals, fromlist, level)
+        return SimpleNamespace(**{item: self._module(f"{full}.{item}") for item in fromlist})
+
+    @staticmethod
+    def _is_ours(name: str) -> bool:
+        return name.endswith("_kernel") or name == _JIT
+
+    def _module(self, name: str) -> Any:
+        if name == _JIT:
+            return self._jit
+        return self.load(name) if name.endswith("_kernel") else importlib.import_module(name)
+
+
+_JIT = f"{__package__}.jit"
+_LOADER = Loader(sys.modules[__name__])
+
+
+def load(name: str) -> ModuleType:
+    """A kernel module by its full name, as plain Python; the same object every time."""
+    return _LOADER.load(name)

@@ -1,0 +1,80 @@
+"""Frames to reports without compiling: the kernels' own source, uncompiled, for small inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from ...base import plain
+from ..dialect import DEFAULT, Dialect
+from ..records import FRAME, HOP, REPORT, Carried, FrameBatch, ReportBatch
+
+report_values = attrgetter(*(REPORT.names or ()))
+hop_values = attrgetter(*(HOP.names or ()))
+
+
+@dataclass(slots=True)
+class Found:
+    """One report, or one packet with INT: objects with the fields of REPORT and HOP."""
+
+    row: Any
+    hops: list[Any]
+    metadata: Any | None
+    """HOP of the report's own metadata."""
+
+
+class PlainDecoder:
+    """Decodes as `Decoder` does, some thousand times slower and without its start of seconds."""
+
+    def __init__(self, dialect: Dialect = DEFAULT) -> None:
+        self.dialect = dialect
+        self._kernel = plain.load(f"{__package__}.decode_kernel").decode_frames
+        metadata = plain.load("hopscope.wire.telemetry.metadata_kernel")
+        self._table = dialect.table().tobytes()
+        self._plans = [0] * metadata.PLANS
+
+    def decode(self, batch: FrameBatch) -> ReportBatch:
+        """Reports of all frames. Frames that are no reports are counted in `other`."""
+        reports, hops, other = self._run(batch)
+        return ReportBatch(
+            np.array([report_values(row) for row in reports], REPORT),
+            np.array([hop_values(hop) for hop in hops], HOP),
+            batch.first_packet,
+            other,
+        )
+
+    def read(self, batch: FrameBatch) -> Iterator[Found]:
+        """The reports of all frames as objects."""
+        reports, hops, _ = self._run(batch)
+        for row in reports:
+            end = row.first_hop + row.hop_count
+            own = hops[end] if row.carried & Carried.OWN_HOP and not row.reason else None
+            yield Found(row, hops[row.first_hop : end], own)
+
+    def _run(self, batch: FrameBatch) -> tuple[list[Any], list[Any], int]:
+        frame_class = plain.record_class(FRAME)
+        frames = [frame_class(*values) for values in batch.frames.tolist()]
+        reports, hops, counts = plain.Rows(REPORT), plain.Rows(HOP), [0, 0, 0]
+        arena = batch.arena.tobytes()
+        self._kernel(arena, frames, 0, self._table, self._plans, reports, hops, counts)
+        return [reports[i] for i in range(counts[0])], [hops[i] for i in range(counts[1])], counts[2]
+
+
+@lru_cache(maxsize=64)
+def _decoder(dialect: Dialect) -> PlainDecoder:
+    return PlainDecoder(dialect)
+
+
+def decode_plain(batch: FrameBatch, dialect: Dialect = DEFAULT) -> ReportBatch:
+    """Reports of all frames, without compiling anything."""
+    return _decoder(dialect).decode(batch)
+
+
+def read_plain(batch: FrameBatch, dialect: Dialect = DEFAULT) -> Iterator[Found]:
+    """The same as objects."""
+    return _decoder(dialect).read(batch)
