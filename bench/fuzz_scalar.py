@@ -1,4 +1,4 @@
-"""The scalar codec under a fuzzer that is guided by coverage (atheris, `pip install hopscope[fuzz]`).
+"""The uncompiled decoder under a fuzzer that is guided by coverage (atheris, `pip install hopscope[fuzz]`).
 
     python bench/fuzz_scalar.py --seconds 600 --corpus FOLDER
     python bench/fuzz_scalar.py crash-…
@@ -26,7 +26,7 @@ import numpy as np
 
 with atheris.instrument_imports(include=["hopscope.wire"]):
     from hopscope.wire.decode.as_json import report_objects
-    from hopscope.wire.decode.decode_scalar import decode_scalar
+    from hopscope.wire.decode.plain import decode_plain
     from hopscope.wire.dialect import DIALECTS
     from hopscope.wire.records import FRAME, FrameBatch, Link
     from support.corpus import corpus
@@ -46,7 +46,7 @@ def target(data: bytes) -> None:
     frames["length"] = frames["wire_length"] = len(raw)
     frames["link"] = LINKS[data[1] % PACKETS % len(LINKS)]
     batch = FrameBatch(np.frombuffer(raw, np.uint8), frames)
-    for _ in report_objects(decode_scalar(batch, dialect), batch, dialect):
+    for _ in report_objects(decode_plain(batch, dialect), batch, dialect):
         pass
 
 
@@ -61,7 +61,7 @@ def write_corpus(folder: Path) -> None:
 
 def main() -> None:
     """Run the fuzzer, or the inputs that are named."""
-    parser = argparse.ArgumentParser(description="Fuzzes the scalar codec, guided by coverage.")
+    parser = argparse.ArgumentParser(description="Fuzzes the uncompiled decoder, guided by coverage.")
     parser.add_argument("inputs", nargs="*", type=Path, help="inputs to run, instead of fuzzing")
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--quick", action="store_true", help="10 seconds")

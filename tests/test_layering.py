@@ -207,7 +207,7 @@ def test_starting_imports_nothing_heavy(code: str) -> None:
 
 
 def test_decoding_a_small_capture_does_not_compile(tmp_path: Path) -> None:
-    """`hopscope decode` of a small file takes the scalar codec: Numba is not even imported."""
+    """`hopscope decode` of a small file takes uncompiled kernels: Numba is not even imported."""
     capture = tmp_path / "reports.pcap"
     code = f"""
 from hopscope.capture.pcap.reader import PcapWriter

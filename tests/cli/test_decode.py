@@ -25,7 +25,7 @@ from hopscope.cli.output import Format
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import parse_topology
-from hopscope.wire.decode.decode_scalar import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link, ReportBatch
 from support.by_hand import ethernet, ipv4, pcap, udp
@@ -319,7 +319,7 @@ def test_large_inputs_are_decoded_by_the_compiled_decoder(
     command.decode(str(path), form=Format.JSON)
     scalar = capsys.readouterr()
     monkeypatch.setattr(command, "FIRST_BATCH", 10)
-    monkeypatch.setattr(command, "SCALAR_FRAMES", 25)
+    monkeypatch.setattr(command, "PLAIN_FRAMES", 25)
     command.decode(str(path), form=Format.JSON)
     assert capsys.readouterr() == scalar
     assert len(scalar.out.splitlines()) == 120
@@ -374,11 +374,11 @@ def test_join_makes_paths_of_postcards(tmp_path: Path, monkeypatch: pytest.Monke
         writer.write(simulation.frames(batch))
 
     def decoded(frames: FrameBatch, dialect: Dialect) -> ReportBatch:
-        found = decode_scalar(frames, dialect)
+        found = decode_plain(frames, dialect)
         found.reports["packet_id"] = batch.reports["packet_id"][frames.first_packet :][: len(found)]
         return found
 
-    monkeypatch.setattr("hopscope.wire.decode.decode_scalar.decode_scalar", decoded)
+    monkeypatch.setattr("hopscope.wire.decode.plain.decode_plain", decoded)
     alone = objects(str(path))
     joined = objects(str(path), "--join", "20")
     whole = [one for one in joined if one.get("path") == "complete"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hopscope.base.names import Names
 from hopscope.cli.output import Format
 from hopscope.cli.report_rows import COLUMNS, rows
-from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import Carrier, Layer, ReportBatch
+from oracle.encode import encode_scalar
 from support.by_hand import ethernet, ipv4, outer, u32, udp
 from support.wire_cases import frame_batch
 
@@ -21,7 +21,7 @@ HEAD = bytes.fromhex("2000004000000003 040a0900 0000545300000000 00000000")
 
 def _row(form: Format, dialect: Dialect, frame: bytes) -> dict[str, str]:
     batch = frame_batch([frame])
-    (row,) = rows(form, decode_scalar(batch, dialect), batch, Names(), dialect)
+    (row,) = rows(form, decode_plain(batch, dialect), batch, Names(), dialect)
     return dict(row)
 
 

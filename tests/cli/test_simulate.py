@@ -15,7 +15,7 @@ from hopscope.base.errors import HopscopeError
 from hopscope.base.names import Names
 from hopscope.capture.pcap.reader import read
 from hopscope.cli.simulate import parse_rate
-from hopscope.wire.decode.decode_scalar import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 
 QUICK = ("--flows", "100", "--rate", "2000", "--duration", "0.1")
 
@@ -43,7 +43,7 @@ def test_a_capture(tmp_path: Path) -> None:
         ("fault", "lossy-port", True),
         ("fault", "lossy-port", False),
     ]
-    reports = np.concatenate([decode_scalar(batch).reports for batch in read(capture)])
+    reports = np.concatenate([decode_plain(batch).reports for batch in read(capture)])
     assert end["kind"] == "end"
     assert len(reports) == end["reports"] == end["datagrams"]
     assert int((reports["drop_reason"] > 0).sum()) == end["drop_reports"] > 0
@@ -88,7 +88,7 @@ def test_postcards_are_read(mode: str, tmp_path: Path) -> None:
     """No postcard of a simulated fabric is refused, and every one is read."""
     capture = tmp_path / "fabric.pcap"
     simulate(*QUICK, "-o", str(capture), "--mode", mode)
-    reports = np.concatenate([decode_scalar(batch).reports for batch in read(capture)])
+    reports = np.concatenate([decode_plain(batch).reports for batch in read(capture)])
     assert len(reports) > 100
     assert not reports["reason"].any()
 

@@ -11,12 +11,13 @@ import pytest
 
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.telemetry.int_header import pull_md, pull_shim
-from hopscope.wire.telemetry.report import pull_report_0_5
-from hopscope.wire.telemetry.report_metadata import pull_own_0_5
+from oracle.report import pull_report_0_5
+from oracle.report_metadata import pull_own_0_5
 from support.wire_cases import assert_same, frame_batch, read_capture
 
 pytestmark = pytest.mark.shared
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.shared
 
 def _objects(path: Path) -> list[dict[str, Any]]:
     batch = frame_batch(read_capture(path))
-    return list(report_objects(decode_scalar(batch), batch))
+    return list(report_objects(decode_plain(batch), batch))
 
 
 def test_bmv2_report_0_5(shared: Path) -> None:
@@ -84,7 +85,7 @@ def test_traffic_has_no_reports(shared: Path) -> None:
     """Ordinary background traffic passes untouched."""
     for path in sorted((shared / "traffic").glob("*.pcap")):
         frames = read_capture(path)
-        decoded = decode_scalar(frame_batch(frames))
+        decoded = decode_plain(frame_batch(frames))
         assert len(decoded) == 0
         assert decoded.other == len(frames)
 
@@ -109,7 +110,7 @@ def test_scapy_int_2_1(shared: Path, number: int) -> None:
     payload = payload[:8] + bytes([0x03, len(inner) // 4, 0, 0x20]) + inner
     batch = frame_batch([payload], 255)
     dialect = Dialect("scapy", int_ports=(0x4568,))
-    (one,) = report_objects(decode_scalar(batch, dialect), batch, dialect)
+    (one,) = report_objects(decode_plain(batch, dialect), batch, dialect)
     assert one["int"] | {"carrier": "", "npt": 0} == {
         "version": "2", "mode": "md", "carrier": "", "npt": 0, "instructions": "0xfe00", "hop_words": 10,
         "remaining_hops": 7, "hops_exceeded": False, "mtu_exceeded": False,
@@ -129,7 +130,7 @@ def test_mx_has_no_hops(shared: Path, number: int) -> None:
     batch = frame_batch(
         [bytes.fromhex("2040000100000007") + bytes([0x03, len(inner) // 4, 0, 0x20]) + inner], 255
     )
-    (one,) = report_objects(decode_scalar(batch), batch)
+    (one,) = report_objects(decode_plain(batch), batch)
     assert (one["int"]["mode"], one["int"]["instructions"]) == ("mx", "0xfe00")
     assert one["hops"] == []
 
@@ -163,7 +164,7 @@ def test_java_vectors(shared: Path) -> None:
                 pull_own_0_5(buf, pull_report_0_5(buf).next_protocol)
         batch = frame_batch([raw[:cut] for cut in range(len(raw) + 1)], 255)
         assert (
-            decode_scalar(batch).reports["reason"].all()
+            decode_plain(batch).reports["reason"].all()
         )  # also whole: the packet that it announces is missing
     for cut in range(12):
         buf = Buffer(md[:cut])
@@ -179,7 +180,7 @@ def _decoder(name: str) -> Decoder:
 def _read(path: Path, name: str) -> list[dict[str, Any]]:
     """The objects under a named dialect; both decoders must give the same."""
     batch = frame_batch(read_capture(path))
-    plain = decode_scalar(batch, DIALECTS[name])
+    plain = decode_plain(batch, DIALECTS[name])
     assert_same(plain, _decoder(name).decode(batch))
     return list(report_objects(plain, batch, DIALECTS[name]))
 
@@ -290,7 +291,7 @@ def test_every_truncation_is_told(shared: Path) -> None:
     ):
         frame = read_capture(shared / name)[0]
         batch = frame_batch([frame[:cut] for cut in range(whole)])
-        objects = list(report_objects(decode_scalar(batch), batch))
+        objects = list(report_objects(decode_plain(batch), batch))
         assert {one["error"]["reason"] for one in objects} == {"truncated"}
         assert all(one["error"]["detail"] for one in objects)
         assert len(objects) == whole - 38  # before, the port is not there

@@ -12,7 +12,8 @@ import pytest
 
 from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS
 from support.by_hand import FLOW, Report, ethernet, ipv4, outer, pcap, tcp, u32, u64, udp
 
@@ -31,7 +32,7 @@ def decode(name: str, frame: bytes) -> list[Report]:
     """The objects of a frame under a dialect; both decoders must give the same."""
     found: list[Report] = []
     for batch in PcapReader(BytesIO(pcap([frame]))):
-        plain, compiled = decode_scalar(batch, DIALECTS[name]), _decoder(name).decode(batch)
+        plain, compiled = decode_plain(batch, DIALECTS[name]), _decoder(name).decode(batch)
         assert plain.reports.tobytes() == compiled.reports.tobytes()
         assert plain.hops.tobytes() == compiled.hops.tobytes()
         assert plain.other == compiled.other

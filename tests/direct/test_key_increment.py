@@ -17,9 +17,9 @@ from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import Verb
 from hopscope.wire.dta.codec import Form
-from hopscope.wire.dta.parser import parse_scalar
 from hopscope.wire.reasons import DtaReason
 from oracle import hashing as twin
+from oracle.dta import parse_scalar
 from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel

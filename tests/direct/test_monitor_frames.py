@@ -13,10 +13,10 @@ from hopscope.wire.address import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers import ethernet
-from hopscope.wire.headers.packet_id import packet_id
 from hopscope.wire.observation import fold
 from hopscope.wire.reasons import Place
 from hopscope.wire.records import FRAME, FrameBatch, Link
+from oracle.packet_id import packet_id
 
 pytestmark = pytest.mark.kernel
 TCP, UDP = 6, 17

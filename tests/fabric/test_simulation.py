@@ -17,7 +17,7 @@ from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import MODES, ReportModel, Switches
 from hopscope.fabric.topology import FabricError, FatTree, LeafSpine
 from hopscope.fabric.traffic import TrafficModel
-from hopscope.wire.decode.decode_scalar import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.records import Carried, Flag, Kind, Link, ReportBatch
 from hopscope.wire.versions import REPORT_VERSIONS
 
@@ -61,7 +61,7 @@ def test_frames_decode_to_the_truth(version: str, group: int, mode: str, link: L
     """Frames of every version and mode, read by the scalar codecs, give what the queues had, and drops."""
     simulation = Simulation(TREE, model_of(version, group=group, mode=mode))
     truth = simulation.step(0.08)
-    decoded = decode_scalar(simulation.frames(truth, link))
+    decoded = decode_plain(simulation.frames(truth, link))
     assert not decoded.reports["reason"].any()
     assert_same(decoded, truth)
     kinds = set(truth.reports["kind"])
@@ -85,7 +85,7 @@ def test_a_capture_decodes_to_the_truth(tmp_path: Path) -> None:
             writer.write(simulation.frames(reports, Link.ETHERNET))
     at = 0
     (frames,) = read(file)
-    decoded = decode_scalar(frames)
+    decoded = decode_plain(frames)
     for truth in truths:
         part = decoded.reports[at : at + len(truth)]
         assert np.array_equal(part["time_ns"], truth.reports["time_ns"])
@@ -197,7 +197,7 @@ def test_instructions_decide_what_is_written(version: str) -> None:
     simulation = Simulation(TREE, replace(MODEL, report=report))
     truth = simulation.step(0.05)
     assert fields_of(REPORT_VERSIONS[version], 0xA000)[1] == 2
-    assert_same(decode_scalar(simulation.frames(truth)), truth)
+    assert_same(decode_plain(simulation.frames(truth)), truth)
     assert not truth.hops["queue_occupancy"].any()
 
 

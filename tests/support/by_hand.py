@@ -12,7 +12,8 @@ from typing import Any
 
 from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import decode_plain
 
 Report = dict[str, Any]
 
@@ -182,7 +183,7 @@ def decode_file(raw: bytes) -> list[Report]:
     """The objects of all reports in a capture file."""
     found: list[Report] = []
     for batch in PcapReader(BytesIO(raw)):
-        plain = decode_scalar(batch)
+        plain = decode_plain(batch)
         compiled = _decoder().decode(batch)
         assert plain.reports.tobytes() == compiled.reports.tobytes()
         assert plain.hops.tobytes() == compiled.hops.tobytes()

@@ -14,10 +14,11 @@ from hopscope.wire.reasons import Place
 from hopscope.wire.records import HOP, REPORT, Carrier
 from hopscope.wire.telemetry import int_header
 from hopscope.wire.telemetry.metadata_kernel import PLANS
+from oracle.int_header import pull_stack, row_fields
 
 Result = tuple[int, int, int, dict[str, int], bytes]
 """(reason << 8 | place, offset, hops, columns of the row, HOP records)."""
-FIELDS = tuple(int_header.row_fields(int_header.Shim(False), int_header.Md(20), 0))
+FIELDS = tuple(row_fields(int_header.Shim(False), int_header.Md(20), 0))
 NOTHING = dict.fromkeys(FIELDS, 0)
 
 
@@ -30,8 +31,8 @@ def scalar(raw: bytes, end: int, limit: int, carrier: int, dialect: Dialect, rep
         shim = int_header.pull_shim(buf, carrier, dialect)
         at = buf.at
         md = int_header.pull_md(buf, shim, dialect, report)
-        fields |= int_header.row_fields(shim, md, at)
-        hops, _ = int_header.pull_stack(buf, shim, md, dialect)
+        fields |= row_fields(shim, md, at)
+        hops, _ = pull_stack(buf, shim, md, dialect)
         if carrier <= Carrier.UDP and shim.npt == 2 and shim.original in (6, 17):
             buf.need(4, Place.INNER_L4, "ports")
     except WireError as error:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import FRAME, MAX_HOPS, Carried, FrameBatch, Link, ReportBatch
@@ -92,7 +93,7 @@ def difference(one: ReportBatch, other: ReportBatch) -> str:
 def compare(batch: FrameBatch, decoder: Decoder) -> tuple[ReportBatch, list[Difference]]:
     """What the batch decoder reads, and the frames that the scalar codec reads differently (it first)."""
     try:
-        expected = decode_scalar(batch, decoder.dialect)
+        expected = decode_plain(batch, decoder.dialect)
     except Exception:  # a crash is told with its frame
         expected = None
     found = decoder.decode(batch)
@@ -103,7 +104,7 @@ def compare(batch: FrameBatch, decoder: Decoder) -> tuple[ReportBatch, list[Diff
     for row in range(len(batch)):
         alone = single(batch, row)
         try:
-            what = difference(decode_scalar(alone, decoder.dialect), decoder.decode(alone))
+            what = difference(decode_plain(alone, decoder.dialect), decoder.decode(alone))
         except Exception as error:
             what = f"the scalar codec crashed: {error!r}"
         if what:

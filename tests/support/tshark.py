@@ -11,7 +11,7 @@ from typing import Any
 from hopscope.capture.pcap.reader import PcapReader
 from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.records import FrameBatch
 from hopscope.wire.telemetry.int_header import MOST
@@ -134,7 +134,7 @@ def decoded(capture: Path, dialect: Dialect) -> list[dict[str, Any]]:
     """What our decoder says of a capture."""
     out: list[dict[str, Any]] = []
     for batch in PcapReader(str(capture)):
-        out += report_objects(decode_scalar(batch, dialect), batch, dialect)
+        out += report_objects(decode_plain(batch, dialect), batch, dialect)
     return out
 
 

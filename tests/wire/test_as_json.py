@@ -8,17 +8,17 @@ import numpy as np
 
 from hopscope.wire.address import address
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import Dialect
-from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import HOP, Carried, Flag, Have, Kind, Link, ReportBatch
+from oracle.encode import encode_scalar
 from support.wire_cases import frame_batch
 
 
 def _objects(batch: ReportBatch) -> list[dict[str, Any]]:
     frames = encode_scalar(batch)
-    return list(report_objects(decode_scalar(frames), frames))
+    return list(report_objects(decode_plain(frames), frames))
 
 
 def test_the_example_of_the_format() -> None:
@@ -160,7 +160,7 @@ def test_an_error_says_what_was_found() -> None:
         [bytes.fromhex("2000000100000007") + bytes(4) + bytes.fromhex("13090000")], Link.UDP_PAYLOAD
     )
     batch.first_packet = 41
-    decoded = decode_scalar(batch)
+    decoded = decode_plain(batch)
     fine, bad = report_objects(decoded, batch)
     assert fine["report"]["kind"] == "inner"
     assert bad == {
@@ -187,7 +187,7 @@ def test_the_detail_of_a_report_on_another_port() -> None:
     rows["proto"] = 6
     batch = encode_scalar(ReportBatch(rows, np.zeros(0, HOP)), port=9999)
     batch.frames["length"] -= 18
-    (one,) = report_objects(decode_scalar(batch, Dialect("mine", ports=(9999,))), batch)
+    (one,) = report_objects(decode_plain(batch, Dialect("mine", ports=(9999,))), batch)
     assert (
         one["error"]["detail"]
         == "ports needs 4 bytes, 2 are left (byte 88); the capture kept 90 of 108 bytes"
@@ -202,7 +202,7 @@ def test_what_the_capture_cut_is_told() -> None:
     whole = int(frames.frames["length"][0])
     for kept, wire_length, said in ((whole - 4, whole - 4, False), (whole - 4, whole, True)):
         frames.frames["length"], frames.frames["wire_length"] = kept, wire_length
-        (one,) = report_objects(decode_scalar(frames), frames)
+        (one,) = report_objects(decode_plain(frames), frames)
         assert one["error"]["reason"] == "truncated"
         told = f"; the capture kept {kept} of {whole} bytes"
         assert (told in one["error"]["detail"]) == said

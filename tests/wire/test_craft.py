@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.keys import CraftError
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decode_scalar import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
-from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.records import FrameBatch, Layer, ReportBatch
+from oracle.encode import encode_scalar
 from support.wire_cases import frame_batch, frames_of, read_capture, report_batches
 
 SLOW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
@@ -26,7 +26,7 @@ SLOW = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 def decoded(frames: FrameBatch, dialect: Dialect = DEFAULT) -> list[dict[str, Any]]:
     """What `hopscope decode` prints of these frames."""
-    objects = report_objects(decode_scalar(frames, dialect), frames, dialect)
+    objects = report_objects(decode_plain(frames, dialect), frames, dialect)
     return [json.loads(json.dumps(one)) for one in objects]
 
 

@@ -12,11 +12,12 @@ from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.ioam import option_of
 from hopscope.wire.craft.keys import CraftError, Keys
 from hopscope.wire.decode.as_json import _HOP_KEYS
-from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import Mode
 from hopscope.wire.telemetry import ioam
 from hopscope.wire.telemetry.int_header import Hop
+from oracle.ioam import read_ioam
+from oracle.row import Row
 from support import ioam_cases
 from support.ioam_cases import OPTIONS
 
@@ -29,7 +30,7 @@ def hops(*values: Mapping[str, object]) -> list[Keys]:
 def read(option: bytes) -> Row:
     """The row of an option."""
     row = Row({})
-    ioam.read_ioam(Buffer(option), row, DEFAULT)
+    read_ioam(Buffer(option), row, DEFAULT)
     return row
 
 

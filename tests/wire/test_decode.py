@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import Dialect
-from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Kind, Link, ReportBatch
+from oracle.encode import encode_scalar
 from support.wire_cases import frame_batch, frames_of
 
 
@@ -29,7 +29,7 @@ def reports(version: int = 20, int_version: int = 20, hops: int = 3, proto: int 
 
 
 def _one(frame: bytes, link: int = Link.ETHERNET, dialect: Dialect | None = None) -> tuple[int, int, int]:
-    decoded = decode_scalar(frame_batch([frame], link), dialect or Dialect("spec"))
+    decoded = decode_plain(frame_batch([frame], link), dialect or Dialect("spec"))
     assert len(decoded) == 1
     return (
         int(decoded.reports["reason"][0]),
@@ -46,7 +46,7 @@ def test_every_truncation(version: int, int_version: int, proto: int) -> None:
     frame = frames_of(encode_scalar(reports(version, int_version, proto=proto)))[0]
     end = len(frame) - (2 if version == 20 else 0)  # 2.0 pads
     for cut in range(end):
-        decoded = decode_scalar(frame_batch([frame[:cut]]))
+        decoded = decode_plain(frame_batch([frame[:cut]]))
         if cut < 38:
             assert (len(decoded), decoded.other) == (0, 1)
         else:
@@ -60,7 +60,7 @@ def test_payload_of_a_socket() -> None:
     """A datagram from a socket needs no port of the dialect; its source is the frame record's."""
     batch = encode_scalar(reports(), link=Link.UDP_PAYLOAD, port=7)
     batch.frames["source_lo"] = 0xFFFF_C000_0201
-    decoded = decode_scalar(batch, Dialect("none", ports=()))
+    decoded = decode_plain(batch, Dialect("none", ports=()))
     assert decoded.reports["source_lo"].tolist() == [0xFFFF_C000_0201]
     assert decoded.hops["node_id"].tolist() == [1, 2, 3]
 
@@ -74,12 +74,12 @@ def test_reading_goes_on_where_the_next_report_is_known() -> None:
     group.
     """
     fine, ioam = "00000000", "23010000" + "00000000"
-    decoded = decode_scalar(frame_batch([_group(fine, ioam, fine)], Link.UDP_PAYLOAD))
+    decoded = decode_plain(frame_batch([_group(fine, ioam, fine)], Link.UDP_PAYLOAD))
     assert decoded.reports["reason"].tolist() == [0, Reason.UNSUPPORTED, 0]
     assert decoded.reports["index"].tolist() == [0, 1, 2]
     assert decoded.reports["sequence"].tolist() == [5, 5, 5]
     assert decoded.reports["kind"].tolist() == [Kind.INNER, Kind.INT, Kind.INNER]
-    decoded = decode_scalar(frame_batch([_group(fine, "13090000", fine)], Link.UDP_PAYLOAD))
+    decoded = decode_plain(frame_batch([_group(fine, "13090000", fine)], Link.UDP_PAYLOAD))
     assert decoded.reports["reason"].tolist() == [0, Reason.TRUNCATED]
     assert decoded.reports["node_id"].tolist() == [7, 7]
 
@@ -133,7 +133,7 @@ def test_dscp_without_int() -> None:
     frame[ip + 28] = 0x99
     assert _one(bytes(frame))[:2] == (Reason.UNKNOWN_TYPE, Place.INT_SHIM)
     frame[42 + 1] &= ~0x20  # F
-    decoded = decode_scalar(frame_batch([bytes(frame)]))
+    decoded = decode_plain(frame_batch([bytes(frame)]))
     assert decoded.reports["reason"].tolist() == [0]
     assert decoded.reports["int_version"].tolist() == [0]
     assert decoded.reports["sport"].tolist() == [4000]
@@ -150,9 +150,9 @@ def test_no_indicator_no_int() -> None:
     """Without an indicating DSCP or port, what follows UDP is payload."""
     frame, ip = _inner()
     frame[ip + 1] = 0
-    decoded = decode_scalar(frame_batch([bytes(frame)]))
+    decoded = decode_plain(frame_batch([bytes(frame)]))
     assert decoded.reports["int_version"].tolist() == [0]
-    decoded = decode_scalar(frame_batch([bytes(frame)]), Dialect("port", int_ports=(53,)))
+    decoded = decode_plain(frame_batch([bytes(frame)]), Dialect("port", int_ports=(53,)))
     assert decoded.reports["hop_count"].tolist() == [3]
 
 
@@ -161,7 +161,7 @@ def test_npt() -> None:
     frame, ip = _inner()
     frame[ip + 28] = 0x14
     frame[ip + 30 : ip + 32] = (8053).to_bytes(2, "big")
-    decoded = decode_scalar(frame_batch([bytes(frame)]))
+    decoded = decode_plain(frame_batch([bytes(frame)]))
     assert (decoded.reports["dport"][0], decoded.reports["proto"][0]) == (8053, 17)
     frame[ip + 28] = 0x18
     frame[ip + 31] = 6
@@ -169,10 +169,10 @@ def test_npt() -> None:
     frame += bytes.fromhex("00500051")
     for at, extra in ((16, 4), (38, 4), (ip + 2, 4)):  # outer IP, outer UDP and inner IP lengths
         frame[at : at + 2] = (int.from_bytes(frame[at : at + 2], "big") + extra).to_bytes(2, "big")
-    decoded = decode_scalar(frame_batch([bytes(frame)]))
+    decoded = decode_plain(frame_batch([bytes(frame)]))
     assert decoded.reports[["sport", "dport", "proto"]][0].item() == (0x50, 0x51, 6)
     frame[ip + 31] = 50
-    decoded = decode_scalar(frame_batch([bytes(frame)]))
+    decoded = decode_plain(frame_batch([bytes(frame)]))
     assert decoded.reports[["sport", "dport", "proto"]][0].item() == (0, 0, 50)
     assert not decoded.reports["carried"][0] & Carried.PORTS
 
@@ -201,7 +201,7 @@ def test_other_frames(change: dict[int, int]) -> None:
         frame[16] = 0
     for at, value in change.items():
         frame[at] = value
-    decoded = decode_scalar(frame_batch([bytes(frame)]))
+    decoded = decode_plain(frame_batch([bytes(frame)]))
     assert (len(decoded), decoded.other) == (0, 1)
 
 

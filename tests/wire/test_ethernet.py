@@ -22,7 +22,6 @@ from hopscope.wire.headers.ethernet import (
     pull_ethernet,
     pull_ip,
     pull_link,
-    pull_tcp,
     pull_udp,
     push_ethernet,
     push_ip,
@@ -33,6 +32,7 @@ from hopscope.wire.headers.ethernet import (
 from hopscope.wire.layout import UDP
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Link
+from oracle.ethernet import pull_tcp
 
 U3, U6, U8, U16, U32 = (st.integers(0, (1 << bits) - 1) for bits in (3, 6, 8, 16, 32))
 WORDS = st.binary(max_size=40).map(lambda raw: raw[: len(raw) // 4 * 4])

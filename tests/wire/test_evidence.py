@@ -12,8 +12,8 @@ from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.craft.keys import CraftError
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.decode.evidence import MOST_FRAMES, REPORTS, Evidence, Proposal, decide
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.records import FRAME, FrameBatch, Link
 from support.wire_cases import frame_batch
@@ -63,7 +63,7 @@ def hops_of(batch: FrameBatch, dialect: Dialect) -> list[Any]:
     """Flows and hops of all reports, and the refusals."""
     return [
         (one.get("flow"), one.get("hops"), one.get("error"))
-        for one in report_objects(decode_scalar(batch, dialect), batch, dialect)
+        for one in report_objects(decode_plain(batch, dialect), batch, dialect)
     ]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.as_json import report_objects
-from hopscope.wire.decode.decode_scalar import decode_scalar
 from hopscope.wire.decode.extras import EXTRA, NO_HOP, Extras, extras
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect, Domain
 from hopscope.wire.records import FrameBatch, ReportBatch
 from support.by_hand import ethernet, group, inner_udp, int_2, outer, single, u32
@@ -22,7 +22,7 @@ DIALECT = replace(DEFAULT, domains=(DOMAIN,))
 
 def _extras(frame: bytes, dialect: Dialect = DIALECT) -> tuple[ReportBatch, FrameBatch, Extras]:
     frames = frame_batch([frame])
-    batch = decode_scalar(frames, dialect)
+    batch = decode_plain(frames, dialect)
     assert not batch.reports["reason"].any()
     return batch, frames, extras(batch, frames, dialect)
 
@@ -104,7 +104,7 @@ def test_cablelabs() -> None:
     telemetry = bytes.fromhex("18080006 20000109 8000 5453 8000 4000 00000003 00000002 020000000001 0000")
     frames = frame_batch([_in_report(telemetry)])
     dialect = replace(DIALECTS["cablelabs"], ports=DEFAULT.ports, int_dscp=(0x17,), inner_types=())
-    batch = decode_scalar(frames, dialect)
+    batch = decode_plain(frames, dialect)
     assert batch.hops["node_id"].tolist() == [2, 3]
     assert extras(batch, frames, dialect).of_hop(0) == {"source_mac": 0x020000000001}
 
@@ -145,10 +145,10 @@ def test_objects_and_back(telemetry: bytes) -> None:
     )
     named[6:10] = bytes.fromhex("00078000")
     frames = frame_batch([outer(group(bytes(named))), outer(group(raw)), _in_report(telemetry)])
-    found = list(report_objects(decode_scalar(frames, DIALECT), frames, DIALECT))
+    found = list(report_objects(decode_plain(frames, DIALECT), frames, DIALECT))
     assert [one["report"].get("extras") for one in found] == [
         {"temperature": 0x77}, {"ds": u32(1, 2).hex()}, None,
     ]  # fmt: skip
     assert all("extras" in one["int"] or any("extras" in hop for hop in one["hops"]) for one in found)
     again = craft(found, DIALECT)
-    assert list(report_objects(decode_scalar(again, DIALECT), again, DIALECT)) == found
+    assert list(report_objects(decode_plain(again, DIALECT), again, DIALECT)) == found

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, Carrier, Records
-from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
 from hopscope.wire.rewrite.insert_batch import Inserter
-from hopscope.wire.rewrite.strip import strip_packet
 from hopscope.wire.rewrite.strip_batch import Stripper
 from hopscope.wire.telemetry.int_header import Hop
+from oracle.insert import Checksums, Form, insert_int
+from oracle.strip import strip_packet
 from support.packet_cases import TUNNELS, Packet
 from support.wire_cases import frame_batch, frames_of
 
@@ -72,7 +72,7 @@ def test_insert(bitmap: int) -> None:
         grown = sum(len(one) > len(frame) for one, frame in zip(made, frames, strict=True))
         assert (inserter.inserted, inserter.passed) == (grown, len(frames) - grown)
         assert grown >= len(PACKETS)
-        assert frames_of(Stripper(SPEC).strip(out, decode_scalar(out, SPEC))) == frames
+        assert frames_of(Stripper(SPEC).strip(out, decode_plain(out, SPEC))) == frames
     tagged = [packet.frame() for packet in PACKETS if packet.tags or packet.options]
     out = inserter.insert(frame_batch(tagged), _records(len(tagged), HOPS))
     assert [strip_packet(one, dialect=SPEC) for one in frames_of(out)] == tagged

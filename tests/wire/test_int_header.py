@@ -24,13 +24,12 @@ from hopscope.wire.telemetry.int_header import (
     has_tail,
     pull_md,
     pull_shim,
-    pull_stack,
-    pull_tail,
     push_md,
     push_shim,
     push_stack,
     push_tail,
 )
+from oracle.int_header import pull_stack, pull_tail
 
 U8, U16, U32, U64 = (st.integers(0, (1 << bits) - 1) for bits in (8, 16, 32, 64))
 OLD = st.builds(

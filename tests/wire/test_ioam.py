@@ -9,12 +9,13 @@ from hypothesis import given
 
 from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
-from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carrier, Have, IntFlag, Mode
 from hopscope.wire.telemetry import ioam
+from oracle.ioam import read_extensions, read_ioam
+from oracle.row import Row
 from support.ioam_cases import (
     ALL_BITS,
     NEW,
@@ -33,7 +34,7 @@ from support.ioam_cases import (
 def read(raw: bytes, at: int = 0) -> Row:
     """The row of an option that begins at `at`."""
     row = Row({})
-    ioam.read_ioam(Buffer(raw, at), row, DEFAULT)
+    read_ioam(Buffer(raw, at), row, DEFAULT)
     return row
 
 
@@ -177,8 +178,8 @@ def test_the_first_trace_counts() -> None:
     """What follows a packet's first trace is left alone, even if it could not be read."""
     row = read(OPTIONS["incremental"])
     before = dict(row.fields)
-    ioam.read_ioam(Buffer(option(2, bytes(8))), row, DEFAULT)
-    ioam.read_ioam(Buffer(OPTIONS["wide ids"]), row, DEFAULT)
+    read_ioam(Buffer(option(2, bytes(8))), row, DEFAULT)
+    read_ioam(Buffer(OPTIONS["wide ids"]), row, DEFAULT)
     assert (row.fields, len(row.hops)) == (before, 2)
 
 
@@ -186,7 +187,7 @@ def read_headers(*headers: tuple[int, bytes]) -> Row:
     """The row of the extension headers of a packet; a refusal is in it."""
     raw, row = b"\x60" + ipv6(list(headers)), Row({})
     try:
-        ioam.read_extensions(raw, 1, len(raw), row, DEFAULT)
+        read_extensions(raw, 1, len(raw), row, DEFAULT)
     except WireError as error:
         row.refuse(error)
     return row
@@ -285,7 +286,7 @@ def test_hostile_options(raw: bytes) -> None:
     """Whatever the bytes are, they are read or refused with a reason, within the option."""
     row = Row({})
     try:
-        ioam.read_ioam(Buffer(raw), row, DEFAULT)
+        read_ioam(Buffer(raw), row, DEFAULT)
     except WireError as error:
         row.refuse(error)
     if row.error is not None:

@@ -9,10 +9,10 @@ import pytest
 
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.decode.as_json import report_object
-from hopscope.wire.decode.row import Row
 from hopscope.wire.dialect import DEFAULT
 from hopscope.wire.records import HOP, REPORT, ReportBatch
-from hopscope.wire.telemetry import ioam
+from oracle.ioam import read_ioam
+from oracle.row import Row
 from support.ioam_cases import OPTIONS, extension, packet
 from support.wire_cases import frame_batch
 
@@ -21,7 +21,7 @@ def told(name: str) -> dict[str, Any]:
     """The object of a packet with this option."""
     raw = packet(extension(OPTIONS[name]))
     row = Row({})
-    ioam.read_ioam(Buffer(raw, 14 + 40 + 4), row, DEFAULT)
+    read_ioam(Buffer(raw, 14 + 40 + 4), row, DEFAULT)
     row.set(hop_count=len(row.hops))
     report = np.array([tuple(row.fields.get(key, 0) for key in REPORT.names or ())], REPORT)
     hops = np.array([tuple(getattr(hop, key) for key in HOP.names or ()) for hop in row.hops], HOP)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers.ethernet import checksum
-from hopscope.wire.label.batch import decode_scalar, encode_blocks
+from hopscope.wire.label.batch import encode_blocks
 from hopscope.wire.label.codec import (
     Form,
     LabelFlow,
@@ -22,6 +22,7 @@ from hopscope.wire.label.codec import (
 )
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import LABEL, LABEL_FLOW, Link
+from oracle.label import decode_scalar
 from support.label_cases import probe, published_items, states
 from support.packet_cases import Packet, packets
 from support.wire_cases import frame_batch

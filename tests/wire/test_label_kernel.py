@@ -7,10 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from hopscope.wire.label.batch import LabelDecoder, decode_scalar
+from hopscope.wire.label.batch import LabelDecoder
 from hopscope.wire.label.codec import LabelFlow, LabelItem, PublishedItem, push_flow, push_label, read_labels
 from hopscope.wire.reasons import Reason
 from hopscope.wire.records import FrameBatch, Link
+from oracle.label import decode_scalar
 from support.label_cases import probe
 from support.packet_cases import Packet
 from support.wire_cases import frame_batch

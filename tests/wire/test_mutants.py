@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopscope.wire.decode.decoder import Decoder, decode_scalar
+from hopscope.wire.decode.decoder import Decoder
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.records import Link
 from support.corpus import corpus
@@ -62,6 +63,6 @@ def test_the_corpus_is_valid() -> None:
     """What mutants start from is accepted but for a few frames, in both forms of reports and of packets."""
     seeds = [seed for seed in corpus() if seed.link in (Link.ETHERNET, Link.UDP_PAYLOAD)]
     assert len(seeds) > 500
-    reports = decode_scalar(Mutator(seeds).exact()).reports
+    reports = decode_plain(Mutator(seeds).exact()).reports
     assert (reports["reason"] == 0).mean() > 0.9
     assert set(reports["version"]) >= {5, 10, 20}

@@ -22,16 +22,9 @@ from hopscope.wire.telemetry.report import (
     Report05,
     Report10,
     Report20,
-    check_types,
     form_0_5,
     kind_of,
     main_form,
-    pull_group,
-    pull_main,
-    pull_report_0_5,
-    pull_report_1_0,
-    pull_report_2_0,
-    pull_tlvs,
     push_group,
     push_main,
     push_report_0_5,
@@ -39,7 +32,17 @@ from hopscope.wire.telemetry.report import (
     push_report_2_0,
     push_tlv,
 )
-from hopscope.wire.telemetry.report_metadata import pull_own, pull_own_0_5, push_own, push_own_0_5
+from hopscope.wire.telemetry.report_metadata import push_own, push_own_0_5
+from oracle.report import (
+    check_types,
+    pull_group,
+    pull_main,
+    pull_report_0_5,
+    pull_report_1_0,
+    pull_report_2_0,
+    pull_tlvs,
+)
+from oracle.report_metadata import pull_own, pull_own_0_5
 
 U6, U16, U22, U32 = (st.integers(0, (1 << bits) - 1) for bits in (6, 16, 22, 32))
 FLAGS = st.integers(0, 7)

@@ -17,9 +17,9 @@ from hopscope.wire.craft.packet import push_packet
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.records import Carrier, Link
-from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
-from hopscope.wire.rewrite.strip import restore, strip_packet
 from hopscope.wire.telemetry.int_header import Hop
+from oracle.insert import Checksums, Form, insert_int
+from oracle.strip import restore, strip_packet
 from support.packet_cases import Packet, hop_lists, packets
 from support.wire_cases import frames_of, read_capture
 

@@ -14,15 +14,15 @@ from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.craft.frames import craft
-from hopscope.wire.decode.decoder import decode_scalar
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.errors import WireError
 from hopscope.wire.records import Carried, Carrier, Kind, Link, ReportBatch
-from hopscope.wire.rewrite.insert import Checksums, Form, insert_int
-from hopscope.wire.rewrite.strip import Restored, restore
 from hopscope.wire.rewrite.strip_batch import Stripper
 from hopscope.wire.telemetry.int_header import Hop
+from oracle.encode import encode_scalar
+from oracle.insert import Checksums, Form, insert_int
+from oracle.strip import Restored, restore
 from support.packet_cases import TUNNELS, Packet
 from support.wire_cases import frame_batch, frames_of
 
@@ -58,7 +58,7 @@ def assert_same(frames: list[bytes], dialect: Dialect = SPEC, link: int = Link.E
     stripper = _stripper(dialect)
     for filler in (0, 0xFF):
         batch = frame_batch(frames, link, gap=48, filler=filler)
-        reports = decode_scalar(batch, dialect)
+        reports = decode_plain(batch, dialect)
         arena = np.full(len(frames) * room + 8, 0xA5, np.uint8)
         lengths = stripper.strip_into(batch, reports, arena, offsets, room - 16)
         for number, (one, at, length) in enumerate(
@@ -175,7 +175,7 @@ def test_reports_of_other_frames() -> None:
     """Rows that say nothing true of their frames do no harm: nothing is written beside a frame's room."""
     frames = _tunnelled()[::7] + [packet.frame() for packet in _packets()]
     batch, rng = frame_batch(frames), np.random.default_rng(5)
-    rows = np.resize(decode_scalar(batch, SPEC).reports, len(frames))
+    rows = np.resize(decode_plain(batch, SPEC).reports, len(frames))
     offsets, stripper = np.arange(len(frames), dtype=np.uint64) * np.uint64(1000), _stripper(SPEC)
     for turn in range(40):
         rng.shuffle(rows)
@@ -210,7 +210,7 @@ def test_what_does_not_fit() -> None:
     arena, stripper = np.zeros(400, np.uint8), _stripper(SPEC)
     size = len(Packet().frame())
     offsets = np.array([0, 100, 200, 400 - size + 1], np.uint64)
-    reports = decode_scalar(batch, SPEC)
+    reports = decode_plain(batch, SPEC)
     assert stripper.strip_into(batch, reports, arena, offsets, size).tolist() == [size] * 3 + [0]
     assert (stripper.stripped, stripper.passed) == (2, 1)
     assert not stripper.strip_into(batch, reports, arena, offsets, size - 1).any()
@@ -224,12 +224,12 @@ def test_frames_of_a_batch() -> None:
     batch = frame_batch(frames)
     batch.frames["time_ns"] = np.arange(40)
     batch.frames["wire_length"] += 9
-    out = _stripper(SPEC).strip(batch, decode_scalar(batch, SPEC))
+    out = _stripper(SPEC).strip(batch, decode_plain(batch, SPEC))
     assert frames_of(out) == [packet.frame() for packet in packets]
     assert out.frames["time_ns"].tolist() == list(range(40))
     assert (out.frames["wire_length"] == out.frames["length"] + 9).all()
     empty = frame_batch([])
-    assert len(_stripper(SPEC).strip(empty, decode_scalar(empty, SPEC))) == 0
+    assert len(_stripper(SPEC).strip(empty, decode_plain(empty, SPEC))) == 0
 
 
 @pytest.mark.parametrize(("version", "start"), [("0.5", 12), ("1.0", 16), ("2.0", 20)])

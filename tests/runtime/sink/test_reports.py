@@ -23,14 +23,14 @@ from hopscope.runtime.sink.reports import SinkReporter
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.section import host_and_port
 from hopscope.settings.sink import SinkReportSettings
-from hopscope.wire.decode.decoder import decode_scalar
 from hopscope.wire.decode.extras import extras
+from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, FLOW_OF_HOP, FLOW_OF_REPORT, Dialect
 from hopscope.wire.encode.encapsulate import carries_stack, enclose
-from hopscope.wire.encode.encode_scalar import encode_scalar
 from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.records import REPORT, Flag, FrameBatch, Link, ReportBatch
 from hopscope.wire.telemetry import report as codec
+from oracle.encode import encode_scalar
 from support.tshark import Tshark, reports
 from support.wire_cases import frame_batch, frames_of
 
@@ -56,7 +56,7 @@ def packets(
     frames = [frame[inside:] + bytes(500) for frame in frames_of(encode_scalar(ReportBatch(rows, path)))]
     batch = frame_batch(frames)
     batch.frames["time_ns"] = 7_000_000_000 + np.arange(count)
-    return batch, decode_scalar(batch, PACKETS)
+    return batch, decode_plain(batch, PACKETS)
 
 
 def flow_records(count: int = 3, hops: int = 3, proto: int = 6, ip: int = 4) -> np.ndarray:
@@ -116,15 +116,15 @@ def test_report_holds_the_packet(version: int) -> None:
 def test_long_stacks_and_other_links() -> None:
     """Metadata of the source alone goes along whole; a frame of a link without Ethernet gets a header."""
     frames, batch = packets(hops=40)
-    again = decode_scalar(enclose(frames, batch.reports, version=20, node_id=1, hw_id=0, sequence=0))
+    again = decode_plain(enclose(frames, batch.reports, version=20, node_id=1, hw_id=0, sequence=0))
     assert again.reports["hop_count"].tolist() == [40] * 4
     batch.reports["ds_flags"] = 1
     (longest, *_) = frames_of(enclose(frames, batch.reports, version=5, node_id=1, hw_id=0, sequence=0))
     assert len(longest) == 12 + min(len(frames_of(frames)[0]), int(batch.reports["int_at"][0]) + 1020 + 64)
     for six in (False, True):
         raw = frame_batch([frame[14:] for frame in frames_of(packets(six=six)[0])], Link.RAW_IP)
-        read = decode_scalar(raw, PACKETS)
-        again = decode_scalar(enclose(raw, read.reports, version=20, node_id=1, hw_id=0, sequence=0))
+        read = decode_plain(raw, PACKETS)
+        again = decode_plain(enclose(raw, read.reports, version=20, node_id=1, hw_id=0, sequence=0))
         assert again.reports["reason"].tolist() == [0] * 4
         assert again.hops.tobytes() == read.hops.tobytes()
 
@@ -143,7 +143,7 @@ def test_flow_in_a_report_2_0(proto: int, ip: int) -> None:
     for hops in (0, 3, 8):
         flows = flow_records(3, hops, proto, ip)
         made = flow_reports(flows, version=20, node_id=9, hw_id=3, sequence=5)
-        batch = decode_scalar(made)
+        batch = decode_plain(made)
         rows = batch.reports
         assert rows["reason"].tolist() == [0] * 3
         assert rows["sequence"].tolist() == [5, 6, 7]
@@ -189,7 +189,7 @@ def test_flow_in_older_reports(version: int) -> None:
         flows = flow_records(3, 3, proto)
         flows["hop_count"][2], flows["first_hop"][2] = 11, 8
         made = flow_reports(flows, version=version, node_id=9, hw_id=3, sequence=5)
-        batch = decode_scalar(made)
+        batch = decode_plain(made)
         rows = batch.reports
         assert rows["reason"].tolist() == [0] * 3
         assert rows["hop_count"].tolist() == [3 if proto != 1 else 0] * 3

@@ -1,4 +1,4 @@
-"""The batch decoder: frames to REPORT and HOP rows, by the checks of decode_scalar.py in the same order."""
+"""The decoder: frames to REPORT and HOP rows. `decoder` runs it compiled, `plain` uncompiled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames to DTA records: `parse_scalar` is the readable truth, `DtaParser` is for streams."""
+"""Frames to DTA records."""
 
 from __future__ import annotations
 
