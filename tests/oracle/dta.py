@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hopscope.wire import layout
+from hopscope.wire.address import number_of
 from hopscope.wire.dta.codec import COUNTER_BYTES, LIST_BYTES, DtaReport, Form, Opcode, push_dta
-from hopscope.wire.dta.encode import REPORTER_PORT, number_of
+from hopscope.wire.dta.encode import REPORTER_PORT
 from hopscope.wire.dta.parser import _fill, looked_for
 from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import DtaReason, Reason

@@ -16,12 +16,12 @@ from hopscope.wire.telemetry.ioam import (
     DIRECT_EXPORT,
     HOP_BY_HOP,
     SATURATED,
-    VERSION,
     pull_data,
     pull_dex,
     pull_option,
     pull_trace,
 )
+from hopscope.wire.versions import IOAM
 
 from .row import Row
 
@@ -122,7 +122,7 @@ def _options_of(raw: bytes, at: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _columns(mode: Mode, namespace: int, trace_type: int) -> dict[str, int]:
     return {
-        "int_version": VERSION, "int_mode": mode, "carrier": Carrier.IPV6_OPTION, "domain_id": namespace,
+        "int_version": IOAM, "int_mode": mode, "carrier": Carrier.IPV6_OPTION, "domain_id": namespace,
         "instructions": trace_type >> 8, "ds_instruction": trace_type & 0xFF,
     }  # fmt: skip
 

@@ -55,8 +55,6 @@ def encode_dta(
     return FrameBatch(out[: int(used)], frames)
 
 
-
-
 def check_reports(reports: Records, arena: npt.NDArray[np.uint8], form: Form) -> None:
     """Raise ValueError, with the row, where a record cannot be written in this form."""
     opcode = reports["opcode"]
