@@ -67,7 +67,7 @@ def test_a_node_is_found_by_name_or_number() -> None:
         ("a.toml", "[nodes]\n1 = 3\n", "nodes.1: found name 3"),
         ("a.toml", "[ports]\n1 = 3\n", "ports.1: found 3, expected a table"),
         ("a.toml", "[nodes\n", "a.toml: "),
-        ("a.csv", "node_id,port,name\n1,,\x1b[31mred\n", "expected a printable text"),
+        ("a.csv", "node_id,port,name\n1,,\x1b[31mred\n", "expected printable text"),
     ],
 )
 def test_mistakes_are_told_with_their_place(tmp_path: Path, name: str, text: str, said: str) -> None:

@@ -69,5 +69,5 @@ def test_what_cannot_be_sent_is_counted() -> None:
 
 def test_a_wildcard_is_refused() -> None:
     """A queue pair has one address."""
-    with pytest.raises(CaptureError, match="no single address"):
+    with pytest.raises(CaptureError, match="not a single address"):
         DatagramSocket("0.0.0.0", 0).open()

@@ -1,4 +1,4 @@
-"""A clock that never goes back, and is the machine's wherever that does not."""
+"""A clock that never goes back, and otherwise follows the machine's."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 
 CATCH_UP = 16
-"""After the machine's clock was put back this one goes a sixteenth slower, until both agree: durations that
-are measured by it are wrong by no more, and a second is made good in 16.
+"""After the machine's clock was put back, this one runs a sixteenth slower until both agree: durations are
+wrong by no more than that, and one second is caught up in 16.
 """
 
 
 class SteadyClock:
-    """Time, ns since the epoch, for what is ordered by it: labels, arrivals, intervals. Of one thread.
+    """Time, ns since the epoch, that orders labels, arrivals and intervals. For one thread.
 
-    It follows the machine's clock. Where that is put forward (NTP, or the machine had slept) so is this one;
-    where it is put back this one goes on, slower, until the other has caught up. So processes of one machine
-    agree, also those that were started before the step, within what is still to be made good.
+    It follows the machine's clock. If that jumps forward (NTP, or after a suspend), so does this one; if it
+    is put back, this one continues, slower, until the other has caught up. So processes of one machine agree,
+    even those that were started before the step, except for the part not yet caught up.
     """
 
     def __init__(
@@ -27,11 +27,11 @@ class SteadyClock:
         self._read = steady()
         self._last = wall()
         self.ahead_ns = 0
-        """What this clock was ahead of the machine's, when it was read last."""
+        """How far this clock was ahead of the machine's when it was last read."""
 
     def __call__(self) -> int:
         """The time, ns; never less than before."""
-        read = self._steady()  # first: what passes between both readings makes us late, not early
+        read = self._steady()  # first: time that passes between the readings makes this clock late, not early
         wall = self._wall()
         passed = read - self._read
         self._read = read

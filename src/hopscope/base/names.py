@@ -8,7 +8,7 @@ TOML::
     [ports.7]
     2 = "to core-3"
 
-CSV, where an empty port names the node itself::
+CSV; an empty port names the node itself::
 
     node_id,port,name
     7,,agg-1-0
@@ -30,12 +30,12 @@ MAX_PORT = 0xFFFF
 
 
 class NamesError(HopscopeError):
-    """A file of names that cannot be read: which file, where in it, what is wrong."""
+    """A file of names that cannot be read: file, place, problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What nodes and ports are called. Without a file: nothing has a name, and labels are numbers."""
+    """Names of nodes and ports. Without a file, labels are numbers."""
 
     nodes: dict[int, str] = field(default_factory=dict)
     """Name by node id."""
@@ -51,29 +51,29 @@ class Names:
         names = cls()
         try:
             rows = _csv_rows(path) if path.suffix.lower() == ".csv" else _toml_rows(path)
-            for where, node, port, name in rows:
-                names._add(f"{path}: {where}", node, port, name)
+            for place, node, port, name in rows:
+                names._add(f"{path}: {place}", node, port, name)
         except OSError as error:
             raise NamesError(f"{path}: {error.strerror}") from error
         except (UnicodeDecodeError, tomllib.TOMLDecodeError, csv.Error) as error:
             raise NamesError(f"{path}: {error}") from error
         return names
 
-    def _add(self, where: str, node: object, port: object, name: object) -> None:
+    def _add(self, place: str, node: object, port: object, name: object) -> None:
         node_id = _number(node, MAX_NODE)
         if node_id is None:
-            raise NamesError(f"{where}: found node id {node!r}, expected a number from 0 to {MAX_NODE}")
+            raise NamesError(f"{place}: found node id {node!r}, expected a number from 0 to {MAX_NODE}")
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise NamesError(f"{where}: found name {name!r}, expected a printable text")
+            raise NamesError(f"{place}: found name {name!r}, expected printable text")
         if port == "":
             if self.nodes.setdefault(node_id, name.strip()) != name.strip():
-                raise NamesError(f"{where}: node {node_id} is named twice")
+                raise NamesError(f"{place}: node {node_id} is named twice")
             return
         number = _number(port, MAX_PORT)
         if number is None:
-            raise NamesError(f"{where}: found port {port!r}, expected a number from 0 to {MAX_PORT}")
+            raise NamesError(f"{place}: found port {port!r}, expected a number from 0 to {MAX_PORT}")
         if self.ports.setdefault((node_id, number), name.strip()) != name.strip():
-            raise NamesError(f"{where}: port {number} of node {node_id} is named twice")
+            raise NamesError(f"{place}: port {number} of node {node_id} is named twice")
 
     def __len__(self) -> int:
         return len(self.nodes) + len(self.ports)
@@ -87,7 +87,7 @@ class Names:
         return self.ports.get((int(node_id), int(port)))
 
     def node_label(self, node_id: int) -> str:
-        """Name of a node, or its number: what people read."""
+        """Name of a node, or its number."""
         return self.nodes.get(int(node_id)) or str(int(node_id))
 
     def port_label(self, node_id: int, port: int) -> str:
@@ -99,7 +99,7 @@ class Names:
         return " → ".join(self.node_label(node) for node in node_ids)  # type: ignore[attr-defined]
 
     def find_node(self, text: str) -> int | None:
-        """Id of the node of this name, or of this number (decimal, or 0x…); None where there is none."""
+        """Id of the node of this name, or of this number (decimal, or 0x…); None if there is none."""
         for node_id, name in self.nodes.items():
             if name == text:
                 return node_id

@@ -1,4 +1,4 @@
-"""How a loop is told to end."""
+"""How a loop learns that it should end."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class Stop(Protocol):
         ...
 
     def wait(self, timeout: float) -> bool:
-        """Wait for the end, at most `timeout` seconds; whether it has come."""
+        """Wait at most `timeout` seconds; whether to stop."""
         ...

@@ -1,4 +1,4 @@
-"""What can be wrong with a source of frames, told in one line."""
+"""Errors of sources of frames, one line each."""
 
 from __future__ import annotations
 

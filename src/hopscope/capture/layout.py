@@ -99,7 +99,7 @@ UNPACK_SLOTS = 8
 
 
 class Setup(IntEnum):
-    """Slots of what `udp_kernel.unpack` is told once, uint64."""
+    """Slots of the fixed parameters of `udp_kernel.unpack`, uint64."""
 
     STRIDE = 0
     """Bytes from one message's room in the arena to the next."""
@@ -115,7 +115,7 @@ SETUP_SLOTS = 5
 
 
 class Ring(IntEnum):
-    """Slots of where `ring_kernel.walk` is in a receive ring, uint64."""
+    """Slots of the position of `ring_kernel.walk` in a receive ring, uint64."""
 
     BLOCK = 0
     """Block that is read."""
@@ -136,7 +136,7 @@ RING_SLOTS = 7
 
 
 class RingSetup(IntEnum):
-    """Slots of what `ring_kernel.walk` is told once, uint64."""
+    """Slots of the fixed parameters of `ring_kernel.walk`, uint64."""
 
     BLOCKS = 0
     BLOCK_BYTES = 1
@@ -156,7 +156,7 @@ class BlockAt(IntEnum):
     """Offset of the first packet."""
     SEQUENCE = 24
     TAKEN = 48
-    """Our own, behind the kernel's: 1 while a worker reads the block."""
+    """Hopscope's own, after the kernel's: 1 while a worker reads the block."""
     DROPS = 56
     """Our own, in the first block: frames that the kernel dropped since the socket was opened."""
 
@@ -184,17 +184,17 @@ class PacketAt(IntEnum):
 
 
 VNET_BYTES = 10
-"""struct virtio_net_hdr in front of each frame: what is left to do about its checksum."""
+"""struct virtio_net_hdr before each frame: how to complete its checksum."""
 
 
 class SlotAt(IntEnum):
     """Byte offsets in the header of a slot of a transmit ring (struct tpacket3_hdr)."""
 
     LENGTH = 16
-    """Bytes behind this header."""
+    """Bytes after this header."""
     STATUS = 20
     HEADER_LENGTH = 50
-    """In the virtio_net_hdr: so many bytes are copied; the others stay in the ring until they are sent."""
+    """In the virtio_net_hdr: bytes that are copied; the others stay in the ring until they are sent."""
 
 
 SLOT_HEADER = 48 + VNET_BYTES

@@ -32,7 +32,7 @@ def allowed(ranges: Any, hi: Any, lo: Any) -> Any:
 
 @kernel
 def take(buckets: Any, setup: Any, hi: Any, lo: Any, now_ns: Any) -> Any:
-    """Take one datagram out of a source's bucket; False where it is empty.
+    """Take one datagram out of a source's bucket; False if it is empty.
 
     A bucket is the time at which it is full again (GCRA).  A source without a row takes the one of its eight
     that is full longest, and so loses the least.

@@ -1,4 +1,4 @@
-"""What receives frames: the contract of listeners, be they a UDP port or an interface."""
+"""The contract of listeners, which receive frames from a UDP port or an interface."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Listener(Protocol):
     settings: ListenSettings
 
     def open(self) -> None:
-        """Compile, allocate, bind where no socket was given. Raises CaptureError."""
+        """Compile, allocate, and bind unless a socket was given. Raises CaptureError."""
 
     def receive(self) -> FrameBatch | None:
-        """What has come; None where nothing has. It does not wait; a batch is valid until the next call.
+        """Receive without waiting; None if nothing came. A batch is valid until the next call.
 
-        Raises CaptureError where there will be no more.
+        Raises CaptureError if no more can come.
         """
 
     def counts(self) -> dict[str, int]:
-        """What was not handed over, by key of `metrics.COUNTERS`: since `open`, or the kernel's drops since
-        the socket was made.
+        """Frames that were not returned, by key of `detect.counters.COUNTERS`: since `open`, and the kernel's
+        drops since the socket was made.
         """
 
     @property
@@ -32,7 +32,7 @@ class Listener(Protocol):
         """Memory in which frames wait, bytes; once open."""
 
     def notes(self) -> list[str]:
-        """What the user should know at the start."""
+        """Lines for the log at startup."""
 
     def close(self) -> None:
         """Close the socket."""

@@ -22,7 +22,7 @@ _MEMINFO_DROPS = 8
 
 
 def require_linux() -> None:
-    """Raise CaptureError where the structures of this room's system calls are not as on 64-bit Linux."""
+    """Raise CaptureError unless the structures of system calls are those of 64-bit Linux."""
     if (
         not sys.platform.startswith("linux")
         or ctypes.sizeof(ctypes.c_void_p) != 8
@@ -38,7 +38,7 @@ def resolve(host: str, port: int, named: str) -> tuple[socket.AddressFamily, tup
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except (socket.gaierror, UnicodeError) as error:
-        raise CaptureError(f"{named}: {host!r} is no address of this machine ({error})") from error
+        raise CaptureError(f"{named}: {host!r} is not an address of this machine ({error})") from error
     return found[0][0], found[0][4]
 
 
@@ -56,7 +56,7 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
 
         if settings.output:
             try:
-                socket.if_nametoindex(settings.output)  # the sender is opened late, where it sends
+                socket.if_nametoindex(settings.output)  # the sender is opened later, by the worker
             except OSError as error:
                 raise CaptureError(f"{settings.output}: this machine has no such interface") from error
         return bind_ring(settings, first)
@@ -89,7 +89,7 @@ def _bind(settings: ListenSettings, share: int) -> socket.socket:
 
 
 def take_trains(handle: socket.socket) -> bool:
-    """Ask for datagrams merged by the kernel (UDP_GRO); False where it has no such thing (before 5.0)."""
+    """Ask for datagrams merged by the kernel (UDP_GRO); False if it cannot (before 5.0)."""
     return _try_option(handle, socket.IPPROTO_UDP, UDP_GRO, 1)
 
 
@@ -116,7 +116,7 @@ def kernel_drops(handle: socket.socket) -> int | None:
 
 
 def _ask_buffer(handle: socket.socket, size: int) -> None:
-    """Ask for a receive buffer, above the system's limit where that is permitted."""
+    """Ask for a receive buffer, above the system's limit if permitted."""
     size = min(size, 2**30 - 1)
     if not _try_option(handle, socket.SOL_SOCKET, _SO_RCVBUFFORCE, size):
         handle.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)

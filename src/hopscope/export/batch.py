@@ -1,4 +1,4 @@
-"""What a destination is given at a time: what was new in the rings, or a part of the state."""
+"""One delivery to a destination: new records of the rings, or a part of the state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RingRead:
 
 @dataclass(frozen=True, slots=True)
 class ExportBatch:
-    """What a destination is given: what was new in the rings, or a part of the state. Blocks are copies."""
+    """One delivery: new records of the rings, or a part of the state. Blocks are copies."""
 
     events: RingRead = RingRead()
     """EVENT: changes and alarms that detection found, as in history."""
@@ -32,13 +32,13 @@ class ExportBatch:
     evicted: RingRead = RingRead()
     """EVICTED; all parts of a long path are in one block."""
     flows: FlowBlock | None = None
-    """Live flows that have changed since they were last given."""
+    """Live flows that have changed since they were last delivered."""
     distributions: Sequence[Distribution] | None = None
     """All distributions since the start of the workers, by switch."""
     begins: bool = False
-    """With this batch all flows are given anew: what a destination had may be gone, or be no longer true."""
+    """With this batch all flows are delivered again: those that a destination has may be stale."""
     ends: bool = False
-    """With this batch every flow that was live at `begins`, and still is, has been given."""
+    """With this batch every flow that was live at `begins`, and still is, has been delivered."""
 
     def only(self, reads: frozenset[str]) -> ExportBatch:
         """The part of it that comes from these kinds of rings."""

@@ -15,7 +15,7 @@ from ..wire.records import Records
 ALERTS = (
     ("sent_total", "Posts accepted by a webhook."),
     ("events_total", "Events in these posts."),
-    ("failed_total", "Posts given up after the last retry."),
+    ("failed_total", "Posts abandoned after the last retry."),
     ("retried_total", "Retries after a failure."),
     ("throttled_total", "Events suppressed by the rate limit per kind."),
     ("queue_full_total", "Events dropped because the queue of posts was full."),
@@ -56,8 +56,8 @@ DESTINATION = np.dtype(
         *((name, "<u8") for name in NAMES),
     ]
 )
-"""One destination: what it is, where (without a password), whether it takes what it is given, since when,
-what is wrong, and its counters."""
+"""One destination: what it is, where (without a password), whether it works, since when, the problem,
+and its counters."""
 FILE_NAME = "export.counters"
 KIND = "export"
 VERSION = 2
@@ -66,7 +66,7 @@ RINGS = ("next", "next_sink", "next_evicted")
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Whether a destination takes what it is given."""
+    """Whether a destination accepts its data."""
 
     ok: bool
     since_ns: int
@@ -79,7 +79,7 @@ def open_counters(folder: Path, destinations: Sequence[tuple[str, str]]) -> Regi
     """Region with a DESTINATION for each (kind, place), and RINGS: by shard, 1 + the sequence up to which a
     kind of ring has been read.
 
-    It is continued where it is there, so that an export process that is started again sends nothing twice.
+    An existing one is continued, so that a restarted export process sends nothing twice.
     """
     path = folder / "regions" / FILE_NAME
     arrays = {
@@ -100,7 +100,7 @@ def open_counters(folder: Path, destinations: Sequence[tuple[str, str]]) -> Regi
 
 
 def read_counters(folder: Path) -> Records:
-    """DESTINATION [destinations]; empty where nothing is exported."""
+    """DESTINATION [destinations]; empty if nothing is exported."""
     try:
         with Region.attach(folder / "regions" / FILE_NAME, KIND, VERSION) as region:
             return region["destinations"].copy()
@@ -109,7 +109,7 @@ def read_counters(folder: Path) -> Records:
 
 
 def health_of(row: np.void) -> Health:
-    """What a DESTINATION says of itself."""
+    """The health of a DESTINATION."""
     return Health(bool(row["ok"]), int(row["since_ns"]), bytes(row["problem"]).decode("utf-8", "replace"))
 
 

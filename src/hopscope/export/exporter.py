@@ -2,7 +2,7 @@
 
 Nothing waits for a destination.  The export process reads the rings and offers every destination what is
 new; each has a queue of bounded size and a thread that delivers.  State (live flows, distributions) is not
-queued: the thread reads it from the regions when it is due, so it is late where a destination is slow, and
+queued: the thread reads it from the regions when it is due, so it is late if a destination is slow, and
 never lost.  What is lost of events and evictions is counted by reason (`counters.LOST`).
 
 A new destination is a subclass that says what it `reads` and implements `deliver`; see `redis.py`.
@@ -57,7 +57,7 @@ class Exporter(ABC, Generic[Item]):
     reads: frozenset[str] = frozenset({"events"})
     """Kinds of rings that it wants: fields of ExportBatch."""
     leaving = "evicted"
-    """The one that tells of flows that have left: where some is lost, all live flows are given again."""
+    """The kind with evicted flows: if some are lost, all live flows are exported again."""
     retries: int | None = None
     """Tries after a failure; None: until it is taken."""
     longest_pause = LONGEST_PAUSE
@@ -91,11 +91,11 @@ class Exporter(ABC, Generic[Item]):
         return 1
 
     def events(self, item: Item) -> int:
-        """Events and evictions in an item, which are lost where it is."""
+        """Events and evictions in an item, which are lost with it."""
         return 1
 
     def close(self) -> None:
-        """Give back what was opened; called last in the destination's thread."""
+        """Close what was opened; called last in the destination's thread."""
 
     # ------------------------------------------------------------------------- what the process calls
 
@@ -136,7 +136,7 @@ class Exporter(ABC, Generic[Item]):
         return health_of(self.row[0])
 
     def stop(self, timeout: float) -> None:
-        """Deliver what waits for at most `timeout` seconds, then end; what is left is counted."""
+        """Deliver waiting items for at most `timeout` seconds, then end; the rest is counted."""
         stop_all([self], timeout)
 
     def finish(self) -> None:
@@ -196,7 +196,7 @@ class Exporter(ABC, Generic[Item]):
             return item
 
     def _refresh(self, rest: bool = False) -> None:
-        """Deliver the state that is due; where that fails it is read again, after a pause."""
+        """Deliver the state that is due; after a failure it is read again, after a pause."""
         if self.state is None:
             return
         try:
@@ -248,7 +248,7 @@ class Exporter(ABC, Generic[Item]):
         return True
 
     def _give(self, item: Item) -> None:
-        """Deliver; what nobody foresaw is an error of this item alone."""
+        """Deliver; an unexpected exception is an error of this item alone."""
         try:
             self.deliver(item)
         except DeliveryError:

@@ -1,7 +1,7 @@
 """Records as fields of text and numbers, without nesting: what a key-value or column store takes.
 
 Every record of a kind has the same fields in the same order; one that has no value is an empty text.  A
-list by hop is one text: its values in path order, separated by commas, empty where a switch did not tell.
+list by hop is one text: its values in path order, separated by commas, empty if a switch did not report it.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def evicted_fields(records: Records, names: Names) -> Iterator[Fields]:
 
 
 def left_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """Flows that left the collector's table, as far as an EVENT (FLOW_RECORD of its path) tells of them."""
+    """Flows that left the collector's table, as far as an EVENT (FLOW_RECORD of its path) describes them."""
     for row, five in zip(records, _tuples(records), strict=True):
         path = row["path"][: min(int(row["hop_count"]), PATH_PART)].tolist()
         yield {
@@ -250,20 +250,20 @@ assert len(_BY_HOP) == MEASURES - 1
 
 
 def _latest(values: Any, have: Any, bit: int) -> list[str]:
-    told = (have >> bit & 1).tolist()
-    return [str(value) if yes else "" for value, yes in zip(values.tolist(), told, strict=True)]
+    present = (have >> bit & 1).tolist()
+    return [str(value) if yes else "" for value, yes in zip(values.tolist(), present, strict=True)]
 
 
 def _means(sums: Any, samples: Any, have: Any, bit: int) -> list[str]:
-    told = ((have >> bit & 1 == 1) & (samples > 0)).tolist()
+    present = ((have >> bit & 1 == 1) & (samples > 0)).tolist()
     return [
         str(_number(total / count)) if yes else ""
-        for total, count, yes in zip(sums.tolist(), samples.tolist(), told, strict=True)
+        for total, count, yes in zip(sums.tolist(), samples.tolist(), present, strict=True)
     ]
 
 
 def _number(value: float) -> float | int:
-    """A mean with three digits behind the point, where it has some."""
+    """A mean with up to three decimals."""
     rounded = round(value, 3)
     return int(rounded) if rounded.is_integer() else rounded
 

@@ -3,7 +3,7 @@
 Entries of streams get their ids here, rising, so that a chunk whose answer was lost is sent again with the
 same ids and nothing is in a stream twice.  On every new connection the number of entries that a stream has
 ever had is compared with what the server had confirmed: what is missing was forgotten by the server, and is
-counted; then the whole state is written anew.
+counted; then the whole state is written again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BUSY = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY")
 
 
 def require_redis() -> None:
-    """HopscopeError where the client package is missing."""
+    """HopscopeError if the client package is missing."""
     if importlib.util.find_spec("redis") is None:
         raise HopscopeError("redis: the client is missing; install it with: pip install 'hopscope[redis]'")
 
@@ -103,7 +103,7 @@ class Redis(Exporter[ExportBatch]):
             self._client.close()
 
     def deliver(self, item: ExportBatch) -> None:
-        """Write a batch, or what is left of it after a try that failed."""
+        """Write a batch, or the rest of it after a failed try."""
         import redis
 
         if item is not self._batch:
@@ -135,7 +135,7 @@ class Redis(Exporter[ExportBatch]):
                 one.url,
                 socket_timeout=one.timeout_seconds,
                 socket_connect_timeout=one.timeout_seconds,
-                retry=Retry(NoBackoff(), 0),  # a chunk must not be sent twice behind our back
+                retry=Retry(NoBackoff(), 0),  # a chunk must not be sent twice unnoticed
                 protocol=2,
                 redis_connect_func=self._connected,
                 **more,
@@ -191,18 +191,18 @@ class Redis(Exporter[ExportBatch]):
             self._added[chunk.stream] += written
         if error is None:
             self._chunk = None
-            self._told(chunk, chunk.count)
+            self._count_delivered(chunk, chunk.count)
             if chunk.gone and self.state is not None:
                 self.state.forget(np.array(chunk.gone, np.uint64))
             return
-        if chunk.stream:  # those that were refused get ids behind those that were not
-            self._told(chunk, len(chunk.commands) - len(failed))
+        if chunk.stream:  # rejected entries get later ids than the others
+            self._count_delivered(chunk, len(chunk.commands) - len(failed))
             chunk.commands, chunk.count = failed, len(failed)
             self._fresh |= "equal or smaller" in str(error)  # somebody else writes to this stream
         self._sent = False
         raise error
 
-    def _told(self, chunk: Chunk, count: int) -> None:
+    def _count_delivered(self, chunk: Chunk, count: int) -> None:
         if chunk.counter:
             self.count(chunk.counter, count)
         if chunk.counter in ("events_total", "evictions_total"):

@@ -62,7 +62,7 @@ class Chunk:
 
 
 class Commands:
-    """Makes the commands; `live_seconds` is how long a flow stays at most that nobody says has left."""
+    """Makes the commands; `live_seconds`: how long a flow stays without an eviction."""
 
     def __init__(
         self, settings: RedisSettings, names: Names, live_seconds: float, has_evictions: bool

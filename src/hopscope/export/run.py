@@ -51,7 +51,7 @@ def destinations(settings: Settings) -> list[tuple[str, str]]:
 
 
 def run(settings: Settings, folder: Path, stop: Stop) -> None:
-    """Export until `stop` is set, or the process that started this one is gone; then what is left, for at
+    """Export until `stop` is set, or the process that started this one is gone; then the rest, for at
     most CLOSE_SECONDS.
     """
     parent = os.getppid()
@@ -86,7 +86,7 @@ def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[E
 
 
 def _turn(source: RingSource, exporters: list[Exporter[Any]]) -> bool:
-    """Take what is new in the rings once; whether there may be more already."""
+    """Take new records of the rings once; returns whether there may be more already."""
     batch = source.read()
     if batch.count or batch.lost:
         for one in exporters:
@@ -95,7 +95,7 @@ def _turn(source: RingSource, exporters: list[Exporter[Any]]) -> bool:
 
 
 class RingSource:
-    """Reads the rings of these kinds; where each goes on stands in the region of the counters."""
+    """Reads the rings of these kinds; the positions are in the region of the counters."""
 
     def __init__(self, regions: Path, counters: Region, kinds: frozenset[str]) -> None:
         self._rings = {
@@ -106,7 +106,7 @@ class RingSource:
         self._parts: dict[int, Records] = {}
 
     def read(self) -> ExportBatch:
-        """What is new since the last call."""
+        """Records since the last call."""
         found: dict[str, Any] = {kind: RingRead(*rings.read()) for kind, rings in self._rings.items()}
         if "evicted" in found:
             blocks = [whole for block in found["evicted"].blocks if len(whole := self._whole(block))]

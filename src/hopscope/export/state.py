@@ -16,7 +16,7 @@ from .batch import ExportBatch
 ROWS = 256
 """Rows of the flow tables that are read at a time."""
 FLOWS = 1024
-"""A part has at most so many flows, and those of one more step: events are delivered between parts."""
+"""Flows of a part, besides those of one more step: events are delivered between parts."""
 
 
 class StateFeed:
@@ -31,41 +31,41 @@ class StateFeed:
         self._walk = FlowWalk(regions) if flows else None
         self._counted = distributions
         self._row = 0
-        self._anew, self._again = threading.Event(), threading.Event()
-        self._anew.set()
+        self._restart, self._repeat = threading.Event(), threading.Event()
+        self._restart.set()
         self._begun = False
         self._turned = time.monotonic()
         self._debt = 0.0
-        self._told = -self._seconds
+        self._counted_at = -self._seconds
 
     def restart(self) -> None:
-        """Give everything again from now on: what was given may be gone, or is no longer true."""
-        self._anew.set()
+        """Deliver everything again: what was delivered may be gone or stale."""
+        self._restart.set()
 
     def repeat(self) -> None:
-        """The same as soon as the round that is under way has ended: nobody told of flows that have left."""
-        self._again.set()
+        """Deliver everything again after the current round: evictions were lost."""
+        self._repeat.set()
 
     def forget(self, flow_ids: Numbers) -> None:
-        """Give these flows again where they are live: the destination was told that they had left."""
+        """Deliver these flows again if they are live: the destination has them as evicted."""
         if self._walk is not None:
             self._walk.forget(flow_ids)
 
     def due(self) -> Iterator[ExportBatch]:
-        """What is to be given now: at most one part of the flows, and all distributions once a period."""
+        """What is due now: at most one part of the flows, and all distributions once per period."""
         now = time.monotonic()
         if self._walk is not None:
             self._debt = min(1.0, self._debt + (now - self._turned) / self._seconds)
             self._turned = now
             yield from self._flows()
-        if self._counted and now - self._told >= self._seconds:
-            self._told = now
+        if self._counted and now - self._counted_at >= self._seconds:
+            self._counted_at = now
             yield ExportBatch(distributions=self.distributions())
 
     def rest(self) -> Iterator[ExportBatch]:
         """All that has changed and was not given yet: called at the end."""
         if self._walk is not None:
-            for _ in range(2):  # the walk that is under way, and a whole one
+            for _ in range(2):  # the current walk, and a complete one
                 self._debt = 1.0
                 yield from self._flows()
                 while self._row:
@@ -85,15 +85,15 @@ class StateFeed:
         """Walk on as far as is due, until there are enough flows for one part."""
         assert self._walk is not None
         if self._row == 0 and self._walk.attach():
-            self._anew.set()
+            self._restart.set()
         rows = self._walk.rows
         if rows == 0:
             return
-        if self._row == 0 and not self._begun and self._again.is_set():
-            self._anew.set()
-        if self._anew.is_set():
-            self._anew.clear()
-            self._again.clear()
+        if self._row == 0 and not self._begun and self._repeat.is_set():
+            self._restart.set()
+        if self._restart.is_set():
+            self._restart.clear()
+            self._repeat.clear()
             self._walk.forget()
             self._row, self._begun = 0, True
             yield ExportBatch(begins=True)

@@ -1,6 +1,7 @@
 """Alerts: events of chosen kinds, posted as JSON to a webhook, at a bounded rate, with retries.
 
-What is held back by the rate, or dropped because too many posts wait, is counted and told in the next post
+Events above the rate, and those dropped because too many posts wait, are counted; the next post has their
+number
 of its kind.
 """
 
@@ -39,7 +40,7 @@ class PostLimit:
     left: float = field(init=False)
     since: float = field(init=False)
     held_back: int = 0
-    """Events that the next post tells about."""
+    """Events that the next post counts as left out."""
 
     def __post_init__(self) -> None:
         self.left, self.since = float(self.per_minute), time.monotonic()
@@ -101,7 +102,7 @@ class Webhook(Exporter[Post]):
         return len(item["events"])
 
     def dropped(self, item: Post) -> None:
-        """The next post of its kind tells about its events too."""
+        """The next post of its kind counts its events, too."""
         kind = next(kind for kind in self._allowed if Kind(kind).label == item["kind"])
         self._allowed[kind].held_back += item["held_back"] + len(item["events"])
 

@@ -1,4 +1,4 @@
-"""The supervisor's end of the control socket: a JSON object a line, a line of answer (ARCHITECTURE.md)."""
+"""The supervisor's end of the control socket: one JSON object per line, one line of answer."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ IDLE_SECONDS = 30.0
 
 
 def changed_limits(limits: ThresholdSettings, changes: Any) -> ThresholdSettings:
-    """Limits after a request: given keys are set (None: never), absent ones stay. ValueError: refused."""
+    """Limits after a request: given keys are set (None: never), absent ones stay. ValueError: rejected."""
     if not isinstance(changes, dict) or not all(isinstance(change, dict) for change in changes.values()):
         raise ValueError('expected limits by metric, as {"hop_latency": {"change": 20000}}')
     tree = limits.model_dump()
     for metric, change in changes.items():
         if metric not in tree:
-            raise ValueError(f"{metric}: no such metric; there are {', '.join(tree)}")
+            raise ValueError(f"{metric}: unknown metric; known are {', '.join(tree)}")
         if unknown := change.keys() - tree[metric].keys():
-            raise ValueError(f"{metric}.{unknown.pop()}: no such limit; there are {', '.join(tree[metric])}")
+            raise ValueError(f"{metric}.{unknown.pop()}: unknown limit; known are {', '.join(tree[metric])}")
         tree[metric].update(change)
     try:
         return ThresholdSettings.model_validate(tree)
@@ -44,10 +44,10 @@ def changed_limits(limits: ThresholdSettings, changes: Any) -> ThresholdSettings
 def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
     """Limits of sinks after a request: given keys are set (None: never), absent ones stay.
 
-    `switches` has limits by node id: those not given are as they are, or those of all where the switch had
-    none of its own; None takes them away.  ValueError: refused.
+    `switches` has limits by node id: absent ones stay, or are those of all switches if the switch had
+    none of its own; None removes them.  ValueError: rejected.
     """
-    expected = 'expected limits by measure, as {"hop_latency": {"above": 20000}, "switches": {"7": …}}'
+    expected = 'expected limits by metric, as {"hop_latency": {"above": 20000}, "switches": {"7": …}}'
     if not isinstance(changes, dict):
         raise ValueError(expected)
     tree = sink_limits_as_json(settings)
@@ -78,12 +78,12 @@ def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
 
 def _change_limits(tree: dict[str, Any], changes: Any, where: str) -> None:
     if not isinstance(changes, dict) or not all(isinstance(change, dict) for change in changes.values()):
-        raise ValueError(f'{where}: expected limits by measure, as {{"hop_latency": {{"above": 20000}}}}')
+        raise ValueError(f'{where}: expected limits by metric, as {{"hop_latency": {{"above": 20000}}}}')
     for name, change in changes.items():
         if name not in tree:
-            raise ValueError(f"{where}{name}: no such measure; there are {', '.join(tree)}")
+            raise ValueError(f"{where}{name}: unknown metric; known are {', '.join(tree)}")
         if unknown := change.keys() - tree[name].keys():
-            raise ValueError(f"{where}{name}.{unknown.pop()}: no such limit; there are change, above")
+            raise ValueError(f"{where}{name}.{unknown.pop()}: unknown limit; known are change, above")
         tree[name].update(change)
 
 
@@ -100,7 +100,7 @@ class ControlServer:
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Listen; OSError where the socket cannot be made."""
+        """Listen. Raises OSError."""
         (self._folder / SOCKET_NAME).unlink(missing_ok=True)
         with socket_path(self._folder) as path:
             before = os.umask(0o177)

@@ -75,7 +75,7 @@ class LabelProcess:
     """Socket, decoder, table, controller, registers and counters.
 
     `folder`: of the regions; None: private memory. `notify` gets a line about what comes and goes. Raises
-    RegionError, CaptureError, and HopscopeError where the Redis client is missing.
+    RegionError, CaptureError, and HopscopeError if the Redis client is missing.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class LabelProcess:
         self._clock = clock or SteadyClock()
         adaptive, labelling = settings.adaptive, settings.labelling
         if settings.registers is None and adaptive.mode != "off":
-            self._notify("label.adaptive.mode changes nothing without label.registers: labels are only shown")
+            self._notify("label.adaptive.mode has no effect without label.registers: monitoring only")
             adaptive = adaptive.model_copy(update={"mode": "off"})
         start = self._clock()
         interval_ns = round(labelling.interval * 1e9)
@@ -104,11 +104,11 @@ class LabelProcess:
         self.tracked = TrackedTable(None if folder is None else folder / tracked_state.FILE_NAME, start)
         known = self.table.rows[: self.table.used]
         known["received_ns"] = np.minimum(known["received_ns"], start)
-        known["shift"] = 0  # until the registers say otherwise
+        known["shift"] = 0  # until the registers are read
         self.redis = _redis(settings, self.table, self._notify)
         self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
         self.table.on_reuse = self._forget
-        self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as Redis was told
+        self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as stored in Redis
         self.registers = Written(settings, self.table, self.controller, self._notify)
         self.counts = LabelCounts(folder)
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
@@ -127,7 +127,7 @@ class LabelProcess:
 
     @property
     def port(self) -> int:
-        """UDP port, also where the kernel chose it."""
+        """UDP port, even if the kernel chose it."""
         assert self.listener is not None
         return self.listener.port
 
@@ -145,7 +145,7 @@ class LabelProcess:
             self.redis.start()
 
     def notes(self) -> list[str]:
-        """What the user should know at the start."""
+        """Lines for the log at startup."""
         return [] if self.listener is None else self.listener.notes()
 
     def turn(self) -> int:
@@ -205,7 +205,7 @@ class LabelProcess:
         select.select([self.listener], [], [], min(max(seconds, PAUSE.seconds), LOOK_NS / 1e9))
 
     def close(self) -> None:
-        """Give ports their own interval back, count, close."""
+        """Reset the registers, count, close."""
         self.registers.release()
         self._store()
         if self.redis is not None:
@@ -216,13 +216,13 @@ class LabelProcess:
             self.listener.close()
 
     def _forget(self, rows: Ints) -> None:
-        """These rows of the table become other ports'."""
-        self._stored[rows[rows < len(self._stored)]] = np.uint64(2**64 - 1)  # told anew
+        """These rows of the table are reused for other ports."""
+        self._stored[rows[rows < len(self._stored)]] = np.uint64(2**64 - 1)  # stored again
         if self.redis is not None:
             self.redis.forget(rows)
 
     def _store(self) -> None:
-        """Give Redis the ports of which something came, or whose S changed."""
+        """Store in Redis the ports with new labels or another S."""
         if self.redis is None:
             return
         used = self.table.used
@@ -239,7 +239,7 @@ class LabelProcess:
 
 
 def _redis(settings: LabelSettings, table: LabelTable, notify: Callable[[str], object]) -> LabelRedis | None:
-    """The databases in Redis, where they are asked for."""
+    """The databases in Redis; None if the settings name no server."""
     if not settings.redis:
         return None
     from ..labels.redis import LabelRedis

@@ -94,8 +94,8 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        child.report(error=f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})")
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        child.report(error=f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
         sys.exit(1)
 
 

@@ -1,4 +1,4 @@
-"""What was received, refused, lost and found, in some lines: the end of `collect` and `replay`."""
+"""A short summary at the end of `collect` and `replay`: received, rejected, lost, and events."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 LOST = {
     "lost_reports": "missing by sequence number",
-    "kernel_drops_total": "dropped by the kernel, whose socket buffer was full",
-    "denied_frames_total": "of sources that are not allowed",
+    "kernel_drops_total": "dropped by the kernel: the socket buffer was full",
+    "denied_frames_total": "from sources that are not allowed",
     "rate_limited_frames_total": "above the rate limit",
     "oversized_frames_total": "longer than the receive buffer",
 }
-"""Counters that say that something is missing, and how the summary says it."""
+"""Counters of lost frames and reports, with their text in the summary."""
 LABEL_LOST = {
     "label_kernel_drops_total": "datagrams dropped by the kernel",
-    "label_denied_total": "datagrams of sources that are not allowed",
+    "label_denied_total": "datagrams from sources that are not allowed",
     "label_table_full_total": "labels of ports beyond the table's room",
 }
 
@@ -30,7 +30,7 @@ def family(counters: Mapping[str, int], name: str) -> dict[str, int]:
 
 
 def summary_lines(counters: Mapping[str, int]) -> list[str]:
-    """The summary of some counters (by `metrics` key), for people."""
+    """The summary of counters by key, human-readable."""
     refused = family(counters, "rejected_reports_total")
     events = family(counters, "events_total")
     packets = f" ({found:,} of them packets with telemetry)" if (found := counters["packets_total"]) else ""
@@ -63,7 +63,7 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
 
 
 def _sink_lines(counters: Mapping[str, int]) -> list[str]:
-    """What a sink sent on and found; nothing where there was none."""
+    """Lines about a sink; none without one."""
     lines = []
     dropped = family(counters, "forward_drops_total")
     if counters["forwarded_frames_total"] or dropped:
@@ -91,7 +91,7 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
 
 
 def _label_lines(counters: Mapping[str, int]) -> list[str]:
-    """What came from labelling switches; nothing where no datagram did."""
+    """Lines about labels; none without datagrams of them."""
     if not counters.get("label_datagrams_total"):
         return []
     lost = {text: counters[key] for key, text in LABEL_LOST.items() if counters[key]}
@@ -103,7 +103,7 @@ def _label_lines(counters: Mapping[str, int]) -> list[str]:
         *(
             [
                 f"tracked   {packets:,} packets of {counters['label_tracked_flows']:,} flows, "
-                f"{counters['label_tracked_path_changes_total']:,} changes of their ways"
+                f"{counters['label_tracked_path_changes_total']:,} changes of their paths"
             ]
             if (packets := counters["label_tracked_packets_total"])
             else []

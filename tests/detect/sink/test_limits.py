@@ -88,15 +88,15 @@ def test_changes() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ([], "expected limits by measure"),
-        ({"speed": {"above": 1}}, "speed: no such measure"),
-        ({"hop_latency": {"rise": 1}}, "hop_latency.rise: no such limit"),
+        ([], "expected limits by metric"),
+        ({"speed": {"above": 1}}, "speed: unknown metric"),
+        ({"hop_latency": {"rise": 1}}, "hop_latency.rise: unknown limit"),
         ({"hop_latency": {"above": -1}}, "found -1"),
-        ({"hop_latency": 1}, "expected limits by measure"),
+        ({"hop_latency": 1}, "expected limits by metric"),
         ({"switches": {"x": {}}}, "found 'x'"),
         ({"switches": {"4294967295": {}}}, "4294967295"),
-        ({"switches": {"7": {"end_to_end": {"above": 1}}}}, "switches.7.end_to_end: no such measure"),
-        ({"switches": [1]}, "expected limits by measure"),
+        ({"switches": {"7": {"end_to_end": {"above": 1}}}}, "switches.7.end_to_end: unknown metric"),
+        ({"switches": [1]}, "expected limits by metric"),
     ],
 )
 def test_wrong_changes_are_refused(changes: Any, told: str) -> None:

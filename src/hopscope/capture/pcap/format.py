@@ -70,7 +70,7 @@ class Shape:
 
 
 def pcap_shape(header: bytes) -> Shape | None:
-    """Read a pcap file header (24 bytes); None where it is none."""
+    """Read a pcap file header (24 bytes); None if it is not one."""
     if len(header) < PCAP_HEADER or header[:4] not in _PCAP_MAGICS:
         return None
     order, scale = _PCAP_MAGICS[header[:4]]
@@ -218,7 +218,7 @@ def _walk_pcapng(buf: Buffer, at: int, end: int, shape: Shape, rows: Rows, limit
 
 
 def _packet(buf: Buffer, at: int, kind: int, length: int, shape: Shape, rows: Rows) -> Walk:
-    """Append the packet of one block; FULL where that worked."""
+    """Append the packet of one block; FULL if that worked."""
     if length < (16 if kind == Block.SIMPLE_PACKET else 32):
         return Walk.BAD_LENGTH
     if kind == Block.SIMPLE_PACKET:

@@ -85,7 +85,7 @@ def walk_pcap(buf: Any, at: Any, end: Any, big: Any, interfaces: Any, frames: An
 
 @kernel
 def packet(buf: Any, at: Any, kind: Any, length: Any, big: Any, interfaces: Any, frame: Any) -> Any:
-    """Fill the frame of one packet block; FULL where that worked."""
+    """Fill the frame of one packet block; FULL if that worked."""
     simple = kind == U64(_B_SIMPLE)
     if length < (U64(16) if simple else U64(32)):
         return _BAD_LENGTH

@@ -32,7 +32,7 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
     """Frames of a capture file (`-`: standard input), in batches that stay valid.
 
     Raises PcapError: at once for a file that is missing or no capture, and after the last good frame for one
-    that is damaged.  See `PcapReader` where the damage should not be raised.
+    that is damaged.  Use `PcapReader` to read damaged files without an error.
     """
     reader = PcapReader(source, frames_per_batch=frames_per_batch)
 
@@ -47,9 +47,9 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
 class PcapReader:
     """Batches of a capture file; `damage` says afterwards whether and how the file ended early.
 
-    Files are read in chunks, not mapped: one way for files, pipes and gzip, memory that does not grow with
-    the file, and a file that shrinks meanwhile is cut instead of a SIGBUS.  (Mapped, a frame of 200 bytes
-    costs 8 ns instead of 25.)  What comes through a pipe is delivered as it comes.
+    Files are read in chunks, not mapped: the same code for files, pipes and gzip, memory that does not grow
+    with the file, and a file that shrinks meanwhile is cut instead of a SIGBUS. (Mapped, a frame of 200 bytes
+    costs 8 ns instead of 25.) What comes through a pipe is delivered as it comes.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class PcapReader:
             pass
 
     def _more(self) -> bool:
-        """Read on behind the bytes at hand; False at the end of the file, or where it cannot be read on."""
+        """Read more after the bytes at hand; False at the end of the file, or if it cannot be read."""
         try:
             got = _read_once(self._file, self._arena.data[self._end :])
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -157,7 +157,7 @@ class PcapReader:
             )
 
     def _make_room(self, record: int) -> None:
-        """A new arena where the record at hand (`record` bytes) or the next read would not fit."""
+        """Make a new arena if the record at hand (`record` bytes) or the next read would not fit."""
         if len(self._arena) - self._end >= _LEAST_READ and self._at + record <= len(self._arena):
             return
         left = self._arena[self._at : self._end]
@@ -193,7 +193,7 @@ class PcapReader:
                     return None
 
     def _record_length(self) -> int:
-        """Bytes of the record at hand, which the walk has found possible; 0 where its header is cut."""
+        """Bytes of the record at hand, which the walk has found possible; 0 if its header is cut."""
         order = "big" if self._shape.big else "little"
         if self._shape.pcapng:
             start, least, extra = self._at + 4, 8, 0

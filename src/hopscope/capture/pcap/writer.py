@@ -22,7 +22,7 @@ _PCAP_END_NS = (1 << 32) * 1_000_000_000
 
 
 class PcapWriter:
-    """Writes batches to a file (`-`: standard output): pcapng where the path ends so, else pcap.
+    """Writes batches to a file (`-`: standard output): pcapng if the path ends in it, else pcap.
 
     A pcap holds one `link`; a frame of another is refused.  A pcapng gets an interface for each link.
     Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with made-up headers.
@@ -149,7 +149,7 @@ class PcapWriter:
             raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
         finally:
             if self._closes:
-                with suppress(OSError):  # the flush has told
+                with suppress(OSError):  # the flush has reported it
                     self._file.close()
 
     def __enter__(self) -> PcapWriter:

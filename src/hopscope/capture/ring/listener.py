@@ -1,7 +1,7 @@
 """Frames of an interface, in a ring that the kernel fills and a worker reads in place (TPACKET_V3).
 
 The supervisor makes the socket with its ring, a worker maps it: what comes while a worker is restarted waits
-in the ring, and the next worker goes on where the last one ended.
+in the ring, and the next worker continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RingListener:
         self._received = 0
 
     def open(self) -> None:
-        """Compile, make the ring where there is none, map it, let frames in. Raises CaptureError."""
+        """Compile, make the ring if there is none, map it, let frames in. Raises CaptureError."""
         self.prepare()
         if self._socket is None:
             self._socket = bind_share(self.settings.model_copy(update={"workers": 1}))
@@ -117,9 +117,9 @@ class RingListener:
         return int(self._walk(self._ring, self._frames, self._setup, self._state, int(Link.ETHERNET)))
 
     def receive(self) -> FrameBatch | None:
-        """What has come, up to 4096 frames; None where nothing has. Valid until the next call.
+        """Receive up to 4096 frames; None if none came. Valid until the next call.
 
-        Raises CaptureError where the interface is gone.
+        Raises CaptureError if the interface is gone.
         """
         count = self._fill()
         if not count:
@@ -131,7 +131,7 @@ class RingListener:
 
     def counts(self) -> dict[str, int]:
         """What was not handed over, by key of `metrics.COUNTERS`; the kernel's drops since the socket is
-        there, whoever read from it.
+        there, including those of earlier workers.
         """
         if self._socket is not None:
             self._drops[0] += np.uint64(dropped(self._socket))
@@ -142,7 +142,7 @@ class RingListener:
         }
 
     def fileno(self) -> int:
-        """Descriptor of the socket, once open: it is readable where a block of frames is ready."""
+        """Descriptor of the socket, once open: readable when a block of frames is ready."""
         assert self._socket is not None
         return self._socket.fileno()
 
@@ -152,11 +152,11 @@ class RingListener:
         return len(self._ring)
 
     def notes(self) -> list[str]:
-        """What the user should know at the start."""
+        """Lines for the log at startup."""
         return []
 
     def close(self) -> None:
-        """Close the socket; the ring goes when nobody has a frame of it any more."""
+        """Close the socket; the ring is freed with its last frame."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -1,4 +1,4 @@
-"""Offloads of an interface: read, and for a time switched off where they would change what a ring sees.
+"""Offloads of an interface: read, and temporarily switched off if they would change what a ring sees.
 
 A card or the kernel may merge packets of a connection before a packet socket gets them (LRO, GRO): headers
 of all but the first are gone then, and INT with them.  Frames from the other end of a veth pair may be longer
@@ -28,7 +28,7 @@ _STRING_BYTES = 32
 MERGING = ("rx-lro", "rx-gro-hw", "rx-gro", "rx-gro-list", "rx-udp-gro-forwarding")
 """What makes one frame of several that came in."""
 _GENERIC = "tx-generic-segmentation"
-"""Cutting by the kernel, at the last moment: what steps in where a card does not cut."""
+"""Segmentation by the kernel, at the last moment: it replaces that of the card."""
 _GETLINK, _NEWLINK, _REQUEST = 18, 16, 1
 _LINK, _LINKINFO, _INFO_KIND, _LINK_NETNSID = 5, 18, 1, 37  # IFLA_*
 _LOOPBACK = 772  # ARPHRD_LOOPBACK
@@ -118,7 +118,7 @@ class PreparedInterface:
     _changed: list[tuple[_Device, dict[str, bool]]] = field(default_factory=list)
 
     def off(self, interface: str, which: Callable[[str], bool], change: bool, called: str, why: str) -> None:
-        """Switch features off, where they are on. `which`: their names; `called`: what they are together;
+        """Switch off the features that are on. `which`: their names; `called`: their common name;
         `why`: what they do.
         """
         try:
@@ -130,15 +130,15 @@ class PreparedInterface:
         if not on:
             return
         if not change:
-            told = f"left on; {why}"
+            result = f"left on; {why}"
         elif problem := self._switch(interface, on):
-            told = f"not switched off ({problem}); {why}"
+            result = f"not switched off ({problem}); {why}"
         else:
-            told = f"switched off until the end: {why}"
-        self.lines.append(f"{interface}: {called} {told}")
+            result = f"switched off until the end: {why}"
+        self.lines.append(f"{interface}: {called} {result}")
 
     def _switch(self, interface: str, on: dict[str, bool]) -> str:
-        """Switch off and look; what is wrong, empty where nothing is."""
+        """Switch off and verify; returns the problem, empty if there is none."""
         device = _Device(interface)
         try:
             device.switch(dict.fromkeys(on, False))
@@ -151,7 +151,7 @@ class PreparedInterface:
         return f"{', '.join(fixed)} cannot be changed" if fixed else ""
 
     def close(self) -> None:
-        """Put back what was changed; an interface that is gone needs nothing."""
+        """Restore what was changed, unless the interface is gone."""
         for device, before in self._changed:
             with suppress(OSError):
                 device.switch(before)
@@ -162,8 +162,8 @@ class PreparedInterface:
 def prepare(interface: str, change: bool = True) -> PreparedInterface:
     """Switch off what merges the frames that come in at an interface, and what its veth peer leaves uncut.
 
-    Without `change` or the permission (CAP_NET_ADMIN) it only tells. Closing the result puts everything back.
-    Raises CaptureError where there is no such interface.
+    Without `change` or the permission (CAP_NET_ADMIN) it only reports. Closing the result restores
+    everything. Raises CaptureError if there is no such interface.
     """
     prepared = PreparedInterface()
     kind, peer = _link(interface)
@@ -210,7 +210,7 @@ def _cuts(name: str) -> bool:
 
 def _link(interface: str) -> tuple[str, str | None]:
     """Kind of an interface (`veth`, `loopback`, …; empty for a card), and of a veth its other end: its name,
-    None where it is in another namespace (rtnetlink(7)). Raises CaptureError.
+    None if it is in another namespace (rtnetlink(7)). Raises CaptureError.
     """
     try:
         index = socket.if_nametoindex(interface)
@@ -221,7 +221,7 @@ def _link(interface: str) -> tuple[str, str | None]:
         handle.send(struct.pack("<IHHII", 16 + len(asked), _GETLINK, _REQUEST, 1, 0) + asked)
         answer = handle.recv(1 << 16)
     if len(answer) < 32 or struct.unpack_from("<H", answer, 4)[0] != _NEWLINK:
-        raise CaptureError(f"{interface}: the kernel does not tell what it is")
+        raise CaptureError(f"{interface}: the kernel does not report its type")
     if struct.unpack_from("<H", answer, 18)[0] == _LOOPBACK:
         return "loopback", None
     found = _attributes(answer[32:])

@@ -27,8 +27,8 @@ _TAG, _MAC_BYTES = U64(4), U64(12)
 _FF, _FFFF, _FFFFFFFF = U64(0xFF), U64(0xFFFF), U64(0xFFFFFFFF)
 _SECOND = U64(1_000_000_000)
 _LINE, _AHEAD = U64(64), U64(12)
-"""Headers are asked for so many packets ahead, as if those were as long as this one: frames of 200 bytes that
-another processor wrote take 22 ns each, and 45 ns without; of 1500 bytes 43 and 86.
+"""How many packets ahead headers are prefetched, as if those were as long as this one: frames of 200 bytes
+that another processor wrote take 22 ns each, and 45 ns without; of 1500 bytes 43 and 86.
 """
 
 
@@ -53,7 +53,7 @@ def hand_back(ring: Any, setup: Any, state: Any) -> None:
 
 @kernel
 def put_back(ring: Any, start: Any, tag: Any) -> None:
-    """Move a frame's MAC addresses 4 bytes ahead of `start`, and write the tag (TPID, TCI) behind them."""
+    """Move a frame's MAC addresses 4 bytes ahead of `start`, and write the tag (TPID, TCI) after them."""
     for i in range(12):
         ring[start - _TAG + U64(i)] = ring[start + U64(i)]
     for i in range(4):
@@ -62,9 +62,9 @@ def put_back(ring: Any, start: Any, tag: Any) -> None:
 
 @kernel
 def complete(ring: Any, start: Any, length: Any) -> Any:
-    """Complete a checksum that the sender left to its card; 1 where there was one.
+    """Complete an offloaded checksum; 1 if there was one.
 
-    The virtio_net_hdr in front of the frame says where (csum_start, csum_offset).  The field holds the sum
+    The virtio_net_hdr before the frame says where (csum_start, csum_offset).  The field holds the sum
     of the pseudo header; sums of 16 bits may be taken of the words as they stand in memory (RFC 1071).
     """
     if not (U64(ring[start - _VNET]) & _NEEDS_CHECKSUM):

@@ -107,8 +107,8 @@ class RingSender:
 
     def _asked(self, request: int) -> int:
         """What the kernel says of the interface (struct ifreq, netdevice(7))."""
-        told = fcntl.ioctl(self._socket, request, struct.pack("<16si20x", self.interface.encode(), 0))
-        return int(struct.unpack_from("<16si", told)[1])
+        answer = fcntl.ioctl(self._socket, request, struct.pack("<16si20x", self.interface.encode(), 0))
+        return int(struct.unpack_from("<16si", answer)[1])
 
     @property
     def waiting(self) -> int:
@@ -139,7 +139,8 @@ class RingSender:
     def send(self, lengths: npt.NDArray[np.uint32]) -> int:
         """Send the frames in the first slots that `slots` gave, by their lengths (0: not this one).
 
-        Returns how many went out, of those that waited too. Raises CaptureError where the interface fails.
+        Returns how many were sent, including frames that had waited. Raises CaptureError if the interface
+        fails.
         """
         self._put(lengths)
         return self.flush()
@@ -193,8 +194,8 @@ class RingSender:
         return self.sent - before
 
     def _has_carrier(self) -> bool:
-        """False too where it is down. The kernel tells at once, and within a second where links come and go
-        more often than that.
+        """False also if it is down. The kernel reports it at once, and within a second where links come and
+        go more often than that.
         """
         with suppress(OSError):
             return bool(self._asked(_SIOCGIFFLAGS) & _RUNNING)

@@ -30,7 +30,7 @@ BLOCK_BYTES = 1 << 17
 """A block holds the largest frame that GRO makes (64 KiB), or 600 small ones."""
 _FRAME_BYTES = 2048  # only checked by the kernel, in this version of the ring
 _RETIRE_MS, _RETIRE_SOON_MS = 16, 1
-"""A block that is not full is handed over after so long: where frames go on, as soon as a worker looks again.
+"""How long the kernel holds back a block that is not full; with forwarding, until a worker looks again.
 A worker may stand still for this times the blocks of the ring before frames are lost: 4 s, a restart of it.
 """
 
@@ -112,7 +112,7 @@ def _ignore_outgoing(handle: socket.socket) -> None:
 def _share(handle: socket.socket, first: socket.socket | None, settings: ListenSettings) -> None:
     """Share frames by a hash of their flow (PACKET_FANOUT_HASH), in a group of this listener's own.
 
-    Fragments are put together, so that a flow's go where its other packets go.  Frames that go on must not
+    Fragments are reassembled, so that they reach the worker of their flow.  Forwarded frames must not
     be changed, and a flow's must keep their order, with and without INT, which changes ports and protocol:
     they are shared by their addresses.
     """
@@ -176,9 +176,9 @@ def dropped(handle: socket.socket) -> int:
 
 
 def look(handle: socket.socket, settings: ListenSettings) -> None:
-    """Raise CaptureError where nothing will come any more: the interface is gone, or the socket failed.
+    """Raise CaptureError if no more frames will come: the interface is gone, or the socket failed.
 
-    An interface that is down is told by the kernel once, and comes back by itself.
+    The kernel reports an interface that is down once; it recovers by itself.
     """
     if not (error := handle.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)):
         return

@@ -1,4 +1,4 @@
-"""One UDP socket both ways, not connected: frames in, and frames out to whom each is for (RoCEv2)."""
+"""One unconnected UDP socket that receives frames and sends each to its own receiver (RoCEv2)."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class DatagramSocket(UdpListener):
     """
 
     def __init__(self, host: str, port: int, *, allow: tuple[str, ...] = (), wildcard: bool = False) -> None:
-        """`allow`: networks whose datagrams are taken; none: all. `wildcard`: the host may be all addresses
-        of the machine, for another protocol than RoCEv2. Nothing is bound before `open`.
+        """`allow`: networks whose datagrams are accepted; empty: all. `wildcard`: the host may stand for all
+        addresses of the machine, for protocols other than RoCEv2. `open` binds.
         """
         super().__init__(ListenSettings(host=host, port=port, allow=allow))
         self._wildcard = wildcard
@@ -38,7 +38,7 @@ class DatagramSocket(UdpListener):
     def open(self) -> None:
         """Compile, allocate, bind. Raises CaptureError."""
         if not self._wildcard and ipaddress.ip_address(self.settings.host).is_unspecified:
-            raise CaptureError(f"{self.settings.host} is no single address, as a queue pair needs it")
+            raise CaptureError(f"{self.settings.host} is not a single address, which a queue pair needs")
         self.prepare()
         handle = self._socket = bind_share(self.settings)
         do_not_fragment(handle)

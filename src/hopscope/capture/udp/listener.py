@@ -1,7 +1,7 @@
 """UDP sockets in and out: datagrams as frames over one arena, without an object per packet.
 
-Receiving is non-blocking; whoever finds nothing sleeps for half a millisecond, since a wake-up per datagram
-costs more than the datagram.
+Receiving does not block; a caller that finds nothing sleeps for half a millisecond, since a wake-up per
+datagram costs more than the datagram.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class UdpListener:
     """Datagrams of one UDP socket, as frames (Link.UDP_PAYLOAD).
 
     Memory: 8 MiB of the arena are resident from the start, at most 34 MiB when long trains come; 4.5 MiB
-    without trains.  Frames of one batch have one time, that of the receive call: it is at most a nap late,
-    and a time stamp for each (SO_TIMESTAMPNS) costs 20 to 60 ns more per datagram, of 530.
+    without trains. Frames of one batch have one time, that of the receive call: it is late by at most a pause
+    of the caller, and a time stamp for each (SO_TIMESTAMPNS) costs 20 to 60 ns more per datagram, of 530.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class UdpListener:
         self._ranges = source_ranges(settings.allow)
         self._limit = RateLimit(settings.rate_limit, settings.rate_burst)
         self.port = settings.port
-        """The port that is listened on, after `open` also where the kernel chose it."""
+        """UDP port; after `open` even if the kernel chose it."""
         self._state = np.zeros(UNPACK_SLOTS, np.uint64)
         self._received = 0
         self._wanted = MESSAGES
@@ -92,7 +92,7 @@ class UdpListener:
         self._describe()
 
     def _load(self) -> None:
-        """What is particular to datagrams: the kernel that describes them, and what it is told."""
+        """Set up the kernel function that describes datagrams, and its parameters."""
         from ...base.jit import readonly
         from .udp_kernel import unpack
 
@@ -148,9 +148,9 @@ class UdpListener:
         return self._file
 
     def receive(self) -> FrameBatch | None:
-        """What has come, up to 4096 frames; None where nothing has. Valid until the next call.
+        """Receive up to 4096 frames; None if none came. Valid until the next call.
 
-        Raises CaptureError where the socket fails.
+        Raises CaptureError if the socket fails.
         """
         state = self._state
         for _ in range(_ROUNDS):  # not forever: a flood that is all held back must not hold up the caller

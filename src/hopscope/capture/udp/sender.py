@@ -1,4 +1,4 @@
-"""UDP socket out: frames as datagrams, in trains where the kernel takes them."""
+"""Sends frames as UDP datagrams, in trains if the kernel takes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AGAIN = (errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
 class UdpSender:
     """Sends the payloads of batches (Link.UDP_PAYLOAD) to one address.
 
-    `rate` is datagrams a second, 0 as fast as it goes.  `trains`: frames of equal length that follow each
+    `rate`: datagrams per second; 0: as fast as possible.  `trains`: frames of equal length that follow each
     other are sent as one (UDP_SEGMENT); the receiver gets single datagrams, or trains with UDP_GRO.
     `by_source`: each datagram is sent from its frame's source address, which must be the machine's own (any
     in 127.0.0.0/8 on loopback); otherwise from `source`, or from what the kernel chooses.
@@ -59,7 +59,7 @@ class UdpSender:
 
     @classmethod
     def over(cls, handle: socket.socket, named: str, *, trains: bool) -> UdpSender:
-        """On a socket that is not connected: `send` is told to whom."""
+        """On an unconnected socket: `send` gets the receiver."""
         sender = cls.__new__(cls)
         sender._over(handle, named, trains)
         return sender
@@ -69,7 +69,7 @@ class UdpSender:
         self.sent = 0
         """Datagrams sent."""
         self.refused = 0
-        """Times that the receiver's machine said that nobody listens."""
+        """ICMP port-unreachable errors from the receiver."""
         self._rate = self._due = 0.0
         self._full = False
         self._source = 0
@@ -127,7 +127,7 @@ class UdpSender:
         return done
 
     def _wait(self) -> None:
-        """Sleep until the next datagram is due; what is late by more than a tenth of a second is let go."""
+        """Sleep until the next datagram is due; more than a tenth of a second is not made up for."""
         now = time.monotonic()
         self._due = max(self._due, now - 0.1) if self._due else now
         if self._due > now:

@@ -104,8 +104,8 @@ def unpack(messages: Any, names: Any, controls: Any, frames: Any, ranges: Any, b
            setup: Any, state: Any, time_ns: Any, now_ns: Any) -> Any:  # fmt: skip
     """Describe received datagrams in `frames` until they are full or all is described; returns how many.
 
-    What was refused is counted in `state`, which also says where the next call goes on.  A message that is
-    done is made ready for the next receive call.
+    Rejected datagrams are counted in `state`, which also says where the next call continues. A message that
+    is done is made ready for the next receive call.
     """
     count = 0
     while count < len(frames) and state[_NEXT] < state[_MESSAGES]:
@@ -206,7 +206,7 @@ def plan(base: Any, frames: Any, i: Any, most: Any, source: Any, messages: Any, 
          controls: Any, ends: Any) -> Any:  # fmt: skip
     """Fill `messages` for sendmmsg(2) with trains of at most `most` frames from frame `i` on; their number.
 
-    `ends[m]` is the frame behind message m.  Frames that lie behind each other in memory share an iovec.
+    `ends[m]` is the frame after message m.  Frames that are adjacent in memory share an iovec.
     """
     m, v = 0, 0
     while m < len(messages) and i < len(frames) and v + most <= len(iovecs):

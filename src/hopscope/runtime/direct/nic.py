@@ -78,7 +78,7 @@ class NicProcess:
         self.socket.open()
 
     def notes(self) -> list[str]:
-        """What the user should know at the start."""
+        """Lines for the log at startup."""
         return self.socket.notes()
 
     def turn(self) -> int:

@@ -81,11 +81,11 @@ class TranslatorProcess:
 
     @property
     def port(self) -> int:
-        """UDP port, also where the kernel chose it."""
+        """UDP port, even if the kernel chose it."""
         return self.socket.port
 
     def notes(self) -> list[str]:
-        """What the user should know at the start."""
+        """Lines for the log at startup."""
         return self.socket.notes()
 
     def turn(self) -> int:

@@ -25,7 +25,7 @@ _ROUNDS = 20
 
 @dataclass(frozen=True, slots=True)
 class FabricOptions:
-    """What `up` makes."""
+    """The fabric that `up` makes."""
 
     topology: Topology
     settings: Settings
@@ -38,7 +38,7 @@ class FabricOptions:
 
 @dataclass
 class Removal:
-    """What `down` took away."""
+    """What `down` removed."""
 
     processes: int = 0
     namespaces: int = 0
@@ -57,7 +57,7 @@ class Removal:
 def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
     """Make a fabric and return once its switches switch and its collector collects.
 
-    `notify` gets a line about what is done next; `turn` is called now and then while it lasts.
+    `notify` gets a line before each step; `turn` is called now and then meanwhile.
     What a killed run left of the same name is removed first.  Where anything fails, all of it is removed.
     Raises HopscopeError.
     """
@@ -91,8 +91,8 @@ def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[
     longest = fabric.longest_way(parts)
     if longest > label.labelling.max_hop:
         raise TestbedError(
-            f"label.labelling.max_hop: found {label.labelling.max_hop}, expected {longest} or more: so many "
-            f"switches lie on ways of {options.topology.name}"
+            f"label.labelling.max_hop: found {label.labelling.max_hop}, expected {longest} or more: the "
+            f"number of switches on the longest paths of {options.topology.name}"
         )
     folder = state.folder_of(options.name)
     folder.mkdir(mode=0o700, parents=True)

@@ -22,7 +22,7 @@ from ...testbed.fabric import TestbedError
 from ...testbed.state import MARK, SETTINGS_FILE, State, read
 
 READY = {"switches": '"switching"', "collector": '"collecting"'}
-"""What each says in its log when it does its work."""
+"""Text in the log of each once it does its work."""
 START_SECONDS = 600.0
 """How long the first start may take: it compiles."""
 
@@ -60,12 +60,11 @@ def last_words(state: State, role: str) -> str:
         text = _log(state, role).read_text(encoding="utf-8", errors="replace")
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        return "it said nothing"
+        return "it logged nothing"
     if READY[role] in lines[-1]:
-        return "killed, or without a word"
+        return "killed, or ended without an error"
     with suppress(ValueError, TypeError, KeyError):
-        told = json.loads(lines[-1])
-        return str(told["event"])
+        return str(json.loads(lines[-1])["event"])
     return lines[-1].removeprefix("hopscope: ")
 
 
@@ -80,7 +79,7 @@ def main() -> None:
     state = read(name)
     try:
         if state is None:
-            raise TestbedError(f"no fabric {name!r} is written down")
+            raise TestbedError(f"unknown fabric {name!r}")
         settings = Settings.model_validate_json((state.folder / SETTINGS_FILE).read_bytes())
         if role == "switches":
             from ...testbed.switch import run

@@ -1,7 +1,7 @@
-"""What a sink does with frames after it has read them: strip their INT, send them on.
+"""Forwarding in a sink: strip INT from the frames, and send them on.
 
-A bump in the wire: frames keep their order, and what is no INT packet (ARP, LLDP, neighbour discovery …) or
-cannot be restored goes on as it came.  Nothing here waits: what the interface does not take is counted.
+A bump in the wire: frames keep their order, and packets without INT (ARP, LLDP, neighbour
+discovery …), or that cannot be restored, go on unchanged.  Nothing here waits: dropped frames are counted.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from ...wire.rewrite.strip_batch import Stripper
 
 Count = Callable[[str, int], object]
-"""Adds to a counter of `metrics.COUNTERS`, by its key."""
+"""Adds to a counter of `detect.counters.COUNTERS`, by its key."""
 _HEADER_BYTES = 14
 
 
 class Forward(Protocol):
-    """Where frames go on."""
+    """A destination of forwarded frames."""
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
-        """Send a batch on; `reports` are what the decoder of this dialect said of it, raw."""
+        """Send a batch on; `reports`: what the decoder of this dialect returned for it, raw."""
 
 
 class Sender(Protocol):
-    """An interface as frames go out: `capture.ring_sender.RingSender`."""
+    """An interface that sends frames: `capture.ring.sender.RingSender`."""
 
     arena: npt.NDArray[np.uint8]
     """Memory of all slots."""
@@ -54,16 +54,16 @@ class Sender(Protocol):
     """Frames given up because it was down or gone, or had no carrier."""
 
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
-        """Places in the arena for at most so many frames; none where the ring is full."""
+        """Offsets in the arena for at most `n` frames; none if the ring is full."""
 
     def send(self, lengths: npt.NDArray[np.uint32]) -> int:
-        """Send the frames in the first slots that `slots` gave, by their lengths; 0: not this one."""
+        """Send the frames in the first slots of `slots`, by their lengths; 0: skip this one."""
 
     def flush(self) -> int:
-        """Try again what the interface did not take at once."""
+        """Retry the frames that the interface did not take at once."""
 
     def close(self) -> None:
-        """Close it; what waits is not sent."""
+        """Close it; waiting frames are not sent."""
 
 
 class Forwarder(ABC):
@@ -76,11 +76,11 @@ class Forwarder(ABC):
 
     @abstractmethod
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
-        """Send a batch on; `reports` are what the decoder of this dialect said of it, raw."""
+        """Send a batch on; `reports`: what the decoder of this dialect returned for it, raw."""
 
     @abstractmethod
     def flush(self) -> None:
-        """Send what waits: when nothing has come in, and at times."""
+        """Send waiting frames: when nothing has come in, and at times."""
 
     @abstractmethod
     def close(self) -> None:
@@ -102,8 +102,8 @@ class Forwarder(ABC):
             found = self._strippers[dialect] = Stripper(dialect)
         return found
 
-    def _told(self, stripper: Stripper) -> None:
-        """Count what the last call of a stripper did."""
+    def _count_stripped(self, stripper: Stripper) -> None:
+        """Count the packets of a stripper's last call."""
         self._count("stripped_packets_total", stripper.stripped)
         self._count("unverified_packets_total", stripper.unverified)
         self._count("unstripped_packets_total", stripper.damaged)
@@ -115,7 +115,7 @@ class ToInterface(Forwarder):
     def __init__(self, sender: Sender, settings: SinkSettings, count: Count) -> None:
         super().__init__(settings, count)
         self._sender = sender
-        self._settled = (0, 0, 0)
+        self._counted = (0, 0, 0)
 
     def __call__(self, frames: FrameBatch, reports: ReportBatch, dialect: Dialect) -> None:
         """Into the free slots of the transmit ring; without a free one frames are dropped."""
@@ -137,7 +137,7 @@ class ToInterface(Forwarder):
     ) -> None:
         sender = self._sender
         lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room)
-        self._told(stripper)
+        self._count_stripped(stripper)
         cut = frames.frames["length"] < frames.frames["wire_length"]
         long = (lengths == 0) & ~cut
         short = (lengths < _HEADER_BYTES) & ~cut & ~long
@@ -148,16 +148,16 @@ class ToInterface(Forwarder):
         ):
             self._dropped(reason, int(np.count_nonzero(which)))
         sender.send(np.where(cut | short, np.uint32(0), lengths))
-        self._settle()
+        self._count_sent()
 
-    def _settle(self) -> None:
-        """Count what the interface has taken and refused meanwhile."""
+    def _count_sent(self) -> None:
+        """Count what the interface has sent and rejected meanwhile."""
         sender = self._sender
         now = (sender.sent, sender.refused, sender.dropped)
-        if now == self._settled:
+        if now == self._counted:
             return
-        sent, refused, dropped = (new - old for new, old in zip(now, self._settled, strict=True))
-        self._settled = now
+        sent, refused, dropped = (new - old for new, old in zip(now, self._counted, strict=True))
+        self._counted = now
         self._count("forwarded_frames_total", sent)
         self._dropped(DropReason.TOO_LONG, refused)  # none is too short by now
         self._dropped(DropReason.DOWN, dropped)
@@ -167,14 +167,14 @@ class ToInterface(Forwarder):
             self._count(f"forward_drops_total.{reason.label}", frames)
 
     def flush(self) -> None:
-        """Try again what the interface did not take at once."""
+        """Retry the frames that the interface did not take at once."""
         self._sender.flush()
-        self._settle()
+        self._count_sent()
 
     def close(self) -> None:
         """Close the ring."""
         self._sender.close()
-        self._settle()
+        self._count_sent()
 
 
 class ToFile(Forwarder):
@@ -186,7 +186,7 @@ class ToFile(Forwarder):
         self._pcapng = self._name.endswith(".pcapng")
         self._writer: PcapWriter | None = None
         try:
-            # opened now: a path that cannot be written is told before the work, not after it
+            # opened now: a path that cannot be written is reported before the work, not after it
             self._file: BinaryIO = sys.stdout.buffer if str(path) == "-" else Path(path).open("wb")  # noqa: SIM115
         except OSError as error:
             raise CaptureError(f"{self._name}: cannot be written ({error.strerror})") from error
@@ -198,7 +198,7 @@ class ToFile(Forwarder):
         if self._strip:
             stripper = self._stripper(dialect)
             frames = stripper.strip(frames, reports)
-            self._told(stripper)
+            self._count_stripped(stripper)
         self._open(Link(int(frames.frames["link"][0]))).write(frames)
         self._count("forwarded_frames_total", len(frames))
 
@@ -213,12 +213,12 @@ class ToFile(Forwarder):
         return self._writer
 
     def close(self) -> None:
-        """Write what is buffered, and close. Without a frame the file is a whole one, too."""
+        """Write what is buffered, and close. Even without frames, the file is complete."""
         try:
             self._open(Link.ETHERNET).close()
         finally:
             if self._file is not sys.stdout.buffer:
-                with suppress(OSError):  # the writer has told
+                with suppress(OSError):  # the writer has reported it
                     self._file.close()
 
 
@@ -232,7 +232,7 @@ def to_interface(interface: str, settings: SinkSettings, count: Count) -> Forwar
 
 
 def warm() -> None:
-    """Compile what strips, or load it: frames must not wait for it."""
+    """Compile or load the stripper: frames must not wait for it."""
     from ...wire.rewrite.strip_batch import Stripper
 
     nothing = ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP))
@@ -240,12 +240,12 @@ def warm() -> None:
 
 
 def to_file(path: Path | str, settings: SinkSettings, count: Count) -> Forwarder:
-    """Frames into a capture file: pcapng where the path ends so, else pcap. Raises CaptureError."""
+    """Frames into a capture file: pcapng if the path ends in it, else pcap. Raises CaptureError."""
     return ToFile(path, settings, count)
 
 
 def _part(frames: FrameBatch, reports: ReportBatch, first: int, last: int) -> tuple[FrameBatch, ReportBatch]:
-    """Frames from `first` up to `last`, and what was said of them."""
+    """Frames from `first` up to `last`, and their reports."""
     if first == 0 and last == len(frames):
         return frames, reports
     rows: Records = reports.reports

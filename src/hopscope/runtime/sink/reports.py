@@ -33,7 +33,7 @@ _MAX_REPORTS = 4096
 
 
 class Findings(Protocol):
-    """What a `SinkDetector` tells of what it found."""
+    """The findings of a `SinkDetector` that are reported."""
 
     @property
     def event_rows(self) -> npt.NDArray[np.uint32]:
@@ -48,10 +48,10 @@ class Findings(Protocol):
 
 
 class SinkReporter(Stage):
-    """Sends the reports of one worker, of what `settings.when` says.
+    """Sends the reports of one worker: of packets, events or flows, as `settings.when` says.
 
     Its sequence numbers begin with 0; its hw id is the number of the worker, so that each has a sequence
-    space of its own.  `count` adds to a counter of `metrics.COUNTERS`.  Raises CaptureError where the
+    space of its own.  `count` adds to a counter of `detect.counters.COUNTERS`.  Raises CaptureError if the
     collector's name cannot be resolved.
     """
 
@@ -84,7 +84,7 @@ class SinkReporter(Stage):
         self._send(partial(enclose, frames), rows[carries_stack(rows)])
 
     def tick(self, now_ns: int) -> None:
-        """Report flows that left, and living ones that are due at `now_ns` (ns since the epoch)."""
+        """Report evicted flows, and live ones that are due at `now_ns` (ns since the epoch)."""
         if self._when != "flow":
             return
         gone, lost = self._detector.take_gone()
@@ -95,13 +95,13 @@ class SinkReporter(Stage):
             self._send(flow_reports, self._live.due(now_ns))
 
     def close(self) -> None:
-        """Report the flows that the detector let go at its end, and close the socket."""
+        """Report the flows that the detector evicted at its end, and close the socket."""
         self._live = None
         self.tick(0)
         self._sender.close()
 
     def _send(self, made: Callable[..., FrameBatch], records: Records) -> None:
-        """Hand reports to the socket; their numbers are used up whether it takes them or not."""
+        """Hand reports to the socket; their numbers are used up even if it drops them."""
         for at in range(0, len(records), _MAX_REPORTS):
             reports = made(
                 records[at : at + _MAX_REPORTS],
