@@ -5,10 +5,11 @@ VENV ?= .venv
 DURATION ?=
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
+DEMO = .venv-demo
 PYTEST = $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels lint types unit e2e checked wheel test docs demo bench format clean
+.PHONY: help venv kernels lint types unit e2e checked wheel installed test docs demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,19 +40,28 @@ e2e: kernels ## Run tests that start processes, browsers, servers and namespaces
 checked: $(STAMP) ## Run the kernels' tests with bounds checks on; whole commands use the same kernels
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "kernel and not e2e" --ignore tests/cli --ignore tests/test_docs.py
 
-wheel: $(STAMP) ## Build the wheel, install it into a clean environment, decode a capture there
+wheel: $(STAMP) ## Build a wheel for this platform with compiled kernels, in dist
+	HOPSCOPE_KERNEL_CACHE=build $(BIN)/hopscope warmup
+	HOPSCOPE_SHIP_KERNELS=build/kernels $(BIN)/python -m build --wheel --outdir dist
+
+installed: wheel ## Install the wheel into a clean environment and start from it
 	$(PYTEST) -m wheel
 
 test: $(STAMP) ## Everything that must pass
 	$(MAKE) --jobs=3 --output-sync=target kernels types lint checked e2e unit
-	$(MAKE) wheel
+	$(MAKE) installed
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs
 	@echo "open build/docs/index.html"
 
-demo: $(STAMP) ## Watch a simulated network (DURATION=30 ends it after 30 s)
-	$(BIN)/hopscope demo $(if $(DURATION),--duration $(DURATION))
+$(DEMO)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+demo: $(if $(wildcard $(STAMP)),,$(DEMO)/.installed) ## Watch a simulated network (DURATION=30 ends it after 30 s)
+	$(if $(wildcard $(STAMP)),$(BIN),$(DEMO)/bin)/hopscope demo $(if $(DURATION),--duration $(DURATION))
 
 bench: $(STAMP) ## Run every benchmark, quickly
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file --quick || exit 1; done
@@ -61,5 +71,5 @@ format: $(STAMP) ## Rewrite the sources in the project's format
 	$(BIN)/ruff format .
 
 clean: ## Remove what can be made again
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

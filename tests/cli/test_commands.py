@@ -211,10 +211,15 @@ def test_top_shows_the_state(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 def test_warmup(run: Run) -> None:
-    """It compiles everything there is, and says how many kernels that were."""
-    status, out, _ = run("warmup")
+    """It compiles the parts that it is given, which `check` then finds."""
+    status, out, _ = run("warmup", "files", "encoder")
     assert status == 0
-    assert re.match(r"\d+ kernels compiled in .* s: ", out)
+    assert re.match(r"compiled: decoder, detector, files, encoder; .* s; in ", out)
+    _, out, _ = run("check", "--format", "csv")
+    assert "good,kernels of files,compiled" in out
+    status, _, err = run("warmup", "everything")
+    assert status == 2
+    assert "PARTS: found 'everything'" in err
 
 
 @pytest.mark.parametrize("port", ["99999999", "-1", "65536"])

@@ -63,9 +63,6 @@ def _choose_target() -> str:
 TARGET = _choose_target()
 """Folder of compiled kernels: processor, Python and compiler."""
 
-notices: list[Callable[[str], None]] = []
-"""Called with the name of each kernel that is compiled, and not found in the cache."""
-
 
 class InnerLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
     """One function's code, not optimised with what it calls, and the libraries of that."""
@@ -190,8 +187,9 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         return flags
 
     def _lower(self, args: tuple[Any, ...]) -> Inner:
-        for notice in notices:
-            notice(f"{self.py_func.__module__.removeprefix('hopscope.')}.{self.py_func.__name__}")
+        from .kernel_cache import notify
+
+        notify(f"{self.py_func.__module__.removeprefix('hopscope.')}.{self.py_func.__name__}")
         flags = self._flags()
         flags.no_cpython_wrapper = flags.no_cfunc_wrapper = flags.no_compile = True
         library = InnerLibrary(self.targetctx.codegen(), self.py_func.__qualname__, self, args)
@@ -234,6 +232,8 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         return Inner(signature, fndesc, environment, library)
 
     def _build_entry(self, args: tuple[Any, ...]) -> Any:
+        from .kernel_cache import notify
+
         inner = self.inner_version(args)
         flags = self._flags()
         context = compiler._make_subtarget(self.targetctx, flags)
@@ -245,6 +245,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
                 library, inner.fndesc, inner.environment, None, release_gil=flags.release_gil
             )
         library.finalize()
+        notify("")
         environments = library.environments()
         parts = inner.signature, inner.fndesc, inner.environment, library, environments
         self._save("entry", args, (*parts[:3], library.name, library._get_compiled_object(), environments))

@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -27,6 +27,11 @@ SHIPPED = PACKAGE / "compiled"
 KEEP_SECONDS = 30 * 86_400
 """Kernels that nothing has loaded for this long are deleted."""
 _DAY = 86_400
+
+notices: list[Callable[[str], None]] = []
+"""Called with the name of each kernel that is compiled, not found here; with "" when it can be called."""
+loaded: set[str] = set()
+"""Names of the files that this process has read or written."""
 
 _IMPORT = re.compile(r"^from (\.*)([\w.]*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 _PROSE = re.compile(r'^[ \t]*"""(?:[^"]|"(?!""))*"""[ \t]*$|[ \t]+# [^"\'\n]*$|^#.*$', re.MULTILINE)
@@ -101,6 +106,12 @@ def folder_of(path: Path) -> str:
     return f"{name}/{fingerprint(path)}"
 
 
+def notify(name: str) -> None:
+    """Call all `notices`."""
+    for notice in notices:
+        notice(name)
+
+
 def find(name: str) -> Path | None:
     """A file of either folder."""
     for folder in (SHIPPED, cache_folder()):
@@ -117,6 +128,7 @@ def read(name: str) -> bytes | None:
         content = path.read_bytes()
     except OSError:
         return None
+    loaded.add(name)
     with contextlib.suppress(OSError):
         if time.time() - path.parent.stat().st_mtime > _DAY:
             os.utime(path.parent)
@@ -131,6 +143,7 @@ def write(name: str, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(content)
         temporary.replace(path)
+        loaded.add(name)
 
 
 def prune() -> None:

@@ -18,7 +18,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from ..base import kernel_cache
 from ..base.errors import HopscopeError
+from . import announce
 
 COMMANDS = (
     "collect",
@@ -96,6 +98,7 @@ def _version(asked: bool) -> None:
 def main() -> None:
     """Entry point of `hopscope`: mistakes are told in one line on stderr, never with a traceback."""
     asked = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    kernel_cache.notices.append(announce.kernel)
     try:
         build((asked,) if asked in COMMANDS else COMMANDS)(prog_name="hopscope")
     except HopscopeError as error:

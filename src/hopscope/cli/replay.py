@@ -62,12 +62,14 @@ def replay(
     from ..capture.pcap.reader import PcapReader
     from ..detect.counters import INDEX
     from ..runtime.summary import summary_lines
+    from .announce import compile_parts
 
     settings = load(config, overrides).settings
     changed = changes(port, packets, int_dscp, int_port, marker)
     possible = tuple(map(changed.of, find_dialects(dialect, settings)))
     names = Names.load(settings.names)
     reader = PcapReader(file)
+    compile_parts("files")
     begin = time.monotonic()
     chosen, batches = decide(iter(reader), possible)
     with open_pipeline(settings, data, names if events else None) as pipeline:

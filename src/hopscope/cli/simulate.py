@@ -112,6 +112,7 @@ def simulate(
     Exit status 2: it could not start.
     """
     from ..fabric.topology import parse_topology
+    from .announce import compile_parts
 
     fabric = parse_topology(topology, parse_rate(link_rate))
     if names is not None:
@@ -125,6 +126,7 @@ def simulate(
     if as_json and str(output) == "-":
         raise HopscopeError("--json and a capture on stdout exclude each other")
     listener = _listener(to) if to is not None else None
+    compile_parts("fabric")
     simulation = _build(
         fabric, flows=flows, load=load, sizes=sizes, rate=rate, version=report_version, group=group,
         mode=mode, seed=seed, faults=fault or [], source=LOOPBACK if listener else MANAGEMENT,

@@ -220,15 +220,14 @@ def _file(
     from ..detect.counters import INDEX
     from ..runtime.sink.forward import to_file
     from ..runtime.summary import summary_lines
-    from ..runtime.warmup import is_warm, warm_worker
+    from .announce import compile_parts
     from .decode import decide
     from .feeding import feed, open_pipeline
 
     possible = tuple(map(changed.of, find_dialects(dialect, settings)))
     names = Names.load(settings.names)
     reader = PcapReader(file)
-    if not is_warm(sink=True):
-        warm_worker(settings, lambda message: print(f"hopscope: {message}", file=sys.stderr))
+    compile_parts("sink")
     chosen, batches = decide(iter(reader), possible)
     with ExitStack() as stack:
         pipeline = stack.enter_context(open_pipeline(settings, data, names if events else None))

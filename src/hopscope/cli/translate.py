@@ -50,6 +50,7 @@ def translate(
     from ..direct.counters import COUNTERS
     from ..memory.data_folder import owned_stores
     from ..runtime.direct.translator import TranslatorProcess
+    from .announce import compile_parts
     from .running import print_counters, told, until_stopped
 
     settings = load(
@@ -66,7 +67,7 @@ def translate(
     ).settings
     one = settings.direct.translator
     with until_stopped() as stop, owned_stores(settings.stores_folder):
-        print("compiling what is not compiled yet …", file=sys.stderr)
+        compile_parts("direct")
         process = TranslatorProcess(
             settings.direct, settings.stores_folder, notify=lambda line: print(line, file=sys.stderr)
         )

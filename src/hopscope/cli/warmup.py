@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 
-def warmup() -> None:
-    """Compile all kernels ahead of the first use.
+import typer
 
-    They are kept in the user's cache folder (HOPSCOPE_KERNEL_CACHE names another) until Hopscope, Numba or
-    the processor changes.
+
+def warmup(
+    parts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="collector, sink, files (replay, decode), encoder, fabric, labels, direct; all if omitted."
+        ),
+    ] = None,
+) -> None:
+    """Compile kernels before their first use.
+
+    They are kept in the user's cache folder (HOPSCOPE_KERNEL_CACHE names another) until Hopscope, Python or
+    Numba changes. A collector needs `hopscope warmup collector`.
     """
+    import sys
     import time
 
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from ..base.errors import HopscopeError
+    from ..base.kernel_cache import cache_folder
+    from ..runtime.warmup import PARTS, compile_steps, is_compiled, steps_of
+    from .announce import show
 
-    from ..runtime.warmup import steps
-
+    if unknown := [part for part in parts or () if part not in PARTS]:
+        raise HopscopeError(f"PARTS: found {unknown[0]!r}, expected {', '.join(PARTS)}")
+    steps = steps_of(parts or PARTS)
     begin = time.monotonic()
-    todo = list(steps())
-    columns = (SpinnerColumn(), TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=len(todo))
-        for name, step in todo:
-            progress.update(task, description=name)
-            step()
-            progress.advance(task)
-
-    from ..base.jit import cache_folder, compiled
-
-    print(f"{len(compiled)} kernels compiled in {time.monotonic() - begin:.1f} s: {cache_folder()}")
+    compile_steps(steps, show, 0.2 if sys.stderr.isatty() else 5)
+    show("")
+    compiled = [step for step in steps if is_compiled(step)]
+    print(f"compiled: {', '.join(compiled)}; {time.monotonic() - begin:.1f} s; in {cache_folder()}")

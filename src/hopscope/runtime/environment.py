@@ -54,7 +54,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
     if settings.serve.enabled:
         yield _page(settings)
     yield _names(settings)
-    yield _kernels()
+    yield from _kernels()
 
 
 def state_bytes(settings: Settings) -> int:
@@ -210,16 +210,22 @@ def _names(settings: Settings) -> Finding:
     return Finding("names", f"{len(names.nodes)} nodes, {len(names.ports)} ports")
 
 
-def _kernels() -> Finding:
-    from ..base.jit import cache_folder
-    from .warmup import is_warm
+def _kernels() -> Iterator[Finding]:
+    from ..base.kernel_cache import cache_folder
+    from .warmup import PARTS, is_compiled
 
     if problem := check_writable(cache_folder()):
-        return Finding(
+        yield Finding(
             "kernels", problem, Verdict.ADVICE, "set HOPSCOPE_KERNEL_CACHE, or every start compiles"
         )
-    if not is_warm():
-        return Finding(
-            "kernels", "not compiled", Verdict.ADVICE, "run `hopscope warmup`, or wait at the first start"
-        )
-    return Finding("kernels", f"compiled, in {cache_folder()}")
+    for part, steps in PARTS.items():
+        missing = [step for step in steps if not is_compiled(step)]
+        if not missing:
+            yield Finding(f"kernels of {part}", "compiled")
+        else:
+            yield Finding(
+                f"kernels of {part}",
+                f"not compiled: {', '.join(missing)}",
+                Verdict.ADVICE,
+                f"run `hopscope warmup {part}`, or wait at the first start",
+            )

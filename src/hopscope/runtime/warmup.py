@@ -1,14 +1,20 @@
-"""Compiling ahead: every kernel is run once on a few made-up reports; its machine code stays in the cache.
+"""Compiling ahead: kernels are run once on a few made-up reports; their machine code stays in the cache.
 
 Kernels are compiled for the argument types that they meet, so they are met here as they are in earnest:
-through the same classes, with small tables.
+through the same classes, with small tables.  A part (what a command needs) is some steps; steps that are not
+compiled yet are shared out to processes, one for each core.
 """
 
 from __future__ import annotations
 
+import os
+import selectors
 import socket
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,65 +24,136 @@ from ..settings.dialects import Changes
 from ..settings.sink import DistributionSettings, SinkSettings
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock
-from ..wire.records import Carried, FrameBatch, Link, ReportBatch
+from ..wire.records import FRAME, Carried, FrameBatch, Link, ReportBatch
 
-Step = tuple[str, Callable[[], None]]
+Notify = Callable[[str], None]
 _SMALL = Settings(
     detect=DetectSettings(flow_rows=16, hop_pool=8, ports=64, sources=16),
     sink=SinkSettings(ring_events=1024, ring_evictions=1024),
     distributions=DistributionSettings(queues=16),
 )
+_REPORT = bytes.fromhex(
+    "2000000000000000131a002000000000000000000200000000020200000000010800455c00500000000040117c3f7f0000017f0000"
+    "0100000000003c0000100c000020000300e00000" + "00" * 44
+)
+"""A Telemetry Report 2.0 with INT-MD and three hops."""
+_FRAME = (
+    bytes.fromhex("020000000002020000000001080045000090000040004011f85d7f000001c00002fe7ffe7ffe007c0000")
+    + _REPORT
+)
+PARTS: dict[str, tuple[str, ...]] = {
+    "collector": ("decoder", "detector", "listener"),
+    "sink": ("decoder", "sink", "interface", "files"),
+    "files": ("decoder", "detector", "files"),
+    "encoder": ("encoder",),
+    "fabric": ("fabric", "encoder"),
+    "labels": ("labels", "label-simulation"),
+    "direct": ("translator", "rocev2"),
+}
+"""What commands need, by name: steps, of which some are shared."""
 
 
-def is_warm(sink: bool = False) -> bool:
-    """Whether a warm-up (of a sink) has ended since the kernels, Numba or its flags changed."""
-    return _marker(sink).exists()
+def steps_of(parts: Iterable[str]) -> list[str]:
+    """The steps of some parts, each once."""
+    return list(dict.fromkeys(step for part in parts for step in PARTS[part]))
 
 
-def warm_worker(settings: Settings, say: Callable[..., None]) -> None:
-    """Compile what a worker needs; `say(message=…)` is told first where this takes long."""
-    sink = settings.sink.enabled
-    if not is_warm(sink):
-        say(
-            message="compiling the kernels for this machine: once, for about a minute (see `hopscope warmup`)"
+def steps_for(settings: Settings) -> list[str]:
+    """What a worker with these settings runs."""
+    steps = ["decoder", "sink"] if settings.sink.enabled else ["decoder", "detector"]
+    kinds = {listen.kind for listen in settings.listen}
+    return steps + ["listener"] * ("udp" in kinds) + ["interface"] * ("mirror" in kinds)
+
+
+def is_compiled(step: str) -> bool:
+    """Whether every file that a step left in the cache is there, for this code, compiler and processor."""
+    from ..base.kernel_cache import find
+
+    marker = find(_marker(step))
+    return marker is not None and all(find(name) for name in marker.read_text().splitlines())
+
+
+def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> None:
+    """Compile what is missing of some steps; `notify` gets a line at first, and every so many seconds."""
+    missing = [step for step in steps if not is_compiled(step)]
+    if not missing:
+        return
+    notify(f"compiling the kernels, once for this version and processor: {', '.join(missing)}")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    shares = _shares(missing, cores)
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-m", __name__, *share], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
         )
-    for _, step in worker_steps():
-        step()
-    if sink:
-        _sink()
-    if any(listen.kind == "mirror" for listen in settings.listen):
-        _ring()
-    if not is_warm(sink):
-        _marker(sink).touch()
+        for share in shares
+    ]
+    try:
+        _follow(children, len(missing), notify, every)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
 
 
-def steps() -> Iterator[Step]:
-    """Everything that `hopscope warmup` compiles, part by part."""
-    yield from worker_steps()
-    yield "capture files", _files
-    yield "interface", _ring
-    yield "INT sink", _sink
-    yield "encoder", _encoder
-    yield "simulated fabric", _fabric
-    yield "labels", _labels
-    yield "direct telemetry access", _direct
-    yield "RoCEv2", _rdma
-    for sink in (False, True):
-        yield "done", _marker(sink).touch
+def _shares(steps: Sequence[str], count: int) -> list[list[str]]:
+    """Steps by process: the longest first, each to the process that has least to do."""
+    shares: list[list[str]] = [[] for _ in range(min(count, len(steps)))]
+    for step in sorted(steps, key=lambda step: -STEPS[step][0]):
+        min(shares, key=lambda share: sum(STEPS[name][0] for name in share)).append(step)
+    return shares
 
 
-def worker_steps() -> Iterator[Step]:
-    """What a worker compiles."""
-    yield "decoder and detector", _pipeline
-    yield "UDP listener", _listener
+def _follow(children: Sequence[subprocess.Popen[bytes]], steps: int, notify: Notify, every: float) -> None:
+    kernels, done, said, name = 0, 0, time.monotonic(), ""
+    with selectors.DefaultSelector() as selector:
+        for child in children:
+            assert child.stdout is not None
+            selector.register(child.stdout, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select():
+                line = key.fileobj.readline().decode().strip()  # type: ignore[union-attr]
+                if not line:
+                    selector.unregister(key.fileobj)
+                elif line.startswith("done "):
+                    done += 1
+                else:
+                    kernels, name = kernels + 1, line
+                if time.monotonic() - said > every:
+                    said = time.monotonic()
+                    notify(f"compiling kernels: {done} of {steps} parts, {kernels} kernels, {name}")
+    if failed := [child for child in children if child.wait()]:
+        from ..base.errors import HopscopeError
+
+        raise HopscopeError(f"compiling kernels: a process ended with {failed[0].returncode}")
+    notify(f"compiled {kernels} kernels")
 
 
-def _marker(sink: bool) -> Path:
-    from ..base.jit import all_kernels, cache_folder
+def warm_worker(settings: Settings, notify: Notify) -> None:
+    """Compile what a worker needs, and load it."""
+    steps = steps_for(settings)
+    compile_steps(steps, notify)
+    for step in steps:
+        STEPS[step][1]()
 
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{'warm-sink' if sink else 'warm'}-{all_kernels()}"
+
+def main(steps: Sequence[str]) -> None:
+    """One of the processes that compile: says each kernel's name, and `done STEP`."""
+    from ..base import kernel_cache
+
+    kernel_cache.notices.append(lambda name: print(name, flush=True) if name else None)
+    for step in steps:
+        STEPS[step][1]()
+        entries = sorted(name for name in kernel_cache.loaded if name.endswith(".entry"))
+        kernel_cache.write(_marker(step), "\n".join(entries).encode())
+        print("done", step, flush=True)
+    kernel_cache.prune()
+
+
+def _marker(step: str) -> str:
+    from ..base.compiler import TARGET
+    from ..base.kernel_cache import all_kernels
+
+    return f"{TARGET}/steps/{step}-{all_kernels()}"
 
 
 def _reports() -> ReportBatch:
@@ -98,7 +175,25 @@ def _encode(link: Link) -> FrameBatch:
     return encode_reports(_reports(), link=link)
 
 
-def _pipeline() -> None:
+def _frames(link: Link) -> FrameBatch:
+    """Two reports, without the encoder's kernels, which a collector does not need."""
+    arena = np.frombuffer((_REPORT if link is Link.UDP_PAYLOAD else _FRAME) * 2, np.uint8)
+    frames = np.zeros(2, FRAME)
+    frames["length"] = frames["wire_length"] = len(arena) // 2
+    frames["offset"] = 0, len(arena) // 2
+    frames["link"] = link
+    return FrameBatch(arena, frames)
+
+
+def _decoder() -> None:
+    from ..wire.decode.decoder import Decoder
+
+    decoder = Decoder(DEFAULT)
+    for link in (Link.UDP_PAYLOAD, Link.ETHERNET):
+        decoder.decode(_frames(link))
+
+
+def _detector() -> None:
     from .mode import Collector
     from .shard import Shard
 
@@ -110,8 +205,8 @@ def _pipeline() -> None:
     for _ in pipeline.joining.update(postcards, Clock()):
         pass
     timing.apply(_reports(), Clock(unit_ns=2))
-    for link in (Link.UDP_PAYLOAD, Link.ETHERNET):
-        pipeline.step(_encode(link))
+    for _ in pipeline.detection.update(_reports()):
+        pass
     for seconds in (0, 10):  # the second one sweeps
         pipeline.tick(seconds * 1_000_000_000)
     pipeline.close()
@@ -123,6 +218,8 @@ def _sink() -> None:
     from .sink.forward import to_file
 
     pipeline = Sink(_SMALL).pipeline(Shard(_SMALL.history))
+    for _ in pipeline.detection.update(_reports()):  # before the decoder, which another process may compile
+        pass
     dialect = Changes(packets=True).of(DEFAULT)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -189,7 +286,7 @@ def _files() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sample.pcap"
         with PcapWriter(path) as writer:
-            writer.write(_encode(Link.ETHERNET))
+            writer.write(_frames(Link.ETHERNET))
         for _ in PcapReader(path, compiled=True):
             pass
 
@@ -204,19 +301,45 @@ def _fabric() -> None:
 
 
 def _labels() -> None:
-    from ..fabric.labelling.simulation.simulator import LabelSimulation
-    from ..fabric.labelling.simulation.sources import uniform
-    from ..fabric.topology import LeafSpine
     from ..labels.registers import Registers
     from ..settings.label import LabellingSettings
     from ..testbed.forwarder import Forwarder, Routes
     from ..wire.label.batch import LabelDecoder
 
-    frames, topology = _encode(Link.ETHERNET), LeafSpine(2, 1, 1)
+    frames = _frames(Link.ETHERNET)
     LabelDecoder().decode(frames)
     registers = Registers.create(None, [(1, 1), (1, 2)], 1_000_000)
     switch = Forwarder(registers, Routes([], {}), [True, True], LabellingSettings())
     slots = np.zeros(0, np.uint64)
     rows = switch.route(frames, 0)
     switch.forward(frames, rows, 1, np.zeros(1, np.uint8), slots, room=1, mtu=1, now_ns=1)
+
+
+def _label_simulation() -> None:
+    from ..fabric.labelling.simulation.simulator import LabelSimulation
+    from ..fabric.labelling.simulation.sources import uniform
+    from ..fabric.topology import LeafSpine
+    from ..settings.label import LabellingSettings
+
+    topology = LeafSpine(2, 1, 1)
     LabelSimulation(topology, uniform(topology, 1e8), LabellingSettings()).run(0.001)
+
+
+STEPS: dict[str, tuple[int, Callable[[], None]]] = {
+    "decoder": (12, _decoder),
+    "detector": (10, _detector),
+    "listener": (1, _listener),
+    "interface": (2, _ring),
+    "files": (2, _files),
+    "sink": (12, _sink),
+    "encoder": (5, _encoder),
+    "fabric": (4, _fabric),
+    "labels": (6, _labels),
+    "label-simulation": (4, _label_simulation),
+    "translator": (10, _direct),
+    "rocev2": (8, _rdma),
+}
+"""How long a step takes, about, in seconds, and what it does."""
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -49,7 +49,7 @@ def run(child: Child) -> None:
 
     settings = child.settings
     mode = mode_of(settings)
-    warm_worker(settings, child.report)
+    warm_worker(settings, lambda line: child.report(message=line))
     child.begun = True
     shard = Shard(
         settings.history,

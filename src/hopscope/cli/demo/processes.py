@@ -26,8 +26,8 @@ from ...serve.feed import Cursor, Feed
 from ...wire.records import Records
 
 HOST = "127.0.0.1"
-START_SECONDS = 300.0
-"""How long the first start may take: it compiles."""
+SILENT_SECONDS = 120.0
+"""How long a collector that starts may log nothing; while it compiles, it logs its progress every second."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -89,15 +89,16 @@ class Collector:
 
     def wait(self, turn: Any) -> None:
         """Wait until it receives, calling `turn` now and then. Raises DemoError."""
-        until = time.monotonic() + START_SECONDS
+        until, seen = time.monotonic() + SILENT_SECONDS, 0
         while True:
             self.check()
-            if '"collecting"' in self.log.read_text(encoding="utf-8", errors="replace"):
+            text = self.log.read_text(encoding="utf-8", errors="replace")
+            if '"collecting"' in text:
                 break
+            if len(text) > seen:
+                until, seen = time.monotonic() + SILENT_SECONDS, len(text)
             if time.monotonic() > until:
-                raise DemoError(
-                    f"the collector did not start in {START_SECONDS:.0f} s; its log: {self._tail()}"
-                )
+                raise DemoError(f"the collector made no progress for {SILENT_SECONDS:.0f} s: {self._tail()}")
             turn()
             time.sleep(0.1)
         self.owner = read_owner(self.data)
@@ -135,7 +136,12 @@ class Collector:
 
     def _tail(self) -> str:
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return lines[-1] if lines else "it said nothing"
+        if not lines:
+            return "it said nothing"
+        try:
+            return str(json.loads(lines[-1])["event"])
+        except (ValueError, KeyError, TypeError):
+            return lines[-1]
 
     def stop(self) -> None:
         """End it."""
@@ -175,7 +181,7 @@ class FabricProcess:
 
     def wait(self, turn: Any) -> None:
         """Wait until it could begin. Raises DemoError."""
-        until = time.monotonic() + START_SECONDS
+        until = time.monotonic() + SILENT_SECONDS
         while not any(one["kind"] == "ready" for one in self.hear()):
             if self._process.poll() is not None or time.monotonic() > until:
                 lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()

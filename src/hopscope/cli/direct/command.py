@@ -167,6 +167,7 @@ def serve(
     from ...rdma.counters import NIC_COUNTERS
     from ...runtime.direct.nic import NicProcess
     from ...runtime.direct.stores import store_specs
+    from ..announce import compile_parts
     from ..running import print_counters, told, until_stopped
 
     settings = load(
@@ -176,7 +177,7 @@ def serve(
     ).settings
     folder = settings.stores_folder
     with until_stopped() as stop, owned_stores(folder):
-        print("compiling what is not compiled yet …", file=sys.stderr)
+        compile_parts("direct")
         process = NicProcess(settings.direct, folder, store_specs(settings.direct))
         process.open()
         print(f"RoCEv2 on {settings.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)

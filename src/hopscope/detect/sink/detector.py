@@ -64,7 +64,7 @@ class SinkDetector:
         counters: npt.NDArray[np.uint64] | None = None,
     ) -> None:
         from ...base.jit import readonly
-        from ..flows import sweep_kernel
+        from ..flows import event_kernel, sweep_kernel
         from . import event_kernel as tell_kernel
         from . import eviction_kernel as leave_kernel
         from . import port_rows_kernel, sink_kernel
@@ -108,7 +108,7 @@ class SinkDetector:
         self._gone = np.zeros(GONE_BUFFER, EVICTED)
         self._marked = np.zeros(4096, np.uint32)
         self._tally = np.zeros(tell_kernel.SINK_TALLY, np.uint64)
-        self._slots = _slots(tell_kernel)
+        self._slots = _slots(tell_kernel, event_kernel)
         knob: Any = tell_kernel
         self._knob = knob
         knobs = self._knobs = np.zeros(knob.SINK_KNOBS, np.uint64)
@@ -248,10 +248,10 @@ class SinkDetector:
         self.counters[INDEX["sink_threshold_increase_permille"]] = raised
 
 
-def _slots(kernel: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Slots of the kernels' tally, and of the counters that they are added to."""
+def _slots(kernel: Any, flows: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Slots of the tally, of the sink's kernels and of those shared with `flows`, and of their counters."""
     pairs = [(int(kind), f"events_total.{kind.label}") for kind in Kind]
-    pairs += [(int(getattr(kernel, name)), key) for name, key in _TALLIED.items()]
+    pairs += [(int(getattr(kernel if hasattr(kernel, name) else flows, name)), key) for name, key in _TALLIED.items()]
     for k, kind in enumerate(Type):
         pairs.append((int(kernel.OF_TYPE) + k, f"sink_events_total.{kind.label}"))
         pairs.append((int(kernel.HELD_TYPE) + k, f"sink_throttled_events_total.{kind.label}"))
