@@ -1,11 +1,13 @@
-"""The wheel, installed into a clean environment, decodes a capture that the project made itself."""
+"""The wheel, installed into a clean environment, starts on an empty cache without compiling anything."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,26 +16,76 @@ pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run(*command: str | Path, cwd: Path) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+def environment(cache: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return kept | {"HOPSCOPE_KERNEL_CACHE": str(cache)}
+
+
+def run(*command: str | Path, cwd: Path, cache: Path | None = None) -> str:
     done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment(cache or cwd / "cache"),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
-def test_wheel_decodes_a_capture(tmp_path: Path) -> None:
-    """What is published works without the source tree: it simulates a network and decodes its reports."""
-    run(sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, ROOT, cwd=tmp_path)
-    (wheel,) = tmp_path.glob("hopscope-*.whl")
-    run(sys.executable, "-m", "venv", "clean", cwd=tmp_path)
-    run(tmp_path / "clean/bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
-    hopscope = tmp_path / "clean/bin/hopscope"
-    capture = tmp_path / "reports.pcap"
-    run(hopscope, "simulate", "--duration", "0.1", "--output", capture, cwd=tmp_path)
-    lines = run(hopscope, "decode", capture, "--format", "json", cwd=tmp_path).splitlines()
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an environment `clean`, in which the wheel of `make wheel` is."""
+    folder = tmp_path_factory.mktemp("wheel")
+    wheels = sorted((ROOT / "dist").glob("hopscope-*-linux_*.whl"), key=lambda path: path.stat().st_mtime)
+    assert wheels, "no wheel with compiled kernels in dist: run `make wheel`"
+    run(sys.executable, "-m", "venv", "clean", cwd=folder)
+    run(folder / "clean/bin/python", "-m", "pip", "install", "--quiet", wheels[-1], cwd=folder)
+    return folder
+
+
+def compiled(cache: Path) -> list[str]:
+    """Files that were compiled into a cache: whatever is not a list of a step's files."""
+    return [path.name for path in cache.rglob("*") if path.is_file() and path.parent.name != "steps"]
+
+
+def test_wheel_decodes_and_replays(installed: Path, tmp_path: Path) -> None:
+    """What is published simulates a network, decodes its reports and replays them: nothing is compiled."""
+    hopscope, capture, cache = installed / "clean/bin/hopscope", tmp_path / "reports.pcap", tmp_path / "cache"
+    run(hopscope, "simulate", "--duration", "0.1", "--output", capture, cwd=tmp_path, cache=cache)
+    lines = run(hopscope, "decode", capture, "--format", "json", cwd=tmp_path, cache=cache).splitlines()
     reports = [json.loads(line) for line in lines]
     assert reports, "the simulated capture holds no reports"
     assert not [report for report in reports if "error" in report]
     assert all(report["hops"] for report in reports if report["report"]["kind"] == "int")
+    run(hopscope, "replay", capture, cwd=tmp_path, cache=cache)
+    assert not compiled(cache)
+
+
+def test_wheel_collects_and_checks(installed: Path, tmp_path: Path) -> None:
+    """A collector starts on an empty cache without compiling, and `check` says that all is compiled."""
+    hopscope, cache = installed / "clean/bin/hopscope", tmp_path / "cache"
+    words = ["collect", "--listen", "udp://127.0.0.1:0", "--data", str(tmp_path / "data"), "--no-serve"]
+    with (tmp_path / "log").open("w") as log:
+        collector = subprocess.Popen(
+            [str(hopscope), *words], cwd=tmp_path, env=environment(cache), stderr=log, stdout=log
+        )
+    try:
+        for _ in range(600):
+            text = (tmp_path / "log").read_text()
+            if '"collecting"' in text or "collecting" in text:
+                break
+            assert collector.poll() is None, text
+            time.sleep(0.1)
+        else:
+            pytest.fail(f"it does not collect: {text}")
+    finally:
+        collector.send_signal(signal.SIGINT)
+        collector.wait(30)
+    assert not compiled(cache)
+    assert "compiling" not in text
+    findings = run(hopscope, "check", "--format", "json", cwd=tmp_path, cache=cache)
+    kernels = [json.loads(line) for line in findings.splitlines() if "kernels of" in line]
+    assert kernels
+    assert {finding["found"] for finding in kernels} == {"compiled"}
