@@ -251,7 +251,10 @@ class SinkDetector:
 def _slots(kernel: Any, flows: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Slots of the tally, of the sink's kernels and of those shared with `flows`, and of their counters."""
     pairs = [(int(kind), f"events_total.{kind.label}") for kind in Kind]
-    pairs += [(int(getattr(kernel if hasattr(kernel, name) else flows, name)), key) for name, key in _TALLIED.items()]
+    pairs += [
+        (int(getattr(kernel if hasattr(kernel, name) else flows, name)), key)
+        for name, key in _TALLIED.items()
+    ]
     for k, kind in enumerate(Type):
         pairs.append((int(kernel.OF_TYPE) + k, f"sink_events_total.{kind.label}"))
         pairs.append((int(kernel.HELD_TYPE) + k, f"sink_throttled_events_total.{kind.label}"))
