@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -107,9 +108,11 @@ class SinkDetector:
         self._journal = np.zeros(JOURNAL_BUFFER, EVENT)
         self._gone = np.zeros(GONE_BUFFER, EVICTED)
         self._marked = np.zeros(4096, np.uint32)
+        knob: Any = SimpleNamespace(
+            **vars(event_kernel) | vars(tell_kernel)
+        )  # those of flows, and the sink's own
         self._tally = np.zeros(tell_kernel.SINK_TALLY, np.uint64)
-        self._slots = _slots(tell_kernel, event_kernel)
-        knob: Any = tell_kernel
+        self._slots = _slots(knob)
         self._knob = knob
         knobs = self._knobs = np.zeros(knob.SINK_KNOBS, np.uint64)
         knobs[knob.ENABLED] = 1
@@ -248,13 +251,10 @@ class SinkDetector:
         self.counters[INDEX["sink_threshold_increase_permille"]] = raised
 
 
-def _slots(kernel: Any, flows: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Slots of the tally, of the sink's kernels and of those shared with `flows`, and of their counters."""
+def _slots(kernel: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Slots of the kernels' tally, and of the counters that they are added to."""
     pairs = [(int(kind), f"events_total.{kind.label}") for kind in Kind]
-    pairs += [
-        (int(getattr(kernel if hasattr(kernel, name) else flows, name)), key)
-        for name, key in _TALLIED.items()
-    ]
+    pairs += [(int(getattr(kernel, name)), key) for name, key in _TALLIED.items()]
     for k, kind in enumerate(Type):
         pairs.append((int(kernel.OF_TYPE) + k, f"sink_events_total.{kind.label}"))
         pairs.append((int(kernel.HELD_TYPE) + k, f"sink_throttled_events_total.{kind.label}"))
