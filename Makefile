@@ -62,7 +62,7 @@ installed: wheel ## Install the wheel into a clean environment and start from it
 
 test: $(STAMP) ## Everything that must pass
 	$(MAKE) --jobs=3 --output-sync=target kernels types lint plain e2e unit
-	$(MAKE) wheel
+	$(MAKE) installed
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs

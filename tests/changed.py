@@ -1,6 +1,6 @@
 """Prints the tests of what has changed: since the last commit on the main branch, or in it if nothing has.
 
-    pytest $(python tests/changed.py)
+pytest $(python tests/changed.py)
 """
 
 from __future__ import annotations
