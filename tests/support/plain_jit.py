@@ -1,7 +1,7 @@
 """`hopscope.base.jit` without a compiler: every kernel runs as the Python that it is written in.
 
 `install()` takes the place of the module before a kernel is imported.  Integers are NumPy's scalars, which
-wrap around as compiled code does; an index beyond an array raises IndexError, which compiled code does not notice.
+wrap around as compiled code does; an index beyond an array raises IndexError, which compiled code overlooks.
 Some hundred times slower than compiled code: for coverage, and for bounds (`make plain`).
 """
 
