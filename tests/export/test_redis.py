@@ -318,7 +318,7 @@ def test_what_the_server_refuses(redis_server: Callable[..., Any], regions: Path
     client = server.start()
     ring = sink_ring(regions)
     client.config_set("maxmemory", 1)
-    with exporting(tmp_path, url=server.url, what=("events",)):
+    with exporting(tmp_path, url=server.url, contents=("events",)):
         ring.write(sink_events(0, 700))
         eventually(lambda: "maxmemory" in problem(tmp_path))
         client.config_set("maxmemory", 0)
@@ -351,7 +351,7 @@ def test_flows_of_a_collector(
         table.put(number, 3, 10**18, [1, 2])
     ring = RingWriter(create_ring(regions / "worker-0.events", EVENT, 4096, EVENT_VERSION))
     with exporting(
-        tmp_path, sink=False, url=server.url, prefix="mine", stream_max=100, what=("flows", "events")
+        tmp_path, sink=False, url=server.url, prefix="mine", stream_max=100, contents=("flows", "events")
     ):
         eventually(lambda: client.zcard("mine:flows") == 2)
         table.drop(5)

@@ -73,7 +73,7 @@ def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> N
     """
     now, path = Now(), tmp_path / "registers.region"
     lines: list[str] = []
-    adaptive = {"mode": "shift", "most": 3}
+    adaptive = {"mode": "shift", "max_shift": 3}
     more = {"registers": str(path), "adaptive": adaptive}
     process = LabelProcess(settings(**more), tmp_path, notify=lines.append, clock=now)
     process.open()
@@ -131,7 +131,7 @@ def test_registers_above_what_the_controller_may_set_are_brought_down(tmp_path: 
     path = tmp_path / "registers.region"
     registers = Registers.create(path, PORTS, 50 * MS)
     registers.shift[1:3] = [16, 2]
-    more = {"registers": str(path), "adaptive": {"mode": "shift", "most": 3}}
+    more = {"registers": str(path), "adaptive": {"mode": "shift", "max_shift": 3}}
     process = LabelProcess(settings(**more), None, clock=Now())
     process.turn()
     assert registers.shift.tolist() == [0, 3, 2, 0]
@@ -165,7 +165,7 @@ def test_forged_ports_are_left_out_of_turn(tmp_path: Path) -> None:
     and those that come later are counted.
     """
     now, path = Now(), tmp_path / "registers.region"
-    more = {"registers": str(path), "adaptive": {"mode": "shift", "most": 3}}
+    more = {"registers": str(path), "adaptive": {"mode": "shift", "max_shift": 3}}
     process = LabelProcess(settings(**more), None, clock=now)
     process.open()
     process.turn()
@@ -298,7 +298,7 @@ def test_ages_are_right_after_the_machines_clock_was_put_back(tmp_path: Path) ->
     clock = SteadyClock(lambda: now.ns + shift[0], lambda: now.ns)
     path = tmp_path / "registers.region"
     registers = Registers.create(path, PORTS, 50 * MS)
-    more = {"registers": str(path), "adaptive": {"mode": "shift", "most": 3}}
+    more = {"registers": str(path), "adaptive": {"mode": "shift", "max_shift": 3}}
     process = LabelProcess(settings(**more), tmp_path, clock=clock)
     process.open()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:

@@ -59,7 +59,7 @@ class Redis(Exporter[ExportBatch]):
             if sink
             else {"events": {"events"}, "flows": {"events"}}
         )
-        self.reads = frozenset().union(*(wanted.get(what, set()) for what in settings.what))
+        self.reads = frozenset().union(*(wanted.get(what, set()) for what in settings.contents))
         self.leaving = "evicted" if sink else "events"
         self.commands = Commands(settings, names, idle_seconds + 2 * settings.flush_seconds, sink)
         self._client: Any = None

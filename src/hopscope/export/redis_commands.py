@@ -71,7 +71,7 @@ class Commands:
         self._names = names
         self._live = int(live_seconds) + settings.ttl_seconds
         self._has_evictions = has_evictions
-        self._what = frozenset(settings.what)
+        self._contents = frozenset(settings.contents)
         self._anew = False
         self.flows, self.ended, self._next = (
             self.key("flows"),
@@ -86,7 +86,7 @@ class Commands:
 
     def of(self, batch: ExportBatch) -> Iterator[Chunk]:
         """All chunks of a batch, in order."""
-        if "events" in self._what:
+        if "events" in self._contents:
             for key, blocks, fields in (
                 (self.streams[0], batch.events.blocks, event_fields),
                 (self.streams[1], batch.sink_events.blocks, sink_event_fields),
@@ -95,7 +95,7 @@ class Commands:
                     for some in _in_parts(fields(block, self._names)):
                         entries = [self._entry(key, one) for one in some]
                         yield Chunk(entries, "events_total", len(entries), stream=key)
-        if "flows" in self._what:
+        if "flows" in self._contents:
             yield from self._ended(batch)
             if batch.begins:
                 self._anew = True

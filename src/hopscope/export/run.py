@@ -80,8 +80,10 @@ def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[E
         yield Webhook(alert, describe, rows[at : at + 1])
     for at, one in enumerate(settings.redis, len(settings.alerts)):
         state = None
-        if {"flows", "distributions"} & set(one.what):
-            state = StateFeed(regions, one.flush_seconds, "flows" in one.what, "distributions" in one.what)
+        if {"flows", "distributions"} & set(one.contents):
+            state = StateFeed(
+                regions, one.flush_seconds, "flows" in one.contents, "distributions" in one.contents
+            )
         yield Redis(one, names, rows[at : at + 1], state, settings.detect.idle_seconds, settings.sink.enabled)
 
 

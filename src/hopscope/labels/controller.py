@@ -127,7 +127,7 @@ class Controller:
     ) -> None:
         """`ageing`: for `one-bit`, in memory where none is given. `start_ns`: time at the start."""
         self.mode = adaptive.mode
-        self.most = adaptive.most if adaptive.mode == "shift" else 1
+        self.most = adaptive.max_shift if adaptive.mode == "shift" else 1
         self.patience_ns = max(1, round(adaptive.k * labelling.interval * 1e9))
         """k T, ns."""
         self.turn_ns = max(1, self.patience_ns // TURNS)

@@ -76,7 +76,7 @@ class RedisSettings(Section):
     """CA certificates (PEM) to verify a TLS server with; default: those of the system."""
     prefix: str = Field(default="hopscope", min_length=1, max_length=100, pattern=r"^[!-~]+$")
     """Prefix of every key, followed by a colon."""
-    what: tuple[Literal["flows", "events", "distributions"], ...] = Field(
+    contents: tuple[Literal["flows", "events", "distributions"], ...] = Field(
         default=("flows", "events", "distributions"), min_length=1
     )
     """What to export."""

@@ -21,7 +21,7 @@ from .section import Section
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
 """Variables with the prefix that are not settings."""
-LISTS = frozenset({"listen", "allow", "kinds", "what"})
+LISTS = frozenset({"listen", "allow", "kinds", "contents"})
 """Settings that hold several words: as text they are separated by blanks or commas."""
 DIALECT_LISTS = frozenset(
     name for name, field in DialectSettings.model_fields.items() if "tuple" in str(field.annotation)

@@ -45,7 +45,7 @@ class AdaptiveSettings(Section):
     labelled (section 5)."""
     k: float = Field(default=1.0, gt=0)
     """A port is late if no new label came for k T; its S changes at most once in that time."""
-    most: int = Field(default=16, ge=1, le=40)
+    max_shift: int = Field(default=16, ge=1, le=40)
     """Highest S."""
 
 

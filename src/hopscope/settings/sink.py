@@ -58,9 +58,9 @@ class AdaptSettings(Section):
     """Events per second of one worker above which thresholds rise."""
     factor: float = Field(default=1.25, gt=1, le=10)
     """Factor by which one step multiplies or divides the limits."""
-    highest: float = Field(default=64.0, ge=1, le=1e6)
+    max_factor: float = Field(default=64.0, ge=1, le=1e6)
     """Highest multiple of the configured limits."""
-    seconds: Seconds = Field(default=1.0, gt=0)
+    step_seconds: Seconds = Field(default=1.0, gt=0)
     """Time between steps; thresholds fall after ten steps with less than half of the rate."""
 
 

@@ -139,7 +139,9 @@ def test_rates_have_a_bound() -> None:
 
 def test_adaptive_steps() -> None:
     """Limits rise by a step a period up to the highest, stay in between, and fall again."""
-    adaptive = Adaptive(AdaptSettings(enabled=True, events_per_second=100, factor=2, highest=6, seconds=1))
+    adaptive = Adaptive(
+        AdaptSettings(enabled=True, events_per_second=100, factor=2, max_factor=6, step_seconds=1)
+    )
     now = 0
 
     def second(events: int) -> tuple[float, float] | None:
@@ -164,7 +166,7 @@ def test_adaptive_steps() -> None:
 
 def test_adaptive_without_time_between_steps() -> None:
     """A period shorter than a nanosecond is one: two calls at one moment are no division by zero."""
-    adaptive = Adaptive(AdaptSettings(enabled=True, events_per_second=1, seconds=1e-12))
+    adaptive = Adaptive(AdaptSettings(enabled=True, events_per_second=1, step_seconds=1e-12))
     assert [adaptive.step(5, 9), adaptive.step(5, 9), adaptive.step(6, 9)] == [None, None, (1.0, 1.25)]
 
 

@@ -353,7 +353,7 @@ def test_records_that_do_not_fit_one_call(make: Any, sink_reference: Any) -> Non
 
 def test_thresholds_adapt(make: Any) -> None:
     """With more events than are taken the limits rise, which is an event and a counter."""
-    adapt = AdaptSettings(enabled=True, events_per_second=10, factor=2.0, highest=4.0, seconds=1.0)
+    adapt = AdaptSettings(enabled=True, events_per_second=10, factor=2.0, max_factor=4.0, step_seconds=1.0)
     thresholds = SinkThresholds(hop_latency=SinkLimits(above=8))
     detector = SinkDetector(config(SinkSettings(thresholds=thresholds, adapt=adapt, end_to_end=SinkLimits())))
     steps = []

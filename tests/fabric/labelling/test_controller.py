@@ -95,7 +95,7 @@ def test_decisions_are_those_of_the_paper(mode: str) -> None:
     ports = parse_topology("leaf-spine:3x2").ports
     keys = [(int(p["node_id"]), int(p["number"])) for p in ports if p["node_id"]]
     labelling = LabellingSettings(interval=0.02)
-    adaptive = AdaptiveSettings(mode=mode, k=1.5, most=4)  # type: ignore[arg-type]
+    adaptive = AdaptiveSettings(mode=mode, k=1.5, max_shift=4)  # type: ignore[arg-type]
     controller = simulated_controller(ports, labelling, adaptive)
     patience = 30 * MS
     twin = PlainPro(patience, 4) if mode == "shift" else PlainOneBit(patience)
@@ -165,7 +165,7 @@ def test_adopted_registers_are_continued(mode: str, found: int, at_once: list[in
     value of its own; a flag times out like one that it has set itself.
     """
     ports = parse_topology("leaf-spine:2x2x1").ports
-    adaptive = AdaptiveSettings(mode=mode, most=3)  # type: ignore[arg-type]
+    adaptive = AdaptiveSettings(mode=mode, max_shift=3)  # type: ignore[arg-type]
     controller = simulated_controller(ports, LabellingSettings(interval=0.01), adaptive)
     row = int(np.flatnonzero(ports["node_id"])[0])
     told = controller.adopt(np.array([row, row + 1]), np.array([found, 0], np.uint8), 0)

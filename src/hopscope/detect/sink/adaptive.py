@@ -18,7 +18,7 @@ class Adaptive:
 
     def __init__(self, settings: AdaptSettings) -> None:
         self._settings = settings
-        self._period_ns = max(1, int(settings.seconds * 1e9))
+        self._period_ns = max(1, int(settings.step_seconds * 1e9))
         self._begin_ns: int | None = None
         self._events = 0
         self._quiet = 0
@@ -51,7 +51,7 @@ class Adaptive:
         behind, self._behind = self._behind, False
         if rate > self._settings.events_per_second or behind:
             self._quiet = 0
-            self._steps += self.scale < self._settings.highest
+            self._steps += self.scale < self._settings.max_factor
         elif rate < self._settings.events_per_second / 2:
             self._quiet += 1
             if self._quiet == QUIET_STEPS:
@@ -59,5 +59,5 @@ class Adaptive:
                 self._steps -= self._steps > 0
         else:
             self._quiet = 0
-        self.scale = min(self._settings.factor**self._steps, self._settings.highest)
+        self.scale = min(self._settings.factor**self._steps, self._settings.max_factor)
         return (before, self.scale) if self.scale != before else None
