@@ -15,15 +15,20 @@ class KernelHook(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignor
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add what Python calls, and the lists of it; not what only compiling again would need."""
+        """Add the newest set of what Python calls; not what only compiling again would need."""
         shipped = os.environ.get("HOPSCOPE_SHIP_KERNELS")
         if not shipped or version == "editable":
             return
         folder = Path(self.root, shipped)
-        files = [path for path in folder.rglob("*") if path.suffix == ".entry" or path.parent.name == "steps"]
-        if not files:
+        markers = sorted(folder.glob("*/steps/*"), key=lambda path: path.stat().st_mtime)
+        if not markers:
             raise FileNotFoundError(f"no compiled kernels in {folder}: run `hopscope warmup`")
-        for path in files:
-            build_data["force_include"][str(path)] = f"hopscope/compiled/{path.relative_to(folder)}"
+        newest = markers[-1].name.rpartition("-")[2]
+        for marker in markers:
+            if marker.name.endswith(newest):
+                names = [str(marker.relative_to(folder)), *marker.read_text().splitlines()]
+                build_data["force_include"] |= {
+                    str(folder / name): f"hopscope/compiled/{name}" for name in names
+                }
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
