@@ -224,7 +224,7 @@ def test_warmup(run: Run) -> None:
 
 @pytest.mark.parametrize("port", ["99999999", "-1", "65536"])
 @pytest.mark.parametrize(
-    "words", ["demo --http-port", "collect --http-port", "fabric up --page", "translate --port"]
+    "words", ["demo --http-port", "collect --http-port", "fabric up --http-port", "translate --port"]
 )
 def test_ports_that_cannot_be(run: Run, words: str, port: str) -> None:
     """A port beyond 16 bits is told with its flag, before anything starts."""

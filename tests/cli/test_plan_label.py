@@ -38,7 +38,7 @@ def test_a_plan_by_theory(run: Run) -> None:
     """The interval comes first; a row for every coverage; nothing is cut off at 80 columns."""
     status, out, err = run(*ASKED, "--topology", "none")
     assert (status, err) == (0, "")
-    assert out.startswith("label every 90 ms: 99.9 % of ports heard of 10 times a second\n")
+    assert out.startswith("label every 90 ms: 99.9 % of ports updated 10 times per second\n")
     assert [line.split()[0] for line in out.splitlines()[2:6]] == ["90", "99", "99.9", "99.99"]
     assert "…" not in out
     assert "simulated" not in out
@@ -65,8 +65,8 @@ def test_a_plan_is_simulated(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--resolution", "often"), "--resolution often: expected times a second, as 10/s"),
-        (("--rate", "5 apples"), "--rate 5 apples: expected bits a second"),
+        (("--resolution", "often"), "--resolution often: expected times per second, as 10/s"),
+        (("--rate", "5 apples"), "--rate 5 apples: expected bits per second"),
         (("--delay", "2m"), "--delay 2m: expected a time, as 2ms"),
         (("--coverage", "2"), "coverage 2: expected a share between 0 and 1"),
         (("--algorithm", "base-c"), "--algorithm base-c: expected base-a or base-b"),

@@ -83,6 +83,18 @@ def test_real_time() -> None:
 
 
 @pytest.mark.e2e
+def test_a_port_where_nobody_listens() -> None:
+    """Unreachable datagrams are counted, and the exit status is 1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", status=1)
+    assert "port unreachable: at least " in done.stderr
+    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", "--json", status=1)
+    assert json.loads(done.stdout.splitlines()[-1])["unreachable"] > 0
+
+
+@pytest.mark.e2e
 @pytest.mark.parametrize("mode", ["mx", "xd"])
 def test_postcards_are_read(mode: str, tmp_path: Path) -> None:
     """No postcard of a simulated fabric is refused, and every one is read."""
@@ -107,8 +119,8 @@ def test_rates() -> None:
     [
         ((), "nothing to do"),
         (("-o", "x.pcap", "--to", "udp://127.0.0.1:1"), "not both"),
-        (("--topology", "ring:4", "-o", "x.pcap"), "is no topology"),
-        (("--fault", "flood@1", "-o", "x.pcap"), "is no fault"),
+        (("--topology", "ring:4", "-o", "x.pcap"), "unknown topology"),
+        (("--fault", "flood@1", "-o", "x.pcap"), "fault 'flood@1': expected"),
         (("--sizes", "tiny", "-o", "x.pcap"), "web-search or data-mining"),
         (("--to", "tcp://127.0.0.1:1"), "expected udp://HOST:PORT"),
         (("-o", "/nowhere/at/all.pcap", "--duration", "0.1"), "/nowhere/at/all.pcap"),

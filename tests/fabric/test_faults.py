@@ -167,10 +167,10 @@ def test_parse() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("flood@1,node=1,port=1", "is no fault"),
-        ("microburst", "is no fault"),
-        ("microburst@x,node=1,port=1", "is no fault"),
-        ("microburst@1,node=1", "is no fault"),
+        ("flood@1,node=1,port=1", "expected microburst"),
+        ("microburst", "expected microburst"),
+        ("microburst@x,node=1,port=1", "expected microburst"),
+        ("microburst@1,node=1", "expected microburst"),
         ("microburst@1,node=1,port=1,size=4", "unknown option 'size'"),
         ("microburst@1,node=nobody,port=1", "has no switch 'nobody'"),
         ("microburst@1,node=1,port=9", "has no port 9"),

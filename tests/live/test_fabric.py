@@ -48,7 +48,7 @@ def tools(tool: Callable[..., str]) -> None:
 @pytest.fixture(scope="module")
 def live(tools: None) -> Iterator[Fabric]:
     """One fabric for all tests, at the paper's setting: T = 50 ms, telemetry interval 100 ms."""
-    made = fabric("up", "--page", "0", "--interval", "50ms", "--telemetry", "100ms", "--track", TRACKED)
+    made = fabric("up", "--http-port", "0", "--interval", "50ms", "--telemetry", "100ms", "--track", TRACKED)
     try:
         if made.returncode and os.environ.get("HOPSCOPE_REQUIRE_TOOLS") != "1" and "netns" in made.stderr:
             pytest.skip(f"no network namespaces with veth pairs here: {made.stderr}")
@@ -280,7 +280,7 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
     assert f"hopscope fabric down --name {NAME} removes it" in fabric("traffic").stderr
-    again = fabric("up", "--page", "0", "--adaptive", "shift")
+    again = fabric("up", "--http-port", "0", "--adaptive", "shift")
     assert again.returncode == 0, again.stderr
     assert "removed what an earlier run left" in again.stderr
     other = Fabric()
@@ -307,7 +307,7 @@ def test_an_end_in_the_middle_of_a_start(tools: None, number: int) -> None:
     """Ctrl-C and SIGTERM while it starts leave nothing."""
     path = os.pathsep.join([str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")])
     with subprocess.Popen(
-        [sys.executable, "-m", "hopscope", "fabric", "up", "--name", NAME, "--page", "0"],
+        [sys.executable, "-m", "hopscope", "fabric", "up", "--name", NAME, "--http-port", "0"],
         stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": path},
     ) as process:  # fmt: skip
         assert process.stderr is not None

@@ -94,7 +94,7 @@ def test_the_one_bit_form_with_a_real_redis(tool: Callable[..., str], redis_clie
         pytest.skip("network namespaces need root")
     port = redis_client.connection_pool.connection_kwargs["port"]
     made = fabric(
-        "up", "--page", "0", "--adaptive", "one-bit", "--interval", "50ms", "--telemetry", "100ms",
+        "up", "--http-port", "0", "--adaptive", "one-bit", "--interval", "50ms", "--telemetry", "100ms",
         "--set", f"label.redis=redis://127.0.0.1:{port}/0", "--set", "label.prefix=live",
     )  # fmt: skip
     try:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hopscope.cli.fabric.traffic import Asked
+from hopscope.cli.fabric.traffic import TrafficRequest
 from hopscope.cli.running import interruptible
 from hopscope.fabric.topology import parse_topology
 from hopscope.testbed import traffic
 from hopscope.testbed.fabric import Plan, TestbedError, plan
 from hopscope.testbed.namespaces import is_running
-from hopscope.testbed.traffic import Sent, iperf
+from hopscope.testbed.traffic import HostTraffic, iperf
 
 LISTENS = "#!/bin/sh\ncase \"$*\" in *' -s '*) echo $$ > {0}/server; echo listening;"
 
@@ -68,7 +68,7 @@ def test_a_sender_without_the_right_to_hurry(parts: Plan, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "nice", refuse)
     monkeypatch.setattr(traffic, "inside", lambda _, work: work())
-    told, other = Sent("host-0-0"), parts.hosts[1]
+    told, other = HostTraffic("host-0-0"), parts.hosts[1]
     one = traffic._Sender(parts.hosts[0], [other], traffic.Datagrams(), 1, told)
     one._to = [("127.0.0.1", 9)]
     one.run(until=time.monotonic() + 0.01, stop=threading.Event())
@@ -120,19 +120,23 @@ def test_a_signal_ends_both_programs(parts: Plan, commands: Path, number: int) -
 @pytest.mark.parametrize(
     ("one", "failed"),
     [
-        (Sent("a", sent=3, received=3, seconds=1), False),
-        (Sent("a", sent=3, received=2, seconds=1), True),
-        (Sent("a", sent=3, received=3, refused=1, seconds=1), True),
-        (Sent("a", refused=9, seconds=1), True),
-        (Sent("a"), True),
+        (HostTraffic("a", sent=3, received=3, seconds=1), False),
+        (HostTraffic("a", sent=3, received=2, seconds=1), True),
+        (HostTraffic("a", sent=3, received=3, rejected=1, seconds=1), True),
+        (HostTraffic("a", rejected=9, seconds=1), True),
+        (HostTraffic("a"), True),
     ],
 )
 def test_what_was_not_sent_is_told(
-    parts: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], one: Sent, failed: bool
+    parts: Plan,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    one: HostTraffic,
+    failed: bool,
 ) -> None:
     """Refused packets have a column, a word in the summary, and are a failure; so is nothing at all."""
     monkeypatch.setattr(traffic, "send_datagrams", lambda *_: [one])
-    rows, told = Asked("udp", None, None, None, None, 4, None).send(parts)
+    rows, told = TrafficRequest("udp", None, None, None, None, 4, None).send(parts)
     assert told is failed
-    assert rows[0]["refused"] == one.refused
-    assert f"{one.refused} refused" in capsys.readouterr().err
+    assert rows[0]["rejected"] == one.rejected
+    assert f"{one.rejected} rejected" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Numbers with units, as people write them on the command line."""
+"""Numbers with units on the command line."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def bit_rate(name: str, text: str) -> float:
         scale = _SCALES.get(unit.lower().removesuffix(ending)) if unit.lower().endswith(ending) else None
         if number is not None and scale is not None:
             return number * scale
-    raise HopscopeError(f"{name} {text}: expected bits a second, as 5Mbps, 10Gbps or 5e6")
+    raise HopscopeError(f"{name} {text}: expected bits per second, as 5Mbps, 10Gbps or 5e6")
 
 
 def per_second(name: str, text: str) -> float:
-    """How often a second, of `10/s`, `10Hz` or a number. HopscopeError names the flag `name`."""
+    """Times per second, of `10/s`, `10Hz` or a number. HopscopeError names the flag `name`."""
     number, unit = _split(text)
     if number is None or unit.lower() not in ("/s", "hz", ""):
-        raise HopscopeError(f"{name} {text}: expected times a second, as 10/s")
+        raise HopscopeError(f"{name} {text}: expected times per second, as 10/s")
     return number
 
 

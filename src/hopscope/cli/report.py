@@ -1,4 +1,4 @@
-"""A simulated network's DTA reports, sent to a translator."""
+"""Send a simulated network's DTA reports to a translator."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from ..direct.monitors.monitor import Reports
 
 BATCH = 1024
-"""Reports that are encoded and sent at a time."""
+"""Reports per batch."""
 EXAMPLES = 3
 
 
 def send_reports(monitor: str, to: str, topology: str, connections: int, seed: int, rate: float) -> None:
-    """Simulate, observe, report; what was sent and what can be asked is told on stderr. HopscopeError."""
+    """Simulate, observe and report; prints the reports sent and keys to query on stderr. Raises
+    HopscopeError.
+    """
     from ..capture.udp.sender import UdpSender
     from ..direct.monitors.registry import make_monitors
     from ..direct.reporter import Reporter
@@ -27,7 +29,7 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
     from ..settings.section import host_and_port
     from ..wire.dta.codec import Form
 
-    (one,) = make_monitors([monitor]).values()
+    (source,) = make_monitors([monitor]).values()
     try:
         host, port = host_and_port(to, least=1)
     except ValueError as error:
@@ -36,31 +38,33 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
     print(f"simulating {connections:,} TCP connections in a {topology} …", file=sys.stderr)
     network.run()
     observations = network.observations()
-    parts = [one.observe(observations), one.flush()]
+    parts = [source.observe(observations), source.flush()]
     reporter = Reporter(Form.SIZED)
     sender = UdpSender(host, port, rate=rate, source=_own_address(host))
     sent = 0
     for part in parts:
         for at in range(0, len(part), BATCH):
             sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
-    refused = f", {sender.refused:,} times nobody listened at {to}" if sender.refused else ""
+    unreachable = f"; port unreachable: at least {sender.refused:,} datagrams" if sender.refused else ""
     print(
-        f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{refused}",
+        f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{unreachable}",
         file=sys.stderr,
     )
     for key in _examples(parts):
-        print(f"ask: hopscope direct query {monitor} {key}", file=sys.stderr)
+        print(f"try: hopscope direct query {monitor} {key}", file=sys.stderr)
 
 
 def _own_address(host: str) -> str | None:
-    """On loopback each run is a switch of its own: one that numbers anew would lose its first report."""
+    """A random loopback address, so each run acts as a new switch: a restarted numbering would lose its first
+    report.
+    """
     if not host.startswith("127."):
         return None
     return str(ipaddress.IPv4Address((127 << 24) + (1 << 16) + secrets.randbelow((1 << 24) - (2 << 16))))
 
 
 def _examples(parts: list[Reports]) -> list[str]:
-    """Some keys that were reported; lists where the primitive has lists."""
+    """Some reported keys, or lists for Append."""
     from ..direct.stores.keys import show_key
     from ..wire.dta.codec import Opcode
 

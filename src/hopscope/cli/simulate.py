@@ -1,4 +1,4 @@
-"""`hopscope simulate`: a fabric that nobody has to own."""
+"""`hopscope simulate`: the telemetry of a simulated fabric."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ..settings.collector import ListenSettings
     from ..wire.records import FrameBatch
 
-TELL_SECONDS = 0.2
-"""How often `--json` tells what was sent in real time."""
+PROGRESS_SECONDS = 0.2
+"""Interval of the "sent" objects of `--json`."""
 WINDOW = 0.02
 """Simulated seconds between two writes of a capture."""
 LOOPBACK = (127 << 24) | (1 << 8) | 1
@@ -53,14 +53,12 @@ def simulate(
     duration: Annotated[
         float | None,
         typer.Option(
-            "--duration", metavar="S", help="Simulated seconds [10; with --to: for ever].", show_default=False
+            "--duration", metavar="S", help="Simulated seconds [10; --to: unlimited].", show_default=False
         ),
     ] = None,
-    flows: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Flows that are active at once, on average.")
-    ] = 1000,
+    flows: Annotated[int, typer.Option(min=1, metavar="N", help="Mean number of active flows.")] = 1000,
     load: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the hosts' link rate that they send.")
+        float, typer.Option(metavar="SHARE", help="Mean load of the hosts' links, 0 to 1.")
     ] = 0.35,
     sizes: Annotated[
         str, typer.Option(metavar="NAME", help="Flow sizes: web-search or data-mining.")
@@ -70,7 +68,7 @@ def simulate(
     ] = "1G",
     rate: Annotated[
         float,
-        typer.Option(min=0, metavar="N", help="INT reports a second: so many packets carry INT; 0: all."),
+        typer.Option(min=0, metavar="N", help="INT reports per second (sampled packets); 0: all."),
     ] = 20_000,
     report_version: Annotated[str, typer.Option(metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0",
     mode: Annotated[
@@ -80,9 +78,9 @@ def simulate(
         ),
     ] = "md",
     group: Annotated[
-        int, typer.Option(min=1, max=8, metavar="N", help="Reports in one datagram, at most (2.0).")
+        int, typer.Option(min=1, max=8, metavar="N", help="Maximum reports per datagram (2.0).")
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="The same seed gives the same bytes.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Same seed, same bytes.")] = 1,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -96,20 +94,20 @@ def simulate(
     names: Annotated[
         Path | None,
         typer.Option(
-            "--names", metavar="FILE", help="Write the names of nodes and ports, TOML.", show_default=False
+            "--names", metavar="FILE", help="Write the names of nodes and ports as TOML.", show_default=False
         ),
     ] = None,
-    hold: Annotated[bool, typer.Option("--hold", hidden=True, help="Begin at a line on stdin.")] = False,
+    hold: Annotated[bool, typer.Option("--hold", hidden=True, help="Start at a line on stdin.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Say what happens on stdout, one object a line.")
+        bool, typer.Option("--json", help="Print events on stdout, one JSON object per line.")
     ] = False,
 ) -> None:
     """Simulate a fabric whose switches write INT.
 
-    Its sinks send Telemetry Reports into a capture or to a collector. Latency and occupancy come from
-    exact FIFO queues. A summary goes to stderr.
+    Its sinks send Telemetry Reports into a capture or to a collector. Latency and occupancy come from exact
+    FIFO queues. Prints a summary on stderr.
 
-    Exit status 2: it could not start.
+    Exit status 1: no collector listened at the address; 2: it could not start.
     """
     from ..fabric.topology import parse_topology
     from .announce import compile_parts
@@ -132,7 +130,7 @@ def simulate(
         mode=mode, seed=seed, faults=fault or [], source=LOOPBACK if listener else MANAGEMENT,
         live=listener is not None,
     )  # fmt: skip
-    say = _Teller(as_json)
+    say = _Reporter(as_json)
     simulation.on_change = say.fault
     if listener is None:
         assert output is not None
@@ -181,14 +179,14 @@ def _build(
     return Simulation(fabric, model)
 
 
-class _Teller:
-    """Says what happens: objects on stdout where they are asked for, lines on stderr otherwise."""
+class _Reporter:
+    """Reports events: as JSON objects on stdout, or as lines on stderr."""
 
     def __init__(self, as_json: bool) -> None:
         self._json = as_json
 
-    def tell(self, kind: str, line: str, **more: Any) -> None:
-        """One thing that happened."""
+    def event(self, kind: str, line: str, **more: Any) -> None:
+        """Report an event."""
         if self._json:
             print(json.dumps({"kind": kind, "time_ns": time.time_ns(), **more}), flush=True)
         elif line:
@@ -198,20 +196,22 @@ class _Teller:
         """A fault begins or ends."""
         word = "begins" if begins else "ends"
         at = fault.start if begins else fault.end
-        self.tell(
+        self.event(
             "fault", f"{at:8.3f} s  {fault} {word}", fault=str(fault.kind), begins=begins,
             node_id=fault.node_id, port=fault.number, start=fault.start,
         )  # fmt: skip
 
-    def end(self, truth: Truth, frames: int, seconds: float) -> None:
+    def end(self, truth: Truth, frames: int, seconds: float, unreachable: int = 0) -> None:
         """The summary."""
         line = (
-            f"simulated {seconds:.1f} s: {truth.emitted:,} packets, {truth.dropped:,} of them dropped, "
-            f"{truth.hops:,} queued at ports\n"
+            f"simulated {seconds:.1f} s: {truth.emitted:,} packets, {truth.dropped:,} dropped, "
+            f"{truth.hops:,} port enqueues\n"
             f"sent      {truth.reports:,} reports in {frames:,} datagrams, {truth.drop_reports:,} about drops"
         )
         if truth.suppressed:
-            line += f"; {truth.suppressed:,} held back by the switches' limits"
+            line += f"; {truth.suppressed:,} suppressed by the switches' limits"
+        if unreachable:
+            line += f"\nport unreachable: at least {unreachable:,} datagrams; is a collector listening?"
         names = (
             "emitted",
             "delivered",
@@ -222,12 +222,17 @@ class _Teller:
             "suppressed",
             "rerouted",
         )
-        self.tell(
-            "end", line, datagrams=frames, seconds=seconds, **{name: getattr(truth, name) for name in names}
+        self.event(
+            "end",
+            line,
+            datagrams=frames,
+            seconds=seconds,
+            unreachable=unreachable,
+            **{name: getattr(truth, name) for name in names},
         )
 
 
-def _write(simulation: Simulation, output: Path, seconds: float, say: _Teller) -> None:
+def _write(simulation: Simulation, output: Path, seconds: float, say: _Reporter) -> None:
     from ..capture.pcap.reader import PcapWriter
     from ..wire.records import Link
 
@@ -242,7 +247,7 @@ def _write(simulation: Simulation, output: Path, seconds: float, say: _Teller) -
 
 
 def _send(
-    simulation: Simulation, listener: ListenSettings, seconds: float | None, say: _Teller, hold: bool
+    simulation: Simulation, listener: ListenSettings, seconds: float | None, say: _Reporter, hold: bool
 ) -> None:
     from ..capture.udp.sender import UdpSender
     from ..fabric.pace import play
@@ -252,41 +257,43 @@ def _send(
     stop = _stopped()
     _rehearse(simulation)
     if hold:
-        say.tell("ready", "")
+        say.event("ready", "")
         if not sys.stdin.readline():
             return
-    say.tell("start", f"sending to udp://{listener.host}:{listener.port}, Ctrl-C ends it")
+    say.event("start", f"sending to udp://{listener.host}:{listener.port}, Ctrl-C ends it")
     try:
         play(
             simulation, _counted(sender.send, simulation, say), seconds, port=listener.port, stop=stop.is_set
         )
     finally:
-        say.end(simulation.truth, sender.sent, simulation.now)
+        say.end(simulation.truth, sender.sent, simulation.now, sender.refused)
+    if sender.refused:
+        raise typer.Exit(1)
 
 
 def _rehearse(simulation: Simulation) -> None:
-    """Compile everything that sending takes, with datagrams to ourselves."""
+    """Compile all kernels for sending, with datagrams to this process."""
     import socket
 
     from ..capture.udp.sender import UdpSender
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ourselves:
-        ourselves.bind(("127.0.0.1", 0))
-        UdpSender("127.0.0.1", ourselves.getsockname()[1], trains=False).send(simulation.rehearse())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        UdpSender("127.0.0.1", receiver.getsockname()[1], trains=False).send(simulation.rehearse())
 
 
 def _counted(
-    send: Callable[[FrameBatch], int], simulation: Simulation, say: _Teller
+    send: Callable[[FrameBatch], int], simulation: Simulation, say: _Reporter
 ) -> Callable[[FrameBatch], object]:
-    """`send`, telling now and then how much was sent."""
+    """`send`, with "sent" events every PROGRESS_SECONDS."""
     sent, due = 0, 0.0
 
     def counting(batch: FrameBatch) -> None:
         nonlocal sent, due
         sent += send(batch)
         if simulation.now >= due:
-            say.tell("sent", "", datagrams=sent, reports=simulation.truth.reports, seconds=simulation.now)
-            due = simulation.now + TELL_SECONDS
+            say.event("sent", "", datagrams=sent, reports=simulation.truth.reports, seconds=simulation.now)
+            due = simulation.now + PROGRESS_SECONDS
 
     return counting
 
@@ -304,7 +311,7 @@ def _stopped() -> Any:
 
 @contextmanager
 def _progress(seconds: float) -> Iterator[Any]:
-    """A function that takes the simulated time; it draws a bar where stderr is a terminal."""
+    """A function of the simulated time that draws a progress bar on a terminal."""
     if not sys.stderr.isatty():
         yield lambda now: None
         return

@@ -19,7 +19,7 @@ def translate(
             metavar="PORT",
             min=0,
             max=65535,
-            help="UDP port of DTA reports; 0: any.",
+            help="UDP port of DTA reports; 0: any free port.",
             show_default="40040",
         ),
     ] = None,
@@ -32,7 +32,7 @@ def translate(
         typer.Option(
             "--to",
             metavar="HOST",
-            help="A collector's NIC, written to over RoCEv2. Repeatable. Default: stores of this machine.",
+            help="NIC of a collector, written to over RoCEv2. Repeatable. Default: stores on this machine.",
             show_default=False,
         ),
     ] = None,
@@ -42,10 +42,10 @@ def translate(
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Take DTA reports and write them into memory that answers queries, until Ctrl-C.
+    """Receive DTA reports and write them into memory that queries read, until Ctrl-C.
 
-    Without flags it takes reports whose header has lengths on UDP 40040 on loopback and writes into stores
-    of the user's data folder: `hopscope direct query` asks them. Exit status 2: it could not start.
+    Without flags it receives `sized` reports on loopback UDP 40040 and writes into stores of the user's data
+    folder; `hopscope direct query` reads them. Exit status 2: it could not start.
     """
     from ..direct.counters import COUNTERS
     from ..memory.data_folder import owned_stores
@@ -65,7 +65,7 @@ def translate(
             ("--data", "data", data),
         ],
     ).settings
-    one = settings.direct.translator
+    translator = settings.direct.translator
     with until_stopped() as stop, owned_stores(settings.stores_folder):
         compile_parts("direct")
         process = TranslatorProcess(
@@ -74,12 +74,12 @@ def translate(
         process.open()
         where = (
             f"stores in {settings.stores_folder}"
-            if one.transport == "memory"
-            else f"collectors {', '.join(one.collectors)}"
+            if translator.transport == "memory"
+            else f"collectors {', '.join(translator.collectors)}"
         )
         print(
-            f"DTA reports ({one.form}{'' if one.form == 'sized' else '-byte header'}) on "
-            f"udp://{one.host}:{process.port} into {where}",
+            f"DTA reports ({translator.form}{'' if translator.form == 'sized' else '-byte header'}) on "
+            f"udp://{translator.host}:{process.port} into {where}",
             file=sys.stderr,
         )
         for note in process.notes():

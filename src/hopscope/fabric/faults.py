@@ -115,7 +115,7 @@ def parse_fault(topology: Topology, text: str) -> Fault:
     except (ValueError, KeyError) as error:
         kinds = "|".join(FaultKind)
         raise FabricError(
-            f"{text!r} is no fault: expected {kinds}@SECONDS,node=NODE,port=NUMBER"
+            f"fault {text!r}: expected {kinds}@SECONDS,node=NODE,port=NUMBER"
             " and possibly duration=SECONDS, loss=SHARE, delay=MILLISECONDS, fill=SHARE"
         ) from error
 

@@ -147,4 +147,4 @@ def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
     if kind == "leaf-spine" and len(numbers) in (2, 3):
         return LeafSpine(numbers[0], numbers[1], (*numbers[2:], 4)[0], rate)
     expected = "fat-tree:K, leaf-spine:LxS, leaf-spine:LxSxHOSTS or paper"
-    raise FabricError(f"{text!r} is no topology: expected {expected}")
+    raise FabricError(f"unknown topology {text!r}: expected {expected}")

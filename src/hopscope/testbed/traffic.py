@@ -1,4 +1,4 @@
-"""Ordinary traffic between the hosts of a fabric: datagrams of its own, iperf3, ping."""
+"""Traffic between the hosts of a fabric: UDP datagrams, iperf3, ping."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from .fabric import Host, Plan, TestbedError
 from .namespaces import FOLDER, inside, run
 
 PORT = 7070
-"""UDP port on which every host takes datagrams."""
+"""UDP port on which every host receives datagrams."""
 SOURCE_PORTS = 16
-"""Sockets of a sender: so many flows to each host, which ECMP spreads."""
+"""Sockets of a sender: as many flows to each host, which ECMP spreads."""
 HEADERS = {4: 28, 6: 48}
 """Bytes of IP and UDP headers by IP version."""
 NICE = -10
 _SLICE_SECONDS = 0.002
 _DRAIN_SECONDS = 0.5
-_LOOK_SECONDS = 0.1
+_CHECK_SECONDS = 0.1
 _END_SECONDS = 5.0
 
 
 @dataclass
-class Sent:
-    """What one host sent and got."""
+class HostTraffic:
+    """Datagrams that one host sent and received."""
 
     host: str
     sent: int = 0
     received: int = 0
-    refused: int = 0
-    """Datagrams that its own machine did not take."""
+    rejected: int = 0
+    """Datagrams that the sending host did not accept."""
     seconds: float = 0.0
 
 
@@ -54,14 +54,14 @@ class Datagrams:
     """Datagrams to random hosts, as in INT-label's evaluation (section 6.1)."""
 
     rate: float = 5e6
-    """Of each sender, bit/s of IP packets."""
+    """Rate of each sender, bit/s of IP packets."""
     size: int = 1000
     """IP bytes of a packet."""
     version: int = 4
     seed: int = 1
 
     def check(self) -> None:
-        """Raise TestbedError for what cannot be sent."""
+        """Raise TestbedError for invalid sizes and rates."""
         if not HEADERS[self.version] <= self.size <= 1500:
             raise TestbedError(f"--size: found {self.size}, expected {HEADERS[self.version]} to 1500 bytes")
         if not 0 < self.rate <= 1e9:
@@ -69,10 +69,12 @@ class Datagrams:
 
 
 class _Sender:
-    """One host that sends."""
+    """A sending host."""
 
-    def __init__(self, host: Host, others: Sequence[Host], what: Datagrams, seed: int, told: Sent) -> None:
-        self._what, self._told = what, told
+    def __init__(
+        self, host: Host, others: Sequence[Host], what: Datagrams, seed: int, results: HostTraffic
+    ) -> None:
+        self._what, self._results = what, results
         self._random = random.Random(seed)
         self._family = socket.AF_INET6 if what.version == 6 else socket.AF_INET
         self._to = [(other.ipv6 if what.version == 6 else other.ipv4, PORT) for other in others]
@@ -82,36 +84,37 @@ class _Sender:
         )
 
     def run(self, until: float, stop: Stop) -> None:
-        """Send at the rate until a time (monotonic)."""
+        """Send at the rate until a monotonic time."""
         with suppress(PermissionError):  # without CAP_SYS_NICE
-            os.nice(NICE)  # of this thread: without it a busy machine makes bursts of a steady rate
+            os.nice(NICE)  # for this thread: on a busy machine a steady rate becomes bursts otherwise
         payload = bytes(self._what.size - HEADERS[self._what.version])
         gap = self._what.size * 8 / self._what.rate
         began = now = time.monotonic()
         while now < until and not stop.is_set():
-            due = int((now - began) / gap) + 1 - self._told.sent - self._told.refused
+            due = int((now - began) / gap) + 1 - self._results.sent - self._results.rejected
             for _ in range(due):
                 try:
                     self._random.choice(self._sockets).sendto(payload, self._random.choice(self._to))
-                    self._told.sent += 1
+                    self._results.sent += 1
                 except OSError:
-                    self._told.refused += 1
+                    self._results.rejected += 1
             time.sleep(max(_SLICE_SECONDS, gap) if gap < 1 else _SLICE_SECONDS)
             now = time.monotonic()
-        self._told.seconds = now - began
+        self._results.seconds = now - began
 
     def close(self) -> None:
         """Close the sockets."""
-        for one in self._sockets:
-            one.close()
+        for handle in self._sockets:
+            handle.close()
 
 
 def send_datagrams(
     parts: Plan, senders: Sequence[Host], what: Datagrams, seconds: float, stop: Stop
-) -> list[Sent]:
-    """Send from some hosts to random others; what each host sent and got.
+) -> list[HostTraffic]:
+    """Send from some hosts to random others.
 
-    Raises HopscopeError, also where the fabric ends meanwhile.
+    Returns the datagrams sent and received by each host. Raises HopscopeError, also if the fabric ends
+    meanwhile.
     """
     what.check()
     senders_end = threading.Event()
@@ -122,13 +125,13 @@ def send_datagrams(
         if not (FOLDER / parts.switches).exists():
             raise TestbedError(f"fabric {parts.name!r} has ended, and its traffic with it")
 
-    told = {host.name: Sent(host.name) for host in parts.hosts}
+    results = {host.name: HostTraffic(host.name) for host in parts.hosts}
     with ExitStack() as stack:
         receivers = {}
         for host in parts.hosts:
             taken = inside(host.namespace, _receiver)
             stack.callback(taken.close)
-            receivers[taken.fileno()] = (taken, told[host.name])
+            receivers[taken.fileno()] = (taken, results[host.name])
         ended = threading.Event()
         reader = threading.Thread(target=_take, args=(receivers, ended))
         reader.start()
@@ -138,25 +141,25 @@ def send_datagrams(
         works: list[Callable[[], None]] = []
         for number, host in enumerate(senders):
             others = [other for other in parts.hosts if other is not host]
-            sender = _Sender(host, others, what, what.seed + number, told[host.name])
+            sender = _Sender(host, others, what, what.seed + number, results[host.name])
             stack.callback(sender.close)
             works.append(partial(sender.run, until, senders_end))
         _at_once(works, senders_end, look)
         time.sleep(_DRAIN_SECONDS)
-    return list(told.values())
+    return list(results.values())
 
 
 def _at_once(works: Sequence[Callable[[], None]], end: threading.Event, look: Callable[[], None]) -> None:
-    """Do these, each in a thread of its own, and `look` now and then. What any of them raises sets `end`, at
-    which the others return, and is raised here.
+    """Run functions in threads, and `look` periodically. An exception of any sets `end`, at which the others
+    return, and is raised here.
     """
     with ThreadPoolExecutor(max(1, len(works))) as pool:
         left = {pool.submit(work) for work in works}
         try:
             while left:
-                done, left = wait(left, _LOOK_SECONDS, FIRST_COMPLETED)
-                for one in done:
-                    one.result()
+                done, left = wait(left, _CHECK_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    future.result()
                 look()
         finally:
             end.set()
@@ -176,7 +179,7 @@ def _receiver() -> socket.socket:
     return taken
 
 
-def _take(receivers: dict[int, tuple[socket.socket, Sent]], ended: threading.Event) -> None:
+def _take(receivers: dict[int, tuple[socket.socket, HostTraffic]], ended: threading.Event) -> None:
     """Count what arrives."""
     buffer = bytearray(2048)
     with select.epoll() as poll:
@@ -184,33 +187,33 @@ def _take(receivers: dict[int, tuple[socket.socket, Sent]], ended: threading.Eve
             poll.register(handle, select.EPOLLIN)
         while not ended.is_set():
             for handle, _ in poll.poll(0.05):
-                taken, told = receivers[handle]
+                taken, results = receivers[handle]
                 with suppress(BlockingIOError):
                     while taken.recv_into(buffer):
-                        told.received += 1
+                        results.received += 1
 
 
 def iperf(
     client: Host, server: Host, *, version: int = 4, seconds: float = 5, flags: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Run iperf3 from one host to another; what it tells at its end (`end` of its JSON).
+    """Run iperf3 from one host to another; returns its summary (`end` of its JSON).
 
     Raises HopscopeError.
     """
     if not shutil.which("iperf3"):
-        raise TestbedError("iperf3: not found on this machine; hopscope fabric traffic udp needs none")
+        raise TestbedError("iperf3: not found on this machine; hopscope fabric traffic udp does not need it")
     address = server.ipv6 if version == 6 else server.ipv4
-    # into a file: nobody would read a pipe, which is full after some thousand lines, one a second
-    with tempfile.TemporaryFile() as told:
+    # into a file: an unread pipe would fill up after some thousand lines
+    with tempfile.TemporaryFile() as results:
         serving = subprocess.Popen(
             ["ip", "netns", "exec", server.namespace, "iperf3", "-s", "-1", "--forceflush"],
-            stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, stdout=results, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
-            while b"listening" not in (lines := os.pread(told.fileno(), 1 << 12, 0)):
+            while b"listening" not in (lines := os.pread(results.fileno(), 1 << 12, 0)):
                 if serving.poll() is not None:
                     text = " ".join(lines.decode(errors="replace").split())
-                    raise TestbedError(f"iperf3 at {server.name}: {text or 'it said nothing'}")
+                    raise TestbedError(f"iperf3 at {server.name}: {text or 'no output'}")
                 time.sleep(_SLICE_SECONDS)
             said = run(
                 "ip", "netns", "exec", client.namespace, "iperf3", "-c", address, "-J",
@@ -234,9 +237,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def ping(
     client: Host, server: Host, *, version: int = 4, count: int = 3, flags: Sequence[str] = ()
 ) -> tuple[int, float]:
-    """Echo requests from one host to another: answers, and their mean time, s (0 without one).
+    """Ping one host from another; returns the number of replies, and their mean time, s (0 without one).
 
-    Raises HopscopeError where ping itself fails.
+    Raises HopscopeError if ping itself fails.
     """
     if not shutil.which("ping"):
         raise TestbedError("ping: not found on this machine, expected iputils-ping to be installed")

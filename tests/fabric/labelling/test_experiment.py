@@ -129,7 +129,7 @@ def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
         ({"plot": {"y": ["cover"]}}, "plot.y: no column 'cover'"),
         ({"plot": {"x": "labelling.rate"}}, "plot.x: no column"),
         ({"traffic": {"senders": ["h"]}}, "traffic.senders: leaf-spine:2x2x2 has no host 'h'"),
-        ({"network": {"topology": "ring:4"}}, "'ring:4' is no topology"),
+        ({"network": {"topology": "ring:4"}}, "unknown topology 'ring:4'"),
         ({"traffic": {"size": 1501}}, "traffic.size 1501 is above network.mtu 1500"),
         ({"experiment": {"seconds": 1e9}}, "a longer experiment.telemetry, or fewer experiment.seconds"),
         ({"adaptive": {"mode": "shift", "k": 1e-9}}, "adaptive.k 1e-09: a port is late after 2e-11 s"),

@@ -7,6 +7,7 @@ import errno
 import os
 import select
 import socket
+import struct
 import time
 
 import numpy as np
@@ -20,6 +21,7 @@ _MESSAGES = 64
 _IOVECS = 4096
 _TRAIN = 64  # UDP_MAX_SEGMENTS of older kernels
 _AGAIN = (errno.EAGAIN, errno.ENOBUFS, errno.EINTR)
+_IP_RECVERR = 11  # linux/in.h
 
 
 class UdpSender:
@@ -49,13 +51,21 @@ class UdpSender:
             handle.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * 1024 * 1024)
             if source is not None:
                 handle.bind((source, 0))
-            handle.connect(address)
+            if by_source and family == socket.AF_INET:
+                handle.setsockopt(
+                    socket.IPPROTO_IP, _IP_RECVERR, 1
+                )  # connected, it misses other sources' errors
+            else:
+                handle.connect(address)
         except OSError as error:
             handle.close()
             raise CaptureError(f"{named}: {error.strerror or error}") from error
         self._over(handle, named, trains)
         self._rate = rate
         self._source = (6 if family == socket.AF_INET6 else 4) if by_source else 0
+        if self._source == 4:
+            name = struct.pack("=H", socket.AF_INET) + struct.pack(">H", int(address[1]))
+            self._send_to(name + socket.inet_aton(str(address[0])) + bytes(8))
 
     @classmethod
     def over(cls, handle: socket.socket, named: str, *, trains: bool) -> UdpSender:
@@ -91,6 +101,11 @@ class UdpSender:
         self._messages["control"] = self._controls.ctypes.data + each * CONTROL_BYTES
         self._ends = np.zeros(_MESSAGES, np.int64)
 
+    def _send_to(self, to: bytes) -> None:
+        """Address the next messages to a sockaddr."""
+        self._name[: len(to)] = np.frombuffer(to, np.uint8)
+        self._messages["name"], self._messages["name_length"] = self._name.ctypes.data, len(to)
+
     def send(self, batch: FrameBatch, to: bytes | None = None, *, wait: bool = True) -> int:
         """Send all frames, at the rate; how many. Raises CaptureError.
 
@@ -101,8 +116,7 @@ class UdpSender:
         from .udp_kernel import plan
 
         if to is not None:
-            self._name[: len(to)] = np.frombuffer(to, np.uint8)
-            self._messages["name"], self._messages["name_length"] = self._name.ctypes.data, len(to)
+            self._send_to(to)
         if (batch.frames["link"] != Link.UDP_PAYLOAD).any():
             raise CaptureError(f"{self._named}: only payloads of UDP can be sent (Link.UDP_PAYLOAD)")
         frames, base = readonly(batch.frames), batch.arena.ctypes.data

@@ -1,4 +1,4 @@
-"""`hopscope direct`: stores that switches write to by RDMA: serve them, query_store them, list them."""
+"""`hopscope direct`: stores that switches write to by RDMA: serve them, query, list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..output import Format, FormatOption, Printer, until_reader_leaves
 from .view import print_entries, print_notices, print_stores, read_values
 
 app = typer.Typer(
-    help="Direct telemetry access: serve, query_store and list the memory that reports are written to.",
+    help="Direct telemetry access: serve, query and list the memory of reports.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -41,7 +41,11 @@ def query(
     copies: Annotated[
         int | None,
         typer.Option(
-            "--copies", metavar="N", min=1, help="Copies that were written.", show_default="the most"
+            "--copies",
+            metavar="N",
+            min=1,
+            help="Copies that were written.",
+            show_default="the store's maximum",
         ),
     ] = None,
     consensus: Annotated[
@@ -52,32 +56,32 @@ def query(
         typer.Option(
             "--values",
             metavar="FILE",
-            help="Postcarding: the values that a hop can have, one number a line.",
+            help="Postcarding: the values that a hop can have, one number per line.",
             show_default=False,
         ),
     ] = None,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Postcarding: tell the known hops of a path that is not whole.")
+        bool, typer.Option("--partial", help="Postcarding: show the known hops of incomplete paths.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Append: at most so many entries.")
+        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Append: maximum entries.")
     ] = 100,
     epoch: Annotated[
         str | None,
         typer.Option(
             "--epoch",
             metavar="N|all",
-            help="A past epoch, or all of them, the newest first, until a key is found.",
-            show_default="what is written now",
+            help="A past epoch, or all of them, newest first until a key is found.",
+            show_default="the current one",
         ),
     ] = None,
     form: FormatOption = Format.TABLE,
     data: DataOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Look up keys: data, paths, counters, estimates, lists. The store may be written to meanwhile.
+    """Look up keys: data, paths, counters, estimates, lists. The store may be written concurrently.
 
-    Exit status 1: some of the keys have no answer.
+    Exit status 1: some keys have no answer.
     """
     from ...direct.stores.answers import QueryOptions
     from ...direct.stores.folder import read_store
@@ -108,7 +112,7 @@ def list_(
     data: DataOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """List the stores of a data folder; or the entries of a list, the oldest first.
+    """List the stores of a data folder, or the entries of a list, oldest first.
 
     Entries that were overwritten before they could be read are counted on stderr.
     """
@@ -127,9 +131,9 @@ def notices(
     data: DataOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Print what was written with the immediate flag: when, into which store, where, and the value with it.
+    """Print notices of writes with the immediate flag: time, store, address and immediate value.
 
-    Stores are numbered from 0 in the order in which their writer made them; none: an atomic operation.
+    Stores are numbered from 0 in the order of their creation; none: an atomic operation.
     """
     with until_reader_leaves():
         print_notices(_folder(data, config), follow, form)
@@ -137,15 +141,21 @@ def notices(
 
 @app.command()
 def monitors(form: FormatOption = Format.TABLE) -> None:
-    """List the monitors: what existing systems report by these primitives, and how large a report is."""
+    """List the monitors: reports of existing systems, their primitives and sizes."""
     from ...direct.monitors.registry import MONITORS
 
     columns = ("name", "primitive", "reports", "bytes", "source")
     with until_reader_leaves():
         printer = Printer(form, columns)
         printer.put(
-            dict(zip(columns, (name, one.primitive, one.description, one.sizes, one.source), strict=True))
-            for name, one in MONITORS.items()
+            dict(
+                zip(
+                    columns,
+                    (name, monitor.primitive, monitor.description, monitor.sizes, monitor.source),
+                    strict=True,
+                )
+            )
+            for name, monitor in MONITORS.items()
         )
         printer.flush()
 
@@ -158,10 +168,11 @@ def serve(
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Be a network card: take RoCEv2 on UDP 4791 and write into stores, until Ctrl-C.
+    """Run a software NIC: accept RoCEv2 on UDP 4791 and write into stores, until Ctrl-C.
 
-    Any requester connects by RDMA-CM and is told of the stores. Without flags it listens on loopback and
-    serves one store of each primitive in the user's data folder. Exit status 2: it could not start.
+    Requesters connect by RDMA-CM and receive an advertisement of the stores. Without flags it listens on
+    loopback and serves one store of each primitive in the user's data folder. Exit status 2: it could not
+    start.
     """
     from ...memory.data_folder import owned_stores
     from ...rdma.counters import NIC_COUNTERS
@@ -194,9 +205,10 @@ def serve(
 @app.command()
 def report(
     monitor: Annotated[
-        str, typer.Option("--monitor", "-m", metavar="NAME", help="What is reported; see `direct monitors`.")
+        str,
+        typer.Option("--monitor", "-m", metavar="NAME", help="Monitor to simulate; see `direct monitors`."),
     ] = "int-path-tracing",
-    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Where the translator listens.")] = (
+    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Address of the translator.")] = (
         "127.0.0.1:40040"
     ),
     topology: Annotated[
@@ -208,14 +220,12 @@ def report(
     connections: Annotated[
         int, typer.Option("--connections", metavar="N", min=1, max=100_000, help="TCP connections.")
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Another seed, other traffic.")] = 1,
-    rate: Annotated[
-        float, typer.Option("--rate", metavar="N", min=1, help="Reports a second that are sent.")
-    ] = 100_000,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the traffic.")] = 1,
+    rate: Annotated[float, typer.Option("--rate", metavar="N", min=1, help="Reports per second.")] = 100_000,
 ) -> None:
-    """Let a simulated network report: switches observe TCP connections, a monitor makes DTA reports of it.
+    """Send DTA reports from a simulated network: a monitor observes TCP connections at switches.
 
-    The reports have headers with lengths (form `sized`). At the end it prints what can be asked.
+    Reports use the `sized` form. At the end it prints keys to query.
     """
     from ..report import send_reports
 

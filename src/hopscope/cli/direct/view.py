@@ -1,4 +1,4 @@
-"""What `hopscope direct` prints, and the files that it reads."""
+"""Output of `hopscope direct`, and the files that it reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ..output import Format, Printer, utc
 
 POLL_SECONDS = 0.2
-"""Between two looks at a list that is followed."""
+"""Poll interval of a followed list."""
 STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operations", "layout")
 
 
@@ -45,11 +45,11 @@ def print_stores(folder: Path, form: Format) -> None:
     printer.put(stores)
     printer.flush()
     if not stores:
-        print(f"{folder}: no stores yet; `hopscope translate` makes them", file=sys.stderr)
+        print(f"{folder}: no stores yet; `hopscope translate` creates them", file=sys.stderr)
 
 
 def print_notices(folder: Path, follow: bool, form: Format) -> None:
-    """Print the notices of a folder; `follow`: until Ctrl-C. HopscopeError where there is no ring."""
+    """Print the notices of a folder; `follow`: until Ctrl-C. Raises HopscopeError if there is no ring."""
     from ...base.errors import HopscopeError
     from ...memory.region import RegionError
     from ...rdma.notices import follow_notices
@@ -59,7 +59,7 @@ def print_notices(folder: Path, follow: bool, form: Format) -> None:
     try:
         reader = follow_notices(folder)
     except RegionError as error:
-        raise HopscopeError(f"{error}; a translator or a software NIC makes it") from error
+        raise HopscopeError(f"{error}; a translator or a software NIC creates it") from error
     with until_stopped() as stop:
         printer = Printer(form, ("time", "store", "address", "bytes", "immediate"))
         while not stop.is_set():
@@ -102,7 +102,7 @@ def _numbers(store: dict[str, Any]) -> str:
 
 
 def read_values(path: Path | None) -> Any:
-    """Numbers of a file, uint32; HopscopeError names the line that is none."""
+    """Numbers of a file, uint32. Raises HopscopeError with the line of a mistake."""
     if path is None:
         return None
     import numpy as np

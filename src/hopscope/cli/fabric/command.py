@@ -12,23 +12,23 @@ import typer
 from ..options import ConfigOption, SetOption, load
 from ..output import Format, FormatOption, Printer, until_reader_leaves
 from ..quantities import seconds as seconds_of
-from .start import Waiting, print_made, tracked_flows
-from .traffic import Asked
+from .start import StartProgress, print_made, tracked_flows
+from .traffic import TrafficRequest
 
 app = typer.Typer(
-    help="A small fabric of network namespaces, whose switches label real packets. Needs root.",
+    help="A small fabric of network namespaces whose switches label real packets. Needs root.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 NameOption = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Of the fabric: several may be up at once.")
+    str, typer.Option("--name", metavar="NAME", help="Name of the fabric; several can be up at once.")
 ]
 STATUS_COLUMNS = (
     "switch", "port", "to", "frames/s", "labels/s", "frames", "labels", "restored", "S", "loss", "dropped",
 )  # fmt: skip
 
 COVERAGE_SECONDS = 10.0
-"""Of the newest telemetry intervals, whose coverage `status` tells."""
+"""Duration of the last telemetry intervals whose coverage `status` shows."""
 
 
 @app.command()
@@ -75,33 +75,33 @@ def up(
             show_default=False,
         ),
     ] = None,
-    page: Annotated[
+    http_port: Annotated[
         int,
         typer.Option(
-            "--page", metavar="PORT", min=0, max=65535, help="Of the live page; the next free one from here."
+            "--http-port", metavar="PORT", min=0, max=65535, help="Port of the live page, or the next free."
         ),
     ] = 8080,
     inner_mtu: Annotated[
         int | None,
         typer.Option(
             "--inner-mtu", metavar="BYTES", min=1500, max=9000,
-            help="MTU between switches; without, the hosts' and room for all labels.", show_default=False,
+            help="MTU between switches; default: hosts' MTU plus room for labels.", show_default=False,
         ),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", "-d", metavar="FOLDER", help="Data folder of the collector, which stays.",
-            show_default="one that goes with the fabric",
+            "--data", "-d", metavar="FOLDER", help="Data folder of the collector, kept after `down`.",
+            show_default="a temporary one",
         ),
     ] = None,
     name: NameOption = "fabric",
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:  # fmt: skip
-    """Start hosts, labelling switches and a collector, and come back when all of it works.
+    """Start hosts, labelling switches and a collector; returns when all of them work.
 
-    It runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing is left of it.
+    The fabric runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing remains.
     """
     from ...fabric.topology import parse_topology
     from ...runtime.fabric.lifecycle import FabricOptions
@@ -116,7 +116,7 @@ def up(
         ("--algorithm", "label.labelling.algorithm", algorithm),
         ("--adaptive", "label.adaptive.mode", adaptive),
         ("--telemetry", "label.telemetry", telemetry and seconds_of("--telemetry", telemetry)),
-        ("--page", "serve.port", free_http_port(page)),
+        ("--http-port", "serve.port", free_http_port(http_port)),
     ]
     settings = load(config, overrides, flags).settings
     fabric = parse_topology(topology)
@@ -124,13 +124,13 @@ def up(
     tracked = tuple(one for text in track or () for one in tracked_flows(text, fabric))
     settings = settings.model_copy(
         update={
-            "listen": (),  # it takes no reports: what decodes them need not be compiled
+            "listen": (),  # no reports: their decoders need not be compiled
             "label": label.model_copy(update={"track": (*label.track, *tracked)}),
         }
     )
     options = FabricOptions(fabric, settings, check_name(name), data, inner_mtu)
-    with Waiting() as waiting:
-        made = start(options, waiting.tell, waiting.turn)
+    with StartProgress() as progress:
+        made = start(options, progress.begin, progress.tick)
     print_made(made)
 
 
@@ -139,52 +139,52 @@ def traffic(
     kind: Annotated[
         Literal["udp", "tcp", "ping"],
         typer.Argument(
-            metavar="KIND", help="udp: datagrams to random hosts; tcp: iperf3; ping: from one host to all."
+            metavar="KIND", help="udp: datagrams to random hosts; tcp: iperf3; ping: one host to all others."
         ),
     ] = "udp",
     rate: Annotated[
         str | None,
         typer.Option(
-            "--rate", metavar="RATE", help="udp: of each sender, bit/s of IP packets.", show_default="5M"
+            "--rate", metavar="RATE", help="udp: rate of each sender, bit/s of IP packets.", show_default="5M"
         ),
     ] = None,
     size: Annotated[
         int | None,
-        typer.Option("--size", metavar="BYTES", help="udp: of an IP packet.", show_default="1000"),
+        typer.Option("--size", metavar="BYTES", help="udp: bytes of an IP packet.", show_default="1000"),
     ] = None,
     seconds: Annotated[
         float | None,
         typer.Option(
-            "--seconds", "-s", metavar="S", min=0, help="udp, tcp: how long; udp, 0: until Ctrl-C.",
+            "--seconds", "-s", metavar="S", min=0, help="udp, tcp: duration; udp: 0 until Ctrl-C.",
             show_default="10",
         ),
     ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
-            "--from", metavar="HOST", help="Who sends; udp: repeatable, `all`: every host.",
+            "--from", metavar="HOST", help="Sender; udp: repeatable, `all`: every host.",
             show_default="the first and the last host",
         ),
     ] = None,
     ipv6: Annotated[bool, typer.Option("--ipv6", "-6", help="IPv6.")] = False,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="N", help="udp: of the choice of hosts.", show_default="1"),
+        typer.Option("--seed", metavar="N", help="udp: seed of the random hosts.", show_default="1"),
     ] = None,
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
 ) -> None:  # fmt: skip
-    """Send ordinary traffic between the hosts, and tell what arrived.
+    """Send traffic between the hosts, and report what arrived.
 
-    Exit status 1: something was lost or refused, or nothing was sent.
+    Exit status 1: packets were lost or rejected, or none were sent.
     """
     from ...testbed.namespaces import require_root
     from ...testbed.state import running
 
     require_root()
-    asked = Asked(kind, rate, size, seconds, source, 6 if ipv6 else 4, seed)
-    asked.check()
-    rows, lost = asked.send(running(name).plan())
+    request = TrafficRequest(kind, rate, size, seconds, source, 6 if ipv6 else 4, seed)
+    request.check()
+    rows, lost = request.send(running(name).plan())
     with until_reader_leaves():
         printer = Printer(form, tuple(rows[0]) if rows else ())
         printer.put(rows)
@@ -195,12 +195,13 @@ def traffic(
 @app.command()
 def status(
     over: Annotated[
-        float, typer.Option("--over", metavar="S", min=0.1, max=60, help="Rates are those of so long.")
+        float,
+        typer.Option("--over", metavar="S", min=0.1, max=60, help="Interval over which rates are measured."),
     ] = 1.0,
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
 ) -> None:
-    """Show what every port of every switch does; coverage, as the controller measures it, goes to stderr.
+    """Show the state and rates of every switch port; prints the controller's coverage to stderr.
 
     Exit status 1: one of the fabric's processes has ended.
     """
@@ -218,15 +219,16 @@ def status(
     rows = port_rows(state.plan(), registers, before, time.monotonic() - since)
     ended = [role for role, runs in state.running().items() if not runs]
     columns = [
-        ("flag" if state.adaptive == "one-bit" else "S") if one == "S" else one for one in STATUS_COLUMNS
+        ("flag" if state.adaptive == "one-bit" else "S") if column == "S" else column
+        for column in STATUS_COLUMNS
     ]
     with until_reader_leaves():
         printer = Printer(form, columns)
         printer.put(rows)
         printer.flush()
-    told = coverage(state, COVERAGE_SECONDS)
-    if told is not None:
-        print(f"hopscope: {told}", file=sys.stderr)
+    summary = coverage(state, COVERAGE_SECONDS)
+    if summary is not None:
+        print(f"hopscope: {summary}", file=sys.stderr)
     for role in ended:
         print(f"hopscope: the {role} ended: {last_words(state, role)}", file=sys.stderr)
     raise typer.Exit(int(bool(ended)))
@@ -234,12 +236,14 @@ def status(
 
 @app.command()
 def loss(
-    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Its name or number, as leaf-0.")],
-    port: Annotated[int, typer.Argument(metavar="PORT", help="Number of its port, as `status` shows.")],
-    share: Annotated[float, typer.Argument(metavar="SHARE", help="Of the frames, 0 to 1; 0: none again.")],
+    switch: Annotated[str, typer.Argument(metavar="SWITCH", help="Name or number of the switch, as leaf-0.")],
+    port: Annotated[int, typer.Argument(metavar="PORT", help="Port number, as `status` shows it.")],
+    share: Annotated[
+        float, typer.Argument(metavar="SHARE", help="Share of frames to lose, 0 to 1; 0 ends the loss.")
+    ],
     name: NameOption = "fabric",
 ) -> None:
-    """Lose a share of the frames that a port sends, from now on."""
+    """Let a port lose a share of the frames that it sends."""
     from ...labels.registers import Registers
     from ...testbed.namespaces import require_root
     from ...testbed.state import running
@@ -259,15 +263,15 @@ def down(
     name: NameOption = "fabric",
     every: Annotated[bool, typer.Option("--all", help="Every fabric of this machine.")] = False,
 ) -> None:
-    """End a fabric: its processes, namespaces and folder, whatever state it is in; tell what was removed.
+    """Remove a fabric in any state: its processes, namespaces and folder.
 
-    Programs that were started in its namespaces end too.
+    Also ends programs that run in its namespaces. Prints what was removed.
     """
     from ...runtime.fabric.lifecycle import down as remove
     from ...testbed.namespaces import require_root
     from ...testbed.state import check_name, names
 
     require_root()
-    for one in names() if every else [check_name(name)]:
-        removed = remove(one)
-        print(f"{one}: removed {removed}" if removed else f"{one}: nothing was there")
+    for fabric in names() if every else [check_name(name)]:
+        removed = remove(fabric)
+        print(f"{fabric}: removed {removed}" if removed else f"{fabric}: nothing to remove")

@@ -1,4 +1,4 @@
-"""What `hopscope fabric up` reads and shows: flows, how long it takes, what was made."""
+"""Options and output of `hopscope fabric up`: tracked flows, progress, summary."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     from ...testbed.fabric import Plan
     from ...testbed.state import State
 
-_TELL_SECONDS = 30.0
+_PROGRESS_SECONDS = 30.0
 
 
-class Waiting:
-    """Tells what a long start is about and how long it has taken; a signal ends it by KeyboardInterrupt."""
+class StartProgress:
+    """Shows the progress of a long start; a signal ends it by KeyboardInterrupt."""
 
     def __init__(self) -> None:
-        self._alive = sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty()
         self._began = self._shown = time.monotonic()
 
-    def __enter__(self) -> Waiting:
+    def __enter__(self) -> StartProgress:
         self._signals = interruptible()
         self._signals.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._alive:
+        if self._terminal:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
         self._signals.__exit__(None, None, None)
 
-    def tell(self, line: str) -> None:
-        """Something begins."""
+    def begin(self, line: str) -> None:
+        """Show that a step begins."""
         self._text = line
-        if self._alive:
+        if self._terminal:
             self._show()
         else:
             print(f"hopscope: {line}", file=sys.stderr, flush=True)
 
-    def turn(self) -> None:
-        """It goes on."""
-        if time.monotonic() - self._shown < (1 if self._alive else _TELL_SECONDS):
+    def tick(self) -> None:
+        """Update the elapsed time."""
+        if time.monotonic() - self._shown < (1 if self._terminal else _PROGRESS_SECONDS):
             return
-        if self._alive:
+        if self._terminal:
             self._show()
         else:
             self._shown = time.monotonic()
@@ -84,7 +84,7 @@ def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
 
 
 def print_made(made: State) -> None:
-    """What there is now, and what to type next."""
+    """Print the fabric's hosts, and the next commands to try."""
     parts = made.plan()
     print(f"{made.topology}: {len(parts.topology.switches)} switches, {len(parts.hosts)} hosts, "
           f"{len(parts.ports)} switch ports; a label every {made.interval * 1000:g} ms and port")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What `hopscope fabric traffic` is asked for, and what it shows of it."""
+"""Options and results of `hopscope fabric traffic`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _RATE, _SIZE, _SECONDS, _SEED = "5M", 1000, 10.0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Traffic as the flags say; None: not given."""
+class TrafficRequest:
+    """Traffic options; None: not given."""
 
     kind: Literal["udp", "tcp", "ping"]
     rate: str | None
@@ -28,7 +28,7 @@ class Asked:
     seed: int | None
 
     def check(self) -> None:
-        """Raise HopscopeError for a flag that this kind of traffic has no use for."""
+        """Raise HopscopeError for options that this kind of traffic does not support."""
         from ...base.errors import HopscopeError
 
         only: dict[str, object] = {"--rate": self.rate, "--size": self.size, "--seed": self.seed}
@@ -36,21 +36,21 @@ class Asked:
             only["--seconds"] = self.seconds
         given = [flag for flag, value in only.items() if value is not None]
         if self.kind != "udp" and given:
-            raise HopscopeError(f"{', '.join(given)}: found with {self.kind}, which has no use for it")
+            raise HopscopeError(f"{', '.join(given)}: not supported by {self.kind}")
         if self.kind != "udp" and self.source and (len(self.source) > 1 or "all" in self.source):
-            raise HopscopeError(f"--from: found several hosts, expected one with {self.kind}")
+            raise HopscopeError(f"--from: found several hosts, expected one for {self.kind}")
         if self.kind == "tcp" and self.seconds == 0:
-            raise HopscopeError("--seconds 0: expected more with tcp; udp goes on until Ctrl-C")
+            raise HopscopeError("--seconds 0: expected more than 0 for tcp; only udp runs until Ctrl-C")
 
     def send(self, parts: Plan) -> tuple[Rows, bool]:
-        """Send it; rows to print, and whether something was lost, refused or not sent at all.
+        """Send it. Returns rows to print, and whether packets were lost or rejected, or none were sent.
 
         Raises HopscopeError.
         """
         senders = _hosts(parts, self.source)
         if self.kind == "udp":
             return self._datagrams(parts, senders)
-        with interruptible():  # what was started for it ends first
+        with interruptible():  # its processes end first
             if self.kind == "tcp":
                 return self._stream(parts, senders[0]), False
             return self._echoes(parts, senders[0])
@@ -64,25 +64,25 @@ class Asked:
         what = Datagrams(rate, size, self.version, _SEED if self.seed is None else self.seed)
         seconds = _SECONDS if self.seconds is None else self.seconds
         with until_stopped() as stop:
-            told = send_datagrams(parts, senders, what, seconds, stop)
+            results = send_datagrams(parts, senders, what, seconds, stop)
         rows: Rows = [
             {
-                "host": one.host,
-                "sent": one.sent,
-                "Mbit/s": round(one.sent * size * 8 / one.seconds / 1e6, 2) if one.seconds else 0.0,
-                "refused": one.refused,
-                "received": one.received,
+                "host": host.host,
+                "sent": host.sent,
+                "Mbit/s": round(host.sent * size * 8 / host.seconds / 1e6, 2) if host.seconds else 0.0,
+                "rejected": host.rejected,
+                "received": host.received,
             }
-            for one in told
+            for host in results
         ]
-        sent, received = sum(one.sent for one in told), sum(one.received for one in told)
-        refused = sum(one.refused for one in told)
+        sent, received = sum(host.sent for host in results), sum(host.received for host in results)
+        rejected = sum(host.rejected for host in results)
         print(
             f"hopscope: {sent:,} packets sent, {received:,} received, {sent - received:,} lost, "
-            f"{refused:,} refused by their own hosts",
+            f"{rejected:,} rejected by the sending hosts",
             file=sys.stderr,
         )
-        return rows, received < sent or refused > 0 or not sent
+        return rows, received < sent or rejected > 0 or not sent
 
     def _stream(self, parts: Plan, client: Host) -> Rows:
         from ...testbed.traffic import iperf
@@ -108,8 +108,8 @@ class Asked:
             if server is not client:
                 answers, mean = ping(client, server, version=self.version)
                 lost |= answers < 3
-                told = {"from": client.name, "to": server.name}
-                rows.append({**told, "answers": f"{answers}/3", "ms": round(mean * 1e3, 2)})
+                ends = {"from": client.name, "to": server.name}
+                rows.append({**ends, "answers": f"{answers}/3", "ms": round(mean * 1e3, 2)})
         return rows, lost
 
 

@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 def run(
     file: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT.toml", help="What is swept, and what stays.")
+        Path, typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file.")
     ],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Folder of the results; default: that of the file.",
+            "--output", "-o", metavar="FOLDER", help="Folder of the results; default: the file's folder.",
             show_default=False,
         ),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run all, also what earlier runs have finished.")
+        bool, typer.Option("--fresh", help="Ignore the results of earlier runs.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Simulate labelling (INT-label) at every point of a sweep: Parquet, CSV and a picture.
+    """Simulate labelling (INT-label) at every point of a sweep; writes Parquet, CSV and a plot.
 
-    The file says what the network is, what fails when, and what is swept; docs/guides/label-plan.md has all
-    keys. Stopped, it goes on where it was when it is started again.
+    The file describes the network, failures and the sweep; see docs/guides/label-plan.md. An interrupted run
+    continues when started again.
     """
     from ...fabric.labelling.experiment.files import DemandError
     from ...fabric.labelling.experiment.sweep import run_experiment
@@ -54,7 +54,7 @@ def run(
 
 
 def read(file: Path) -> Experiment:
-    """The experiment that a file describes. HopscopeError: a line for each mistake, with what is expected."""
+    """The experiment that a file describes. Raises HopscopeError with a line for each mistake."""
     from pydantic import ValidationError
 
     from ...fabric.labelling.experiment.settings import Experiment
@@ -74,7 +74,7 @@ def read(file: Path) -> Experiment:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[float, int], object] | None]:
-    """A function that takes how many runs of how many have ended; it draws a bar on a terminal."""
+    """A function of completed and total runs that draws a progress bar on a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -84,5 +84,5 @@ def _progress() -> Iterator[Callable[[float, int], object] | None]:
     times = (TimeElapsedColumn(), "passed,", TimeRemainingColumn(), "left")
     columns = (BarColumn(), MofNCompleteColumn(), *times)
     with Progress("runs", *columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("runs", total=None, visible=False)  # until it is known how many there are
+        task = progress.add_task("runs", total=None, visible=False)  # until the total is known
         yield lambda done, total: progress.update(task, completed=done, total=total, visible=True)

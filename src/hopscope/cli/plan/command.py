@@ -14,7 +14,7 @@ from .options import JsonOption, PlotOption
 if TYPE_CHECKING:
     from ...direct.plan import NetworkPlan, StorePlan
 
-app = typer.Typer(help="What telemetry of a certain size needs, before it is built.", no_args_is_help=True)
+app = typer.Typer(help="Capacity planning: what telemetry of a given size needs.", no_args_is_help=True)
 app.command()(label)
 
 
@@ -23,27 +23,27 @@ def direct(
     flows: Annotated[
         float | None,
         typer.Option(
-            "--flows", metavar="COUNT", help="Plan memory for so many flows, as 100e6.", show_default=False
+            "--flows", metavar="COUNT", help="Plan memory for this many flows, as 100e6.", show_default=False
         ),
     ] = None,
     data_bytes: Annotated[
         int, typer.Option("--data-bytes", metavar="BYTES", help="Data of a report, 1 to 64.")
     ] = 4,
     success: Annotated[
-        float, typer.Option("--success", metavar="CHANCE", help="Chance with which a flow is to be found.")
+        float, typer.Option("--success", metavar="CHANCE", help="Probability of finding a flow.")
     ] = 0.99,
     oldest: Annotated[
-        bool, typer.Option("--oldest", help="That chance for the oldest flow, not the mean over all.")
+        bool, typer.Option("--oldest", help="--success is for the oldest flow, not the mean.")
     ] = False,
     wrong: Annotated[
-        float, typer.Option("--wrong", metavar="CHANCE", help="The most that an answer may be another key's.")
+        float, typer.Option("--wrong", metavar="CHANCE", help="Maximum probability of a wrong answer.")
     ] = 1e-9,
     copies: Annotated[
         int | None,
         typer.Option(
             "--copies",
             metavar="N",
-            help="The most copies that are compared (default 4); for collectors, copies of a report "
+            help="Maximum copies to compare (default 4); for collectors, copies of a report "
             "(default 1).",
             show_default=False,
         ),
@@ -51,13 +51,13 @@ def direct(
     switches: Annotated[
         int | None,
         typer.Option(
-            "--switches", metavar="COUNT", help="Plan collectors for so many switches.", show_default=False
+            "--switches", metavar="COUNT", help="Plan collectors for this many switches.", show_default=False
         ),
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
-            "--rate", metavar="RATE", help="Reports a second of one switch, as 19e6.", show_default=False
+            "--rate", metavar="RATE", help="Reports per second of one switch, as 19e6.", show_default=False
         ),
     ] = None,
     system: Annotated[
@@ -79,7 +79,7 @@ def direct(
     nic_rate: Annotated[
         float,
         typer.Option(
-            "--nic-rate", metavar="RATE", help="Writes a second of a collector's NIC; DTA measured 100e6."
+            "--nic-rate", metavar="RATE", help="Writes per second of a collector's NIC; DTA measured 100e6."
         ),
     ] = 100e6,
     atomic_rate: Annotated[
@@ -87,8 +87,8 @@ def direct(
         typer.Option(
             "--atomic-rate",
             metavar="RATE",
-            help="Atomics a second of the NIC. Default: like writes, since the papers give no number; look "
-            "it up, real NICs do fewer.",
+            help="Atomics per second of the NIC. Default: as writes, since the papers give no number; real "
+            "NICs do fewer.",
             show_default=False,
         ),
     ] = None,
@@ -100,16 +100,16 @@ def direct(
         typer.Option(
             "--core-rate",
             metavar="RATE",
-            help="Reports a second of one core that stores them by processor; 1.9e6 is DTA Fig. 3.",
+            help="Reports per second that one CPU core stores; 1.9e6 is DTA Fig. 3.",
         ),
     ] = 1.9e6,
     plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """Memory for reports that are written straight into it, and collectors for a network of switches.
+    """Memory for directly written reports, and collectors for a network of switches.
 
-    --flows answers how much memory Key-Write needs, with how many copies and which checksum, and how long an
-    entry lives. --switches answers how many collectors are needed, by primitive. Both may be asked at once.
+    --flows computes the memory, copies and checksum that Key-Write needs, and the lifetime of an entry.
+    --switches computes the number of collectors by primitive. Both can be given.
     """
     from ...direct.plan import RATES, Nic, plan_network, plan_store
 
@@ -117,12 +117,14 @@ def direct(
         raise HopscopeError("nothing to plan: give --flows COUNT, --switches COUNT, or both")
     if system is not None:
         if rate is not None:
-            raise HopscopeError("--rate and --system both say how much a switch reports: give one of them")
+            raise HopscopeError("--rate and --system exclude each other")
         if system not in RATES:
             raise HopscopeError(f"--system {system}: expected {', '.join(RATES)}")
         rate = RATES[system]
     if switches is not None and rate is None:
-        raise HopscopeError("--switches needs --rate RATE, reports a second of one, or --system NAME")
+        raise HopscopeError(
+            "--switches needs --rate RATE, reports per second of one switch, or --system NAME"
+        )
     store = network = None
     if flows is not None:
         store = plan_store(
@@ -149,16 +151,16 @@ def direct(
 
 
 def _objects(store: StorePlan | None, network: NetworkPlan | None, total: float | None) -> dict[str, Any]:
-    """The plans as JSON objects; `survives_seconds` where a rate is known."""
+    """The plans as JSON objects; with `survives_seconds` if a rate is known."""
     from dataclasses import asdict
 
     found: dict[str, Any] = {}
     if store is not None:
         found["store"] = asdict(store)
         if total is not None:
-            for one in (found["store"]["best"], *found["store"]["choices"]):
-                one["survives_seconds"] = one["survives"] / total
-                one["half_life_seconds"] = one["half_life"] / total
+            for choice in (found["store"]["best"], *found["store"]["choices"]):
+                choice["survives_seconds"] = choice["survives"] / total
+                choice["half_life_seconds"] = choice["half_life"] / total
     if network is not None:
         found["network"] = asdict(network)
         for row, load in zip(found["network"]["loads"], network.loads, strict=True):

@@ -1,4 +1,4 @@
-"""`hopscope plan label`: how often ports must label packets, and what that costs."""
+"""`hopscope plan label`: how often ports must label packets, and the overhead of that."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .options import JsonOption, PlotOption
 def label(
     resolution: Annotated[
         str,
-        typer.Option("--resolution", metavar="RATE", help="How often every port is to be heard of, as 10/s."),
+        typer.Option("--resolution", metavar="RATE", help="Updates per port, as 10/s."),
     ] = "10/s",
     coverage: Annotated[
-        float, typer.Option("--coverage", metavar="SHARE", help="Share of the ports with traffic that is.")
+        float, typer.Option("--coverage", metavar="SHARE", help="Share of active ports that reach it.")
     ] = 0.999,
     rate: Annotated[
         str,
         typer.Option(
-            "--rate", metavar="BITS", help="Traffic of the port with the least that counts, as 5Mbps."
+            "--rate", metavar="BITS", help="Traffic of the least loaded port that matters, as 5Mbps."
         ),
     ] = "5Mbps",
-    size: Annotated[int, typer.Option("--size", metavar="BYTES", help="IP bytes of a packet, mean.")] = 1000,
-    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Delay of a hop, mean.")] = "0ms",
+    size: Annotated[int, typer.Option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 1000,
+    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Mean delay of a hop.")] = "0ms",
     jitter: Annotated[
         str | None,
         typer.Option(
             "--jitter",
             metavar="TIME",
-            help="Standard deviation of that delay; default: spread evenly from 0 to twice the mean.",
+            help="Standard deviation of the delay; default: uniform from 0 to twice the mean.",
             show_default=False,
         ),
     ] = None,
@@ -40,17 +40,17 @@ def label(
         int, typer.Option("--hops", metavar="COUNT", help="Switches on the longest path.")
     ] = 5,
     algorithm: Annotated[
-        str, typer.Option("--algorithm", metavar="NAME", help="base-a (interval) or base-b (times).")
+        str, typer.Option("--algorithm", metavar="NAME", help="base-a (interval) or base-b (probability).")
     ] = "base-b",
     chance: Annotated[
-        str, typer.Option("--chance", metavar="NAME", help="Of base-b: f1, f2, f2-listing or f3.")
+        str, typer.Option("--chance", metavar="NAME", help="Probability of base-b: f1, f2, f2-listing or f3.")
     ] = "f1",
     topology: Annotated[
         str | None,
         typer.Option(
             "--topology",
             metavar="NAME",
-            help="Fabric of the simulation: paper (default), fat-tree:K, leaf-spine:LxS; none: theory alone.",
+            help="Fabric to simulate: paper (default), fat-tree:K, leaf-spine:LxS; none: theory only.",
             show_default=False,
         ),
     ] = None,
@@ -61,15 +61,15 @@ def label(
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", min=0, help="Of the simulation.")
+        int, typer.Option("--seed", metavar="NUMBER", min=0, help="Seed of the simulation.")
     ] = 1,
     plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
-    """The labelling interval for a resolution and a coverage (INT-label), and what labels cost.
+    """The labelling interval for a resolution and coverage (INT-label), and its overhead.
 
-    Theory is about the port with the least traffic; a simulation of a fabric whose ports have at least as
-    much stands beside it, where it is quick or asked for by --topology or --simulate.
+    Theory covers the port with the least traffic. A simulation of a fabric whose ports have at least as much
+    runs too, if it is quick or requested by --topology or --simulate.
     """
     from dataclasses import asdict
     from typing import get_args

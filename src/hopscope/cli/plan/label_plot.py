@@ -19,19 +19,19 @@ def save(path: Path, plan: LabelPlan, found: Checked | None) -> None:
     intervals = np.linspace(longest / 300, longest, 300)
     coverage, cost = figure.subplots(1, 2)
     coverage.plot(1e3 * intervals, 100 * coverages(intervals, demand), label="theory, slowest port")
-    coverage.axhline(100 * demand.coverage, color="grey", linewidth=0.8, label="asked for")
+    coverage.axhline(100 * demand.coverage, color="grey", linewidth=0.8, label="required")
     coverage.plot(1e3 * best.interval, 100 * best.coverage, "ko", label="chosen")
     if found is not None and found.slowest is not None:
         coverage.plot(1e3 * best.interval, 100 * found.slowest, "rx", label="simulated, slowest port")
-    coverage.set_ylabel("ports heard of in an interval [%]")
+    coverage.set_ylabel("ports updated in an interval [%]")
     coverage.set_title(f"coverage at {demand.resolution:g}/s, {demand.rate / 1e6:g} Mbit/s", fontsize=10)
     coverage.set_ylim(bottom=100 * float(coverages([1.2 * demand.telemetry], demand)[0]), top=101)
     coverage.set_xlim(0, 1e3 * longest)
-    some = intervals[intervals > longest / 30][::8]
-    overheads = [100 * choose(float(one), 0, demand).overhead for one in some]
-    cost.plot(1e3 * some, overheads, label="labels, share of traffic")
+    coarse = intervals[intervals > longest / 30][::8]
+    overheads = [100 * choose(float(interval), 0, demand).overhead for interval in coarse]
+    cost.plot(1e3 * coarse, overheads, label="labels, share of traffic")
     cost.plot(
-        1e3 * some, [100 * choose(float(one), 0, demand).labelled for one in some], "--",
+        1e3 * coarse, [100 * choose(float(interval), 0, demand).labelled for interval in coarse], "--",
         label="packets with labels",
     )  # fmt: skip
     cost.axvline(1e3 * best.interval, color="k", linewidth=0.8)

@@ -1,4 +1,4 @@
-"""What `hopscope plan label` prints."""
+"""Output of `hopscope plan label`."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from ...fabric.labelling.theory.plan_check import Checked
 from .view import percent
 
 NOTHING = "–"
-"""Where there was nothing to measure."""
+"""Shown without a measurement."""
 
 
 def show(plan: LabelPlan, found: Checked | None, why: str = "") -> None:
-    """Print a plan, and the simulation beside it, or why there is none."""
+    """Print a plan and its simulation, or the reason `why` there is none."""
     console = Console(highlight=False)
     demand, best = plan.demand, plan.best
     console.print(
-        f"label every {time(best.interval)}: {percent(demand.coverage)} of ports heard of "
-        f"{demand.resolution:g} times a second",
+        f"label every {time(best.interval)}: {percent(demand.coverage)} of ports updated "
+        f"{demand.resolution:g} times per second",
         soft_wrap=True,
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in ("coverage", "interval", "ratio", "labelled", "labels each", "overhead", "labels/s"):
         table.add_column(head, justify="right", no_wrap=True)
-    for one in plan.choices:
+    for choice in plan.choices:
         table.add_row(
-            percent(one.target), time(one.interval), f"{demand.telemetry / one.interval:.2f}",
-            f"{100 * one.labelled:.3g} %", f"{one.labels:.2f}", f"{100 * one.overhead:.3g} %",
-            f"{one.port_labels:.3g}", style="bold" if one is best else None,
+            percent(choice.target), time(choice.interval), f"{demand.telemetry / choice.interval:.2f}",
+            f"{100 * choice.labelled:.3g} %", f"{choice.labels:.2f}", f"{100 * choice.overhead:.3g} %",
+            f"{choice.port_labels:.3g}", style="bold" if choice is best else None,
         )  # fmt: skip
     console.print(table)
     console.print(
@@ -39,7 +39,7 @@ def show(plan: LabelPlan, found: Checked | None, why: str = "") -> None:
         style="dim", soft_wrap=True,
     )  # fmt: skip
     if plan.late:
-        console.print(f"a label is {time(plan.late)} old at the last hop, mean", style="dim")
+        console.print(f"mean age of a label at the last hop: {time(plan.late)}", style="dim")
     if found is not None:
         console.print()
         _simulated(console, plan, found)
@@ -66,21 +66,21 @@ def _simulated(console: Console, plan: LabelPlan, found: Checked) -> None:
         "between updates of a port", "", NOTHING if found.resolution is None else time(found.resolution)
     )
     table.add_row("label to controller", "", NOTHING if found.delay is None else time(found.delay))
-    table.add_row("exports a second", "", f"{found.exports:,.0f}")
+    table.add_row("exports per second", "", f"{found.exports:,.0f}")
     console.print(table)
     if found.coverage is None:
-        console.print("nothing to measure: no port sent traffic; --simulate longer", style="bold")
+        console.print("nothing to measure: no port sent traffic; increase --simulate", style="bold")
     elif found.coverage < plan.demand.coverage:
         apart = plan.demand.apart
         if apart > plan.best.interval:
             reason = (
-                f"labels on the longest ways come {time(apart)} later than those on the shortest, which have "
-                "overtaken them: ports with little traffic on short ways are covered worse than theory says"
+                f"labels on the longest paths arrive {time(apart)} later than those on the shortest, which "
+                "overtake them: ports with little traffic on short paths are covered worse than in theory"
             )
         else:
-            reason = "its traffic or its ways differ more than theory takes in"
+            reason = "its traffic or paths vary more than theory assumes"
         console.print(
-            f"the simulation covers less than was asked for: {reason}; ask for more coverage, or try a "
+            f"the simulation misses the required coverage: {reason}; increase --coverage, or try a "
             "shorter interval in `hopscope label run`",
             style="bold", soft_wrap=True,
         )  # fmt: skip
@@ -99,7 +99,7 @@ def _known(value: float | None, form: str) -> str:
 
 
 def time(seconds: float) -> str:
-    """A time as people write it."""
+    """A time with a unit."""
     for step, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if seconds >= step:
             return f"{seconds / step:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""Options that all commands of `hopscope plan` have."""
+"""Options of all `hopscope plan` commands."""
 
 from __future__ import annotations
 

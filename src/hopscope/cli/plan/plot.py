@@ -22,14 +22,14 @@ def save(path: Path, store: StorePlan | None, network: NetworkPlan | None) -> No
         _store(axes[0], store)
     if network is not None:
         _network(axes[-1], network)
-    for one in axes:
-        one.grid(True, which="major", alpha=0.3)
+    for panel in axes:
+        panel.grid(True, which="major", alpha=0.3)
     figure.savefig(path, dpi=120)
 
 
 def canvas(path: Path, panels: int) -> Any:
-    """A matplotlib figure for so many panels side by side. HopscopeError: none is installed, or `path` names
-    a format that there is not.
+    """A matplotlib figure for `panels` panels side by side. Raises HopscopeError if matplotlib is missing or
+    does not know the format of `path`.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -48,9 +48,10 @@ def canvas(path: Path, panels: int) -> Any:
 
 def _store(axes: Any, plan: StorePlan) -> None:
     memories = plan.best.memory_bytes * np.geomspace(1 / 64, 64, 120)
-    for one in plan.choices:
-        found = average(plan.flows * one.slot_bytes / memories, one.copies, one.checksum_bits).correct
-        axes.plot(memories / 2**30, 100 * found, label=f"N = {one.copies}")
+    for choice in plan.choices:
+        load = plan.flows * choice.slot_bytes / memories
+        found = average(load, choice.copies, choice.checksum_bits).correct
+        axes.plot(memories / 2**30, 100 * found, label=f"N = {choice.copies}")
     axes.plot(plan.best.memory_bytes / 2**30, 100 * plan.best.found, "ko", label="chosen")
     axes.set_xscale("log")
     axes.set_xlabel("memory [GiB]")
@@ -61,10 +62,10 @@ def _store(axes: Any, plan: StorePlan) -> None:
 
 def _network(axes: Any, plan: NetworkPlan) -> None:
     switches = np.unique(np.geomspace(1, max(10, plan.switches * 4), 80).round())
-    for one, style in zip(plan.loads, ("-", "-", "-", (0, (1, 2))), strict=True):  # two may coincide
-        need = np.ceil(switches * plan.rate / one.reports)
-        axes.plot(switches, need, linestyle=style, linewidth=2, label=one.primitive)
-    axes.plot(switches, np.ceil(switches * plan.rate / plan.core_rate), "k--", label="processor: cores")
+    for load, style in zip(plan.loads, ("-", "-", "-", (0, (1, 2))), strict=True):  # two may coincide
+        need = np.ceil(switches * plan.rate / load.reports)
+        axes.plot(switches, need, linestyle=style, linewidth=2, label=load.primitive)
+    axes.plot(switches, np.ceil(switches * plan.rate / plan.core_rate), "k--", label="CPU cores")
     axes.axvline(plan.switches, color="grey", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_yscale("log")

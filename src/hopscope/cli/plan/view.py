@@ -1,4 +1,4 @@
-"""What `hopscope plan direct` prints: tables, and small pictures of block characters."""
+"""Output of `hopscope plan direct`: tables, and charts of block characters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def show(store: StorePlan | None, network: NetworkPlan | None, total: float | None) -> None:
-    """Print the plans; `total`: reports a second of all switches, where known."""
+    """Print the plans; `total`: reports per second of all switches, if known."""
     console = Console(highlight=False)
     if store is not None:
         _store(console, store, total)
@@ -41,27 +41,28 @@ def _store(console: Console, plan: StorePlan, total: float | None) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in ("copies", "memory", "per flow", "found", "oldest", "wrong", "lives for", "half"):
         table.add_column(head, justify="right", no_wrap=True)
-    for one in plan.choices:
+    for choice in plan.choices:
         table.add_row(
-            str(one.copies), size(one.memory_bytes), size(one.memory_bytes / plan.flows), percent(one.found),
-            percent(one.found_oldest), f"{max(one.wrong, one.wrong_stranger):.1e}",
-            _life(one.survives, total), _life(one.half_life, total), style="bold" if one is best else None,
+            str(choice.copies), size(choice.memory_bytes), size(choice.memory_bytes / plan.flows),
+            percent(choice.found), percent(choice.found_oldest),
+            f"{max(choice.wrong, choice.wrong_stranger):.1e}", _life(choice.survives, total),
+            _life(choice.half_life, total), style="bold" if choice is best else None,
         )  # fmt: skip
     console.print(table)
     notes = [
         f"lives for: until it is found with {percent(plan.success)} only, half: with 50 %; "
-        + ("at this rate" if total else "in later flows (--rate tells the time)"),
+        + ("at this rate" if total else "in later flows (--rate gives the time)"),
         f"store: key-write,slots={best.slots},data_bytes={plan.data_bytes},"
         f"checksum_bits={best.checksum_bits},copies={best.copies}",
     ]
     if best.stores > 1:
-        notes.append(f"{best.stores} stores of that many slots together: one has at most 2^32")
+        notes.append(f"{best.stores} stores of that many slots in total: one has at most 2^32")
     for note in notes:
         console.print(note, style="dim", soft_wrap=True)
     console.print("\nmemory")
     bars(
         console,
-        [(f"{one.copies}", one.memory_bytes, size(one.memory_bytes)) for one in plan.choices],
+        [(f"{choice.copies}", choice.memory_bytes, size(choice.memory_bytes)) for choice in plan.choices],
     )
     ages = np.linspace(0, 3 * best.half_life / best.slots, WIDTH)
     found = outcomes(ages, best.copies, best.checksum_bits).correct
@@ -75,21 +76,21 @@ def _network(console: Console, plan: NetworkPlan) -> None:
         soft_wrap=True,
     )
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("primitive", "", "collectors", "one takes", "by messages", "by bytes"):
+    for head in ("primitive", "", "collectors", "capacity", "by messages", "by bytes"):
         table.add_column(head, justify="left" if head in ("primitive", "") else "right", no_wrap=True)
-    for one in plan.loads:
+    for load in plan.loads:
         table.add_row(
-            one.primitive, one.about, f"{one.collectors:,}",
-            *(f"{count(value)}/s" for value in (one.reports, one.by_messages, one.by_bytes)),
+            load.primitive, load.about, f"{load.collectors:,}",
+            *(f"{count(value)}/s" for value in (load.reports, load.by_messages, load.by_bytes)),
         )  # fmt: skip
-    table.add_row("processor", "cores", f"{plan.cores:,}", f"{count(plan.core_rate)}/s")
+    table.add_row("CPU", "cores", f"{plan.cores:,}", f"{count(plan.core_rate)}/s")
     console.print(table)
     console.print("\ncollectors")
-    bars(console, [(one.primitive, one.collectors, f"{one.collectors:,}") for one in plan.loads])
+    bars(console, [(load.primitive, load.collectors, f"{load.collectors:,}") for load in plan.loads])
 
 
 def bars(console: Console, rows: Sequence[tuple[str, float, str]]) -> None:
-    """One bar per row: its name, its length, what is written behind it."""
+    """One bar per row: name, length, and the text after it."""
     most = max(value for _, value, _ in rows)
     names = max(len(name) for name, _, _ in rows)
     for name, value, text in rows:
@@ -120,7 +121,7 @@ def size(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A probability, with as many digits as tell it from 1."""
+    """A probability, with enough digits to distinguish it from 1."""
     lost = 1 - value
     digits = 1 if lost >= 0.01 or lost <= 0 else min(10, int(-np.log10(lost)))
     return f"{100 * value:.{digits}f}".rstrip("0").rstrip(".") + " %"
