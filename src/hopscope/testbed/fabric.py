@@ -1,8 +1,7 @@
-"""A fabric as network namespaces and veth pairs: which there are, made and deleted.
+"""A fabric of network namespaces and veth pairs: planning, building and removing it.
 
-Every host has a namespace of its own; all ports of all switches are in one more, where the switch process
-reads and writes frames.  A host knows the addresses of the others by heart (static neighbours), so that its
-frames are nothing but what its programs send.
+Every host has its own namespace; all switch ports are in another one, where the switch process reads and
+writes frames. Hosts have static neighbour entries, so that they send no frames but those of their programs.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ HOST_MTU = 1500
 HOST_INTERFACE = "eth0"
 RING_BYTES, SLOTS = 1 << 21, 512
 """Bytes of a switch port's receive ring, and slots of its transmit ring, each of `slot_bytes`."""
-MOST_RING_BYTES = 768 << 20
-"""Of all switch ports, which the kernel holds in memory: 256 ports with slots of 2 KiB."""
+MAX_RING_BYTES = 768 << 20
+"""Total for all switch ports, held in kernel memory: 256 ports with slots of 2 KiB."""
 _SLOT_MARGIN = 128
 """More than the headers of a slot and of Ethernet."""
 _PREFIX = "hopscope"
@@ -36,7 +35,7 @@ _IPV6_NETWORK = int(ipaddress.IPv6Address("fd00::"))
 
 
 class TestbedError(HopscopeError):
-    """A fabric that cannot be made, found or used: which, and why."""
+    """A fabric cannot be created, found or used."""
 
     __test__ = False
 
@@ -59,23 +58,23 @@ class SwitchPort:
     node: int
     number: int
     row: int
-    """In `topology.ports`."""
+    """Row in `topology.ports`."""
     interface: str
     host: int
     """Host at the other end; -1: a switch."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a fabric is made of."""
+class FabricPlan:
+    """The parts of a fabric."""
 
     name: str
     topology: Topology
     hosts: tuple[Host, ...]
     ports: tuple[SwitchPort, ...]
-    """By switch and number, as the rows of the registers."""
+    """Sorted by switch and number, as the rows of the registers."""
     links: tuple[tuple[int, int], ...]
-    """Ports (rows of `ports`) that are joined: each link between switches once."""
+    """Linked ports (rows of `ports`): each link between switches once."""
     inner_mtu: int
     """IP bytes of the longest packet between switches."""
 
@@ -86,19 +85,20 @@ class Plan:
 
 
 def prefix(name: str) -> str:
-    """How the namespaces of a fabric of this name begin."""
+    """Prefix of the fabric's namespaces."""
     return f"{_PREFIX}.{name}."
 
 
-def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None = None) -> Plan:
-    """The parts of a fabric. `inner_mtu` None: that of hosts, and room for labels of `max_hop` switches.
+def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None = None) -> FabricPlan:
+    """The parts of a fabric.
 
-    Raises TestbedError for one that is too large for this machine.
+    `inner_mtu` None: the hosts' MTU plus room for the labels of `max_hop` switches. Raises TestbedError if it
+    is too large for this machine.
     """
     table = topology.ports
     at = [int(row) for row in (table["switch"] >= 0).nonzero()[0]]
     mtu = inner_mtu or HOST_MTU + LABEL_OPTION.size + max_hop * LABEL_STATE.size
-    most = MOST_RING_BYTES // (RING_BYTES + SLOTS * slot_bytes(mtu))
+    most = MAX_RING_BYTES // (RING_BYTES + SLOTS * slot_bytes(mtu))
     if len(at) > most:
         raise TestbedError(
             f"{topology.name}: found {len(at)} switch ports, expected at most {most} on one machine, with "
@@ -128,7 +128,7 @@ def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None =
         )
         for host, address in zip(topology.host_names, topology.host_address.tolist(), strict=True)
     )
-    return Plan(name, topology, hosts, ports, links, mtu)
+    return FabricPlan(name, topology, hosts, ports, links, mtu)
 
 
 def slot_bytes(mtu: int) -> int:
@@ -137,14 +137,16 @@ def slot_bytes(mtu: int) -> int:
 
 
 def _interface(topology: Topology, row: int) -> str:
-    """Name of a switch port's interface, as `leaf-0.3`: the port's number behind the switch's name."""
+    """Name of a switch port's interface, as `leaf-0.3`: the switch's name and the port's number."""
     node, number = int(topology.ports[row]["node_id"]), int(topology.ports[row]["number"])
     named = f"{topology.switch_name(node)}.{number}"
     return named if len(named) <= _LONGEST_INTERFACE else f"switch{node}.{number}"
 
 
-def build(parts: Plan) -> None:
-    """Make namespaces, links, addresses and neighbours. Raises NamespaceError; `remove` takes half away."""
+def build(parts: FabricPlan) -> None:
+    """Create namespaces, links, addresses and neighbours. Raises NamespaceError; `remove` cleans up a partial
+    fabric.
+    """
     net = parts.switches
     ip(f"netns add {name}" for name in (net, *(host.namespace for host in parts.hosts)))
     namespaces.inside(
@@ -152,8 +154,8 @@ def build(parts: Plan) -> None:
     )
     near = {port.host: port.interface for port in parts.ports if port.host >= 0}
     inner = []
-    for one, other in parts.links:
-        first, second = parts.ports[one].interface, parts.ports[other].interface
+    for left, right in parts.links:
+        first, second = parts.ports[left].interface, parts.ports[right].interface
         inner.append(
             f"link add {first} mtu {parts.inner_mtu} type veth peer name {second} mtu {parts.inner_mtu}"
         )
@@ -165,11 +167,11 @@ def build(parts: Plan) -> None:
     namespaces.inside(net, lambda: _as_cables([port.interface for port in parts.ports]))
 
 
-def _host(parts: Plan, host: Host, port: str) -> None:
-    """A host's namespace: its interface, addresses, and the neighbours that it knows."""
+def _host(parts: FabricPlan, host: Host, port: str) -> None:
+    """Configure a host's namespace: interface, addresses and neighbours."""
 
     def quiet() -> None:
-        # without them it asks for routers, and tells groups that it joined: frames of no program
+        # otherwise it sends router solicitations and group reports
         _set(("ipv6/conf/default/accept_ra", 0), ("ipv6/conf/default/router_solicitations", 0))
         _set(("ipv6/conf/default/addr_gen_mode", 1), ("ipv6/conf/default/dad_transmits", 0))
 
@@ -198,7 +200,7 @@ def _as_cables(interfaces: Iterable[str]) -> None:
 
 
 def _set(*values: tuple[str, int]) -> None:
-    """Set network parameters of the thread's namespace, where this kernel has them."""
+    """Set network parameters of the thread's namespace, if the kernel has them."""
     for key, value in values:
         path = Path("/proc/sys/net", key)
         if path.exists():
@@ -206,18 +208,18 @@ def _set(*values: tuple[str, int]) -> None:
 
 
 def remove(name: str) -> int:
-    """Delete all namespaces of a fabric of this name, and end what runs in them; how many.
+    """Delete all namespaces of a fabric and end their processes; returns the number of namespaces.
 
     Raises NamespaceError.
     """
     names = namespaces.found(prefix(name))
-    for one in names:
-        namespaces.delete(one)
+    for namespace in names:
+        namespaces.delete(namespace)
     return len(names)
 
 
-def next_ports(parts: Plan) -> dict[tuple[int, int], list[int]]:
-    """Ports (rows of `ports`) on shortest ways, by (node id, host): ECMP chooses one of them."""
+def next_ports(parts: FabricPlan) -> dict[tuple[int, int], list[int]]:
+    """Ports (rows of `ports`) on shortest paths, by (node id, host): ECMP chooses one of them."""
     table = parts.topology.ports
     found: dict[tuple[int, int], list[int]] = {}
     for host, edge in enumerate(parts.topology.host_switch.tolist()):
@@ -229,7 +231,7 @@ def next_ports(parts: Plan) -> dict[tuple[int, int], list[int]]:
     return found
 
 
-def longest_way(parts: Plan) -> int:
-    """Most switches on a way from host to host."""
+def longest_path(parts: FabricPlan) -> int:
+    """Maximum switches on a path between hosts."""
     edges = np.unique(parts.topology.host_switch)
     return max(int(parts.topology.links_to(int(edge))[edges].max()) + 1 for edge in edges)

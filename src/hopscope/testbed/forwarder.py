@@ -1,4 +1,4 @@
-"""What all switches of a fabric do with frames between their rings: route, label, restore, export."""
+"""The data plane of a fabric's switches between their rings: routing, labelling, restoring, exporting."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ Octets = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.uint32]
 DATAGRAMS = 512
-"""Datagrams of labels between two calls of `exports`: those of 4,096 packets with 5 labels each."""
+"""Label datagrams between two calls of `exports`: those of 4,096 packets with 5 labels each."""
 _LOW = (1 << 64) - 1
 
 
-class Routes:
-    """Which ports lead to which host, and which host has which address."""
+class RoutingTables:
+    """Next-hop ports by host, and hosts by address."""
 
     def __init__(
-        self, addresses: Iterable[tuple[int, int]], ways: Mapping[tuple[int, int], Sequence[int]]
+        self, addresses: Iterable[tuple[int, int]], next_ports: Mapping[tuple[int, int], Sequence[int]]
     ) -> None:
-        """`addresses`: (128 bits, IPv4 as ::ffff:a.b.c.d, number of the host from 0). `ways`: egress ports
-        (rows of the registers) by (node id, host); ECMP takes one of them by flow.
+        """`addresses`: (128 bits, IPv4 as ::ffff:a.b.c.d, number of the host from 0). `next_ports`: egress
+        ports (rows of the registers) by (node id, host); ECMP chooses one of them by flow.
         """
         table = sorted((address >> 64, address & _LOW, host) for address, host in addresses)
         self.addresses: Records = np.array(table, HOST_ADDRESS)
         self.hosts = 1 + max((host for *_, host in table), default=0)
-        nodes = sorted({node for node, _ in ways})
+        nodes = sorted({node for node, _ in next_ports})
         self.first = {node: row * self.hosts for row, node in enumerate(nodes)}
-        """Row of `ways` of each node's way to host 0."""
+        """Row in `ways` of each node's next hops to host 0."""
         self.ways: Records = np.zeros(max(len(nodes), 1) * self.hosts, WAY)
         choices: list[int] = []
-        for (node, host), ports in sorted(ways.items()):
+        for (node, host), ports in sorted(next_ports.items()):
             self.ways[self.first[node] + host] = (len(choices), len(ports))
             choices += ports
         self.choices: npt.NDArray[np.uint32] = np.array(choices or [0], np.uint32)
 
 
 class Forwarder:
-    """The data plane of all switches; its arrays are the registers that others see."""
+    """The data plane of all switches; its arrays are the shared registers."""
 
     def __init__(
         self,
         registers: Registers,
-        routes: Routes,
+        routes: RoutingTables,
         to_host: Sequence[bool],
         labelling: LabellingSettings,
         *,
         tracked: Iterable[tuple[int, int, int]] = (),
         seed: int = 1,
     ) -> None:
-        """`to_host`: of every port (row of the registers), whether a host is at its other end; `tracked`:
-        flows as (source, destination, every so many packets), addresses of 128 bits.
+        """`to_host`: for every port (row of the registers), whether it leads to a host; `tracked`: flows as
+        (source, destination, every so many packets), addresses of 128 bits.
         """
         from ..base.jit import readonly
         from . import route_kernel, switch_kernel
@@ -86,7 +86,7 @@ class Forwarder:
         self._at[SwitchAt.SEED] = seed
 
     def route(self, batch: FrameBatch, ingress: int) -> Rows:
-        """Egress port of every frame that came in at a port, int32 [frames]; -1: it goes nowhere."""
+        """Egress port of every frame received at a port, int32 [frames]; -1: dropped."""
         at = self._at
         at[SwitchAt.INGRESS] = ingress
         at[SwitchAt.FROM_HOST] = self._to_host[ingress]
@@ -111,11 +111,11 @@ class Forwarder:
         now_ns: int,
         queued: int = 0,
     ) -> Lengths:
-        """Write the frames of the last routed batch that leave at a port into its slots (indices in `arena`,
-        each of `room` bytes): the length of every slot that was filled, uint32.
+        """Write the frames of the last routed batch for a port into its slots (indices in `arena`, each of
+        `room` bytes). Returns the length of every filled slot, uint32.
 
-        `mtu`: IP bytes of the longest packet; `queued`: bytes that wait at the port already.  A frame may
-        take two slots where packets are fragmented.
+        `mtu`: IP bytes of the longest packet; `queued`: bytes already waiting at the port. A fragmented
+        packet takes two slots.
         """
         at, registers = self._at, self._registers
         at[SwitchAt.EGRESS] = egress
@@ -134,7 +134,7 @@ class Forwarder:
         return lengths[: int(used)]
 
     def exports(self) -> list[bytes]:
-        """The datagrams of labels since the last call, for the controller."""
+        """Label datagrams for the controller since the last call."""
         size = len(self._exports) // DATAGRAMS
         filled = self._filled[: int(self._at[SwitchAt.DATAGRAM]) + 1].tolist()
         self._filled[:] = 0

@@ -1,4 +1,4 @@
-"""Network namespaces: made, entered, searched for processes, deleted (ip-netns(8), setns(2))."""
+"""Network namespaces: creating, entering, finding processes, deleting (ip-netns(8), setns(2))."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ..base.errors import HopscopeError
 T = TypeVar("T")
 
 FOLDER = Path("/run/netns")
-"""Where iproute2 keeps named namespaces."""
+"""Folder of iproute2's named namespaces."""
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 _COMMAND_SECONDS = 60.0
 _END_SECONDS = 3.0
-_MOST_SAID = 500
+_MAX_OUTPUT = 500
 
 
 class NamespaceError(HopscopeError):
-    """A namespace, an interface in it or a command on them failed: which, and what was said."""
+    """A namespace, an interface in it or a command on them failed."""
 
 
 def run(*words: str, given: str | None = None, seconds: float = _COMMAND_SECONDS) -> str:
-    """What a command prints; `given` is its standard input. Raises NamespaceError."""
+    """Run a command and return its output; `given` is its standard input. Raises NamespaceError."""
     called = " ".join(words[:6])
     pipe = subprocess.PIPE
     try:
@@ -39,24 +39,24 @@ def run(*words: str, given: str | None = None, seconds: float = _COMMAND_SECONDS
             words, stdin=None if given is None else pipe, stdout=pipe, stderr=pipe, text=True
         ) as process:
             try:
-                told, complained = process.communicate(given, timeout=seconds)
-            except BaseException:  # Ctrl-C too: nothing may be left that goes on by itself
+                output, errors = process.communicate(given, timeout=seconds)
+            except BaseException:  # also on Ctrl-C: no process may be left behind
                 process.kill()
                 process.wait()
                 raise
     except FileNotFoundError:
-        raise NamespaceError(f"{words[0]}: not found on this machine, expected it to be installed") from None
+        raise NamespaceError(f"{words[0]}: not found; install it") from None
     except subprocess.TimeoutExpired:
-        raise NamespaceError(f"{called}: no end within {seconds:g} s") from None
+        raise NamespaceError(f"{called}: timed out after {seconds:g} s") from None
     if process.returncode:
-        said = (complained.strip() or told.strip()).splitlines()
-        text = "; ".join(line for line in said if line)[:_MOST_SAID]
+        lines = (errors.strip() or output.strip()).splitlines()
+        text = "; ".join(line for line in lines if line)[:_MAX_OUTPUT]
         raise NamespaceError(f"{called}: {text or f'ended with {process.returncode}'}")
-    return told
+    return output
 
 
 def require_root() -> None:
-    """Raise NamespaceError where namespaces and their interfaces cannot be made."""
+    """Raise NamespaceError if namespaces and interfaces cannot be created."""
     if os.geteuid():
         raise NamespaceError("network namespaces need root: found another user, expected sudo")
     if not shutil.which("ip"):
@@ -64,13 +64,13 @@ def require_root() -> None:
 
 
 def ip(lines: Iterable[str], namespace: str | None = None) -> None:
-    """Have ip(8) do these lines in a namespace, at once. Raises NamespaceError."""
+    """Run ip(8) with a batch of lines in a namespace. Raises NamespaceError."""
     inside = ("-n", namespace) if namespace else ()
     run("ip", *inside, "-batch", "-", given="\n".join(lines) + "\n")
 
 
 def found(prefix: str) -> list[str]:
-    """Names of the namespaces that begin so, sorted."""
+    """Names of the namespaces with this prefix, sorted."""
     try:
         return sorted(path.name for path in FOLDER.iterdir() if path.name.startswith(prefix))
     except OSError:
@@ -78,12 +78,12 @@ def found(prefix: str) -> list[str]:
 
 
 def delete(name: str) -> None:
-    """Delete a namespace with its interfaces; end what runs in it. Raises NamespaceError."""
+    """Delete a namespace with its interfaces, and end its processes. Raises NamespaceError."""
     end(processes_in(name))
     try:
         run("ip", "netns", "del", name)
     except NamespaceError:
-        # killed while it was made: a file without a namespace behind it
+        # an interrupted creation left a file without a namespace
         with suppress(OSError):
             (FOLDER / name).unlink()
         if (FOLDER / name).exists():
@@ -91,7 +91,7 @@ def delete(name: str) -> None:
 
 
 def processes_in(name: str) -> list[int]:
-    """Processes that are in a namespace."""
+    """Processes in a namespace."""
     with suppress(OSError):
         wanted = (FOLDER / name).stat()
         return [process for process in _processes() if _same(f"/proc/{process}/ns/net", wanted)]
@@ -105,7 +105,7 @@ def _same(path: str, wanted: os.stat_result) -> bool:
 
 
 def marked(mark: str) -> list[int]:
-    """Processes that were started with this `NAME=value` in their environment, or by one that was."""
+    """Processes with this `NAME=value` in their environment, which children inherit."""
     wanted, others = mark.encode(), []
     for process in _processes():
         with suppress(OSError):
@@ -119,8 +119,8 @@ def _processes() -> list[int]:
 
 
 def end(processes: Iterable[int], seconds: float = _END_SECONDS) -> int:
-    """Ask processes to end, kill what has not after so long (0: at once), and wait until none is there; how
-    many.
+    """Terminate processes, kill those left after `seconds` (0: at once), and wait for all; returns their
+    number.
     """
     left = {process for process in processes if is_running(process)}
     count = len(left)
@@ -137,12 +137,12 @@ def end(processes: Iterable[int], seconds: float = _END_SECONDS) -> int:
 
 
 def is_running(process: int, started: int | None = None) -> bool:
-    """Whether a process runs, and is not only waited for; `started`: and is the one of this start time."""
+    """Whether a process runs and is not a zombie; `started`: also compare its start time."""
     return bool(now := started_at(process)) and started in (None, now)
 
 
 def started_at(process: int) -> int:
-    """Start time of a process, clock ticks since the machine started; 0: it is gone, or a zombie."""
+    """Start time of a process, clock ticks since the machine started; 0: gone, or a zombie."""
     try:
         stat = Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -152,9 +152,9 @@ def started_at(process: int) -> int:
 
 
 def enter(name: str) -> None:
-    """Move the calling thread into a namespace; sockets that it had opened stay where they are.
+    """Move the calling thread into a namespace; its open sockets stay in the old one.
 
-    Python before 3.12 has no setns of its own. Raises NamespaceError.
+    Python before 3.12 has no os.setns. Raises NamespaceError.
     """
     try:
         with (FOLDER / name).open("rb") as file:
@@ -166,7 +166,7 @@ def enter(name: str) -> None:
 
 
 def inside(name: str, work: Callable[[], T]) -> T:
-    """Do this in a thread that has entered a namespace; what it raises is raised here."""
+    """Run `work` in a thread inside a namespace; its exceptions are raised here."""
     done: list[T] = []
     failed: list[Exception] = []
 

@@ -1,4 +1,4 @@
-"""What the switches of a testbed keep by port: the arrays of their registers, and what is counted."""
+"""Records and parameters of the testbed's switches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class SwitchAt(IntEnum):
-    """Places in what `switch_kernel` is told and keeps, uint64 [SwitchAt]."""
+    """Indices into the parameters and state of `switch_kernel`, uint64 [SwitchAt]."""
 
     PROTOCOL = 0
     """IP protocol of labelled packets."""
@@ -18,20 +18,20 @@ class SwitchAt(IntEnum):
     REST = 3
     """T1, ns."""
     FRAGMENT = 4
-    """1: packets that a label makes too long are cut into two."""
+    """1: fragment packets that a label makes too long."""
     SEED = 5
     DRAWN = 6
     """Random numbers drawn."""
     INGRESS = 7
-    """Port that frames came in at, a row of the registers."""
+    """Ingress port of the frames, a row of the registers."""
     EGRESS = 8
-    """Port that they leave at."""
+    """Egress port of the frames."""
     FROM_HOST = 9
-    """1: at the ingress port is a host."""
+    """1: the ingress port leads to a host."""
     TO_HOST = 10
-    """1: at the egress port is a host: labels are taken off."""
+    """1: the egress port leads to a host, so labels are removed."""
     FIRST_WAY = 11
-    """Row in the ways of the ingress port's switch to host 0."""
+    """Row of the next hops of the ingress port's switch to host 0."""
     NOW = 12
     """Time, ns."""
     QUEUED = 13
@@ -41,13 +41,13 @@ class SwitchAt(IntEnum):
     ROOM = 15
     """Bytes of the longest frame that one of its slots holds."""
     DATAGRAM = 16
-    """Number of the datagram of labels that is being filled."""
+    """Number of the label datagram being filled."""
 
 
 HOST_ADDRESS = np.dtype([("high", "<u8"), ("low", "<u8"), ("host", "<u8")])
 """An address of a host, IPv4 as ::ffff:a.b.c.d."""
 WAY = np.dtype([("first", "<u4"), ("count", "<u4")])
-"""How a switch reaches a host: by one of `count` egress ports from `first` on."""
+"""Next hops of a switch to a host: `count` egress ports from `first` on."""
 TRACKED = np.dtype(
     [
         ("source_high", "<u8"),

@@ -1,5 +1,9 @@
-"""The software switch's ways: which egress port every frame of one ingress port takes. Offsets are indices
-into arrays, all numbers uint64 unless said otherwise.
+"""Routing of the software switch: the egress port of every frame of an ingress port. Offsets are array
+indices; all numbers are uint64 unless noted.
+
+Parameters: `buf`: uint8 frame bytes; `frames`: FRAME; `addresses`: HOST_ADDRESS; `ways`: WAY; `choices`:
+uint32, egress ports; `at`: uint64 [SwitchAt]; `counters`: uint64 [ports, PortCounter]; `rows`: int32
+[frames].
 """
 
 from __future__ import annotations
@@ -46,8 +50,8 @@ def is_part(buf: Any, ip: Any, version: Any) -> Any:
 
 @inlined
 def ports_of(buf: Any, ip: Any, version: Any, carried: Any, behind: Any, limit: Any) -> Any:
-    """Source and destination port, 32 bits, of a packet whose `carried` protocol begins at `behind`; 0 of
-    protocols without, and of fragments: only the first has them.
+    """Source and destination port, 32 bits, of a packet whose `carried` protocol begins at `behind`; 0 for
+    protocols without ports, and for fragments, since only the first has them.
     """
     if (carried == TCP or carried == UDP) and behind + U64(4) <= limit and not is_part(buf, ip, version):
         return be32(buf, behind)
@@ -56,7 +60,7 @@ def ports_of(buf: Any, ip: Any, version: Any, carried: Any, behind: Any, limit: 
 
 @kernel
 def host_of(addresses: Any, high: Any, low: Any) -> Any:
-    """Host with this address, int64; -1: none. HOST_ADDRESS rows rise by address."""
+    """Host with this address, int64; -1: none. HOST_ADDRESS rows are sorted by address."""
     first, end = 0, len(addresses)
     while first < end:
         middle = (first + end) // 2
@@ -72,10 +76,9 @@ def host_of(addresses: Any, high: Any, low: Any) -> Any:
 
 @kernel
 def way_of(buf: Any, origin: Any, end: Any, addresses: Any, ways: Any, choices: Any, at: Any) -> Any:
-    """Egress port (row of the registers) of a frame, int64; below 0: the counter of why there is none, as
-    -1 - counter.
+    """Egress port (row of the registers) of a frame, int64; below 0: -1 - the counter of the drop reason.
 
-    All packets of a flow take one way, labelled or not; fragments go by their addresses.
+    All packets of a flow take one path, labelled or not; fragments are hashed by addresses only.
     """
     cut, ip, type_, _, _ = packet.ethernet(buf, origin, end, end)
     if cut:
@@ -110,7 +113,7 @@ def way_of(buf: Any, origin: Any, end: Any, addresses: Any, ways: Any, choices: 
 def route_frames(
     buf: Any, frames: Any, addresses: Any, ways: Any, choices: Any, at: Any, counters: Any, rows: Any
 ) -> None:
-    """Egress port of every frame of one ingress port, int32 [frames]; -1: it goes nowhere, and is counted."""
+    """Egress port of every frame of one ingress port, int32 [frames]; -1: dropped and counted."""
     port = at[INGRESS]
     for i in range(len(frames)):
         frame = frames[i]

@@ -1,8 +1,8 @@
-"""What the software switch writes into a transmit slot: a packet with one more label, restored, or in two
-fragments. Offsets are indices into arrays, all numbers uint64 unless said otherwise.
+"""Writing transmit slots of the software switch: a packet with another label, restored, or in two fragments.
+Offsets are array indices; all numbers are uint64 unless noted.
 
-`origin` and `end` are those of a frame in `buf`, `ip` and `behind` those of its IP header; `to` is where its
-slot in `out` begins.
+`origin` and `end` bound a frame in `buf`, `ip` and `behind` its IP header; `to` is the start of its slot in
+`out`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EIGHT = U64(8)
 
 @inlined
 def replace16(out: Any, ip: Any, place: Any, value: Any) -> None:
-    """Write 16 bits of an IPv4 header; its checksum follows by the difference (RFC 1624)."""
+    """Write 16 bits of an IPv4 header, and update its checksum (RFC 1624)."""
     old, check = be16(out, ip + place), be16(out, ip + IPV4_CHECK)
     put16(out, ip + place, value)
     put16(out, ip + IPV4_CHECK, (check + old + (ONES_16 - value)) % ONES_16)
@@ -39,7 +39,7 @@ def replace16(out: Any, ip: Any, place: Any, value: Any) -> None:
 
 @inlined
 def amend(out: Any, ip: Any, version: Any, protocol: Any, length: Any) -> None:
-    """Write what an IP header carries, and the bytes of its packet."""
+    """Set the protocol and the total length in an IP header."""
     if version == label.SIX:
         put16(out, ip + IPV6_PAYLOAD, length - U64(40))
         put8(out, ip + IPV6_NEXT_AT, protocol)
@@ -66,12 +66,12 @@ def fit(
     buf: Any, origin: Any, ip: Any, version: Any, behind: Any, whole: Any, size: Any, longer: Any,
     labelled: Any, spare: Any, at: Any,
 ) -> Any:  # fmt: skip
-    """IP bytes that stay together where a label makes a packet of `whole` bytes `longer`: all, or those of a
-    first fragment; 0: it gets no label. `size` is the frame's, and `spare` says that a second one has a slot.
+    """IP bytes of the first fragment if a label makes a packet of `whole` bytes `longer`; `whole`: no
+    fragmentation; 0: no label. `size` is the frame's; `spare`: a second slot is free.
 
-    As `fit` of the simulation: a packet is cut at its first label alone, and what stays has room for MAX_hop
-    labels, so that it is not cut again; a tracked packet goes on with those that have room. DF, options
-    and IPv6, which the simulation has not, are never cut.
+    As `fit` of the simulation: a packet is fragmented only at its first label, leaving room for MAX_hop
+    labels, so that it is not fragmented again; a tracked packet continues with the labels that fit. Packets
+    with DF or options, and IPv6, which the simulation does not have, are never fragmented.
     """
     mtu, room = min(at[MTU], ONES_16), at[ROOM]
     if whole + longer <= mtu:
@@ -95,8 +95,8 @@ def label_into(
     next_: Any, count: Any, whole: Any, stays: Any, node: Any, ingress: Any, egress: Any, received: Any,
     at: Any,
 ) -> Any:  # fmt: skip
-    """Write a packet with the port's label in front of its others: bytes of the frame. Of the `whole` IP
-    packet, `stays` bytes are written: fewer are a first fragment.
+    """Write a packet with the port's label before its others; returns the bytes of the frame. Of the `whole`
+    IP packet, `stays` bytes are written; fewer make a first fragment.
     """
     head, own_ip = behind - origin, to + ip - origin
     longer = label.OPTION - option + label.ITEM
@@ -116,7 +116,9 @@ def label_into(
 def second_fragment(
     out: Any, to: Any, buf: Any, origin: Any, ip: Any, behind: Any, whole: Any, stays: Any
 ) -> Any:  # fmt: skip
-    """Write what `label_into` has not, an IPv4 packet without a label (RFC 791): bytes of the frame."""
+    """Write the rest after `label_into` as an IPv4 packet without a label (RFC 791); returns the bytes of the
+    frame.
+    """
     head, own_ip = behind - origin, to + ip - origin
     copy(out, to, buf, origin, behind)
     copy(out, to + head, buf, ip + stays, ip + whole)
@@ -130,7 +132,9 @@ def restore_into(
     out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, behind: Any, end: Any, gone: Any,
     next_: Any, whole: Any,
 ) -> Any:  # fmt: skip
-    """Write a packet without the `gone` bytes of labels behind its IP header: bytes of the frame."""
+    """Write a packet without the `gone` bytes of labels after its IP header; returns the bytes of the
+    frame.
+    """
     copy(out, to, buf, origin, behind)
     copy(out, to + behind - origin, buf, behind + gone, end)
     amend(out, to + ip - origin, version, next_, whole - gone)

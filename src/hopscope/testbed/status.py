@@ -1,4 +1,4 @@
-"""What the ports of a fabric do, as rows for people and programs."""
+"""Status of a fabric's ports as rows, and the controller's coverage."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..labels.registers import Registers
 from ..labels.state import FILE_NAME, LabelReader
 from ..memory.data_folder import read_owner
 from ..memory.region import RegionError
-from .fabric import Plan
-from .state import State
+from .fabric import FabricPlan
+from .state import FabricState
 
 DROPS = (
     PortCounter.LOST,
@@ -24,13 +24,13 @@ DROPS = (
     PortCounter.REFUSED,
     PortCounter.MISSED,
 )
-"""Counters of frames that did not go on."""
+"""Counters of dropped frames."""
 
 
 def port_rows(
-    parts: Plan, registers: Registers, before: npt.NDArray[np.uint64], seconds: float
+    parts: FabricPlan, registers: Registers, before: npt.NDArray[np.uint64], seconds: float
 ) -> list[dict[str, Any]]:
-    """A row for every switch port; `before`: its counters so many seconds ago."""
+    """A row for every switch port; `before`: the counters `seconds` ago."""
     now = registers.counters.copy()
     rates = (now - before) / seconds
     lossy = registers.lossy()
@@ -54,18 +54,18 @@ def port_rows(
     ]
 
 
-def coverage(state: State, seconds: float) -> str | None:
-    """What the controller measured of late, in words: the mean coverage of telemetry intervals in which ports
-    had traffic; None where it has not begun.
+def coverage(state: FabricState, seconds: float) -> str | None:
+    """The controller's recent mean coverage, over telemetry intervals with traffic, as text; None if it has
+    not started.
     """
     try:
         reader = LabelReader.attach(Path(read_owner(Path(state.data))["regions"]) / FILE_NAME)
     except (KeyError, RegionError):
         return None
-    newest = reader.coverage(max(1, round(seconds * 1e9 / reader.about().telemetry_ns)))
-    busy = newest[newest["active"] > 0]
+    latest = reader.coverage(max(1, round(seconds * 1e9 / reader.about().telemetry_ns)))
+    busy = latest[latest["active"] > 0]
     if not len(busy):
-        return f"no port had traffic in the last {seconds:g} s: there is no coverage"
+        return f"no port had traffic in the last {seconds:g} s; coverage is undefined"
     share = float((busy["heard"] / busy["active"]).mean())
-    among = f"{len(busy)} of the last {len(newest)} telemetry intervals"
+    among = f"{len(busy)} of the last {len(latest)} telemetry intervals"
     return f"coverage {share:.2%}: there was traffic in {among}"

@@ -26,34 +26,36 @@ from ..settings.label import LabelSettings
 from ..settings.section import host_and_port
 from ..wire.address import network
 from ..wire.records import FRAME, FrameBatch
-from .fabric import RING_BYTES, SLOTS, Plan, next_ports, slot_bytes
-from .forwarder import Forwarder, Routes
+from .fabric import RING_BYTES, SLOTS, FabricPlan, next_ports, slot_bytes
+from .forwarder import Forwarder, RoutingTables
 from .namespaces import enter
-from .state import State
+from .state import FabricState
 
 BLOCK_BYTES = 1 << 13
-"""Of a port's receive ring, which has 256 of them: one is full, or a ms old, when it is handed over. For a
-quarter of a second this process may stand still before frames are lost, less where they come fast.
+"""Block size of a port's receive ring of 256 blocks; a block is handed over when it is full, or after a ms.
+The process may stall for a quarter of a second before frames are lost, less at high rates.
 """
 NICE = -10
-"""A switch waits for nobody's computation."""
+"""TestbedSwitches have priority over other processes."""
 FRAMES = SLOTS // 2
-"""Most frames that are moved at once; a transmit ring has two slots for each: a fragmented one takes both."""
+"""Maximum frames moved at once; a transmit ring has two slots for each, since fragmentation takes both."""
 ETHERNET_BYTES = 14
 _TURN_SECONDS = 0.1
 _COUNT_SECONDS = 0.2
 
 
-class Switches:
-    """All switches of a fabric; in the thread that has entered their namespace.
+class TestbedSwitches:
+    """All switches of a fabric; runs in a thread that has entered their namespace.
 
-    A port whose interface is deleted is left out from then on: frames for it are counted as refused.
+    A port whose interface is deleted is ignored from then on: frames for it are counted as refused.
     """
 
     def __init__(
-        self, parts: Plan, registers: Registers, settings: LabelSettings, export: socket.socket
+        self, parts: FabricPlan, registers: Registers, settings: LabelSettings, export: socket.socket
     ) -> None:
-        """`export`: connected to the controller, non-blocking; opened outside of the namespace. Compiles."""
+        """`export`: connected to the controller, non-blocking; opened outside of the namespace. Compiles
+        kernels.
+        """
         self.parts = parts
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
@@ -64,28 +66,28 @@ class Switches:
         self._untaken = registers.count(PortCounter.UNTAKEN)
         self._counted = 0.0
         self._now = SteadyClock()
-        """That of labels and of Reg1."""
+        """Clock of labels and of Reg1."""
         self._listeners: list[RingListener] = []
         self._senders: list[RingSender] = []
         self._row_of: dict[int, int] = {}
         self._poll = select.epoll()
 
     def _warm(self) -> None:
-        """Compile what moves frames, or load it: frames must not wait for it."""
+        """Compile or load the kernels before frames arrive."""
         nothing = FrameBatch(np.zeros(1, np.uint8), np.zeros(0, FRAME))
         arena, slots = np.zeros(1, np.uint8), np.zeros(0, np.uint64)
         rows = self._forwarder.route(nothing, 0)
         self._forwarder.forward(nothing, rows, 0, arena, slots, room=1, mtu=1, now_ns=1)
 
     def open(self) -> None:
-        """Open the rings and let frames in. Raises CaptureError."""
+        """Open the rings. Raises CaptureError."""
         self._warm()
         slot = slot_bytes(self.parts.inner_mtu)
         for port in self.parts.ports:
             self._senders.append(RingSender(port.interface, ring_bytes=SLOTS * slot))
         for row, port in enumerate(self.parts.ports):
-            # where its frames go on: said so that the kernel hands them over at once, not after sixteen ms
-            other = next(one for one in self.parts.ports if one.node == port.node and one is not port)
+            # with an output interface the kernel delivers frames at once, not after 16 ms
+            other = next(peer for peer in self.parts.ports if peer.node == port.node and peer is not port)
             listen = ListenSettings(
                 kind="mirror", interface=port.interface, output=other.interface, ring_bytes=RING_BYTES
             )
@@ -97,14 +99,16 @@ class Switches:
             self._poll.register(listener.fileno(), select.EPOLLIN)
 
     def turn(self, seconds: float = _TURN_SECONDS) -> int:
-        """Wait for frames, at most so long, and move what is there; how many came. Raises CaptureError."""
+        """Wait for frames, at most `seconds`, and forward them; returns the number received. Raises
+        CaptureError.
+        """
         moved = 0
         for handle, _ in self._poll.poll(seconds):
             row = self._row_of[handle]
             batch = self._received(row, handle)
             if batch is None:
                 continue
-            # what came meanwhile waits until the other ports had their turn; the handle stays readable
+            # frames that arrive meanwhile wait until the other ports had their turn; the handle stays readable
             for first in range(0, len(batch), FRAMES):
                 part = batch.frames[first : first + FRAMES]
                 self._move(FrameBatch(batch.arena, part, batch.first_packet + first), row)
@@ -121,20 +125,20 @@ class Switches:
         return moved
 
     def _received(self, row: int, handle: int) -> FrameBatch | None:
-        """What came in at a port; a port that fails is left out, and the others go on."""
+        """Frames received at a port; a failed port is dropped, and the others continue."""
         try:
             return self._listeners[row].receive()
         except CaptureError as error:
             self._poll.unregister(handle)
             self._listeners[row].close()
-            log.logger("switches").warning("a port is left out", why=str(error))
+            log.logger("switches").warning("port removed after an error", why=str(error))
             return None
 
     def _move(self, batch: FrameBatch, ingress: int) -> None:
         now = self._now()
         stamps = batch.frames["time_ns"]
         stamps += self._now.ahead_ns  # from the machine's clock to ours
-        np.minimum(stamps, now, out=stamps)  # of frames that came before it was put back
+        np.minimum(stamps, now, out=stamps)  # for frames from before a clock step
         rows = self._forwarder.route(batch, ingress)
         for egress in np.unique(rows[rows >= 0]).tolist():
             sender = self._senders[egress]
@@ -161,29 +165,29 @@ class Switches:
             sender.close()
 
 
-def routes(parts: Plan) -> Routes:
-    """Ways of all switches to all addresses of hosts."""
+def routes(parts: FabricPlan) -> RoutingTables:
+    """Routing tables of all switches to all host addresses."""
     addresses = [
         (network(text)[0], number)
         for number, host in enumerate(parts.hosts)
         for text in (host.ipv4, host.ipv6)
     ]
-    return Routes(addresses, next_ports(parts))
+    return RoutingTables(addresses, next_ports(parts))
 
 
-def run(state: State, settings: LabelSettings, stop: Stop | None = None) -> None:
-    """Be the switches until `stop`, or SIGTERM. Raises HopscopeError."""
-    stop = stop or _until_told()
+def run(state: FabricState, settings: LabelSettings, stop: Stop | None = None) -> None:
+    """Run the switches until `stop`, or SIGTERM. Raises HopscopeError."""
+    stop = stop or _until_signal()
     parts = state.plan()
     registers = Registers.attach(state.registers, writable=True)
     host, port = host_and_port(state.export)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as export:
-        export.connect((host, port))  # before the namespace, where there is no way to the controller
-        with suppress(PermissionError):  # without CAP_SYS_NICE it switches all the same
+        export.connect((host, port))  # before entering the namespace, which has no route to the controller
+        with suppress(PermissionError):  # works without CAP_SYS_NICE too
             os.nice(NICE)
         enter(parts.switches)
-        switches = Switches(parts, registers, settings, export)
+        switches = TestbedSwitches(parts, registers, settings, export)
         try:
             switches.open()
         except BaseException:
@@ -195,7 +199,7 @@ def run(state: State, settings: LabelSettings, stop: Stop | None = None) -> None
         loop.run(switches, stop, idle=lambda moved: None)  # a turn waits for frames
 
 
-def _until_told() -> Stop:
+def _until_signal() -> Stop:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

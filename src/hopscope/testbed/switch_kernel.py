@@ -1,7 +1,7 @@
-"""The software switch's frames: labelled, or at the last hop restored, into the transmit slots of one egress
-port. Offsets are indices into arrays, all numbers uint64 unless said otherwise.
+"""Forwarding of the software switch: frames are labelled, or restored at the last hop, into the transmit
+slots of one egress port.
 
-`route_kernel` has checked what is read here.
+Offsets are array indices; all numbers are uint64 unless noted. `route_kernel` has validated the headers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SEED, DRAWN = int(SwitchAt.SEED), int(SwitchAt.DRAWN)
 EGRESS, TO_HOST = int(SwitchAt.EGRESS), int(SwitchAt.TO_HOST)
 DATAGRAM, UNSENT = int(SwitchAt.DATAGRAM), int(PortCounter.UNSENT)
 DATAGRAM_BYTES, DATAGRAM_MOST = U64(8192), U64(1472)
-"""Room for a datagram, which the longest block fits into; a next one is begun where it would grow beyond."""
+"""Room for a datagram, enough for the longest block; the length at which the next datagram begins."""
 MOST_COUNT = U64(255)
 TWO_53 = 9007199254740992.0
 
@@ -42,7 +42,7 @@ def drawn(at: Any) -> Any:
 
 @inlined
 def is_tracked(buf: Any, ip: Any, version: Any, tracked: Any) -> Any:
-    """Whether this packet, the first switch's, is one that all switches shall label."""
+    """Whether all switches must label this packet; asked at its first switch."""
     if len(tracked) == 0:
         return False
     a, b, c, d = addresses_of(buf, ip, version)
@@ -58,7 +58,7 @@ def is_tracked(buf: Any, ip: Any, version: Any, tracked: Any) -> Any:
 
 @inlined
 def put_flow(out: Any, to: Any, buf: Any, ip: Any, version: Any, next_: Any, inside: Any, limit: Any) -> None:
-    """Write the flow of a packet (LABEL_FLOW) whose own contents begin at `inside`."""
+    """Write the flow of a packet (LABEL_FLOW) whose payload begins at `inside`."""
     a, b, c, d = addresses_of(buf, ip, version)
     put8(out, to + label.NEXT, label.FLOW_VERSION)
     put8(out, to + label.COUNT, label.ZERO)
@@ -75,8 +75,8 @@ def export_block(
     carried: Any, tracked: Any, wants: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any,
     exports: Any, lengths: Any,
 ) -> Any:  # fmt: skip
-    """Append a packet's labels, its last switch's own in front where it `wants` one, and its flow in front of
-    them where that is tracked; the counter of what became of them.
+    """Append a packet's labels to the export: its flow if tracked, the last switch's own label if it `wants`
+    one, then the others. Returns the counter of the result.
     """
     total = carried + U64(wants)
     size, index = label.OPTION + total * label.ITEM + tracked * label.FLOW, at[DATAGRAM]
@@ -103,13 +103,13 @@ def export_block(
 
 @inlined
 def is_lost(loss: Any, at: Any) -> Any:
-    """Whether the link behind the port loses this frame."""
+    """Whether the port's link loses this frame."""
     return loss != label.ZERO and drawn(at) >> U64(32) < loss
 
 
 @inlined
 def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None:
-    """A slot of the egress port holds a frame."""
+    """Record a filled slot of the egress port."""
     lengths[used] = length
     counters[at[EGRESS], SENT] += label.ONE
     counters[at[EGRESS], SENT_BYTES] += length
@@ -122,10 +122,11 @@ def forward_frames(
     nodes: Any, numbers: Any, counters: Any, tracked: Any, out: Any, slots: Any, lengths: Any,
     exports: Any, export_lengths: Any,
 ) -> Any:  # fmt: skip
-    """Write the frames for egress port `at[EGRESS]` into its slots, in order; how many slots are filled.
+    """Write the frames for egress port `at[EGRESS]` into its slots, in order; returns the number of filled
+    slots.
 
-    A frame that is lost behind the port has been labelled.  Labels that a last hop takes off, and its own,
-    are appended to `exports`.
+    Frames lost on the link are labelled first. A last hop appends the labels that it removes, and its own, to
+    `exports`.
     """
     port, ingress = at[EGRESS], at[INGRESS]
     node, out_number, in_number = U64(nodes[port]), U64(numbers[port]), U64(numbers[ingress])

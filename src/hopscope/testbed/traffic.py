@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from ..base.stop import Stop
-from .fabric import Host, Plan, TestbedError
+from .fabric import Host, FabricPlan, TestbedError
 from .namespaces import FOLDER, inside, run
 
 PORT = 7070
@@ -109,7 +109,7 @@ class _Sender:
 
 
 def send_datagrams(
-    parts: Plan, senders: Sequence[Host], what: Datagrams, seconds: float, stop: Stop
+    parts: FabricPlan, senders: Sequence[Host], what: Datagrams, seconds: float, stop: Stop
 ) -> list[HostTraffic]:
     """Send from some hosts to random others.
 
