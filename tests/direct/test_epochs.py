@@ -186,7 +186,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = {tests!r}
 from test_epochs import Writing, SECOND
-from hopscope.direct import epochs
+from hopscope.direct.stores import epoch_keeper as epochs
 import time
 folder, stage = Path(sys.argv[1]), sys.argv[2]
 writing = Writing(folder)
