@@ -7,7 +7,7 @@ import numpy as np
 from harness.common import Bench, seconds_of
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
-from hopscope.testbed.forwarder import Forwarder, Routes
+from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.wire.address import MAPPED
 from hopscope.wire.headers.ethernet import Ethernet, Ip, Udp, push_ethernet, push_ip, push_udp
 from hopscope.wire.label.batch import LabelDecoder
@@ -49,7 +49,7 @@ def switch(bench: Bench, size: int, labels: int, egress: int, due: bool) -> None
     registers.flag[egress] = due
     to_host = [True, False, True]
     settings = LabellingSettings(algorithm="base-a")
-    forwarder = Forwarder(registers, Routes([(FAR, 0)], {(1, 0): [egress]}), to_host, settings)
+    forwarder = Forwarder(registers, RoutingTables([(FAR, 0)], {(1, 0): [egress]}), to_host, settings)
     batch = batch_of([frame(i % FLOWS, size, labels) for i in range(BATCH)], Link.ETHERNET)
     arena, slots = np.zeros(BATCH * ROOM, np.uint8), np.arange(BATCH, dtype=np.uint64) * ROOM
     ingress = 1 if labels or egress == 2 else 0

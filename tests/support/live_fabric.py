@@ -15,7 +15,7 @@ from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
 from hopscope.testbed import state
-from hopscope.testbed.fabric import Plan
+from hopscope.testbed.fabric import FabricPlan
 from hopscope.testbed.traffic import Datagrams, send_datagrams
 
 NAME = f"test-{os.getpid()}"
@@ -43,7 +43,7 @@ class Fabric:
 
     def __init__(self) -> None:
         self.state = state.running(NAME)
-        self.parts: Plan = self.state.plan()
+        self.parts: FabricPlan = self.state.plan()
         self.first, self.last = self.parts.hosts[0], self.parts.hosts[-1]
         self.registers = Registers.attach(self.state.registers)
 

@@ -10,7 +10,7 @@ import numpy as np
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
-from hopscope.testbed.forwarder import Forwarder, Routes
+from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers.ethernet import checksum
 from hopscope.wire.label.codec import LabelFlow, LabelItem, push_flow, push_label, read_labels, restore
@@ -25,9 +25,9 @@ ROOM = 4096
 NOW = 10 * T
 
 
-def routes() -> Routes:
+def routes() -> RoutingTables:
     addresses = [(V4[0], 0), (V4[1], 1), (V6[0], 0), (V6[1], 1)]
-    return Routes(addresses, {(1, 0): [0], (1, 1): [1, 2], (2, 0): [3], (2, 1): [4]})
+    return RoutingTables(addresses, {(1, 0): [0], (1, 1): [1, 2], (2, 0): [3], (2, 1): [4]})
 
 
 def forwarder(registers: Registers, **labelling: object) -> Forwarder:

@@ -18,7 +18,7 @@ from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.testbed import namespaces, state
-from hopscope.testbed.fabric import Plan, TestbedError, longest_way, next_ports, plan, slot_bytes
+from hopscope.testbed.fabric import FabricPlan, TestbedError, longest_path, next_ports, plan, slot_bytes
 from hopscope.testbed.status import port_rows
 
 TOPOLOGIES = ("leaf-spine:2x2x2", "leaf-spine:3x1x2", "fat-tree:4")
@@ -68,7 +68,7 @@ def test_routes_are_those_of_the_topology(text: str) -> None:
 @pytest.mark.parametrize(("text", "switches"), [("leaf-spine:2x1x1", 3), ("fat-tree:4", 5), ("paper", 5)])
 def test_longest_way(text: str, switches: int) -> None:
     """The MAX_hop that a fabric needs."""
-    assert longest_way(plan(parse_topology(text), "test", max_hop=5)) == switches
+    assert longest_path(plan(parse_topology(text), "test", max_hop=5)) == switches
 
 
 def test_what_is_too_large_is_told() -> None:
@@ -104,7 +104,7 @@ def test_a_state_is_read_as_it_was_written(home: Path, monkeypatch: pytest.Monke
     read = state.read("test")
     assert read == made
     assert read.running() == {"switches": True, "collector": False}
-    assert isinstance(read.plan(), Plan)
+    assert isinstance(read.plan(), FabricPlan)
     assert state.running("test") == made
     monkeypatch.setattr(state, "found", lambda prefix: [f"{prefix}other.net", f"{prefix}B.net"])
     assert state.names() == ["other", "test"]

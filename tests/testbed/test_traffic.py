@@ -14,7 +14,7 @@ from hopscope.cli.fabric.traffic import TrafficRequest
 from hopscope.cli.running import interruptible
 from hopscope.fabric.topology import parse_topology
 from hopscope.testbed import traffic
-from hopscope.testbed.fabric import Plan, TestbedError, plan
+from hopscope.testbed.fabric import FabricPlan, TestbedError, plan
 from hopscope.testbed.namespaces import is_running
 from hopscope.testbed.traffic import HostTraffic, iperf
 
@@ -22,7 +22,7 @@ LISTENS = "#!/bin/sh\ncase \"$*\" in *' -s '*) echo $$ > {0}/server; echo listen
 
 
 @pytest.fixture
-def parts() -> Plan:
+def parts() -> FabricPlan:
     """A fabric that nobody has made."""
     return plan(parse_topology("leaf-spine:2x2x2"), "unmade", max_hop=5)
 
@@ -60,7 +60,7 @@ def assert_waited(end: threading.Event) -> None:
     assert end.wait(30)
 
 
-def test_a_sender_without_the_right_to_hurry(parts: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sender_without_the_right_to_hurry(parts: FabricPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without CAP_SYS_NICE it sends all the same."""
 
     def refuse(_: int) -> int:
@@ -76,7 +76,7 @@ def test_a_sender_without_the_right_to_hurry(parts: Plan, monkeypatch: pytest.Mo
     assert told.sent > 0
 
 
-def test_a_fabric_that_ends_is_told(parts: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fabric_that_ends_is_told(parts: FabricPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Traffic without an end stops, with one line, when the namespaces are gone."""
     monkeypatch.setattr(traffic, "inside", lambda _, work: work())
     monkeypatch.setattr(traffic, "PORT", 0)
@@ -84,7 +84,7 @@ def test_a_fabric_that_ends_is_told(parts: Plan, monkeypatch: pytest.MonkeyPatch
         traffic.send_datagrams(parts, parts.hosts[:1], traffic.Datagrams(), 0, threading.Event())
 
 
-def test_a_server_that_says_much(parts: Plan, commands: Path) -> None:
+def test_a_server_that_says_much(parts: FabricPlan, commands: Path) -> None:
     """iperf3 says a line a second: more than a pipe holds stops nothing."""
     write(
         commands / "ip",
@@ -96,7 +96,7 @@ def test_a_server_that_says_much(parts: Plan, commands: Path) -> None:
     assert not is_running(int((commands / "server").read_text()))
 
 
-def test_a_server_that_cannot_listen(parts: Plan, commands: Path) -> None:
+def test_a_server_that_cannot_listen(parts: FabricPlan, commands: Path) -> None:
     """What it said is told."""
     write(commands / "ip", "#!/bin/sh\necho 'Address already in use'; exit 1\n")
     with pytest.raises(TestbedError, match="iperf3 at host-0-1: Address already in use"):
@@ -104,7 +104,7 @@ def test_a_server_that_cannot_listen(parts: Plan, commands: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_both_programs(parts: Plan, commands: Path, number: int) -> None:
+def test_a_signal_ends_both_programs(parts: FabricPlan, commands: Path, number: int) -> None:
     """Neither the server nor the client is left, so that the next run finds its port free."""
     write(
         commands / "ip",
@@ -128,7 +128,7 @@ def test_a_signal_ends_both_programs(parts: Plan, commands: Path, number: int) -
     ],
 )
 def test_what_was_not_sent_is_told(
-    parts: Plan,
+    parts: FabricPlan,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     one: HostTraffic,

@@ -303,13 +303,13 @@ def _fabric() -> None:
 def _labels() -> None:
     from ..labels.registers import Registers
     from ..settings.label import LabellingSettings
-    from ..testbed.forwarder import Forwarder, Routes
+    from ..testbed.forwarder import Forwarder, RoutingTables
     from ..wire.label.batch import LabelDecoder
 
     frames = _frames(Link.ETHERNET)
     LabelDecoder().decode(frames)
     registers = Registers.create(None, [(1, 1), (1, 2)], 1_000_000)
-    switch = Forwarder(registers, Routes([], {}), [True, True], LabellingSettings())
+    switch = Forwarder(registers, RoutingTables([], {}), [True, True], LabellingSettings())
     slots = np.zeros(0, np.uint64)
     rows = switch.route(frames, 0)
     switch.forward(frames, rows, 1, np.zeros(1, np.uint8), slots, room=1, mtu=1, now_ns=1)

@@ -24,7 +24,7 @@ from typing import Any
 
 import platformdirs
 
-from .fabric import Plan, TestbedError, plan
+from .fabric import FabricPlan, TestbedError, plan
 from .namespaces import found, is_running, started_at
 
 SCHEMA = 1
@@ -72,7 +72,7 @@ class FabricState:
         """Environment entry of its processes."""
         return mark_of(self.name)
 
-    def plan(self) -> Plan:
+    def plan(self) -> FabricPlan:
         """The parts of the fabric."""
         from ..fabric.topology import parse_topology
 
@@ -102,7 +102,9 @@ def home() -> Path:
 def check_name(name: str) -> str:
     """Check a name, which becomes part of paths and namespaces. Raises TestbedError."""
     if not _NAME.fullmatch(name):
-        raise TestbedError(f"--name {name!r}: expected 1 to 32 lower-case letters, digits and dashes, as 'second'")
+        raise TestbedError(
+            f"--name {name!r}: expected 1 to 32 lower-case letters, digits and dashes, as 'second'"
+        )
     return name
 
 

@@ -108,7 +108,7 @@ class TestbedSwitches:
             batch = self._received(row, handle)
             if batch is None:
                 continue
-            # frames that arrive meanwhile wait until the other ports had their turn; the handle stays readable
+            # frames that arrive meanwhile wait for the other ports' turn; the handle stays readable
             for first in range(0, len(batch), FRAMES):
                 part = batch.frames[first : first + FRAMES]
                 self._move(FrameBatch(batch.arena, part, batch.first_packet + first), row)

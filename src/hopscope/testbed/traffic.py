@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from ..base.stop import Stop
-from .fabric import Host, FabricPlan, TestbedError
+from .fabric import FabricPlan, Host, TestbedError
 from .namespaces import FOLDER, inside, run
 
 PORT = 7070

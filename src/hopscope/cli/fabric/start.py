@@ -13,8 +13,8 @@ from ..running import interruptible
 if TYPE_CHECKING:
     from ...fabric.topology import Topology
     from ...settings.label import TrackedFlowSettings
-    from ...testbed.fabric import Plan
-    from ...testbed.state import State
+    from ...testbed.fabric import FabricPlan
+    from ...testbed.state import FabricState
 
 _PROGRESS_SECONDS = 30.0
 
@@ -83,7 +83,7 @@ def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
         ) from error
 
 
-def print_made(made: State) -> None:
+def print_made(made: FabricState) -> None:
     """Print the fabric's hosts, and the next commands to try."""
     parts = made.plan()
     print(f"{made.topology}: {len(parts.topology.switches)} switches, {len(parts.hosts)} hosts, "
@@ -102,7 +102,7 @@ def print_made(made: State) -> None:
     print(f"end     hopscope fabric down{also}")
 
 
-def _host_rows(parts: Plan) -> list[dict[str, Any]]:
+def _host_rows(parts: FabricPlan) -> list[dict[str, Any]]:
     switch_of = parts.topology.host_switch
     return [
         {

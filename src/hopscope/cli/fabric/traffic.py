@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..running import interruptible, until_stopped
 
 if TYPE_CHECKING:
-    from ...testbed.fabric import Host, Plan
+    from ...testbed.fabric import FabricPlan, Host
 
 Rows = list[dict[str, Any]]
 _RATE, _SIZE, _SECONDS, _SEED = "5M", 1000, 10.0, 1
@@ -42,7 +42,7 @@ class TrafficRequest:
         if self.kind == "tcp" and self.seconds == 0:
             raise HopscopeError("--seconds 0: expected more than 0 for tcp; only udp runs until Ctrl-C")
 
-    def send(self, parts: Plan) -> tuple[Rows, bool]:
+    def send(self, parts: FabricPlan) -> tuple[Rows, bool]:
         """Send it. Returns rows to print, and whether packets were lost or rejected, or none were sent.
 
         Raises HopscopeError.
@@ -55,7 +55,7 @@ class TrafficRequest:
                 return self._stream(parts, senders[0]), False
             return self._echoes(parts, senders[0])
 
-    def _datagrams(self, parts: Plan, senders: list[Host]) -> tuple[Rows, bool]:
+    def _datagrams(self, parts: FabricPlan, senders: list[Host]) -> tuple[Rows, bool]:
         from ...testbed.traffic import Datagrams, send_datagrams
         from ..quantities import bit_rate
 
@@ -84,7 +84,7 @@ class TrafficRequest:
         )
         return rows, received < sent or rejected > 0 or not sent
 
-    def _stream(self, parts: Plan, client: Host) -> Rows:
+    def _stream(self, parts: FabricPlan, client: Host) -> Rows:
         from ...testbed.traffic import iperf
 
         server = next(host for host in reversed(parts.hosts) if host is not client)
@@ -99,7 +99,7 @@ class TrafficRequest:
             }
         ]
 
-    def _echoes(self, parts: Plan, client: Host) -> tuple[Rows, bool]:
+    def _echoes(self, parts: FabricPlan, client: Host) -> tuple[Rows, bool]:
         from ...testbed.traffic import ping
 
         rows: Rows = []
@@ -113,7 +113,7 @@ class TrafficRequest:
         return rows, lost
 
 
-def _hosts(parts: Plan, names: list[str] | None) -> list[Host]:
+def _hosts(parts: FabricPlan, names: list[str] | None) -> list[Host]:
     """The hosts of these names. Raises HopscopeError."""
     from ...testbed.fabric import TestbedError
 

@@ -15,7 +15,7 @@ from ...settings.label import LabelSettings
 from ...settings.section import host_and_port
 from ...testbed import fabric, namespaces, state
 from ...testbed.fabric import TestbedError
-from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, State
+from ...testbed.state import REGISTERS_FILE, SETTINGS_FILE, FabricState
 from .process import await_ready, start
 
 HOST = "127.0.0.1"
@@ -54,7 +54,7 @@ class Removal:
         return ", ".join([*parts, *(["its folder"] if self.folder else [])]) or "nothing"
 
 
-def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
+def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> FabricState:
     """Make a fabric and return once its switches switch and its collector collects.
 
     `notify` gets a line before each step; `turn` is called now and then meanwhile.
@@ -83,12 +83,12 @@ def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[
             raise
 
 
-def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> State:
+def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> FabricState:
     label = options.settings.label
     parts = fabric.plan(
         options.topology, options.name, max_hop=label.labelling.max_hop, inner_mtu=options.inner_mtu
     )
-    longest = fabric.longest_way(parts)
+    longest = fabric.longest_path(parts)
     if longest > label.labelling.max_hop:
         raise TestbedError(
             f"label.labelling.max_hop: found {label.labelling.max_hop}, expected {longest} or more: the "
@@ -97,7 +97,7 @@ def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[
     folder = state.folder_of(options.name)
     folder.mkdir(mode=0o700, parents=True)
     data = options.data.absolute() if options.data else folder / "data"
-    made = State(
+    made = FabricState(
         name=options.name, topology=options.topology.name, max_hop=label.labelling.max_hop,
         inner_mtu=parts.inner_mtu, interval=label.labelling.interval,
         export=_export(label), data=str(data), adaptive=label.adaptive.mode,

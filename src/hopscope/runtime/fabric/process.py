@@ -19,7 +19,7 @@ from ...base import log
 from ...base.errors import HopscopeError
 from ...settings.collector import Settings
 from ...testbed.fabric import TestbedError
-from ...testbed.state import MARK, SETTINGS_FILE, State, read
+from ...testbed.state import MARK, SETTINGS_FILE, FabricState, read
 
 READY = {"switches": '"switching"', "collector": '"collecting"'}
 """Text in the log of each once it does its work."""
@@ -27,7 +27,7 @@ START_SECONDS = 600.0
 """How long the first start may take: it compiles."""
 
 
-def start(state: State, role: str) -> subprocess.Popen[bytes]:
+def start(state: FabricState, role: str) -> subprocess.Popen[bytes]:
     """Start one; it goes on when this program ends."""
     with _log(state, role).open("wb") as said:
         process = subprocess.Popen(
@@ -40,7 +40,7 @@ def start(state: State, role: str) -> subprocess.Popen[bytes]:
 
 
 def await_ready(
-    state: State, role: str, process: subprocess.Popen[bytes], turn: Callable[[], object]
+    state: FabricState, role: str, process: subprocess.Popen[bytes], turn: Callable[[], object]
 ) -> None:
     """Wait until it does its work, calling `turn` now and then. Raises TestbedError with its last words."""
     until = time.monotonic() + START_SECONDS
@@ -53,7 +53,7 @@ def await_ready(
         time.sleep(0.05)
 
 
-def last_words(state: State, role: str) -> str:
+def last_words(state: FabricState, role: str) -> str:
     """Why it ended, by the last line of its log."""
     text = ""
     with suppress(OSError):
@@ -68,7 +68,7 @@ def last_words(state: State, role: str) -> str:
     return lines[-1].removeprefix("hopscope: ")
 
 
-def _log(state: State, role: str) -> Path:
+def _log(state: FabricState, role: str) -> Path:
     return state.folder / f"{role}.log"
 
 
