@@ -1,4 +1,4 @@
-"""Kernels as plain Python: the same source gives what the compiled one gives, within 64 bits and all bounds."""
+"""Kernels as plain Python: one source gives the same compiled and not, within 64 bits and all bounds."""
 
 from __future__ import annotations
 
