@@ -28,6 +28,7 @@ def explain(row: Row, raw: bytes, dialect: Dialect) -> str:
     return next((text for why, text in texts if why == reason and text), _usual(reason, place))
 
 
+_IP_VERSIONS = {layout.ETHERTYPE_IPV4: "4", layout.ETHERTYPE_IPV6: "6"}
 _Texts = Iterator[tuple[Reason, str]]
 _TRUNCATED, _BAD_LENGTH = Reason.TRUNCATED, Reason.BAD_LENGTH
 
@@ -109,7 +110,7 @@ def _report_header(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
             size = layout.REPORT_2_0.size + 4 * head["report_length"]
             if at + size > len(raw) and head["report_length"] != 255:
                 yield _TRUNCATED, f"the report takes {size} bytes, {len(raw) - at} are left"
-            yield _TRUNCATED, f"the report ends behind the datagram, {len(raw) - at} bytes are left"
+            yield _TRUNCATED, f"the report ends after the datagram, {len(raw) - at} bytes are left"
             yield Reason.UNSUPPORTED, "IOAM report: its contents are not defined"
             form = table[rules.MAIN_2_0 + 2 * head["report_type"]]
             kind = f"RepType {head['report_type']}" if form == 255 else f"InType {head['inner_type']}"
@@ -171,7 +172,8 @@ def _inner_ip(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
         yield from _short("IP", layout.IPV4.size, raw, at)
         return
     version, left = raw[at] >> 4, len(raw) - at
-    yield Reason.UNKNOWN_VERSION, f"IP version {version} where another is expected"
+    announced = _IP_VERSIONS.get(int.from_bytes(raw[max(at - 2, 0) : at], "big"), "another")
+    yield Reason.UNKNOWN_VERSION, f"IP version {version} where {announced} is expected"
     if version == 4:
         yield from _short_unless(layout.IPV4.size, layout.IPV4.name, raw, at)
         if ip := _has(layout.IPV4, raw, at):
@@ -186,7 +188,7 @@ def _inner_ip(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
     elif version == 6 and left < layout.IPV6.size:
         yield from _short(layout.IPV6.name, layout.IPV6.size, raw, at)
     else:
-        size = max(8 * (raw[at + 1] + 1), left + 1) if left > 1 else 8
+        size = 8 * (raw[at + 1] + 1) if left >= layout.IPV6_EXTENSION.size else layout.IPV6_EXTENSION.size
         yield from _short("IPv6 extension", size, raw, at)
 
 
@@ -215,6 +217,8 @@ def _int(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
         start = at if place == Place.INT_SHIM else at - 4
         l4 = Carrier.UDP if row["proto"] == layout.PROTOCOL_UDP else Carrier.TCP
         tunnels = (Carrier.UDP_INSERTED, Carrier.GRE, Carrier.VXLAN_GPE, Carrier.GENEVE)
+        if int.from_bytes(raw[max(start, 0) : start + 2], "big") in dialect.geneve_classes:
+            tunnels = tunnels[::-1]
         starts = tuple((start, carrier) for carrier in (l4, *tunnels))
     for start, carrier in starts:
         buf = Buffer(raw, max(start, 0))
@@ -232,7 +236,7 @@ def _int(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
             end = "the last word lacks" if last else "a word before the last has"
             yield Reason.BAD_BOTTOM, f"{end} the bottom-of-stack bit"
             yield from _short("INT stack", sum(sizes) + 4 * shim.numbered, raw, at)
-    header = {Place.INT_SHIM: ("INT shim", 4), Place.INT_TAIL: ("INT tail", layout.TAIL_0_5.size)}
+    header = {Place.INT_SHIM: ("INT shim", 4), Place.INT_TAIL: (layout.TAIL_0_5.name, layout.TAIL_0_5.size)}
     yield from _short(*header.get(place, ("INT header", layout.MD_2_0.size)), raw, at)
 
 
