@@ -39,7 +39,7 @@ def told(frame: bytes) -> str:
         (group(single(b"", kind=9)), "InType 9"),
         (group(single(b"", length=9))[:-4], "the report takes 40 bytes, 8 are left"),
         (group(single(b"", bits=0x8000)), "MD Length 0 bytes, 0x8000 implies 4"),
-        (group(single(bytes(6))), "Ethernet needs 14 bytes, 8 are left"),
+        (group(single(bytes(6))), "Ethernet needs 14 bytes, 6 are left"),
         (group(single(ethernet(b"\x71" + bytes(30)))), "IP version 7 where 4 is expected"),
         (group(single(ethernet(b"\x44" + bytes(30)))), "IPv4 header of 16 bytes, at least 20 are needed"),
         (

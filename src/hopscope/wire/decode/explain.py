@@ -232,9 +232,9 @@ def _int(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
             continue
         if place == Place.INT_STACK:
             yield Reason.TOO_MANY_HOPS, f"{count} hops, at most {MAX_HOPS} are read"
-            last = raw[at] < 128 if at < len(raw) else False
-            end = "the last word lacks" if last else "a word before the last has"
-            yield Reason.BAD_BOTTOM, f"{end} the bottom-of-stack bit"
+            cut = at < len(raw) and raw[at] & 0x80
+            lacking = "the last word lacks the bottom-of-stack bit"
+            yield Reason.BAD_BOTTOM, "the stack ends before its last word" if cut else lacking
             yield from _short("INT stack", sum(sizes) + 4 * shim.numbered, raw, at)
     header = {Place.INT_SHIM: ("INT shim", 4), Place.INT_TAIL: (layout.TAIL_0_5.name, layout.TAIL_0_5.size)}
     yield from _short(*header.get(place, ("INT header", layout.MD_2_0.size)), raw, at)
