@@ -1,4 +1,4 @@
-"""Write docs/reference/ from the code: settings, commands, counters, refusals, formats, events,
+"""Write docs/reference/ from the code: settings, commands, counters, reject reasons, formats, events,
 records.
 
 Run `python docs/reference.py` after a change; `tests/test_docs.py` fails when a page differs from what this
@@ -86,12 +86,12 @@ def settings() -> str:
     from hopscope.settings.collector import Settings
 
     return (
-        "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`), or an "
+        "# Settings\n\nA setting is a key of the TOML file (`hopscope collect --config FILE`) or an "
         "environment variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. "
         "Flags win over the environment, the "
         "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`), "
-        "`NAME` a name of your own (`[dialects.mine]`). "
-        "An unknown key stops the start.\n\n"
+        "`NAME` a name that you choose (`[dialects.mine]`). "
+        "An unknown key is an error.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
     )
 
@@ -110,15 +110,15 @@ def counters() -> str:
         return _table(("counter", "label", "meaning"), rows)
 
     return (
-        "# Counters\n\nCounted by every worker, summed in `/metrics`, `hopscope top` and the summary at a "
-        "program's end.\n\n"
+        "# Counters\n\nCounted by every worker, and summed in `/metrics`, `hopscope top` and the summary "
+        "at the end of a program.\n\n"
         + table(COUNTERS)
-        + "\n## The translator of direct telemetry access\n\nWith those of its RoCEv2 connections.\n\n"
+        + "\n## The translator of direct telemetry access\n\nIncluding those of its RoCEv2 connections.\n\n"
         + table(TRANSLATOR)
-        + "\n## Labels (INT-label)\n\nOf the process that takes them, where `label.listen` is set.\n\n"
+        + "\n## Labels (INT-label)\n\nOf the process that receives labels, if `label.listen` is set.\n\n"
         + table(LABELS)
         + "\n## Switch ports of a fabric on this machine\n\n"
-        "In `hopscope fabric status --format json`, of each port.\n\n"
+        "For each port, in `hopscope fabric status --format json`.\n\n"
         + _table(
             ("counter", "meaning"),
             [(f"`{name.lower()}`", text) for name, text in _enum_docs(label_records.PortCounter).items()],
@@ -163,22 +163,22 @@ def _enum_table(enumeration: typing.Any) -> str:
     )
 
 
-def refusals() -> str:
-    """Every reason of a refusal, and every place."""
+def reject_reasons() -> str:
+    """Every reason for a rejection, and every header."""
     from hopscope.wire import reasons
 
     return (
-        "# Refusals\n\nA frame on a report port that cannot be read is refused, with one of these reasons, "
-        "and the header that was being read. The same names are in `hopscope decode`, in `/metrics` "
+        "# Reject reasons\n\nA frame on a report port that cannot be read is rejected with one of these "
+        "reasons and the header at which reading stopped. The same names are in `hopscope decode`, in `/metrics` "
         '(`hopscope_rejected_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
         + _enum_table(reasons.Reason)
-        + "\n## Places\n\n"
+        + "\n## Headers\n\n"
         + _enum_table(reasons.Place)
-        + "\n## DTA reports\n\nWhy a translator does not execute a report.\n\n"
+        + "\n## DTA reports\n\nWhy a translator rejects a report.\n\n"
         + _enum_table(reasons.DtaReason)
-        + "\n## RoCEv2 packets\n\nWhy the software NIC does not execute a packet.\n\n"
+        + "\n## RoCEv2 packets\n\nWhy the software NIC rejects a packet.\n\n"
         + _enum_table(reasons.RoceReason)
-        + "\n## Frames of a sink\n\nWhy a sink does not send a frame on "
+        + "\n## Frames of a sink\n\nWhy a sink does not forward a frame "
         '(`hopscope_forward_drops_total{reason="…"}`).\n\n' + _enum_table(reasons.DropReason)
     )
 
@@ -217,10 +217,10 @@ def events() -> str:
         f"bytes, little-endian, version {records.EVENT_VERSION}. "
         "Addresses are IPv6, or IPv4 as ::ffff:a.b.c.d.\n\n"
         + _record_table(records, "EVENT")
-        + "\n## Events of the sink\n\nA [ring](../guides/rings.md) of its own has them, in the record "
+        + "\n## Events of the sink\n\nThey are in a separate [ring](../guides/rings.md), in the record "
         "[SINK_EVENT](records.md#sink_event); `types` has a bit for each.\n\n"
         + _enum_table(sink.Type)
-        + "\n## Why a flow left the sink\n\n`why` in [EVICTED](records.md#evicted).\n\n"
+        + "\n## Why a flow left the table of a sink\n\n`why` in [EVICTED](records.md#evicted).\n\n"
         + _enum_table(sink.Why)
     )
 
@@ -233,9 +233,7 @@ def records() -> str:
     from hopscope.wire import observation
     from hopscope.wire import records as wire
 
-    parts = [
-        "# Records\n\nFixed-width records, little-endian, as the library gives them and regions hold them.\n"
-    ]
+    parts = ["# Records\n\nFixed-width records, little-endian, as in the library and in regions.\n"]
     for module, names in (
         (wire, ("FRAME", "REPORT", "HOP", "DTA", "ROCE")),
         (observation, ("OBSERVATION",)),
@@ -258,7 +256,7 @@ def commands() -> str:
     from hopscope.cli import build
 
     root = typer.main.get_command(build())
-    parts = ["# Commands\n\nEvery command says what it can do with `--help`; this is that text.\n"]
+    parts = ["# Commands\n\nThe text of every command's `--help`.\n"]
 
     def walk(command: typing.Any, path: str) -> None:
         context = click.Context(command, info_name=path, terminal_width=100, max_content_width=100)
@@ -289,16 +287,16 @@ def _command_help(command: typing.Any, context: typing.Any) -> str:
 _MODES = {
     "NONE": "No telemetry in the packet.",
     "MD": "INT-MD: each node adds its metadata to a stack in the packet.",
-    "DESTINATION": "Destination-type INT: refused as `unsupported`, since nothing defines its contents.",
+    "DESTINATION": "Destination-type INT: rejected as `unsupported`, since nothing defines its contents.",
     "MX": "INT-MX: the packet carries instructions only; each node reports its own metadata (a postcard).",
-    "IOAM_PREALLOCATED": "IOAM trace into room that the source made; in JSON `preallocated`.",
+    "IOAM_PREALLOCATED": "IOAM trace into space that the source allocated; in JSON `preallocated`.",
     "IOAM_INCREMENTAL": "IOAM trace that grows at each node; in JSON `incremental`.",
     "IOAM_DEX": "IOAM direct export: instructions only, as in INT-MX; in JSON `dex`.",
 }
 _CARRIERS = {
     "NONE": "No telemetry in the packet.",
-    "TCP": "Behind the TCP header, said by DSCP, DSCP bit, port or marker.",
-    "UDP": "Behind the UDP header, said by DSCP, DSCP bit, port or marker.",
+    "TCP": "After the TCP header, signalled by DSCP, DSCP bit, port or marker.",
+    "UDP": "After the UDP header, signalled by DSCP, DSCP bit, port or marker.",
     "GRE": "GRE with the protocol type of INT, whether the source added GRE (G = 1) or not.",
     "VXLAN_GPE": "VXLAN-GPE with a next protocol of INT.",
     "GENEVE": "A Geneve option of INT's class.",
@@ -307,7 +305,7 @@ _CARRIERS = {
 }
 _LAYERS = {
     "VLAN": "A VLAN tag (802.1Q).",
-    "QINQ": "Two VLAN tags or more (802.1ad, 0x9100).",
+    "QINQ": "Two or more VLAN tags (802.1ad, 0x9100).",
     "MPLS": "MPLS labels.",
     "GRE": "GRE, also with Ethernet in it.",
     "VXLAN": "VXLAN.",
@@ -322,12 +320,12 @@ _REPORTS = (
     ("1.0", "`REPORT_1_0`", "Ver 1 with Length 4 or more; optional metadata by RepMdBits; INT 1.0 inside"),
     ("2.0", "`GROUP_2_0`", "Ver 2; a group of individual reports with main contents, optional and domain-"
      "specific metadata; INT 2.x inside"),
-    ("none", "", "`--packets`, or a mirror port: a packet with INT or IOAM that no report brought"),
+    ("none", "", "`--packets`, or a mirror port: a packet with INT or IOAM that is not in a report"),
 )  # fmt: skip
 _INTS = (
-    ("2015", "`MD_0_4`", "a bottom-of-stack bit in each word; only with a dialect that says so"),
+    ("2015", "`MD_0_4`", "a bottom-of-stack bit in each word; only with a dialect that enables it"),
     ("0.4", "`MD_0_4`", "2 bits of version, instruction count"),
-    ("0.5", "`MD_0_5`", "instruction count, total hop count, a tail behind the stack"),
+    ("0.5", "`MD_0_5`", "instruction count, total hop count, a tail after the stack"),
     ("1.0", "`MD_1_0`", "hop size in words, remaining hops, 32-bit timestamps"),
     ("2.x", "`MD_2_0`", "2.0 and 2.1, which share number and layout: domains, 64-bit timestamps"),
     ("2.1 MX", "`MX_2_1`", "instructions only"),
@@ -341,8 +339,9 @@ def formats() -> str:
     from hopscope.wire import records as wire
 
     parts = [
-        "# Formats\n\nWhat Hopscope reads, written from the tables that its decoders read. How to use it "
-        "is in [the guide](../guides/formats.md), why something is refused in [refusals](refusals.md).\n",
+        "# Formats\n\nWhat Hopscope reads, generated from the tables that its decoders use. How to use it "
+        "is in [the guide](../guides/formats.md), why something is rejected in "
+        "[reject reasons](reject-reasons.md).\n",
         "\n## Reports\n\n" + _table(("version", "header", "what"), list(_REPORTS)),
         "\n## INT and IOAM\n\n" + _table(("version", "header", "what"), list(_INTS)),
     ]
@@ -354,9 +353,9 @@ def formats() -> str:
         rows = [(f"`{one.name.lower()}`", str(int(one)), texts[one.name]) for one in enumeration]
         parts.append(f"\n## {title}\n\n{_table(('name', 'code', 'meaning'), rows)}")
     parts += [_dialects(), _headers(), _bits()]
-    for title, listed in (("Reasons", reasons.Reason), ("Places", reasons.Place)):
+    for title, listed in (("Reject reasons", reasons.Reason), ("Headers of rejections", reasons.Place)):
         names = ", ".join(f"`{one.label}`" for one in listed if one)
-        parts.append(f"\n## {title} of refusals\n\n{names}: [what they mean](refusals.md).\n")
+        parts.append(f"\n## {title}\n\n{names}: [their meaning](reject-reasons.md).\n")
     return "".join(parts)
 
 
@@ -378,8 +377,8 @@ def _dialects() -> str:
     return (
         "\n## Dialects\n\n"
         + _table(("name", "who sends it", "differs in", "clock"), rows)
-        + "\n## What a dialect says\n\nThe third column is what the specifications say, or what they leave "
-        "open as Hopscope takes it. The [setting](settings.md) `dialects.NAME` changes most of it.\n\n"
+        + "\n## Fields of a dialect\n\nThe third column has the specifications' value, or Hopscope's choice "
+        "where they leave it open. The [setting](settings.md) `dialects.NAME` changes most of it.\n\n"
         + _table(
             ("field", "meaning", "in `spec`"), [(name, meaning, value) for name, value, meaning in rules]
         )
@@ -489,10 +488,10 @@ def _bits() -> str:
     ]
     trace = [(str(bit), _parts(item), str(item.size)) for bit, item in enumerate(layout.IOAM_NODE)]
     return (
-        "\n## What the bits of an instruction bitmap stand for\n\nBit 0 is the most significant; numbers are "
+        "\n## Bits of an instruction bitmap\n\nBit 0 is the most significant; numbers are "
         "widths in bits. `reserved` is skipped.\n\n"
         + _table(("bit", *(name for name, _ in forms)), rows)
-        + "\n## What the bits of an IOAM trace type stand for\n\nBit 22 adds an opaque state snapshot of its "
+        + "\n## Bits of an IOAM trace type\n\nBit 22 adds an opaque state snapshot of its "
         "own length.\n\n" + _table(("bit", "fields", "bytes"), trace)
     )
 
@@ -500,7 +499,7 @@ def _bits() -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings,
     "counters.md": counters,
-    "refusals.md": refusals,
+    "reject-reasons.md": reject_reasons,
     "formats.md": formats,
     "events.md": events,
     "records.md": records,

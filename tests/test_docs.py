@@ -31,7 +31,15 @@ def reference() -> ModuleType:
 
 @pytest.mark.parametrize(
     "page",
-    ["settings.md", "counters.md", "refusals.md", "formats.md", "events.md", "records.md", "commands.md"],
+    [
+        "settings.md",
+        "counters.md",
+        "reject-reasons.md",
+        "formats.md",
+        "events.md",
+        "records.md",
+        "commands.md",
+    ],
 )
 def test_reference_is_current(reference: ModuleType, page: str) -> None:
     """Every setting, counter, reason, event kind, record field and command is in docs/ as the code has it."""
@@ -43,7 +51,7 @@ def test_every_name_has_a_meaning(reference: ModuleType) -> None:
     """No row of the reference has an empty last column: a name alone documents nothing."""
     empty = [
         f"{page}: {line}"
-        for page in ("settings.md", "counters.md", "refusals.md", "events.md", "commands.md")
+        for page in ("settings.md", "counters.md", "reject-reasons.md", "events.md", "commands.md")
         for line in reference.PAGES[page]().splitlines()
         if re.match(r"^\| `.*\|\s*\|$", line)
     ]
