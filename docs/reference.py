@@ -125,7 +125,7 @@ def counters() -> str:
         )
         + "\n## The software NIC\n\n"
         + table(NIC_COUNTERS)
-        + "\n## Exports\n\nOf every destination, `destination` being its place in the settings, as "
+        + "\n## Exports\n\nFor each destination; `destination` is its place in the settings, as in "
         "`redis[0]`; [alerts](../guides/alerts.md) have their own names, `webhook` being a number. "
         "`hopscope_export_up` is 1 if the last delivery to a destination of either kind succeeded.\n\n"
         + _table(
@@ -169,7 +169,8 @@ def reject_reasons() -> str:
 
     return (
         "# Reject reasons\n\nA frame on a report port that cannot be read is rejected with one of these "
-        "reasons and the header at which reading stopped. The same names are in `hopscope decode`, in `/metrics` "
+        "reasons and the header at which reading stopped. The same names are in `hopscope decode`, in "
+        "`/metrics` "
         '(`hopscope_rejected_reports_total{reason="…"}`) and on the live page.\n\n## Reasons\n\n'
         + _enum_table(reasons.Reason)
         + "\n## Headers\n\n"

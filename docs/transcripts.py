@@ -3,7 +3,7 @@
 A fenced block of `console` after a line `<!-- run -->` is executed: each line that begins with `$` (and goes
 on after a backslash) by bash, in a folder of the page with the sample captures. What follows must be what the
 command prints, to either stream. A block after `<!-- file: NAME -->` is a file in that folder.
-`python docs/transcripts.py` rewrites the output; tests/test_docs.py compares it.
+`python docs/transcripts.py [PAGE]` rewrites the output; tests/test_docs.py compares it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHANGING = re.compile(r"(?:took +|in )[\d.]+ s\b")
 """Durations: they differ from run to run."""
 COMPILING = "hopscope: compil"
 """A command that is the first to need a kernel says so; the next one does not."""
-SECONDS = 300
+SECONDS = 900
 
 
 def run(page: str, folder: Path) -> Iterator[tuple[str, str]]:
@@ -67,7 +67,7 @@ def same(written: str, printed: str) -> bool:
 
 def main() -> int:
     """Rewrite what has changed."""
-    for path in PAGES:
+    for path in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         page = path.read_text()
         if not BLOCK.search(page):
             continue
