@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "base", "capture", "detect", "direct", "export", "fabric", "history", "labels", "library.samples",
         "memory", "present",
-        "rdma", "runtime", "serve", "settings", "testbed", "wire",
+        "rdma", "runtime", "settings", "testbed", "wire",
     },
     "__init__": {"base", "detect", "library", "settings"},
     "__main__": {"cli"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hopscope.cli.demo import processes
 from hopscope.cli.demo.judge import Judge
 from hopscope.cli.demo.schedule import as_option, schedule
 from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
@@ -187,3 +189,21 @@ def test_too_short() -> None:
     done = subprocess.run(demo("--duration", "5"), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "expected 12 s or more" in done.stderr
+
+
+def test_a_start_that_gets_on_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New log lines and processor time are progress; a program with neither has stalled."""
+    log = tmp_path / "log"
+    log.write_text('{"timestamp": "now", "level": "info", "event": "compiling", "kernel": "walk"}\n')
+    assert processes.last_line(log) == "compiling (kernel walk)"
+    nobody = 2**22 + 1  # above the largest pid
+    assert processes.session_ticks(nobody) == 0
+    assert processes.session_ticks(os.getsid(0)) > 0
+    progress = processes.Progress(nobody, log)
+    assert not progress.stalled()
+    monkeypatch.setattr(processes, "STALL_SECONDS", -1.0)
+    assert progress.stalled()
+    log.write_text("plain words\n")
+    monkeypatch.setattr(processes, "STALL_SECONDS", 60.0)
+    assert not progress.stalled()
+    assert processes.last_line(log) == "plain words"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.cli.filters import FilterError, FlowParts, ReportFilter
+from hopscope.cli.filters import FilterError, ReportFilter, flow_filter
 from hopscope.wire.records import HOP, REPORT, Carried, Have, Kind, ReportBatch
 
 
@@ -82,6 +82,6 @@ def test_hops_without_a_node_match_none() -> None:
 def test_flows_that_are_none(text: str) -> None:
     """What was found and what was expected, in one line."""
     with pytest.raises(FilterError) as caught:
-        FlowParts.parse(text)
+        flow_filter(text, None)
     assert str(caught.value).startswith(f"--flow {text}: ")
     assert "expected" in str(caught.value)

@@ -9,7 +9,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.cli.output import MEASURED, Format, Printer, cell, utc
+from hopscope.cli.output import MEASURED, Format, Printer, cell
+from hopscope.present.events import when
 
 ROWS = [{"name": "a", "count": 5, "rest": None}, {"name": "bcd", "count": 12345, "more": True}]
 
@@ -70,7 +71,7 @@ def test_cells() -> None:
 
 def test_times() -> None:
     """RFC 3339 to the ns, also before 1970, and a number where no calendar reaches."""
-    assert utc(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456789Z"
-    assert utc(-1) == "1969-12-31T23:59:59.999999999Z"
-    assert utc(2**63) == "2262-04-11T23:47:16.854775808Z"
-    assert utc(2**90) == str(2**90)
+    assert when(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456789Z"
+    assert when(-1) == "1969-12-31T23:59:59.999999999Z"
+    assert when(2**63) == "2262-04-11T23:47:16.854775808Z"
+    assert when(2**90) == str(2**90)

@@ -83,7 +83,7 @@ def test_events_as_json_are_those_of_the_api(data: Path) -> None:
     ("words", "kinds"),
     [
         (("--since", "10m"), ["silent", "change", "path_change"]),
-        (("--to", "-10m"), ["new_key"]),
+        (("--until", "-10m"), ["new_key"]),
         (("--kind", "silent,new_key"), ["silent", "new_key"]),
         (("--metric", "hop_latency"), ["change"]),
         (("--node", "spine-7"), ["change", "path_change"]),
@@ -155,6 +155,21 @@ def test_while_a_collector_writes(tmp_path: Path) -> None:
         assert len(rows_of(tmp_path)) == 5
 
 
+def test_an_empty_answer_says_so(tmp_path: Path) -> None:
+    """Nothing on standard output, a reason on stderr, exit status 0."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(np.zeros(1, EVENT))
+    for words, reason in (
+        (("events", "--kind", "loop"), "no events match"),
+        (("hops",), "no hop latencies match"),
+        (("distributions",), "distributions are off: set distributions.enabled = true"),
+        (("bottleneck", "--flow", "10.0.0.99"), "no matching flow"),
+    ):
+        done = run(*words, "-d", str(tmp_path), "-f", "json" if words[0] == "events" else "table")
+        assert done.returncode == 0
+        assert reason in done.stderr
+
+
 def rows_of(folder: Path) -> list[str]:
     return run("events", "-d", str(folder), "-f", "json").stdout.splitlines()
 
@@ -162,14 +177,13 @@ def rows_of(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("events", "--data", "{tmp}/nix"), "is no data folder"),
-        (("events", "--data", "{tmp}"), "is no data folder of Hopscope"),
-        (("events", "--data", "{data}", "--kind", "dorp"), "'dorp' is no kind"),
-        (("events", "--data", "{data}", "--node", "nobody"), "no node of this name"),
-        (("events", "--data", "{data}", "--since", "soon"), "expected a number and ms, s, m, h or d"),
-        (("events", "--data", "{data}", "--since", "1m", "--from", "-1m"), "expected one of them"),
-        (("events", "--data", "{data}", "--from", "yesterday"), "expected a time"),
-        (("events", "--data", "{data}", "--prefix", "10.0.0.0/40"), "no address or network"),
+        (("events", "--data", "{tmp}/nix"), "does not exist"),
+        (("events", "--data", "{tmp}"), "is not a Hopscope data folder"),
+        (("events", "--data", "{data}", "--kind", "dorp"), "unknown kind 'dorp'"),
+        (("events", "--data", "{data}", "--node", "nobody"), "unknown node 'nobody'"),
+        (("events", "--data", "{data}", "--since", "soon"), "expected a time"),
+        (("events", "--data", "{data}", "--until", "yesterday"), "expected a time"),
+        (("events", "--data", "{data}", "--prefix", "10.0.0.0/40"), "expected an address or a prefix"),
         (("events", "--data", "{data}", "--flow-id", "x"), "hexadecimal"),
         (("events", "--data", "{data}", "--after", "here"), "expected what"),
         (("sql", "SELEC", "--data", "{data}"), "syntax error"),

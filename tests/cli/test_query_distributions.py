@@ -87,4 +87,4 @@ def test_tables_and_csv(data: Path) -> None:
         2,
         "hopscope: --by rack: expected queue, port, switch, network\n",
     )
-    assert "'delay' is no measure" in run(data, "--measure", "delay").stderr
+    assert "unknown measure 'delay'" in run(data, "--measure", "delay").stderr

@@ -19,7 +19,7 @@ import pytest
 from hopscope.base.control_client import ControlError
 from hopscope.history.files import list_segments
 from hopscope.history.query import History
-from hopscope.serve.feed import Cursor, Feed
+from hopscope.present.feed import Cursor, Feed
 from hopscope.wire.records import Records
 from support.waiting import HANG_SECONDS, eventually
 

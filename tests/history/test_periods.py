@@ -96,7 +96,7 @@ def test_periods_are_differences(tmp_path: Path) -> None:
             " unnest(upper) AS unnest_upper FROM distributions) GROUP BY measure ORDER BY measure"
         )
         assert list(rows["measure"]) == ["end_to_end", "hop_latency", "queue_occupancy"]
-        with pytest.raises(HistoryError, match="'delay' is no measure: expected one of hop_latency"):
+        with pytest.raises(HistoryError, match="unknown measure 'delay': expected one of hop_latency"):
             history.distributions(measures=["delay"])
     assert told(folder, start=START + 10**18) == []
 

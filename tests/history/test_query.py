@@ -230,7 +230,7 @@ def test_an_empty_history(tmp_path: Path) -> None:
 
 def test_folders_that_are_none(tmp_path: Path) -> None:
     """A missing folder, and one of something else, are told in one line."""
-    for folder, message in ((tmp_path / "nix", "no such folder"), (tmp_path, "no journal and no segments")):
+    for folder, message in ((tmp_path / "nix", "does not exist"), (tmp_path, "no journal and no segments")):
         with pytest.raises(HistoryError, match=message):
             History(folder)
 
@@ -238,10 +238,10 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        ({"kinds": ["dorp"]}, "'dorp' is no kind"),
-        ({"metrics": ["none"]}, "'none' is no metric"),
-        ({"prefix": "10.0.0.0/99"}, "no address or network"),
-        ({"flow": Flow(dst="x")}, "no address or network"),
+        ({"kinds": ["dorp"]}, "unknown kind 'dorp'"),
+        ({"metrics": ["none"]}, "unknown metric 'none'"),
+        ({"prefix": "10.0.0.0/99"}, "not an address or network"),
+        ({"flow": Flow(dst="x")}, "not an address or network"),
         ({"after": "x' OR 1"}, "expected what a table"),
     ],
 )

@@ -33,7 +33,7 @@ def history(tmp_path_factory: pytest.TempPathFactory, make_events: Callable[...,
 def test_segments_and_fresh_events(history: History) -> None:
     """The view has both, with all columns and exact numbers."""
     table = history.sql("SELECT count(*) AS n, min(value) AS low, max(value) AS high FROM events;  ")
-    assert next(table.rows()) == {"n": 1500, "low": 0, "high": 1499}
+    assert table.rows()[0] == {"n": 1500, "low": 0, "high": 1499}
     told = history.sql("DESCRIBE events")["column_name"].tolist()
     assert told == list(history.events(limit=1).columns)
     rows = history.sql("SELECT * FROM events ORDER BY sequence", limit=2000)

@@ -121,6 +121,7 @@ def test_detection(capture: Path) -> None:
     assert found.columns()["value"].tolist() == [1_000_000]
     assert found.columns()["previous"].tolist() == [1000]
     assert events.by_kind()["change"] == 2
+    assert repr(found) == "<Events: 1 (1 change)>"
     assert len(found.to_pandas()) == 1
     ended = hopscope.detect_events(hopscope.read(capture), settings, end=True)
     assert ended.by_kind()["flow_record"] == 4  # path, latency, two hops
@@ -136,9 +137,12 @@ def test_a_data_folder(capture: Path, tmp_path: Path) -> None:
         pipeline.step(batch.frames)
     pipeline.close()
     with hopscope.open(tmp_path / "data") as folder:
-        assert len(folder.history.events(kinds=["change"])) == 2
+        changes = folder.history.events(kinds=["change"])
+        assert [row["kind"] for row in changes.rows()[:1]] == ["change"]
+        assert repr(changes).startswith("<Table: 2 rows of time, kind, metric, ")
+        assert repr(folder) == f"<Collection in {tmp_path / 'data'}>"
         assert len(folder.state.flows()) == 0
-    with pytest.raises(hopscope.HopscopeError, match="no such data folder"):
+    with pytest.raises(hopscope.HopscopeError, match=r"data folder .* does not exist"):
         hopscope.open(tmp_path / "nowhere")
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from hopscope.detect.records import FLOW
 from hopscope.present.events import when, wide
-from hopscope.present.select import FlowFilter, ordered, protocol
-from hopscope.present.text import UnreadableError, network, parse_when
+from hopscope.present.select import FlowFilter, ordered
+from hopscope.present.text import UnreadableError, network, parse_when, protocol
 from hopscope.wire.address import address
 
 NOW = 1_700_000_000_123_456_789
@@ -54,8 +54,8 @@ def test_an_ipv4_network_holds_no_ipv6_flow() -> None:
     rows = np.zeros(2, FLOW)
     rows["src_lo"] = rows["dst_lo"] = 0xFFFF_0A00_0001, 1
     rows["src_hi"] = rows["dst_hi"] = 0, 0x2001_0DB8 << 32
-    assert FlowFilter(prefix="0.0.0.0/0").mask(rows).tolist() == [True, False]
-    assert FlowFilter(prefix="::/0").mask(rows).all()
+    assert FlowFilter(prefixes=("0.0.0.0/0",)).mask(rows).tolist() == [True, False]
+    assert FlowFilter(prefixes=("::/0",)).mask(rows).all()
     assert FlowFilter(src="2001:db8::/64").mask(rows).tolist() == [False, True]
 
 

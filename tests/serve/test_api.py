@@ -21,6 +21,9 @@ from hopscope.detect.counters import INDEX
 from hopscope.direct.counters import Counted
 from hopscope.history.periods import PeriodArchive
 from hopscope.labels.counters import LabelCounts
+from hopscope.labels.state import FILE_NAME as LABELS
+from hopscope.labels.state import LabelRule
+from hopscope.labels.table import LabelTable
 from hopscope.rdma.counters import NIC_FILE, create_nic_counters
 
 pytestmark = pytest.mark.kernel
@@ -322,6 +325,60 @@ def test_health_names_every_component(api: Any, collector: Any, tmp_path: Any) -
     empty = run(api, tmp_path / "nothing", ready)
     assert empty.status_code == 503
     assert not any(part["ready"] for part in empty.json()["components"])
+
+
+def test_a_collector_of_labels_alone_is_ready(api: Any, collector: Any, tmp_path: Any) -> None:
+    """Without listeners there are no workers: the label table is what must be there."""
+    folder = tmp_path / "labels"
+    (folder / "regions").mkdir(parents=True)
+    (folder / "journal").mkdir()
+    (folder / "owner.json").write_text('{"schema": 1, "pid": 1, "listen": [], "labels": "127.0.0.1:1"}')
+
+    async def regions(client: httpx.AsyncClient) -> Any:
+        parts = (await client.get("/readyz")).json()["components"]
+        return next(part for part in parts if part["name"] == "regions")
+
+    assert run(api, folder, regions)["detail"] == "no worker has made its regions"
+    rule = LabelRule(10**8, 10**7, 10**7, "off")
+    LabelTable(folder / "regions" / LABELS, rule)
+    assert run(api, folder, regions) == {"name": "regions", "ready": True, "detail": "0 ports with labels"}
+    (folder / "owner.json").write_text('{"schema": 1, "pid": 1, "listen": ["udp://127.0.0.1:1"]}')
+    assert not run(api, folder, regions)["ready"]
+
+
+def test_head_is_get_without_a_body(api: Any, collector: Any) -> None:
+    """Load balancers and uptime checks ask with HEAD; the live feed ends after its headers."""
+
+    async def use(client: httpx.AsyncClient) -> None:
+        for path in ("/healthz", "/readyz", "/metrics", "/api/v0/summary", "/api/v0/events/live"):
+            answer = await client.head(path)
+            assert (answer.status_code, answer.content) == (200, b""), path
+            assert answer.headers["content-type"]
+        assert (await client.head("/api/v0/nothing")).status_code == 404
+
+    run(api, collector.folder, use)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/api/v0/flows", "GET, HEAD"),
+        ("POST", "/api/v0/flows", "GET, HEAD"),
+        ("GET", "/api/v0/sql", "POST"),
+        ("POST", "/api/v0/thresholds/hop_latency", "GET, HEAD, PATCH, PUT"),
+        ("POST", "/metrics", "GET, HEAD"),
+        ("PUT", "/healthz", "GET, HEAD"),
+    ],
+)
+def test_a_wrong_method_is_405(api: Any, collector: Any, method: str, path: str, allowed: str) -> None:
+    """In one line of JSON, with the methods that are allowed."""
+
+    async def use(client: httpx.AsyncClient) -> httpx.Response:
+        return await client.request(method, path)
+
+    answer = run(api, collector.folder, use)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert answer.json() == {"error": f"{method} is not allowed here, expected {allowed}"}
 
 
 PATHS = [

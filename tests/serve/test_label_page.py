@@ -15,9 +15,9 @@ from hopscope.labels.table import LabelTable
 from hopscope.labels.tracked_state import HOPS, TRACKED_FLOW
 from hopscope.present.labels import Labels
 from hopscope.present.tracked import TrackedFlows
-from hopscope.serve.page.label_look import LabelLook, look_at_labels
-from hopscope.serve.page.labels import CELLS, age_map, coverage_series, note
-from hopscope.serve.page.tracked import ROWS, ways
+from hopscope.serve.page.labels.ports import CELLS, age_map, coverage_series, note
+from hopscope.serve.page.labels.snapshot import LabelSnapshot, label_snapshot
+from hopscope.serve.page.labels.tracked import ROWS, paths_table
 from hopscope.wire.records import LABEL, Records
 
 MS = 1_000_000
@@ -25,9 +25,9 @@ NOW = 10**18
 ABOUT = LabelRule(100 * MS, 50 * MS, 50 * MS, "shift")
 
 
-def look(ports: Records) -> LabelLook:
-    """A look at these ports."""
-    return LabelLook(NOW, ABOUT, ports, (), 0.9972, 24, 600, 600, flows_of([]), NOW)
+def snapshot(ports: Records) -> LabelSnapshot:
+    """A snapshot at these ports."""
+    return LabelSnapshot(NOW, ABOUT, ports, (), 0.9972, 24, 600, 600, flows_of([]), NOW)
 
 
 def flows_of(rows: Sequence[tuple[int, int, int, int]]) -> Records:
@@ -67,28 +67,28 @@ def test_cells_are_coloured_by_age() -> None:
         (1, 1, 90, 0, 2), (1, 2, 299, 3, 2), (1, 4, 999, 0, 0), (1, 5, 5000, 16, 2),
         (2, 1, 5000, 0, 1), (2, 2, None, 0, 1), (2, 3, None, 0, 2),
     ]  # fmt: skip
-    html = age_map(look(ports_of(rows)), Names({1: "leaf-1"}, {(1, 2): "to spine-1"}))
+    html = age_map(snapshot(ports_of(rows)), Names({1: "leaf-1"}, {(1, 2): "to spine-1"}))
     cells = re.findall(r'<i class="(\w+)" data-tip="([^"]+)">(\d*)</i>', html)
     assert [(colour, text) for colour, _, text in cells] == [
         ("h3", ""), ("h6", "3"), ("h7", ""), ("h8", "16"), ("idle", ""), ("never", ""), ("h8", ""),
     ]  # fmt: skip
     assert cells[1][1].split("\n") == [
         "leaf-1 · port 2 (to spine-1)",
-        "heard of 299 ms ago · 20.0 labels/s",
+        "last label 299 ms ago · 20.0 labels/s",
         "latency 4.10 µs · queue 1.50k bytes",
         "S 3: every 6.25 ms",
     ]
     first = html[: html.index('<span class="name node" title="2">')]
     assert first.count("<i></i>") == 1
     assert "no label yet" in cells[5][1]
-    assert "<b>99.72 %</b> of 24 active ports heard of every 100 ms" in note(look(ports_of(rows)))
-    assert "S raised at 2 ports" in note(look(ports_of(rows)))
+    assert "<b>99.72 %</b> of 24 active ports reported every 100 ms" in note(snapshot(ports_of(rows)))
+    assert "S raised at 2 ports" in note(snapshot(ports_of(rows)))
 
 
 def test_names_are_text() -> None:
     """A name cannot become a tag or end an attribute."""
     bad = '"><script>alert(1)</script>'
-    html = age_map(look(ports_of([(1, 1, 5, 0, 2)])), Names({1: bad}, {(1, 1): bad}))
+    html = age_map(snapshot(ports_of([(1, 1, 5, 0, 2)])), Names({1: bad}, {(1, 1): bad}))
     assert "<script" not in html
     assert html.count("&lt;script&gt;") == 4
 
@@ -101,19 +101,19 @@ def test_a_large_fabric_is_cut_to_those_heard_of_longest_ago() -> None:
     ports = ports_of(rows)
     ports["received_ns"][700 * 32 + 5] = NOW - 9000 * MS
     ports["received_ns"][100 * 32 + 5], ports["traffic"][100 * 32 + 5] = NOW - 90_000 * MS, 1
-    html = age_map(look(ports), Names())
+    html = age_map(snapshot(ports), Names())
     assert html.count("data-tip") <= CELLS
     assert 'title="701"' in html
     assert 'title="101"' not in html
     assert "20 of 1,280 switches" in html
-    many = age_map(look(ports_of([(1, port, 10, 0, 2) for port in range(5000)])), Names())
+    many = age_map(snapshot(ports_of([(1, port, 10, 0, 2) for port in range(5000)])), Names())
     assert many.count("data-tip") == CELLS
 
 
 def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
     """Mean and lowest of the intervals of each second; without a label there is nothing to show."""
     table = LabelTable(tmp_path / FILE_NAME, ABOUT, ports=8)
-    assert look_at_labels(Labels(tmp_path), TrackedFlows(tmp_path), NOW, 180) is None
+    assert label_snapshot(Labels(tmp_path), TrackedFlows(tmp_path), NOW, 180) is None
     for step in range(140):
         now = NOW + step * 50 * MS
         some = np.zeros(2 if step % 20 else 1, LABEL)
@@ -122,7 +122,7 @@ def test_coverage_is_drawn_by_second(tmp_path: Path) -> None:
         if step % 2 or step % 20 == 0:
             table.update(some, now)
         table.tick(now)
-    shown = look_at_labels(Labels(tmp_path), TrackedFlows(tmp_path), now, 180)
+    shown = label_snapshot(Labels(tmp_path), TrackedFlows(tmp_path), now, 180)
     assert shown is not None
     mean, lowest = (one["data"] for one in coverage_series(shown))
     assert len(mean) == len(lowest) >= 6
@@ -145,7 +145,7 @@ def test_intervals_that_were_left_out_are_told(tmp_path: Path) -> None:
         table.update(some, now)
         table.tick(now)
         if step in (39, 79):
-            shown = look_at_labels(Labels(tmp_path), TrackedFlows(tmp_path), now, 180)
+            shown = label_snapshot(Labels(tmp_path), TrackedFlows(tmp_path), now, 180)
             assert shown is not None
             said.append((note(shown), shown))
     assert "intervals" not in said[0][0]
@@ -157,7 +157,7 @@ def test_intervals_that_were_left_out_are_told(tmp_path: Path) -> None:
 def tracked(rows: Sequence[tuple[int, int, int, int]]) -> str:
     """HTML of these flows."""
     names = Names({1: "leaf-1", 2: "spine<1>"}, {(2, 0): "to <leaf>"})
-    return ways(replace(look(ports_of([])), tracked=flows_of(rows)), names)
+    return paths_table(replace(snapshot(ports_of([])), tracked=flows_of(rows)), names)
 
 
 def test_ways_of_tracked_flows() -> None:
@@ -183,7 +183,9 @@ def test_ways_of_tracked_flows() -> None:
     assert "<leaf>" not in html
     plain = flows_of([(2, 5, -1, 3)])
     plain["sport"], plain["dport"], plain["proto"] = 0, 0, 1
-    assert "10.0.0.2 → 10.0.0.1 <em>icmp" in ways(replace(look(ports_of([])), tracked=plain), Names())
+    assert "10.0.0.2 → 10.0.0.1 <em>icmp" in paths_table(
+        replace(snapshot(ports_of([])), tracked=plain), Names()
+    )
 
 
 def test_of_many_flows_those_with_a_new_way_are_shown() -> None:

@@ -81,7 +81,7 @@ def test_the_page_shows_a_microburst_while_it_happens(server: str, collector: An
     browser.wait("!!document.querySelector('.strip .row') && !!document.querySelector('[data-flow]')")
     assert browser.run("document.querySelector('.strip .row').dataset.peak") == "7"
     collector.report(occupancy=8500)
-    collector.report(occupancy=3)  # it is over before the next look
+    collector.report(occupancy=3)  # it is over before the next snapshot
     browser.wait("document.querySelector('.strip .row').dataset.peak === '8500'")
     assert "<b>leaf-2 · to host-9 q2" in browser.run("document.querySelector('.strip .row .name').innerText")
     assert browser.run("!!document.querySelector('.strip .row path.h8')")

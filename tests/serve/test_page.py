@@ -13,7 +13,7 @@ from hopscope.detect.records import EVENT, Kind, Metric
 from hopscope.present.units import duration, measured, place, si
 from hopscope.serve.page.feed import SHOWN, Joined, feed
 from hopscope.serve.page.fragments import Fragments
-from hopscope.serve.page.poller import Look
+from hopscope.serve.page.snapshot import Snapshot
 from hopscope.serve.page.strips import CALM, LEVELS, cells
 from hopscope.serve.routes.collector_models import CounterValue, Summary
 
@@ -126,9 +126,9 @@ def refusals(counts: dict[str, int]) -> str:
         )
         for one in COUNTERS
     ]  # fmt: skip
-    look = Look.__new__(Look)
-    object.__setattr__(look, "summary", Summary.model_construct(counters=counters))
-    return Fragments(look, Names.load(None)).get("refused")
+    snapshot = Snapshot.__new__(Snapshot)
+    object.__setattr__(snapshot, "summary", Summary.model_construct(counters=counters))
+    return Fragments(snapshot, Names.load(None)).get("rejected")
 
 
 def test_refusals_are_listed_by_reason_and_place() -> None:
@@ -139,10 +139,10 @@ def test_refusals_are_listed_by_reason_and_place() -> None:
     })  # fmt: skip
     rows = [re.sub(r"<[^>]+>", " ", row).split() for row in html.split("<tr>")]
     assert [row for row in rows if row] == [
-        ["Refused", "because", "Reports", "/s"],
+        ["Reject", "reason", "Reports", "/s"],
         ["bad", "hop", "size", "9", "4.50"],
         ["truncated", "3", "1.50"],
-        ["in", "header", "Reports", "/s"],
+        ["Header", "Reports", "/s"],
         ["int", "stack", "12", "6"],
     ]
-    assert refusals({}) == '<p class="empty">No report was refused.</p>'
+    assert refusals({}) == '<p class="empty">No report was rejected.</p>'

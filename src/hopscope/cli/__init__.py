@@ -1,10 +1,10 @@
-"""The command line: one module per command, imported only when it is asked for.
+"""The command line: one module per command, imported only when it is called.
 
 A command's module, `cli/<name>.py`, holds either a function of the command's name or, where it has
 subcommands, a `typer.Typer` called `app`.  Modules import what is heavy inside their functions, so that
 `hopscope decode` and `hopscope --help` start in a fraction of a second.
 
-Exit status: 0, 1 where something was found that should not be (see each command), 2 for mistakes in the usage
+Exit status: 0; 1 if something was found that should not be (see each command); 2 for errors in the usage
 or the environment.
 """
 
@@ -22,46 +22,45 @@ from ..base import kernel_cache
 from ..base.errors import HopscopeError
 from . import announce
 
-COMMANDS = (
-    "collect",
-    "sink",
-    "replay",
-    "decode",
-    "craft",
-    "dissector",
-    "query",
-    "top",
-    "translate",
-    "direct",
-    "label",
-    "fabric",
-    "simulate",
-    "samples",
-    "demo",
-    "plan",
-    "warmup",
-    "config",
-    "check",
-    "version",
-)
-"""In the order of `hopscope --help`."""
+GROUPS = {
+    "Collect": ("collect", "sink", "translate", "label", "replay"),
+    "Query": ("query", "top", "direct", "decode"),
+    "Simulate": ("demo", "simulate", "samples", "fabric", "plan", "craft"),
+    "Tools": ("config", "check", "warmup", "dissector", "version"),
+}
+"""Commands by what they are for, in the order of `hopscope --help`."""
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 FOLDERS = ("demo", "direct", "fabric", "label", "plan", "query")
 """Commands with a folder of their own, in whose `command.py` they are."""
 
 
 def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
-    """The application with these commands; the fewer, the quicker it starts."""
+    """The application with these commands; fewer start faster."""
 
-    class InOrder(TyperGroup):
-        """Commands and groups of commands in one list, in our order."""
+    class Grouped(TyperGroup):
+        """Commands in groups, in our order."""
 
         def list_commands(self, ctx: Any) -> list[str]:
             return list(names)
 
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            width = max(map(len, names))
+            for title, group in GROUPS.items():
+                commands = [(name, self.get_command(ctx, name)) for name in group if name in names]
+                if commands:
+                    with formatter.section(title):
+                        formatter.write_dl(
+                            [
+                                (name.ljust(width), each.get_short_help_str(64))
+                                for name, each in commands
+                                if each
+                            ]
+                        )
+
     app = typer.Typer(
         name="hopscope",
-        cls=InOrder,
-        help="In-band Network Telemetry: reports in, events, history and answers out.",
+        cls=Grouped,
+        help="In-band Network Telemetry (INT) collector: reports in; events, history and answers out.",
         no_args_is_help=True,
         rich_markup_mode=None,  # brackets in a help text are brackets
         pretty_exceptions_enable=False,
@@ -96,7 +95,7 @@ def _version(asked: bool) -> None:
 
 
 def main() -> None:
-    """Entry point of `hopscope`: mistakes are told in one line on stderr, never with a traceback."""
+    """Entry point of `hopscope`: errors are one line on stderr, never a traceback."""
     asked = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     kernel_cache.notices.append(announce.kernel)
     try:

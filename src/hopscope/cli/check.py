@@ -14,7 +14,7 @@ def check(
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Look at the machine: can a collector run here, and how well?
+    """Check whether this machine can run a collector, and how well.
 
     Exit status: 0; 1 where something is bad, so that a collector would not start.
     """

@@ -17,8 +17,8 @@ def collect(
             "--listen",
             "-l",
             metavar="ADDRESS",
-            help="Where reports arrive, as udp://127.0.0.1:32766?workers=2, or an interface "
-            "whose packets are read, as mirror://eth1. Repeatable.",
+            help="Address of reports, as udp://127.0.0.1:32766?workers=2, or an interface "
+            "to capture from, as mirror://eth1. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -30,7 +30,7 @@ def collect(
         ),
     ] = None,
     http_port: HttpPortOption = None,
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="Neither API nor page.")] = False,
+    no_serve: Annotated[bool, typer.Option("--no-serve", help="Without API and page.")] = False,
     names: NamesOption = None,
     regions: Annotated[
         Path | None,
@@ -44,10 +44,11 @@ def collect(
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Receive reports, find events, keep and serve them, until Ctrl-C.
+    """Run a collector: receive reports, detect events, serve them.
 
-    Without flags it listens on UDP 32766 on loopback, keeps history in the user's data folder and serves
-    the live page on http://127.0.0.1:8080. Ends with a summary. Exit status 2: it could not start or go on.
+    By default it listens on UDP 32766 on loopback, keeps history in the user's data folder and serves
+    the live page on http://127.0.0.1:8080. Ctrl-C ends it with a summary. Exit status 2: it could not start,
+    or failed later.
     """
     from ..base import log
     from ..runtime.supervisor import run

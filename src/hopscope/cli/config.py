@@ -17,7 +17,7 @@ app = typer.Typer(help="Show, check and write settings.", no_args_is_help=True)
 
 @app.command()
 def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
-    """Print the settings that a start would use, as TOML, and where each comes from."""
+    """Print the effective settings as TOML, with their origin."""
     loaded = load(config, overrides)
     tree = loaded.settings.model_dump(mode="json")
     own = loaded.settings.dialects
@@ -40,10 +40,10 @@ def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
 @app.command()
 def check(
     file: Annotated[
-        Path | None, typer.Argument(help="TOML file; without one, what a start would read.")
+        Path | None, typer.Argument(help="TOML file; default: the file that `collect` reads.")
     ] = None,
 ) -> None:
-    """Check a file of settings: a line for every error, with its key, what was found and what is expected."""
+    """Check a settings file and print a line for every error."""
     from ..base.names import Names
 
     loaded = load(file, None)
@@ -53,10 +53,10 @@ def check(
 
 @app.command()
 def init(
-    file: Annotated[Path | None, typer.Argument(help="Where to write; - for stdout.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="File to write; - for stdout.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
-    """Write a file with every setting, its default and its meaning, all commented out."""
+    """Write a settings file with every default, commented out."""
     from ..settings.errors import ConfigError
     from ..settings.file import default_file
 
@@ -74,7 +74,7 @@ def init(
 
 @app.command()
 def dialects(config: ConfigOption = None, overrides: SetOption = None) -> None:
-    """List the dialects, those of your configuration too: how reports and packets are read."""
+    """List the dialects, including your own."""
     import shutil
     import textwrap
 
@@ -90,7 +90,7 @@ def dialects(config: ConfigOption = None, overrides: SetOption = None) -> None:
                 subsequent_indent=" " * width,
             )
         )  # fmt: skip
-    print(f"{'auto':<{width}}What the first reports tell: one of these.")
+    print(f"{'auto':<{width}}Choose by the first reports.")
 
 
 def _value(value: Any) -> str:

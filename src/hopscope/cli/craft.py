@@ -61,7 +61,7 @@ def craft(
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write packets from JSON lines: what decode printed, or what you write by hand.
+    """Write packets from JSON: the output of decode, or your own.
 
     Only what matters must be given, as in {"hops": [{"node_id": 1}, {"node_id": 2}]}. Numbers that are
     missing between packets become frames that are no reports.

@@ -97,7 +97,7 @@ def decode(
     names: NamesOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Print the reports in a capture file, one object each.
+    """Print the reports in a capture file.
 
     A summary goes to stderr. Packets that are no reports print nothing, unless --packets finds telemetry in
     them; a damaged report prints why.

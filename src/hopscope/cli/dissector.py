@@ -23,7 +23,7 @@ def dissector(
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Print a Wireshark dissector, in Lua, for reports, INT, DTA and INT-label.
+    """Print a Wireshark dissector (Lua) for reports, INT, DTA, labels.
 
     It offers every dialect, those of your configuration too.
     Wireshark loads it from its folder of personal Lua plugins, which `tshark -G folders` names;

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and settings from them."""
+"""Options that several commands share, and settings from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ConfigOption = Annotated[
 ]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", "-d", metavar="FOLDER", help="Data folder (setting data).", show_default=False),
+    typer.Option("--data", "-d", metavar="FOLDER", help="Data folder.", show_default=False),
 ]
 HttpPortOption = Annotated[
     int | None,
@@ -28,7 +28,7 @@ HttpPortOption = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="Port of the API and the page; 0: any.",
+        help="Port of API and page; 0: any free one.",
         show_default=False,
     ),
 ]
@@ -49,7 +49,7 @@ PortOption = Annotated[
         metavar="PORT",
         min=0,
         max=65535,
-        help="UDP port that reports are sent to. Repeatable; default: every port that is known.",
+        help="UDP port of the reports. Repeatable; default: all known ports.",
         show_default=False,
     ),
 ]
@@ -58,19 +58,18 @@ AutoDialectOption = Annotated[
     typer.Option(
         "--dialect",
         metavar="NAME",
-        help="How reports are read, as `hopscope config dialects` lists it, or one of your configuration; "
-        "auto: what the first reports tell.",
+        help="Dialect of the reports: see `hopscope config dialects`; auto: choose by the first reports.",
     ),
 ]
 PacketsOption = Annotated[
-    bool, typer.Option("--packets", help="Also read packets that carry INT or IOAM themselves.")
+    bool, typer.Option("--packets", help="Also decode packets that carry INT or IOAM themselves.")
 ]
 IntDscpOption = Annotated[
     list[str] | None,
     typer.Option(
         "--int-dscp",
         metavar="DSCP",
-        help="DSCP of packets with INT behind TCP or UDP, as 0x17, instead of the dialect's. Repeatable.",
+        help="DSCP of packets with INT over TCP or UDP, as 0x17; default: the dialect's. Repeatable.",
         show_default=False,
     ),
 ]
@@ -79,7 +78,7 @@ IntPortOption = Annotated[
     typer.Option(
         "--int-port",
         metavar="PORT",
-        help="UDP destination port of packets with INT, instead of the dialect's. Repeatable.",
+        help="UDP destination port of packets with INT; default: the dialect's. Repeatable.",
         show_default=False,
     ),
 ]
@@ -88,7 +87,7 @@ MarkerOption = Annotated[
     typer.Option(
         "--marker",
         metavar="HEX",
-        help="Probe marker in front of INT, 1 to 8 bytes, as aaaaaaaabbbbbbbb.",
+        help="Probe marker before INT, 1 to 8 bytes, as aaaaaaaabbbbbbbb.",
         show_default=False,
     ),
 ]
@@ -98,7 +97,7 @@ MonitorOption = Annotated[
     typer.Option(
         "--monitor",
         metavar="NAME[:KEYS]",
-        help="A store for this monitor (`direct monitors` lists them) and so many keys or events, 65,536 by "
+        help="A store for this monitor (see `direct monitors`) and this many keys or events, 65,536 by "
         "default. Repeatable.",
         show_default=False,
     ),

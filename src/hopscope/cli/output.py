@@ -16,8 +16,6 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from ..wire import protocols
-
 Row = Mapping[str, Any]
 _encode = json.JSONEncoder(ensure_ascii=False, check_circular=False).encode
 MEASURED = 64
@@ -34,13 +32,13 @@ class Format(StrEnum):
 
 FormatOption = Annotated[
     Format,
-    typer.Option("--format", "-f", help="JSON (an object a line), a table, or CSV.", case_sensitive=False),
+    typer.Option("--format", "-f", help="Output: JSON lines, a table, or CSV.", case_sensitive=False),
 ]
 
 
 @contextmanager
 def until_reader_leaves() -> Iterator[None]:
-    """End the command in silence, with status 0, where nobody reads standard output any more."""
+    """End the command silently, with status 0, once standard output has no reader."""
     try:
         yield
     except BrokenPipeError:
@@ -64,7 +62,7 @@ class Printer:
             self._csv.writerow(self._columns)
 
     def put(self, rows: Iterable[Row]) -> int:
-        """Print rows; how many. Raises BrokenPipeError where nobody reads on."""
+        """Print rows; how many. Raises BrokenPipeError if the reader is gone."""
         count = 0
         for count, row in enumerate(rows, 1):  # noqa: B007 - the last number is the result
             if self._form is Format.JSON:
@@ -82,7 +80,7 @@ class Printer:
         return count
 
     def flush(self) -> None:
-        """Print what waits for the table's widths, and hand all to the reader."""
+        """Print rows that wait for the table's widths, and flush the stream."""
         if self._form is Format.TABLE and self._waiting:
             self._widths = [
                 max(len(column), *(len(cells[i]) for cells in self._waiting))
@@ -107,7 +105,7 @@ class Printer:
 
 
 def cell(value: Any) -> str:
-    """One value as text: nothing for what is absent, JSON's words for what is null or a truth value."""
+    """One value as text: empty for None, JSON's words for truth values."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -121,24 +119,3 @@ def cell(value: Any) -> str:
 
 def _is_number(text: str) -> bool:
     return text.lstrip("-").replace(".", "", 1).isdecimal()
-
-
-def flow_text(flow: Mapping[str, Any]) -> str:
-    """A flow object as one line: `10.0.0.1:4000 → 10.0.1.2:53 udp`."""
-    ends = []
-    for address, port in ((flow["src"], flow.get("sport")), (flow["dst"], flow.get("dport"))):
-        host = f"[{address}]" if port is not None and ":" in str(address) else address
-        ends.append(host if port is None else f"{host}:{port}")
-    proto = flow.get("proto")
-    return f"{ends[0]} → {ends[1]} {protocols.NAMES.get(proto or 0, proto)}"
-
-
-def utc(time_ns: int) -> str:
-    """A time as RFC 3339, UTC, to the ns."""
-    from datetime import UTC, datetime
-
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
-    except (OverflowError, ValueError, OSError):
-        return str(time_ns)

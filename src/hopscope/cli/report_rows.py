@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..base.names import Names
+from ..present.events import when
+from ..present.units import flow_text
 from ..wire.dialect import Dialect
 from ..wire.records import FrameBatch, ReportBatch
-from .output import Format, Row, cell, flow_text, utc
+from .output import Format, Row, cell
 
 _FLOW = ("src", "dst", "proto", "sport", "dport", "vlan", "layers", "tunnel_id")
 _INT = (
@@ -81,7 +83,7 @@ def _leaves(tree: Mapping[str, Any], above: str) -> dict[str, Any]:
 def _short(report: dict[str, Any], names: Names) -> Row:
     row = {"packet": f"{report['packet']}.{report['index']}" if report["index"] else str(report["packet"])}
     if "time_ns" in report:
-        row["time"] = utc(report["time_ns"])
+        row["time"] = when(report["time_ns"])
     row["source"] = report.get("source", "")
     if error := report.get("error"):
         return row | {"report": f"{error['reason']} at {error['at']}: {error['detail']}"}

@@ -1,4 +1,4 @@
-"""A process that runs until Ctrl-C: what it shows meanwhile, and at its end."""
+"""A process that runs until Ctrl-C: its progress line and its final counters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-TELL_SECONDS = 1.0
+PRINT_SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -29,11 +29,11 @@ def until_stopped() -> Iterator[threading.Event]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP end what is done here as Ctrl-C does: by a KeyboardInterrupt, once."""
+    """SIGTERM and SIGHUP act as Ctrl-C does: one KeyboardInterrupt."""
 
     def end(*_: object) -> None:
         for number in _SIGNALS:
-            signal.signal(number, signal.SIG_IGN)  # once is enough: what was made is being removed
+            signal.signal(number, signal.SIG_IGN)  # once is enough: cleanup is running
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, end) for number in _SIGNALS}
@@ -45,16 +45,16 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def told(count: Callable[[], int], what: str, stop: threading.Event) -> Iterator[None]:
-    """Show what is counted and its rate on one line of a terminal, every second; nothing elsewhere."""
+def progress(count: Callable[[], int], what: str, stop: threading.Event) -> Iterator[None]:
+    """Show a count and its rate on one line of a terminal, every second; print nothing elsewhere."""
     if not sys.stderr.isatty():
         yield
         return
     done = threading.Event()
 
-    def tell() -> None:
+    def report() -> None:
         before, since = count(), time.monotonic()
-        while not done.wait(TELL_SECONDS):
+        while not done.wait(PRINT_SECONDS):
             now, moment = count(), time.monotonic()
             rate = (now - before) / (moment - since)
             print(f"\r{now:,} {what}, {rate:,.0f}/s   ", end="", file=sys.stderr, flush=True)
@@ -62,7 +62,7 @@ def told(count: Callable[[], int], what: str, stop: threading.Event) -> Iterator
             if stop.is_set():
                 break
 
-    thread = threading.Thread(target=tell, daemon=True)
+    thread = threading.Thread(target=report, daemon=True)
     thread.start()
     try:
         yield
@@ -73,11 +73,11 @@ def told(count: Callable[[], int], what: str, stop: threading.Event) -> Iterator
 
 
 def print_counters(counts: Mapping[str, int], help_of: Mapping[str, str]) -> None:
-    """Counters that are not zero, with what they mean, on stderr."""
+    """Print nonzero counters with their meaning on stderr."""
     shown = {key: count for key, count in counts.items() if count}
     width = max((len(f"{count:,}") for count in shown.values()), default=1)
     for key, count in shown.items():
         name, _, label = key.partition(".")
         print(f"{count:>{width},}  {name}{f' {label}' if label else ''}: {help_of[key]}", file=sys.stderr)
     if not shown:
-        print("nothing came", file=sys.stderr)
+        print("nothing received", file=sys.stderr)

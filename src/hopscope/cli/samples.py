@@ -15,7 +15,7 @@ def samples(
         typer.Argument(metavar="FOLDER", help="Copy them here; default: only list them.", show_default=False),
     ] = None,
 ) -> None:
-    """List the sample captures that come with Hopscope, or copy them into a folder.
+    """List the bundled sample captures, or copy them into a folder.
 
     A file that exists already is replaced.
     """

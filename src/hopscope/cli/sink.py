@@ -107,7 +107,7 @@ def sink(
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Be the INT sink of a network: read INT packets, strip them, send them on; keep flows, find events.
+    """Run an INT sink: strip and forward packets, detect events.
 
     Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the live page are those of `collect`.
     A capture file is read to its end, with --data into a data folder, without into memory alone. Exit status:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..base.errors import HopscopeError
-from .filters import FlowOption, NodeOption, PrefixOption
+from .filters import FlowOption, NodeOption, PrefixOption, flow_filter, node_ids
 from .options import ConfigOption, DataOption, NamesOption, load
 
 
@@ -34,7 +34,7 @@ def top(
     names: NamesOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Watch a collector: rates, losses, flows, queues, events.
+    """Watch a collector in the terminal.
 
     Ctrl-C ends it. It reads the shared memory of the collector that owns the data folder, and cannot
     slow it down. Exit status 2: there is none for --once.
@@ -43,16 +43,18 @@ def top(
     from rich.live import Live
 
     from ..base.names import Names
-    from ..detect.records import Kind
-    from .top_view import TopFilter, TopView
+    from ..present.select import KINDS, EventFilter, labelled
+    from ..present.text import UnreadableError
+    from .top_view import TopView
 
     settings = load(config, None, [("--data", "data", data), ("--names", "names", names)]).settings
     known = Names.load(settings.names)
-    labels = {code.label: int(code) for code in Kind}
-    for word in kind or ():
-        if word not in labels:
-            raise typer.BadParameter(f"{word!r} is none of {', '.join(labels)}.", param_hint="'--kind'")
-    wanted = TopFilter.parse(flow, prefix or (), node or (), [labels[word] for word in kind or ()], known)
+    try:
+        kinds = labelled("kind", kind or (), KINDS)
+    except UnreadableError as error:
+        raise HopscopeError(f"--{error}") from None
+    nodes = tuple(node_ids(node or (), known))
+    wanted = EventFilter(kinds=kinds, nodes=nodes, flow=flow_filter(flow, prefix))
     view = TopView(settings.data, known, wanted)
     console = Console()
     if once or not sys.stdout.isatty():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +18,11 @@ from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
 from ..present.collector_state import CollectorState
 from ..present.events import unit
-from ..present.select import Mask
+from ..present.select import EventFilter
+from ..present.units import flow_text
 from ..runtime.summary import LOST
 from ..wire.address import address
 from ..wire.records import Records
-from .filters import FlowParts, node_ids, prefix_mask
-from .output import flow_text
 
 RECENT = 4096
 """Events of each worker that are looked at for the newest that match."""
@@ -34,51 +31,10 @@ WORDS = ("path", "where", "flow", "switch", "port", "metric")
 ALARMING = {Kind.RAISED, Kind.THRESHOLD, Kind.LOOP, Kind.DROP, Kind.SILENT, Kind.GAP}
 
 
-@dataclass(frozen=True, slots=True)
-class TopFilter:
-    """What the tables are about; empty: everything."""
-
-    flow: FlowParts | None = None
-    prefixes: Sequence[str] = ()
-    nodes: Sequence[int] = ()
-    kinds: Sequence[int] = ()
-
-    @classmethod
-    def parse(
-        cls,
-        flow: str | None,
-        prefixes: Sequence[str],
-        nodes: Sequence[str],
-        kinds: Sequence[int],
-        names: Names,
-    ) -> TopFilter:
-        """Raises FilterError."""
-        prefix_mask(np.zeros(0, EVENT), prefixes)
-        return cls(FlowParts.parse(flow) if flow else None, prefixes, node_ids(nodes, names), kinds)
-
-    def flows(self, rows: Records) -> Mask:
-        """bool [rows] of FLOW or EVENT records."""
-        kept = np.ones(len(rows), np.bool_)
-        if self.flow:
-            kept &= self.flow.mask(rows)
-        if self.prefixes:
-            kept &= prefix_mask(rows, self.prefixes)
-        return kept
-
-    def events(self, rows: Records) -> Mask:
-        """bool [rows] of EVENT records."""
-        kept = self.flows(rows)
-        if self.nodes:
-            kept &= np.isin(rows["node_id"], self.nodes) | np.isin(rows["path"], self.nodes).any(axis=1)
-        if self.kinds:
-            kept &= np.isin(rows["kind"], self.kinds)
-        return kept
-
-
 class TopView:
     """Draws the state of the collector on a data folder; reads regions and writes nothing."""
 
-    def __init__(self, folder: Path, names: Names, wanted: TopFilter) -> None:
+    def __init__(self, folder: Path, names: Names, wanted: EventFilter) -> None:
         self._folder = folder
         self._state = CollectorState(folder)
         self._names = names
@@ -105,7 +61,7 @@ class TopView:
 
     def _counts(self) -> Table:
         now, rates = self._state.counters(), self._state.rates()
-        table = _table("", "a second", "total")
+        table = _table("", "per second", "total")
         rows = {
             "reports": "reports_total",
             "hops": "hops_total",
@@ -114,10 +70,10 @@ class TopView:
         }
         for name, key in rows.items():
             table.add_row(name, f"{rates[key]:,.0f}", f"{now[key]:,}")
-        for name, family in (("events", "events_total."), ("refused", "rejected_reports_total.")):
+        for name, family in (("events", "events_total."), ("rejected", "rejected_reports_total.")):
             total = sum(now[key] for key in INDEX if key.startswith(family))
             rate = sum(rates[key] for key in INDEX if key.startswith(family))
-            table.add_row(name, f"{rate:,.0f}", f"{total:,}", style=_red(name == "refused" and total > 0))
+            table.add_row(name, f"{rate:,.0f}", f"{total:,}", style=_red(name == "rejected" and total > 0))
         for key, meaning in LOST.items():
             if now[key] or key in ("lost_reports", "kernel_drops_total"):
                 text = f"lost: {meaning.partition(',')[0]}"
@@ -129,13 +85,14 @@ class TopView:
             lost, ok = lost_of(row), bool(row["ok"])
             told = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
             table.add_row(label, f"{lost:,} lost" if lost else "", told, style=_red(lost > 0 or not ok))
-        table.add_row("workers busy", f"{busy:.0%}", f"{per_report:,.0f} ns a report" if per_report else "")
+        table.add_row("workers busy", f"{busy:.0%}", f"{per_report:,.0f} ns per report" if per_report else "")
         return table
 
     def _flows(self, rows: int) -> Table:
         table = _table("slowest flows", "ns now", "ns mean", "reports", "path")
         flows = self._state.flows()
-        flows = flows[self._filter.flows(flows) & (flows["state"] & 2 != 0)]
+        known = flows["state"] & 2 != 0
+        flows = flows[known if self._filter.flow is None else known & self._filter.flow.mask(flows)]
         for row in flows[np.argsort(-flows["latency_latest"].astype(np.int64))][: rows * 4]:
             nodes = self._state.hops_of(row)["node_id"].tolist()
             if self._filter.nodes and not set(nodes) & set(self._filter.nodes):
@@ -205,7 +162,7 @@ class TopView:
                 except RegionError:
                     continue
             found = reader.recent()
-            found = found[self._filter.events(found)]
+            found = found[self._filter.mask(found)]
             self._events = np.concatenate([self._events, found])[-RECENT:]
         self._events = self._events[np.argsort(self._events["time_ns"], kind="stable")]
 

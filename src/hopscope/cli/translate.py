@@ -42,7 +42,7 @@ def translate(
     config: ConfigOption = None,
     overrides: SetOption = None,
 ) -> None:
-    """Receive DTA reports and write them into memory that queries read, until Ctrl-C.
+    """Run a DTA translator: reports into memory that answers by key.
 
     Without flags it receives `sized` reports on loopback UDP 40040 and writes into stores of the user's data
     folder; `hopscope direct query` reads them. Exit status 2: it could not start.
@@ -51,7 +51,7 @@ def translate(
     from ..memory.data_folder import owned_stores
     from ..runtime.direct.translator import TranslatorProcess
     from .announce import compile_parts
-    from .running import print_counters, told, until_stopped
+    from .running import print_counters, progress, until_stopped
 
     settings = load(
         config,
@@ -84,7 +84,7 @@ def translate(
         )
         for note in process.notes():
             print(note, file=sys.stderr)
-        with told(lambda: process.counted["dta_datagrams_total"], "reports", stop):
+        with progress(lambda: process.counted["dta_datagrams_total"], "reports", stop):
             process.run(stop)
         print_counters(
             {counter.key: process.counted[counter.key] for counter in COUNTERS},

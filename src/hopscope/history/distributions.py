@@ -53,7 +53,7 @@ class Window:
         known = [measure.label for measure in Measure]
         for name in self.measures:
             if name not in known:
-                raise HistoryError(f"{name!r} is no measure: expected one of {', '.join(known)}")
+                raise HistoryError(f"unknown measure {name!r}: expected one of {', '.join(known)}")
         if self.measures:
             terms.append(f"measure IN ({', '.join(map(quoted, self.measures))})")
         for column, numbers in zip(_PLACES, (self.nodes, self.ports, self.queues), strict=True):

@@ -88,7 +88,7 @@ def to_ns(moment: int | datetime) -> int:
 def _one_of(column: str, found: Collection[str], known: list[str]) -> str:
     for name in found:
         if name not in known:
-            raise HistoryError(f"{name!r} is no {column}: expected one of {', '.join(known)}")
+            raise HistoryError(f"unknown {column} {name!r}: expected one of {', '.join(known)}")
     return f"{column} IN ({', '.join(quoted(name) for name in found)})"
 
 
@@ -103,7 +103,7 @@ def _prefix_sql(side: str, prefix: str) -> str:
     try:
         first, last = network(prefix)
     except ValueError as error:
-        raise HistoryError(f"{prefix!r} is no address or network, as 10.1.0.0/16") from error
+        raise HistoryError(f"{prefix!r} is not an address or network, such as 10.1.0.0/16") from error
     hi, last_hi = first >> 64, last >> 64
     if hi != last_hi:
         return f"({side}_hi BETWEEN {hi} AND {last_hi} AND ip_version != 0)"

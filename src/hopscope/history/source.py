@@ -51,10 +51,10 @@ class Source:
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise HistoryError(f"{self.folder} is no data folder: there is no such folder")
+            raise HistoryError(f"data folder {self.folder} does not exist")
         if not any((self.folder / part).is_dir() for part in ("journal", "segments")):
             raise HistoryError(
-                f"{self.folder} is no data folder of Hopscope: it has no journal and no segments"
+                f"{self.folder} is not a Hopscope data folder: it has no journal and no segments"
             )
         self.damaged: dict[Path, DamagedError] = {}
         """Segments that are left out, and why."""

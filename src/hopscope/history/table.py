@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -33,11 +33,15 @@ class Table:
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
         return self.columns[name]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """Rows as dicts of what JSON knows: times as ISO 8601 text in UTC, None for what is missing."""
+    def __repr__(self) -> str:
+        return f"<Table: {len(self):,} rows of {', '.join(self.columns)}>"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows as dicts of JSON values: times as ISO 8601 text in UTC, None for what is missing."""
         values_by_column = [plain(column) for column in self.columns.values()]
-        for values in zip(*values_by_column, strict=True):
-            yield dict(zip(self.columns, values, strict=True))
+        return [
+            dict(zip(self.columns, values, strict=True)) for values in zip(*values_by_column, strict=True)
+        ]
 
     def to_arrow(self) -> Any:
         """pyarrow.Table; HistoryError where pyarrow is missing."""

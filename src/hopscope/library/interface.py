@@ -38,6 +38,12 @@ _NO_FRAMES = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
 class _Table:
     """Some records that can become a table of another library."""
 
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self):,}>"
+
     def _readable(self) -> dict[str, Any]:
         raise NotImplementedError
 
@@ -133,6 +139,7 @@ class Capture:
         from ..capture.pcap.reader import PcapReader
         from ..detect.postcards.joiner import Joiner
 
+        self._name = source if isinstance(source, str | Path) else type(source).__name__
         self._joiner = None if join is None else Joiner(PostcardSettings(window_ms=join))
 
         self._reader = PcapReader(source, frames_per_batch=frames_per_batch)
@@ -141,8 +148,11 @@ class Capture:
         """With dialect `auto`: what was chosen and why, once iteration has begun."""
         self._small = isinstance(source, str | Path) and source != "-" and _size(source) < SMALL_BYTES
 
+    def __repr__(self) -> str:
+        return f"<Capture of {self._name}>"
+
     def __iter__(self) -> Iterator[Reports]:
-        """Batches that stay valid. A damaged file raises PcapError behind its last good frame."""
+        """Batches that stay valid. A damaged file raises PcapError after its last good frame."""
         dialect, frames_of = self._decide(iter(self._reader))
         decode = _decoder(dialect, self._small)
         for frames in frames_of:
@@ -186,6 +196,10 @@ class Events(_Table):
             mask &= self.records["metric"] == metric
         return Events(self.records[mask])
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in self.by_kind().items())
+        return f"<Events: {len(self):,}{f' ({counts})' if counts else ''}>"
+
     def by_kind(self) -> dict[str, int]:
         """How many there are of each kind."""
         codes, counts = np.unique(self.records["kind"], return_counts=True)
@@ -208,8 +222,11 @@ class Collection:
         self.state: CollectorState = CollectorState(folder)
         """Counters, flows, ports and sources of now; empty where no collector runs."""
 
+    def __repr__(self) -> str:
+        return f"<Collection in {self.folder}>"
+
     def close(self) -> None:
-        """Let go of the history's database."""
+        """Close the history's database."""
         self.history.close()
 
     def __enter__(self) -> Collection:
@@ -298,7 +315,7 @@ def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Colle
 
     path = Path(folder)
     if not path.is_dir():
-        raise HopscopeError(f"{path}: no such data folder")
+        raise HopscopeError(f"data folder {path} does not exist")
     return Collection(path, Names.load(names))
 
 

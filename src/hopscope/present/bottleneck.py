@@ -1,7 +1,7 @@
-"""What is to blame, from whatever a data folder has: which source answers, and the answer.
+"""Latency attribution from whatever a data folder has: which source answers, and the answer.
 
-Distributions answer best, for any time window.  Without them, a network now is the sums over live flows, and
-a window the mean of the events of history; a flow that has left is that of its events too.
+Distributions answer best, for any time window.  Without them the network's present is summed over live flows,
+and a time window, like a flow that has left, is averaged over the events of history.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from ..history.query import Flow, History
 
 Source = Literal["distributions", "flows", "events", "none"]
-MOST_FLOWS = 1_000_000
-"""Live flows above which slow ones are not counted: a look at all their hops takes seconds."""
-MOST_DROPS = 100_000
+MAX_FLOWS = 1_000_000
+"""Live flows above which slow ones are not counted: reading all their hops takes seconds."""
+MAX_DROPS = 100_000
 """Drop events that are counted, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkBlame:
+class NetworkAttribution:
     """Places by their share of the latency of all packets, and of the drops."""
 
     source: Source
@@ -52,7 +52,7 @@ class NetworkBlame:
     since_ns: int | None
     """What is covered begins here, ns since the epoch; None: with the first value."""
     until_ns: int | None
-    """None: it goes on."""
+    """None: until now."""
     end_to_end: Distribution | None
     slow_above_ns: int | None
     """Latest end-to-end latency above which a flow is slow; None: not known."""
@@ -62,7 +62,7 @@ class NetworkBlame:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowBlame:
+class FlowAttribution:
     """Hops of a flow by their share of its latency."""
 
     source: Source
@@ -76,10 +76,10 @@ class FlowBlame:
 
 def network(
     state: CollectorState, history: History | None, start_ns: int | None = None, end_ns: int | None = None
-) -> NetworkBlame:
+) -> NetworkAttribution:
     """The network's, from `start_ns` to `end_ns` (None: all that is known, up to now).
 
-    Slow flows are counted where the window goes on, as they are now.  Raises HistoryError.
+    Slow flows are counted as they are now, if the window is open.  Raises HistoryError.
     """
     parts = state.distributions() if start_ns is None and end_ns is None else []
     if not parts and history is not None:
@@ -99,7 +99,7 @@ def network(
     covers: tuple[int | None, int | None] = (None, None)
     if source == "distributions" and parts:
         covers = (parts[0].since_ns, parts[0].until_ns)
-    return NetworkBlame(
+    return NetworkAttribution(
         source if items else "none",
         *covers,
         queues.end_to_end,
@@ -112,7 +112,7 @@ def network(
 
 def flow(
     state: CollectorState, history: History | None, row: np.void | None, asked: Flow | None, by: By = "latest"
-) -> FlowBlame:
+) -> FlowAttribution:
     """A flow's: `row` is its FLOW where it is live, `asked` the flow in history's words.
 
     What is usual at a place is what its worker has counted since it made its region.  Raises HistoryError.
@@ -125,11 +125,11 @@ def flow(
         mine = None
         if queues.end_to_end is not None and row["state"] & 2:
             mine = standing(queues.end_to_end, int(row["latency_latest"]))
-        return FlowBlame("flows", row, mine, items)
+        return FlowAttribution("flows", row, mine, items)
     if history is None or asked is None:
-        return FlowBlame("none", row, None, [])
+        return FlowAttribution("none", row, None, [])
     shares = of_sums(_of_events(history, None, None, asked))
-    return FlowBlame("events" if shares else "none", None, None, _as_hops(shares))
+    return FlowAttribution("events" if shares else "none", None, None, _as_hops(shares))
 
 
 def _as_hops(shares: Sequence[QueueShare]) -> list[HopShare]:
@@ -151,9 +151,9 @@ def _places(hops: np.ndarray[Any, Any], queue: np.ndarray[Any, Any]) -> list[Pla
 
 
 def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
-    """Sums over live flows; None where there are none, or too many."""
+    """Sums over live flows; None if there are none, or too many."""
     flows = state.flows()
-    if not 0 < len(flows) <= MOST_FLOWS:
+    if not 0 < len(flows) <= MAX_FLOWS:
         return None
     above = slow_above(queues.end_to_end)
     if above is None:
@@ -166,7 +166,7 @@ def _sums(state: CollectorState, queues: Queues) -> PlaceSums | None:
 
 
 def _drops(history: History, start_ns: int | None, end_ns: int | None) -> dict[Place, int]:
-    table = history.events(kinds=("drop",), start=start_ns, end=end_ns, limit=MOST_DROPS)
+    table = history.events(kinds=("drop",), start=start_ns, end=end_ns, limit=MAX_DROPS)
     found: dict[Place, int] = {}
     for row in table.rows():
         if row["node_id"] is not None:

@@ -1,4 +1,4 @@
-"""Answers of `serve.bottleneck` as the objects that the API and the command line show."""
+"""Answers of `present.bottleneck` as the objects of the API and the command line."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any
 from ..base.names import Names
 from ..detect.bottleneck.shares import Gauge, HopShare, LossShare, Place, QueueShare, Standing
 from ..detect.distributions.quantiles import Distribution, Quantile
-from .bottleneck import FlowBlame, NetworkBlame
+from .bottleneck import FlowAttribution, NetworkAttribution
 from .events import flow_object, node_object, when, wide
 
 Object = dict[str, Any]
 
 
-def network_object(blame: NetworkBlame, names: Names, limit: int) -> Object:
+def network_object(found: NetworkAttribution, names: Names, limit: int) -> Object:
     """The answer about a network with at most `limit` places of each kind."""
     return {
-        "source": blame.source,
-        "since": None if blame.since_ns is None else when(blame.since_ns),
-        "until": None if blame.until_ns is None else when(blame.until_ns),
-        "end_to_end": None if blame.end_to_end is None else _end_to_end(blame.end_to_end),
-        "slow_above_ns": blame.slow_above_ns,
-        "slow_flows": blame.slow_flows,
-        "items": [queue_object(each, names) for each in blame.items[:limit]],
-        "losses": [_loss(each, names) for each in blame.losses[:limit]],
+        "source": found.source,
+        "since": None if found.since_ns is None else when(found.since_ns),
+        "until": None if found.until_ns is None else when(found.until_ns),
+        "end_to_end": None if found.end_to_end is None else _end_to_end(found.end_to_end),
+        "slow_above_ns": found.slow_above_ns,
+        "slow_flows": found.slow_flows,
+        "items": [queue_object(each, names) for each in found.items[:limit]],
+        "losses": [_loss(each, names) for each in found.losses[:limit]],
     }
 
 
-def flow_object_of(blame: FlowBlame, names: Names) -> Object:
+def flow_object_of(found: FlowAttribution, names: Names) -> Object:
     """The answer about a flow."""
-    row = blame.flow
+    row = found.flow
     samples = 0 if row is None else int(row["latency_samples"])
     return {
-        "source": blame.source,
+        "source": found.source,
         "flow": None if row is None else flow_object(row),
         "latency_ns": None if row is None or not row["state"] & 2 else wide(int(row["latency_latest"])),
         "latency_mean_ns": None if row is None or not samples else int(row["latency_sum"]) / samples,
-        "standing": _standing(blame.standing),
-        "items": [hop_object(each, names) for each in blame.items],
+        "standing": _standing(found.standing),
+        "items": [hop_object(each, names) for each in found.items],
     }
 
 

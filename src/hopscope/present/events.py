@@ -1,7 +1,8 @@
-"""Event records as the JSON objects of the API, the live feed and the webhooks; text of what they hold."""
+"""How an event is presented: a record or a row of history as JSON, and that as the texts of a table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -9,15 +10,18 @@ import numpy as np
 
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART, Kind, Metric
 from ..wire.address import address
+from .units import flow_text
 
 Number = TypeVar("Number", int, float)
 SAFE_INTEGER = 2**53 - 1
 """Largest integer that every JSON reader keeps exact (RFC 8259 §6)."""
 _KINDS = {kind.value: kind.label for kind in Kind}
 _METRICS = {metric.value: metric.label for metric in Metric}
-_OF_SOURCE = {Kind.SILENT, Kind.RETURNED, Kind.GAP}
-_QUEUED = {Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY}
-_UNITS = {Metric.FLOW_LATENCY: "ns", Metric.HOP_LATENCY: "ns"}
+_OF_SOURCE = {kind.label for kind in (Kind.SILENT, Kind.RETURNED, Kind.GAP)}
+_QUEUED = {m.label for m in (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION, Metric.BUFFER_OCCUPANCY)}
+_UNITS = {metric.label: "ns" for metric in (Metric.FLOW_LATENCY, Metric.HOP_LATENCY)}
+_TUPLE = ("src", "dst", "proto", "sport", "dport")
+Fields = dict[str, Any]
 
 
 class Naming(Protocol):
@@ -48,7 +52,7 @@ def wide(value: Number) -> Number | str:
 
 def unit(metric: int) -> str | None:
     """Unit of a metric's values; None: as the source sends them."""
-    return _UNITS.get(metric)  # type: ignore[call-overload,no-any-return]
+    return _UNITS.get(_METRICS.get(metric, ""))
 
 
 def flow_object(row: np.void) -> dict[str, Any]:
@@ -57,9 +61,7 @@ def flow_object(row: np.void) -> dict[str, Any]:
         "id": f"{int(row['flow_id']):016x}",
         "src": address(int(row["src_hi"]), int(row["src_lo"])),
         "dst": address(int(row["dst_hi"]), int(row["dst_lo"])),
-        "proto": int(row["proto"]),
-        "sport": int(row["sport"]),
-        "dport": int(row["dport"]),
+        **{name: int(row[name]) for name in ("proto", "sport", "dport")},
     }
 
 
@@ -68,32 +70,81 @@ def node_object(names: Naming, node_id: int) -> dict[str, Any]:
     return {"id": int(node_id), "name": names.node(node_id)}
 
 
-def event_object(row: np.void, names: Naming) -> dict[str, Any]:
-    """One EVENT record; every key is there, null where it has no meaning."""
-    kind, metric, node_id, port = (int(row[name]) for name in ("kind", "metric", "node_id", "port"))
-    node = node_object(names, node_id) if node_id != NO_NODE else None
-    of_source = kind in _OF_SOURCE
-    path = source = None
+def event_fields(row: np.void) -> Fields:
+    """An EVENT record as a row of history: the columns of `history.columns`, None where there is no value."""
+    kind, metric = int(row["kind"]), int(row["metric"])
+    node_id, port, flow_id = int(row["node_id"]), int(row["port"]), int(row["flow_id"])
+    path = None
     if metric == Metric.FLOW_PATH or kind == Kind.LOOP:
-        count = max(0, min(PATH_PART, int(row["hop_count"]) - int(row["hop"])))
-        path = [node_object(names, each) for each in row["path"][:count].tolist()]
-    if of_source:
-        sender = address(int(row["src_hi"]), int(row["src_lo"]))
-        source = {"address": sender, "node": node, "hw_id": int(row["ident"])}
-    at_port = node is not None and not of_source and port != NO_PORT
+        path = row["path"][: max(0, min(PATH_PART, int(row["hop_count"]) - int(row["hop"])))].tolist()
     return {
-        "id": f"{int(row['shard'])}-{int(row['sequence'])}",
         "time": when(row["time_ns"]),
         "kind": _KINDS.get(kind, str(kind)),
         "metric": _METRICS.get(metric, str(metric)),
-        "value": wide(int(row["value"])),
-        "previous": wide(int(row["previous"])),
-        "unit": unit(metric),
-        "flow": flow_object(row) if row["flow_id"] and not of_source else None,
-        "node": None if of_source else node,
-        "port": {"id": port, "name": names.port(node_id, port)} if at_port else None,
-        "queue": int(row["ident"]) if metric in _QUEUED else None,
-        "hop": int(row["hop"]) if metric == Metric.HOP_LATENCY else None,
+        "node_id": None if node_id == NO_NODE else node_id,
+        "port": None if port == NO_PORT else port,
+        "ident": int(row["ident"]),
+        "value": int(row["value"]),
+        "previous": int(row["previous"]),
+        "flow_id": flow_id or None,
+        "src": address(int(row["src_hi"]), int(row["src_lo"])),
+        "dst": address(int(row["dst_hi"]), int(row["dst_lo"])),
+        **{name: int(row[name]) for name in ("proto", "sport", "dport")},
         "path": path,
+        "hop": int(row["hop"]),
+        "shard": int(row["shard"]),
+        "sequence": int(row["sequence"]),
+    }
+
+
+def event_object(event: np.void | Fields, names: Naming) -> dict[str, Any]:
+    """An EVENT record, or a row of history, as JSON; every key is there, null where it has no meaning."""
+    row = event if isinstance(event, dict) else event_fields(event)
+    kind, metric, node_id = row["kind"], row["metric"] or Metric.NONE.label, row["node_id"]
+    node = None if node_id is None else node_object(names, node_id)
+    flow = source = port = None
+    if kind in _OF_SOURCE:
+        source = {"address": row["src"] or "::", "node": node, "hw_id": row["ident"] or 0}
+        node = None
+    elif row["flow_id"] is not None:
+        flow = {"id": f"{row['flow_id']:016x}", **{name: row[name] for name in _TUPLE}}
+    if node is not None and row["port"] is not None:
+        port = {"id": row["port"], "name": names.port(node_id, row["port"])}
+    return {
+        "id": f"{row['shard']}-{row['sequence']}",
+        "time": row["time"],
+        "kind": kind,
+        "metric": metric,
+        "value": wide(row["value"]),
+        "previous": wide(row["previous"]),
+        "unit": _UNITS.get(metric),
+        "flow": flow,
+        "node": node,
+        "port": port,
+        "queue": row["ident"] if metric in _QUEUED else None,
+        "hop": row["hop"] if metric == Metric.HOP_LATENCY.label else None,
+        "path": None if row["path"] is None else [node_object(names, each) for each in row["path"]],
         "source": source,
     }
+
+
+EVENT_COLUMNS = ("time", "kind", "metric", "value", "previous", "unit", "node", "port", "flow", "path", "id")
+"""Columns of a table of events."""
+
+
+def event_texts(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event's object, or a path's, with one text for each column of a table."""
+    source, path, flow = event.get("source"), event.get("path"), event["flow"]
+    return {
+        **event,
+        "flow": f"source {source['address']}" if source else flow and flow_text(flow),
+        "node": label(source["node"] if source else event.get("node")),
+        "port": label(event.get("port")),
+        "path": None if path is None else " → ".join(str(label(each)) for each in path),
+        "metric": None if event.get("metric") == Metric.NONE.label else event.get("metric"),
+    }
+
+
+def label(named: Mapping[str, Any] | None) -> str | None:
+    """The name of a node's or port's object, else its number."""
+    return None if named is None else str(named["name"] or named["id"])

@@ -1,17 +1,27 @@
-"""Which rows of a table a request is about: filters, order and paging over record arrays."""
+"""Selection: filters, order and paging over record arrays and history."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..wire import protocols
+from ..detect.records import PATH_PART, Kind, Metric
 from ..wire.records import Records
-from .text import UnreadableError, network
+from .text import UnreadableError, network, protocol
 
+if TYPE_CHECKING:
+    from ..history.filters import Filters
+
+T = TypeVar("T")
 Mask = npt.NDArray[np.bool_]
+KINDS = {kind.label: kind for kind in Kind}
+METRICS = {metric.label: metric for metric in Metric if metric}
+"""Kinds and metrics of events by their labels."""
+FLOW_PARTS = ("src", "dst", "proto", "sport", "dport")
 FLOW_ORDER = {
     "latency": "latency_latest",
     "mean_latency": "latency_mean",
@@ -20,38 +30,143 @@ FLOW_ORDER = {
     "first_seen": "first_ns",
     "hops": "hop_count",
 }
-"""Names of orders of flows, and the field behind each."""
+"""Names of orders of flows, and the field of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowFilter:
-    """What a flow must be; None: anything. Addresses are addresses or prefixes."""
+    """What a flow must be; None and empty: anything. Addresses are addresses or prefixes."""
 
     src: str | None = None
     dst: str | None = None
-    prefix: str | None = None
-    """Source or destination in it."""
+    proto: int | str | None = None
+    """Number or name."""
+    sport: int | None = None
+    dport: int | None = None
     port: int | None = None
     """Source or destination port."""
-    proto: str | None = None
-    """Number or name."""
+    prefixes: tuple[str, ...] = ()
+    """Source or destination is in one of them."""
+
+    @classmethod
+    def parse(cls, text: str, prefixes: Sequence[str] = ()) -> FlowFilter:
+        """Parts in the order of the 5-tuple (empty or `*`: any), or `name=value`. Raises UnreadableError."""
+        parts: dict[str, str | int] = {}
+        for position, word in enumerate(text.split(",") if text else ()):
+            name, equals, value = word.strip().partition("=")
+            if not equals:
+                name, value = (FLOW_PARTS[position] if position < len(FLOW_PARTS) else ""), name
+            name, value = name.strip(), value.strip()
+            if name not in FLOW_PARTS or name in parts:
+                raise UnreadableError(f"found {word.strip()!r}, expected {','.join(FLOW_PARTS)}, each once")
+            if value in ("", "*"):
+                continue
+            if name in ("sport", "dport"):
+                if not value.isdecimal() or len(value) > 5 or int(value) > 0xFFFF:
+                    raise UnreadableError(f"{name}: found {value!r}, expected a port from 0 to 65535")
+                parts[name] = int(value)
+            else:
+                parts[name] = protocol(value) if name == "proto" else value
+        found = cls(**parts, prefixes=tuple(prefixes))  # type: ignore[arg-type]
+        found.mask(np.zeros(0, _FLOW))
+        return found
 
     def mask(self, rows: Records) -> Mask:
-        """bool [rows] of FLOW or EVENT records. Raises UnreadableError, which names the filter."""
+        """bool [rows] of records with a 5-tuple. Raises UnreadableError, which names the part."""
         kept = np.ones(len(rows), np.bool_)
-        if self.src is not None:
-            kept &= in_network(rows, "src", self.src)
-        if self.dst is not None:
-            kept &= in_network(rows, "dst", self.dst)
-        if self.prefix is not None:
-            kept &= in_network(rows, "src", self.prefix, "prefix") | in_network(
-                rows, "dst", self.prefix, "prefix"
-            )
+        for side, address in (("src", self.src), ("dst", self.dst)):
+            if address is not None:
+                kept &= in_network(rows, side, address)
+        if self.prefixes:
+            inside = np.zeros(len(rows), np.bool_)
+            for prefix in self.prefixes:
+                for side in ("src", "dst"):
+                    inside |= in_network(rows, side, prefix, "prefix")
+            kept &= inside
+        for name, number in (("sport", self.sport), ("dport", self.dport)):
+            if number is not None:
+                kept &= rows[name] == number
         if self.port is not None:
             kept &= (rows["sport"] == self.port) | (rows["dport"] == self.port)
         if self.proto is not None:
-            kept &= rows["proto"] == protocol(self.proto)
+            kept &= rows["proto"] == (self.proto if isinstance(self.proto, int) else protocol(self.proto))
         return kept
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events; None and empty: any. Times are ns since the epoch, `end_ns` is the first too late."""
+
+    start_ns: int | None = None
+    end_ns: int | None = None
+    kinds: tuple[Kind, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    nodes: tuple[int, ...] = ()
+    """Of the event itself, or on its path."""
+    flow_id: int | None = None
+    flow: FlowFilter | None = None
+
+    def mask(self, rows: Records) -> Mask:
+        """bool [rows] of EVENT records. Raises UnreadableError."""
+        kept = np.ones(len(rows), np.bool_) if self.flow is None else self.flow.mask(rows)
+        if self.start_ns is not None:
+            kept &= rows["time_ns"] >= self.start_ns
+        if self.end_ns is not None:
+            kept &= rows["time_ns"] < self.end_ns
+        if self.kinds:
+            kept &= np.isin(rows["kind"], self.kinds)
+        if self.metrics:
+            kept &= np.isin(rows["metric"], self.metrics)
+        if self.nodes:
+            kept &= np.isin(rows["node_id"], self.nodes) | _on_path(rows, self.nodes)
+        if self.flow_id is not None:
+            kept &= rows["flow_id"] == np.uint64(self.flow_id)
+        return kept
+
+    def of_history(self) -> Filters:
+        """The same as filters of a query of history."""
+        from ..history.filters import Flow
+
+        found: Filters = {
+            "start": self.start_ns,
+            "end": self.end_ns,
+            "kinds": [kind.label for kind in self.kinds],
+            "metrics": [metric.label for metric in self.metrics],
+            "nodes": self.nodes,
+        }
+        flow = self.flow or FlowFilter()
+        if flow.prefixes:
+            found["prefix"] = flow.prefixes
+        number = protocol(flow.proto) if isinstance(flow.proto, str) else flow.proto
+        chosen = Flow(flow.src, flow.dst, flow.sport, flow.dport, number, self.flow_id)
+        if chosen != Flow():
+            found["flow"] = chosen
+        return found
+
+
+def _on_path(rows: Records, nodes: tuple[int, ...]) -> Mask:
+    has_path = (rows["metric"] == Metric.FLOW_PATH) | (rows["kind"] == Kind.LOOP)
+    count = np.maximum(rows["hop_count"].astype(np.int64) - rows["hop"], 0)
+    known = np.arange(PATH_PART) < count[:, np.newaxis]
+    found: Mask = has_path & (np.isin(rows["path"], nodes) & known).any(axis=1)
+    return found
+
+
+def labelled(name: str, words: Iterable[str], known: Mapping[str, T]) -> tuple[T, ...]:
+    """Members of an enumeration by their labels, each once. Raises UnreadableError."""
+    words = tuple(dict.fromkeys(word for text in words for word in text.lower().replace(",", " ").split()))
+    for word in words:
+        if word not in known:
+            raise UnreadableError(f"{name}: unknown {name} {word[:60]!r}, expected one of {', '.join(known)}")
+    return tuple(known[word] for word in words)
+
+
+_FLOW = np.dtype(
+    [
+        *((f"{side}_{half}", "<u8") for side in ("src", "dst") for half in ("hi", "lo")),
+        *((name, "<u2") for name in ("proto", "sport", "dport")),
+    ]
+)
 
 
 def in_network(rows: Records, side: str, text: str, name: str | None = None) -> Mask:
@@ -64,24 +179,6 @@ def in_network(rows: Records, side: str, text: str, name: str | None = None) -> 
         rows[f"{side}_lo"] & mask_low == low & mask_low
     )
     return found
-
-
-def protocol(text: str) -> int:
-    """IP protocol number of a number or a name."""
-    number = protocols.NUMBERS.get(text.strip().lower())
-    if (
-        number is None
-        and text.isascii()
-        and text.strip().isdecimal()
-        and len(text.strip()) <= 3
-        and int(text) <= 255
-    ):
-        number = int(text)
-    if number is None:
-        raise UnreadableError(
-            f"proto: expected 0 to 255 or {', '.join(protocols.NUMBERS)}, found {text[:30]!r}"
-        )
-    return number
 
 
 def ordered(rows: Records, by: str, descending: bool, offset: int, limit: int) -> Records:

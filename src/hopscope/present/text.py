@@ -1,11 +1,11 @@
-"""What users write in requests: prefixes and times."""
+"""What users write in requests: prefixes, protocols and times."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
 
-from ..wire import address
+from ..wire import address, protocols
 
 _LOW = (1 << 64) - 1
 
@@ -37,6 +37,24 @@ def network(text: str) -> tuple[int, int, int, int]:
         ) from None
     mask = ~(first ^ last)
     return first >> 64, first & _LOW, mask >> 64 & _LOW, mask & _LOW
+
+
+def protocol(text: str) -> int:
+    """IP protocol number of a number or a name. Raises UnreadableError."""
+    text = text.strip()
+    number = protocols.NUMBERS.get(text.lower())
+    if number is None and text.isascii() and text.isdecimal() and len(text) <= 3 and int(text) <= 255:
+        number = int(text)
+    if number is None:
+        raise UnreadableError(
+            f"proto: expected 0 to 255 or {', '.join(protocols.NUMBERS)}, found {text[:30]!r}"
+        )
+    return number
+
+
+def protocol_name(number: int) -> str:
+    """Name of an IP protocol, or its number."""
+    return protocols.NAMES.get(number, str(number))
 
 
 def parse_when(text: str, now_ns: int) -> int:

@@ -1,7 +1,8 @@
-"""Figures, times and flows as people read them on the page."""
+"""Figures, times and flows as people read them, on the page and in a terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from ..base.names import Names
 from ..detect.records import NO_PORT
-from ..wire import protocols
 from ..wire.address import address
+from .text import protocol_name
 
 
 def si(value: float) -> str:
@@ -50,10 +51,11 @@ def measured(value: object, unit: object) -> str:
     return duration(number) if unit == "ns" else si(number)
 
 
-def flow_text(flow: dict[str, Any]) -> str:
-    """5-tuple of a flow object as one line."""
-    proto = protocols.NAMES.get(flow["proto"], str(flow["proto"]))
-    return f"{_end(flow['src'], flow['sport'])} → {_end(flow['dst'], flow['dport'])} {proto}"
+def flow_text(flow: Mapping[str, Any]) -> str:
+    """A flow object as one line: `10.0.0.1:4000 → 10.0.1.2:53 udp`; ports and protocol may be absent."""
+    src, dst = (_end(flow[side], flow.get(port)) for side, port in (("src", "sport"), ("dst", "dport")))
+    proto = flow.get("proto")
+    return f"{src} → {dst} {proto if proto is None else protocol_name(proto)}"
 
 
 def endpoints(row: np.void, *, ports: bool = True) -> str:
@@ -61,11 +63,13 @@ def endpoints(row: np.void, *, ports: bool = True) -> str:
     src, dst = (address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst"))
     if ports:
         src, dst = _end(src, int(row["sport"])), _end(dst, int(row["dport"]))
-    proto = protocols.NAMES.get(int(row["proto"]), str(int(row["proto"])))
+    proto = protocol_name(int(row["proto"]))
     return f'<span class="flow">{escape(src)} → {escape(dst)} <em>{proto}</em></span>'
 
 
-def _end(host: str, port: int) -> str:
+def _end(host: str, port: int | None) -> str:
+    if port is None:
+        return host
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import compile_path
 
 from ..base.log import logger
 from ..base.names import Names
@@ -28,23 +29,23 @@ from .routes import models as m
 log = logger("serve")
 PREFIX = "/api/v0"
 DESCRIPTION = (
-    "In-band Network Telemetry: what the network does now, what happened, and limits. Times are RFC 3339 "
-    "with nanoseconds; latencies are ns; occupancies and utilisation are as the source sends them; 64-bit "
-    'numbers above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
+    "In-band Network Telemetry: live state, history and thresholds. Times are RFC 3339 with nanoseconds, "
+    "latencies are in ns, occupancy and utilization in the units that the source sends; 64-bit numbers "
+    'above 2^53 - 1 are decimal text. Errors are `{"error": "one line"}`.'
 )
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"model": m.Error, "description": "A parameter is wrong"},
-    401: {"model": m.Error, "description": "A token is needed"},
-    503: {"model": m.Error, "description": "The collector cannot answer now"},
+    400: {"model": m.Error, "description": "Invalid parameter"},
+    401: {"model": m.Error, "description": "Token missing or wrong"},
+    503: {"model": m.Error, "description": "Collector unavailable"},
 }
 
 
 def create_app(
     settings: ServeSettings, folder: Path, names: Names | None = None, stores: Path | None = None
 ) -> FastAPI:
-    """The application for the data folder `folder`; serve `app.state.guarded`, which checks who asks.
+    """The application for the data folder `folder`; serve `app.state.guarded`, which authenticates.
 
-    `stores`: the folder of the stores, where it is not `direct` in the data folder.
+    `stores`: the folder of the stores, if it is not `direct` in the data folder.
     """
     context = Context(settings, folder, names or Names(), stores or folder / "direct")
 
@@ -73,12 +74,10 @@ def create_app(
     app.include_router(labels.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(direct.router, prefix=PREFIX, responses=_ERRORS)
     app.include_router(health.router)
-    app.add_api_route(
-        "/api/{rest:path}",
-        _nowhere,
-        methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
-        include_in_schema=False,
-    )
+    for path in ("/api/{rest:path}", "/healthz", "/readyz", "/metrics"):
+        app.add_api_route(
+            path, _nowhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False
+        )
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     for kind in (HistoryError, RegionError, StoreError, UnreadableError):
@@ -88,8 +87,20 @@ def create_app(
     return app
 
 
-async def _nowhere() -> JSONResponse:
-    return _line(404, f"nothing is here: {PREFIX}/openapi.json lists what there is")
+async def _nowhere(request: Request) -> JSONResponse:
+    """404; 405 if another method has a route here."""
+    allowed = {
+        method.upper()
+        for path, methods in request.app.openapi()["paths"].items()
+        if compile_path(path)[0].match(request.url.path)
+        for method in methods
+    }
+    if not allowed:
+        return _line(404, f"not found: {PREFIX}/openapi.json lists all paths")
+    names = ", ".join(sorted(allowed | ({"HEAD"} if "GET" in allowed else set())))
+    answer = _line(405, f"{request.method} is not allowed here, expected {names}")
+    answer.headers["allow"] = names
+    return answer
 
 
 def _line(status: int, text: str) -> JSONResponse:

@@ -13,9 +13,9 @@ from fastapi import Depends, HTTPException, Request
 
 from ..base.names import Names
 from ..present.collector_state import CollectorState
+from ..present.feed import Feed
 from ..present.history import Past
 from ..settings.collector import ServeSettings
-from .feed import Feed
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Who may ask: bearer token, Host header, Origin, request size, and the headers of every answer."""
+"""Authentication and limits: bearer token, Host, Origin, request size, and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -61,6 +61,8 @@ class Guard:
                 await self.app(scope, receive, send)
             return
         send = _with_headers(send, path)
+        if scope["method"] == "HEAD" and _of_api(path):
+            scope, send = {**scope, "method": "GET"}, _without_body(send)
         if refusal and refusal[0] == 401 and path == "/login" and scope["method"] == "POST":
             await self._login(headers, receive, send)
         elif refusal and refusal[0] == 401 and "text/html" in headers.get("accept", ""):
@@ -155,8 +157,27 @@ def _limited(receive: Receive) -> Receive:
     return limited
 
 
+def _of_api(path: str) -> bool:
+    """Whether a program asks, and not a browser for the page."""
+    return path.startswith(("/api/", "/metrics", "/healthz", "/readyz"))
+
+
+def _without_body(send: Send) -> Send:
+    """Send the headers alone: the answer to HEAD is that to GET without its body."""
+    started = False
+
+    async def sender(message: Message) -> None:
+        nonlocal started
+        if message["type"] == "http.response.start" and not started:
+            started = True
+            await send(message)
+            await send({"type": "http.response.body", "body": b""})
+
+    return sender
+
+
 def _with_headers(send: Send, path: str) -> Send:
-    page = not (path.startswith(("/api/", "/metrics", "/healthz", "/readyz")))
+    page = not _of_api(path)
 
     async def sender(message: Message) -> None:
         if message["type"] == "http.response.start":

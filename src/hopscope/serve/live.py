@@ -1,4 +1,4 @@
-"""The live page: what the network does now, on one screen; every open page shows the same look."""
+"""The live page: what the network does now, on one screen; every open page shows the same snapshot."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .context import Context
 from .page.charts import LOSS, RATE, Series, options
 from .page.fragments import Fragments
 from .page.histogram import TABS, histogram, switches
-from .page.label_panel import LabelPanel
-from .page.poller import Look, Poller
+from .page.labels.panel import LabelPanel
+from .page.snapshot import Poller, Snapshot
 
 REFRESH_SECONDS = 0.5
 FOLLOW_SECONDS = 5.0
@@ -60,12 +60,12 @@ def mount(app: FastAPI) -> None:
                 task.cancel()
 
     app.router.lifespan_context = lifespan
-    logging.getLogger("nicegui").setLevel(logging.ERROR)  # it warns of every path that nobody has
+    logging.getLogger("nicegui").setLevel(logging.ERROR)  # it warns of every unknown path
     ui.run_with(app, title="Hopscope", favicon=_ICON, dark=None, tailwind=False, show_welcome_message=False)
 
 
 class Drawing:
-    """The newest look as HTML and chart points, shared by all pages."""
+    """The newest snapshot as HTML and chart points, shared by all pages."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -76,10 +76,10 @@ class Drawing:
         self._tracked = (0.0, 0)
 
     def fragments(self) -> Fragments | None:
-        """Parts of the newest look; None before the first."""
-        look = self.poller.look
-        if look is not None and (self._fragments is None or self._fragments.look is not look):
-            self._fragments = Fragments(look, self.context.names)
+        """Parts of the newest snapshot; None before the first."""
+        snapshot = self.poller.snapshot
+        if snapshot is not None and (self._fragments is None or self._fragments.snapshot is not snapshot):
+            self._fragments = Fragments(snapshot, self.context.names)
             self._paths = {}
             self._series.clear()
         return self._fragments
@@ -96,13 +96,13 @@ class Drawing:
     def _draw_path(self, fragments: Fragments, flow_id: int | None) -> str:
         rows = self.context.state.flows()
         rows = rows[
-            rows["flow_id"] == np.uint64(self._slowest(fragments.look) if flow_id is None else flow_id)
+            rows["flow_id"] == np.uint64(self._slowest(fragments.snapshot) if flow_id is None else flow_id)
         ]
         if not len(rows):
             said = (
                 "No live flow carries hop latencies."
                 if flow_id is None
-                else "This flow has left the flow table."
+                else "This flow is no longer in the flow table."
             )
             return f'<p class="empty">{said}</p>'
         return fragments.path(rows[0], self.context.state.hops_of(rows[0]), self._standings(rows[0]))
@@ -114,18 +114,18 @@ class Drawing:
         shares = [] if path is None else of_flow(path, queues)
         return {one.hop: one.standing for one in shares if one.hop is not None and one.standing is not None}
 
-    def _slowest(self, look: Look) -> int:
+    def _slowest(self, snapshot: Snapshot) -> int:
         """Id of the slowest flow, the same for some seconds so that it can be read; 0 where there is none."""
         since, flow_id = self._tracked
-        if flow_id not in look.slow_flows["flow_id"] or time.monotonic() - since > FOLLOW_SECONDS:
-            flow_id = int(look.slow_flows["flow_id"][0]) if len(look.slow_flows) else 0
+        if flow_id not in snapshot.slow_flows["flow_id"] or time.monotonic() - since > FOLLOW_SECONDS:
+            flow_id = int(snapshot.slow_flows["flow_id"][0]) if len(snapshot.slow_flows) else 0
             self._tracked = (time.monotonic(), flow_id)
         return flow_id
 
     def series(self, which: str, lines: tuple[Series, ...]) -> list[dict[str, Any]]:
         """Points of a chart: seconds before now, and the value."""
         if which not in self._series:
-            points = self._fragments.look.points if self._fragments else ()
+            points = self._fragments.snapshot.points if self._fragments else ()
             first = 1 - len(points)
             self._series[which] = [
                 {"data": [[first + at, round(value(point), 1)] for at, point in enumerate(points)]}
@@ -139,7 +139,7 @@ class Page:
 
     def __init__(self, drawing: Drawing) -> None:
         self.drawing = drawing
-        self.shown: Look | None = None
+        self.shown: Snapshot | None = None
         self.filled = False
         self.flow_id: int | None = None
         self.strip = "queues"
@@ -157,16 +157,16 @@ class Page:
             with self._panel("figs"):
                 self.figures = ui.html("", sanitize=False).classes("figures")
             self.rate = self._chart("rate", "Rate", "per second", RATE)
-            self.loss = self._chart("loss", "Losses", "per second", LOSS)
+            self.loss = self._chart("loss", "Report losses", "per second", LOSS)
             self.labels = LabelPanel(self._panel("labels"))
             self._build_feed()
             self._build_strip()
             self._build_path()
-            self.blame = self._table("blame", "What is to blame", "for latency, by switch, port and queue")
+            self.contributors = self._table("blame", "Top latency contributors", "by switch, port and queue")
             self._build_histogram()
-            self.flows = self._table("flow-panel", "Slowest flows", "latest latency, click for the path")
-            self.hops = self._table("hops", "Slowest hops", "of these flows")
-            self.limits = self._table("lims", "Limits", "change them with the API")
+            self.flows = self._table("flow-panel", "Slowest flows", "by latest latency; click for the path")
+            self.hops = self._table("hops", "Slowest hops", "on the 100 slowest flows")
+            self.limits = self._table("lims", "Thresholds", "change them through the API")
         await self.refresh()
         ui.timer(REFRESH_SECONDS, self.refresh)
 
@@ -235,7 +235,7 @@ class Page:
         with self._panel("feed"):
             with ui.element("header"):
                 self._title("Events")
-                self._tabs(("notable", "latest", "refused"), lambda name: setattr(self, "feed", name))
+                self._tabs(("notable", "latest", "rejected"), lambda name: setattr(self, "feed", name))
             self.events = ui.html("", sanitize=False).classes("scroll")
         self.events.on("click", handler=self._choose, js_handler=_FLOW_OF_CLICK)
 
@@ -243,8 +243,8 @@ class Page:
         with self._panel("heat"):
             with ui.element("header"):
                 self._title(
-                    "Most occupied",
-                    "highest of every half second, in the unit that switches send",
+                    "Busiest queues",
+                    "peak per half second, in the units that switches send (links: often per mille)",
                 )
                 self._tabs(("queues", "buffers", "links"), lambda name: setattr(self, "strip", name))
             head = '<span></span><span></span><span class="n">now</span><span class="n">peak</span>'
@@ -266,7 +266,7 @@ class Page:
     def _build_histogram(self) -> None:
         with self._panel("dist"):
             with ui.element("header"):
-                self._title("Distribution", "of all packets, on a logarithmic scale")
+                self._title("Distribution", "of all packets, logarithmic scale")
                 self.switch = ui.html("", sanitize=False, tag="span")
                 self.switch.on(
                     "change", handler=self._choose_switch, js_handler="(e) => emit(e.target.value)"
@@ -282,13 +282,13 @@ class Page:
         self.shown = None
         await self.refresh()
 
-    def _draw_histogram(self, look: Look) -> None:
+    def _draw_histogram(self, snapshot: Snapshot) -> None:
         asked = (self.measure, self.node)
-        if look.recently is self.drawn[0] and asked == self.drawn[1:]:
+        if snapshot.recently is self.drawn[0] and asked == self.drawn[1:]:
             return
-        self.drawn = (look.recently, *asked)
-        self.switch.set_content(switches(look.recently, self.drawing.context.names, self.node))
-        self.histogram.set_content(histogram(look.recently, TABS[self.measure], self.node))
+        self.drawn = (snapshot.recently, *asked)
+        self.switch.set_content(switches(snapshot.recently, self.drawing.context.names, self.node))
+        self.histogram.set_content(histogram(snapshot.recently, TABS[self.measure], self.node))
 
     async def _choose(self, event: events.GenericEventArguments) -> None:
         try:
@@ -304,11 +304,11 @@ class Page:
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Show the newest look, if it is another than the one shown."""
+        """Show the newest snapshot, if it is another than the one shown."""
         fragments = self.drawing.fragments()
-        if fragments is None or fragments.look is self.shown:
+        if fragments is None or fragments.snapshot is self.shown:
             return
-        self.shown = fragments.look
+        self.shown = fragments.snapshot
         for element, name in (
             (self.status, "status"),
             (self.figures, "figures"),
@@ -316,14 +316,14 @@ class Page:
             (self.events, self.feed),
         ):
             element.set_content(fragments.get(name))
-        self._draw_histogram(fragments.look)
+        self._draw_histogram(fragments.snapshot)
         self.labels.show(fragments)
         self.path.set_content(await self.drawing.path(self.flow_id))
-        if fragments.look.number % 2 or not self.filled:  # once a second: rows that jump cannot be read
+        if fragments.snapshot.number % 2 or not self.filled:  # once a second: rows that jump cannot be read
             self.filled = True
             self.flows.set_content(fragments.get("flows"))
             self.hops.set_content(fragments.get("hops"))
-            self.blame.set_content(fragments.get("blame"))
+            self.contributors.set_content(fragments.get("contributors"))
             self.limits.set_content(fragments.get("limits"))
             self.rate.run_chart_method("setOption", {"series": self.drawing.series("rate", RATE)})
             self.loss.run_chart_method("setOption", {"series": self.drawing.series("loss", LOSS)})

@@ -58,7 +58,7 @@ def demo(
             "--duration",
             metavar="S",
             envvar="DURATION",
-            help="Seconds, from 12; without: until Ctrl-C.",
+            help="Seconds, at least 12; default: until Ctrl-C.",
             show_default=False,
         ),
     ] = None,
@@ -68,14 +68,10 @@ def demo(
             "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
         ),
     ] = "fat-tree:4",
-    rate: Annotated[float, typer.Option(min=100, metavar="N", help="INT reports a second.")] = 20_000,
-    load: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the hosts' link rate that they send.")
-    ] = 0.3,
+    rate: Annotated[float, typer.Option(min=100, metavar="N", help="INT reports per second.")] = 20_000,
+    load: Annotated[float, typer.Option(metavar="SHARE", help="Load of the host links, 0 to 1.")] = 0.3,
     report_version: Annotated[str, typer.Option(metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0",
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Chooses the traffic and the faults' places.")
-    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of traffic and fault places.")] = 1,
     data: Annotated[
         Path | None,
         typer.Option("--data", "-d", metavar="FOLDER", help="Keep the data here.", show_default=False),
@@ -83,15 +79,19 @@ def demo(
     http_port: Annotated[
         int,
         typer.Option(
-            "--http-port", metavar="PORT", min=0, max=65535, help="Of the live page; the next free from here."
+            "--http-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Port of the live page; the next free one from here.",
         ),
     ] = 8080,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as an object.")] = False,
 ) -> None:
-    """Watch a simulated network, with faults on schedule.
+    """Watch a simulated network with scheduled faults.
 
-    Real reports go over loopback to a real collector. It prints the address of the live page, and ends
-    with what was found of every fault, where, and how fast.
+    Sends real reports over loopback to a real collector, prints the address of the live page, and ends
+    with which faults were found, where, and how fast.
 
     Exit status 1: a fault was missed or a report was lost. 2: it could not start.
     """
@@ -131,12 +131,12 @@ class _Demo:
         self._state: State = State(topology, verdicts=self._judge.verdicts)
         self._view: View = LiveView() if sys.stderr.isatty() else PlainView()
         self._stop = threading.Event()
-        self._said: dict[str, Any] = {}
-        self._told: set[int] = set()
+        self._messages: dict[str, Any] = {}
+        self._reported: set[int] = set()
         self._began = 0.0
 
     def run(self, stack: ExitStack, options: list[str], as_json: bool) -> None:
-        """All of it; raises typer.Exit."""
+        """Run the demo; raises typer.Exit."""
         from .processes import Collector, FabricProcess, free_udp_port
 
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -145,9 +145,7 @@ class _Demo:
         port = free_udp_port()
         collector = Collector(self._data, self._configure(port), self._folder / "collect.log")
         stack.callback(collector.stop)
-        self._waiting(
-            "starting the collector (the first time it compiles, for about a minute)", collector.wait
-        )
+        self._waiting("starting the collector", collector.wait)
         arguments = ["--to", f"udp://127.0.0.1:{port}", *options]
         fabric = FabricProcess(arguments, self._folder / "simulate.log")
         stack.callback(fabric.close)
@@ -178,29 +176,29 @@ class _Demo:
         return config
 
     def _waiting(self, text: str, wait: Any) -> None:
-        def turn() -> None:
+        def turn(progress: str) -> None:
             if self._stop.is_set():
                 raise typer.Exit(130)
-            self._view.wait(text)
+            self._view.wait(f"{text}: {progress}" if progress else text)
 
-        turn()
+        turn("")
         wait(turn)
 
     def _watch(self, collector: Collector, fabric: FabricProcess) -> None:
-        """Until the fabric has said its last word."""
-        while "gone" not in self._said:
+        """Until the fabric has ended."""
+        while "gone" not in self._messages:
             if self._stop.is_set():
                 fabric.stop()
-            for message in fabric.hear():
-                self._hear(message)
+            for message in fabric.receive():
+                self._take(message)
             self._look(collector)
             time.sleep(TURN_SECONDS)
-        if "end" not in self._said:
+        if "end" not in self._messages:
             raise HopscopeError("the simulated fabric ended without a summary")
 
-    def _hear(self, message: dict[str, Any]) -> None:
+    def _take(self, message: dict[str, Any]) -> None:
         kind = message["kind"]
-        self._said[kind] = message
+        self._messages[kind] = message
         if kind == "start":
             self._began = time.monotonic()
         elif kind in ("sent", "end"):
@@ -223,26 +221,26 @@ class _Demo:
         state = self._state
         state.note(events)
         before, state.counters = state.counters, collector.counters()
-        state.sent = max(state.sent, state.counters["reports_total"])  # the fabric only tells now and then
+        state.sent = max(state.sent, state.counters["reports_total"])  # the fabric reports only now and then
         now = time.monotonic() - self._began if self._began else 0.0
         if now > state.seconds and before:
             gained = state.counters["reports_total"] - before["reports_total"]
             state.rate += 0.1 * (gained / (now - state.seconds) - state.rate)
         state.seconds = now
         for verdict in self._judge.verdicts:
-            if verdict.found and id(verdict) not in self._told:
-                self._told.add(id(verdict))
-                self._tell(verdict)
+            if verdict.found and id(verdict) not in self._reported:
+                self._reported.add(id(verdict))
+                self._report(verdict)
         self._view.show(state)
 
-    def _tell(self, verdict: Any) -> None:
+    def _report(self, verdict: Any) -> None:
         from .view import cells
 
         _, _, found, place = cells(verdict, self._state.topology)
         self._view.say(f"{self._state.seconds:6.1f} s  found {verdict.fault.kind} {found} at {place}")
 
     def _drain(self, collector: Collector) -> None:
-        """Until everything that was sent has been received, or nothing comes any more."""
+        """Until everything that was sent has been received, or for DRAIN_SECONDS."""
         until = time.monotonic() + DRAIN_SECONDS
         while time.monotonic() < until:
             self._look(collector)
@@ -256,13 +254,13 @@ class _Demo:
         from .view import damaged
 
         counters = self._state.counters
-        return int(self._said["end"]["reports"]) - counters["reports_total"] - damaged(counters)
+        return int(self._messages["end"]["reports"]) - counters["reports_total"] - damaged(counters)
 
     def _finish(self, as_json: bool) -> int:
         """Print the summary; the exit status."""
         from .view import lost, summary
 
-        state, said = self._state, self._said["end"]
+        state, said = self._state, self._messages["end"]
         judged = [v for v in state.verdicts if v.found or self._over(v)]
         state.verdicts = judged
         missing = self._missing()
@@ -274,7 +272,7 @@ class _Demo:
 
     def _over(self, verdict: Any) -> bool:
         """Whether a fault has lasted long enough to be found: a demo may be ended in the middle of one."""
-        return bool(verdict.begun_ns + 1_000_000_000 < self._said["end"]["time_ns"])
+        return bool(verdict.begun_ns + 1_000_000_000 < self._messages["end"]["time_ns"])
 
     def _object(self, missing: int) -> dict[str, Any]:
         from ...runtime.summary import family
@@ -284,7 +282,7 @@ class _Demo:
         values, stored, ratio = reduction(counters)
         return {
             "url": self._state.url,
-            "sent": self._said["end"]["reports"],
+            "sent": self._messages["end"]["reports"],
             "received": counters["reports_total"],
             "lost": max(missing, lost(counters)),
             "damaged": damaged(counters),

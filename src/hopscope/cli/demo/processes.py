@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from ...base.errors import HopscopeError
 from ...detect.counters import COUNTERS, INDEX, attach_counters
 from ...memory.data_folder import read_owner
 from ...memory.region import RegionError
-from ...serve.feed import Cursor, Feed
+from ...present.feed import Cursor, Feed
 from ...wire.records import Records
 
 HOST = "127.0.0.1"
-SILENT_SECONDS = 120.0
-"""How long a collector that starts may log nothing; while it compiles, it logs its progress every second."""
+STALL_SECONDS = 120.0
+"""How long a starting process may neither log nor use the processor; the first start compiles."""
+_LOG_FIELDS = ("timestamp", "level", "event", "component", "room")
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 
@@ -55,7 +57,7 @@ def start(arguments: Sequence[str], log: Path, **pipes: Any) -> subprocess.Popen
 
 
 def free_udp_port() -> int:
-    """A UDP port on loopback that nobody has."""
+    """A free UDP port on loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
@@ -74,6 +76,46 @@ def free_http_port(first: int = 8080) -> int:
     return 0
 
 
+def last_line(log: Path) -> str:
+    """The last line of a program's log for people: JSON lines by their event and fields."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    if not lines:
+        return "its log is empty"
+    try:
+        fields = dict(json.loads(lines[-1]))
+    except ValueError:
+        return lines[-1]
+    more = ", ".join(f"{key} {value}" for key, value in fields.items() if key not in _LOG_FIELDS)
+    return f"{fields.get('event', '')}{f' ({more})' if more else ''}"
+
+
+class Progress:
+    """Whether a program that starts gets on: it logs, or it uses the processor."""
+
+    def __init__(self, pid: int, log: Path) -> None:
+        self._pid, self._log = pid, log
+        self._seen: tuple[int, int] = (-1, -1)
+        self._moved = time.monotonic()
+
+    def stalled(self) -> bool:
+        """Whether nothing has moved for STALL_SECONDS."""
+        seen = self._log.stat().st_size, session_ticks(self._pid)
+        if seen != self._seen:
+            self._seen, self._moved = seen, time.monotonic()
+        return time.monotonic() - self._moved > STALL_SECONDS
+
+
+def session_ticks(session: int) -> int:
+    """Processor time of all processes of a session, clock ticks (proc(5))."""
+    total = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                total += int(fields[11]) + int(fields[12])
+    return total
+
+
 class Collector:
     """A real collector on a data folder, its counters and its events."""
 
@@ -88,18 +130,16 @@ class Collector:
         """Events that came too fast to be read here; they are in the history all the same."""
 
     def wait(self, turn: Any) -> None:
-        """Wait until it receives, calling `turn` now and then. Raises DemoError."""
-        until, seen = time.monotonic() + SILENT_SECONDS, 0
+        """Wait until it receives; `turn(text)` is called with its latest log line. Raises DemoError."""
+        progress = Progress(self._process.pid, self.log)
         while True:
             self.check()
             text = self.log.read_text(encoding="utf-8", errors="replace")
             if '"collecting"' in text:
                 break
-            if len(text) > seen:
-                until, seen = time.monotonic() + SILENT_SECONDS, len(text)
-            if time.monotonic() > until:
-                raise DemoError(f"the collector made no progress for {SILENT_SECONDS:.0f} s: {self._tail()}")
-            turn()
+            if progress.stalled():
+                raise DemoError(f"the collector does not start; its log ends with: {last_line(self.log)}")
+            turn(last_line(self.log))
             time.sleep(0.1)
         self.owner = read_owner(self.data)
         regions = Path(self.owner["regions"])
@@ -119,7 +159,7 @@ class Collector:
         return {key: int(total[slot]) for key, slot in INDEX.items()}
 
     def events(self) -> Records:
-        """What the rings have that was not given out yet, EVENT records by time."""
+        """New events of the rings, EVENT records by time."""
         assert self._feed is not None
         try:
             self._feed.poll()
@@ -130,18 +170,9 @@ class Collector:
         return events
 
     def check(self) -> None:
-        """Raise DemoError where it has ended."""
+        """Raise DemoError if it has ended."""
         if self._process.poll() is not None:
-            raise DemoError(f"the collector ended with {self._process.returncode}: {self._tail()}")
-
-    def _tail(self) -> str:
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        if not lines:
-            return "it said nothing"
-        try:
-            return str(json.loads(lines[-1])["event"])
-        except (ValueError, KeyError, TypeError):
-            return lines[-1]
+            raise DemoError(f"the collector ended with {self._process.returncode}: {last_line(self.log)}")
 
     def stop(self) -> None:
         """End it."""
@@ -155,12 +186,12 @@ class Collector:
 
 
 class FabricProcess:
-    """A simulated fabric that sends in real time, and what it says of itself."""
+    """A simulated fabric that sends in real time, and its messages."""
 
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
         self.log = log
-        self.said: queue.Queue[dict[str, Any]] = queue.Queue()
-        """What it said, in order; see `simulate --json`."""
+        self.messages: queue.Queue[dict[str, Any]] = queue.Queue()
+        """Its messages in order; see `simulate --json`."""
         self._process = start(
             ["simulate", "--json", "--hold", *arguments], log, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -169,26 +200,23 @@ class FabricProcess:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.said.put(json.loads(line))
-        self.said.put({"kind": "gone"})
+            self.messages.put(json.loads(line))
+        self.messages.put({"kind": "gone"})
 
-    def hear(self) -> list[dict[str, Any]]:
-        """What was said since the last call. Raises DemoError where it ended without a summary."""
-        heard: list[dict[str, Any]] = []
-        while not self.said.empty():
-            heard.append(self.said.get())
-        return heard
+    def receive(self) -> list[dict[str, Any]]:
+        """Messages since the last call."""
+        found: list[dict[str, Any]] = []
+        while not self.messages.empty():
+            found.append(self.messages.get())
+        return found
 
     def wait(self, turn: Any) -> None:
-        """Wait until it could begin. Raises DemoError."""
-        until = time.monotonic() + SILENT_SECONDS
-        while not any(one["kind"] == "ready" for one in self.hear()):
-            if self._process.poll() is not None or time.monotonic() > until:
-                lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-                raise DemoError(
-                    f"the simulated fabric did not start: {lines[-1] if lines else 'it said nothing'}"
-                )
-            turn()
+        """Wait until it is ready to send. Raises DemoError."""
+        progress = Progress(self._process.pid, self.log)
+        while not any(message["kind"] == "ready" for message in self.receive()):
+            if self._process.poll() is not None or progress.stalled():
+                raise DemoError(f"the simulated fabric did not start: {last_line(self.log)}")
+            turn("")
             time.sleep(0.05)
 
     def begin(self) -> None:
@@ -198,7 +226,7 @@ class FabricProcess:
         self._process.stdin.flush()
 
     def stop(self) -> None:
-        """Ask it to end; it says `end`, then `gone`."""
+        """Ask it to end; its last messages are `end` and `gone`."""
         if self._process.poll() is None:
             self._process.terminate()
 

@@ -17,7 +17,7 @@ from .judge import Verdict
 STORED = ("new_key", "change", "push")
 """Kinds of events that store a value."""
 PLAIN_SECONDS = 5.0
-"""How often plain lines tell the numbers."""
+"""Time between two plain lines of numbers."""
 
 
 @dataclass(slots=True)
@@ -31,15 +31,15 @@ class State:
     sent: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
     rate: float = 0.0
-    """Reports received a second."""
+    """Reports received per second."""
     verdicts: list[Verdict] = field(default_factory=list)
     latest: deque[str] = field(default_factory=lambda: deque(maxlen=8))
     """Lines about the latest events."""
 
     def note(self, events: Records) -> None:
-        """Keep lines about events that people want to see."""
-        told = (Kind.RAISED, Kind.CLEARED, Kind.PATH_CHANGE, Kind.DROP, Kind.LOOP, Kind.SILENT, Kind.GAP)
-        wanted = events[[int(kind) in told for kind in events["kind"]]] if len(events) else events
+        """Keep lines about notable events."""
+        notable = (Kind.RAISED, Kind.CLEARED, Kind.PATH_CHANGE, Kind.DROP, Kind.LOOP, Kind.SILENT, Kind.GAP)
+        wanted = events[[int(kind) in notable for kind in events["kind"]]] if len(events) else events
         for event in wanted[-8:]:
             self.latest.append(self._line(event))
 
@@ -160,21 +160,21 @@ def numbers(state: State) -> list[tuple[str, str]]:
     return [
         ("sent", f"{state.sent:,}"),
         ("received", f"{counters.get('reports_total', 0):,}"),
-        ("a second", f"{state.rate:,.0f}"),
+        ("per second", f"{state.rate:,.0f}"),
         ("lost", f"{lost(counters):,}"),
         ("damaged", f"{damaged(counters):,}"),
         ("events", f"{sum(family(counters, 'events_total').values()):,}"),
-        ("values to one stored", f"{reduction(counters)[2]:,.0f}"),
+        ("values per event", f"{reduction(counters)[2]:,.0f}"),
     ]
 
 
 def lost(counters: Mapping[str, int]) -> int:
-    """Reports that are missing, by whatever counter says so."""
+    """Missing reports, by all counters of loss."""
     return sum(counters.get(key, 0) for key in LOST)
 
 
 def damaged(counters: Mapping[str, int]) -> int:
-    """Reports that were refused."""
+    """Reports that were rejected."""
     return sum(family(counters, "rejected_reports_total").values())
 
 
@@ -199,7 +199,7 @@ def cells(verdict: Verdict, topology: Topology) -> tuple[str, str, str, str]:
 
 
 def summary(state: State, said: Mapping[str, Any], missing: int) -> list[str]:
-    """The story in numbers; `said` is the fabric's own summary, `missing` reports sent and not received."""
+    """The story in numbers; `said` is the fabric's summary, `missing` reports sent and not received."""
     counters = state.counters
     values, stored, ratio = reduction(counters)
     events = family(counters, "events_total")
@@ -211,14 +211,14 @@ def summary(state: State, said: Mapping[str, Any], missing: int) -> list[str]:
         f"lost       {max(missing, lost(counters)):,}",
         f"damaged    {damaged(counters):,}",
         f"events     {sum(events.values()):,}: {kinds}" if kinds else "events     0",
-        f"stored     {stored:,} of {values:,} values: one of {ratio:,.0f}",
+        f"stored     {stored:,} of {values:,} values: 1 in {ratio:,.0f}",
         "faults",
     ]
     for verdict in state.verdicts:
         kind, where, found, place = cells(verdict, state.topology)
         if verdict.found:
-            told = f"found {found} at {place}"
+            result = f"found {found} at {place}"
         else:
-            told = f"MISSED; most events at {place}" if place else "MISSED"
-        lines.append(f"  {kind:<12} at {where}: {told}")
+            result = f"MISSED; most events at {place}" if place else "MISSED"
+        lines.append(f"  {kind:<12} at {where}: {result}")
     return lines

@@ -13,7 +13,7 @@ from ..output import Format, FormatOption, Printer, until_reader_leaves
 from .view import print_entries, print_notices, print_stores, read_values
 
 app = typer.Typer(
-    help="Direct telemetry access: serve, query and list the memory of reports.",
+    help="Direct telemetry access (DTA): serve, query and list stores.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -179,7 +179,7 @@ def serve(
     from ...runtime.direct.nic import NicProcess
     from ...runtime.direct.stores import store_specs
     from ..announce import compile_parts
-    from ..running import print_counters, told, until_stopped
+    from ..running import print_counters, progress, until_stopped
 
     settings = load(
         config,
@@ -194,7 +194,7 @@ def serve(
         print(f"RoCEv2 on {settings.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)
         for note in process.notes():
             print(note, file=sys.stderr)
-        with told(lambda: process.counted["nic_packets_total"], "packets", stop):
+        with progress(lambda: process.counted["nic_packets_total"], "packets", stop):
             process.run(stop)
         print_counters(
             {counter.key: process.counted[counter.key] for counter in NIC_COUNTERS},

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..output import Format, Printer, utc
+from ...present.events import when
+from ..output import Format, Printer
 
 POLL_SECONDS = 0.2
 """Poll interval of a followed list."""
@@ -66,7 +67,7 @@ def print_notices(folder: Path, follow: bool, form: Format) -> None:
             found, lost = reader.read()
             printer.put(
                 {
-                    "time": utc(int(row["time_ns"])),
+                    "time": when(int(row["time_ns"])),
                     "store": None if row["target"] == NO_TARGET else int(row["target"]),
                     "address": int(row["address"]),
                     "bytes": int(row["length"]),

@@ -16,7 +16,7 @@ from .start import StartProgress, print_made, tracked_flows
 from .traffic import TrafficRequest
 
 app = typer.Typer(
-    help="A small fabric of network namespaces whose switches label real packets. Needs root.",
+    help="Run a fabric of network namespaces that labels real packets.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

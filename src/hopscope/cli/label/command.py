@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from ...present.events import when
+from ...present.units import flow_text
 from ..options import CaptureArgument, NamesOption
-from ..output import Format, FormatOption, Printer, flow_text, until_reader_leaves, utc
+from ..output import Format, FormatOption, Printer, until_reader_leaves
 from .run import run
 
 app = typer.Typer(
-    help="INT-label: labels that switches write into packets.",
+    help="INT-label: decode and run the labelling controller.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -132,7 +134,7 @@ def _short(one: dict[str, Any], known: Any) -> dict[str, Any]:
     if error := one.get("error"):
         return row | {"form": f"{error['reason']} at {error['at']}: {error['detail']}"}
     labels = [_state(label) for label in one["labels"]]
-    row["time"] = utc(one["time_ns"])
+    row["time"] = when(one["time_ns"])
     row["form"] = one["form"] + " tracked" * one.get("tracked", one.get("specific", False))
     row["flow"] = flow_text(one["flow"]) if "flow" in one else one.get("source", "")
     row["path"] = " → ".join(f"{known.node_label(one['node_id'])}:{one['egress_port']}" for one in labels)

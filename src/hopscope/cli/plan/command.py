@@ -14,7 +14,7 @@ from .options import JsonOption, PlotOption
 if TYPE_CHECKING:
     from ...direct.plan import NetworkPlan, StorePlan
 
-app = typer.Typer(help="Capacity planning: what telemetry of a given size needs.", no_args_is_help=True)
+app = typer.Typer(help="Plan memory, collectors and label intervals.", no_args_is_help=True)
 app.command()(label)
 
 

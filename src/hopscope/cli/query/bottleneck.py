@@ -1,29 +1,20 @@
-"""`hopscope query bottleneck`: which switch, port and queue are to blame for latency and loss."""
+"""`hopscope query bottleneck`: latency and loss by switch, port and queue."""
 
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
 
 from ...base.errors import HopscopeError
-from ..filters import FlowOption, FlowParts
-from ..options import ConfigOption, DataOption, NamesOption
-from ..output import Format, FormatOption, Printer
-from .options import (
-    FlowIdOption,
-    FromOption,
-    LimitOption,
-    SinceOption,
-    ToOption,
-    age_ns,
-    flow_number,
-    moment,
-    open_history,
-)
+from ...present.events import label
+from ...present.select import EventFilter
+from ..filters import FlowOption, flow_filter
+from ..grouped import grouped
+from ..output import Format
+from .options import Answer, FlowIdOption, Window, flow_number
 
 if TYPE_CHECKING:
     from ...base.names import Names
@@ -39,56 +30,45 @@ HOP_COLUMNS = (
     "hop", "node", "port", "queue", "share", "share_mean", "latency_ns", "mean_ns", "usual_ns", "standing",
     "occupancy", "utilization",
 )  # fmt: skip
-ByOption = Annotated[
-    str, typer.Option("--by", metavar="latest|mean", help="Which latency of a flow orders its hops.")
-]
+LIMITED = Answer(limit=10)
 _SOURCES = {
     "distributions": "distributions of all packets",
     "flows": "sums over live flows",
-    "events": "stored values of history alone",
-    "none": "nothing",
+    "events": "stored values of history only",
 }
 
 
+@grouped
 def bottleneck(
-    since: SinceOption = None,
-    start: FromOption = None,
-    end: ToOption = None,
+    window: Window,
     flow: FlowOption = None,
     flow_id: FlowIdOption = None,
-    by: ByOption = "latest",
-    limit: LimitOption = 10,
-    form: FormatOption = Format.TABLE,
-    data: DataOption = None,
-    names: NamesOption = None,
-    config: ConfigOption = None,
+    by: Annotated[
+        str, typer.Option("--by", metavar="latest|mean", help="Which latency of a flow orders its hops.")
+    ] = "latest",
+    answer: Answer = LIMITED,
 ) -> None:
-    """Print which switch, port and queue are to blame for latency: in the network, or for a flow.
+    """Attribute latency and loss to switches, ports and queues.
 
-    Places are in order of their share of the latency of all packets in the time window, and of the drops in
-    it; the hops of a flow in order of their share of its latency, beside what is usual at their place.  A
-    value between two bounds is known by its bin.
+    Places of the network are ordered by their share of the latency of all packets in the time window, and of
+    the drops in it; the hops of a flow by their share of its latency, next to what is usual there.  A value
+    between two bounds is known by its bin.
     """
     from ...present.collector_state import CollectorState
 
-    history, known = open_history(data, names, config)
-    with history:
+    with answer.history() as (history, names):
         state = CollectorState(history.folder)
         if flow is None and flow_id is None:
-            now = time.time_ns()
-            if since and start:
-                raise HopscopeError("--since and --from: expected one of them")
-            begin = now - age_ns("--since", since) if since else moment("--from", start, now)
-            _network(state, history, known, (begin, moment("--to", end, now)), limit, form)
-        elif since or start or end:
+            _network(state, history, names, window.ns(), answer)
+        elif window.since or window.until:
             raise HopscopeError(
-                "--flow and --flow-id: a flow has no time window, expected neither --since nor --to"
+                "--flow, --flow-id: expected no --since or --until: a flow has no time window"
             )
         elif by not in ("latest", "mean"):
             raise HopscopeError(f"--by {by}: expected latest or mean")
         else:
             order: Literal["latest", "mean"] = "mean" if by == "mean" else "latest"
-            _flow(state, history, known, flow, flow_id, order, form)
+            _flow(state, history, names, flow, flow_id, order, answer)
 
 
 def _network(
@@ -96,26 +76,24 @@ def _network(
     history: History,
     names: Names,
     window: tuple[int | None, int | None],
-    limit: int,
-    form: Format,
+    answer: Answer,
 ) -> None:
     from ...present.bottleneck import network
     from ...present.bottleneck_json import network_object
 
-    answer = network_object(network(state, history, *window), names, limit)
-    if form is Format.JSON:
-        _put(form, (), [answer])
+    found = network_object(network(state, history, *window), names, answer.limit)
+    if answer.form is Format.JSON:
+        answer.put((), [found])
         return
-    _said(answer)
-    if answer["slow_flows"]:
+    _print_source(found, "no latency was measured")
+    if found["slow_flows"]:
         print(
-            f"slow flows: {answer['slow_flows']} above {answer['slow_above_ns']} ns end to end",
-            file=sys.stderr,
+            f"slow flows: {found['slow_flows']} above {found['slow_above_ns']} ns end to end", file=sys.stderr
         )
-    _put(form, PLACE_COLUMNS, [_flat(each) for each in answer["items"]])
-    if answer["losses"] and form is Format.TABLE:
+    answer.put(PLACE_COLUMNS, found["items"], _texts)
+    if found["losses"] and answer.form is Format.TABLE:
         print("\ndropped packets")
-        _put(form, LOSS_COLUMNS, [_flat(each) for each in answer["losses"]])
+        answer.put(LOSS_COLUMNS, found["losses"], _texts)
 
 
 def _flow(
@@ -125,23 +103,23 @@ def _flow(
     flow: str | None,
     flow_id: str | None,
     by: Literal["latest", "mean"],
-    form: Format,
+    answer: Answer,
 ) -> None:
-    from ...present.bottleneck import flow as blame_flow
+    from ...present.bottleneck import flow as attribute
     from ...present.bottleneck_json import flow_object_of
-    from ..output import flow_text
+    from ...present.units import flow_text
 
     row, asked = _chosen(state, flow, flow_id)
-    answer = flow_object_of(blame_flow(state, history, row, asked, by), names)
-    if form is Format.JSON:
-        _put(form, (), [answer])
+    found = flow_object_of(attribute(state, history, row, asked, by), names)
+    if answer.form is Format.JSON:
+        answer.put((), [found])
         return
-    _said(answer)
-    if answer["flow"] is not None:
-        where = answer["standing"]
+    _print_source(found, "no matching flow")
+    if found["flow"] is not None:
+        where = found["standing"]
         text = "" if where is None else f", at quantile {_between(where, '.3f')} of all packets"
-        print(f"{flow_text(answer['flow'])}: {answer['latency_ns']} ns end to end{text}", file=sys.stderr)
-    _put(form, HOP_COLUMNS, [_flat(each) for each in answer["items"]])
+        print(f"{flow_text(found['flow'])}: {found['latency_ns']} ns end to end{text}", file=sys.stderr)
+    answer.put(HOP_COLUMNS, found["items"], _texts)
 
 
 def _chosen(state: CollectorState, flow: str | None, flow_id: str | None) -> tuple[np.void | None, Flow]:
@@ -154,27 +132,25 @@ def _chosen(state: CollectorState, flow: str | None, flow_id: str | None) -> tup
         rows = rows[rows["flow_id"] == np.uint64(number)]
         asked = Flow(flow_id=number)
     else:
-        parts = FlowParts.parse(flow or "")
-        rows = rows[parts.mask(rows)]
-        asked = Flow(parts.src, parts.dst, parts.sport, parts.dport, parts.proto)
+        chosen = EventFilter(flow=flow_filter(flow, None))
+        rows = rows if chosen.flow is None else rows[chosen.flow.mask(rows)]
+        asked = chosen.of_history().get("flow") or Flow()
     if len(rows) > 1:
         print(f"{len(rows)} live flows: the one with the highest latency", file=sys.stderr)
     return (rows[np.argmax(rows["latency_latest"])] if len(rows) else None), asked
 
 
-def _said(answer: dict[str, Any]) -> None:
-    span = ""
-    if answer.get("since"):
-        span = f", {answer['since']} to {answer['until'] or 'now'}"
-    print(f"from {_SOURCES[answer['source']]}{span}", file=sys.stderr)
+def _print_source(found: dict[str, Any], none: str) -> None:
+    span = f", {found['since']} to {found['until'] or 'now'}" if found.get("since") else ""
+    source = _SOURCES.get(found["source"])
+    print(f"hopscope: {none}" if source is None else f"from {source}{span}", file=sys.stderr)
 
 
-def _flat(item: dict[str, Any]) -> dict[str, Any]:
-    """A place as texts."""
+def _texts(item: dict[str, Any]) -> dict[str, Any]:
+    """A place with one text per column."""
     flat = dict(item)
     for name in ("node", "port"):
-        named = item[name]
-        flat[name] = None if named is None else str(named["name"] or named["id"])
+        flat[name] = label(item[name])
     for name in ("share", "share_mean"):
         if item.get(name) is not None:
             flat[name] = f"{item[name]:.1%}"
@@ -207,9 +183,3 @@ def _gauge(gauge: dict[str, Any]) -> str | None:
     ) if text]  # fmt: skip
     latest = "" if gauge["latest"] is None else str(gauge["latest"])
     return f"{latest} ({', '.join(more)})".strip() if more else latest or None
-
-
-def _put(form: Format, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
-    printer = Printer(form, columns)
-    printer.put(rows)
-    printer.flush()

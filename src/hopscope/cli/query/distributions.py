@@ -1,4 +1,4 @@
-"""`hopscope query distributions`: how often which value occurred."""
+"""`hopscope query distributions`: value histograms and quantiles."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import typer
 from ...base.errors import HopscopeError
 from ...base.names import Names
 from ...detect.distributions.quantiles import LOG_ERROR, QUANTILES, VIEWS, By, Distribution
-from ..filters import NodeOption
-from ..options import ConfigOption, DataOption, NamesOption
-from ..output import Format, FormatOption, Printer
-from .options import FromOption, LimitOption, SinceOption, ToOption, filters_of, open_history
+from ...detect.sink.records import Measure
+from ...present.select import labelled
+from ...present.text import UnreadableError
+from ..filters import NodeOption, node_ids
+from ..grouped import grouped, option
+from ..output import Format, Printer
+from .options import Answer, Window, left_out
 
 WIDTH = 16
-"""Columns of the histograms in a table."""
+"""Bars of the histograms in a table."""
+MEASURES = tuple(measure.label for measure in Measure)
 _BARS = " ▁▂▃▄▅▆▇█"
 _NAMES = [f"p{100 * q:g}" for q in QUANTILES]
 TABLE = ("measure", "node", "port", "queue", "count", "mean", *_NAMES, "p99 is in", "highest", "histogram")
@@ -25,90 +29,80 @@ CSV = (
     *(f"{name}{end}" for name in _NAMES for end in ("", "_lower", "_upper")), "highest",
 )  # fmt: skip
 
-MeasureOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--measure",
-        "-m",
-        metavar="MEASURE",
-        help="Only hop_latency, queue_occupancy, link_utilization or end_to_end. Repeatable.",
-        show_default=False,
-    ),
-]
-PortOption = Annotated[
-    list[int] | None,
-    typer.Option("--port", min=0, max=65534, help="Only this egress port. Repeatable.", show_default=False),
-]
-QueueOption = Annotated[
-    list[int] | None,
-    typer.Option("--queue", min=0, max=255, help="Only this queue id. Repeatable.", show_default=False),
-]
 
-
+@grouped
 def distributions(
-    since: SinceOption = None,
-    start: FromOption = None,
-    end: ToOption = None,
-    measure: MeasureOption = None,
+    window: Window,
+    answer: Answer,
+    measure: Annotated[
+        list[str] | None,
+        option("--measure", "-m", metavar="MEASURE", help=f"Only {', '.join(MEASURES)}. Repeatable."),
+    ] = None,
     node: NodeOption = None,
-    port: PortOption = None,
-    queue: QueueOption = None,
+    egress_port: Annotated[
+        list[int] | None, option("--egress-port", min=0, max=65534, help="Only this egress port. Repeatable.")
+    ] = None,
+    queue: Annotated[
+        list[int] | None, option("--queue", min=0, max=255, help="Only this queue id. Repeatable.")
+    ] = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="VIEW", help="Joined by queue, port, switch, or over the network.")
+        str, typer.Option("--by", metavar="VIEW", help="Merge by queue, port, switch or network.")
     ] = "switch",
-    limit: LimitOption = 100,
-    form: FormatOption = Format.TABLE,
-    data: DataOption = None,
-    names: NamesOption = None,
-    config: ConfigOption = None,
 ) -> None:
-    """Print how often which value occurred, with quantiles; what workers count now is in it.
+    """Print value histograms and quantiles, including live counts.
 
-    Latencies are in ns. Of a time window, whole periods are taken: what that covers is told.
+    Latencies are in ns. A time window takes whole periods; the covered span is printed.
     """
     from ...present.distributions import distribution_object
 
     if by not in VIEWS:
-        raise HopscopeError(f"--by {by}: expected {', '.join(get_args(By))}")
-    history, known = open_history(data, names, config)
-    chosen = filters_of(known, since, start, end, None, measure, node, None, None, None)
-    with history:
+        raise HopscopeError(f"--by: unknown view {by!r}, expected {', '.join(get_args(By))}")
+    try:
+        measures = labelled("measure", measure or (), {name: name for name in MEASURES})
+    except UnreadableError as error:
+        raise HopscopeError(f"--{error}") from None
+    start_ns, end_ns = window.ns()
+    with answer.history() as (history, names):
         found = history.distributions(
-            start=chosen["start"],
-            end=chosen["end"],
-            nodes=chosen["nodes"],
-            ports=port or (),
+            start=start_ns,
+            end=end_ns,
+            nodes=node_ids(node or (), names),
+            ports=egress_port or (),
             queues=queue or (),
-            measures=chosen["metrics"],
+            measures=measures,
             by=by,
         )
-    printer = Printer(form, TABLE if form is Format.TABLE else CSV)
-    for one in found[:limit]:
-        row = distribution_object(one, known)
-        printer.put([row if form is Format.JSON else flat(row, one, known)])
+        counted = bool(found) or bool(history.distributions())
+    printer = Printer(answer.form, TABLE if answer.form is Format.TABLE else CSV)
+    for one in found[: answer.limit]:
+        row = distribution_object(one, names)
+        printer.put([row if answer.form is Format.JSON else texts(row, one, names)])
     printer.flush()
-    for line in history.problems:
-        print(f"hopscope: left out: {line}", file=sys.stderr)
-    if len(found) > limit:
-        print(f"more than {limit} rows: see --limit", file=sys.stderr)
-    if found and form is Format.TABLE:
+    left_out(history)
+    if not counted:
+        print("hopscope: distributions are off: set distributions.enabled = true", file=sys.stderr)
+    elif not found:
+        print("hopscope: no distributions match", file=sys.stderr)
+    if len(found) > answer.limit:
+        print(f"hopscope: more than {answer.limit} rows: see --limit", file=sys.stderr)
+    if found and answer.form is Format.TABLE:
         print(_covered(found[0]), file=sys.stderr)
 
 
-def flat(row: dict[str, Any], one: Distribution, names: Names) -> dict[str, Any]:
-    """A distribution as texts."""
-    texts = row | {
+def texts(row: dict[str, Any], one: Distribution, names: Names) -> dict[str, Any]:
+    """A distribution with one text per column."""
+    found = row | {
         "node": None if one.node is None else names.node_label(one.node),
         "port": None if one.node is None or one.port is None else names.port_label(one.node, one.port),
         "mean": None if one.mean is None else f"{one.mean:.1f}",
         "histogram": sparkline(one),
     }
-    for name, found in zip(_NAMES, row["quantiles"], strict=True):
-        estimate = found["estimate"]
-        texts[name] = None if estimate is None else f"{estimate:.0f}"
-        texts[f"{name}_lower"], texts[f"{name}_upper"] = found["lower"], found["upper"]
-    texts["p99 is in"] = f"{texts['p99_lower']}–{texts['p99_upper'] or ''}"
-    return texts
+    for name, quantile in zip(_NAMES, row["quantiles"], strict=True):
+        estimate = quantile["estimate"]
+        found[name] = None if estimate is None else f"{estimate:.0f}"
+        found[f"{name}_lower"], found[f"{name}_upper"] = quantile["lower"], quantile["upper"]
+    found["p99 is in"] = f"{found['p99_lower']}–{found['p99_upper'] or ''}"
+    return found
 
 
 def sparkline(one: Distribution) -> str:
@@ -127,5 +121,5 @@ def _covered(one: Distribution) -> str:
     ends = ["the beginning" if ns is None else when(ns) for ns in (one.since_ns, one.until_ns)]
     return (
         f"from {ends[0]} to {ends[1]}; quantiles are off by less than {LOG_ERROR:.0%} where bins are"
-        " logarithmic: --format json tells the bounds of all"
+        " logarithmic: --format json has all bounds"
     )

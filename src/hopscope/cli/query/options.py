@@ -1,102 +1,145 @@
-"""Options of `hopscope query`, and what they mean: shared by its commands."""
+"""Options of `hopscope query` and what they mean, shared by its commands."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ...base.errors import HopscopeError
-from ..filters import FlowParts, node_ids
-from ..options import load
+from ...present.select import KINDS, METRICS, EventFilter, labelled
+from ...present.text import UnreadableError, parse_when
+from ..filters import FilterError, FlowOption, NodeOption, PrefixOption, flow_filter, node_ids
+from ..grouped import option
+from ..options import ConfigOption, DataOption, NamesOption, load
+from ..output import Format, FormatOption, Printer
 
 if TYPE_CHECKING:
     from ...base.names import Names
-    from ...history.query import Filters, History
+    from ...history.query import History, Table
 
-SinceOption = Annotated[
-    str | None,
-    typer.Option("--since", metavar="AGE", help="Only the last 30s, 10m, 2h or 7d.", show_default=False),
-]
-FromOption = Annotated[
-    str | None,
-    typer.Option("--from", metavar="TIME", help="From this time on (ISO 8601, or ns).", show_default=False),
-]
-ToOption = Annotated[
-    str | None,
-    typer.Option("--to", metavar="TIME", help="Up to this time (ISO 8601, or ns).", show_default=False),
-]
-KindOption = Annotated[
-    list[str] | None,
-    typer.Option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.", show_default=False),
-]
-MetricOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--metric", "-m", metavar="METRIC", help="Only this metric. Repeatable.", show_default=False
-    ),
-]
+Row = dict[str, Any]
 FlowIdOption = Annotated[
-    str | None,
-    typer.Option(
-        "--flow-id", metavar="ID", help="Only the flow of this id (hexadecimal).", show_default=False
-    ),
+    str | None, option("--flow-id", metavar="ID", help="Only the flow with this id (hexadecimal).")
 ]
-LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="At most so many rows.")]
 
 
-def open_history(data: Path | None, names: Path | None, config: Path | None) -> tuple[History, Names]:
-    """The history of a data folder, and what its nodes are called."""
-    from ...base.names import Names
-    from ...history.query import History
+@dataclass(frozen=True)
+class Window:
+    """A span of time."""
 
-    settings = load(config, None, [("--data", "data", data), ("--names", "names", names)]).settings
-    return History(settings.data), Names.load(settings.names)
+    since: Annotated[
+        str | None, option("--since", metavar="TIME", help="From then on: 10m ago, or ISO 8601.")
+    ] = None
+    until: Annotated[
+        str | None, option("--until", metavar="TIME", help="Up to then: 10m ago, or ISO 8601.")
+    ] = None
+
+    def ns(self) -> tuple[int | None, int | None]:
+        """Its start and end, ns since the epoch; None: open. Raises HopscopeError."""
+        now = time.time_ns()
+        return moment("--since", self.since, now), moment("--until", self.until, now)
 
 
-def filters_of(
-    known: Names,
-    since: str | None,
-    start: str | None,
-    end: str | None,
-    kind: list[str] | None,
-    metric: list[str] | None,
-    node: list[str] | None,
-    flow: str | None,
-    flow_id: str | None,
-    prefix: list[str] | None,
-) -> Filters:
-    """The filters of a command's options. Raises HopscopeError."""
-    import time
+@dataclass(frozen=True)
+class HopOptions(Window):
+    """Filters of what has a node and a flow."""
 
-    from ...history.query import Flow
+    node: NodeOption = None
+    flow: FlowOption = None
+    flow_id: FlowIdOption = None
+    prefix: PrefixOption = None
 
-    now = time.time_ns()
-    if since and start:
-        raise HopscopeError("--since and --from: expected one of them")
-    begin = now - age_ns("--since", since) if since else moment("--from", start, now)
-    parts = FlowParts.parse(flow) if flow else None
-    chosen: Filters = {
-        "start": begin,
-        "end": moment("--to", end, now),
-        "kinds": _words(kind),
-        "metrics": _words(metric),
-        "nodes": node_ids(node or (), known),
-        "prefix": prefix,
-    }
-    if parts is not None or flow_id is not None:
-        number = None if flow_id is None else flow_number(flow_id)
-        chosen["flow"] = (
-            Flow(flow_id=number)
-            if parts is None
-            else Flow(parts.src, parts.dst, parts.sport, parts.dport, parts.proto, number)
+    def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
+        """The filter that they are. Raises HopscopeError."""
+        start_ns, end_ns = self.ns()
+        try:
+            kinds, metrics = labelled("kind", kind, KINDS), labelled("metric", metric, METRICS)
+        except UnreadableError as error:
+            raise FilterError(f"--{error}") from None
+        nodes, number = tuple(node_ids(self.node or (), names)), self.flow_id and flow_number(self.flow_id)
+        return EventFilter(
+            start_ns, end_ns, kinds, metrics, nodes, number or None, flow_filter(self.flow, self.prefix)
         )
-    return chosen
 
 
-def _words(given: list[str] | None) -> list[str]:
-    return [word for text in given or () for word in text.lower().replace(",", " ").split()]
+@dataclass(frozen=True)
+class PathOptions(HopOptions):
+    """Filters of what is of a kind, too."""
+
+    kind: Annotated[
+        list[str] | None, option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
+    ] = None
+
+    def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
+        """With the kinds."""
+        return super().chosen(names, self.kind or kind, metric)
+
+
+@dataclass(frozen=True)
+class EventOptions(PathOptions):
+    """Filters of events."""
+
+    metric: Annotated[
+        list[str] | None, option("--metric", "-m", metavar="METRIC", help="Only this metric. Repeatable.")
+    ] = None
+
+    def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
+        """With the metrics."""
+        return super().chosen(names, kind, self.metric or metric)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Where the answer comes from, and how it is printed."""
+
+    limit: Annotated[
+        int, option("--limit", "-n", metavar="N", min=1, help="At most N rows.", show_default=True)
+    ] = 100
+    form: FormatOption = Format.TABLE
+    data: DataOption = None
+    names: NamesOption = None
+    config: ConfigOption = None
+
+    @contextmanager
+    def history(self) -> Iterator[tuple[History, Names]]:
+        """The history of the data folder, and the names of its nodes. Raises HopscopeError."""
+        from ...base.names import Names
+        from ...history.query import History
+
+        flags = [("--data", "data", self.data), ("--names", "names", self.names)]
+        settings = load(self.config, None, flags).settings
+        with History(settings.data) as history:
+            yield history, Names.load(settings.names)
+
+    def put(
+        self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None = None
+    ) -> int:
+        """Print rows, how many: JSON has the API's objects, table and CSV one text per column (`texts`)."""
+        printer = Printer(self.form, columns)
+        count = printer.put(rows if texts is None or self.form is Format.JSON else map(texts, rows))
+        printer.flush()
+        return count
+
+    def print(
+        self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None,
+        history: History, table: Table, empty: str,
+    ) -> None:  # fmt: skip
+        """Print the rows of a table of history; stderr says what is left out, or that there are none."""
+        if not self.put(columns, rows, texts):
+            print(f"hopscope: {empty}", file=sys.stderr)
+        left_out(history)
+        if table.truncated and table.after is None:
+            print(f"hopscope: more than {len(table)} rows: see --limit", file=sys.stderr)
+
+
+def left_out(history: History) -> None:
+    """Say which segments were damaged."""
+    for line in history.problems:
+        print(f"hopscope: left out: {line}", file=sys.stderr)
 
 
 def flow_number(text: str) -> int:
@@ -112,8 +155,6 @@ def flow_number(text: str) -> int:
 
 def age_ns(flag: str, text: str) -> int:
     """ns of a span of time, as 10m. Raises HopscopeError."""
-    from ...present.text import UnreadableError, parse_when
-
     try:
         far = 1 << 62
         return far - parse_when(f"-{text.strip().removeprefix('-')}", far)
@@ -123,8 +164,6 @@ def age_ns(flag: str, text: str) -> int:
 
 def moment(flag: str, text: str | None, now_ns: int) -> int | None:
     """A time, ns since the epoch. Raises HopscopeError."""
-    from ...present.text import UnreadableError, parse_when
-
     try:
         return None if text is None else parse_when(text, now_ns)
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""Rows of history as `hopscope query` prints them: objects for JSON, one text a column for tables and CSV."""
+"""Rows of history as `hopscope query` prints them: objects for JSON, texts for tables and CSV."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 from ...base.names import Names
 from ...present.events import node_object
-from ..output import flow_text
+from ...present.units import flow_text
 
-EVENT_COLUMNS = ("time", "kind", "metric", "value", "previous", "unit", "node", "port", "flow", "path", "id")
 FLOW_COLUMNS = ("flow", "id", "first", "last", "events", "path_changes", "drops", "highest_latency_ns")
 PATH_COLUMNS = ("time", "kind", "flow", "path", "id")
 HOP_COLUMNS = ("node", "port", "events", "highest_ns", "mean_ns", "time")
@@ -21,25 +20,8 @@ def flow_object(row: dict[str, Any]) -> dict[str, Any]:
     return {"flow": None if flow is None else flow | parts, **row}
 
 
-def _label(named: dict[str, Any] | None) -> str | None:
-    return None if named is None else str(named["name"] or named["id"])
-
-
-def flat_event(row: dict[str, Any]) -> dict[str, Any]:
-    """An event or a path as texts."""
-    source = row.get("source")
-    path = row.get("path")
-    return row | {
-        "flow": f"source {source['address']}" if source else row["flow"] and flow_text(row["flow"]),
-        "node": _label(source["node"] if source else row.get("node")),
-        "port": _label(row.get("port")),
-        "path": None if path is None else " → ".join(str(_label(each)) for each in path),
-        "metric": None if row.get("metric") == "none" else row.get("metric"),
-    }
-
-
-def flat_flow(row: dict[str, Any]) -> dict[str, Any]:
-    """A flow as texts."""
+def flow_texts(row: dict[str, Any]) -> dict[str, Any]:
+    """A flow with one text per column."""
     text = flow_text(row["flow"])
     return row | {"flow": text, "id": row["flow"]["id"], "highest_latency_ns": row["highest_latency"]}
 
@@ -51,8 +33,8 @@ def path_object(row: dict[str, Any], names: Names) -> dict[str, Any]:
     return {"time": row.pop("time"), "kind": row.pop("kind"), **flow_object(row), "path": path, "id": name}
 
 
-def flat_hop(row: dict[str, Any], names: Names) -> dict[str, Any]:
-    """A hop as texts."""
+def hop_texts(row: dict[str, Any], names: Names) -> dict[str, Any]:
+    """A hop with one text per column."""
     node, port = row["node_id"], row["port"]
     return row | {
         "node": None if node is None else names.node_label(node),

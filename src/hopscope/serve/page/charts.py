@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .poller import POINTS, Point
+from .snapshot import POINTS, Point
 
 _SI = (
     "v => v >= 1e6 ? +(v / 1e6).toPrecision(3) + 'M' : v >= 1e3 ? +(v / 1e3).toPrecision(3) + 'k' "
@@ -18,8 +18,8 @@ RATE: tuple[Series, ...] = (
     ("Events", "#6c8ebf", lambda point: point.events),
 )
 LOSS: tuple[Series, ...] = (
-    ("Lost", "#d9534f", lambda point: point.lost),
-    ("Refused", "#d99a2b", lambda point: point.refused),
+    ("Reports lost", "#d9534f", lambda point: point.lost),
+    ("Rejected", "#d99a2b", lambda point: point.refused),
     ("Dropped by kernel", "#a05fb4", lambda point: point.dropped),
     ("Duplicate", "#8794a3", lambda point: point.duplicate),
 )

@@ -66,21 +66,21 @@ def _likeness(events: Records) -> npt.NDArray[np.uint64]:
 def feed(shown: Shown, names: Names) -> str:
     """Events as rows; one that is about a flow shows its path when it is clicked."""
     rows = [_event(event, count, names) for event, count in shown]
-    return "".join(rows) or '<p class="empty">Nothing has happened yet.</p>'
+    return "".join(rows) or '<p class="empty">No events yet.</p>'
 
 
 def _event(event: dict[str, Any], count: int, names: Names) -> str:
     kind, flow = str(event["kind"]), event["flow"]
     mood = "bad" if kind in _BAD else "good" if kind in _GOOD else ""
     click = f' data-flow="{flow["id"]}"' if flow else ""
-    more = f'<i class="count" title="alike, together">×{count}</i>' if count > 1 else ""
+    more = f'<i class="count" title="similar events">×{count}</i>' if count > 1 else ""
     return (
         f'<div class="event {mood}"{click}><time>{str(event["time"])[11:21]}</time>'
-        f"<b>{escape(kind.replace('_', ' '))}</b><span>{more}{_told(event, names)}</span></div>"
+        f"<b>{escape(kind.replace('_', ' '))}</b><span>{more}{_text(event, names)}</span></div>"
     )
 
 
-def _told(event: dict[str, Any], names: Names) -> str:
+def _text(event: dict[str, Any], names: Names) -> str:
     kind, unit = event["kind"], event["unit"]
     value, previous = measured(event["value"], unit), measured(event["previous"], unit)
     where = ""

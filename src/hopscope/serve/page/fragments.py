@@ -1,4 +1,4 @@
-"""Parts of the live page as HTML, made once for each look, shared by every open page. All text is escaped."""
+"""Parts of the live page as HTML, made once per snapshot and shared by all pages. All text is escaped."""
 
 from __future__ import annotations
 
@@ -16,79 +16,94 @@ from ...present.units import duration, endpoints, measured, place, port_text, si
 from ...wire.address import address
 from ...wire.records import Records
 from ..routes.collector_models import CounterValue
-from .blame import blame_table
+from .contributors import contributors_table
 from .feed import feed
-from .labels import age_map
-from .poller import COLUMNS, HotRow, Look, SlowHop
+from .labels.ports import age_map
+from .labels.tracked import paths_table
+from .snapshot import COLUMNS, HotRow, SlowHop, Snapshot
 from .strips import CALM, LEVELS, cells
-from .tracked import ways
 
+_EVENTS = "hopscope_events_total"
+_ALL_EMPTY = {
+    "queues": "All queues were empty",
+    "buffers": "All buffers were empty",
+    "links": "All links were idle",
+}
 NO_STANDINGS: Mapping[int, Standing] = {}
 
 
 class Fragments:
-    """HTML of one look."""
+    """HTML of one snapshot."""
 
-    def __init__(self, look: Look, names: Names) -> None:
-        self.look = look
+    def __init__(self, snapshot: Snapshot, names: Names) -> None:
+        self.snapshot = snapshot
         self.names = names
         self._made: dict[str, str] = {}
 
     def get(self, what: str) -> str:
-        """A fragment by name: figures, strip:queues, flows, hops, notable, latest, refused, limits, …"""
+        """A fragment by name: figures, strip:queues, flows, hops, notable, latest, rejected, limits, …"""
         if what not in self._made:
             kind, _, which = what.partition(":")
             self._made[what] = getattr(self, f"_{kind}")(*([which] if which else []))
         return self._made[what]
 
     def _status(self) -> str:
-        look = self.look
-        rate = look.summary.reports_per_second
+        snapshot = self.snapshot
+        rate = snapshot.summary.reports_per_second
         state = ("ok", "receiving") if rate else ("idle", "no reports")
-        if not rate and look.labels is not None and look.labels.ports["rate"].any():
+        if not rate and snapshot.labels is not None and snapshot.labels.ports["rate"].any():
             state = ("ok", "receiving labels")
-        if not look.summary.workers:
-            state = ("bad", "no collector")
-        alarms = f'<span class="pill bad">{look.alarms} above limit</span>' if look.alarms else ""
-        silent = look.summary.silent_sources
+        if not snapshot.summary.workers:
+            state = state if state[1] == "receiving labels" else ("idle", "no labels")
+            state = state if snapshot.takes_labels else ("bad", "no collector")
+        alarms = f'<span class="pill bad">{snapshot.alarms} above limit</span>' if snapshot.alarms else ""
+        silent = snapshot.summary.silent_sources
         quiet = f'<span class="pill bad">{silent} silent source{"s" * (silent > 1)}</span>' if silent else ""
         return (
             f'<span class="pill {state[0]}"><i></i>{state[1]}</span>{alarms}{quiet}'
-            f'<span class="clock">{look.summary.time[11:19]} <em>UTC</em></span>'
+            f'<span class="clock">{snapshot.summary.time[11:19]} <em>UTC</em></span>'
         )
 
     def _figures(self) -> str:
-        s = self.look.summary
+        s = self.snapshot.summary
         lost, reports = int(s.lost), int(s.reports)
         ratio = lost / (lost + reports) if lost + reports else 0
         stored = int(s.events)
         reduction = int(s.values) / stored if stored else 0
+        drops = sum(int(each.value) for each in self._counted(_EVENTS) if each.label == {"kind": "drop"})
         per_report = duration(s.ns_per_report).split() if s.ns_per_report else ["–", ""]
         cells = [
-            ("Reports", si(s.reports_per_second), "/s", f"{si(reports)} in all", ""),
+            ("Reports", si(s.reports_per_second), "/s", f"{si(reports)} total", ""),
             (
-                "Lost",
+                "Reports lost",
                 si(s.lost_per_second),
                 "/s",
-                f"{si(lost)} in all · {ratio:.3%}",
+                f"{si(lost)} total · {ratio:.3%}",
                 _mood(s.lost_per_second, "bad"),
             ),
             (
-                "Refused",
-                si(s.refused_per_second),
+                "Reports rejected",
+                si(s.rejected_per_second),
                 "/s",
-                f"{si(int(s.refused))} in all{self._worst_refusal()}",
-                _mood(s.refused_per_second),
+                f"{si(int(s.rejected))} total{self._worst_reason()}",
+                _mood(s.rejected_per_second),
             ),
             (
-                "Dropped by kernel",
+                "Dropped by the kernel",
                 si(int(s.kernel_drops)),
                 "",
-                "datagrams in all",
+                "datagrams of reports",
                 _mood(int(s.kernel_drops), "bad"),
             ),
-            ("Events", si(s.events_per_second), "/s", f"{si(stored)} in all", ""),
-            ("Reduction", si(reduction), "×", "values per event", ""),
+            (
+                "Packets dropped",
+                si(drops),
+                "",
+                "by the network, as reported",
+                _mood(drops, "bad"),
+            ),
+            ("Events", si(s.events_per_second), "/s", f"{si(stored)} total", ""),
+            ("Values per event", si(reduction), ":1", "reduction by detection", ""),
             ("Live flows", si(s.flows), "", f"{s.switches} switches · {s.sources} sources", ""),
             ("Worker", *per_report, f"per report · {s.busy_ratio:.0%} busy", _mood(s.busy_ratio > 0.9)),
         ]
@@ -98,18 +113,18 @@ class Fragments:
             for label, value, unit, note, mood in cells
         )
 
-    # ------------------------------------------------------------------------------------------ refusals
+    # ------------------------------------------------------------------------------------------ rejects
 
     def _counted(self, name: str) -> list[CounterValue]:
         """Counters of a family that are not zero, the largest first."""
-        found = [one for one in self.look.summary.counters if one.name == name and int(one.value)]
+        found = [one for one in self.snapshot.summary.counters if one.name == name and int(one.value)]
         return sorted(found, key=lambda one: -int(one.value))
 
-    def _worst_refusal(self) -> str:
+    def _worst_reason(self) -> str:
         found = self._counted("hopscope_rejected_reports_total")
         return f" · {_label(found[0])}" if found else ""
 
-    def _refused(self) -> str:
+    def _rejected(self) -> str:
         tables = [
             _table(
                 f'<tr><th>{what}<th class="n">Reports<th class="n">/s</tr>',
@@ -118,11 +133,11 @@ class Fragments:
                     f'<td class="n">{si(one.per_second)}</tr>'
                     for one in self._counted(name)
                 ],
-                "No report was refused." if what == "Refused because" else "",
+                "No report was rejected." if what == "Reject reason" else "",
             )
             for what, name in (
-                ("Refused because", "hopscope_rejected_reports_total"),
-                ("in header", "hopscope_rejected_headers_total"),
+                ("Reject reason", "hopscope_rejected_reports_total"),
+                ("Header", "hopscope_rejected_headers_total"),
             )
         ]
         return "".join(tables)
@@ -130,7 +145,7 @@ class Fragments:
     # -------------------------------------------------------------------------------------------- tables
 
     def _flows(self) -> str:
-        rows = [self._flow_row(row) for row in self.look.slow_flows]
+        rows = [self._flow_row(row) for row in self.snapshot.slow_flows]
         head = (
             '<tr><th>Flow<th class="n">Latency<th class="n">Mean<th class="n">Hops<th class="n">Reports</tr>'
         )
@@ -148,9 +163,11 @@ class Fragments:
         )
 
     def _hops(self) -> str:
-        worst = max((hop.worst_ns for hop in self.look.slow_hops), default=1)
+        worst = max((hop.worst_ns for hop in self.snapshot.slow_hops), default=1)
         head = '<tr><th>Switch, port<th class="n">Worst<th class="n">Mean<th class="n">Flows</tr>'
-        return _table(head, [self._hop_row(hop, worst) for hop in self.look.slow_hops], "No hop latencies.")
+        return _table(
+            head, [self._hop_row(hop, worst) for hop in self.snapshot.slow_hops], "No hop latencies."
+        )
 
     def _hop_row(self, hop: SlowHop, worst: int) -> str:
         share = 100 * hop.worst_ns / max(1, worst)
@@ -160,29 +177,28 @@ class Fragments:
             f'<td class="n">{duration(hop.mean_ns)}<td class="n">{hop.flows}</tr>'
         )
 
-    def _blame(self) -> str:
-        return blame_table(self.look.blamed, self.names)
+    def _contributors(self) -> str:
+        return contributors_table(self.snapshot.contributors, self.names)
 
     def _labels(self) -> str:
-        return "" if self.look.labels is None else age_map(self.look.labels, self.names)
+        return "" if self.snapshot.labels is None else age_map(self.snapshot.labels, self.names)
 
     def _tracked(self) -> str:
-        return "" if self.look.labels is None else ways(self.look.labels, self.names)
+        return "" if self.snapshot.labels is None else paths_table(self.snapshot.labels, self.names)
 
     def _limits(self) -> str:
-        head = (
-            '<tr><th>Metric<th class="n">Stored at ±<th class="n">Raised &gt;<th class="n">Cleared &lt;</tr>'
-        )
-        rows = [_limit_row(metric, limits) for metric, limits in self.look.limits.items()]
-        return _table(head, rows, "No collector runs here.")
+        names = ("Change threshold", "Raise above", "Clear below")
+        head = "<tr><th>Metric" + "".join(f'<th class="n">{name}' for name in names) + "</tr>"
+        rows = [_limit_row(metric, limits) for metric, limits in self.snapshot.limits.items()]
+        return _table(head, rows, "No collector is running here.")
 
     # -------------------------------------------------------------------------------------------- strips
 
     def _strip(self, which: str) -> str:
-        rows = self.look.strips[which]
+        rows = self.snapshot.strips[which]
         if not rows:
-            return f'<p class="empty">No {which} in the reports of the last minute are occupied.</p>'
-        limit = _limit_of(self.look.limits, which)
+            return f'<p class="empty">{_ALL_EMPTY[which]} during the last minute.</p>'
+        limit = _limit_of(self.snapshot.limits, which)
         top = max(row.peak for row in rows)
         body = "".join(self._strip_row(which, row, top, limit) for row in rows)
         steps = [f'<i class="h{level}"></i>' for level in range(1, LEVELS + 1)]
@@ -211,10 +227,10 @@ class Fragments:
     # -------------------------------------------------------------------------------------------- events
 
     def _notable(self) -> str:
-        return feed(self.look.notable, self.names)
+        return feed(self.snapshot.notable, self.names)
 
     def _latest(self) -> str:
-        return feed(self.look.latest, self.names)
+        return feed(self.snapshot.latest, self.names)
 
     # -------------------------------------------------------------------------------------------- path
 
@@ -237,7 +253,7 @@ class Fragments:
         latency = duration(sum(known)) if any(known) else "latency unknown"
         loop = ' · <b class="bad">loop</b>' if flow["state"] & 4 else ""
         partial = " · path incomplete" if flow["state"] & 8 else ""
-        age, packets = max(0, self.look.time_ns - int(flow["last_ns"])), int(flow["packets"])
+        age, packets = max(0, self.snapshot.time_ns - int(flow["last_ns"])), int(flow["packets"])
         last = f"last {duration(age)} ago" if age > 10**9 else "live"
         return (
             f'<div class="whose"><b>{endpoints(flow)}</b><span>{latency} over {len(hops)} hops{loop}{partial}'
@@ -256,7 +272,7 @@ class Fragments:
             if 0 < value < 0xFFFFFFFF:
                 seen.append(f"{name} {si(value)}")
         if standing is not None and standing.lower >= 0.5:
-            seen.insert(1, f"longer than {int(100 * standing.lower)} % here")
+            seen.insert(1, f"slower than {int(100 * standing.lower)} % here")
         via = "" if port == NO_PORT else port_text(self.names, node, port)
         return (
             f'<span class="hop {mood}"><b>{escape(self.names.node_label(node))}</b><small>{via}</small>'

@@ -38,9 +38,9 @@ def histogram(recently: Recently, measure: Measure, node: int) -> str:
     of_measure = [one for one in recently.parts if one.measure == measure]
     chosen = [one for one in of_measure if node < 0 or one.node is None or one.node == node]
     if not chosen:
-        hint = "distributions.enabled switches counting on"
+        hint = "Distributions are off. Set <code>distributions.enabled = true</code>"
         if recently.counted:
-            hint = f"Nothing of it was counted {recently.span}"
+            hint = f"No values {recently.span}"
         return f'<p class="empty">{hint}.</p>'
     (one,) = grouped(chosen, "network")
     what = unit(measure)
@@ -70,7 +70,7 @@ def _line(one: Distribution, q: float, low: float, high: float) -> str:
     if found is None or high <= low:
         return ""
     at = COLUMNS * math.log2((found.estimate + 1) / (low + 1)) / math.log2((high + 1) / (low + 1))
-    return f'<path d="M{min(max(at, 0.0), COLUMNS):.2f} 0v100"><title>{100 * q:g} %</title></path>'
+    return f'<path d="M{min(max(at, 0.0), COLUMNS):.2f} 0v100"><title>p{100 * q:g}</title></path>'
 
 
 def _figures(one: Distribution, what: str | None) -> str:
@@ -78,7 +78,7 @@ def _figures(one: Distribution, what: str | None) -> str:
     for q in QUANTILES:
         found = one.quantile(q)
         if found is not None:
-            rows.append((f"{100 * q:g} % below", _shown(found.estimate, what), _bounds(found, what)))
+            rows.append((f"p{100 * q:g}", _shown(found.estimate, what), _bounds(found, what)))
     body = "".join(
         f'<tr><td>{name}<td class="n"><b>{value}</b><td class="n"><em>{bounds}</em></tr>'
         for name, value, bounds in rows

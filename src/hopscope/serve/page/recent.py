@@ -46,7 +46,7 @@ class Recent:
         self._due = 0.0
         self._recently = Recently()
 
-    def look(self, now: float | None = None) -> Recently:
+    def snapshot(self, now: float | None = None) -> Recently:
         """The newest answer, the same object until there is a newer one; `now`: s."""
         now = time.monotonic() if now is None else now
         if now >= self._due:

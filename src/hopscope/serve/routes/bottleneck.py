@@ -1,4 +1,4 @@
-"""Routes about who is to blame: for the latency and loss of the network, and of a flow."""
+"""Routes of latency attribution: for the latency and loss of the network, and of a flow."""
 
 from __future__ import annotations
 
@@ -8,58 +8,62 @@ from typing import Annotated, Literal
 import numpy as np
 from fastapi import APIRouter, HTTPException, Path, Query
 
-from ...present import bottleneck as blame
+from ...present import bottleneck as attribution
 from ...present.bottleneck_json import flow_object_of, network_object
 from ...present.text import UnreadableError, parse_when
 from ..context import Ctx
 from . import models as m
-from .bottleneck_models import FlowBlameModel, NetworkBlameModel
+from .bottleneck_models import FlowBottlenecks, NetworkBottlenecks
 
 router = APIRouter(tags=["bottleneck"])
 
-When = Annotated[str | None, Query(max_length=60, description="Time: ISO 8601, ns, or an age as -10m")]
+When = Annotated[
+    str | None, Query(max_length=60, description="RFC 3339 time, ns since 1970, or an age such as 10m")
+]
 
 
-@router.get("/bottleneck", summary="What is to blame in the network", responses={400: {"model": m.Error}})
+@router.get(
+    "/bottleneck", summary="Latency and loss by switch, port and queue", responses={400: {"model": m.Error}}
+)
 async def network(
     context: Ctx,
     since: When = None,
     until: When = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="Most places of each kind")] = 20,
-) -> NetworkBlameModel:
+    limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of places of each kind")] = 20,
+) -> NetworkBottlenecks:
     """Switches with port and queue by their share of the latency of all packets in a time window, and of the
     drops in it.
     """
     start_ns, end_ns = _moment("since", since), _moment("until", until)
 
-    def work() -> NetworkBlameModel:
-        found = blame.network(context.state, context.past.history(), start_ns, end_ns)
-        return NetworkBlameModel.model_validate(network_object(found, context.names, limit))
+    def work() -> NetworkBottlenecks:
+        found = attribution.network(context.state, context.past.history(), start_ns, end_ns)
+        return NetworkBottlenecks.model_validate(network_object(found, context.names, limit))
 
     return await context.query(work)
 
 
-@router.get("/flows/{flow_id}/bottleneck", summary="What is to blame for a flow's latency")
+@router.get("/flows/{flow_id}/bottleneck", summary="Latency of a flow by hop")
 async def flow(
     context: Ctx,
     flow_id: Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")],
     by: Annotated[
         Literal["latest", "mean"], Query(description="Which latency the hops are ordered by")
     ] = "latest",
-) -> FlowBlameModel:
+) -> FlowBottlenecks:
     """The hops of a flow by their share of its latency, each beside what is usual at its place; of a flow
     that has left, by the values that history has of it.
     """
     number = int(flow_id, 16)
 
-    def work() -> FlowBlameModel:
+    def work() -> FlowBottlenecks:
         from ...history.query import Flow
 
         rows = context.state.flows()
         rows = rows[rows["flow_id"] == np.uint64(number)]
         row = rows[np.argmax(rows["last_ns"])] if len(rows) else None
-        found = blame.flow(context.state, context.past.history(), row, Flow(flow_id=number), by)
-        return FlowBlameModel.model_validate(flow_object_of(found, context.names))
+        found = attribution.flow(context.state, context.past.history(), row, Flow(flow_id=number), by)
+        return FlowBottlenecks.model_validate(flow_object_of(found, context.names))
 
     return await context.query(work)
 

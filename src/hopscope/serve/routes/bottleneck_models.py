@@ -1,4 +1,4 @@
-"""What the API answers about who is to blame for latency and loss."""
+"""Models of latency attribution."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class PlaceModel(Model):
     queue: int | None
 
 
-class QueueBlame(PlaceModel):
-    """A place's part in the latency of all packets."""
+class QueueContribution(PlaceModel):
+    """A place's contribution to the latency of all packets."""
 
     share: float = Field(ge=0, le=1)
     """Of the sum of all hop latencies."""
@@ -59,8 +59,8 @@ class QueueBlame(PlaceModel):
     """Slow flows through it, now."""
 
 
-class LossBlame(PlaceModel):
-    """A place's part in the packets that were dropped."""
+class LossContribution(PlaceModel):
+    """A place's contribution to the dropped packets."""
 
     share: float = Field(ge=0, le=1)
     drops: int
@@ -76,7 +76,7 @@ class EndToEnd(Model):
     p99_ns: Bounds | None
 
 
-class NetworkBlameModel(Model):
+class NetworkBottlenecks(Model):
     """Places by their share, the largest first."""
 
     source: str
@@ -89,12 +89,12 @@ class NetworkBlameModel(Model):
     """A flow is slow when its latest end-to-end latency is above this: that of 95 % of all packets, or
     eight times the median."""
     slow_flows: int | None
-    items: list[QueueBlame]
-    losses: list[LossBlame]
+    items: list[QueueContribution]
+    losses: list[LossContribution]
 
 
-class HopBlame(PlaceModel):
-    """A hop's part in a flow's latency."""
+class HopContribution(PlaceModel):
+    """A hop's contribution to a flow's latency."""
 
     hop: int | None
     """Index in the path."""
@@ -114,7 +114,7 @@ class HopBlame(PlaceModel):
     utilization: GaugeModel
 
 
-class FlowBlameModel(Model):
+class FlowBottlenecks(Model):
     """Hops of a flow by their share, the largest first."""
 
     source: str
@@ -124,4 +124,4 @@ class FlowBlameModel(Model):
     latency_mean_ns: float | None
     standing: StandingModel | None
     """Of its latest latency among those of all packets."""
-    items: list[HopBlame]
+    items: list[HopContribution]

@@ -1,4 +1,4 @@
-"""What the API answers about the collector itself: limits, counters, queries, health."""
+"""Models of the collector itself: thresholds, counters, queries, health."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Summary(Model):
     silent_sources: int
     reports_per_second: float
     lost_per_second: float
-    refused_per_second: float
+    rejected_per_second: float
     events_per_second: float
     reports: Wide
     lost: Wide
-    refused: Wide
+    rejected: Wide
     kernel_drops: Wide
     events: Wide
     values: Wide
@@ -72,7 +72,7 @@ class Query(Model):
     sql: str = Field(min_length=1, max_length=20_000)
     """One SELECT; the tables are described in the documentation."""
     limit: int = Field(default=1000, ge=1, le=1_000_000)
-    """Most rows; the configuration may allow fewer."""
+    """Maximum number of rows; the configuration may allow fewer."""
 
 
 class Table(Model):

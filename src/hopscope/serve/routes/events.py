@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException, Path, Query
 from fastapi.responses import StreamingResponse
 
 from ...base import control_client as control
-from ...detect.records import Kind, Metric
+from ...detect.records import Metric
 from ...history.files import HistoryError
 from ...present.collector_state import Limits
-from ...present.history import EventFilter, safe
-from ...present.text import UnreadableError, network, parse_when
+from ...present.feed import parse_cursor
+from ...present.history import safe
+from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
+from ...present.text import UnreadableError, parse_when
 from ..context import Context, Ctx
-from ..feed import parse_cursor
 from . import collector_models as c
 from . import models as m
-from .stream import LiveFilter, stream
+from .stream import stream
 
 router = APIRouter()
 
-_KINDS = {kind.label: kind for kind in Kind}
-_METRICS = {metric.label: metric for metric in Metric if metric}
 _LIMITED = tuple(metric.label for metric in Metric if metric > Metric.FLOW_PATH)
 
 Kinds = Annotated[list[str] | None, Query(max_length=32, description="Repeat it, or separate by commas")]
@@ -37,21 +36,20 @@ MetricName = Annotated[str, Path(max_length=60, description="A metric, such as h
 DESCRIPTION = "Server-sent events: `hello`, then `event` with an Event, and `lost` with how many were missed."
 
 
-def _listed(name: str, given: list[str] | None, known: dict[str, Any]) -> list[Any]:
-    labels = [label.strip() for text in given or () for label in text.split(",") if label.strip()]
-    for label in labels:
-        if label not in known:
-            raise HTTPException(400, f"{name}: expected one of {', '.join(known)}; found {label[:60]!r}")
-    return [known[label] for label in dict.fromkeys(labels)]
-
-
-def _checked(prefix: str | None) -> str | None:
-    if prefix is not None:
-        try:
-            network(prefix)
-        except UnreadableError as error:
-            raise HTTPException(400, f"prefix: {error}") from None
-    return prefix
+def _chosen(
+    context: Context, kind: list[str] | None, metric: list[str] | None, node: str | None, flow: str | None,
+    prefix: str | None, start_ns: int | None = None, end_ns: int | None = None,
+) -> EventFilter:  # fmt: skip
+    """Raises UnreadableError."""
+    return EventFilter(
+        start_ns,
+        end_ns,
+        labelled("kind", kind or (), KINDS),
+        labelled("metric", metric or (), METRICS),
+        () if node is None else (context.node(node),),
+        None if flow is None else int(flow, 16),
+        None if prefix is None else FlowFilter.parse("", (prefix,)),
+    )
 
 
 def _moment(name: str, text: str | None) -> int | None:
@@ -76,14 +74,8 @@ async def events(
     after: After = None,
 ) -> m.EventPage:
     """Events by time, kind, metric, switch, flow and prefix; every event is on disk before it is shown."""
-    chosen = EventFilter(
-        since_ns=_moment("since", since),
-        until_ns=_moment("until", until),
-        kinds=tuple(each.label for each in _listed("kind", kind, _KINDS)),
-        metrics=tuple(each.label for each in _listed("metric", metric, _METRICS)),
-        node=None if node is None else context.node(node),
-        flow=None if flow is None else int(flow, 16),
-        prefix=_checked(prefix),
+    chosen = _chosen(
+        context, kind, metric, node, flow, prefix, _moment("since", since), _moment("until", until)
     )
 
     def work() -> m.EventPage:
@@ -111,13 +103,7 @@ async def live(
     last_event_id: Annotated[str | None, Header(max_length=2000, description="SHARD-SEQUENCE,…")] = None,
 ) -> StreamingResponse:
     """Events as they happen."""
-    wanted = LiveFilter(
-        kinds=tuple(_listed("kind", kind, _KINDS)),
-        metrics=tuple(_listed("metric", metric, _METRICS)),
-        node=None if node is None else context.node(node),
-        flow=None if flow is None else int(flow, 16),
-        prefix=_checked(prefix),
-    )
+    wanted = _chosen(context, kind, metric, node, flow, prefix)
     frames = stream(context, wanted, parse_cursor(last_event_id))
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
 

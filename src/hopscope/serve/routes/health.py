@@ -18,24 +18,24 @@ from . import collector_models as c
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", summary="Whether this process answers")
+@router.get("/healthz", summary="Liveness")
 async def healthz() -> dict[str, str]:
-    """Always ok, and needs no token."""
+    """Always ok, without a token."""
     return {"status": "ok"}
 
 
-@router.get("/readyz", summary="Whether every component is ready", responses={503: {"model": c.Ready}})
+@router.get("/readyz", summary="Readiness of every component", responses={503: {"model": c.Ready}})
 async def readyz(context: Ctx, response: Response) -> c.Ready:
-    """Status 200 where every component is ready, else 503; the components say why."""
+    """200 if every component is ready, else 503; the components state why."""
     ready = await context.run(components, context)
     if not ready.ready:
         response.status_code = 503
     return ready
 
 
-@router.get("/metrics", summary="Counters and state for Prometheus", response_class=Response)
+@router.get("/metrics", summary="Prometheus metrics", response_class=Response)
 async def metrics(context: Ctx) -> Response:
-    """Text format 0.0.4; no label is a flow."""
+    """Text format 0.0.4; no label identifies a flow."""
     text = await context.run(prometheus.render, context.state, context.names, context.folder, context.stores)
     return Response(text, media_type=prometheus.CONTENT_TYPE)
 
@@ -69,15 +69,23 @@ def _processes(context: Context) -> list[c.Component]:
 
 
 def _regions(context: Context) -> c.Component:
-    workers = context.state.workers()
-    problems = context.state.problems
+    """Ready once the workers, or the label process of a collector without workers, made their regions."""
+    workers, problems = context.state.workers(), context.state.problems
     if problems:
         return c.Component(name="regions", ready=False, detail="; ".join(problems.values()))
-    if not workers:
+    takes_labels = context.state.labels.about() is not None
+    if not workers and (read_owner(context.folder).get("listen") or not takes_labels):
         return c.Component(name="regions", ready=False, detail="no worker has made its regions")
-    last = max((int(rows["last_ns"].max()) for rows in (context.state.sources(),) if len(rows)), default=0)
-    ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
-    return c.Component(name="regions", ready=True, detail=f"{len(workers)} workers, {ago}")
+    parts = []
+    if workers:
+        last = max(
+            (int(rows["last_ns"].max()) for rows in (context.state.sources(),) if len(rows)), default=0
+        )
+        ago = f"last report {(time.time_ns() - last) / 1e9:.1f} s ago" if last else "no report yet"
+        parts.append(f"{len(workers)} workers, {ago}")
+    if takes_labels:
+        parts.append(f"{len(context.state.labels.ports())} ports with labels")
+    return c.Component(name="regions", ready=True, detail="; ".join(parts))
 
 
 def _history(context: Context) -> c.Component:

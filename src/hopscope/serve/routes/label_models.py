@@ -1,4 +1,4 @@
-"""What the API answers about labels."""
+"""Models of labels (INT-label)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class LabelPort(Model):
 
     node: Node
     port: Port
-    heard: Time | None
-    """When the newest label arrived; null: none ever did."""
+    last_seen: Time | None
+    """When the newest label arrived; null: none yet."""
     age_ns: Wide | None
     """How long ago that was."""
     label_time_ns: Wide | None
@@ -30,7 +30,7 @@ class LabelPort(Model):
     labels_per_second: float
     """Over the last whole second."""
     active: bool | None
-    """Whether it sent packets in the last whole telemetry interval; null: nobody counts them."""
+    """Whether it sent packets in the last whole telemetry interval; null: not counted."""
     s: int
     """Reg2: the port labels every T / 2^S; with mode `one-bit` 1 means every packet."""
 
@@ -42,16 +42,16 @@ class LabelPage(Model):
     """How the controller changes intervals; null: no labels are taken."""
     interval_ns: Wide | None
     """T."""
-    patience_ns: Wide | None
-    """k T: a port that is not heard of for so long is late."""
+    timeout_ns: Wide | None
+    """k T: a port without a label for this long is late."""
     total: int
-    """As many match."""
+    """Number of matches."""
     offset: int
     items: list[LabelPort]
 
 
 class TrackedHop(Model):
-    """A switch on a tracked flow's way."""
+    """A switch on a tracked flow's path."""
 
     node: Node
     ingress_port: Port
@@ -61,11 +61,11 @@ class TrackedHop(Model):
     latency_ns: int
     """Of the newest packet in the switch."""
     highest_latency_ns: int
-    """Since the way was first told."""
+    """Since the path was first reported."""
     occupancy: int
     """Of the egress queue then, bytes."""
     highest_occupancy: int
-    """Since the way was first told."""
+    """Since the path was first reported."""
 
 
 class TrackedTuple(Model):
@@ -81,42 +81,42 @@ class TrackedTuple(Model):
 
 
 class TrackedFlow(Model):
-    """A tracked flow, with its newest way (INT-label, 3.3)."""
+    """A tracked flow, with its newest path (INT-label, 3.3)."""
 
     flow: TrackedTuple
-    first: Time
-    """When its first packet was heard of."""
-    heard: Time
-    """When the newest was."""
+    first_seen: Time
+    """When its first packet arrived."""
+    last_seen: Time
+    """When its newest packet arrived."""
     age_ns: Wide
     """How long ago that was."""
     packets: Wide
-    """Tracked packets heard of."""
+    """Tracked packets received."""
     late: Wide
     """Of these, overtaken by a newer one: not looked at."""
     partial: Wide
-    """Of these, without the labels of some switches of the way."""
+    """Of these, without the labels of some switches on the path."""
     packets_per_second: float
     """Tracked packets, over the last whole five seconds."""
     latency_ns: Wide
-    """Sum of the latencies in the switches of the way."""
+    """Sum of the latencies in the switches on the path."""
     hop_count: int
-    """Hops of the way; `way` has the first 32 at most."""
-    way: list[TrackedHop]
+    """Hops of the path; `path` has the first 32 at most."""
+    path: list[TrackedHop]
     """The source's side first."""
     changes: Wide
-    """Of the way."""
+    """Path changes."""
     changed: Time | None
-    """When the way was first heard of; null: it is the first one."""
-    previous: list[TrackedHop] | None
-    """The way before, as it was last heard of."""
+    """When the path changed last; null: never."""
+    previous_path: list[TrackedHop] | None
+    """The path before, as last received."""
 
 
 class TrackedPage(Model):
     """Tracked flows."""
 
     total: int
-    """As many match."""
+    """Number of matches."""
     offset: int
     items: list[TrackedFlow]
 
@@ -126,11 +126,11 @@ class CoverageInterval(Model):
 
     begin: Time
     active: int
-    """Ports with traffic; without switches' counters, ports heard of in the last ten seconds."""
-    heard: int
-    """Of these, ports that labelled a packet in it whose labels arrived."""
+    """Ports with traffic; without switches' counters, ports with labels in the last ten seconds."""
+    reported: int
+    """Of these, ports whose labels arrived."""
     coverage: float | None
-    """heard / active; null where no port was active."""
+    """reported / active; null where no port was active."""
     labels: int
     packets: int
     """Packets that brought them."""
@@ -145,8 +145,8 @@ class CoverageSeries(Model):
     """Length of an interval; null: no labels are taken."""
     mean: float | None
     """Coverage of all intervals shown in which a port was active, each counting alike."""
-    told: int
+    intervals: int
     """Intervals shown."""
-    of: int
-    """Intervals from the first shown to the last: more than `told` where some were left out."""
+    expected_intervals: int
+    """Intervals from the first shown to the last: more than `intervals` if some were skipped."""
     items: list[CoverageInterval]

@@ -30,21 +30,21 @@ _COLUMNS = {
     "s": "shift",
     "node": "node_id",
 }
-FlowSort = Literal["heard", "latency", "packets", "changes", "changed"]
+FlowSort = Literal["last_seen", "latency", "packets", "changes", "changed"]
 _FLOW_COLUMNS = {
-    "heard": "received_ns",
+    "last_seen": "received_ns",
     "packets": "packets",
     "changes": "changes",
     "changed": "changed_ns",
 }
 
 
-@router.get("/labels", summary="Ports that label packets, with their newest label")
+@router.get("/labels", summary="Labelling ports with their newest label")
 async def labels(
     context: Ctx, node: NodeName = None, sort: Sort = "node", order: Order = "asc",
     offset: Offset = 0, limit: Limit = 100,
 ) -> m.LabelPage:  # fmt: skip
-    """Egress ports known to the controller; `age` with `order=desc` begins with those never heard of."""
+    """Egress ports known to the controller; `age` with `order=desc` begins with those without a label."""
     node_id = None if node is None else context.node(node)
 
     def work() -> m.LabelPage:
@@ -57,7 +57,7 @@ async def labels(
         return m.LabelPage(
             mode=None if about is None else about.mode,  # type: ignore[arg-type]
             interval_ns=None if about is None else about.interval_ns,
-            patience_ns=None if about is None else about.patience_ns,
+            timeout_ns=None if about is None else about.patience_ns,
             total=len(rows),
             offset=offset,
             items=[_port(row, context.names, now) for row in rows[offset : offset + limit]],
@@ -66,17 +66,17 @@ async def labels(
     return await context.run(work)
 
 
-@router.get("/labels/flows", summary="Tracked flows, with their newest way and the one before")
+@router.get("/labels/flows", summary="Tracked flows with their path and the previous one")
 async def tracked_flows(
-    context: Ctx, node: NodeName = None, sort: FlowSort = "heard", order: Order = "desc", src: Text = None,
-    dst: Text = None, prefix: Text = None,
+    context: Ctx, node: NodeName = None, sort: FlowSort = "last_seen", order: Order = "desc",
+    src: Text = None, dst: Text = None, prefix: Text = None,
     port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
     proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
     offset: Offset = 0, limit: Limit = 100,
 ) -> m.TrackedPage:  # fmt: skip
-    """Flows of which all switches label one packet in so many; `node`: those whose way goes through it."""
+    """Flows of which all switches label one packet in N; `node`: those whose path contains it."""
     node_id = None if node is None else context.node(node)
-    chosen = FlowFilter(src, dst, prefix, port, proto)
+    chosen = FlowFilter(src, dst, proto, port=port, prefixes=() if prefix is None else (prefix,))
 
     def work() -> m.TrackedPage:
         now, rows = context.state.tracked.copy()
@@ -99,7 +99,7 @@ async def coverage(
     context: Ctx,
     last: Annotated[int, Query(ge=1, le=4096, description="Newest intervals")] = 600,
 ) -> m.CoverageSeries:
-    """Of the ports with traffic in each telemetry interval, the share that was heard of."""
+    """Share of the ports with traffic whose labels arrived, by telemetry interval."""
 
     def work() -> m.CoverageSeries:
         about, rows = context.state.labels.about(), context.state.labels.coverage(last)
@@ -107,8 +107,8 @@ async def coverage(
         return m.CoverageSeries(
             telemetry_ns=None if about is None else about.telemetry_ns,
             mean=float(np.mean(busy["heard"] / busy["active"])) if len(busy) else None,
-            told=len(rows),
-            of=spanned(rows, about.telemetry_ns) if about is not None else 0,
+            intervals=len(rows),
+            expected_intervals=spanned(rows, about.telemetry_ns) if about is not None else 0,
             items=[_interval(row) for row in rows],
         )
 
@@ -121,7 +121,7 @@ def _port(row: np.void, names: Names, now_ns: int) -> m.LabelPort:
     return m.LabelPort(
         node=show.node(names, node),
         port=Port(id=int(row["port"]), name=names.port(node, int(row["port"]))),
-        heard=when(received) if known else None,
+        last_seen=when(received) if known else None,
         age_ns=wide(max(0, now_ns - received)) if known else None,
         label_time_ns=wide(int(row["time_ns"])) if known else None,
         latency_ns=int(row["latency_ns"]) if known else None,
@@ -145,8 +145,8 @@ def _flow(row: np.void, names: Names, now_ns: int) -> m.TrackedFlow:
             sport=int(row["sport"]),
             dport=int(row["dport"]),
         ),
-        first=when(int(row["begin_ns"])),
-        heard=when(int(row["received_ns"])),
+        first_seen=when(int(row["begin_ns"])),
+        last_seen=when(int(row["received_ns"])),
         age_ns=wide(max(0, now_ns - int(row["received_ns"]))),
         packets=wide(int(row["packets"])),
         late=wide(int(row["late"])),
@@ -154,10 +154,10 @@ def _flow(row: np.void, names: Names, now_ns: int) -> m.TrackedFlow:
         packets_per_second=float(row["rate"]),
         latency_ns=wide(int(latencies(np.array([row]))[0])),
         hop_count=int(row["hops"]),
-        way=[_hop(hop, names) for hop in way_of(row)],
+        path=[_hop(hop, names) for hop in way_of(row)],
         changes=wide(int(row["changes"])),
         changed=when(int(row["changed_ns"])) if changed else None,
-        previous=[_hop(hop, names) for hop in way_of(row, "previous")] if changed else None,
+        previous_path=[_hop(hop, names) for hop in way_of(row, "previous")] if changed else None,
     )
 
 
@@ -181,7 +181,7 @@ def _interval(row: np.void) -> m.CoverageInterval:
     return m.CoverageInterval(
         begin=when(int(row["begin_ns"])),
         active=active,
-        heard=heard,
+        reported=heard,
         coverage=heard / active if active else None,
         labels=int(row["labels"]),
         packets=int(row["packets"]),

@@ -21,10 +21,10 @@ from . import show
 router = APIRouter(tags=["state"])
 
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Rows to skip")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="Most rows to return")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of rows")]
 Order = Literal["asc", "desc"]
 NodeName = Annotated[str | None, Query(max_length=200, description="Node id or name")]
-Text = Annotated[str | None, Query(max_length=100)]
+Text = Annotated[str | None, Query(max_length=100, description="Address or network")]
 FlowSort = Literal["latency", "mean_latency", "packets", "last_seen", "first_seen", "hops"]
 
 
@@ -35,7 +35,9 @@ async def flows(
     order: Order = "desc",
     src: Text = None,
     dst: Text = None,
-    prefix: Annotated[str | None, Query(max_length=100, description="Source or destination is in it")] = None,
+    prefix: Annotated[
+        str | None, Query(max_length=100, description="Network that source or destination is in")
+    ] = None,
     port: Annotated[int | None, Query(ge=0, le=65535, description="Source or destination port")] = None,
     proto: Annotated[str | None, Query(max_length=20, description="Number or name")] = None,
     node: NodeName = None,
@@ -43,7 +45,7 @@ async def flows(
     limit: Limit = 100,
 ) -> m.FlowPage:
     """Flows in the flow tables of all workers, filtered, sorted and paged."""
-    chosen = FlowFilter(src, dst, prefix, port, proto)
+    chosen = FlowFilter(src, dst, proto, port=port, prefixes=() if prefix is None else (prefix,))
     node_id = None if node is None else context.node(node)
 
     def work() -> m.FlowPage:
@@ -210,7 +212,7 @@ def summarise(context: Context) -> c.Summary:
     state = context.state
     counts, rates, sources = state.counters(), state.rates(), state.sources()
     of_events = [INDEX[each.key] for each in COUNTERS if each.name == "events_total"]
-    of_refused = [INDEX[each.key] for each in COUNTERS if each.name == "rejected_reports_total"]
+    of_rejected = [INDEX[each.key] for each in COUNTERS if each.name == "rejected_reports_total"]
     busy = rates["busy_ns_total"] / 1e9 / max(1, len(counts.workers))
     reports = rates["reports_total"]
     return c.Summary(
@@ -222,11 +224,11 @@ def summarise(context: Context) -> c.Summary:
         silent_sources=int(np.count_nonzero(sources["silent"])),
         reports_per_second=reports,
         lost_per_second=rates["lost_reports"],
-        refused_per_second=float(rates.total[of_refused].sum()),
+        rejected_per_second=float(rates.total[of_rejected].sum()),
         events_per_second=float(rates.total[of_events].sum()),
         reports=wide(counts["reports_total"]),
         lost=wide(counts["lost_reports"]),
-        refused=wide(int(counts.total[of_refused].sum())),
+        rejected=wide(int(counts.total[of_rejected].sum())),
         kernel_drops=wide(counts["kernel_drops_total"]),
         events=wide(int(counts.total[of_events].sum())),
         values=wide(counts["values_total"]),

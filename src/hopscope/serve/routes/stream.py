@@ -6,16 +6,11 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
-import numpy as np
-
-from ...detect.records import Kind, Metric
 from ...present.events import event_object
-from ...present.select import FlowFilter
-from ...wire.records import Records
+from ...present.feed import Cursor, cursor_text
+from ...present.select import EventFilter
 from ..context import Context
-from ..feed import Cursor, cursor_text
 
 POLL_SECONDS = 0.25
 KEEPALIVE_SECONDS = 15.0
@@ -23,32 +18,7 @@ BATCH = 500
 """Events of a shard that are written to a client at a time; it reads the next when it has taken these."""
 
 
-@dataclass(frozen=True, slots=True)
-class LiveFilter:
-    """Which events a client wants; empty or None: all."""
-
-    kinds: tuple[Kind, ...] = ()
-    metrics: tuple[Metric, ...] = ()
-    node: int | None = None
-    flow: int | None = None
-    prefix: str | None = None
-
-    def keep(self, events: Records) -> Records:
-        """The EVENT records that match."""
-        if self.kinds:
-            events = events[np.isin(events["kind"], [int(kind) for kind in self.kinds])]
-        if self.metrics:
-            events = events[np.isin(events["metric"], [int(metric) for metric in self.metrics])]
-        if self.node is not None:
-            events = events[events["node_id"] == self.node]
-        if self.flow is not None:
-            events = events[events["flow_id"] == np.uint64(self.flow)]
-        if self.prefix is not None:
-            events = events[FlowFilter(prefix=self.prefix).mask(events)]
-        return events
-
-
-async def stream(context: Context, wanted: LiveFilter, cursor: Cursor | None) -> AsyncIterator[bytes]:
+async def stream(context: Context, wanted: EventFilter, cursor: Cursor | None) -> AsyncIterator[bytes]:
     """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id, until the client goes.
 
     Raises nothing of its own: the stream ends when the server closes.
@@ -69,14 +39,14 @@ async def stream(context: Context, wanted: LiveFilter, cursor: Cursor | None) ->
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _next(context: Context, wanted: LiveFilter, cursor: Cursor) -> tuple[bytes, bool]:
+def _next(context: Context, wanted: EventFilter, cursor: Cursor) -> tuple[bytes, bool]:
     """What follows for one client, and whether there is probably more at once."""
     context.feed.poll()
     events, lost = context.feed.read(cursor, BATCH)
     frames = []
     if lost:
         frames.append(f'id: {cursor_text(cursor)}\nevent: lost\ndata: {{"lost": {lost}}}\n\n')
-    kept = wanted.keep(events)
+    kept = events[wanted.mask(events)]
     last = len(kept) - 1
     for at, row in enumerate(kept):
         # only the last one has an id: a cursor in between would not be of all shards

@@ -1,4 +1,4 @@
-"""One look at the collector twice a second, for every open page: rates, hot queues, slow flows, events."""
+"""The collector twice per second, for every open page: rates, hot queues, slow flows, events."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 from ...base.log import logger
 from ...detect.records import Kind, Metric, PortKind
 from ...present.collector_state import Limits
+from ...present.feed import Cursor
 from ...present.select import ordered
 from ...wire.records import Records
 from ..context import Context
-from ..feed import Cursor
 from ..routes import collector_models as c
 from ..routes.state import summarise
-from .blame import Blamed, Blamer
+from .contributors import Contributors, ContributorsReader
 from .feed import Joined, Shown
-from .label_look import LabelLook, look_at_labels
+from .labels.snapshot import LabelSnapshot, label_snapshot
 from .recent import Recent, Recently
 
 PERIOD_SECONDS = 0.5
@@ -30,7 +30,7 @@ COLUMNS = 120
 POINTS = 180
 """Points of a line chart, one a second: three minutes."""
 HOT_ROWS = 64
-"""Rows of one table that are kept of each look: the highest."""
+"""Rows of one table that are kept of each snapshot: the highest."""
 SLOW_FLOWS = 100
 """Slowest flows whose hops are looked at for the slowest hops."""
 SLOW_ROWS = 12
@@ -54,7 +54,7 @@ class HotRow:
     ident: int
     port: int
     values: list[int]
-    """Highest value of each look, oldest first."""
+    """Highest value of each snapshot, oldest first."""
     now: int
     peak: int
     alarm: bool
@@ -84,7 +84,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """Everything that the page shows, at one moment."""
 
     number: int
@@ -94,7 +94,7 @@ class Look:
     strips: Mapping[str, list[HotRow]]
     slow_flows: Records
     slow_hops: list[SlowHop]
-    blamed: Blamed
+    contributors: Contributors
     recently: Recently
     notable: Shown
     latest: Shown
@@ -102,20 +102,22 @@ class Look:
     alarms: int
     missed: int
     """Events that this feed could not read in time."""
-    labels: LabelLook | None = None
-    """Where labels come."""
+    labels: LabelSnapshot | None = None
+    """Once labels have arrived."""
+    takes_labels: bool = False
+    """The collector listens for labels."""
 
 
 @dataclass(slots=True)
 class _Strip:
-    """Values of the hottest rows of one table, by look."""
+    """Values of the hottest rows of one table, by snapshot."""
 
     columns: deque[dict[int, int]] = field(default_factory=lambda: deque(maxlen=COLUMNS))
     highest: dict[int, int] = field(default_factory=dict)
     where: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, rows: Records, events: Mapping[int, int], now_ns: int) -> None:
-        """Take one look: the latest value, or a higher one that came and went since the last look."""
+        """Take one snapshot: the latest value, or a higher one that came and went since the last snapshot."""
         fresh = rows[now_ns - rows["last_ns"] < _RECENT_NS]
         column: dict[int, int] = {}
         for row in fresh[np.argsort(fresh["latest"][:, 0])[-4 * HOT_ROWS :]]:
@@ -158,7 +160,7 @@ class _Strip:
 
 
 class Poller:
-    """Looks at the collector while the app runs; `look` is the newest result, the same for every page."""
+    """Takes snapshots of the collector while the app runs; all pages show the newest, `snapshot`."""
 
     def __init__(self, context: Context, hot_rows: int = 10) -> None:
         self._context = context
@@ -168,24 +170,24 @@ class Poller:
         self._strips = {name: _Strip() for name in _STRIPS}
         self._notable, self._latest = Joined(), Joined()
         self._recent = Recent(context.state)
-        self._blamer = Blamer(context.state, self._recent)
+        self._contributors = ContributorsReader(context.state, self._recent)
         self._missed = 0
         self._number = 0
-        self.look: Look | None = None
+        self.snapshot: Snapshot | None = None
 
     async def run(self) -> None:
-        """Look again and again, until the app closes."""
+        """Take snapshots until the app closes."""
         while not self._context.closing.is_set():
             begin = time.monotonic()
             try:
-                self.look = await self._context.run(self.once)
+                self.snapshot = await self._context.run(self.once)
             except Exception as error:  # a page that stands still is better than none
                 log.error("the page's figures could not be read", exc_info=error)
             pause = PERIOD_SECONDS - (time.monotonic() - begin)
             await asyncio.sleep(max(0.1, pause))
 
-    def once(self) -> Look:
-        """One look, now."""
+    def once(self) -> Snapshot:
+        """One snapshot, now."""
         state, now_ns = self._context.state, time.time_ns()
         self._number += 1
         summary = summarise(self._context)
@@ -201,7 +203,7 @@ class Poller:
         flows = state.flows()
         recent = flows[now_ns - flows["last_ns"] < _LIVELY_NS]
         slowest = ordered(recent if len(recent) else flows, "latency", True, 0, SLOW_FLOWS)
-        return Look(
+        return Snapshot(
             number=self._number,
             time_ns=now_ns,
             summary=summary,
@@ -209,16 +211,17 @@ class Poller:
             strips=strips,
             slow_flows=slowest[:SLOW_ROWS],
             slow_hops=self._slow_hops(slowest)
-            if self._number % 2 or self.look is None
-            else self.look.slow_hops,
-            blamed=self._blamer.look(slowest),
-            recently=self._recent.look(),
+            if self._number % 2 or self.snapshot is None
+            else self.snapshot.slow_hops,
+            contributors=self._contributors.snapshot(slowest),
+            recently=self._recent.snapshot(),
             notable=self._notable.shown(),
             latest=self._latest.shown(),
             limits=state.thresholds(),
             alarms=int(np.count_nonzero(ports["alarm"]) + np.count_nonzero(flows["alarm"])),
             missed=self._missed,
-            labels=look_at_labels(state.labels, state.tracked, now_ns, POINTS),
+            takes_labels=state.labels.about() is not None,
+            labels=label_snapshot(state.labels, state.tracked, now_ns, POINTS),
         )
 
     def _read_events(self) -> Records:
@@ -265,7 +268,7 @@ def _point(summary: c.Summary) -> Point:
         reports=summary.reports_per_second,
         events=summary.events_per_second,
         lost=summary.lost_per_second,
-        refused=summary.refused_per_second,
+        refused=summary.rejected_per_second,
         dropped=rates["hopscope_kernel_drops_total"],
         duplicate=rates["hopscope_duplicate_reports_total"],
     )

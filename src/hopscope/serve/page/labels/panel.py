@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from .fragments import Fragments
-from .labels import coverage_options, coverage_series, note
+from ..fragments import Fragments
+from .ports import coverage_options, coverage_series, note
 
 
 class LabelPanel:
@@ -17,18 +17,18 @@ class LabelPanel:
         self._built = False
 
     def show(self, fragments: Fragments) -> None:
-        """Draw a look; the panel is built with the first one that has labels."""
-        look = fragments.look.labels
-        self._panel.set_visibility(look is not None)
-        if look is None:
+        """Draw a snapshot; the panel is built with the first one that has labels."""
+        snapshot = fragments.snapshot.labels
+        self._panel.set_visibility(snapshot is not None)
+        if snapshot is None:
             return
         if not self._built:
             self._build()
-        self._note.set_content(note(look))
+        self._note.set_content(note(snapshot))
         self._map.set_content(fragments.get("labels"))
         self._ways.set_content(fragments.get("tracked"))
-        if fragments.look.number % 2 or not self._built:
-            self._chart.run_chart_method("setOption", {"series": coverage_series(look)})
+        if fragments.snapshot.number % 2 or not self._built:
+            self._chart.run_chart_method("setOption", {"series": coverage_series(snapshot)})
         self._built = True
 
     def _build(self) -> None:

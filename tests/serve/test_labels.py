@@ -57,7 +57,7 @@ def test_ports_and_coverage_are_told(api: Any, tmp_path: Path) -> None:
     assert (oldest[1]["mode"], oldest[1]["interval_ns"], oldest[1]["total"]) == ("shift", 50 * MS, 3)
     assert [item["port"]["id"] for item in oldest[1]["items"]] == [9, 4, 3]
     never, late, fresh = oldest[1]["items"]
-    assert never["heard"] is never["age_ns"] is never["latency_ns"] is None
+    assert never["last_seen"] is never["age_ns"] is never["latency_ns"] is None
     assert int(late["age_ns"]) - int(fresh["age_ns"]) == 20 * 50 * MS
     assert fresh["port"] == {"id": 3, "name": "to host-9"}
     assert (fresh["labels"], fresh["latency_ns"], fresh["s"]) == (40, 900, 0)
@@ -69,7 +69,7 @@ def test_ports_and_coverage_are_told(api: Any, tmp_path: Path) -> None:
     assert shares[-5:] == [0.5] * 5
     assert shares[0] == 1
     assert series[1]["mean"] == np.mean(shares)
-    assert (series[1]["told"], series[1]["of"]) == (12, 12)
+    assert (series[1]["intervals"], series[1]["expected_intervals"]) == (12, 12)
     assert series[1]["items"][0]["packets"] == 2
     assert wrong[0] == 400
 
@@ -108,15 +108,15 @@ def test_tracked_flows_are_told(api: Any, tmp_path: Path) -> None:
     first, plain = both["items"][0], other["items"][0]
     assert first == ported["items"][0] | {"age_ns": first["age_ns"]}
     assert first["flow"] == {"src": "10.0.0.2", "dst": "10.0.1.2", "proto": 6, "sport": 443, "dport": 0}
-    assert [hop["node"]["id"] for hop in first["way"]] == [13, 12, 13]
-    assert [hop["node"]["id"] for hop in first["previous"]] == [13, 11, 13]
-    assert first["way"][0]["node"]["name"] == "leaf-2"
-    assert first["way"][0]["egress_port"] == {"id": 3, "name": "to host-9"}
-    old = first["previous"][1]
+    assert [hop["node"]["id"] for hop in first["path"]] == [13, 12, 13]
+    assert [hop["node"]["id"] for hop in first["previous_path"]] == [13, 11, 13]
+    assert first["path"][0]["node"]["name"] == "leaf-2"
+    assert first["path"][0]["egress_port"] == {"id": 3, "name": "to host-9"}
+    old = first["previous_path"][1]
     assert (old["latency_ns"], old["highest_latency_ns"], old["highest_occupancy"]) == (799, 800, 64)
     assert (first["packets"], first["changes"], first["late"], first["partial"]) == (3, 1, 0, 0)
-    assert first["changed"] == first["heard"] > first["first"]
-    assert (plain["changed"], plain["previous"], plain["packets"]) == (None, None, 1)
+    assert first["changed"] == first["last_seen"] > first["first_seen"]
+    assert (plain["changed"], plain["previous_path"], plain["packets"]) == (None, None, 1)
 
 
 def test_without_labels_there_is_nothing(api: Any, tmp_path: Path) -> None:

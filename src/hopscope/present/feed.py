@@ -17,8 +17,8 @@ import numpy as np
 from ..detect.records import EVENT, EVENT_VERSION
 from ..memory.region import RegionError
 from ..memory.ring import RingReader, attach_ring
-from ..present.collector_state import listing
 from ..wire.records import Records
+from .collector_state import listing
 
 Cursor = dict[int, int]
 """Shard to the sequence of the next event to read."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...labels.state import LabelRule
-from ...present.labels import Labels, spanned
-from ...present.tracked import TrackedFlows
-from ...wire.records import Records
+from ....labels.state import LabelRule
+from ....present.labels import Labels, spanned
+from ....present.tracked import TrackedFlows
+from ....wire.records import Records
 
 SECOND_NS = 1_000_000_000
 MINUTE_NS = 60 * SECOND_NS
@@ -20,13 +20,13 @@ class CoverageSecond:
     """Coverage of the telemetry intervals that began in one second."""
 
     ago: int
-    """Whole seconds before the look."""
+    """Whole seconds before the snapshot."""
     mean: float
     lowest: float
 
 
 @dataclass(frozen=True, slots=True)
-class LabelLook:
+class LabelSnapshot:
     """Ports that label, and their coverage."""
 
     time_ns: int
@@ -50,8 +50,8 @@ class LabelLook:
     """When these were read."""
 
 
-def look_at_labels(labels: Labels, flows: TrackedFlows, now_ns: int, seconds: int) -> LabelLook | None:
-    """A look, with coverage of the last `seconds`; None where no labels are taken, or none has come."""
+def label_snapshot(labels: Labels, flows: TrackedFlows, now_ns: int, seconds: int) -> LabelSnapshot | None:
+    """A snapshot, with coverage of the last `seconds`; None where no labels are taken, or none has come."""
     about, (read_ns, ports) = labels.about(), labels.copy()
     if about is None or not ports["labels"].any():
         return None
@@ -66,7 +66,7 @@ def look_at_labels(labels: Labels, flows: TrackedFlows, now_ns: int, seconds: in
     tracked_ns, tracked = flows.copy()
     minute_ns = now_ns - MINUTE_NS
     lately = share[busy["begin_ns"] > minute_ns]
-    return LabelLook(
+    return LabelSnapshot(
         read_ns,
         about,
         ports,

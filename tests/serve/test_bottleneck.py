@@ -15,9 +15,9 @@ from hopscope.base.names import Names
 from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.records import FLOW
 from hopscope.present.collector_state import CollectorState
-from hopscope.serve.page.blame import Blamer, blame_table
+from hopscope.serve.page.contributors import ContributorsReader, contributors_table
 from hopscope.serve.page.fragments import Fragments
-from hopscope.serve.page.poller import Look
+from hopscope.serve.page.snapshot import Snapshot
 from hopscope.wire.encode.encoder import new_hops, new_reports
 from hopscope.wire.records import ReportBatch
 
@@ -119,33 +119,36 @@ def test_api_without_distributions(collector: Any, api: Any) -> None:
 def test_page(collector: Any, distributions: Distributions) -> None:
     """The panel shows the last minute: a place that grew slow comes first, what was before is left out."""
     state = CollectorState(collector.folder, fresh_seconds=0)
-    blamer = Blamer(state)
+    reader = ContributorsReader(state)
     flows = state.flows()
-    assert blamer.look(flows, 0.0).items[0].place == (13, 3, 2)
-    assert "so far" in blamer.blamed.note
+    assert reader.snapshot(flows, 0.0).items[0].place == (13, 3, 2)
+    assert "so far" in reader.contributors.note
     count(distributions, (9000, 300, 300))
-    assert blamer.look(flows, 1.0).items[0].place == (13, 3, 2)  # not yet time to look again
-    blamed = blamer.look(flows, 20.0)
-    assert "in the last 20 s" in blamed.note
-    assert [(one.place[0], one.packets) for one in blamed.items] == [(11, 100), (12, 100), (13, 100)]
+    assert reader.snapshot(flows, 1.0).items[0].place == (13, 3, 2)  # not yet time to look again
+    contributors = reader.snapshot(flows, 20.0)
+    assert "in the last 20 s" in contributors.note
+    assert [(one.place[0], one.packets) for one in contributors.items] == [(11, 100), (12, 100), (13, 100)]
     for second in range(40, 200, 20):
-        blamed = blamer.look(flows, float(second))
-    assert blamed.items == ()
-    look = Look.__new__(Look)
-    object.__setattr__(look, "blamed", blamer.look(flows, 0.0))
-    html = blame_table(Blamer(state).look(flows, 0.0), Names({11: SCRIPT}, {}))
+        contributors = reader.snapshot(flows, float(second))
+    assert contributors.items == ()
+    snapshot = Snapshot.__new__(Snapshot)
+    object.__setattr__(snapshot, "contributors", reader.snapshot(flows, 0.0))
+    html = contributors_table(ContributorsReader(state).snapshot(flows, 0.0), Names({11: SCRIPT}, {}))
     assert "<script" not in html
     assert html.index("13") < html.index("12")
-    assert "No hop latencies" in Fragments(look, Names.load(None)).get("blame")
+    assert "No hop latencies" in Fragments(snapshot, Names.load(None)).get("contributors")
 
 
 def test_page_without_distributions(collector: Any) -> None:
     """Live flows are summed; a collector without flows has none."""
     (collector.folder / "regions" / "worker-0.distributions").unlink()
-    blamed = Blamer(CollectorState(collector.folder)).look(np.empty(0, FLOW))
-    assert "live flows" in blamed.note
-    assert len(blamed.items) == 3
-    assert Blamer(CollectorState(collector.folder / "nowhere")).look(np.empty(0, FLOW)).items == ()
+    contributors = ContributorsReader(CollectorState(collector.folder)).snapshot(np.empty(0, FLOW))
+    assert "live flows" in contributors.note
+    assert len(contributors.items) == 3
+    assert (
+        ContributorsReader(CollectorState(collector.folder / "nowhere")).snapshot(np.empty(0, FLOW)).items
+        == ()
+    )
 
 
 @pytest.mark.e2e

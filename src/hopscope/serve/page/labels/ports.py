@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...base.names import Names
-from ...labels.state import NEVER
-from ...present.units import duration, si
-from ...wire.records import Records
-from .charts import options
-from .label_look import LabelLook
+from ....base.names import Names
+from ....labels.state import NEVER
+from ....present.units import duration, si
+from ....wire.records import Records
+from ..charts import options
+from .snapshot import LabelSnapshot
 
 CELLS = 640
 """Most cells of the map: it is drawn anew twice a second, and stands above everything else."""
@@ -40,22 +40,24 @@ def _nothing(_: object) -> float:
     return 0.0
 
 
-def coverage_series(look: LabelLook) -> list[dict[str, Any]]:
+def coverage_series(snapshot: LabelSnapshot) -> list[dict[str, Any]]:
     """Points of the chart: seconds before now, and percent."""
     return [
-        {"data": [[-one.ago, round(100 * getattr(one, which), 2)] for one in look.seconds]}
+        {"data": [[-one.ago, round(100 * getattr(one, which), 2)] for one in snapshot.seconds]}
         for which in ("mean", "lowest")
     ]
 
 
-def note(look: LabelLook) -> str:
+def note(snapshot: LabelSnapshot) -> str:
     """What the panel says beside its title."""
-    about, ports = look.about, look.ports
-    covered = "–" if look.covered is None else f"{100 * look.covered:.2f} %"
+    about, ports = snapshot.about, snapshot.ports
+    covered = "–" if snapshot.covered is None else f"{100 * snapshot.covered:.2f} %"
     raised = int(np.count_nonzero(ports["shift"]))
     said = [
-        f"<b>{covered}</b> of {look.active:,} active ports heard of every {duration(about.telemetry_ns)}, "
-        "last minute" + f" ({look.told:,} of {look.of:,} intervals)" * (look.told < look.of),
+        f"<b>{covered}</b> of {snapshot.active:,} active ports reported every "
+        f"{duration(about.telemetry_ns)}, last minute"
+        + f" ({snapshot.told:,} of {snapshot.of:,} intervals)"
+        * (snapshot.told < snapshot.of),
         f"{si(float(ports['rate'].sum()))} labels/s",
         f"T {duration(about.interval_ns)}",
     ]
@@ -66,10 +68,10 @@ def note(look: LabelLook) -> str:
     return " · ".join(said)
 
 
-def age_map(look: LabelLook, names: Names) -> str:
-    """Switches and their ports as coloured cells; where there are too many, those heard of longest ago."""
-    ports = look.ports
-    age = np.where(ports["time_ns"] == NEVER, np.iinfo(np.int64).max, look.time_ns - ports["received_ns"])
+def age_map(snapshot: LabelSnapshot, names: Names) -> str:
+    """Switches and their ports as coloured cells; where there are too many, the longest silent first."""
+    ports = snapshot.ports
+    age = np.where(ports["time_ns"] == NEVER, np.iinfo(np.int64).max, snapshot.time_ns - ports["received_ns"])
     numbers = np.unique(ports["port"])
     columns = {int(number): at for at, number in enumerate(numbers)} if len(numbers) <= WIDE else None
     nodes, first = np.unique(ports["node_id"], return_index=True)
@@ -77,72 +79,77 @@ def age_map(look: LabelLook, names: Names) -> str:
     room = max(1, CELLS // min(WIDE, max(1, len(numbers))))
     chosen = np.arange(len(nodes))
     if len(nodes) > room:
-        late = age > LEVELS[1][0] * look.about.telemetry_ns  # others come and go, and rows would jump
+        late = age > LEVELS[1][0] * snapshot.about.telemetry_ns  # others come and go, and rows would jump
         late &= (ports["traffic"] == 2) | ((ports["traffic"] == 0) & (ports["time_ns"] != NEVER))
         heard = np.where(late, age, 0)
         chosen = np.sort(np.argsort(-np.maximum.reduceat(heard, first), kind="stable")[:room])
     rows = []
     for at in chosen.tolist():
         span = slice(int(first[at]), min(ends[at], int(first[at]) + CELLS))
-        rows.append(_row(look, names, int(nodes[at]), ports[span], age[span], columns))
+        rows.append(_row(snapshot, names, int(nodes[at]), ports[span], age[span], columns))
     width = 110 + 17 * min(len(numbers), WIDE)
-    left = f"{len(chosen):,} of {len(nodes):,} switches, those heard of longest ago" * (len(nodes) > room)
+    left = f"{len(chosen):,} of {len(nodes):,} switches, the longest silent first" * (len(nodes) > room)
     return (
         f'<div class="ages" style="--wide:{width}px">{"".join(rows)}</div>'
-        f'<div class="scale"><span>{left}</span>{_key(look)}<span></span></div>'
+        f'<div class="scale"><span>{left}</span>{_key(snapshot)}<span></span></div>'
     )
 
 
 def _row(
-    look: LabelLook, names: Names, node: int, ports: Records, age: np.ndarray, columns: dict[int, int] | None
+    snapshot: LabelSnapshot,
+    names: Names,
+    node: int,
+    ports: Records,
+    age: np.ndarray,
+    columns: dict[int, int] | None,
 ) -> str:
     cells, place = [], 0
     for port, old in zip(ports, age.tolist(), strict=True):
         column = place if columns is None else columns[int(port["port"])]
         cells.append("<i></i>" * (column - place))
-        cells.append(_cell(look, names, node, port, old, column))
+        cells.append(_cell(snapshot, names, node, port, old, column))
         place = column + 1
     name = escape(names.node_label(node))
     return f'<div class="row"><span class="name node" title="{name}">{name}</span>{"".join(cells)}</div>'
 
 
-def _cell(look: LabelLook, names: Names, node: int, port: np.void, age: int, column: int) -> str:
+def _cell(snapshot: LabelSnapshot, names: Names, node: int, port: np.void, age: int, column: int) -> str:
     number, shift = int(port["port"]), int(port["shift"])
     label = names.port(node, number)
     said = [f"{names.node_label(node)} · port {number}" + (f" ({label})" if label else "")]
     if port["time_ns"] == NEVER:
         said.append("no label yet")
     else:
-        said.append(f"heard of {duration(max(0, age))} ago · {float(port['rate']):.1f} labels/s")
+        said.append(f"last label {duration(max(0, age))} ago · {float(port['rate']):.1f} labels/s")
         said.append(f"latency {duration(int(port['latency_ns']))} · queue {si(int(port['occupancy']))} bytes")
     if port["traffic"] == 1:
         said.append("no traffic")
-    if look.about.mode == "shift":
-        said.append(f"S {shift}: every {duration(look.about.interval_ns / 2**shift)}")
-    elif look.about.mode == "one-bit":
-        said.append("labels every packet" if shift else f"every {duration(look.about.interval_ns)}")
+    if snapshot.about.mode == "shift":
+        said.append(f"S {shift}: every {duration(snapshot.about.interval_ns / 2**shift)}")
+    elif snapshot.about.mode == "one-bit":
+        said.append("labels every packet" if shift else f"every {duration(snapshot.about.interval_ns)}")
     side = "" if column < 8 else " left"
     return (
-        f'<i class="{_colour(look, port, age)}{side}" data-tip="{escape(chr(10).join(said))}">'
+        f'<i class="{_colour(snapshot, port, age)}{side}" data-tip="{escape(chr(10).join(said))}">'
         f"{shift if shift else ''}</i>"
     )
 
 
-def _colour(look: LabelLook, port: np.void, age: int) -> str:
+def _colour(snapshot: LabelSnapshot, port: np.void, age: int) -> str:
     if port["time_ns"] == NEVER:
         return OLDEST if port["traffic"] == 2 else SILENT
     for intervals, colour in LEVELS:
-        if age <= intervals * look.about.telemetry_ns:
+        if age <= intervals * snapshot.about.telemetry_ns:
             return colour if colour == LEVELS[0][1] or port["traffic"] != 1 else IDLE
     return IDLE if port["traffic"] == 1 else OLDEST
 
 
-def _key(look: LabelLook) -> str:
-    telemetry = look.about.telemetry_ns
+def _key(snapshot: LabelSnapshot) -> str:
+    telemetry = snapshot.about.telemetry_ns
     shown = [(colour, duration(intervals * telemetry)) for intervals, colour in LEVELS]
-    steps = [(shown[0][0], f"within {shown[0][1]}"), *shown[1:], (OLDEST, "longer ago")]
-    if (look.ports["traffic"] == 1).any():
+    steps = [(shown[0][0], f"within {shown[0][1]}"), *shown[1:], (OLDEST, "older")]
+    if (snapshot.ports["traffic"] == 1).any():
         steps.append((IDLE, "no traffic"))
-    if ((look.ports["time_ns"] == NEVER) & (look.ports["traffic"] != 2)).any():
+    if ((snapshot.ports["time_ns"] == NEVER) & (snapshot.ports["traffic"] != 2)).any():
         steps.append((SILENT, "no label yet"))
     return '<span class="key">' + "".join(f'<i class="{c}"></i> {text} ' for c, text in steps) + "</span>"

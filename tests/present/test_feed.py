@@ -9,7 +9,7 @@ import pytest
 
 from hopscope.detect.records import EVENT, EVENT_VERSION
 from hopscope.memory.ring import RingWriter, create_ring
-from hopscope.serve.feed import Feed, cursor_text, parse_cursor
+from hopscope.present.feed import Feed, cursor_text, parse_cursor
 
 
 def events(first: int, count: int, shard: int = 0) -> np.ndarray:

@@ -6,11 +6,11 @@ from html import escape
 
 import numpy as np
 
-from ...base.names import Names
-from ...present.tracked import latencies, way_of
-from ...present.units import ago, duration, endpoints, si
-from ...wire.records import Records
-from .label_look import LabelLook
+from ....base.names import Names
+from ....present.tracked import latencies, way_of
+from ....present.units import ago, duration, endpoints, si
+from ....wire.records import Records
+from .snapshot import LabelSnapshot
 
 ROWS = 8
 """Most flows that are shown."""
@@ -19,18 +19,18 @@ LATELY_NS = 60_000_000_000
 _BUCKET_NS = 10_000_000_000
 
 
-def ways(look: LabelLook, names: Names) -> str:
+def paths_table(snapshot: LabelSnapshot, names: Names) -> str:
     """A table of tracked flows; where there are too many, those with a new way and those heard of last."""
-    flows = look.tracked
+    flows = snapshot.tracked
     if not len(flows):
         return ""
-    shown = chosen(flows, look.tracked_ns)
-    rows = "".join(_row(row, look.tracked_ns, names) for row in shown)
+    shown = chosen(flows, snapshot.tracked_ns)
+    rows = "".join(_row(row, snapshot.tracked_ns, names) for row in shown)
     left = f" · {len(shown)} of {len(flows):,}" * (len(flows) > len(shown))
     head = (
-        f'<tr><th>Tracked flow{left}<th>Way, latency in each switch<th class="n">Together'
-        '<th class="n" title="the longest on the way, bytes">Queue<th class="n">Packets'
-        '<th class="n" title="changes of the way">Changes<th class="n">Heard</tr>'
+        f'<tr><th>Tracked flow{left}<th>Path, latency per switch<th class="n">Total'
+        '<th class="n" title="longest queue on the path, bytes">Queue<th class="n">Packets'
+        '<th class="n" title="path changes">Changes<th class="n">Last seen</tr>'
     )
     return f'<table class="ways"><thead>{head}</thead><tbody>{rows}</tbody></table>'
 

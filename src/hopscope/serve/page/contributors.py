@@ -1,4 +1,4 @@
-"""What is to blame, on the live page: over the last minute, where distributions are counted."""
+"""Top latency contributors on the live page: over the last minute if distributions are counted."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from ...wire.records import Records
 from .recent import EVERY_SECONDS, Recent
 
 ROWS = 8
-MOST_FLOWS = 20_000
+MAX_FLOWS = 20_000
 """Live flows whose sums are taken where there are no distributions."""
 
 
 @dataclass(frozen=True, slots=True)
-class Blamed:
-    """The first places, and what they are of."""
+class Contributors:
+    """The first places, and what their shares are of."""
 
     note: str = ""
     items: tuple[QueueShare, ...] = ()
 
 
-class Blamer:
-    """Looks now and then; `blamed` is the newest answer."""
+class ContributorsReader:
+    """Looks now and then; `contributors` is the newest answer."""
 
     def __init__(self, state: CollectorState, recent: Recent | None = None) -> None:
         self._state = state
         self._recent = recent or Recent(state)
         self._due = 0.0
-        self.blamed = Blamed()
+        self.contributors = Contributors()
 
-    def look(self, slowest: Records, now: float | None = None) -> Blamed:
+    def snapshot(self, slowest: Records, now: float | None = None) -> Contributors:
         """The newest answer; `slowest` are the slowest live flows, whose paths are looked at. `now`: s."""
         now = time.monotonic() if now is None else now
         if now >= self._due:
             self._due = now + EVERY_SECONDS
-            self.blamed = self._find(slowest, now)
-        return self.blamed
+            self.contributors = self._find(slowest, now)
+        return self.contributors
 
-    def _find(self, slowest: Records, now: float) -> Blamed:
-        recently = self._recent.look(now)
+    def _find(self, slowest: Records, now: float) -> Contributors:
+        recently = self._recent.snapshot(now)
         if recently.counted:
             queues = Queues(recently.parts)
             gauges = gauges_of(self._state.ports(), queues.places())
             items = of_network(queues, self._slow(queues, slowest), gauges)
             note = f"share of the latency of all packets, {recently.span}"
-            return Blamed(note, tuple(items[:ROWS]))
-        if not 0 < len(self._state.flows()) <= MOST_FLOWS:
-            return Blamed("needs distributions")
+            return Contributors(note, tuple(items[:ROWS]))
+        if not 0 < len(self._state.flows()) <= MAX_FLOWS:
+            return Contributors("needs distributions")
         sums = PlaceSums(Queues([]), None)
         for block in self._state.paths():
             sums.add(block)
         items = of_sums(sums.sums, None, gauges_of(self._state.ports(), sums.sums))
-        return Blamed("share of the latency of the live flows' packets", tuple(items[:ROWS]))
+        return Contributors("share of the latency of the live flows' packets", tuple(items[:ROWS]))
 
     def _slow(self, queues: Queues, slowest: Records) -> dict[Place, int] | None:
         above = slow_above(queues.end_to_end)
@@ -73,21 +73,21 @@ class Blamer:
         return sums.slow
 
 
-def blame_table(blamed: Blamed, names: Names) -> str:
-    """HTML of the panel."""
-    if not blamed.items:
-        hint = "distributions.enabled counts them by switch, port and queue."
-        empty = "No hop latencies." if blamed.note != "needs distributions" else hint
+def contributors_table(contributors: Contributors, names: Names) -> str:
+    """The panel as HTML."""
+    if not contributors.items:
+        hint = "Distributions are off. Set <code>distributions.enabled = true</code>."
+        empty = "No hop latencies." if contributors.note != "needs distributions" else hint
         return f'<p class="empty">{empty}</p>'
     head = (
-        '<tr><th>Switch, port, queue<th class="n">Share<th class="n">Mean<th class="n">99 % below'
-        '<th class="n">Queue, mean<th class="n">highest<th class="n">Link, mean<th class="n">Packets'
+        '<tr><th>Switch, port, queue<th class="n">Share<th class="n">Mean<th class="n">p99'
+        '<th class="n">Mean queue<th class="n">Highest<th class="n">Mean link<th class="n">Packets'
         '<th class="n" title="of the 100 slowest">Slow flows</tr>'
     )
-    rows = "".join(_row(one, names) for one in blamed.items)
+    rows = "".join(_row(one, names) for one in contributors.items)
     return (
-        f'<table title="{escape(blamed.note)}"><thead>{head}</thead><tbody>{rows}</tbody></table>'
-        f'<p class="note">{escape(blamed.note)}</p>'
+        f'<table title="{escape(contributors.note)}"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+        f'<p class="note">{escape(contributors.note)}</p>'
     )
 
 
