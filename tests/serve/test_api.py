@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from hopscope.detect.counters import INDEX
-from hopscope.direct.counters import Counted
+from hopscope.direct.counters import TranslatorCounters
 from hopscope.history.periods import PeriodArchive
 from hopscope.labels.counters import LabelCounts
 from hopscope.labels.state import FILE_NAME as LABELS
 from hopscope.labels.state import LabelRule
 from hopscope.labels.table import LabelTable
-from hopscope.rdma.counters import NIC_FILE, create_nic_counters
+from hopscope.rdma.counters import NicCounters
 
 pytestmark = pytest.mark.kernel
 Use = Callable[[httpx.AsyncClient], Coroutine[Any, Any, Any]]
@@ -291,9 +291,9 @@ def test_metrics_follow_the_naming_rules(api: Any, collector: Any) -> None:
     assert promtool(b"# HELP busy_ns_total Time.\n# TYPE busy_ns_total counter\nbusy_ns_total 1\n")
     regions, stores = collector.folder / "regions", collector.folder / "direct"
     stores.mkdir(exist_ok=True)
-    for counts, key in ((LabelCounts(regions), "labels_total"), (Counted(stores), "dta_acks_total")):
-        counts.put(key, 7)
-    create_nic_counters(stores / NIC_FILE)[0] = 7
+    LabelCounts(regions).put("labels_total", 7)
+    TranslatorCounters(stores).put("dta_acks_total", 7)
+    NicCounters(stores).put("nic_packets_total", 7)
     text = run(api, collector.folder, use)
     for name in ("labels_total", "dta_acks_total", "nic_packets_total"):
         assert f"hopscope_{name} 7.0" in text.decode()

@@ -37,12 +37,12 @@ class Naming(Protocol):
 
 
 def when(time_ns: int) -> str:
-    """RFC 3339 time with nanoseconds, UTC."""
+    """RFC 3339 time with nanoseconds, UTC; the number of ns if no calendar reaches it."""
     seconds, rest = divmod(int(time_ns), 10**9)
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
     except (ValueError, OverflowError, OSError):
-        return "1970-01-01T00:00:00.000000000Z"
+        return str(int(time_ns))
 
 
 def wide(value: Number) -> Number | str:
