@@ -185,7 +185,9 @@ def reject_reasons() -> str:
 
 
 def _field_comments(module: typing.Any, record: str) -> dict[str, str]:
-    """Comments behind the fields of a record's declaration."""
+    """Comments after the fields of a record's declaration."""
+    if record == "HOP":
+        return {column.name: column.doc for column in module.HOP_COLUMNS}
     lines = Path(module.__file__).read_text().split(f"\n{record} = ", 1)[1].split("\n)\n", 1)[0].splitlines()
     found = (re.match(r'\s*\("(\w+)", .*\),\s*# (.*)', line) for line in lines)
     return {match[1]: match[2] for match in found if match}

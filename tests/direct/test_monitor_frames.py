@@ -9,10 +9,10 @@ import pytest
 
 from hopscope.capture.pcap.reader import read
 from hopscope.direct.monitors.frames import observe_frames
-from hopscope.wire.address import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers import ethernet
+from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.observation import fold
 from hopscope.wire.reasons import Place
 from hopscope.wire.records import FRAME, FrameBatch, Link

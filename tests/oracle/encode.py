@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from hopscope.wire import layout
-from hopscope.wire.address import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.ethernet import Ethernet, Ip, Tcp, Udp
+from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, Mode, ReportBatch
 from hopscope.wire.telemetry import int_header, report
 from hopscope.wire.telemetry import report_metadata as own_metadata

@@ -85,5 +85,5 @@ def test_tshark_reads_what_is_sent(tool: Callable[..., str], tmp_path: Path) -> 
 
 def test_an_endpoint_needs_a_single_address() -> None:
     """The invariant CRC covers it."""
-    with pytest.raises(ValueError, match="no single address"):
+    with pytest.raises(ValueError, match="not a single address"):
         Endpoint("0.0.0.0")

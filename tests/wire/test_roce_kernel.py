@@ -298,5 +298,5 @@ def test_what_is_no_packet_is_not_built(fields: dict[str, int]) -> None:
 
 def test_a_wildcard_is_no_address() -> None:
     """The ICRC covers the receiver's address, so it has to be known."""
-    with pytest.raises(ValueError, match="no single address"):
+    with pytest.raises(ValueError, match="not a single address"):
         RoceFrames("0.0.0.0")

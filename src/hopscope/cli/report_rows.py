@@ -9,7 +9,7 @@ from ..base.names import Names
 from ..present.events import when
 from ..present.units import flow_text
 from ..wire.dialect import Dialect
-from ..wire.records import FrameBatch, ReportBatch
+from ..wire.records import HOP_KEYS, FrameBatch, ReportBatch
 from .output import Format, Row, cell
 
 _FLOW = ("src", "dst", "proto", "sport", "dport", "vlan", "layers", "tunnel_id")
@@ -18,12 +18,7 @@ _INT = (
     *("hops_exceeded", "mtu_exceeded", "domain_id", "ds_instruction", "ds_flags"),
     *("namespace", "trace_type", "flow_id", "sequence", "extras"),
 )
-_HOP = (
-    *("node_id", "ingress_port", "egress_port", "hop_latency", "queue_id", "queue_occupancy"),
-    *("queue_congestion", "ingress_time", "egress_time", "l2_ingress_port", "l2_egress_port"),
-    *("tx_utilization", "buffer_id", "buffer_occupancy", "checksum_complement"),
-)
-_OF_HOPS = (*_HOP, "in_report", "extras")
+_OF_HOPS = (*HOP_KEYS, "in_report", "extras")
 _REPORT = (
     *("version", "kind", "node_id", "hw_id", "sequence", "dropped", "congested", "tracked"),
     *("intermediate", "drop_reason", "queue_id", "ingress_time", "extras"),
@@ -36,7 +31,7 @@ COLUMNS: Mapping[Format, tuple[str, ...]] = {
     Format.CSV: (
         *("packet", "index", "time_ns", "source", "path"),
         *(f"report.{name}" for name in _REPORT),
-        *(f"report.metadata.{name}" for name in _HOP),
+        *(f"report.metadata.{name}" for name in HOP_KEYS),
         *(f"flow.{name}" for name in _FLOW),
         *(f"int.{name}" for name in _INT),
         *(f"hops.{name}" for name in _OF_HOPS),

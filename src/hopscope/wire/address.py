@@ -7,8 +7,6 @@ from functools import lru_cache
 
 MAPPED = 0xFFFF << 32
 """What an IPv4 address is added to."""
-TARGET_MAC, SOURCE_MAC = 0x020000000002, 0x020000000001
-"""Ethernet addresses of frames that are made up, locally administered."""
 
 
 @lru_cache(maxsize=65_536)

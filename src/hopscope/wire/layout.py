@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .records import Have
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -180,6 +182,8 @@ GTP_U_OPTIONAL = header(
     "GTP-U optional fields", "3GPP TS 29.281 5.1", ("sequence", 16), ("npdu", 8), ("next_extension", 8),
 )  # fmt: skip
 
+TARGET_MAC, SOURCE_MAC = 0x020000000002, 0x020000000001
+"""Ethernet addresses of frames that are made up, locally administered."""
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
 ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
@@ -534,34 +538,35 @@ class Item:
 
 def _item(have: int, *rows: Row) -> Item:
     return Item(
-        header(" + ".join(row[0] for row in rows), "INT 2.1, 5.7; INT 1.0, 4.7; INT 0.5, 4.6", *rows), have
+        header(" + ".join(row[0] for row in rows), "INT 2.1, 5.7; INT 1.0, 4.7; INT 0.5, 4.6", *rows),
+        int(have),
     )
 
 
-NODE = _item(1 << 0, ("node_id", 32))
-PORT_PAIR = _item(1 << 1, ("ingress_port", 16), ("egress_port", 16))
-LATENCY = _item(1 << 2, ("hop_latency", 32, "the source's"))
-QUEUE = _item(1 << 3, ("queue_id", 8), ("queue_occupancy", 24))
-INGRESS_32 = _item(1 << 4, ("ingress_time", 32, "the source's"))
-INGRESS_64 = _item(1 << 4, ("ingress_time", 64, "the source's"))
-EGRESS_32 = _item(1 << 5, ("egress_time", 32, "the source's"))
-EGRESS_64 = _item(1 << 5, ("egress_time", 64, "the source's"))
-L2_PORTS = _item(1 << 6, ("l2_ingress_port", 32), ("l2_egress_port", 32))
-UTILIZATION = _item(1 << 7, ("tx_utilization", 32))
-BUFFER = _item(1 << 8, ("buffer_id", 8), ("buffer_occupancy", 24))
-CONGESTION = _item(1 << 9, ("congestion_queue_id", 8), ("queue_congestion", 24))
-CHECKSUM = _item(1 << 15, ("checksum_complement", 32))
+NODE = _item(Have.NODE_ID, ("node_id", 32))
+PORT_PAIR = _item(Have.PORTS, ("ingress_port", 16), ("egress_port", 16))
+LATENCY = _item(Have.HOP_LATENCY, ("hop_latency", 32, "the source's"))
+QUEUE = _item(Have.QUEUE_OCCUPANCY, ("queue_id", 8), ("queue_occupancy", 24))
+INGRESS_32 = _item(Have.INGRESS_TIME, ("ingress_time", 32, "the source's"))
+INGRESS_64 = _item(Have.INGRESS_TIME, ("ingress_time", 64, "the source's"))
+EGRESS_32 = _item(Have.EGRESS_TIME, ("egress_time", 32, "the source's"))
+EGRESS_64 = _item(Have.EGRESS_TIME, ("egress_time", 64, "the source's"))
+L2_PORTS = _item(Have.L2_PORTS, ("l2_ingress_port", 32), ("l2_egress_port", 32))
+UTILIZATION = _item(Have.TX_UTILIZATION, ("tx_utilization", 32))
+BUFFER = _item(Have.BUFFER_OCCUPANCY, ("buffer_id", 8), ("buffer_occupancy", 24))
+CONGESTION = _item(Have.QUEUE_CONGESTION, ("congestion_queue_id", 8), ("queue_congestion", 24))
+CHECKSUM = _item(Have.CHECKSUM_COMPLEMENT, ("checksum_complement", 32))
 DROP = _item(0, ("queue_id", 8), ("drop_reason", 8), ("reserved", 16))
 FILLER = _item(0, ("reserved", 32))
 """A reserved bit: 4 bytes that are skipped."""
 
-INGRESS_PORT_31 = _item(1 << 1, ("reserved", 17), ("ingress_port", 15))
-EGRESS_PORT_31 = _item(1 << 1, ("reserved", 17), ("egress_port", 15))
-QUEUE_16_16 = _item(1 << 3, ("queue_id", 16), ("queue_occupancy", 16))
-QUEUE_8_16 = _item(1 << 3, ("queue_id", 8), ("reserved", 8), ("queue_occupancy", 16))
-QUEUE_8_19 = _item(1 << 3, ("queue_id", 8), ("reserved", 5), ("queue_occupancy", 19))
-L2_PORTS_16 = _item(1 << 6, ("l2_ingress_port", 16), ("l2_egress_port", 16))
-CONGESTION_16_16 = _item(1 << 9, ("congestion_queue_id", 16), ("queue_congestion", 16))
+INGRESS_PORT_31 = _item(Have.PORTS, ("reserved", 17), ("ingress_port", 15))
+EGRESS_PORT_31 = _item(Have.PORTS, ("reserved", 17), ("egress_port", 15))
+QUEUE_16_16 = _item(Have.QUEUE_OCCUPANCY, ("queue_id", 16), ("queue_occupancy", 16))
+QUEUE_8_16 = _item(Have.QUEUE_OCCUPANCY, ("queue_id", 8), ("reserved", 8), ("queue_occupancy", 16))
+QUEUE_8_19 = _item(Have.QUEUE_OCCUPANCY, ("queue_id", 8), ("reserved", 5), ("queue_occupancy", 19))
+L2_PORTS_16 = _item(Have.L2_PORTS, ("l2_ingress_port", 16), ("l2_egress_port", 16))
+CONGESTION_16_16 = _item(Have.QUEUE_CONGESTION, ("congestion_queue_id", 16), ("queue_congestion", 16))
 
 _COMMON = (NODE, PORT_PAIR, LATENCY, QUEUE)
 HOP_0_5 = (*_COMMON, INGRESS_32, EGRESS_32, CONGESTION, UTILIZATION, *[FILLER] * 8)
@@ -574,12 +579,12 @@ OWN_2_0 = (FILLER, *_COMMON[1:], INGRESS_64, EGRESS_64, L2_PORTS, UTILIZATION, B
 """By bit of a Report 2.0's RepMdBits."""
 
 HOP_2015 = (
-    _item(1 << 0, ("bottom", 1), ("node_id", 31)), INGRESS_PORT_31,
-    _item(1 << 2, ("bottom", 1), ("hop_latency", 31, "the source's")),
-    _item(1 << 3, ("bottom", 1), ("queue_occupancy", 31)),
-    _item(1 << 4, ("bottom", 1), ("ingress_time", 31, "the source's")), EGRESS_PORT_31,
-    _item(1 << 9, ("bottom", 1), ("queue_congestion", 31)),
-    _item(1 << 7, ("bottom", 1), ("tx_utilization", 31)), *[FILLER] * 8,
+    _item(Have.NODE_ID, ("bottom", 1), ("node_id", 31)), INGRESS_PORT_31,
+    _item(Have.HOP_LATENCY, ("bottom", 1), ("hop_latency", 31, "the source's")),
+    _item(Have.QUEUE_OCCUPANCY, ("bottom", 1), ("queue_occupancy", 31)),
+    _item(Have.INGRESS_TIME, ("bottom", 1), ("ingress_time", 31, "the source's")), EGRESS_PORT_31,
+    _item(Have.QUEUE_CONGESTION, ("bottom", 1), ("queue_congestion", 31)),
+    _item(Have.TX_UTILIZATION, ("bottom", 1), ("tx_utilization", 31)), *[FILLER] * 8,
 )  # fmt: skip
 """The form of 2015: the most significant bit of each word says whether it is the last of the stack."""
 

@@ -79,29 +79,48 @@ class Have(IntEnum):
     CHECKSUM_COMPLEMENT = 1 << 15
 
 
-HOP = np.dtype(
-    [
-        ("ingress_time", "<u8"),  # raw, in the source's unit
-        ("egress_time", "<u8"),
-        ("node_id", "<u4"),
-        ("hop_latency", "<u4"),  # raw, in the source's unit
-        ("queue_occupancy", "<u4"),
-        ("queue_congestion", "<u4"),
-        ("tx_utilization", "<u4"),
-        ("buffer_occupancy", "<u4"),
-        ("l2_ingress_port", "<u4"),
-        ("l2_egress_port", "<u4"),
-        ("checksum_complement", "<u4"),
-        ("ingress_port", "<u2"),
-        ("egress_port", "<u2"),
-        ("present", "<u2"),
-        ("null", "<u2"),
-        ("queue_id", "u1"),
-        ("congestion_queue_id", "u1"),
-        ("buffer_id", "u1"),
-        ("reserved", "u1"),
-    ]
+@dataclass(frozen=True, slots=True)
+class HopColumn:
+    """One value of a hop: a column of HOP."""
+
+    name: str
+    bits: int
+    have: Have
+    """The bit that says whether a hop has it."""
+    doc: str = ""
+    json: str = ""
+    """Its key in JSON and CSV, if that is not its name."""
+
+    @property
+    def key(self) -> str:
+        """Its key in JSON and CSV."""
+        return self.json or self.name
+
+
+HOP_COLUMNS = (
+    HopColumn("node_id", 32, Have.NODE_ID),
+    HopColumn("ingress_port", 16, Have.PORTS),
+    HopColumn("egress_port", 16, Have.PORTS),
+    HopColumn("hop_latency", 32, Have.HOP_LATENCY, "raw, in the source's unit"),
+    HopColumn("queue_id", 8, Have.QUEUE_OCCUPANCY),
+    HopColumn("queue_occupancy", 32, Have.QUEUE_OCCUPANCY),
+    HopColumn("congestion_queue_id", 8, Have.QUEUE_CONGESTION, json="queue_id"),
+    HopColumn("queue_congestion", 32, Have.QUEUE_CONGESTION),
+    HopColumn("ingress_time", 64, Have.INGRESS_TIME, "raw, in the source's unit"),
+    HopColumn("egress_time", 64, Have.EGRESS_TIME, "raw, in the source's unit"),
+    HopColumn("l2_ingress_port", 32, Have.L2_PORTS),
+    HopColumn("l2_egress_port", 32, Have.L2_PORTS),
+    HopColumn("tx_utilization", 32, Have.TX_UTILIZATION),
+    HopColumn("buffer_id", 8, Have.BUFFER_OCCUPANCY),
+    HopColumn("buffer_occupancy", 32, Have.BUFFER_OCCUPANCY),
+    HopColumn("checksum_complement", 32, Have.CHECKSUM_COMPLEMENT),
 )
+"""What a hop can carry, in the order of its JSON; if a hop has two queue ids, JSON has the first."""
+HOP_KEYS = tuple(dict.fromkeys(column.key for column in HOP_COLUMNS))
+"""Keys of a hop in JSON and CSV."""
+
+_HOP_BITS = [(c.name, c.bits) for c in HOP_COLUMNS] + [("present", 16), ("null", 16), ("reserved", 8)]
+HOP = np.dtype([(name, f"<u{bits // 8}") for name, bits in sorted(_HOP_BITS, key=lambda one: -one[1])])
 """One hop, 64 bytes (a cache line). A field means something only where its `present` bit is set and `null`
 is not.
 """

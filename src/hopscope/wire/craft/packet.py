@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .. import layout, rules
-from ..address import SOURCE_MAC, TARGET_MAC
 from ..dialect import Dialect
 from ..headers import ethernet
 from ..headers.ethernet import Ethernet, Ip
+from ..layout import SOURCE_MAC, TARGET_MAC
 from ..records import Layer
 from ..telemetry import int_header
 from . import int_stack as craft_int

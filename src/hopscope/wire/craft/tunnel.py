@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import layout
-from ..address import SOURCE_MAC, TARGET_MAC
 from ..buffer import push
 from ..dialect import Dialect
 from ..headers import ethernet
 from ..headers.ethernet import Ethernet, Ip, Tcp, Udp
+from ..layout import SOURCE_MAC, TARGET_MAC
 from ..telemetry import ioam
 from .keys import CraftError
 

@@ -15,6 +15,7 @@ from ..dialect import DEFAULT, Dialect
 from ..reasons import Place, Reason
 from ..records import (
     HOP,
+    HOP_COLUMNS,
     MAX_HOPS,
     REPORT,
     Carried,
@@ -40,19 +41,7 @@ _MODE = {mode.value: mode.name.lower().removeprefix("ioam_") for mode in Mode}
 _LAYERS = tuple((layer.value, layer.name.lower()) for layer in Layer)
 _CARRIERS = {carrier.value: carrier.name.lower() for carrier in Carrier}
 _OVER_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
-_HOP_KEYS: tuple[tuple[int, tuple[str, ...]], ...] = (
-    (Have.NODE_ID, ("node_id",)),
-    (Have.PORTS, ("ingress_port", "egress_port")),
-    (Have.HOP_LATENCY, ("hop_latency",)),
-    (Have.QUEUE_OCCUPANCY, ("queue_id", "queue_occupancy")),
-    (Have.QUEUE_CONGESTION, ("queue_congestion",)),
-    (Have.INGRESS_TIME, ("ingress_time",)),
-    (Have.EGRESS_TIME, ("egress_time",)),
-    (Have.L2_PORTS, ("l2_ingress_port", "l2_egress_port")),
-    (Have.TX_UTILIZATION, ("tx_utilization",)),
-    (Have.BUFFER_OCCUPANCY, ("buffer_id", "buffer_occupancy")),
-    (Have.CHECKSUM_COMPLEMENT, ("checksum_complement",)),
-)
+_HOP_KEYS = tuple((int(column.have), column.key, column.name) for column in HOP_COLUMNS)
 _ONES = 0xFFFFFFFF
 _REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
 _HOP_NAMES: tuple[str, ...] = HOP.names or ()
@@ -270,12 +259,9 @@ def _hop(record: tuple[int, ...]) -> dict[str, int | None]:
     hop = dict(zip(_HOP_NAMES, record, strict=True))
     present, null = hop["present"], hop["null"]
     out: dict[str, int | None] = {}
-    for have, names in _HOP_KEYS:
-        if present & have:
-            if have == Have.QUEUE_CONGESTION and out.get("queue_id") is None:
-                out["queue_id"] = None if null & have else hop["congestion_queue_id"]
-            for name in names:
-                out[name] = None if null & have else hop[name]
+    for have, key, name in _HOP_KEYS:
+        if present & have and out.get(key) is None:
+            out[key] = None if null & have else hop[name]
     return out
 
 

@@ -1,4 +1,4 @@
-"""DTA records to frames, byte for byte what dta.push_dta writes."""
+"""DTA records to frames, byte for byte what `codec.push_dta` writes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from ...base.jit import U64, inlined, kernel
 from ..encode import encode_kernel as encode
+from ..headers import put_kernel as put
 from ..headers.put_kernel import put8, put32, put64
 from . import parse_kernel as parse
 
@@ -14,7 +15,7 @@ TWO = U64(2)
 
 @inlined
 def copy(out: Any, at: Any, arena: Any, source: Any, count: Any) -> Any:
-    """Copy bytes; returns the offset behind them."""
+    """Copy bytes; returns the offset after them."""
     for i in range(count):
         out[at + U64(i)] = arena[source + U64(i)]
     return at + count
@@ -22,7 +23,7 @@ def copy(out: Any, at: Any, arena: Any, source: Any, count: Any) -> Any:
 
 @inlined
 def put_data(out: Any, at: Any, row: Any, arena: Any) -> Any:
-    """Write the data, a Key-Increment's counter; returns the offset behind."""
+    """Write the data, a Key-Increment's counter; returns the offset after it."""
     if U64(row.opcode) == parse.KEY_INCREMENT:
         put64(out, at, row.counter)
         return at + U64(8)
@@ -31,7 +32,7 @@ def put_data(out: Any, at: Any, row: Any, arena: Any) -> Any:
 
 @inlined
 def put_key(out: Any, at: Any, row: Any, arena: Any) -> Any:
-    """Write the key, an Append's list; returns the offset behind."""
+    """Write the key, an Append's list; returns the offset after it."""
     if U64(row.opcode) == parse.APPEND:
         put32(out, at, row.list)
         return at + U64(4)
@@ -40,7 +41,7 @@ def put_key(out: Any, at: Any, row: Any, arena: Any) -> Any:
 
 @kernel
 def put_sized(out: Any, at: Any, row: Any, flags: Any, arena: Any) -> Any:
-    """Write one report with lengths; returns the offset behind."""
+    """Write one report with lengths; returns the offset after it."""
     for i in range(parse.SIZED_BYTES):
         out[at + U64(i)] = 0
     key_at = at + parse.SIZED_BYTES
@@ -59,7 +60,7 @@ def put_sized(out: Any, at: Any, row: Any, flags: Any, arena: Any) -> Any:
 
 @kernel
 def put_published(out: Any, at: Any, row: Any, flags: Any, arena: Any, base: Any, rules: Any) -> Any:
-    """Write one report with a base header of `base` bytes; returns the offset behind."""
+    """Write one report with a base header of `base` bytes; returns the offset after it."""
     rule = U64(row.opcode) * parse.RULE
     put8(out, at, row.opcode)
     if base != TWO:
@@ -89,7 +90,7 @@ def put_reports(
     )
     head = U64(0)
     if whole:
-        head = U64(62) if six else U64(42)
+        head = put.OUTER_6 if six else put.OUTER_4
     for i in range(len(reports)):
         start = at
         row = reports[i]
@@ -102,7 +103,10 @@ def put_reports(
         else:
             at = put_published(out, start + head, row, flags, arena, form, rules)
         if whole:
-            encode.put_outer(out, start, at, high, low, six, check, options)
+            put.put_outer(
+                out, start, at, six, check, options[encode.SPORT], options[encode.PORT],
+                high, low, options[encode.COLLECTOR_HI], options[encode.COLLECTOR_LO],
+            )  # fmt: skip
         frame = frames[i]
         frame.offset = start
         frame.source_hi = high

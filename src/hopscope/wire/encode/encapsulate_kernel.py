@@ -5,48 +5,47 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U64, kernel
-from .. import layout
-from ..headers.put_kernel import IPV4, IPV6, put8, put16, put32, put64
-from ..records import Flag, Link
+from ..headers import put_kernel as put
+from ..records import Link
+from . import put_report_kernel as report
 
 VERSION, NODE, HW, SEQUENCE = range(4)
 OPTIONS = 4
 """What `options` holds, by index; SEQUENCE is the number of the first report."""
-TRACKED = U64(Flag.TRACKED) >> U64(2)
 ETHERNET, PAYLOAD = U64(Link.ETHERNET), U64(Link.UDP_PAYLOAD)
 LOW_32 = U64(0xFFFFFFFF)
 INNER_ETHERNET = U64(3)
-FIXED = U64(layout.MAIN_2_0.size)
+ONE = U64(1)
 
 
 @kernel
 def put_headers(out: Any, at: Any, options: Any, number: Any, time: Any, inner: Any) -> Any:
-    """Write a report's headers in front of `inner` bytes of an Ethernet packet; returns the offset behind."""
+    """Write a report's headers in front of `inner` bytes of an Ethernet packet; returns the offset after."""
     hw, version = options[HW], options[VERSION]
     if version == U64(20):
-        put32(out, at, (U64(2) << U64(28)) | (hw << U64(22)) | (number & U64(0x3FFFFF)))
-        put32(out, at + U64(4), options[NODE])
-        words = (FIXED + inner + U64(3)) >> U64(2)
-        put32(
-            out,
-            at + U64(8),
-            (U64(1) << U64(28))
-            | (INNER_ETHERNET << U64(24))
-            | (min(words, U64(0xFF)) << U64(16))
-            | (TRACKED << U64(5)),
-        )
-        put64(out, at + U64(12), U64(0))
-        return at + U64(20)
+        first = put.bits(report.VERSION_2_0, U64(2)) | put.bits(report.HW_ID_2_0, hw)
+        put.put_word(out, at, report.VERSION_2_0, first | put.bits(report.SEQUENCE_2_0, number))
+        put.put32(out, at + report.NODE_2_0, options[NODE])
+        at += report.SIZE_GROUP
+        words = min((report.SIZE_MAIN + inner + U64(3)) >> U64(2), report.TO_THE_END)
+        first = put.bits(report.TYPE_2_0, ONE) | put.bits(report.INNER_2_0, INNER_ETHERNET)
+        first |= put.bits(report.LENGTH_2_0, words) | put.bits(report.TRACKED_2_0, ONE)
+        put.put_word(out, at, report.TYPE_2_0, first)
+        put.put64(out, at + report.SIZE_2_0, U64(0))
+        return at + report.SIZE_2_0 + report.SIZE_MAIN
     if version == U64(5):
-        put32(out, at, (TRACKED << U64(21)) | hw)
-        put32(out, at + U64(4), number)
-        put32(out, at + U64(8), time & LOW_32)
-        return at + U64(12)
-    put32(out, at, (U64(1) << U64(28)) | (U64(4) << U64(24)) | (TRACKED << U64(6)) | hw)
-    put32(out, at + U64(4), options[NODE])
-    put32(out, at + U64(8), number)
-    put32(out, at + U64(12), time & LOW_32)
-    return at + U64(16)
+        first = put.bits(report.TRACKED_0_5, ONE) | put.bits(report.HW_ID_0_5, hw)
+        put.put_word(out, at, report.TRACKED_0_5, first)
+        put.put32(out, at + report.SEQUENCE_0_5, number)
+        put.put32(out, at + report.TIME_0_5, time & LOW_32)
+        return at + report.SIZE_0_5
+    first = put.bits(report.VERSION_1_0, ONE) | put.bits(report.LENGTH_1_0, report.SIZE_1_0 >> U64(2))
+    first |= put.bits(report.TRACKED_1_0, ONE) | put.bits(report.HW_ID_1_0, hw)
+    put.put_word(out, at, report.VERSION_1_0, first)
+    put.put32(out, at + report.NODE_1_0, options[NODE])
+    put.put32(out, at + report.SEQUENCE_1_0, number)
+    put.put32(out, at + report.TIME_1_0, time & LOW_32)
+    return at + report.SIZE_1_0
 
 
 @kernel
@@ -63,18 +62,18 @@ def enclose(
         bare = U64(frame.link) != ETHERNET
         start, count = U64(frame.offset) + U64(starts[i]), U64(lengths[i])
         number = options[SEQUENCE] + U64(i)
-        inner = count + (U64(14) if bare else U64(0))
+        inner = count + (put.SIZE_ETHERNET if bare else U64(0))
         at = put_headers(out, at, options, number, U64(frame.time_ns), inner)
         if bare:  # neither end's MAC address is known
-            put64(out, at, U64(0))
-            put32(out, at + U64(8), U64(0))
-            put16(out, at + U64(12), IPV4 if arena[start] >> U8(4) == U8(4) else IPV6)
-            at += U64(14)
+            put.put64(out, at, U64(0))
+            put.put32(out, at + U64(8), U64(0))
+            put.put16(out, at + put.ETHERNET_TYPE, put.IPV4 if arena[start] >> U8(4) == U8(4) else put.IPV6)
+            at += put.SIZE_ETHERNET
         for k in range(count):
             out[at + U64(k)] = arena[start + U64(k)]
         at += count
         while options[VERSION] == U64(20) and (at - begin) & U64(3):
-            put8(out, at, U64(0))
+            put.put8(out, at, U64(0))
             at += U64(1)
         made[i].offset = begin
         made[i].time_ns = frame.time_ns

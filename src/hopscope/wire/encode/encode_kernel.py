@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, inlined, kernel
-from ..headers.put_kernel import IPV4, IPV6, put16, put32, put_ethernet, put_ip, udp_checksum
+from ..headers import put_kernel as put
 from ..records import Link
-from .put_int_kernel import HAS_FLOW, UDP, put_inner
-from .put_report_kernel import put_0_5, put_1_0, put_2_0
+from . import put_report_kernel as report
+from .put_int_kernel import HAS_FLOW, put_inner
 
 PORT, SPORT, COLLECTOR_HI, COLLECTOR_LO, DSCP, INNER_IP, CHECK, LINK = range(8)
 OPTIONS = 8
@@ -30,57 +30,34 @@ def put_payload(
     inner_ip: Any,
     dscp: Any,
 ) -> Any:
-    """Write the payload of one datagram: rows first to last - 1. Returns (offset behind, row that is too
-    long + 1).
+    """Write the payload of one datagram: rows first to last - 1. Returns (offset after it, row that is
+    too long + 1).
     """
     row = reports[first]
     version = U64(row.version)
     if version == U64(20):
-        put32(
-            out, at, (U64(2) << U64(28)) | (U64(row.hw_id) << U64(22)) | (U64(row.sequence) & U64(0x3FFFFF))
-        )
-        put32(out, at + U64(4), row.node_id)
-        at += U64(8)
+        at = report.put_group(out, at, row)
         long = U64(0)
         for i in range(first, last):
-            at, words = put_2_0(out, at, reports[i], hops, table, plans, inner_ip, dscp)
-            if words >= U64(0xFF) and U64(i) + U64(1) != last:
+            at, words = report.put_2_0(out, at, reports[i], hops, table, plans, inner_ip, dscp)
+            if words >= report.TO_THE_END and U64(i) + U64(1) != last:
                 long = U64(i) + U64(1)
         return at, long
     if version == U64(5):
-        at = put_0_5(out, at, row, hops)
+        at = report.put_0_5(out, at, row, hops)
         return put_inner(out, at, row, hops, table, plans, False, dscp), U64(0)
     bare = inner_ip and U64(row.carried) & HAS_FLOW != U64(0)
     type_ = U64(0)
     if bare:
         type_ = U64(1) if U64(row.ip_version) == U64(4) else U64(2)
-    at = put_1_0(out, at, row, hops, table, plans, type_)
+    at = report.put_1_0(out, at, row, hops, table, plans, type_)
     return put_inner(out, at, row, hops, table, plans, bare, dscp), U64(0)
 
 
 @inlined
 def is_ipv6(high: Any, low: Any) -> Any:
-    """Whether an address is no ::ffff:a.b.c.d."""
+    """Whether an address is not ::ffff:a.b.c.d."""
     return high != U64(0) or low >> U64(32) != MAPPED
-
-
-@kernel
-def put_outer(
-    out: Any, start: Any, end: Any, high: Any, low: Any, six: Any, check: Any, options: Any
-) -> None:
-    """Write Ethernet, IP and UDP in front of a payload that ends at `end`."""
-    version = U64(6) if six else U64(4)
-    at = put_ethernet(out, start, IPV6 if six else IPV4)
-    target_hi, target_lo = options[COLLECTOR_HI], options[COLLECTOR_LO]
-    at = put_ip(out, at, version, UDP, end - at, U64(0), U64(1), U64(0), high, low, target_hi, target_lo)
-    put16(out, at, options[SPORT])
-    put16(out, at + U64(2), options[PORT])
-    put16(out, at + U64(4), end - at)
-    put16(out, at + U64(6), U64(0))
-    if check or six:
-        if not six:
-            low, target_lo = low & U64(0xFFFFFFFF), target_lo & U64(0xFFFFFFFF)
-        put16(out, at + U64(6), udp_checksum(out, at, end, high, low, target_hi, target_lo))
 
 
 @kernel
@@ -103,7 +80,7 @@ def encode_frames(
         six = is_ipv6(source_hi, source_lo) or is_ipv6(options[COLLECTOR_HI], options[COLLECTOR_LO])
         head = U64(0)
         if options[LINK] != UDP_PAYLOAD:
-            head = U64(62) if six else U64(42)
+            head = put.OUTER_6 if six else put.OUTER_4
         at, long = put_payload(
             out, at + head, reports, first, last, hops, table, plans, inner_ip, options[DSCP]
         )
@@ -112,7 +89,10 @@ def encode_frames(
         if at - start > U64(65535) and counts[3] == U64(0):
             counts[3] = done + U64(1)
         if head:
-            put_outer(out, start, at, source_hi, source_lo, six, check, options)
+            put.put_outer(
+                out, start, at, six, check, options[SPORT], options[PORT],
+                source_hi, source_lo, options[COLLECTOR_HI], options[COLLECTOR_LO],
+            )  # fmt: skip
         frame = frames[done]
         frame.offset = start
         frame.time_ns = row.time_ns

@@ -6,9 +6,10 @@ from typing import Any
 
 from ...base.jit import U64, inlined, kernel
 from .. import layout
-from ..headers.put_kernel import IPV4, IPV6, put16, put32, put64, put_ethernet, put_ip
-from ..records import Carried, Have, Mode
-from ..telemetry.metadata_kernel import BITS, INT_2_0, PRESENT, SLOTS, WORDS, plan
+from ..headers import put_kernel as put
+from ..headers.packet_kernel import byte, word
+from ..records import Carried, Have, IntFlag, Mode
+from ..telemetry.metadata_kernel import BITS, INT_0_5, INT_1_0, INT_2_0, PRESENT, SLOTS, WORDS, plan
 
 NODE, PORTS, LATENCY, QUEUE = (
     U64(Have.NODE_ID),
@@ -23,7 +24,47 @@ HAS_REASON, HAS_OWN, HAS_FLOW = U64(Carried.DROP_REASON), U64(Carried.OWN_HOP), 
 TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
 ETHERTYPE_LOCAL = U64(0x88B5)
 ONES = U64(0xFFFFFFFF)
-MX = U64(Mode.MX)
+MD, MX = U64(Mode.MD), U64(Mode.MX)
+EXCEEDED, MTU = U64(IntFlag.HOPS_EXCEEDED), U64(IntFlag.MTU_EXCEEDED)
+DISCARD, COPY = U64(IntFlag.DISCARD), U64(IntFlag.COPY)
+SIZE_TCP, SIZE_SHIM, SIZE_TAIL = U64(layout.TCP.size), U64(layout.SHIM_2_0.size), U64(layout.TAIL_0_5.size)
+SIZE_0, SIZE_1, SIZE_2 = (U64(h.size) for h in (layout.MD_0_5, layout.MD_1_0, layout.MD_2_0))
+SIZE_MX = U64(layout.MX_2_1.size)
+QUEUE_ID, OCCUPANCY = (word(layout.QUEUE.fields, name) for name in ("queue_id", "queue_occupancy"))
+BUFFER_ID, BUFFERED = (word(layout.BUFFER.fields, name) for name in ("buffer_id", "buffer_occupancy"))
+CONGESTED_ID, CONGESTED = (
+    word(layout.CONGESTION.fields, name) for name in ("congestion_queue_id", "queue_congestion")
+)
+INGRESS_PORT, EGRESS_PORT = (word(layout.PORT_PAIR.fields, name) for name in ("ingress_port", "egress_port"))
+L2_EGRESS = byte(layout.L2_PORTS.fields, "l2_egress_port")
+SHIM_TYPE, SHIM_LENGTH = word(layout.SHIM_2_0, "type"), word(layout.SHIM_2_0, "length")
+OLD_TYPE, OLD_LENGTH = word(layout.SHIM_OLD, "type"), word(layout.SHIM_OLD, "length")
+TAIL_PROTOCOL, TAIL_PORT = word(layout.TAIL_0_5, "protocol"), word(layout.TAIL_0_5, "dport")
+VERSION_2, DISCARD_2, EXCEEDED_2, MTU_2, WORDS_2, REMAINING_2 = (
+    word(layout.MD_2_0, name)
+    for name in ("version", "discard", "hops_exceeded", "mtu_exceeded", "hop_words", "remaining_hops")
+)
+VERSION_1, COPY_1, EXCEEDED_1, MTU_1, WORDS_1, REMAINING_1 = (
+    word(layout.MD_1_0, name)
+    for name in ("version", "copy", "hops_exceeded", "mtu_exceeded", "hop_words", "remaining_hops")
+)
+COPY_0, EXCEEDED_0, WORDS_0, MOST_0, TOTAL_0 = (
+    word(layout.MD_0_5, name) for name in ("copy", "hops_exceeded", "hop_words", "max_hops", "total_hops")
+)
+INSTRUCTIONS = word(layout.MD_2_0, "instructions")  # at the same place in every version
+DOMAIN = word(layout.MD_2_0, "domain_id")
+DS_INSTRUCTION, DS_FLAGS = word(layout.MD_2_0, "ds_instruction"), word(layout.MD_2_0, "ds_flags")
+SPORT, DPORT = word(layout.PORTS, "sport"), word(layout.PORTS, "dport")
+TCP_WORDS = word(layout.TCP, "header_words")
+TCP_SEQUENCE, TCP_CHECKSUM = byte(layout.TCP, "sequence"), word(layout.TCP, "checksum")
+RESERVED_0, RESERVED_1, RESERVED_2 = (
+    U64(sum(0x8000 >> bit for bit, item in enumerate(items) if item is layout.FILLER))
+    for items in (layout.HOP_0_5, layout.HOP_1_0, layout.HOP_2_0)
+)
+for _header in (layout.MD_0_5, layout.MD_1_0, layout.MX_2_1):
+    assert _header.word("instructions") == layout.MD_2_0.word("instructions")
+for _name in ("version", "discard", "domain_id", "ds_instruction", "ds_flags"):
+    assert layout.MX_2_1.word(_name) == layout.MD_2_0.word(_name)
 CONGESTION_BIT = 9
 assert 1 << CONGESTION_BIT == Have.QUEUE_CONGESTION  # the last that has a slot of its own number
 
@@ -38,33 +79,32 @@ def put_hop(out: Any, at: Any, size: Any, plans: Any, base: Any, reserved: Any, 
     if size != plans[base + U64(WORDS)] << U64(2) or plans[base + U64(BITS)] & reserved:
         fill_room(out, at, size, plans, base, present)
     if present & NODE:
-        put32(out, at + plans[slot], hop.node_id)
+        put.put32(out, at + plans[slot], hop.node_id)
     if present & PORTS:
-        put16(out, at + plans[slot + U64(1)], hop.ingress_port)
-        put16(out, at + plans[slot + U64(1)] + U64(2), hop.egress_port)
+        ports = put.bits(INGRESS_PORT, hop.ingress_port) | put.bits(EGRESS_PORT, hop.egress_port)
+        put.put32(out, at + plans[slot + U64(1)], ports)
     if present & LATENCY:
-        put32(out, at + plans[slot + U64(2)], hop.hop_latency)
+        put.put32(out, at + plans[slot + U64(2)], hop.hop_latency)
     if present & QUEUE:
-        put32(out, at + plans[slot + U64(3)], (U64(hop.queue_id) << U64(24)) | U64(hop.queue_occupancy))
+        queue = put.bits(QUEUE_ID, hop.queue_id) | put.bits(OCCUPANCY, hop.queue_occupancy)
+        put.put32(out, at + plans[slot + U64(3)], queue)
     if present & INGRESS:
         put_time(out, at + plans[slot + U64(4)], wide, hop.ingress_time)
     if present & EGRESS:
         put_time(out, at + plans[slot + U64(5)], wide, hop.egress_time)
     if present & L2:
-        put32(out, at + plans[slot + U64(6)], hop.l2_ingress_port)
-        put32(out, at + plans[slot + U64(6)] + U64(4), hop.l2_egress_port)
+        put.put32(out, at + plans[slot + U64(6)], hop.l2_ingress_port)
+        put.put32(out, at + plans[slot + U64(6)] + L2_EGRESS, hop.l2_egress_port)
     if present & UTILIZATION:
-        put32(out, at + plans[slot + U64(7)], hop.tx_utilization)
+        put.put32(out, at + plans[slot + U64(7)], hop.tx_utilization)
     if present & BUFFER:
-        put32(out, at + plans[slot + U64(8)], (U64(hop.buffer_id) << U64(24)) | U64(hop.buffer_occupancy))
+        buffer = put.bits(BUFFER_ID, hop.buffer_id) | put.bits(BUFFERED, hop.buffer_occupancy)
+        put.put32(out, at + plans[slot + U64(8)], buffer)
     if present & CONGESTION:
-        put32(
-            out,
-            at + plans[slot + U64(9)],
-            (U64(hop.congestion_queue_id) << U64(24)) | U64(hop.queue_congestion),
-        )
+        congestion = put.bits(CONGESTED_ID, hop.congestion_queue_id)
+        put.put32(out, at + plans[slot + U64(9)], congestion | put.bits(CONGESTED, hop.queue_congestion))
     if present & CHECKSUM:
-        put32(out, at + size - U64(4), hop.checksum_complement)
+        put.put32(out, at + size - U64(4), hop.checksum_complement)
     if present & U64(hop.null):
         put_nulls(out, at, size, plans, slot, wide, present & U64(hop.null))
 
@@ -75,25 +115,25 @@ def put_nulls(out: Any, at: Any, size: Any, plans: Any, slot: Any, wide: Any, nu
     for bit in range(CONGESTION_BIT + 1):
         have = U64(1) << U64(bit)
         if null & have:
-            put32(out, at + plans[slot + U64(bit)], ONES)
+            put.put32(out, at + plans[slot + U64(bit)], ONES)
             if have == L2 or (wide and (have == INGRESS or have == EGRESS)):
-                put32(out, at + plans[slot + U64(bit)] + U64(4), ONES)
+                put.put32(out, at + plans[slot + U64(bit)] + U64(4), ONES)
     if null & CHECKSUM:
-        put32(out, at + size - U64(4), ONES)
+        put.put32(out, at + size - U64(4), ONES)
 
 
 @inlined
 def put_time(out: Any, at: Any, wide: Any, value: Any) -> None:
     """Write a timestamp of 8 or 4 bytes."""
     if wide:
-        put64(out, at, value)
+        put.put64(out, at, value)
     else:
-        put32(out, at, value)
+        put.put32(out, at, value)
 
 
 @kernel
 def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any) -> None:
-    """All ones where the bitmap's words are, 0 behind them."""
+    """All ones where the bitmap's words are, 0 after them."""
     words = plans[base + U64(WORDS)] << U64(2)
     if present & CHECKSUM:
         words -= U64(4)
@@ -101,106 +141,96 @@ def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any)
         out[at + U64(i)] = 0xFF if U64(i) < words else 0
 
 
+@inlined
+def put_domain(out: Any, at: Any, row: Any) -> None:
+    """Write instructions, domain and what is domain-specific in a header of 2.x."""
+    first = put.bits(INSTRUCTIONS, row.instructions) | put.bits(DOMAIN, row.domain_id)
+    put.put_word(out, at, INSTRUCTIONS, first)
+    last = put.bits(DS_INSTRUCTION, row.ds_instruction) | put.bits(DS_FLAGS, row.ds_flags)
+    put.put_word(out, at, DS_INSTRUCTION, last)
+
+
 @kernel
-def put_mx(out: Any, at: Any, row: Any, discard: Any) -> Any:
-    """Write shim and INT-MX header; returns the offset behind."""
-    put32(out, at, (MX << U64(28)) | (U64(3) << U64(16)))
-    put32(out, at + U64(4), (U64(2) << U64(28)) | (discard << U64(27)))
-    put16(out, at + U64(8), row.instructions)
-    put16(out, at + U64(10), row.domain_id)
-    put16(out, at + U64(12), row.ds_instruction)
-    put16(out, at + U64(14), row.ds_flags)
-    return at + U64(16)
+def put_mx(out: Any, at: Any, row: Any) -> Any:
+    """Write shim and INT-MX header; returns the offset after them."""
+    put.put_word(out, at, SHIM_TYPE, put.bits(SHIM_TYPE, MX) | put.bits(SHIM_LENGTH, SIZE_MX >> U64(2)))
+    at += SIZE_SHIM
+    discard = put.bits(DISCARD_2, U64(row.int_flags) & DISCARD != U64(0))
+    put.put_word(out, at, VERSION_2, put.bits(VERSION_2, U64(2)) | discard)
+    put_domain(out, at, row)
+    return at + SIZE_MX
+
+
+@kernel
+def put_md(out: Any, at: Any, row: Any, kind: Any, words: Any, count: Any) -> Any:
+    """Write shim and INT-MD header; returns the offset after them, where the stack begins."""
+    flags, remaining = U64(row.int_flags), U64(row.remaining_hops)
+    exceeded, mtu = flags & EXCEEDED != U64(0), flags & MTU != U64(0)
+    discard, copy = flags & DISCARD != U64(0), flags & COPY != U64(0)
+    stack = words * count
+    if kind == U64(INT_2_0):
+        length = stack + (SIZE_2 >> U64(2))
+        put.put_word(out, at, SHIM_TYPE, put.bits(SHIM_TYPE, MD) | put.bits(SHIM_LENGTH, length))
+        at += SIZE_SHIM
+        first = put.bits(VERSION_2, U64(2)) | put.bits(DISCARD_2, discard) | put.bits(EXCEEDED_2, exceeded)
+        first |= put.bits(MTU_2, mtu) | put.bits(WORDS_2, words) | put.bits(REMAINING_2, remaining)
+        put.put_word(out, at, VERSION_2, first)
+        put_domain(out, at, row)
+        return at + SIZE_2
+    old = kind == U64(INT_0_5)
+    length = stack + ((SIZE_SHIM + SIZE_1 + (SIZE_TAIL if old else U64(0))) >> U64(2))
+    put.put_word(out, at, OLD_TYPE, put.bits(OLD_TYPE, MD) | put.bits(OLD_LENGTH, length))
+    at += SIZE_SHIM
+    put.put_word(out, at, INSTRUCTIONS, put.bits(INSTRUCTIONS, row.instructions))
+    if old:
+        first = put.bits(COPY_0, copy) | put.bits(EXCEEDED_0, exceeded) | put.bits(WORDS_0, words)
+        most = min(remaining + count, U64(255))
+        put.put_word(out, at, COPY_0, first | put.bits(MOST_0, most) | put.bits(TOTAL_0, count))
+        return at + SIZE_0
+    first = put.bits(VERSION_1, U64(1)) | put.bits(COPY_1, copy) | put.bits(EXCEEDED_1, exceeded)
+    first |= put.bits(MTU_1, mtu) | put.bits(WORDS_1, words) | put.bits(REMAINING_1, remaining)
+    put.put_word(out, at, VERSION_1, first)
+    return at + SIZE_1
 
 
 @kernel
 def put_int(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any) -> Any:
-    """Write shim, INT-MD header, stack and tail of a report; returns the offset behind."""
+    """Write shim, INT header, stack and tail of a report; returns the offset after them."""
     version = U64(row.int_version)
-    kind = U64(2) if version == U64(20) else (U64(1) if version == U64(10) else U64(0))
-    bitmap = U64(row.instructions)
+    kind = U64(INT_2_0) if version == U64(20) else (U64(INT_1_0) if version == U64(10) else U64(INT_0_5))
     words = U64(row.hop_words)
-    base = plan(plans, table, kind, bitmap, words)
+    base = plan(plans, table, kind, U64(row.instructions), words)
     if words == U64(0):
         words = plans[base + U64(WORDS)]
+    if U64(row.int_mode) == MX and kind == U64(INT_2_0):
+        return put_mx(out, at, row)
     count = U64(row.hop_count)
-    flags = U64(row.int_flags)
-    exceeded, mtu, discard, copy = (
-        flags & U64(1),
-        (flags >> U64(1)) & U64(1),
-        (flags >> U64(2)) & U64(1),
-        flags >> U64(3) & U64(1),
-    )
-    remaining = U64(row.remaining_hops)
-    if U64(row.int_mode) == MX and kind == U64(2):
-        return put_mx(out, at, row, discard)
-    length = words * count + (U64(4) if kind == U64(0) else U64(3))
-    put32(
-        out,
-        at,
-        ((U64(1) << U64(28)) | (length << U64(16)))
-        if kind == U64(2)
-        else ((U64(1) << U64(24)) | (length << U64(8))),
-    )
-    at += U64(4)
-    put32(out, at + U64(4), bitmap << U64(16))
-    if kind == U64(2):
-        put32(
-            out,
-            at,
-            (U64(2) << U64(28))
-            | (discard << U64(27))
-            | (exceeded << U64(26))
-            | (mtu << U64(25))
-            | (words << U64(8))
-            | remaining,
-        )
-        put16(out, at + U64(6), row.domain_id)
-        put16(out, at + U64(8), row.ds_instruction)
-        put16(out, at + U64(10), row.ds_flags)
-        at += U64(12)
-    elif kind == U64(1):
-        put32(
-            out,
-            at,
-            (U64(1) << U64(28))
-            | (copy << U64(25))
-            | (exceeded << U64(24))
-            | (mtu << U64(23))
-            | (words << U64(8))
-            | remaining,
-        )
-        at += U64(8)
-    else:
-        most = min(remaining + count, U64(255))
-        put32(
-            out, at, (copy << U64(25)) | (exceeded << U64(24)) | (words << U64(16)) | (most << U64(8)) | count
-        )
-        at += U64(8)
-    first = U64(row.first_hop) + count - U64(1)
+    at = put_md(out, at, row, kind, words, count)
+    last = U64(row.first_hop) + count - U64(1)
     size = words << U64(2)
-    reserved = U64(0x007E) if kind == U64(2) else (U64(0x00FE) if kind == U64(1) else U64(0x00FF))
+    reserved = RESERVED_2 if kind == U64(INT_2_0) else (RESERVED_1 if kind == U64(INT_1_0) else RESERVED_0)
     for i in range(count):
-        put_hop(out, at, size, plans, base, reserved, kind == U64(INT_2_0), hops[first - U64(i)])
+        put_hop(out, at, size, plans, base, reserved, kind == U64(INT_2_0), hops[last - U64(i)])
         at += size
-    if kind == U64(0):
-        put32(out, at, (U64(row.proto) << U64(24)) | (U64(row.dport) << U64(8)))
-        at += U64(4)
+    if kind == U64(INT_0_5):
+        tail = put.bits(TAIL_PROTOCOL, row.proto) | put.bits(TAIL_PORT, row.dport)
+        put.put_word(out, at, TAIL_PROTOCOL, tail)
+        at += SIZE_TAIL
     return at
 
 
 @kernel
 def put_inner(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, bare: Any, dscp: Any) -> Any:
-    """Write the inner packet, without Ethernet where `bare`; returns the offset behind."""
+    """Write the inner packet, without Ethernet if `bare`; returns the offset after it."""
     if not U64(row.carried) & HAS_FLOW:
-        return put_ethernet(out, at, ETHERTYPE_LOCAL)
+        return put.put_ethernet(out, at, ETHERTYPE_LOCAL)
     version = U64(row.ip_version)
     if not bare:
-        at = put_ethernet(out, at, IPV4 if version == U64(4) else IPV6)
+        at = put.put_ethernet(out, at, put.IPV4 if version == U64(4) else put.IPV6)
     start = at
     proto = U64(row.proto)
-    head = U64(20) if version == U64(4) else U64(40)
-    l4 = U64(20) if proto == TCP else (U64(8) if proto == UDP else U64(0))
+    head = put.SIZE_IPV4 if version == U64(4) else put.SIZE_IPV6
+    l4 = SIZE_TCP if proto == TCP else (put.SIZE_UDP if proto == UDP else U64(0))
     end = start + head + l4
     marked = U64(0)
     if row.int_version:
@@ -208,18 +238,15 @@ def put_inner(out: Any, at: Any, row: Any, hops: Any, table: Any, plans: Any, ba
         marked = dscp
     length = max(U64(row.inner_length), end - start)
     identification = U64(row.packet_id) & U64(0xFFFF)
-    at = put_ip(
+    at = put.put_ip(
         out, start, version, proto, length, marked, U64(0), identification,
         row.src_hi, row.src_lo, row.dst_hi, row.dst_lo
     )  # fmt: skip
-    if l4:
-        put16(out, at, row.sport)
-        put16(out, at + U64(2), row.dport)
     if proto == UDP:
-        put16(out, at + U64(4), length - head)
-        put16(out, at + U64(6), U64(0))
+        put.put_udp(out, at, row.sport, row.dport, length - head)
     elif proto == TCP:
-        put64(out, at + U64(4), U64(0))
-        put32(out, at + U64(12), U64(5) << U64(28))
-        put32(out, at + U64(16), U64(0))
+        put.put_word(out, at, SPORT, put.bits(SPORT, row.sport) | put.bits(DPORT, row.dport))
+        put.put64(out, at + TCP_SEQUENCE, U64(0))
+        put.put_word(out, at, TCP_WORDS, put.bits(TCP_WORDS, SIZE_TCP >> U64(2)))
+        put.put_word(out, at, TCP_CHECKSUM, U64(0))
     return end

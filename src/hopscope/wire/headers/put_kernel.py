@@ -6,9 +6,29 @@ from typing import Any
 
 from ...base.jit import U8, U64, be16, inlined, kernel
 from .. import layout
+from .packet_kernel import byte, word
 
-MAC_A, MAC_B = U64(0x020000000001), U64(0x020000000002)
+SOURCE_MAC, TARGET_MAC = U64(layout.SOURCE_MAC), U64(layout.TARGET_MAC)
 IPV4, IPV6 = U64(layout.ETHERTYPE_IPV4), U64(layout.ETHERTYPE_IPV6)
+UDP = U64(layout.PROTOCOL_UDP)
+SIZE_ETHERNET, SIZE_IPV4, SIZE_IPV6 = (U64(h.size) for h in (layout.ETHERNET, layout.IPV4, layout.IPV6))
+SIZE_UDP = U64(layout.UDP.size)
+OUTER_4, OUTER_6 = SIZE_ETHERNET + SIZE_IPV4 + SIZE_UDP, SIZE_ETHERNET + SIZE_IPV6 + SIZE_UDP
+"""Bytes in front of a datagram's payload."""
+TTL = U64(64)
+ETHERNET_SOURCE, ETHERNET_TYPE = byte(layout.ETHERNET, "source"), byte(layout.ETHERNET, "type")
+IPV4_VERSION, IPV4_WORDS = word(layout.IPV4, "version"), word(layout.IPV4, "header_words")
+IPV4_DSCP, IPV4_LENGTH = word(layout.IPV4, "dscp"), word(layout.IPV4, "total_length")
+IPV4_ID, IPV4_WHOLE = word(layout.IPV4, "identification"), word(layout.IPV4, "dont_fragment")
+IPV4_TTL, IPV4_PROTOCOL = word(layout.IPV4, "ttl"), word(layout.IPV4, "protocol")
+IPV4_CHECKSUM = word(layout.IPV4, "checksum")
+IPV4_SOURCE, IPV4_TARGET = byte(layout.IPV4, "source"), byte(layout.IPV4, "destination")
+IPV6_VERSION, IPV6_DSCP = word(layout.IPV6, "version"), word(layout.IPV6, "dscp")
+IPV6_LENGTH, IPV6_NEXT = word(layout.IPV6, "payload_length"), word(layout.IPV6, "next_header")
+IPV6_TTL = word(layout.IPV6, "hop_limit")
+IPV6_SOURCE, IPV6_TARGET = byte(layout.IPV6, "source"), byte(layout.IPV6, "destination")
+UDP_SPORT, UDP_DPORT = word(layout.UDP, "sport"), word(layout.UDP, "dport")
+UDP_LENGTH, UDP_CHECKSUM = word(layout.UDP, "length"), byte(layout.UDP, "checksum")
 LOW_16 = U64(0xFFFF)
 
 
@@ -37,6 +57,13 @@ def put32(out: Any, at: Any, value: Any) -> None:
 
 
 @inlined
+def put48(out: Any, at: Any, value: Any) -> None:
+    """Write 48 bits."""
+    put16(out, at, value >> U64(32))
+    put32(out, at + U64(2), value)
+
+
+@inlined
 def put64(out: Any, at: Any, value: Any) -> None:
     """Write 64 bits."""
     value = U64(value)
@@ -44,15 +71,25 @@ def put64(out: Any, at: Any, value: Any) -> None:
     put32(out, at + U64(4), value)
 
 
+@inlined
+def bits(field: Any, value: Any) -> Any:
+    """A value in its place in its 32-bit word, for `put_word`; `field` is a constant made by `word`."""
+    return (U64(value) & field[2]) << field[1]
+
+
+@inlined
+def put_word(out: Any, at: Any, field: Any, value: Any) -> None:
+    """Write the 32-bit word that holds `field` in the header at `at`."""
+    put32(out, at + field[0], value)
+
+
 @kernel
 def put_ethernet(out: Any, at: Any, type_: Any) -> Any:
-    """Write an Ethernet header; returns the offset behind it."""
-    put32(out, at, MAC_B >> U64(16))
-    put16(out, at + U64(4), MAC_B)
-    put32(out, at + U64(6), MAC_A >> U64(16))
-    put16(out, at + U64(10), MAC_A)
-    put16(out, at + U64(12), type_)
-    return at + U64(14)
+    """Write an Ethernet header; returns the offset after it."""
+    put48(out, at, TARGET_MAC)
+    put48(out, at + ETHERNET_SOURCE, SOURCE_MAC)
+    put16(out, at + ETHERNET_TYPE, type_)
+    return at + SIZE_ETHERNET
 
 
 @kernel
@@ -61,32 +98,62 @@ def put_ip(
     src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any
 ) -> Any:  # fmt: skip
     """Write an IPv4 or IPv6 header of a packet of `length` bytes; `whole`: don't fragment;
-    `identification`: 16 bits, IPv4 only. Returns the offset behind.
+    `identification`: 16 bits, IPv4 only. Returns the offset after it.
     """
     if version == U64(6):
-        put32(out, at, (U64(6) << U64(28)) | (dscp << U64(22)))
-        put16(out, at + U64(4), length - U64(40))
-        put8(out, at + U64(6), protocol)
-        put8(out, at + U64(7), U64(64))
-        put64(out, at + U64(8), src_hi)
-        put64(out, at + U64(16), src_lo)
-        put64(out, at + U64(24), dst_hi)
-        put64(out, at + U64(32), dst_lo)
-        return at + U64(40)
+        put_word(out, at, IPV6_VERSION, bits(IPV6_VERSION, U64(6)) | bits(IPV6_DSCP, dscp))
+        payload = bits(IPV6_LENGTH, length - SIZE_IPV6)
+        put_word(out, at, IPV6_LENGTH, payload | bits(IPV6_NEXT, protocol) | bits(IPV6_TTL, TTL))
+        put64(out, at + IPV6_SOURCE, src_hi)
+        put64(out, at + IPV6_SOURCE + U64(8), src_lo)
+        put64(out, at + IPV6_TARGET, dst_hi)
+        put64(out, at + IPV6_TARGET + U64(8), dst_lo)
+        return at + SIZE_IPV6
     source, target = src_lo & U64(0xFFFFFFFF), dst_lo & U64(0xFFFFFFFF)
-    first = U64(0x4500) | (dscp << U64(2))
-    flags = whole << U64(14)
-    rest = (U64(64) << U64(8)) | protocol
-    total = first + length + identification + flags + rest
-    total += (source >> U64(16)) + (source & LOW_16) + (target >> U64(16)) + (target & LOW_16)
-    put16(out, at, first)
-    put16(out, at + U64(2), length)
-    put32(out, at + U64(4), (identification << U64(16)) | flags)
-    put16(out, at + U64(8), rest)
-    put16(out, at + U64(10), fold(total) ^ LOW_16)
-    put32(out, at + U64(12), source)
-    put32(out, at + U64(16), target)
-    return at + U64(20)
+    first = bits(IPV4_VERSION, U64(4)) | bits(IPV4_WORDS, U64(5)) | bits(IPV4_DSCP, dscp)
+    first |= bits(IPV4_LENGTH, length)
+    second = bits(IPV4_ID, identification) | bits(IPV4_WHOLE, whole)
+    third = bits(IPV4_TTL, TTL) | bits(IPV4_PROTOCOL, protocol)
+    total = halves(first) + halves(second) + halves(third) + halves(source) + halves(target)
+    put_word(out, at, IPV4_VERSION, first)
+    put_word(out, at, IPV4_ID, second)
+    put_word(out, at, IPV4_TTL, third | bits(IPV4_CHECKSUM, fold(total) ^ LOW_16))
+    put32(out, at + IPV4_SOURCE, source)
+    put32(out, at + IPV4_TARGET, target)
+    return at + SIZE_IPV4
+
+
+@inlined
+def put_udp(out: Any, at: Any, sport: Any, dport: Any, length: Any) -> Any:
+    """Write a UDP header without checksum; `length` is with this header. Returns the offset after it."""
+    put_word(out, at, UDP_SPORT, bits(UDP_SPORT, sport) | bits(UDP_DPORT, dport))
+    put_word(out, at, UDP_LENGTH, bits(UDP_LENGTH, length))
+    return at + SIZE_UDP
+
+
+@kernel
+def put_outer(
+    out: Any, start: Any, end: Any, six: Any, check: Any, sport: Any, dport: Any,
+    src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any,
+) -> None:  # fmt: skip
+    """Write Ethernet, IP and UDP in front of a payload that ends at `end`; `check`: with a UDP checksum, as
+    IPv6 always has one.
+    """
+    at = put_ethernet(out, start, IPV6 if six else IPV4)
+    version = U64(6) if six else U64(4)
+    at = put_ip(out, at, version, UDP, end - at, U64(0), U64(1), U64(0), src_hi, src_lo, dst_hi, dst_lo)
+    put_udp(out, at, sport, dport, end - at)
+    if check or six:
+        if not six:
+            src_lo, dst_lo = src_lo & U64(0xFFFFFFFF), dst_lo & U64(0xFFFFFFFF)
+            src_hi, dst_hi = U64(0), U64(0)
+        put16(out, at + UDP_CHECKSUM, udp_checksum(out, at, end, src_hi, src_lo, dst_hi, dst_lo))
+
+
+@inlined
+def halves(number: Any) -> Any:
+    """The sum of a word's two 16-bit numbers."""
+    return (number >> U64(16)) + (number & LOW_16)
 
 
 @inlined
@@ -99,8 +166,8 @@ def fold(total: Any) -> Any:
 
 @kernel
 def udp_checksum(out: Any, at: Any, end: Any, src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any) -> Any:
-    """Checksum of the UDP datagram at `at`, whose own is 0. IPv4 addresses come as ::ffff:a.b.c.d in IPv4."""
-    total = U64(17) + (end - at)
+    """Checksum of the UDP datagram at `at`, whose own field is 0; IPv4 addresses in the lower 32 bits."""
+    total = UDP + (end - at)
     for half in (src_hi, src_lo, dst_hi, dst_lo):
         total += (
             (half >> U64(48)) + ((half >> U64(32)) & LOW_16) + ((half >> U64(16)) & LOW_16) + (half & LOW_16)

@@ -10,7 +10,6 @@ import zlib
 from dataclasses import dataclass
 
 from .. import layout
-from ..address import SOURCE_MAC, TARGET_MAC
 from ..buffer import Buffer, push
 from ..errors import WireError
 from ..headers.ethernet import (
@@ -26,7 +25,7 @@ from ..headers.ethernet import (
     push_udp,
     udp_checksum,
 )
-from ..layout import Header
+from ..layout import SOURCE_MAC, TARGET_MAC, Header
 from ..reasons import Place, RoceReason
 from ..records import Link
 

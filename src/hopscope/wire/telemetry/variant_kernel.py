@@ -112,10 +112,15 @@ MOST = np.array([np.iinfo(HOP[name]).max for name in HOP.names or ()], np.uint64
 (
     INGRESS_TIME, EGRESS_TIME, NODE_ID, HOP_LATENCY, QUEUE_OCCUPANCY, QUEUE_CONGESTION, TX_UTILIZATION,
     BUFFER_OCCUPANCY, L2_INGRESS_PORT, L2_EGRESS_PORT, CHECKSUM_COMPLEMENT, INGRESS_PORT, EGRESS_PORT,
-) = (U64((HOP.names or ()).index(name)) for name in (HOP.names or ())[:13])  # fmt: skip
-QUEUE_ID, CONGESTION_QUEUE_ID, BUFFER_ID = (
-    U64((HOP.names or ()).index(name)) for name in ("queue_id", "congestion_queue_id", "buffer_id")
-)
+    QUEUE_ID, CONGESTION_QUEUE_ID, BUFFER_ID,
+) = (
+    U64((HOP.names or ()).index(name))
+    for name in (
+        "ingress_time", "egress_time", "node_id", "hop_latency", "queue_occupancy", "queue_congestion",
+        "tx_utilization", "buffer_occupancy", "l2_ingress_port", "l2_egress_port", "checksum_complement",
+        "ingress_port", "egress_port", "queue_id", "congestion_queue_id", "buffer_id",
+    )
+)  # fmt: skip
 
 
 @kernel
