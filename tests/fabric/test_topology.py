@@ -123,7 +123,7 @@ def test_no_way_left() -> None:
         row = topology.port_row("leaf-0", number)
         down[[row, topology.ports["reverse"][row]]] = True
     with pytest.raises(FabricError, match="no way is left"):
-        topology.check_ways(down)
+        topology.check_paths(down)
 
 
 def test_names_file(tmp_path: Path) -> None:

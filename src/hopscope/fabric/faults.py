@@ -1,8 +1,8 @@
-"""Faults on a schedule: each knows when it begins and ends, and where it is.
+"""Scheduled faults with their time and port.
 
-| kind | what happens at the port |
+| kind | effect at the port |
 |---|---|
-| microburst | many hosts send through it at once, again and again: incast |
+| microburst | many hosts repeatedly send through it at once: incast |
 | path-change | its link fails in both directions, and ECMP moves the flows that used it |
 | lossy-port | packets are lost at random |
 | slow-hop | the switch's pipeline adds a delay |
@@ -23,7 +23,7 @@ from .traffic import TCP_PAYLOAD, endpoints
 
 
 class FaultKind(StrEnum):
-    """What goes wrong."""
+    """Kind of a fault."""
 
     MICROBURST = "microburst"
     PATH_CHANGE = "path-change"
@@ -33,7 +33,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: what, from when to when (s of simulated time), and at which port of which switch."""
+    """One fault: its kind, time (s, simulated), and the port of a switch."""
 
     kind: FaultKind
     start: float
@@ -54,7 +54,7 @@ class Fault:
 
     @property
     def end(self) -> float:
-        """When it is over, s."""
+        """End time, s."""
         return self.start + self.duration
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def make_fault(
     duration: float = 1.0,
     **strength: float,
 ) -> Fault:
-    """A fault at a port of a switch (node id or name); FabricError says why it cannot be."""
+    """A fault at a port of a switch (node id or name). Raises FabricError."""
     kind = FaultKind(kind)
     row = topology.port_row(node, port)
     if start < 0 or duration <= 0:
@@ -126,7 +126,7 @@ def set_link(topology: Topology, down: npt.NDArray[np.bool_], port: int, failed:
 
 
 def apply(fault: Fault, ports: Records, active: bool) -> None:
-    """Begin or end what a fault does to its port's PORT_STATE (lossy port, slow hop)."""
+    """Start or end the effect of a fault on its port's PORT_STATE (lossy port, slow hop)."""
     state = ports[fault.port]
     if fault.kind is FaultKind.LOSSY_PORT:
         state["loss"] = min(0xFFFFFFFF, int(fault.loss * (1 << 32))) if active else 0
@@ -135,27 +135,27 @@ def apply(fault: Fault, ports: Records, active: bool) -> None:
 
 
 _SHARE = 0.1
-"""Rate of one sender of a burst, of the port's rate."""
+"""Rate of one sender of a burst, as a share of the port's rate."""
 _OVERLOAD = 1.6
-"""Rate of all senders together, of the port's rate."""
+"""Total rate of all senders, as a share of the port's rate."""
 _UPSTREAM = 0.6
-"""Most of a link before the port that the burst takes: the port is to be the only bottleneck."""
+"""Maximum load of a burst on links before the port, so that the port is the only bottleneck."""
 
 
 def incast(
     topology: Topology, fault: Fault, ports: Records, load: float, rng: np.random.Generator
 ) -> Records:
-    """Flows (FLOW) of a microburst: TCP senders that burst together, each period, until the fault is over.
+    """Flows (FLOW) of a microburst: TCP senders that burst together in each period until the fault ends.
 
-    Their source ports are chosen so that ECMP spreads them before the port, the only bottleneck then.
-    FabricError: too little can be sent through this port at once.
+    Their source ports are chosen so that ECMP spreads them before the port, the only bottleneck. Raises
+    FabricError if too little can be sent through this port at once.
     """
     chosen = _senders(topology, fault, rng)
     rate = float(topology.ports["rate"][fault.port])
     total = _SHARE * len(chosen)
     surplus = total + load - 1
     if surplus < 0.1:
-        raise FabricError(f"{fault}: the hosts behind it can only send {total:.0%} of its rate at once")
+        raise FabricError(f"{fault}: its hosts can only send {total:.0%} of its rate at once")
     buffer = float(ports["buffer"][fault.port])
     burst_s = fault.fill * buffer * 8 / rate / surplus
     period_s = max(burst_s * total / max(0.05, 0.85 - load), 2 * burst_s)

@@ -1,4 +1,4 @@
-"""Instruction bitmaps: which fields the switches of a fabric write, in each version of INT."""
+"""Instruction bitmaps: the fields that switches write, by version of INT."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
     )
     for version in REPORT_VERSIONS.values()
 }
-"""What instruction bits 0, 1, … of each version stand for, and their words."""
+"""Fields of instruction bits 0, 1, … of each version, and their words."""
 
 _PARTS = {
     Have.NODE_ID: ("node_id",),
@@ -41,7 +41,7 @@ _PARTS = {
 
 
 def fields_of(version: int, instructions: int) -> tuple[int, int]:
-    """(`present` bits, hop size in words) of an instruction bitmap; FabricError: it has unknown bits."""
+    """(`present` bits, hop size in words) of an instruction bitmap. Raises FabricError for unknown bits."""
     present = words = 0
     for bit, (have, size) in enumerate(_FIELDS[version]):
         if instructions >> (15 - bit) & 1:

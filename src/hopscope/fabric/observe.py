@@ -1,4 +1,4 @@
-"""What each switch of a simulated fabric sees of each packet, as OBSERVATION records for monitors."""
+"""OBSERVATION records for monitors: each switch's view of each packet of a simulated fabric."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .topology import Topology
 
 
 def observe(simulation: Simulation, seconds: float, window: float = 0.01) -> Records:
-    """Run a simulation to `seconds`: OBSERVATION of every hop of the packets that carry INT, and of drops.
+    """Run a simulation to `seconds`:
 
-    With `reports_per_second=0` in its model these are all packets that have reached their host or were
-    dropped. The traffic is open loop: its TCP flows have sequence numbers from 0, no handshake and no
-    retransmissions (`tcp.TcpSimulation` has).
+    OBSERVATION of every hop of packets with INT, and of drops. With `reports_per_second=0` in its model these
+    are all packets that reached their host or were dropped. The traffic is open loop: its TCP flows have
+    sequence numbers from 0, no handshake and no retransmissions (`tcp.TcpSimulation` has).
     """
     parts: list[Records] = []
     ports, epoch_ns = simulation.network.ports, simulation.model.report.epoch_ns

@@ -1,4 +1,4 @@
-"""Simulated time played at the speed of the clock, in small bursts."""
+"""Play a simulation in real time, in small bursts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..wire.records import FrameBatch
 from .simulation import Simulation
 
 WINDOW = 0.005
-"""Simulated seconds that are computed at once."""
+"""Simulated seconds per step."""
 BURSTS = 4
-"""Parts of a window that are sent separately, so that no receiver's buffer has to hold a window."""
-MOST_BEHIND = 0.5
-"""So far behind the clock (s), the clock is set back: a long rush would only lose reports."""
+"""Bursts per window, so that no receiver's buffer has to hold a whole window."""
+MAX_LAG_S = 0.5
+"""At this lag (s) the clock is set back, since a long rush would only lose reports."""
 
 
 def play(
@@ -28,10 +28,9 @@ def play(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> float:
-    """Run a simulation for `seconds` (none: for ever), sending reports when they are due, until `stop()`.
+    """Run a simulation for `seconds` (None: unlimited), sending reports when they are due, until `stop()`.
 
-    Behind the clock it sends at three times the speed at most.
-    Returns the seconds by which the clock was set back.
+    When late it sends at up to three times the speed. Returns the seconds by which the clock was set back.
     """
     begin = clock() - simulation.now
     first, number, slipped = simulation.now, 0, 0.0
@@ -45,7 +44,7 @@ def play(
         for burst in range(BURSTS):
             due = begin + until - WINDOW + (burst + 1) * WINDOW / BURSTS
             late = clock() - due
-            if late > MOST_BEHIND:
+            if late > MAX_LAG_S:
                 begin, slipped = begin + late, slipped + late
             sleep(max(-late, WINDOW / BURSTS / 3))
             if cuts[burst + 1] > cuts[burst]:

@@ -243,7 +243,7 @@ class Topology:
         lost[todo] = True
         return path, lost
 
-    def check_ways(self, down: npt.NDArray[np.bool_]) -> None:
+    def check_paths(self, down: npt.NDArray[np.bool_]) -> None:
         """Raise FabricError where failed links, bool [ports], leave no way between some hosts."""
         one_each = np.unique(self.host_switch, return_index=True)[1]
         src, dst = (grid.ravel() for grid in np.meshgrid(one_each, one_each))

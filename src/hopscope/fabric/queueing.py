@@ -1,4 +1,4 @@
-"""Exact FIFO queueing of a fabric, in time windows whose state carries over: step by step, for ever.
+"""Exact FIFO queueing of a fabric, in time windows whose state carries over.
 
 A port serves packets in order of arrival at its link's rate, behind a pipeline of constant delay and with a
 finite buffer that drops at its tail.  Switches store and forward: a packet arrives when its last bit has.
@@ -24,10 +24,10 @@ MAX_PACKETS = 1 << 24
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:
-    """What every port of a fabric has in common."""
+    """Parameters of all ports of a fabric."""
 
     buffer_bytes: int = 1_500_000
-    """Bytes that a port's queue holds, on the wire; what comes on top is dropped."""
+    """Capacity of a port's queue, bytes on the wire; further packets are dropped."""
     pipeline_ns: int = 800
     """From a packet's arrival in a switch to its queue."""
     propagation_ns: int = 500
@@ -36,12 +36,12 @@ class LinkModel:
 
 @dataclass(slots=True)
 class Departures:
-    """What a window reports, in order of time: packets with INT that reached the sink, and drops."""
+    """Packets of a window to report, in order of time: those with INT that reached the sink, and drops."""
 
     packets: Records
     """PACKET [reports]: copies."""
     traces: Records
-    """TRACE [reports, STAGES]: what the hops wrote; nothing meaningful where `packets.trace` is -1."""
+    """TRACE [reports, STAGES], written by the hops; meaningless if `packets.trace` is -1."""
     delivered: int = 0
     """Packets that left the network in this window, with INT or without."""
     dropped: int = 0
@@ -71,7 +71,7 @@ class Network:
         self.delivered = 0
         self.dropped = 0
         self.hops = 0
-        """Packets served by ports, network cards included: what a rate of simulation is measured in."""
+        """Packets served by ports, network cards included: the unit of simulation speed."""
 
     @property
     def underway(self) -> int:
@@ -79,7 +79,7 @@ class Network:
         return self._count
 
     def step(self, flows: Records, until: int, sample: float = 1.0) -> Departures:
-        """Advance to `until` (ps): hosts send packets, ports serve them; returns what is reported.
+        """Advance to `until` (ps): hosts send packets, ports serve them; returns the reported packets.
 
         `sample` is the share of a tracked flow's packets that carry INT.
         ValueError: longer than MAX_WINDOW.  MemoryError: more than MAX_PACKETS packets are in the network.
@@ -165,7 +165,7 @@ def port_states(topology: Topology, link: LinkModel) -> Records:
 
 
 def groups(topology: Topology, state: Records) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Ports that share a buffer: port rows by group, and where each group begins [groups + 1]."""
+    """Ports that share a buffer: port rows by group, and the start of each group [groups + 1]."""
     group = state["group"]
     rows = np.nonzero(group >= 0)[0]
     members = rows[np.argsort(group[rows], kind="stable")].astype(np.int32)

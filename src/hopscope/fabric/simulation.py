@@ -1,4 +1,4 @@
-"""The fabric in steps of simulated time: reports out, and what really happened beside them."""
+"""The simulated fabric in steps of time: its reports, and the ground truth."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .traffic import Traffic, TrafficModel
 
 @dataclass(frozen=True)
 class SimulationModel:
-    """Everything that a simulation follows from; the same model gives the same bytes."""
+    """All parameters of a simulation; the same model gives the same bytes."""
 
     traffic: TrafficModel = field(default_factory=TrafficModel)
     link: LinkModel = field(default_factory=LinkModel)
@@ -28,12 +28,12 @@ class SimulationModel:
     faults: tuple[Fault, ...] = ()
     seed: int = 1
     reports_per_second: float = 20_000
-    """INT reports a second: so many packets of tracked flows carry INT, at random; 0: all of them."""
+    """INT reports per second, from a random sample of the tracked flows' packets; 0: all packets."""
 
 
 @dataclass(slots=True)
 class Truth:
-    """What really happened in a simulation so far."""
+    """Ground truth of a simulation so far."""
 
     emitted: int = 0
     """Packets sent by hosts."""
@@ -45,7 +45,7 @@ class Truth:
     reports: int = 0
     drop_reports: int = 0
     suppressed: int = 0
-    """Reports held back by a switch's limit."""
+    """Reports suppressed by a switch's limit."""
     rerouted: int = 0
     """Flows moved by link failures and repairs."""
 
@@ -65,7 +65,7 @@ class Simulation:
         self.on_change: Callable[[Fault, bool], object] = lambda fault, begins: None
         """Called when a fault begins (True) and when it ends."""
         self.on_departures: Callable[[Departures, Records], object] = lambda departures, flows: None
-        """Called with what left the network in each window, and the flow table."""
+        """Called with the packets that left the network in each window, and the flow table."""
         self._changes = sorted(
             [(round(f.start * PS), True, f) for f in model.faults]
             + [(round(f.end * PS), False, f) for f in model.faults],
@@ -102,12 +102,12 @@ class Simulation:
         return encode_reports(reports, link=link, port=port)
 
     def rehearse(self) -> FrameBatch:
-        """Frames of a copy's first moment: everything is compiled then, before real time counts."""
+        """Frames of a copy's first ms, to compile all kernels before real time starts."""
         copy = Simulation(self.topology, replace(self.model, faults=(), reports_per_second=0))
         return copy.frames(copy.step(0.001))
 
     def highest_occupancy(self) -> dict[tuple[int, int], int]:
-        """Most bytes that each switch's port has queued since the last call, by (node id, port number)."""
+        """Maximum queued bytes of each switch port since the last call, by (node id, port number)."""
         ports, state = self.topology.ports, self.network.ports
         switched = np.nonzero(ports["switch"] >= 0)[0]
         found = {
@@ -117,7 +117,7 @@ class Simulation:
         return found
 
     def dropped_at(self) -> dict[tuple[int, int], int]:
-        """Packets dropped so far, by (node id, port number), where there were any."""
+        """Packets dropped so far, by (node id, port number), without zeros."""
         ports, lost = self.topology.ports, self.network.ports["dropped"]
         return {
             (int(ports["node_id"][r]), int(ports["number"][r])): int(lost[r]) for r in np.nonzero(lost)[0]
@@ -153,14 +153,14 @@ class Simulation:
         return faults_module.incast(self.topology, fault, self.network.ports, self.model.traffic.load, random)
 
     def _check(self) -> None:
-        """Faults that cannot be are refused at the start."""
+        """Reject invalid faults at the start."""
         down = np.zeros(len(self.topology.ports), bool)
         for _, begins, fault in self._changes:
             if fault.kind is FaultKind.MICROBURST and begins:
                 self._incast(fault)
             if fault.kind is FaultKind.PATH_CHANGE:
                 faults_module.set_link(self.topology, down, fault.port, begins)
-                self.topology.check_ways(down)
+                self.topology.check_paths(down)
 
 
 def _join(parts: list[ReportBatch]) -> ReportBatch:

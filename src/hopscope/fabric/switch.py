@@ -1,4 +1,4 @@
-"""What switches write into packets, and the reports that sinks and dropping switches send.
+"""INT in switches: the metadata in packets, and the reports of sinks and dropping switches.
 
 In mode md every switch of a packet's path is an INT-MD hop; the last one is the sink, which sends a Telemetry
 Report when the packet's first bit leaves it.  In modes mx (INT-MX: the packet carries instructions alone) and
@@ -41,7 +41,7 @@ _IDENTITY = np.dtype(
 
 @dataclass(frozen=True)
 class ReportModel:
-    """How sinks report."""
+    """Parameters of INT and its reports."""
 
     version: str = "2.0"
     mode: str = "md"
@@ -49,13 +49,13 @@ class ReportModel:
     instructions: int | None = None
     """Instruction bitmap of INT; none: every field of the version."""
     group: int = 1
-    """Individual reports in one datagram, at most (Report 2.0)."""
+    """Maximum reports per datagram (Report 2.0)."""
     pipes: int = 2
     """Hardware units of a switch: port p has hw id (p - 1) mod `pipes`; each counts sequence numbers."""
     reports_per_switch: int = 0
-    """INT reports a second that a sink sends at most; 0: no limit."""
+    """Maximum INT reports per second of a sink; 0: no limit."""
     drops_per_switch: int = 2000
-    """Drop reports a second that a switch sends at most; 0: no limit."""
+    """Maximum drop reports per second of a switch; 0: no limit."""
     source_address: int = (127 << 24) | 1
     """IPv4 address of the first switch as a source of reports; each has the next."""
     epoch_ns: int = 1_700_000_000_000_000_000
@@ -85,7 +85,7 @@ class Switches:
         self._datagrams = 0
         self._begin = 0  # of the next window, ps
         self.suppressed = 0
-        """Reports that a limit held back."""
+        """Reports suppressed by a limit."""
 
     def report(self, departures: Departures, flows: Records, window_ps: int) -> ReportBatch:
         """Reports of one window, in order of time: REPORT rows (`packet` counts datagrams) and HOP rows.

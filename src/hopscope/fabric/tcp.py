@@ -28,21 +28,21 @@ from .traffic import TCP_PAYLOAD, TCP_PORTS, WEB_SEARCH, SizeDistribution
 
 FOREVER = 1 << 62
 """Later than every event, ps."""
-USUAL_LINK = LinkModel()
+DEFAULT_LINK = LinkModel()
 
 
 @dataclass(frozen=True)
 class TcpModel:
-    """Who sends what, and how senders are set."""
+    """Parameters of connections and senders."""
 
     connections: int = 100
     within_s: float = 0.02
-    """They begin at random in this time, s."""
+    """Connections start at random within this time, s."""
     sizes: SizeDistribution = WEB_SEARCH
     most_bytes: int = 1_000_000
     """Larger sizes are cut to this: every packet is kept."""
     burst_bytes: int = 0
-    """What an application writes at once; 0: all of it."""
+    """Bytes that an application writes at once; 0: all."""
     pause_s: float = 0.002
     """Mean of its exponential pauses, s."""
     window: int = 128
@@ -53,7 +53,7 @@ class TcpModel:
     """RFC 6298 says 1 s; data centres take a few ms."""
     initial_rto_s: float = 0.03
     max_rto_s: float = 2.0
-    """Where doubling ends."""
+    """Upper limit of the doubled timer."""
     epoch_ns: int = 1_700_000_000_000_000_000
     """Switches' clock at the start."""
 
@@ -86,7 +86,7 @@ class TcpSimulation:
         self,
         topology: Topology,
         model: TcpModel = TcpModel(),
-        link: LinkModel = USUAL_LINK,
+        link: LinkModel = DEFAULT_LINK,
         faults: tuple[Fault, ...] = (),
         seed: int = 1,
     ) -> None:

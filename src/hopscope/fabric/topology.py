@@ -134,7 +134,7 @@ class LeafSpine(Topology):
 
 
 def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
-    """Build `fat-tree:K`, `leaf-spine:LxS[xH]` (hosts a leaf) or `paper`, or raise FabricError."""
+    """Build `fat-tree:K`, `leaf-spine:LxS[xH]` (hosts a leaf) or `paper`, Raises FabricError."""
     if text == "paper":
         return SpineLeafTor(rate)
     kind, _, size = text.partition(":")

@@ -79,9 +79,9 @@ class TrafficModel:
     """What hosts send."""
 
     flows: int = 1000
-    """Flows that are active at once, on average."""
+    """Mean number of active flows."""
     load: float = 0.35
-    """Share of the hosts' link rate that they send, on the wire."""
+    """Mean load of the hosts' links, on the wire."""
     sizes: SizeDistribution = WEB_SEARCH
     udp: float = 0.2
     """Share of flows that are UDP."""
@@ -90,7 +90,7 @@ class TrafficModel:
 
 
 class Traffic:
-    """The flow table of a fabric: who sends what to whom, and when."""
+    """The flow table of a fabric."""
 
     def __init__(self, topology: Topology, model: TrafficModel, seed: int = 1) -> None:
         if model.flows < 1 or not 0 < model.load < 1:

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from ...fabric.labelling.theory.plan import LabelPlan, choose, coverages
-from ...fabric.labelling.theory.plan_check import Checked
+from ...fabric.labelling.theory.plan_check import PlanCheck
 from .plot import canvas
 
 
-def save(path: Path, plan: LabelPlan, found: Checked | None) -> None:
+def save(path: Path, plan: LabelPlan, found: PlanCheck | None) -> None:
     """Write the plan as one picture; its format is that of the file's name. Raises HopscopeError."""
     figure = canvas(path, 2)
     demand, best = plan.demand, plan.best

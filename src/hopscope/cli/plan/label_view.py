@@ -6,14 +6,14 @@ from rich.console import Console
 from rich.table import Table
 
 from ...fabric.labelling.theory.plan import LabelPlan
-from ...fabric.labelling.theory.plan_check import Checked
+from ...fabric.labelling.theory.plan_check import PlanCheck
 from .view import percent
 
 NOTHING = "–"
 """Shown without a measurement."""
 
 
-def show(plan: LabelPlan, found: Checked | None, why: str = "") -> None:
+def show(plan: LabelPlan, found: PlanCheck | None, why: str = "") -> None:
     """Print a plan and its simulation, or the reason `why` there is none."""
     console = Console(highlight=False)
     demand, best = plan.demand, plan.best
@@ -48,7 +48,7 @@ def show(plan: LabelPlan, found: Checked | None, why: str = "") -> None:
         console.print(f"not simulated: {why}", soft_wrap=True)
 
 
-def _simulated(console: Console, plan: LabelPlan, found: Checked) -> None:
+def _simulated(console: Console, plan: LabelPlan, found: PlanCheck) -> None:
     console.print(
         f"simulated: {found.topology}, {found.ports} ports with traffic, {found.seconds:g} s, every "
         f"{time(plan.best.interval)}",

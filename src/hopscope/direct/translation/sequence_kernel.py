@@ -2,7 +2,7 @@
 
 Relative to the highest number of its reporter, modulo 2^8 or 2^32, a report is
 
-* * the next, or ahead by no more than `limits[AHEAD]`: the numbers between are lost for now;
+* the next, or ahead by no more than `limits[AHEAD]`: the numbers between are lost for now;
 * behind by less than the window: a duplicate, or late, which reduces the lost ones by one;
 * elsewhere: a suspect, rejected as stale.  If another follows it by less than 64, the reporter has
   restarted its numbering, and the jump lost nothing.

@@ -22,7 +22,7 @@ from .files import ExperimentError
 if TYPE_CHECKING:
     from ..simulation.simulator import LabelSimulation
 
-MOST_EVENTS = 100
+MAX_EVENTS = 100
 """Tables of one kind in a file."""
 NEVER = "never"
 CLASSES: dict[str, Callable[[Any], npt.NDArray[np.bool_]]] = {

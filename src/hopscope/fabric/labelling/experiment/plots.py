@@ -22,9 +22,9 @@ SECONDS = {
 }  # fmt: skip
 """Columns in s; those of events too, whose last part is a time."""
 TIMES = ("at", "until", "reroute")
-MOST_PANELS = 6
+MAX_PANELS = 6
 """Different timetables of events that one picture shows."""
-MOST_SHOWN = 8
+MAX_SHOWN = 8
 """Events that are named in it."""
 FAILS, LOSES = "#c0392b", "#d68910"
 
@@ -77,10 +77,10 @@ def write_timeline(
     for place, own in enumerate(events):
         key = tuple((e.key, e.name, e.at, e.until, e.reroute) for e in own)
         tables.setdefault(key, []).append(place)
-    if len(tables) > MOST_PANELS:
-        title += f" ({MOST_PANELS} of {len(tables)} timetables)"
-    groups = list(tables.values())[:MOST_PANELS]
-    bars = max(min(len(events[group[0]]), MOST_SHOWN) for group in groups)
+    if len(tables) > MAX_PANELS:
+        title += f" ({MAX_PANELS} of {len(tables)} timetables)"
+    groups = list(tables.values())[:MAX_PANELS]
+    bars = max(min(len(events[group[0]]), MAX_SHOWN) for group in groups)
     heights = ([0.1 + 0.26 * bars] if bars else []) + [2.6] * len(y)
     figure = Figure(figsize=(1.4 + 5.4 * len(groups), 1.4 + sum(heights)), layout="constrained")
     panels = figure.subplots(
@@ -93,7 +93,7 @@ def write_timeline(
         if bars:
             _draw_events(column[0], own, end, bars)
         for axes, measure in zip(column[bool(bars) :], y, strict=True):
-            for event in own[:MOST_SHOWN]:
+            for event in own[:MAX_SHOWN]:
                 span = (event.at or 0.0, end if event.until is None else event.until)
                 axes.axvspan(*span, color=_color(event), alpha=0.1, lw=0)
             for name, (times, mean) in _over_time(rows, intervals, group, measure, by).items():
@@ -116,10 +116,10 @@ def with_unit(column: str) -> str:
 
 def _draw_events(axes: Any, events: Sequence[Event], end: float, bars: int) -> None:
     """One bar an event, from its begin to its end, with its name."""
-    for place, event in enumerate(events[:MOST_SHOWN]):
+    for place, event in enumerate(events[:MAX_SHOWN]):
         begin, until = event.at or 0.0, end if event.until is None else event.until
         axes.barh(place, until - begin, 0.8, begin, color=_color(event), alpha=0.25)
-        more = len(events) - MOST_SHOWN if place == MOST_SHOWN - 1 else 0
+        more = len(events) - MAX_SHOWN if place == MAX_SHOWN - 1 else 0
         name = f"{event.name}, and {more} more" if more > 0 else event.name
         left = begin < 0.6 * end
         side = "left" if left else "right"

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ..simulation.simulator import LabelSimulation
     from ..simulation.sources import Sources
 
-MOST_CELLS = 1e9
+MAX_CELLS = 1e9
 """Telemetry intervals times ports of a run: a byte each."""
-MOST_WAYS = 2_000_000
+MAX_PATHS = 2_000_000
 """Ways between hosts that a run lays at the start: 300 bytes each."""
-MOST_LOOKS = 1_000_000
+MAX_ADAPTATIONS = 1_000_000
 """Times k T of a run with a controller."""
 MEASURES = {
     "coverage": "share of the ports with traffic that the controller heard of, mean over telemetry intervals",
@@ -116,16 +116,16 @@ def check_size(settings: Experiment, ports: int) -> None:
     if size > mtu:
         raise ExperimentError(f"traffic.size {size} is above network.mtu {mtu}: no link takes such packets")
     intervals = (times.warm_up + times.seconds) / times.telemetry
-    if intervals * ports > MOST_CELLS:
+    if intervals * ports > MAX_CELLS:
         raise ExperimentError(
-            f"{intervals:,.0f} telemetry intervals of {ports:,} ports: {MOST_CELLS / ports:,.0f} at most; "
+            f"{intervals:,.0f} telemetry intervals of {ports:,} ports: {MAX_CELLS / ports:,.0f} at most; "
             "take a longer experiment.telemetry, or fewer experiment.seconds"
         )
     patience = settings.adaptive.k * settings.labelling.interval
-    if settings.adaptive.mode != "off" and (times.warm_up + times.seconds) / patience > MOST_LOOKS:
+    if settings.adaptive.mode != "off" and (times.warm_up + times.seconds) / patience > MAX_ADAPTATIONS:
         raise ExperimentError(
             f"adaptive.k {settings.adaptive.k:g}: a port is late after {patience:g} s, and the controller "
-            f"looks several times in that; at most {MOST_LOOKS:,} of it fit into a run: a larger k"
+            f"looks several times in that; at most {MAX_ADAPTATIONS:,} of it fit into a run: a larger k"
         )
 
 
@@ -141,9 +141,9 @@ def traffic(topology: Topology, settings: TrafficSettings, seed: int, seconds: f
     if settings.pattern == "senders":
         senders = [_host(topology, name) for name in settings.senders] or [0, topology.hosts - 1]
     ways = len(senders) * min(settings.destinations or topology.hosts, topology.hosts)
-    if ways > MOST_WAYS:
+    if ways > MAX_PATHS:
         raise FabricError(
-            f"traffic: {ways:,} ways between hosts, at most {MOST_WAYS:,} are laid: set traffic.destinations"
+            f"traffic: {ways:,} ways between hosts, at most {MAX_PATHS:,} are laid: set traffic.destinations"
         )
     return from_hosts(
         topology, senders, settings.rate, size=settings.size, random=settings.random, seed=seed,

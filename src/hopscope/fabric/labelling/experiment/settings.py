@@ -15,9 +15,9 @@ from ....settings.label import AdaptiveSettings, LabellingSettings
 from ....settings.section import Seconds, Section
 from ..simulation.network import NetworkModel
 from .events import KINDS as EVENTS
-from .events import MOST_EVENTS, FailureSettings, LossSettings
+from .events import MAX_EVENTS, FailureSettings, LossSettings
 
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 LONGEST_NS = 1_000_000_000
 """Longest delay of a link, a switch, or the way to the controller, ns."""
 _DEFAULT = NetworkModel()
@@ -117,9 +117,9 @@ class Experiment(Section):
     traffic: TrafficSettings = TrafficSettings()
     labelling: LabellingSettings = LabellingSettings()
     adaptive: AdaptiveSettings = AdaptiveSettings()
-    failure: tuple[FailureSettings, ...] = Field(default=(), max_length=MOST_EVENTS)
+    failure: tuple[FailureSettings, ...] = Field(default=(), max_length=MAX_EVENTS)
     """Links and switches that fail, or are added."""
-    loss: tuple[LossSettings, ...] = Field(default=(), max_length=MOST_EVENTS)
+    loss: tuple[LossSettings, ...] = Field(default=(), max_length=MAX_EVENTS)
     """Ports that lose packets."""
     plot: PlotSettings = PlotSettings()
     sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
@@ -161,8 +161,8 @@ class Experiment(Section):
             if any(one in values[:at] for at, one in enumerate(values)):
                 raise ValueError(f"{key}: a value stands there twice")
             count *= len(values)
-        if count > MOST_RUNS:
-            raise ValueError(f"{count:,} combinations, at most {MOST_RUNS:,} are run: sweep fewer values")
+        if count > MAX_RUNS:
+            raise ValueError(f"{count:,} combinations, at most {MAX_RUNS:,} are run: sweep fewer values")
         return value
 
     def runs(self) -> list[Run]:

@@ -30,7 +30,7 @@ from .settings import Experiment, Run
 
 Progress = Callable[[float, int], object]
 """Told how many runs have ended, of how many; with the part of one that is done in this process."""
-MOST_INTERVALS = 5_000_000
+MAX_INTERVALS = 5_000_000
 """Telemetry intervals of all runs that are written: 32 bytes each in memory."""
 
 
@@ -127,10 +127,10 @@ def check_intervals(experiment: Experiment, runs: Sequence[Run]) -> None:
     if experiment.experiment.intervals:
         times = [run.settings.experiment for run in runs]
         count = sum(max(1, round(one.seconds / one.telemetry)) for one in times)
-        if count > MOST_INTERVALS:
+        if count > MAX_INTERVALS:
             raise ExperimentError(
                 f"experiment.intervals: found {count:,} telemetry intervals in {len(runs):,} runs, expected "
-                f"at most {MOST_INTERVALS:,}: a longer experiment.telemetry, fewer seconds, seeds or values"
+                f"at most {MAX_INTERVALS:,}: a longer experiment.telemetry, fewer seconds, seeds or values"
             )
 
 

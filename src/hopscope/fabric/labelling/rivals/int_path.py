@@ -23,7 +23,7 @@ from .rival import ETHERNET, IPV4, UDP, Probes, Rival, Round, chain, probing_rou
 
 STACK = 64
 """Source routing stack, bytes: 512 bits, 4 by hop."""
-MOST_HOPS = 128
+MAX_HOPS = 128
 """Hops that the stack has room for."""
 PROBE = IPV4 + UDP + STACK
 INT_ITEM = 22
@@ -59,7 +59,7 @@ def plan(topology: Topology, down: npt.ArrayLike | None = None, *, most: int | N
 
 def hops_in(mtu: int, item: int = INT_ITEM) -> int:
     """Switches that a probe of at most `mtu` bytes of IP, and of its stack, can pass."""
-    return max(1, min(MOST_HOPS, (mtu - PROBE) // item))
+    return max(1, min(MAX_HOPS, (mtu - PROBE) // item))
 
 
 def generators(topology: Topology) -> int:

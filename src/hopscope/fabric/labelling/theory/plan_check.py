@@ -18,25 +18,25 @@ from .plan import LabelPlan, PlanError
 if TYPE_CHECKING:
     from ..simulation.sources import Sources
 
-MOST_HOSTS = 128
+MAX_HOSTS = 128
 """Larger fabrics are no quick simulation, and say nothing else about the port that has least."""
-MOST_HOPS = 2e8
+MAX_HOPS_SIMULATED = 2e8
 """Packet hops that are simulated at most: some ten seconds."""
-LEAST_INTERVALS = 20
+MIN_INTERVALS = 20
 LINK_RATES = (1e9, 1e10, 1e11, 1e12)
 """Links are the slowest of these that traffic fills by a tenth at most, bit/s."""
 WARM_UP = 5
 """Telemetry intervals that are not measured at least; more where labels are longer under way."""
-MOST_UNDERWAY = 5.0
+MAX_IN_FLIGHT_S = 5.0
 """Longest time of a label in the network that is simulated, s: the calendar grows with it."""
-MOST_PACKETS = 500_000
+MAX_PACKETS = 500_000
 """Packets under way at a time that are simulated: with 420,000 a plan took 19 s, with ten times as many
 minutes.
 """
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class PlanCheck:
     """What a simulation has found, and theory's mean field for the same traffic; None: nothing to measure."""
 
     topology: str
@@ -63,7 +63,7 @@ class Checked:
     """Packets with labels a second."""
 
 
-def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
+def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> PlanCheck:
     """Simulate a plan's best choice for so long, or less where it would take too many packets.
 
     Every host sends to all others.  The delay of a hop is spread evenly around its mean.  Measured is once
@@ -77,9 +77,9 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
 
     demand, interval = plan.demand, plan.best.interval
     fabric = parse_topology(topology)
-    if fabric.hosts > MOST_HOSTS:
+    if fabric.hosts > MAX_HOSTS:
         raise PlanError(
-            f"--topology {topology} has {fabric.hosts:,} hosts: at most {MOST_HOSTS} are simulated; take a "
+            f"--topology {topology} has {fabric.hosts:,} hosts: at most {MAX_HOSTS} are simulated; take a "
             "smaller fabric, the plan is about the port with the least traffic wherever it is"
         )
     hosts = range(fabric.hosts)
@@ -105,23 +105,23 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
     )
     underway = ways.shape[1] * (network.pipeline_ns + network.jitter_ns) / 1e9  # at most, but for queues
     warm_up = max(WARM_UP, ceil(underway / telemetry) + 2)
-    affordable = MOST_HOPS / (packets * float((ways >= 0).sum(axis=1).mean()))
-    if underway > MOST_UNDERWAY:
+    affordable = MAX_HOPS_SIMULATED / (packets * float((ways >= 0).sum(axis=1).mean()))
+    if underway > MAX_IN_FLIGHT_S:
         raise PlanError(
-            f"labels are up to {underway:.3g} s under way, and at most {MOST_UNDERWAY:g} s are simulated: "
+            f"labels are up to {underway:.3g} s under way, and at most {MAX_IN_FLIGHT_S:g} s are simulated: "
             "give a shorter --delay or --jitter, or --topology none"
         )
-    if packets * underway > MOST_PACKETS:
+    if packets * underway > MAX_PACKETS:
         raise PlanError(
-            f"{packets * underway:,.0f} packets are under way at a time, and at most {MOST_PACKETS:,} are "
+            f"{packets * underway:,.0f} packets are under way at a time, and at most {MAX_PACKETS:,} are "
             "simulated: give a shorter --delay, a lower --rate, or --topology none"
         )
     intervals = int(min(seconds, affordable - warm_up * telemetry) / telemetry + 1e-9)
-    if intervals < LEAST_INTERVALS:
+    if intervals < MIN_INTERVALS:
         raise PlanError(
-            f"--simulate {seconds:g}s: {intervals} telemetry intervals, expected {LEAST_INTERVALS} or more"
+            f"--simulate {seconds:g}s: {intervals} telemetry intervals, expected {MIN_INTERVALS} or more"
             if seconds < affordable - warm_up * telemetry
-            else f"at {packets:,.0f} packets a second {LEAST_INTERVALS} telemetry intervals cannot be "
+            else f"at {packets:,.0f} packets a second {MIN_INTERVALS} telemetry intervals cannot be "
             "simulated quickly: take a smaller --topology, or --topology none"
         )
     labelling = LabellingSettings(
@@ -147,7 +147,7 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> Checked:
     labels = received[received["received"] >= round(warm_up * telemetry * PS)]
     exports, delivered = counts.labelled - before.labelled, counts.delivered - before.delivered
     found = 1 - float(theory.labels[0])
-    return Checked(
+    return PlanCheck(
         topology=fabric.name,
         ports=int(np.count_nonzero(used)),
         seconds=intervals * telemetry,
