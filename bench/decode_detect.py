@@ -6,7 +6,8 @@ import time
 
 from harness.common import Bench, median
 from harness.reports import payloads
-from hopscope.detect.detector import Detector, memory_bytes
+from hopscope.detect.detector import Detector
+from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import EVENT
 from hopscope.settings.collector import DetectSettings
 from hopscope.wire.decode.decoder import Decoder

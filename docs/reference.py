@@ -223,8 +223,8 @@ def events() -> str:
         + "\n## Events of the sink\n\nThey are in a separate [ring](../guides/rings.md), in the record "
         "[SINK_EVENT](records.md#sink_event); `types` has a bit for each.\n\n"
         + _enum_table(sink.Type)
-        + "\n## Why a flow left the table of a sink\n\n`why` in [EVICTED](records.md#evicted).\n\n"
-        + _enum_table(sink.Why)
+        + "\n## Eviction reasons\n\n`reason` in [EVICTED](records.md#evicted).\n\n"
+        + _enum_table(sink.EvictionReason)
     )
 
 

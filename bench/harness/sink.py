@@ -109,7 +109,7 @@ def _totals(detector: SinkDetector) -> tuple[int, int, int]:
     """(events told, live flows, evictions told) so far."""
     tags = detector.tables["flows"]["rows"]["tag"]
     live = sum(int(np.count_nonzero(part)) for part in _parts(tags))
-    return detector._events.head, live, detector._evictions.head
+    return detector.event_ring.head, live, detector.eviction_ring.head
 
 
 def _parts(array: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:

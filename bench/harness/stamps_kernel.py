@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hopscope.base.jit import U8, U32, U64, cycles, kernel
-from hopscope.detect.flows.flow_cache_kernel import NONE
+from hopscope.detect.flows.event_kernel import NOT_FOUND
 from hopscope.detect.sink.sink_kernel import SLOTS, update_kernel
 
 UPDATE, NOTIFY, EVICT, ADD, BOTH = U8(0), U8(1), U8(2), U8(3), U8(4)
@@ -33,7 +33,7 @@ def stamp(
         )  # fmt: skip
         end = cycles()
         taken[i] = U32(min(end - begin, U64(0xFFFFFFFF)))
-        caused[i] = kind_of(n, g, hashes[SLOTS] == NONE)  # the way that was found
+        caused[i] = kind_of(n, g, hashes[SLOTS] == NOT_FOUND)  # the way that was found
 
 
 @kernel

@@ -11,7 +11,7 @@ from hopscope.base.errors import HopscopeError
 from hopscope.detect.distributions.quantiles import LOG_ERROR, Distribution, grouped, merged
 from hopscope.detect.distributions.reader import DistributionReader, bounds
 from hopscope.detect.distributions.region import Distributions, log_edges, padded
-from hopscope.detect.records import BINS, DISTRIBUTED, MOST_LATENCY, NO_PORT
+from hopscope.detect.records import BINS, DISTRIBUTED, MAX_LATENCY, NO_PORT
 from hopscope.detect.sink.records import Measure
 from hopscope.memory.region import Region
 from hopscope.settings.sink import DistributionSettings
@@ -72,11 +72,11 @@ def test_without_values_or_without_an_end() -> None:
     empty.counts[:] = 0
     assert (empty.mean, empty.quantile(0.5)) == (None, None)
     long = _of(np.array([1 << 40], np.uint64), log_edges(), measure=Measure.END_TO_END)
-    long.highest = MOST_LATENCY
+    long.highest = MAX_LATENCY
     found = long.quantile(0.5)
     assert found is not None
     assert found.upper is None
-    assert found.lower > MOST_LATENCY
+    assert found.lower > MAX_LATENCY
     with pytest.raises(ValueError, match="found a quantile of 2, expected 0 to 1"):
         empty.quantile(2)
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.detect.detector import Detector, StateReader, memory_bytes
-from hopscope.detect.flows.tables import bytes_per_flow
+from hopscope.detect.detector import Detector
+from hopscope.detect.flows.state import StateReader
+from hopscope.detect.flows.tables import bytes_per_flow, memory_bytes
 from hopscope.memory.region import RegionError
 from hopscope.settings.collector import DetectSettings
 from support.waiting import HANG_SECONDS

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hopscope.detect.counters import INDEX
-from hopscope.detect.detector import Detector, Sweep
+from hopscope.detect.detector import Detector
+from hopscope.detect.sweep import Sweep
 from hopscope.settings.collector import DetectSettings
 
 pytestmark = pytest.mark.kernel

@@ -20,9 +20,9 @@ from hopscope.detect.sink.records import (
     EVICTED_VERSION,
     SINK_EVENT,
     SINK_EVENT_VERSION,
+    EvictionReason,
     Measure,
     Type,
-    Why,
 )
 from hopscope.export import exporter as module
 from hopscope.export import run as run_module
@@ -105,7 +105,7 @@ def evicted(flow_id: int, hops: int, first: int) -> np.ndarray:
     made = np.zeros(max(1, -(-hops // 8)), EVICTED)
     made["sequence"], made["flow_id"] = np.arange(first, first + len(made)), flow_id
     made["first_hop"], made["hop_count"] = np.arange(len(made)) * 8, hops
-    made["packets"][0], made["last_ns"], made["why"] = 4, 900, Why.EXPIRED
+    made["packets"][0], made["last_ns"], made["reason"] = 4, 900, EvictionReason.EXPIRED
     made["latency_samples"], made["latency_sum"], made["latency_latest"] = 4, 10, 3
     cells = made["hops"]
     cells["node_id"], cells["have"], cells["samples"] = np.arange(cells.size).reshape(-1, 8), 1, 4
@@ -146,7 +146,7 @@ def expected_flow(flow: np.void, hops: np.ndarray) -> dict[str, str]:
         "path_names": " → ".join("leaf-1" if node == 1 else str(node) for node in nodes),
         "ports": ",".join(str(at) for at in range(len(nodes))),
         "ended": "",
-        "why": "",
+        "reason": "",
     }
     for bit, (name, latest, total) in enumerate(
         (
@@ -207,7 +207,7 @@ def test_what_it_holds_is_what_the_regions_hold(
         one = client.hgetall("hopscope:flow:" + "8".zfill(16))
         assert one["path"] == ",".join(map(str, range(19)))
         assert (one["hop_latency_mean"], one["queue_occupancy"]) == (",".join(["1.5"] * 19), "," * 18)
-        assert (one["why"], one["ended"], one["packets"]) == ("expired", when(900), "4")
+        assert (one["reason"], one["ended"], one["packets"]) == ("expired", when(900), "4")
         assert 0 < client.ttl("hopscope:flow:" + "8".zfill(16)) <= 3600
         assert sorted(client.zrange("hopscope:flows:ended", 0, -1)) == ["7".zfill(16), "8".zfill(16)]
         table.put(7, 9, 10**18, [1])  # it had been told as ended, and is live again

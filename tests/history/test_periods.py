@@ -111,7 +111,7 @@ def test_another_archive_goes_on(tmp_path: Path) -> None:
     PeriodArchive(folder, regions, 10).take(START)
     count(counts, 1, [3])
     PeriodArchive(folder, regions, 10).take(START - 5 * SECOND)
-    (regions / "worker-0.told").unlink()
+    (regions / "worker-0.archived").unlink()
     archive = PeriodArchive(folder, regions, 10)
     archive.take(START + SECOND)
     assert [(file.first, file.last) for file in all_files(folder)] == [(0, 0), (1, 1)]

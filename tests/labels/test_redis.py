@@ -16,7 +16,7 @@ from hopscope.labels import redis as label_redis
 from hopscope.labels import redis_server as label_redis_server
 from hopscope.labels.controller import Controller
 from hopscope.labels.redis import LabelRedis
-from hopscope.labels.state import LABEL_PORT, LabelRule
+from hopscope.labels.state import LABEL_ROW, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.settings.label import AdaptiveSettings, LabellingSettings
 from hopscope.wire.records import LABEL
@@ -63,7 +63,7 @@ class Controlled:
         self.told: list[tuple[tuple[int, int], int]] = []
 
     def _place(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.table.rows["node_id"][rows], self.table.rows["port"][rows]
+        return self.table._rows["node_id"][rows], self.table._rows["port"][rows]
 
     def hear(self, *ports: tuple[int, int]) -> None:
         """A label of each of these ports, now."""
@@ -120,9 +120,9 @@ def test_entries_age_out_and_the_notification_sets_the_flag_back(
         assert one.redis.counts["notification"] + one.redis.counts["look"] == 1
         assert one.redis.counts["clock"] == 0
         used = one.table.used
-        one.redis.store(np.arange(used), one.table.rows[:used])
+        one.redis.store(np.arange(used), one.table._rows[:used])
         eventually(lambda: client.scard("test:label:ports") == 3)
-        row = one.table.rows[one.table.rows_of([7], [3])[0]]
+        row = one.table._rows[one.table.rows_of([7], [3])[0]]
         found = client.hgetall("test:label:port:7:3")
         assert int(found["time_ns"]) == row["time_ns"]
         assert (found["latency_ns"], int(found["labels"])) == ("5", int(row["labels"]))
@@ -154,7 +154,7 @@ def test_ports_that_are_forgotten_leave_redis(redis_server: Callable[..., Any]) 
     with controlled(server.url) as one:
         eventually(lambda: one.redis.up)
         one.hear(*PORTS)
-        one.redis.store(np.arange(3), one.table.rows[:3])
+        one.redis.store(np.arange(3), one.table._rows[:3])
         one.redis.put(np.arange(3), one.clock(), 3600 * 1000 * MS)
         eventually(lambda: client.scard("test:label:ports") == 3 and client.exists("test:label:ageing:7:3"))
         one.redis.forget(np.array([2, 9]))
@@ -179,7 +179,7 @@ def test_names_of_ports_whose_labels_expired_unseen_are_swept(
     monkeypatch.setattr(label_redis_server, "SWEEP_SECONDS", 0.05)
     with controlled(server.url) as one:
         one.hear(*PORTS)
-        one.redis.store(np.arange(3), one.table.rows[:3])
+        one.redis.store(np.arange(3), one.table._rows[:3])
         eventually(lambda: client.smembers("test:label:ports") == {"1:1", "1:2", "7:3"})
         client.pexpire("test:label:port:1:1", 1)
         eventually(lambda: client.smembers("test:label:ports") == {"1:2", "7:3"})
@@ -191,7 +191,7 @@ def test_what_is_forgotten_while_it_is_written_stays_forgotten() -> None:
     nothing of it anew; what was set meanwhile counts.
     """
     redis = LabelRedis("redis://127.0.0.1:1/0", "test", lambda rows: (rows, rows))
-    ports = np.zeros(2, LABEL_PORT)
+    ports = np.zeros(2, LABEL_ROW)
 
     class Gone:
         def drop(self, names: list[str]) -> None:
@@ -228,10 +228,10 @@ def test_a_server_that_is_killed_holds_nothing_up(redis_server: Callable[..., An
         one.until(((7, 3), 0), hear=tuple(PORTS))
         assert one.redis.counts["clock"] >= 1
         assert len(one.redis._to_set) <= len(PORTS)
-        one.redis.anew = False
+        one.redis.is_new = False
         client = server.start()
         eventually(lambda: one.redis.up)
-        assert one.redis.anew
+        assert one.redis.is_new
         one.told.clear()
         by_clock = one.redis.counts["clock"]
         one.until(((1, 2), 1), hear=((1, 1), (7, 3)))

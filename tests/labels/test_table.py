@@ -27,7 +27,7 @@ def labels_of(keys: list[Key], times: list[int], latencies: list[int] | None = N
 
 
 def told(ports: Records) -> dict[Key, dict[str, int]]:
-    """LABEL_PORT records by key."""
+    """LABEL_ROW records by key."""
     names = ("time_ns", "received_ns", "labels", "late", "latency_ns")
     return {(int(p["node_id"]), int(p["port"])): {n: int(p[n]) for n in names} for p in ports}
 
@@ -84,8 +84,8 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
     assert refused > 100
     assert back >= 40
     assert before is table
-    assert (table.refused, table.clocks_back) == (refused - counted[0], back - counted[1])
-    assert table.reused == reused - counted[2] > 0
+    assert (table.rejected, table.clock_resets) == (refused - counted[0], back - counted[1])
+    assert table.evicted == reused - counted[2] > 0
     assert table.rows_of([0, 99], [0, 0]).tolist()[1] == -1
     assert table.rows_of([77], [7], add=True, idle_since_ns=now - CLOCK_BACK_NS).tolist() == [-1]
 
@@ -98,13 +98,13 @@ def test_labels_of_ports_that_are_not_there_take_no_room() -> None:
     forged = [(99, port) for port in range(8)]
     table.update(labels_of(forged, [now] * 8), now)
     told: list[int] = []
-    table.on_reuse = lambda rows: told.extend(rows.tolist())
+    table.on_evict = lambda rows: told.extend(rows.tolist())
     ours = table.rows_of([1, 1, 99], [1, 2, 0], add=True)
     assert told == [1, 2]
     assert sorted(ours.tolist()) == [0, 1, 2]
     table.confine(ours)
     table.update(labels_of([(1, 1), (99, 5), (98, 1)], [now + 1] * 3), now + 1)
-    assert (table.taken, table.unknown, table.reused) == (9, 2, 2)
+    assert (table.taken, table.unknown, table.evicted) == (9, 2, 2)
     assert set(np.flatnonzero(table.recorded != NEVER).tolist()) == set(
         table.rows_of([1, 99], [1, 0]).tolist()
     )
@@ -123,10 +123,10 @@ def test_a_time_far_ahead_does_not_blind_a_port() -> None:
     table.update(labels_of([(1, 1), (1, 2)], [2**63 - 1, ahead]), now)
     now += 5 * MS
     table.update(labels_of([(1, 1), (1, 2)], [now - MS, ahead - MS], [77, 78]), now)
-    rows = table.rows[table.rows_of([1, 1], [1, 2])]
+    rows = table._rows[table.rows_of([1, 1], [1, 2])]
     assert rows["time_ns"].tolist() == [now - MS, ahead]
     assert rows["latency_ns"].tolist() == [77, 1]
-    assert (table.ahead, table.clocks_back, table.late) == (1, 0, 1)
+    assert (table.future_times, table.clock_resets, table.late) == (1, 0, 1)
 
 
 def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:
@@ -179,7 +179,7 @@ def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:
     by_slot = {int(row["begin_ns"] - start) // (100 * MS): row for row in told}
     whole = [slot for slot in range(intervals - 1) if not 30 <= slot <= 39]  # there nobody looked
     assert [slot for slot in by_slot if slot < intervals - 1] == whole
-    assert table.coverage.left_out == 10
+    assert table.coverage.skipped == 10
     for slot in whole:
         assert int(by_slot[slot]["heard"]) == len(heard[slot]), slot
         assert int(by_slot[slot]["labels"]) == labels[slot]

@@ -120,10 +120,10 @@ def test_a_full_table() -> None:
     table = TrackedTable(None, START, flows=4)
     table.update(*packets([(number, START, A) for number in range(4)]), START)
     table.update(*packets([(9, START, A)]), START + IDLE_NS - 1)
-    assert (table.refused, table.evicted, table.used) == (1, 0, 4)
+    assert (table.rejected, table.evicted, table.used) == (1, 0, 4)
     table.update(*packets([(number, START + 1, A) for number in (0, 2, 3)]), START + IDLE_NS - 1)
     table.update(*packets([(9, START, A), (10, START, A)]), START + IDLE_NS)
-    assert (table.refused, table.evicted, table.used) == (2, 1, 4)
+    assert (table.rejected, table.evicted, table.used) == (2, 1, 4)
     table.tick(START + IDLE_NS)
     assert sorted(table.rows["sport"].tolist()) == [5000, 5002, 5003, 5009]
 
@@ -138,7 +138,7 @@ def test_what_is_not_a_flows_way() -> None:
     plain["tracked"] = 0
     table.update(plain, flows, START)
     table.update(labels, flows, START, labels["node_id"] != 4)
-    assert (table.taken, table.flowless, table.unknown, table.used) == (1, 1, 1, 1)
+    assert (table.taken, table.without_flow, table.unknown, table.used) == (1, 1, 1, 1)
 
 
 def test_hostile_packets() -> None:
@@ -176,7 +176,7 @@ def test_the_next_process_goes_on(tmp_path: Path) -> None:
     assert again.used == 2
     again.update(*packets([(1, START + 20, A), (4, START, A), (5, START, A)]), START + 20)
     again.tick(START + 20)
-    assert again.refused == 0
+    assert again.rejected == 0
     rows = {int(row["sport"]): row for row in TrackedReader.attach(path).flows()}
     assert sorted(rows) == [5001, 5002, 5004, 5005]
     one = rows[5001]

@@ -135,7 +135,7 @@ def test_registers_above_what_the_controller_may_set_are_brought_down(tmp_path: 
     process = LabelProcess(settings(**more), None, clock=Now())
     process.turn()
     assert registers.shift.tolist() == [0, 3, 2, 0]
-    assert process.table.rows["shift"][process.table.rows_of(*zip(*PORTS, strict=True))].tolist() == [
+    assert process.table._rows["shift"][process.table.rows_of(*zip(*PORTS, strict=True))].tolist() == [
         0,
         3,
         2,
@@ -252,7 +252,7 @@ def test_tracked_flows_have_their_ways(tmp_path: Path) -> None:
     assert (row["sport"], row["hops"], row["way"]["node_id"][:2].tolist()) == (7, 2, [1, 2])
     counts = read_label_counters(tmp_path)
     told = {name: int(counts[INDEX[f"label_tracked_{name}"]]) for name in (
-        "packets_total", "flows", "flowless_total", "unknown_total", "evicted_total",
+        "packets_total", "flows", "without_flow_total", "unknown_ports_total", "evicted_total",
     )}  # fmt: skip
     assert list(told.values()) == [1, 1, 1, 1, 0]
     assert counts[INDEX["labels_total"]] == 5
@@ -310,7 +310,7 @@ def test_ages_are_right_after_the_machines_clock_was_put_back(tmp_path: Path) ->
             now.ns += 20 * MS
             sender.send(datagram(PORTS[:2], [clock()] * 2))
             drive(process, 1)
-            received.append(int(process.table.rows["received_ns"][0]))
+            received.append(int(process.table._rows["received_ns"][0]))
         steps = np.diff(received)
         assert (steps > 18 * MS).all()
         assert (steps <= 20 * MS).all()

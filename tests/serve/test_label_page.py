@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hopscope.base.names import Names
-from hopscope.labels.state import FILE_NAME, LABEL_PORT, NEVER, LabelRule
+from hopscope.labels.state import FILE_NAME, LABEL_ROW, NEVER, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.labels.tracked_state import HOPS, TRACKED_FLOW
 from hopscope.present.labels import Labels
@@ -49,8 +49,8 @@ def flows_of(rows: Sequence[tuple[int, int, int, int]]) -> Records:
 
 
 def ports_of(rows: Sequence[tuple[int, int, int | None, int, int]]) -> Records:
-    """LABEL_PORT of (node, port, age in ms or never, S, traffic)."""
-    made = np.zeros(len(rows), LABEL_PORT)
+    """LABEL_ROW of (node, port, age in ms or never, S, traffic)."""
+    made = np.zeros(len(rows), LABEL_ROW)
     for at, (node, port, age, shift, traffic) in enumerate(rows):
         one = made[at : at + 1]
         one["node_id"], one["port"], one["shift"], one["traffic"] = node, port, shift, traffic

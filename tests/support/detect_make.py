@@ -160,7 +160,7 @@ class Event:
 
 
 def events_of(blocks: Iterable[npt.NDArray[np.void]]) -> list[Event]:
-    """Events of some blocks, as plain objects; checks that they are numbered without gaps."""
+    """Events of some blocks, as plain objects."""
     found: list[Event] = []
     for block in blocks:
         for e in block.tolist():

@@ -26,6 +26,8 @@ class Counter:
     """Path from the object that owns the counters to the value, as `table.late`; see `value_of`. None: the
     program adds to the counter itself.
     """
+    tally: str | None = None
+    """Slot of a kernel's tally that is added to the counter, as `flows.LOST`; see `tally_slots`."""
     gauge: bool = False
     """The value can decrease."""
     absolute: bool = False
@@ -53,15 +55,27 @@ class Counter:
 
 
 def family(
-    name: str, help: str, label: str, values: Mapping[str, object] | Iterable[str], of: str | None = None
+    name: str,
+    help: str,
+    label: str,
+    values: Mapping[str, object] | Iterable[str],
+    of: str | None = None,
+    tally: str | None = None,
 ) -> tuple[Counter, ...]:
     """Counters that differ by the value of one label.
 
-    `values`: the label's values; as a mapping, each with its place below `of` (default: the value itself).
+    `values`: the label's values; as a mapping, each with its place below `of` or `tally` (default: the value
+    itself).
     """
     places = values if isinstance(values, Mapping) else {value: value for value in values}
     return tuple(
-        Counter(name, help, (label, value), None if of is None else f"{of}.{place}")
+        Counter(
+            name,
+            help,
+            (label, value),
+            of=None if of is None else f"{of}.{place}",
+            tally=None if tally is None else f"{tally}.{place}",
+        )
         for value, place in places.items()
     )
 

@@ -1,4 +1,4 @@
-"""Every counter of the program, declared once: the workers count into a mapped array in this order.
+"""The workers' counters, declared once: they count into a mapped array in this order.
 
 `/metrics`, `hopscope top`, `hopscope demo` and docs/reference/counters.md read this table; nothing else
 names a counter.  Law 5: everything that moves has a counter, everything rejected has a reason.
@@ -7,11 +7,12 @@ names a counter.  Law 5: everything that moves has a counter, everything rejecte
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..base.counter import Counter
+from ..base.counter import Counter, family
 from ..memory.region import Region
 from ..wire.reasons import DropReason, Place, Reason
 from .records import Kind
@@ -20,6 +21,7 @@ from .sink.records import Type
 COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
 """Kind and version of the region that a worker counts in."""
+_TYPES = {kind.label: number for number, kind in enumerate(Type)}
 COUNTERS: tuple[Counter, ...] = (
     Counter("frames_total", "Frames received from capture (datagrams, or packets of a file)."),
     Counter("frame_bytes_total", "Bytes of these frames."),
@@ -81,47 +83,121 @@ COUNTERS: tuple[Counter, ...] = (
         for drop in DropReason
         if drop
     ),
-    Counter("lost_reports", "Reports missing by sequence number, minus those that arrived late.", gauge=True),
-    Counter("duplicate_reports_total", "Reports with a sequence number that was already seen."),
-    Counter("reordered_reports_total", "Reports that arrived after one with a higher sequence number."),
-    Counter("postcards_total", "Postcards: reports of a single node about a packet without an INT stack."),
-    Counter("joined_postcards_total", "Postcards that became hops of a joined path."),
-    Counter("postcard_paths_total", "Paths joined from postcards, by completeness.", ("path", "complete")),
-    Counter("postcard_paths_total", "Paths joined from postcards, by completeness.", ("path", "incomplete")),
-    Counter("postcard_evictions_total", "Paths emitted too early because the postcard table was full."),
-    Counter("late_postcards_total", "Postcards that arrived after their packet's path was emitted."),
-    Counter("duplicate_postcards_total", "Postcards of a node and packet that were already seen."),
-    *(Counter("events_total", "Events, by kind.", ("kind", kind.label)) for kind in Kind),
-    Counter("values_total", "Metric values in all reports: what would be stored without event detection."),
-    Counter("flow_evictions_total", "Flows evicted because their row of the flow table was full."),
-    Counter("flow_expiries_total", "Flows expired after the idle timeout."),
-    Counter("port_table_full_total", "Values discarded because the table of queues and ports was full."),
-    Counter("distribution_table_full_total", "Hops not counted because the distribution table was full."),
-    Counter("source_table_full_total", "Reports not checked for loss because the source table was full."),
-    Counter("hop_pool_full_total", "Paths truncated to 8 hops of state because the hop pool was full."),
-    Counter("hops_without_node_id_total", "Hops without a node id, which cannot be assigned to a switch."),
+    Counter(
+        "lost_reports",
+        "Reports missing by sequence number, minus those that arrived late.",
+        gauge=True,
+        tally="flows.LOST",
+    ),
+    Counter(
+        "duplicate_reports_total",
+        "Reports with a sequence number that was already seen.",
+        tally="flows.DUPLICATE",
+    ),
+    Counter(
+        "reordered_reports_total",
+        "Reports that arrived after one with a higher sequence number.",
+        tally="flows.REORDERED",
+    ),
+    Counter(
+        "postcards_total",
+        "Postcards: reports of a single node about a packet without an INT stack.",
+        tally="postcards.POSTCARDS",
+    ),
+    Counter(
+        "joined_postcards_total", "Postcards that became hops of a joined path.", tally="postcards.IN_PATHS"
+    ),
+    Counter(
+        "postcard_paths_total",
+        "Paths joined from postcards, by completeness.",
+        ("path", "complete"),
+        tally="postcards.COMPLETE",
+    ),
+    Counter(
+        "postcard_paths_total",
+        "Paths joined from postcards, by completeness.",
+        ("path", "incomplete"),
+        tally="postcards.INCOMPLETE",
+    ),
+    Counter(
+        "postcard_evictions_total",
+        "Paths emitted too early because the postcard table was full.",
+        tally="postcards.EVICTED",
+    ),
+    Counter(
+        "late_postcards_total",
+        "Postcards that arrived after their packet's path was emitted.",
+        tally="postcards.LATE",
+    ),
+    Counter(
+        "duplicate_postcards_total",
+        "Postcards of a node and packet that were already seen.",
+        tally="postcards.DUPLICATES",
+    ),
+    *family(
+        "events_total",
+        "Events, by kind.",
+        "kind",
+        {kind.label: int(kind) for kind in Kind},
+        tally="flows.EVENTS",
+    ),
+    Counter(
+        "values_total",
+        "Metric values in all reports: what would be stored without event detection.",
+        tally="flows.VALUES",
+    ),
+    Counter(
+        "flow_evictions_total",
+        "Flows evicted because their row of the flow table was full.",
+        tally="flows.EVICTIONS",
+    ),
+    Counter("flow_expiries_total", "Flows expired after the idle timeout.", tally="flows.EXPIRIES"),
+    Counter(
+        "port_table_full_total",
+        "Values discarded because the table of queues and ports was full.",
+        tally="flows.PORTS_FULL",
+    ),
+    Counter(
+        "distribution_table_full_total",
+        "Hops not counted because the distribution table was full.",
+        tally="sink.DISTRIBUTIONS_FULL",
+    ),
+    Counter(
+        "source_table_full_total",
+        "Reports not checked for loss because the source table was full.",
+        tally="flows.SOURCES_FULL",
+    ),
+    Counter(
+        "hop_pool_full_total",
+        "Paths truncated to 8 hops of state because the hop pool was full.",
+        tally="flows.POOL_FULL",
+    ),
+    Counter(
+        "hops_without_node_id_total",
+        "Hops without a node id, which cannot be assigned to a switch.",
+        tally="flows.WITHOUT_NODE_ID",
+    ),
     Counter("sink_reports_total", "Telemetry Reports that the sink sent to another collector."),
     Counter(
         "sink_report_drops_total",
-        "Reports that the sink did not send: full socket buffer, no route, or evictions lost in the ring.",
+        "Reports that the sink did not send: full socket buffer, or no route.",
     ),
     Counter("sink_reports_unreachable_total", "ICMP port-unreachable errors from the other collector."),
-    Counter("sink_packets_total", "INT packets that a sink added to its flow table."),
-    *(
-        Counter("sink_events_total", "Events in a sink's event ring, by type.", ("type", kind.label))
-        for kind in Type
+    Counter("sink_packets_total", "INT packets that a sink added to its flow table.", tally="sink.PACKETS"),
+    *family(
+        "sink_events_total", "Events in a sink's event ring, by type.", "type", _TYPES, tally="sink.OF_TYPE"
     ),
-    *(
-        Counter(
-            "sink_throttled_events_total",
-            "Sink events suppressed by the quota, by type.",
-            ("type", kind.label),
-        )
-        for kind in Type
+    *family(
+        "sink_throttled_events_total",
+        "Sink events suppressed by the quota, by type.",
+        "type",
+        _TYPES,
+        tally="sink.HELD_BACK_TYPE",
     ),
     Counter(
         "sink_journal_throttled_events_total",
         "Sink events that history does not have, suppressed by its own quota.",
+        tally="sink.HELD_BACK_JOURNAL",
     ),
     Counter(
         "sink_threshold_increase_permille",
@@ -141,8 +217,23 @@ COUNTERS: tuple[Counter, ...] = (
     Counter("busy_detect_ns_total", "Busy time spent detecting events."),
     Counter("busy_journal_ns_total", "Busy time spent writing the journal and the ring."),
 )
+Slots = npt.NDArray[np.int64]
 INDEX: dict[str, int] = {counter.key: i for i, counter in enumerate(COUNTERS)}
 """Key of a counter to its slot in the block."""
+
+
+def tally_slots(**kernels: Any) -> tuple[Slots, Slots]:
+    """(slots of the kernels' tally, places in COUNTERS that they are added to), int64 [n] each.
+
+    `kernels`: modules by the first part of `Counter.tally`; then follow the name of a slot, and an offset.
+    """
+    pairs = []
+    for place, counter in enumerate(COUNTERS):
+        room, slot, offset, *_ = f"{counter.tally}...".split(".")
+        if room in kernels:
+            pairs.append((int(getattr(kernels[room], slot)) + int(offset or 0), place))
+    slots, places = np.array(pairs, np.int64).T
+    return slots, places
 
 
 def attach_counters(path: Path) -> npt.NDArray[np.uint64]:

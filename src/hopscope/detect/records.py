@@ -84,6 +84,8 @@ PATH_PART = 8
 """Node ids that one event holds; a longer path takes several events with `hop` 0, 8, 16 …"""
 NO_PORT = 0xFFFF
 NO_NODE = 0xFFFFFFFF
+NOT_FOUND = 0xFFFFFFFFFFFFFFFF
+"""Index of a row that is not in a table."""
 
 EVENT = np.dtype(
     [
@@ -287,10 +289,10 @@ DISTRIBUTION = np.dtype(
 
 What every packet writes is in the first cache line.  Its bins are uint64 [rows][DISTRIBUTED][BINS].  Row 0 is
 not in the table: metric 0 of it is the end-to-end latency of all, of which `latest` and `highest` stop at
-MOST_LATENCY.  Those of a switch are the sums over its rows.
+MAX_LATENCY.  Those of a switch are the sums over its rows.
 """
 NO_VALUE = 0xFFFFFFFF
-MOST_LATENCY = 0xFFFFFFFE
+MAX_LATENCY = 0xFFFFFFFE
 DISTRIBUTION_VERSION = 1
 """Schema version of the regions `distributions`."""
 

@@ -15,7 +15,7 @@ from ..base.names import Names
 from ..detect.distributions.quantiles import NO_BOUND, QUANTILES, Distribution
 from ..detect.flows.flow_walk import FlowBlock
 from ..detect.records import NO_NODE, NO_PORT, PATH_PART
-from ..detect.sink.records import MEASURES, Type, Why
+from ..detect.sink.records import MEASURES, EvictionReason, Type
 from ..present.events import event_object, when
 from ..wire.address import address
 from ..wire.records import Records
@@ -114,7 +114,7 @@ def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
     )
     begin = 0
     for one, end in zip(_common(flows), block.ends.tolist(), strict=True):
-        yield {**one, **lists.fields(range(begin, end), names), "ended": "", "why": ""}
+        yield {**one, **lists.fields(range(begin, end), names), "ended": "", "reason": ""}
         begin = end
 
 
@@ -138,16 +138,16 @@ def evicted_fields(records: Records, names: Names) -> Iterator[Fields]:
         ],
     )
     flows = records[heads]
-    why = {member.value: member.label for member in Why}
+    reasons = {member.value: member.label for member in EvictionReason}
     for one, begin, end, row in zip(_common(flows), heads.tolist(), ends.tolist(), flows, strict=True):
         known = min(int(row["hop_count"]), (end - begin) * PATH_PART)
         places = range(begin * PATH_PART, begin * PATH_PART + known)
-        reason = int(row["why"])
+        reason = int(row["reason"])
         yield {
             **one,
             **lists.fields(places, names),
             "ended": one["last"],
-            "why": why.get(reason, str(reason)),
+            "reason": reasons.get(reason, str(reason)),
         }
 
 
@@ -164,7 +164,7 @@ def left_fields(records: Records, names: Names) -> Iterator[Fields]:
             "path": ",".join(map(str, path)),
             "path_names": names.path_label(path),
             "ended": when(row["time_ns"]),
-            "why": "",
+            "reason": "",
         }
 
 

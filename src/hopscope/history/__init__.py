@@ -1,1 +1,1 @@
-"""What stays: the journal, Parquet segments, and queries over both."""
+"""Stored events and distributions: the journal, Parquet segments, and queries over both."""

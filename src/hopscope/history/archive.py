@@ -1,7 +1,7 @@
-"""Journals into segments, small segments into larger ones, old segments away; distributions by period.
+"""Journals become segments, small segments larger ones, old segments are deleted; distributions by period.
 
-A killed archive loses nothing and leaves nothing twice: a segment has its name only when it is on disk, its
-journals go only after that, and until they are gone whoever reads drops what the segment covers (`files`).
+A killed archive loses and duplicates nothing: a segment gets its name only when it is on disk, its journals
+are removed only after that, and until they are, readers skip events that the segment covers (`files`).
 """
 
 from __future__ import annotations
@@ -38,37 +38,37 @@ from .segments import DamagedError, check_footers, check_range, merge_segments, 
 SEGMENT_EVENTS = 1_000_000
 """Events above which no more journals or segments are joined to one segment."""
 MERGE = 8
-"""As many adjacent segments of about one size become one: an event is rewritten log8(segments) times."""
+"""Adjacent segments of similar size that become one: an event is rewritten log8(segments) times."""
 ROUND_SECONDS = 2.0
 
 
 @dataclass(slots=True)
 class ArchiveResult:
-    """What one round did."""
+    """Results of a round."""
 
     segments: int = 0
     """Segments written from journals."""
     events: int = 0
-    """Events in these."""
+    """Events in them."""
     journals: int = 0
-    """Journals removed, since segments have their events."""
+    """Journals removed after their events were in segments."""
     periods: int = 0
-    """Files written of distributions."""
+    """Files of distributions written."""
     merged: int = 0
-    """Segments that became part of a larger one."""
+    """Segments merged into a larger one."""
     expired_segments: int = 0
-    """Segments deleted because of their age, or above the size."""
+    """Segments deleted because of their age or the total size."""
     expired_events: int = 0
-    """Events in these."""
+    """Events in them."""
     expired_bytes: int = 0
-    """Bytes of these, and of distributions."""
+    """Bytes of them, and of deleted distributions."""
     quarantined: int = 0
-    """Damaged segments set aside as NAME.damaged."""
+    """Damaged segments renamed to NAME.damaged."""
     failures: int = 0
-    """Segments that could not be written; tried again in the next round."""
+    """Segments that could not be written; retried in the next round."""
 
     def add(self, other: ArchiveResult) -> None:
-        """Sum up rounds."""
+        """Add another round."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
@@ -81,9 +81,9 @@ def run(
     regions: Path | None = None,
     period_seconds: float = 10.0,
 ) -> ArchiveResult:
-    """Archive `folder` until `stop()`; returns what was done. `notify` gets lines for a person, each once.
+    """Archive `folder` until `stop()`; returns the results. `notify` gets log lines, each once.
 
-    What the workers count in `regions` is taken every period, and at the end.
+    The workers' distributions in `regions` are archived every period, and at the end.
     """
     total = ArchiveResult()
     before: set[str] = set()
@@ -102,36 +102,36 @@ def run(
         until = time.monotonic() + ROUND_SECONDS
         while not stop() and time.monotonic() < until:
             if periods is not None:
-                attempt(lambda: _take(folder, periods.tick))
+                attempt(lambda: _locked(folder, periods.tick))
             time.sleep(0.1)
         for line in lines:
-            if line not in before:  # a full disk is told once, not every round
+            if line not in before:  # a full disk is reported once, not every round
                 notify(line)
         before = set(lines)
         lines.clear()
     if periods is not None:
-        attempt(lambda: _take(folder, periods.take))
+        attempt(lambda: _locked(folder, periods.take))
         total.periods = periods.written
     for line in lines:
         notify(line)
     return total
 
 
-def _take(folder: Path, take: Callable[[int], None]) -> None:
-    with _sole(folder):
+def _locked(folder: Path, take: Callable[[int], None]) -> None:
+    with _exclusive(folder):
         take(time.time_ns())
 
 
 def archive_once(
     folder: Path, settings: HistorySettings, notify: Callable[[str], None] = lambda line: None
 ) -> ArchiveResult:
-    """One round over a data folder. HistoryError: another process archives it, or a file is foreign."""
+    """One round over a data folder. HistoryError: another process archives it, or a file is not ours."""
     folder = Path(folder)
     result = ArchiveResult()
     if not (folder / "journal").is_dir():
         return result
     (folder / "segments").mkdir(exist_ok=True)
-    with _sole(folder):
+    with _exclusive(folder):
         for part in [*(folder / "segments").glob("*.part"), *(folder / FOLDER).glob("*.part")]:
             part.unlink()
         _quarantine(folder, result, notify)
@@ -147,19 +147,21 @@ def archive_once(
     return result
 
 
-_sound: dict[Path, tuple[int, int]] = {}
-"""Segments that this process has written or checked: path to modification time and size."""
+_checked: dict[Path, tuple[int, int]] = {}
+"""Segments that this process wrote or checked: path to modification time and size."""
 
 
 def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], None]) -> None:
-    """Set damaged segments aside, so that no query stumbles over them and no journal counts as covered."""
-    fresh = [segment for segment in all_segments(folder) if _sound.get(segment.path) != _state(segment.path)]
-    periods = [file.path for file in all_files(folder) if _sound.get(file.path) != _state(file.path)]
+    """Rename damaged segments, so that no query reads them and no journal counts as covered."""
+    fresh = [
+        segment for segment in all_segments(folder) if _checked.get(segment.path) != _stamp(segment.path)
+    ]
+    periods = [file.path for file in all_files(folder) if _checked.get(file.path) != _stamp(file.path)]
     if not fresh and not periods:
         return
     with connect(256 * 1024**2, threads=1) as connection:
         lost = check_periods(connection, periods)
-        _sound.update({path: _state(path) for path in periods if path not in lost})
+        _checked.update({path: _stamp(path) for path in periods if path not in lost})
         for path, damage in lost.items():
             path.rename(path.with_suffix(".parquet.damaged"))
             result.quarantined += 1
@@ -170,7 +172,7 @@ def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], Non
                 if error := damaged.get(segment.path):
                     raise error
                 check_range(connection, segment)
-                _sound[segment.path] = _state(segment.path)
+                _checked[segment.path] = _stamp(segment.path)
             except DamagedError as error:
                 aside = segment.path.with_suffix(".parquet.damaged")
                 note_sequence(folder, segment.shard, segment.last + 1)
@@ -179,13 +181,13 @@ def _quarantine(folder: Path, result: ArchiveResult, notify: Callable[[str], Non
                 notify(f"{error}; set aside as {aside.name}")
 
 
-def _state(path: Path) -> tuple[int, int]:
+def _stamp(path: Path) -> tuple[int, int]:
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size
 
 
 def _remove_covered(folder: Path, result: ArchiveResult) -> None:
-    """Finish what a killed archive began: files whose events are in a (larger) segment too."""
+    """Finish the work of a killed archive: remove files whose events are in a (larger) segment too."""
     segments = list_segments(folder)
     for segment in all_segments(folder):
         if segment not in segments:
@@ -199,7 +201,7 @@ def _remove_covered(folder: Path, result: ArchiveResult) -> None:
 
 
 def _archive_journals(folder: Path, result: ArchiveResult) -> None:
-    """Every run of adjacent closed journals of a shard becomes a segment."""
+    """Write each run of adjacent closed journals of a shard as a segment."""
     run: list[JournalFile] = []
     blocks: list[Records] = []
     following = -1
@@ -227,13 +229,13 @@ def _archive_run(folder: Path, run: list[JournalFile], blocks: list[Records], re
         journal.path.unlink()
         result.journals += 1
     sync_folder(folder / "journal")
-    _sound[segment.path] = _state(segment.path)
+    _checked[segment.path] = _stamp(segment.path)
 
 
 def _closed_events(journal: JournalFile) -> Records | None:
-    """Events of a journal that nobody writes; None if it is being written or holds none.
+    """Events of a closed journal; None if it is being written or has none.
 
-    A journal without events stays: its writer may be about to replace it by one of the same name.
+    A journal without events stays: its writer may be about to replace it.
     """
     import fcntl
 
@@ -255,13 +257,13 @@ def _merge(folder: Path, result: ArchiveResult) -> None:
     while run := _mergeable(list_segments(folder)):
         merged = merge_segments(folder, run)
         for segment in run:
-            _sound.pop(segment.path, None)
-        _sound[merged.path] = _state(merged.path)
+            _checked.pop(segment.path, None)
+        _checked[merged.path] = _stamp(merged.path)
         result.merged += len(run)
 
 
 def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:
-    """MERGE adjacent segments of one shard and one order of magnitude (in powers of MERGE), if there are."""
+    """MERGE adjacent segments of one shard and one order of magnitude (in powers of MERGE); else none."""
     for start in range(len(segments) - MERGE + 1):
         run = segments[start : start + MERGE]
         sizes = [segment.last - segment.first + 1 for segment in run]
@@ -273,7 +275,7 @@ def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:
 
 def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
     for path, segment, size in expire(folder, settings):
-        _sound.pop(path, None)
+        _checked.pop(path, None)
         result.expired_bytes += size
         if segment is not None:
             result.expired_segments += 1
@@ -281,8 +283,8 @@ def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult) -> N
 
 
 @contextmanager
-def _sole(folder: Path) -> Iterator[None]:
-    """One archive at a time."""
+def _exclusive(folder: Path) -> Iterator[None]:
+    """Hold the archive's lock."""
     import fcntl  # not on Windows, where history can be read but not written
 
     fd = os.open(folder / "segments" / "archive.lock", os.O_RDWR | os.O_CREAT, 0o640)

@@ -1,11 +1,11 @@
-"""Event records as a table that people can read: what segments hold and what the view `events` shows.
+"""Event records as a readable table: the columns of segments and of the view `events`.
 
 | column | type | |
 |---|---|---|
 | time | TIMESTAMP_NS | when the collector received the report, UTC |
-| kind, metric | VARCHAR | as `path_change`, `hop_latency`; metric is NULL where there is none |
-| node_id | UINTEGER | NULL where none is known |
-| port | USMALLINT | egress port of the hop that caused it; NULL where none is known |
+| kind, metric | VARCHAR | such as `path_change`, `hop_latency`; metric is NULL if there is none |
+| node_id | UINTEGER | NULL if unknown |
+| port | USMALLINT | egress port of the hop that caused it; NULL if unknown |
 | ident | UINTEGER | queue, buffer or port by metric; hw id for silent, returned and gap |
 | value, previous | UBIGINT | see `detect.records.Kind` |
 | flow_id | UBIGINT | NULL without a flow |
@@ -15,7 +15,7 @@
 | hop, hop_count | UTINYINT | index in the path, length of the path |
 | src_hi, src_lo, dst_hi, dst_lo | UBIGINT | addresses as two halves of 128 bits, IPv4 as ::ffff:a.b.c.d |
 | ip_version | UTINYINT | 4, 6; 0 without a flow |
-| shard, sequence | USMALLINT, UBIGINT | the event's name: unique, `sequence` without gaps in a shard |
+| shard, sequence | USMALLINT, UBIGINT | identify the event; `sequence` has no gaps in a shard |
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ NAMES = ", ".join(name for name, _ in COLUMNS)
 
 
 def connect(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
-    """DuckDB in memory that loads no extension, sees no Python variable and writes no temporary file."""
+    """DuckDB in memory, without extensions, access to Python variables, or temporary files."""
     return duckdb.connect(
         config={
             "memory_limit": f"{memory_bytes}B",
@@ -77,14 +77,14 @@ def connect(memory_bytes: int, threads: int) -> duckdb.DuckDBPyConnection:
 
 
 def quoted(path: Path | str) -> str:
-    """A text literal of SQL."""
+    """A SQL string literal."""
     return "'" + str(path).replace("'", "''") + "'"
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, long: bool = True) -> str:
-    """Make EVENT records a table source called `name`; returns the SELECT that gives COLUMNS from it.
+    """Register EVENT records as table `name`; returns the SELECT of COLUMNS from it.
 
-    Without `long` the text of IPv6 addresses is NULL, which spares finding out which there are.
+    Without `long` the text of IPv6 addresses is NULL, which saves looking for them.
     """
     connection.register(name, _raw(events))
     joins = ""
@@ -117,7 +117,7 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, events: Records, 
 
 
 def _raw(events: Records) -> dict[str, npt.NDArray[Any]]:
-    """The records' fields as columns, without copying."""
+    """Fields of the records as columns, without copying."""
     fields: dict[str, npt.NDArray[Any]] = {
         name: events[name] for name in events.dtype.names or () if name not in ("path", "reserved")
     }
@@ -127,20 +127,20 @@ def _raw(events: Records) -> dict[str, npt.NDArray[Any]]:
 
 
 def _labels_sql(column: str, labels: dict[Any, str]) -> str:
-    """Text of a code; a code without a name is shown as one."""
+    """Label of a code; an unknown code is shown as a number."""
     texts = ", ".join(quoted(labels.get(code, f"{column}_{code}")) for code in range(max(labels) + 1))
     return f"coalesce(list_extract([{texts}], {column}::INT + 1), concat('{column}_', {column}))"
 
 
 def _ipv4_sql(side: str) -> str:
-    """Text of an IPv4 address; NULL for any other."""
+    """Text of an IPv4 address; else NULL."""
     lo = f"r.{side}_lo"
     parts = ", ".join(f"({lo} >> {shift}) & 255" for shift in (24, 16, 8, 0))
     return f"CASE WHEN r.{side}_hi = 0 AND {lo} >> 32 = 65535 THEN concat_ws('.', {parts}) END"
 
 
 def _ipv6_names(events: Records, side: str) -> dict[str, npt.NDArray[Any]] | None:
-    """Text of every IPv6 address that occurs, which SQL cannot write; None where there is none."""
+    """Texts of the IPv6 addresses, which SQL cannot format; None: there is none."""
     hi, lo = events[f"{side}_hi"], events[f"{side}_lo"]
     long = (hi != 0) | ((lo >> np.uint64(32) != 0xFFFF) & (lo != 0))
     if not long.any():

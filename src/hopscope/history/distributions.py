@@ -1,4 +1,4 @@
-"""Distributions of a time window: files of periods, and what workers have counted since the last of them."""
+"""Distributions of a time window: files of periods, and the workers' counts since the last one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..memory.region import RegionError
 from .columns import quoted
 from .files import HistoryError
 from .period_files import NAMES, Period, list_files, register
-from .periods import read_told
+from .periods import read_note
 from .segments import parquet_sql
 from .table import fetch
 
@@ -27,7 +27,7 @@ _PLACES = ("node_id", "port", "queue_id")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which values are asked for; those that are given must all hold."""
+    """Filters of distributions, all of which must match."""
 
     start_ns: int | None = None
     """Periods that end after this."""
@@ -48,7 +48,7 @@ class Window:
         return " AND ".join(terms)
 
     def where(self) -> str:
-        """The condition on places and measures. HistoryError: there is no such measure."""
+        """The condition on places and measures. HistoryError: an unknown measure."""
         terms = ["true"]
         known = [measure.label for measure in Measure]
         for name in self.measures:
@@ -67,15 +67,15 @@ EVERYTHING = Window()
 
 @dataclass(frozen=True, slots=True)
 class PeriodSnapshot:
-    """Every period of a moment, once."""
+    """All periods at one moment, each once."""
 
     paths: list[Path]
     """Files."""
     live: list[tuple[Counts, Period]]
-    """What workers have counted since the last period that files have, which is also in none of these."""
+    """The workers' counts since the last period in files."""
 
     def select(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """A SELECT of all of it, with the columns of `period_files`; registers counts with the connection."""
+        """A SELECT of all, with the columns of `period_files`; registers counts with the connection."""
         parts = [register(connection, f"live_{counts.shard}", counts, period) for counts, period in self.live]
         if self.paths:
             newer = " OR ".join(
@@ -89,9 +89,9 @@ class PeriodSnapshot:
 
 
 def snapshot(folder: Path, now_ns: int, window: Window = EVERYTHING) -> PeriodSnapshot:
-    """What there is of a data folder. What workers count is copied before files are listed: none is missed.
+    """Periods of a data folder. Workers' counts are copied before files are listed, so none is missed.
 
-    HistoryError: a file or a region is foreign.
+    HistoryError: a file or a region is not ours.
     """
     live = list(_live(folder, now_ns))
     paths = [
@@ -104,20 +104,20 @@ def snapshot(folder: Path, now_ns: int, window: Window = EVERYTHING) -> PeriodSn
 
 
 def _live(folder: Path, now_ns: int) -> Iterator[tuple[Counts, Period]]:
-    """What files do not have of each region, and the period that goes on."""
+    """Counts of each region that are not in files, with the current period."""
     for path in sorted((folder / "regions").glob(f"worker-*.{KIND}")):
         try:
             shard = shard_of(path)
-            told = read_told(path.parent, shard)
+            note = read_note(path.parent, shard)
             counts = copied(attach(path), shard)
         except RegionError as error:
             if not path.exists():
-                continue  # the collector has just stopped: files have it all
+                continue  # the collector has just stopped: all is in files
             raise HistoryError(str(error)) from error
         number, since_ns, change = 0, counts.made_ns, counts
-        if told is not None and told.counts is not None and told.counts.generation == counts.generation:
-            number, since_ns = told.number, told.until_ns
-            change = counts.since(told.counts) or replace(counts, at=counts.at[:0], rows=counts.rows[:0])
+        if note is not None and note.counts is not None and note.counts.generation == counts.generation:
+            number, since_ns = note.number, note.until_ns
+            change = counts.since(note.counts) or replace(counts, at=counts.at[:0], rows=counts.rows[:0])
         yield change, Period(shard, number, since_ns, max(now_ns, since_ns + 1))
 
 
@@ -128,7 +128,7 @@ _NOTHING = Counts(
 
 
 def read(select: str, cursor: duckdb.DuckDBPyConnection, window: Window, by: By) -> list[Distribution]:
-    """The distributions of a window, joined by queue, port, switch, or over the network."""
+    """The distributions of a window, merged by queue, port, switch, or over the network."""
     places = ", ".join(_PLACES[: len(VIEWS) - 1 - VIEWS.index(by)])
     key = f"measure, {places}" if places else "measure"
     when = window.when()

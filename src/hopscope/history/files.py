@@ -1,8 +1,8 @@
-"""Names of journals and segments: what the writer, archive and queries agree on about who has which events.
+"""Names of journals and segments: they say which events a file has.
 
-A journal has a shard's events from its first sequence on; a segment says both ends in its name.  An event may
+A journal has a shard's events from its first sequence on; a segment has both ends in its name.  An event may
 be in several files for a moment (a segment has its name, its journals are not removed yet), never in none: a
-reader opens journals before it lists segments, and drops what a segment covers.
+reader opens journals before it lists segments, and skips what a segment covers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SEGMENT = re.compile(r"(\d{5})-(\d{20})-(\d{20})\.parquet")
 
 
 class HistoryError(HopscopeError):
-    """History cannot be used: one line that says which file, what is wrong, and what to do."""
+    """History cannot be used: one line with the file, the problem, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,22 +43,22 @@ class SegmentFile:
 
 
 def journal_path(folder: Path, shard: int, first: int) -> Path:
-    """Where the journal of `shard` that begins with sequence `first` is, in the data folder `folder`."""
+    """Path of the journal of `shard` that begins with sequence `first`, in the data folder `folder`."""
     return folder / "journal" / f"{shard:05d}-{first:020d}.journal"
 
 
 def segment_path(folder: Path, shard: int, first: int, last: int) -> Path:
-    """Where the segment with the sequences `first` to `last` of `shard` is, in the data folder `folder`."""
+    """Path of the segment with the sequences `first` to `last` of `shard`, in the data folder `folder`."""
     return folder / "segments" / f"{shard:05d}-{first:020d}-{last:020d}.parquet"
 
 
 def noted_path(folder: Path, shard: int) -> Path:
-    """A shard's next sequence as text, written before retention deletes the last file that told it."""
+    """A shard's next sequence as text, written before retention deletes the last file that shows it."""
     return folder / "journal" / f"{shard:05d}.next"
 
 
 def list_journals(folder: Path) -> list[JournalFile]:
-    """Journals of a data folder by (shard, first). HistoryError: a file ends in .journal and is not ours."""
+    """Journals of a data folder by (shard, first). HistoryError: a *.journal is not ours."""
     found = []
     for path in listing(folder / "journal", ".journal"):
         match = _JOURNAL.fullmatch(path.name)
@@ -69,7 +69,7 @@ def list_journals(folder: Path) -> list[JournalFile]:
 
 
 def all_segments(folder: Path) -> list[SegmentFile]:
-    """Segments of a data folder by (shard, first), larger first. HistoryError: one has a foreign name."""
+    """Segments of a data folder by (shard, first), larger first. HistoryError: a *.parquet is not ours."""
     found = []
     for path in listing(folder / "segments", ".parquet"):
         match = _SEGMENT.fullmatch(path.name)
@@ -82,7 +82,7 @@ def all_segments(folder: Path) -> list[SegmentFile]:
 
 
 def list_segments(folder: Path) -> list[SegmentFile]:
-    """Segments by (shard, first), without those whose events a larger one has too (after a merge)."""
+    """Segments by (shard, first), without those that a larger one covers (after a merge)."""
     kept: list[SegmentFile] = []
     for segment in all_segments(folder):
         if not (kept and kept[-1].shard == segment.shard and segment.last <= kept[-1].last):
@@ -91,7 +91,7 @@ def list_segments(folder: Path) -> list[SegmentFile]:
 
 
 def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> SegmentFile | None:
-    """The one of some segments, sorted by (shard, first), that has this event."""
+    """The segment of a list sorted by (shard, first) that has this event; None: there is none."""
     at = bisect_right(segments, (shard, sequence), key=lambda segment: (segment.shard, segment.first)) - 1
     if at >= 0 and segments[at].shard == shard and sequence <= segments[at].last:
         return segments[at]
@@ -99,7 +99,7 @@ def segment_covering(segments: list[SegmentFile], shard: int, sequence: int) -> 
 
 
 def sync_folder(folder: Path) -> None:
-    """Force a folder's entries (a rename, a removal) to disk."""
+    """fsync a folder: its entries (a rename, a removal) are on disk."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)
@@ -108,7 +108,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def listing(folder: Path, suffix: str) -> list[Path]:
-    """Files of a folder whose names end so; none without the folder. HistoryError: it cannot be read."""
+    """Files of a folder by suffix; none if there is no folder. HistoryError: it cannot be read."""
     try:
         return [Path(entry.path) for entry in os.scandir(folder) if entry.name.endswith(suffix)]
     except FileNotFoundError:

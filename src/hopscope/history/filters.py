@@ -1,4 +1,4 @@
-"""What events a query asks for, as SQL over the columns of `columns`."""
+"""Filters of events as SQL over the columns of `columns`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOW = 0xFFFFFFFFFFFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Parts of a 5-tuple, addresses or networks; None: any. `flow_id` names one flow by itself."""
+    """Parts of a 5-tuple, addresses or networks; None: any. `flow_id` alone identifies a flow."""
 
     src: str | None = None
     dst: str | None = None
@@ -28,28 +28,28 @@ class Flow:
 
 
 class Filters(TypedDict, total=False):
-    """Filters of events; those that are given must all hold."""
+    """Filters of events, all of which must match."""
 
     start: int | datetime | None
-    """The first time, ns since the epoch or a datetime (without a zone: UTC)."""
+    """First time, ns since the epoch or a datetime (without a zone: UTC)."""
     end: int | datetime | None
-    """The first time that is too late."""
+    """End of the time range, exclusive."""
     kinds: Collection[str]
-    """Kinds, as `path_change`."""
+    """Kinds, such as `path_change`."""
     metrics: Collection[str]
-    """Metrics, as `hop_latency`."""
+    """Metrics, such as `hop_latency`."""
     nodes: Collection[int]
     """Node ids: of the event itself or on its path."""
     flow: Flow | None
     """Parts of the 5-tuple."""
     prefix: str | Collection[str] | None
-    """Networks, as `10.1.0.0/16`; either end of the flow is in one of them."""
+    """Networks, such as `10.1.0.0/16`; either end of the flow is in one of them."""
     since: Mapping[int, int] | None
-    """First sequence by shard; a shard that is not in it has all its events."""
+    """First sequence by shard; of other shards, all events."""
 
 
 def where(filters: Filters) -> str:
-    """A condition, `true` without filters. HistoryError names a filter that cannot be."""
+    """The condition, `true` without filters. HistoryError: an invalid filter."""
     terms = []
     if (start := filters.get("start")) is not None:
         terms.append(f"time >= make_timestamp_ns({to_ns(start)})")

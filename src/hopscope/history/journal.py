@@ -1,8 +1,8 @@
 """The journal: fixed-width event records, appended by one worker per shard, read by anyone.
 
-The kernel has the events when `append` returns, so a killed process loses none of them.  fsync, for a machine
-that loses its power, is done by a thread beside it (`syncer`).  A file is locked (flock) until it is closed
-and forced to disk: archive knows by that which journals are finished, also after a kill.
+The kernel has the events when `append` returns, so a killed process loses none of them.  A separate thread
+(`syncer`) calls fsync, for the case of a power failure.  A file is locked (flock) until it is closed and on
+disk: this tells the archive which journals are finished, also after a kill.
 """
 
 from __future__ import annotations
@@ -17,17 +17,24 @@ import numpy as np
 
 from ..wire.records import Records
 from .files import HistoryError, journal_path, list_journals, list_segments, noted_path, sync_folder
-from .journal_file import EVENT_BYTES, HEADER_BYTES, push_header, read_journal, read_journals
+from .journal_file import (
+    EVENT_BYTES,
+    HEADER_BYTES,
+    number_events,
+    push_header,
+    read_journal,
+    read_journals,
+)
 from .syncer import Syncer
 
 __all__ = ["JournalFull", "JournalWriter", "Retry", "backoff", "read_journals"]
 
 Retry = Callable[[OSError, int], bool]
-"""Told that a write failed and how often in a row; True: try again, after a pause of its own choice."""
+"""Called with the error of a write and the number of failures in a row; True: retry. It may sleep first."""
 
 
 class JournalFull(HistoryError):  # noqa: N818 - a state, named as queue.Full is
-    """A write failed: the first `written` events of the batch are in the journal, none is in part."""
+    """A write failed: the first `written` events of the batch are in the journal, whole."""
 
     def __init__(self, message: str, written: int) -> None:
         super().__init__(message)
@@ -48,12 +55,12 @@ def backoff(failed: Callable[[], None], stop: Callable[[], bool], longest_second
 
 
 class JournalWriter:
-    """Appends the events of one shard to journals in the data folder `folder`; one writer per shard at once.
+    """Appends the events of one shard to journals in the data folder `folder`; one writer per shard.
 
-    `file_bytes` and `file_seconds` close a file; `fsync_seconds` 0 never forces to disk.  `retry` decides
-    what follows a failed write (none: JournalFull at once), see `backoff`.  `notify` gets one line for a
-    person, as when a torn record was cut.  HistoryError: the folder cannot be written, another process
-    writes the shard, or a file in it is foreign.
+    It owns the numbers of events: `append` sets `sequence` and `shard`.  `file_bytes` and `file_seconds`
+    limit a file; `fsync_seconds` 0: no fsync.  `retry` decides after a failed write (None: JournalFull at
+    once), see `backoff`.  `notify` gets log lines, as when a torn record was cut.  HistoryError: the folder
+    cannot be written, another process writes the shard, or a file in it is not ours.
     """
 
     def __init__(
@@ -70,7 +77,7 @@ class JournalWriter:
         self.folder = Path(folder)
         self.shard = shard
         self.next_sequence = 0
-        """Sequence that the next event gets."""
+        """Sequence of the next event."""
         self.written_bytes = 0
         """Bytes written so far, headers included."""
         self.failed_writes = 0
@@ -79,7 +86,6 @@ class JournalWriter:
         self._fd = -1
         self._offset = 0
         self._opened_at = 0.0
-        self._steps = np.arange(4096, dtype=np.uint64)
         try:
             (self.folder / "journal").mkdir(parents=True, exist_ok=True)
             self._lock = _lock_shard(self.folder, shard)
@@ -100,16 +106,13 @@ class JournalWriter:
     def append(self, events: Records) -> int:
         """Write EVENT records [n] after setting `sequence` and `shard` in them; returns their first sequence.
 
-        When it returns the kernel has all of them.  A failed write leaves whole records, which stay, and a
-        torn one, which is cut; the rest is tried again if `retry` says so, else JournalFull tells how many
-        are in, and `next_sequence` has moved by these: a caller that goes on appends `events[full.written:]`.
+        When it returns, the kernel has all of them.  After a failed write, whole records stay, and a torn one
+        is cut; the rest is retried if `retry` says so.  Otherwise JournalFull has the number of events
+        written, by which `next_sequence` has moved: a caller may continue with `events[full.written:]`.
         """
         n = len(events)
         first = self.next_sequence
-        if n > len(self._steps):
-            self._steps = np.arange(n, dtype=np.uint64)
-        np.add(self._steps[:n], np.uint64(first), out=events["sequence"])
-        events["shard"] = self.shard
+        number_events(events, self.shard, first)
         rest = np.ascontiguousarray(events).view(np.uint8).data
         attempt = 0
         while rest:
@@ -127,18 +130,18 @@ class JournalWriter:
         return first
 
     def tick(self) -> None:
-        """Close the file if it is old enough, so that archive can take it. Call it now and then."""
+        """Close the file if it is old enough, so that it can be archived. Call it regularly."""
         if self._fd >= 0 and self._is_old():
             self.rotate()
 
     def rotate(self) -> None:
-        """Close the file, if there is one; the next append opens another."""
+        """Close the file, if one is open; the next append opens another."""
         if self._fd >= 0:
             self._syncer.close(self._fd)
             self._fd = -1
 
     def close(self) -> None:
-        """Force everything to disk and let go of the shard. It may be called twice."""
+        """Write everything to disk and release the shard. It may be called twice."""
         self.rotate()
         self._syncer.stop()
         if self._lock >= 0:
@@ -155,7 +158,7 @@ class JournalWriter:
         return time.monotonic() - self._opened_at >= self._file_seconds
 
     def _make_room(self, more: int) -> None:
-        """Have a file open that takes `more` bytes. OSError leaves everything as it was."""
+        """Open a file with room for `more` bytes, if needed. OSError leaves everything unchanged."""
         if self._fd >= 0:
             fits = self._offset + more <= self._file_bytes or self._offset == HEADER_BYTES
             if fits and not self._is_old():
@@ -167,7 +170,7 @@ class JournalWriter:
         self._syncer.open(fd)
 
     def _write(self, rest: memoryview) -> int:
-        """Write once; returns the bytes of whole records, and cuts the torn one behind them."""
+        """Write once; returns the bytes of whole records, and cuts the torn one after them."""
         done = os.pwrite(self._fd, rest, self._offset)
         whole = done - done % EVENT_BYTES
         if whole != done:
@@ -182,7 +185,7 @@ class JournalWriter:
 
 
 def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
-    """Cut torn tails, remove journals without events; returns the next sequence of the shard."""
+    """Cut torn records, remove journals without events; returns the next sequence of the shard."""
     following = [s.last + 1 for s in list_segments(folder) if s.shard == shard]
     for part in (folder / "journal").glob(f"{shard:05d}-*.part"):
         part.unlink()
@@ -212,7 +215,7 @@ def _recover(folder: Path, shard: int, notify: Callable[[str], None]) -> int:
 
 
 def _create(folder: Path, shard: int, first: int) -> int:
-    """A new locked journal; it has its name only when lock and header are there. OSError leaves nothing."""
+    """A new locked journal, named only after lock and header are in place. OSError leaves nothing."""
     path = journal_path(folder, shard, first)
     part = path.with_suffix(".part")
     fd = os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o640)

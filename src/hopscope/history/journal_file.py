@@ -1,4 +1,4 @@
-"""A journal's bytes: a header, and EVENT records behind it; record i has the sequence `first + i`."""
+"""A journal's bytes: a header, then EVENT records; record i has the sequence `first + i`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,20 @@ _HEADER = struct.Struct("<8sIIIIQqI")
 """Magic, EVENT_VERSION, bytes of a record, shard, bytes of the header, first sequence, creation (ns), CRC."""
 
 
+def number_events(events: Records, shard: int, first: int) -> None:
+    """Write `shard`, and `sequence` from `first` on, into EVENT records: their stream's owner does so."""
+    events["sequence"] = np.arange(first, first + len(events), dtype=np.uint64)
+    events["shard"] = shard
+
+
 def push_header(shard: int, first: int) -> bytes:
-    """The header of a journal that is created now."""
+    """The header of a new journal."""
     head = _HEADER.pack(MAGIC, EVENT_VERSION, EVENT_BYTES, shard, HEADER_BYTES, first, time.time_ns(), 0)[:-4]
     return (head + struct.pack("<I", zlib.crc32(head))).ljust(HEADER_BYTES, b"\0")
 
 
 def pull_header(path: Path, head: bytes) -> tuple[int, int]:
-    """Shard and first sequence; HistoryError if the file is foreign, damaged or of another version."""
+    """Shard and first sequence; HistoryError if the file is not ours, damaged, or of another version."""
     if len(head) < HEADER_BYTES or head[: len(MAGIC)] != MAGIC:
         raise HistoryError(f"{path} is not a journal of Hopscope: move it out of the folder")
     _, version, record, shard, header, first, _, check = _HEADER.unpack_from(head)
@@ -43,7 +49,7 @@ def pull_header(path: Path, head: bytes) -> tuple[int, int]:
 
 
 class JournalReader:
-    """Reads one journal while it may be growing; what it has read it keeps."""
+    """Reads a journal that may be growing; keeps the records that it has read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +61,7 @@ class JournalReader:
         with self.path.open("rb") as file:
             head = file.read(HEADER_BYTES)
             if not head.rstrip(b"\0"):
-                return self._buffer[:0]  # the machine lost its power before the header was on disk
+                return self._buffer[:0]  # power failed before the header was on disk
             shard, first = pull_header(self.path, head)
             have = self._count
             more = (os.fstat(file.fileno()).st_size - HEADER_BYTES) // EVENT_BYTES - have
@@ -79,7 +85,7 @@ def read_journal(path: Path) -> Records:
 
 
 def read_journals(folder: Path) -> Records:
-    """EVENT records of all journals of a data folder that are in no segment yet, by (shard, sequence)."""
+    """EVENT records of all journals of a data folder that are not in a segment yet, by (shard, sequence)."""
     blocks = []
     for journal in list_journals(Path(folder)):
         try:

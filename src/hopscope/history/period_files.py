@@ -1,15 +1,15 @@
-"""Parquet files of distributions: what one shard counted in one or more periods, written once.
+"""Parquet files of distributions: the counts of a shard in one or more periods, written once.
 
 | column | type | |
 |---|---|---|
-| since, until | TIMESTAMP_NS | the period, by the clock of who archived it, UTC |
-| measure | VARCHAR | as `hop_latency`, `end_to_end` |
-| node_id, port, queue_id | UINTEGER, USMALLINT, UTINYINT | where; NULL: not known, or end to end |
+| since, until | TIMESTAMP_NS | the period, by the clock of the archive, UTC |
+| measure | VARCHAR | such as `hop_latency`, `end_to_end` |
+| node_id, port, queue_id | UINTEGER, USMALLINT, UTINYINT | place; NULL: unknown, or end to end |
 | count, sum | UBIGINT | values in the period, and their sum |
-| highest | UINTEGER | no value is above it; it is that of the period where the maximum rose in it |
-| lower, upper, counts | UBIGINT[] | bins with values: lowest and highest value, and how many |
-| shard, number | USMALLINT, UBIGINT | the period's name: unique |
-| generation | UBIGINT | the region that counted; another one counts from 0 |
+| highest | UINTEGER | no value is above it; of an earlier period, unless the maximum rose in this one |
+| lower, upper, counts | UBIGINT[] | bins with values: lowest and highest value, number of values |
+| shard, number | USMALLINT, UBIGINT | identify the period |
+| generation | UBIGINT | identifies the region; another one counts from 0 |
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .segments import DamagedError, check_footers, parquet_sql, write_parquet
 FOLDER = "distributions"
 VERSION = ("hopscope_distribution_version", DISTRIBUTION_VERSION)
 MERGE = 8
-"""As many adjacent files of about one size become one."""
+"""Adjacent files of similar size that become one."""
 MERGED_BYTES = 64 * 1024**2
-"""Bytes above which no more files are joined."""
+"""Bytes above which files are not merged."""
 _MEMORY_BYTES = 1024**3
 _NAME = re.compile(r"(\d{5})-(\d{12})-(\d{12})-(\d{19})-(\d{19})\.parquet")
 COLUMNS = (
@@ -60,7 +60,7 @@ NAMES = ", ".join(f'"{name}"' for name, _ in COLUMNS)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Period:
-    """What was counted from `since_ns` to `until_ns`: the `number`th of its shard."""
+    """The period from `since_ns` to `until_ns`, the `number`th of its shard."""
 
     shard: int
     number: int
@@ -81,13 +81,13 @@ class PeriodFile:
 
 
 def file_of(folder: Path, shard: int, first: int, last: int, since_ns: int, until_ns: int) -> PeriodFile:
-    """What the file of these periods is called in the data folder `folder`."""
+    """The file of these periods in the data folder `folder`."""
     name = f"{shard:05d}-{first:012d}-{last:012d}-{since_ns:019d}-{until_ns:019d}.parquet"
     return PeriodFile(shard, first, last, since_ns, until_ns, folder / FOLDER / name)
 
 
 def all_files(folder: Path) -> list[PeriodFile]:
-    """Files of a data folder by (shard, first), larger first. HistoryError: one has a foreign name."""
+    """Files of a data folder by (shard, first), larger first. HistoryError: a *.parquet is not ours."""
     found = []
     for path in listing(folder / FOLDER, ".parquet"):
         match = _NAME.fullmatch(path.name)
@@ -102,7 +102,7 @@ def all_files(folder: Path) -> list[PeriodFile]:
 
 
 def list_files(folder: Path) -> list[PeriodFile]:
-    """The same without those that a larger one has too (after a merge)."""
+    """Files by (shard, first), without those that a larger one covers (after a merge)."""
     kept: list[PeriodFile] = []
     for file in all_files(folder):
         if not (kept and kept[-1].shard == file.shard and file.last <= kept[-1].last):
@@ -111,12 +111,12 @@ def list_files(folder: Path) -> list[PeriodFile]:
 
 
 def check_periods(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[Path, DamagedError]:
-    """Those of the files that are damaged, and why. HistoryError: one is foreign, or of another version."""
+    """Damaged files, with the reason. HistoryError: one is not ours, or of another version."""
     return check_footers(connection, paths, *VERSION) if paths else {}
 
 
 def write_period(folder: Path, counts: Counts, period: Period) -> PeriodFile:
-    """Write what was counted in a period; it has its name once all is on disk. HistoryError: it failed."""
+    """Write the counts of a period; the file is named once it is on disk. HistoryError: it failed."""
     target = file_of(folder, period.shard, period.number, period.number, period.since_ns, period.until_ns)
     with connect(_MEMORY_BYTES, threads=1) as connection:
         write_parquet(connection, register(connection, "fresh", counts, period), target.path, VERSION)
@@ -124,7 +124,7 @@ def write_period(folder: Path, counts: Counts, period: Period) -> PeriodFile:
 
 
 def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
-    """Write one file with the periods of adjacent ones, and then remove these. HistoryError: it failed."""
+    """Merge adjacent files into one, and remove them. HistoryError: it failed."""
     target = file_of(
         folder,
         files[0].shard,
@@ -144,7 +144,7 @@ def merge_files(folder: Path, files: Sequence[PeriodFile]) -> PeriodFile:
 
 
 def mergeable(files: Sequence[PeriodFile]) -> Sequence[PeriodFile]:
-    """MERGE adjacent files of one shard and one order of magnitude, if there are."""
+    """MERGE adjacent files of one shard and one order of magnitude; else none."""
     for start in range(len(files) - MERGE + 1):
         run = files[start : start + MERGE]
         if any(a.shard != b.shard or a.last + 1 != b.first for a, b in pairwise(run)):
@@ -156,7 +156,7 @@ def mergeable(files: Sequence[PeriodFile]) -> Sequence[PeriodFile]:
 
 
 def register(connection: duckdb.DuckDBPyConnection, name: str, counts: Counts, period: Period) -> str:
-    """Make counts a table source called `name`; returns the SELECT that gives COLUMNS from it."""
+    """Register counts as table `name`; returns the SELECT of COLUMNS from it."""
     used, metric, place = np.nonzero(counts.bins)
     cell = used * DISTRIBUTED + metric
     measure = np.where(counts.at[used] == 0, int(Measure.END_TO_END), metric)

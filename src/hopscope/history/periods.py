@@ -1,10 +1,10 @@
-"""What workers count, taken every period: the difference to what was taken before, as a file of its own.
+"""The workers' distributions, archived every period: the difference to the last period, as a file.
 
-What was taken is noted beside the region, as `worker-N.told` in the folder of regions, which is replaced in
-one step: it lasts exactly as long as the region does.  A period is written in three steps: the file under its
-name, the note, files merged.  Killed after the first, the next archive finds a file that the note does not
-know of, and counts it as told: nothing is there twice.  A period whose file could not be written is part of
-the next.
+A note beside the region, `worker-N.archived` in the folder of regions, has the counts archived so far.  It is
+replaced in one step, and lasts as long as the region.  A period is written in three steps: its file, the
+note, merged files.  After a kill between the first two, the next archive finds a file that is not in the
+note, and adds it: no value is counted twice.  A period whose file could not be written becomes part of the
+next one.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from .files import HistoryError
 from .period_files import Period, all_files, list_files, merge_files, mergeable, write_period
 from .segments import first_line, parquet_sql
 
-TOLD = "told"
+NOTE = "archived"
 _MEMORY_BYTES = 1024**3
 
 
 @dataclass(slots=True)
-class Told:
-    """What the files of a shard have of its region."""
+class PeriodNote:
+    """What of a region is in the files of its shard."""
 
     counts: Counts | None
-    """Counts of the region when its last period ended; None: none has yet."""
+    """Counts of the region at the end of the last period; None: there was none."""
     number: int
-    """Of the next period."""
+    """Number of the next period."""
     until_ns: int
     """End of the last period."""
 
 
 class PeriodArchive:
-    """Takes the periods of all shards of a folder of regions. `notify` gets lines for a person."""
+    """Archives the periods of all shards of a folder of regions. `notify` gets log lines."""
 
     def __init__(
         self, folder: Path, regions: Path, seconds: float, notify: Callable[[str], None] = lambda line: None
@@ -53,20 +53,20 @@ class PeriodArchive:
         self.folder = folder
         self.regions = regions
         self.written = 0
-        """Files of periods so far."""
+        """Files written so far."""
         self._period_ns = int(seconds * 1e9)
         self._notify = notify
         self._due_ns = 0
-        self._shards: dict[int, tuple[Region, Told]] = {}
+        self._shards: dict[int, tuple[Region, PeriodNote]] = {}
 
     def tick(self, now_ns: int) -> None:
-        """Take a period where one has passed; `now_ns` is ns since the epoch, and ends it. HistoryError."""
+        """Archive a period if one has passed; it ends at `now_ns`, ns since the epoch. HistoryError."""
         if now_ns >= self._due_ns or self._due_ns > now_ns + self._period_ns:
             self._due_ns = now_ns // self._period_ns * self._period_ns + self._period_ns
             self.take(now_ns)
 
     def take(self, now_ns: int) -> None:
-        """End the period of every shard now. HistoryError: one could not be written; it goes on then."""
+        """End the period of every shard now. HistoryError: one could not be written, and continues."""
         failed: list[Exception] = []
         for path in sorted(self.regions.glob(f"worker-*.{KIND}")):
             try:
@@ -82,51 +82,55 @@ class PeriodArchive:
         shard = shard_of(path)
         known = self._shards.get(shard)
         if known is not None and not known[0].is_current():
-            self._end(*known, shard, now_ns)  # what was counted in the old one since
+            self._end(*known, shard, now_ns)  # its counts since the last period
             known = None
         if known is None:
             region = attach(path)
-            self._shards[shard] = known = region, self._remember(region, shard)
+            self._shards[shard] = known = region, self._resume(region, shard)
         self._end(*known, shard, now_ns)
 
-    def _end(self, region: Region, told: Told, shard: int, now_ns: int) -> None:
+    def _end(self, region: Region, note: PeriodNote, shard: int, now_ns: int) -> None:
         counts = copied(region, shard)
-        change = counts.since(told.counts)
+        change = counts.since(note.counts)
         if change is None:
             self._notify(f"{region.path}: counts are lower than what history has: the period is left out")
         elif len(change.at):
-            since_ns = max(0, min(told.until_ns, now_ns - 1))  # the clock may have been set back
-            write_period(self.folder, change, Period(shard, told.number, since_ns, now_ns))
-            told.number += 1
+            since_ns = max(0, min(note.until_ns, now_ns - 1))  # the clock may have been set back
+            write_period(self.folder, change, Period(shard, note.number, since_ns, now_ns))
+            note.number += 1
             self.written += 1
-        told.until_ns = now_ns
+        note.until_ns = now_ns
         if change is None or len(change.at):
-            told.counts = counts
-            write_told(self.regions, told)
+            note.counts = counts
+            write_note(self.regions, note)
 
-    def _remember(self, region: Region, shard: int) -> Told:
-        """What has been taken of a region: what is written beside it, and a file that it does not know of."""
+    def _resume(self, region: Region, shard: int) -> PeriodNote:
+        """What of a region was archived: its note, and a file that is not in the note."""
         files = [file for file in all_files(self.folder) if file.shard == shard]
         following = max((file.last + 1 for file in files), default=0)
         counts = copied(region, shard)
-        told = Told(None, following, counts.made_ns)
+        note = PeriodNote(None, following, counts.made_ns)
         try:
-            kept = read_told(self.regions, shard)
+            kept = read_note(self.regions, shard)
         except RegionError as error:
             self._notify(f"{error}: what was counted since the last period is left out")
-            return Told(counts, following, time.time_ns())
+            return PeriodNote(counts, following, time.time_ns())
         if kept is not None and kept.counts is not None and kept.counts.generation == counts.generation:
-            told = kept if counts.since(kept.counts) is not None else Told(counts, following, time.time_ns())
-        newer = [file.path for file in files if file.last >= told.number or told.counts is None]
+            note = (
+                kept
+                if counts.since(kept.counts) is not None
+                else PeriodNote(counts, following, time.time_ns())
+            )
+        newer = [file.path for file in files if file.last >= note.number or note.counts is None]
         if newer:
-            told = _recovered(told, counts, newer)
-        told.number = max(told.number, following)
-        return told
+            note = _with_files(note, counts, newer)
+        note.number = max(note.number, following)
+        return note
 
 
-def _recovered(told: Told, counts: Counts, paths: list[Path]) -> Told:
-    """With what these files have of the same region beyond it."""
-    first = 0 if told.counts is None else told.number
+def _with_files(note: PeriodNote, counts: Counts, paths: list[Path]) -> PeriodNote:
+    """The note with the counts of these files of the same region."""
+    first = 0 if note.counts is None else note.number
     wanted = f"generation = {counts.generation} AND number >= {first} AND shard = {counts.shard}"
     select = f"""SELECT measure, node_id, coalesce(port, {NO_PORT}), queue_id, "sum", upper, counts,
         epoch_ns("until") FROM {parquet_sql(paths)} WHERE {wanted}"""
@@ -136,14 +140,14 @@ def _recovered(told: Told, counts: Counts, paths: list[Path]) -> Told:
         except duckdb.Error as error:
             raise HistoryError(f"{paths[0].parent}: {first_line(error)}") from error
     if not found:
-        return told
+        return note
     bins = np.zeros_like(counts.bins)
     rows = counts.rows.copy()
     rows["sum"] = 0
-    if told.counts is not None:
-        place = np.searchsorted(counts.at, told.counts.at)
-        bins[place] = told.counts.bins
-        rows["sum"][place] = told.counts.rows["sum"]
+    if note.counts is not None:
+        place = np.searchsorted(counts.at, note.counts.at)
+        bins[place] = note.counts.bins
+        rows["sum"][place] = note.counts.rows["sum"]
     names = ("node_id", "port", "queue_id")
     slots = {tuple(int(row[name]) for name in names): i for i, row in enumerate(rows) if counts.at[i]}
     labels = {measure.label: measure for measure in Measure}
@@ -153,17 +157,17 @@ def _recovered(told: Told, counts: Counts, paths: list[Path]) -> Told:
         at = np.searchsorted(counts.edges[measure], np.array(upper, np.uint64))
         bins[slot, metric, at] += np.array(values, np.uint64)
         rows["sum"][slot, metric] += np.uint64(total)
-        told.until_ns = max(told.until_ns, until_ns)
-    told.counts = Counts(counts.shard, counts.generation, counts.made_ns, counts.at, rows, bins, counts.edges)
-    return told
+        note.until_ns = max(note.until_ns, until_ns)
+    note.counts = Counts(counts.shard, counts.generation, counts.made_ns, counts.at, rows, bins, counts.edges)
+    return note
 
 
-def read_told(regions: Path, shard: int) -> Told | None:
-    """What a shard's files have of its region; None: nothing is noted. RegionError: the note is damaged."""
-    path = regions / f"worker-{shard}.{TOLD}"
+def read_note(regions: Path, shard: int) -> PeriodNote | None:
+    """The note of a shard; None: there is none. RegionError: it is damaged."""
+    path = regions / f"worker-{shard}.{NOTE}"
     if not path.exists():
         return None
-    region = Region.attach(path, TOLD, DISTRIBUTION_VERSION)
+    region = Region.attach(path, NOTE, DISTRIBUTION_VERSION)
     if region.shape() != _shape(len(region["at"]) if "at" in region else 0):
         raise RegionError(f"{path}: its arrays are not those of a note of distributions")
     generation, made_ns, number, until_ns = region["note"].tolist()
@@ -176,16 +180,16 @@ def read_told(regions: Path, shard: int) -> Told | None:
         region["bins"].reshape(-1, DISTRIBUTED, BINS),
         region["edges"].reshape(-1, BINS),
     )
-    return Told(counts, number, until_ns)
+    return PeriodNote(counts, number, until_ns)
 
 
-def write_told(regions: Path, told: Told) -> None:
-    """Note it, in one step for whoever reads. RegionError, OSError."""
-    counts = told.counts
+def write_note(regions: Path, note: PeriodNote) -> None:
+    """Replace the note of a shard, in one step. RegionError, OSError."""
+    counts = note.counts
     assert counts is not None
-    path = regions / f"worker-{counts.shard}.{TOLD}"
-    region = Region.create(path.with_suffix(".next"), TOLD, DISTRIBUTION_VERSION, _shape(len(counts.at)))
-    region["note"][:] = counts.generation, counts.made_ns, told.number, told.until_ns
+    path = regions / f"worker-{counts.shard}.{NOTE}"
+    region = Region.create(path.with_suffix(".next"), NOTE, DISTRIBUTION_VERSION, _shape(len(counts.at)))
+    region["note"][:] = counts.generation, counts.made_ns, note.number, note.until_ns
     region["at"][:] = counts.at
     region["rows"][:] = counts.rows
     region["bins"][:] = counts.bins.reshape(-1)
@@ -205,7 +209,7 @@ def _shape(used: int) -> dict[str, tuple[np.dtype[Any], int]]:
 
 
 def take_leftovers(folder: Path, regions: Path, notify: Callable[[str], None] = lambda line: None) -> None:
-    """Take what workers of a killed collector had counted, before its regions are emptied."""
+    """Archive the counts of a killed collector's workers, before its regions are emptied."""
     try:
         newest = [int(attach(path)["rows"]["last_ns"].max()) for path in regions.glob(f"worker-*.{KIND}")]
         if newest:
@@ -215,7 +219,7 @@ def take_leftovers(folder: Path, regions: Path, notify: Callable[[str], None] = 
 
 
 def take_once(folder: Path, counts: Counts) -> None:
-    """Write all that was counted as one period, by the time of the reports: of a replayed capture."""
+    """Write all counts as one period, by the time of the reports: for a replayed capture."""
     used = counts.rows["last_ns"] != 0
     if not used.any():
         return

@@ -1,4 +1,4 @@
-"""Questions to history: DuckDB over segments and journals, each event once, while others write."""
+"""Queries of history: DuckDB over segments and journals, each event once, while others write."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .distributions import PeriodSnapshot, Window, read
 from .files import HistoryError
 from .filters import Filters, Flow, to_ns, where
 from .segments import first_line
-from .source import Snapshot, Source
+from .source import HistorySource, Snapshot
 from .table import Table, fetch
 
 __all__ = ["Filters", "Flow", "History", "HistoryError", "Table"]
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 _TRIES = 20
-"""Snapshots tried while archive replaces segments under a query."""
+"""Snapshots tried while the archive replaces segments during a query."""
 _FLOW = ", ".join(f"any_value({part}) AS {part}" for part in ("src", "dst", "sport", "dport", "proto"))
 
 
 class History:
     """The events of the data folder `folder`. Threads may share one.
 
-    `names` adds the columns `node` and `port_name` where an event has them.  `memory_bytes` and `threads`
-    limit what its queries take.  HistoryError (of every method): one line that says what to do.
+    `names` adds the columns `node` and `port_name`.  `memory_bytes` and `threads` limit its queries.
+    HistoryError (of every method): one line that says what to do.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class History:
     ) -> None:
         self.folder = Path(folder)
         self.names = names
-        self._source = Source(self.folder)
+        self._source = HistorySource(self.folder)
         self._connection = connect(memory_bytes, threads or min(4, os.cpu_count() or 1))
 
     @property
     def problems(self) -> list[str]:
-        """A line for each segment that is left out because it is damaged."""
+        """A line for each segment that is skipped because it is damaged."""
         return [str(error) for error in self._source.damaged.values()]
 
     def close(self) -> None:
-        """Let go of DuckDB."""
+        """Close DuckDB."""
         self._connection.close()
         self._source.close()
 
@@ -81,7 +81,7 @@ class History:
     ) -> Table:
         """Events, at most `limit`, by time (then shard and sequence), or by shard and sequence.
 
-        A table's `after` continues behind it: the same call with `after=table.after`.
+        For the next page, repeat the call with `after=table.after`.
         """
         condition = f"{where(filters)} AND {_after_sql(order, after)}"
         by = {"newest": "time DESC, shard DESC, sequence DESC", "oldest": "time, shard, sequence"}.get(
@@ -103,7 +103,7 @@ class History:
         return table
 
     def flows(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Flows with events, newest first: 5-tuple, first and last time, how many events of which kind."""
+        """Flows with events, newest first: 5-tuple, first and last time, numbers of events by kind."""
         return self._grouped(
             f"""SELECT flow_id, {_FLOW}, min(time) AS first, max(time) AS last, count(*) AS events,
             count(*) FILTER (kind = 'path_change') AS path_changes, count(*) FILTER (kind = 'drop') AS drops,
@@ -116,7 +116,7 @@ class History:
         )
 
     def paths(self, *, limit: int | None = 1000, **filters: Unpack[Filters]) -> Table:
-        """Paths of flows over time, oldest first: what each flow's path became, and why that was stored."""
+        """Paths of flows over time, oldest first, with the kind of event that stored each."""
         return self._grouped(
             f"""SELECT min(time) AS time, any_value(kind) AS kind, any_value(flow_id) AS flow_id, {_FLOW},
             flatten(list(path ORDER BY hop)) AS path, shard, min(sequence) AS sequence
@@ -165,11 +165,11 @@ class History:
         measures: Collection[str] = (),
         by: By = "queue",
     ) -> list[Distribution]:
-        """How often which value occurred: of each measure and place, with quantiles.
+        """Histograms of values by measure and place, with quantiles.
 
-        Of a time window, all periods that are in it in part are taken; `since_ns` and `until_ns` say what
-        that covers.  The period that goes on is there too.  `by` queue, port, switch, or over the network;
-        end-to-end latency is of no place, and left out where one is asked for.
+        A time window includes all periods that overlap it, also the current one; `since_ns` and `until_ns`
+        have the time covered.  `by` queue, port, switch, or over the network; end-to-end latency has no
+        place, and is left out if one is given.
         """
         start_ns, end_ns = (None if moment is None else to_ns(moment) for moment in (start, end))
         window = Window(start_ns, end_ns, nodes, ports, queues, measures)
@@ -180,15 +180,15 @@ class History:
     def sql(
         self, text: str, *, limit: int = 10_000, seconds: float = 10.0, memory_bytes: int = 512 * 1024**2
     ) -> Table:
-        """One SELECT over the view `events`, at most `limit` rows of it, in a process of its own.
+        """One SELECT over the view `events`, at most `limit` rows, in a separate process.
 
-        That process can read nothing but the folder of segments, write nothing, and is ended after `seconds`
-        or above the memory: see `sandbox`.
+        That process can only read the folder of segments, cannot write, and is limited to `seconds` and
+        `memory_bytes`: see `sandbox`.
         """
         return sandbox.run(self.folder, text, limit=limit, seconds=seconds, memory_bytes=memory_bytes)
 
     def _grouped(self, select: str, limit: int | None, filters: Filters) -> Table:
-        """Run a SELECT over EVENTS: those that the filters let through."""
+        """Run a SELECT over EVENTS, the filtered events."""
         condition = where(filters)
         return self._ask(
             lambda source, cursor: fetch(
@@ -198,10 +198,10 @@ class History:
 
     def _ask(
         self,
-        ask: Callable[[str, duckdb.DuckDBPyConnection], Answer],
+        ask: Callable[[str, duckdb.DuckDBPyConnection], Result],
         look: Callable[[], Snapshot | PeriodSnapshot] | None = None,
-    ) -> Answer:
-        """Ask until no file disappeared meanwhile, leaving out damaged ones; `look` says what there is."""
+    ) -> Result:
+        """Run a query, again if a file disappeared, without damaged ones; `look` takes a snapshot."""
         for attempt in range(_TRIES):
             snapshot = (look or self._source.snapshot)()
             with self._connection.cursor() as cursor:
@@ -216,7 +216,7 @@ class History:
         raise AssertionError
 
     def _name(self, table: Table) -> None:
-        """Add what nodes and ports are called, if there are names."""
+        """Add names of nodes and ports, if there are any."""
         if not self.names:
             return
         nodes: list[Any] = table["node_id"].tolist()
@@ -231,7 +231,7 @@ class History:
 
 
 def _complete(table: Table) -> None:
-    """Write the addresses that SQL left out: IPv6 in journals."""
+    """Add the addresses that SQL left out: IPv6 in journals."""
     for side in ("src", "dst"):
         hi, lo = table[f"{side}_hi"], table[f"{side}_lo"]
         texts = table[side].tolist()
@@ -260,7 +260,7 @@ def _after_sql(order: str, after: str | None) -> str:
 
 
 def _page_sql(source: str, condition: str, by: str, limit: int) -> str:
-    """Find the page by the few columns that decide, then fetch the other columns of its rows only."""
+    """Find the page by the columns that decide, then fetch the other columns of its rows only."""
     return f"""WITH page AS MATERIALIZED (
         SELECT time, shard, sequence FROM ({source}) WHERE {condition} ORDER BY {by} LIMIT {limit + 1}
     )

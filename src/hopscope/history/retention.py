@@ -1,4 +1,4 @@
-"""What is deleted because of its age, or above the size."""
+"""Deletion of files by age and total size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .period_files import list_files
 def expire(folder: Path, settings: HistorySettings) -> Iterator[tuple[Path, SegmentFile | None, int]]:
     """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes`.
 
-    Segments and distributions are treated alike.  Yields what went: path, the segment it was, bytes.
+    Segments and distributions are treated alike.  Yields (path, segment or None, bytes) of each.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}
     stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
@@ -33,7 +33,7 @@ def expire(folder: Path, settings: HistorySettings) -> Iterator[tuple[Path, Segm
 
 
 def note_sequence(folder: Path, shard: int, following: int) -> None:
-    """So that a shard goes on counting where it was, also after the last of its files is gone."""
+    """Store a shard's next sequence, to continue its numbers after the last of its files is deleted."""
     path = noted_path(folder, shard)
     with suppress(FileNotFoundError, ValueError):
         following = max(following, int(path.read_text()))

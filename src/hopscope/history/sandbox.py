@@ -1,11 +1,11 @@
-"""Users' SQL, in a process of its own that can do nothing but answer.
+"""Users' SQL in a sandbox: a separate process that can only read and answer.
 
-DuckDB is closed first: only the folder of segments may be opened (`allowed_directories`, before external
-access goes off), the configuration is locked, and one statement that is a SELECT is taken.  DuckDB alone is
+DuckDB is restricted first: only the folder of segments may be opened (`allowed_directories`, before external
+access is disabled), the configuration is locked, and one statement is accepted, a SELECT.  DuckDB alone is
 not enough: it neither counts nor interrupts every allocation (measured: `repeat('x', 3000000000)` took 6 GB
 and 20 s under a limit of 256 MB and an interrupt after 2 s), and `COPY` and `EXPLAIN ANALYZE COPY` write into
-allowed folders.  Hence the process, with limits on address space, CPU time and file sizes (0: nothing can be
-written); it is killed when its time is over.
+allowed folders.  So the process has limits on address space, CPU time and file sizes (0: it cannot write),
+and is killed when its time is over.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from .columns import connect, quoted
 from .files import HistoryError
 from .period_files import FOLDER
 from .segments import first_line
-from .source import Source
+from .source import HistorySource
 from .table import Table, fetch, plain
 
-ANSWER_BYTES = 64 * 1024**2
+MAX_ANSWER_BYTES = 64 * 1024**2
 """Largest answer."""
 _START_SECONDS = 60.0
-"""Time for the process to start and read journals, besides that of the query."""
+"""Time for the process to start and read journals, in addition to that of the query."""
 _OVERHEAD_BYTES = 256 * 1024**2
-"""Address space besides the memory limit: stacks and what DuckDB does not count."""
+"""Address space in addition to the memory limit: stacks, and memory that DuckDB does not count."""
 
 
 class SqlError(HistoryError):
-    """A query that is refused, fails, or needs more than it may."""
+    """A query that is rejected, fails, or exceeds its limits."""
 
 
 def run(folder: Path, text: str, *, limit: int, seconds: float, memory_bytes: int) -> Table:
-    """Answer one SELECT over the view `events` of a data folder. SqlError says what is wrong with it."""
+    """Answer one SELECT over the view `events` of a data folder. SqlError: it is invalid, or failed."""
     request = {
         "folder": str(folder),
         "text": text,
@@ -74,7 +74,7 @@ def run(folder: Path, text: str, *, limit: int, seconds: float, memory_bytes: in
 
 
 def main() -> None:
-    """The process: a request as JSON on stdin, an answer on stdout."""
+    """The process: a request as JSON on stdin, the answer on stdout."""
     request = json.load(sys.stdin)
     _limit_process(request["seconds"])
     try:
@@ -83,11 +83,11 @@ def main() -> None:
     except HistoryError as error:
         sys.stdout.buffer.write(json.dumps({"error": str(error)}).encode() + b"\n")
     sys.stdout.buffer.flush()
-    os._exit(0)  # at once: a closing DuckDB has nothing to save
+    os._exit(0)  # at once: there is nothing to save
 
 
 def _answer(request: dict[str, Any]) -> Table:
-    source = Source(Path(request["folder"]))
+    source = HistorySource(Path(request["folder"]))
     for _ in range(20):
         snapshot = source.snapshot()
         connection = connect(request["memory"], threads=min(4, os.cpu_count() or 1))
@@ -103,11 +103,11 @@ def _answer(request: dict[str, Any]) -> Table:
 
 
 def _close(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Leave DuckDB nothing but the segments. In this order: no folder can be allowed once access is off."""
+    """Restrict DuckDB to the segments. In this order: no folder can be allowed once access is off."""
     allowed = ", ".join(quoted((folder / part).absolute()) for part in ("segments", FOLDER))
     connection.execute(f"SET allowed_directories = [{allowed}]")
     connection.execute("SET enable_external_access = false")
-    connection.execute("SET enable_progress_bar = false")  # it would be drawn into the answer
+    connection.execute("SET enable_progress_bar = false")  # it would be written into the answer
     connection.execute("SET lock_configuration = true")
 
 
@@ -116,7 +116,7 @@ def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> T
     try:
         statements = connection.extract_statements(text)
     except duckdb.Error as error:
-        raise SqlError(_told(error)) from error
+        raise SqlError(_message(error)) from error
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise SqlError(
             "expected one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE), over the views events and"
@@ -141,13 +141,13 @@ def _select(connection: duckdb.DuckDBPyConnection, request: dict[str, Any]) -> T
     except (duckdb.Error, RuntimeError) as error:
         if late.is_set():
             raise SqlError(f"the query took longer than {request['seconds']:g} s") from error
-        raise SqlError(_told(error)) from error
+        raise SqlError(_message(error)) from error
     finally:
         timer.cancel()
 
 
-def _told(error: BaseException) -> str:
-    """DuckDB's message without the excerpt of the query, which is ours in part."""
+def _message(error: BaseException) -> str:
+    """DuckDB's message without the excerpt of the query, which is partly ours."""
     return first_line(error).replace(" - file system operations are disabled by configuration", "")
 
 
@@ -167,7 +167,7 @@ def _limit_process(seconds: float) -> None:
 
 
 def _limit_memory(memory_bytes: int) -> None:
-    """Above what the process has now, which includes the journals."""
+    """Limit the address space to what the process has now, journals included, and `memory_bytes`."""
     if not sys.platform.startswith("linux"):
         return
     import resource
@@ -178,7 +178,7 @@ def _limit_memory(memory_bytes: int) -> None:
 
 
 def _push(table: Table, out: IO[bytes]) -> None:
-    """A header as a line of JSON, with the columns that NumPy has no type for; then the others as bytes."""
+    """Write a header line of JSON, with the columns that NumPy has no type for; then the others as bytes."""
     columns: list[dict[str, Any]] = []
     blocks: list[bytes] = []
     size = 0
@@ -197,8 +197,8 @@ def _push(table: Table, out: IO[bytes]) -> None:
         json.dumps({"columns": columns, "rows": len(table), "truncated": table.truncated}).encode() + b"\n"
     )
     size = len(header) + sum(map(len, blocks))
-    if size > ANSWER_BYTES:
-        raise SqlError(f"the answer is larger than {ANSWER_BYTES >> 20} MiB: ask for less")
+    if size > MAX_ANSWER_BYTES:
+        raise SqlError(f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB: ask for less")
     out.write(header)
     out.writelines(blocks)
 

@@ -1,4 +1,4 @@
-"""Parquet segments: a range of one shard's events, written once, never changed."""
+"""Parquet segments: a range of a shard's events, written once, never changed."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _MEMORY_BYTES = 2 * 1024**3
 def write_segment(folder: Path, events: Records) -> SegmentFile:
     """Write EVENT records [n ≥ 1] of one shard, in sequence, as a segment of the data folder `folder`.
 
-    It has its name only when all of it is on disk.  HistoryError: the disk is full, or the folder is not
-    writable; nothing is left then.
+    The file is named once it is on disk.  HistoryError: the disk is full, or the folder is not writable;
+    nothing is left then.
     """
     with connect(_MEMORY_BYTES, threads=1) as connection:
         select = register(connection, "fresh", events)
         shard, first, last = int(events["shard"][0]), int(events["sequence"][0]), int(events["sequence"][-1])
         target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
-        _copy(connection, select, target)  # as it is: sorting would hold all of it in memory
+        _copy(connection, select, target)  # unsorted: sorting would hold all of it in memory
     return target
 
 
 def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile:
-    """Write one segment with the events of adjacent ones, and then remove these. HistoryError: it failed."""
+    """Merge adjacent segments into one, and remove them. HistoryError: it failed."""
     shard, first, last = segments[0].shard, segments[0].first, segments[-1].last
     target = SegmentFile(shard, first, last, segment_path(folder, shard, first, last))
     newest = max(segment.path.stat().st_mtime_ns for segment in segments)
@@ -47,12 +47,12 @@ def merge_segments(folder: Path, segments: Sequence[SegmentFile]) -> SegmentFile
 
 
 def parquet_sql(paths: Sequence[Path]) -> str:
-    """Table function that reads these files."""
+    """The table function that reads these files."""
     return f"read_parquet([{', '.join(quoted(path) for path in paths)}])"
 
 
 class DamagedError(HistoryError):
-    """A segment that cannot be read: it is set aside, and the rest goes on."""
+    """A segment that cannot be read: it is skipped, or renamed."""
 
 
 def check_footers(
@@ -61,9 +61,10 @@ def check_footers(
     key: str = VERSION_KEY,
     version: int = EVENT_VERSION,
 ) -> dict[Path, DamagedError]:
-    """Those of the files whose end is damaged, with the reason. Files that are gone are none.
+    """Files with a damaged footer, with the reason. Deleted files are left out.
 
-    `key` and `version` are those of the files' metadata.  HistoryError: one is foreign or of another version.
+    `key` and `version` are expected in the files' metadata.  HistoryError: one is not ours, or of another
+    version.
     """
     try:
         _check_versions(connection, paths, key, version)
@@ -80,7 +81,7 @@ def check_footers(
 
 
 def check_pages(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    """Read a segment whole. DamagedError if that fails; a file that is gone is fine."""
+    """Read a segment whole. DamagedError: that failed, and the file still exists."""
     try:
         connection.execute(f"SELECT count(hash(e)) FROM {parquet_sql([path])} e").fetchall()
     except duckdb.Error as error:
@@ -89,14 +90,14 @@ def check_pages(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
 
 
 def check_range(connection: duckdb.DuckDBPyConnection, segment: SegmentFile) -> None:
-    """DamagedError if a segment has not the events that its name says."""
+    """DamagedError: a segment does not have the events that its name says."""
     source = parquet_sql([segment.path])
     try:
         found = connection.execute(f"SELECT count(*), min(sequence), max(sequence) FROM {source}").fetchone()
     except duckdb.Error as error:
         raise DamagedError(f"{segment.path} is damaged: {first_line(error)}") from error
     if found != (segment.last - segment.first + 1, segment.first, segment.last):
-        raise DamagedError(f"{segment.path} is damaged: it has not the events that its name says")
+        raise DamagedError(f"{segment.path} is damaged: it does not have the events that its name says")
 
 
 def _check_versions(
@@ -117,14 +118,14 @@ def _check_versions(
 
 
 def first_line(error: BaseException) -> str:
-    """What a person needs of DuckDB's message."""
+    """The first line of DuckDB's message."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _copy(
     connection: duckdb.DuckDBPyConnection, select: str, target: SegmentFile, archived_ns: int | None = None
 ) -> None:
-    """`archived_ns` as in `write_parquet`."""
+    """Write the events of `target`; `archived_ns` as in `write_parquet`."""
     rows = target.last - target.first + 1
     write_parquet(connection, select, target.path, (VERSION_KEY, EVENT_VERSION), archived_ns, rows)
 
@@ -137,10 +138,10 @@ def write_parquet(
     archived_ns: int | None = None,
     rows: int | None = None,
 ) -> None:
-    """A file with what is selected, under its name only when all of it is on disk.
+    """Write a SELECT to a file, which is named once it is on disk.
 
-    `version` is key and value of its metadata; `archived_ns` when its content was archived first, which
-    retention goes by (None: now); `rows` how many there must be.  HistoryError: it failed; nothing is left.
+    `version` is key and value of its metadata; `archived_ns` the time for retention (None: now); `rows` the
+    expected number of rows.  HistoryError: it failed; nothing is left.
     """
     part = path.with_suffix(".part")
     options = f"FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{version[0]}: '{version[1]}'}}"

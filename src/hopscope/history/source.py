@@ -1,4 +1,4 @@
-"""What there is to read right now: sound segments, and what journals have beyond them."""
+"""Snapshots of a data folder: undamaged segments, and newer events in journals."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from .segments import DamagedError, check_footers, check_pages, first_line, parq
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every event of a moment, once."""
+    """All events at one moment, each once."""
 
     paths: list[Path]
     """Segments."""
     fresh: list[Records]
-    """EVENT blocks of journals that no segment covers."""
+    """EVENT blocks of journals that are not in segments."""
     long: bool = True
     """As in `columns.register`."""
 
     def select(self, connection: duckdb.DuckDBPyConnection) -> str:
-        """A SELECT of all of it, with the columns of `columns`; registers journals with the connection."""
+        """A SELECT of all, with the columns of `columns`; registers journals with the connection."""
         blocks = self.fresh if len(self.fresh) <= 4 else [np.concatenate(self.fresh)]
         parts = [register(connection, f"journal_{i}", block, self.long) for i, block in enumerate(blocks)]
         if self.paths:
@@ -42,10 +42,10 @@ class Snapshot:
         return " UNION ALL ".join(parts)
 
 
-class Source:
-    """The events of a data folder, whoever writes and archives meanwhile. Threads may share it.
+class HistorySource:
+    """Reads a data folder while others write and archive. Threads may share it.
 
-    HistoryError: the folder is missing, foreign, or of another version.
+    HistoryError: the folder is missing, not ours, or of another version.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -57,19 +57,19 @@ class Source:
                 f"{self.folder} is not a Hopscope data folder: it has no journal and no segments"
             )
         self.damaged: dict[Path, DamagedError] = {}
-        """Segments that are left out, and why."""
-        self._sound: set[Path] = set()
-        self._sound_periods: set[Path] = set()
+        """Skipped segments, with the reason."""
+        self._checked: set[Path] = set()
+        self._checked_periods: set[Path] = set()
         self._journals: dict[Path, JournalReader] = {}
         self._lock = threading.Lock()
         self._connection = connect(256 * 1024**2, threads=1)
 
     def close(self) -> None:
-        """Let go of DuckDB."""
+        """Close DuckDB."""
         self._connection.close()
 
     def snapshot(self, long: bool = True) -> Snapshot:
-        """Journals are read before segments are listed, so no event is missed, none is there twice."""
+        """All events. Journals are read before segments are listed, so that each is there once."""
         with self._lock:
             readers: dict[Path, JournalReader] = {}
             blocks = []
@@ -90,15 +90,15 @@ class Source:
         """The distributions of a window."""
         with self._lock:
             found = snapshot(self.folder, time.time_ns(), window)
-            fresh = [path for path in found.paths if path not in self._sound_periods | set(self.damaged)]
+            fresh = [path for path in found.paths if path not in self._checked_periods | set(self.damaged)]
             self.damaged |= check_periods(self._connection, fresh)
-            self._sound_periods = set(found.paths).difference(self.damaged)
+            self._checked_periods = set(found.paths).difference(self.damaged)
             return replace(found, paths=[path for path in found.paths if path not in self.damaged])
 
     def blame(self, snapshot: Snapshot | PeriodSnapshot, error: duckdb.Error) -> None:
-        """A query over a snapshot failed. Returns if another one may succeed, else raises HistoryError.
+        """Handle the failure of a query. Returns if another one may succeed, else raises HistoryError.
 
-        A damaged page is told with the file's name, or (in few places) as an error of no kind.
+        DuckDB reports a damaged page with the file's name, or (rarely) as an error without a kind.
         """
         if not all(path.exists() for path in snapshot.paths):
             return
@@ -116,7 +116,7 @@ class Source:
                 raise HistoryError(first_line(error)) from error
 
     def _check(self, paths: list[Path]) -> None:
-        fresh = [path for path in paths if path not in self._sound and path not in self.damaged]
+        fresh = [path for path in paths if path not in self._checked and path not in self.damaged]
         if fresh:
             self.damaged |= check_footers(self._connection, fresh)
-        self._sound = {path for path in paths if path not in self.damaged}
+        self._checked = {path for path in paths if path not in self.damaged}

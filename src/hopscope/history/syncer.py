@@ -1,4 +1,4 @@
-"""Forcing journals to disk, beside their writer."""
+"""fsync of journals, in a separate thread."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import threading
 
 
 class Syncer:
-    """Forces the open file to disk every `seconds`, and a closed one before it lets go of its lock.
+    """Calls fsync on the open file every `seconds`, and on a closed one before it releases its lock.
 
-    It is a thread; with `seconds` 0 there is none, and nothing is forced.  fsync runs without
-    the interpreter's lock and on a copy of the descriptor: the writer does not wait for it.
+    With `seconds` 0 there is no thread, and no fsync.  fsync runs without the interpreter's lock and on a
+    copy of the descriptor: the writer does not wait for it.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -27,7 +27,7 @@ class Syncer:
         self._thread: threading.Thread | None = None
 
     def open(self, fd: int) -> None:
-        """Look after this file from now on."""
+        """Sync this file from now on."""
         with self._lock:
             self._fd = fd
         if self._seconds and self._thread is None:
@@ -35,7 +35,7 @@ class Syncer:
             self._thread.start()
 
     def close(self, fd: int) -> None:
-        """Take over a file that its writer is done with."""
+        """Take over a file that its writer has finished."""
         with self._lock:
             self._fd = -1
             self._closed.append(fd)
@@ -45,7 +45,7 @@ class Syncer:
             self._wake.set()
 
     def stop(self) -> None:
-        """Finish what is left, and the thread."""
+        """Sync what is left, and stop the thread."""
         self._stopping = True
         self._wake.set()
         if self._thread is not None:

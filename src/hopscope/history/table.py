@@ -1,4 +1,4 @@
-"""A query's answer: columns of NumPy, rows of plain Python, or whatever data frame is installed."""
+"""The result of a query: NumPy columns, plain Python rows, or a data frame of an installed library."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LARGE = {"HUGEINT", "UHUGEINT", "BIGNUM"}
 
 @dataclass(slots=True)
 class Table:
-    """Columns of one length, in order. Where a value may be missing the column is a masked array."""
+    """Columns of one length, in order. A column with missing values is a masked array."""
 
     columns: dict[str, npt.NDArray[Any]]
     truncated: bool = False
-    """There is more than the limit let through."""
+    """There are more rows than the limit."""
     after: str | None = None
-    """Where the next page of events begins: pass it as `after`. None: there is none."""
+    """Start of the next page of events, for `after`. None: there is none."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -44,7 +44,7 @@ class Table:
         ]
 
     def to_arrow(self) -> Any:
-        """pyarrow.Table; HistoryError where pyarrow is missing."""
+        """pyarrow.Table; HistoryError without pyarrow."""
         pyarrow = _installed("pyarrow", "arrow")
 
         arrays = {}
@@ -56,7 +56,7 @@ class Table:
         return pyarrow.table(arrays)
 
     def to_pandas(self) -> Any:
-        """pandas.DataFrame, with nullable types where integers are missing; HistoryError without pandas."""
+        """pandas.DataFrame, with nullable types for missing integers; HistoryError without pandas."""
         pandas = _installed("pandas", "pandas")
 
         frame = {}
@@ -73,7 +73,7 @@ class Table:
         return pandas.DataFrame(frame)
 
     def to_polars(self) -> Any:
-        """polars.DataFrame; HistoryError where polars is missing."""
+        """polars.DataFrame; HistoryError without polars."""
         polars = _installed("polars", "polars")
 
         series = []
@@ -105,10 +105,10 @@ def fetch(
 ) -> Table:
     """Run a SELECT and return at most `limit` rows, in its order.
 
-    `described` are names and types of its columns; None: DuckDB is asked, which costs as much as planning.
+    `described` are names and types of its columns; None: ask DuckDB, which costs as much as planning.
 
-    DuckDB gives NumPy a float64 where an integer column has a NULL, or is wider than 64 bits: such columns
-    are asked for as values and mask, or as text, so that 64-bit flow ids stay what they are.
+    DuckDB converts an integer column with a NULL, or wider than 64 bits, to float64.  Such columns are
+    selected as values and mask, or as text, so that 64-bit flow ids stay exact.
     """
     if described is None:
         found = cursor.execute(f"SELECT * FROM (\n{select}\n) LIMIT 0").description or []
@@ -139,7 +139,7 @@ def fetch(
 
 
 def _unused(name: str, columns: dict[str, Any]) -> str:
-    """SQL lets two columns have one name."""
+    """A name for a column: SQL allows duplicates."""
     number = 1
     unused = name
     while unused in columns:
@@ -155,7 +155,7 @@ def _converted(column: npt.NDArray[Any], kind: type) -> npt.NDArray[Any]:
 
 
 def _python(column: npt.NDArray[Any]) -> list[Any]:
-    """Values as Python has them, None where one is missing."""
+    """Values as Python objects, None for missing ones."""
     return [value.tolist() if isinstance(value, np.ndarray) else value for value in column.tolist()]
 
 
@@ -164,7 +164,7 @@ def _listed(column: npt.NDArray[Any]) -> Any:
 
 
 def plain(column: npt.NDArray[Any]) -> list[Any]:
-    """A column's values as JSON knows them, see `Table.rows`."""
+    """A column as JSON values, see `Table.rows`."""
     if column.dtype.kind == "M":
         missing = np.ma.getmaskarray(column) | np.isnat(np.ma.getdata(column))
         texts = np.datetime_as_string(np.ma.getdata(column)).tolist()

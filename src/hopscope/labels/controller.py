@@ -1,7 +1,7 @@
-"""INT-label's controller: which ports it hears too little of, and how often they are to label (3.2 and 5).
+"""INT-label's controller: finds ports with too few labels, and sets how often they label (3.2 and 5).
 
-One code for simulated time and for a running fabric: only the database and the ageing differ. It works on
-rows of its database, a port each; `turn` gives the rows whose register Reg2 is to change.
+The same code runs in simulated time and on a running fabric: only the database and the ageing differ.  It
+works on rows of its database, one per port; `turn` returns the rows whose register Reg2 is to change.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ import numpy.typing as npt
 
 from ..settings.label import AdaptiveSettings, LabellingSettings
 from ..wire.records import Records
+from .state import NEVER
 
 Ints = npt.NDArray[np.int64]
 Number = TypeVar("Number", bound=np.generic)
 Values = npt.NDArray[np.uint8]
 
-NEVER = -(2**63)
-"""Recorded time of a port that was never heard of."""
-LOOKS = 8
-"""One-bit form: looks at the database in a time of k T. The paper does not say how often it looks."""
+CHECKS = 8
+"""One-bit form: checks of the database in a time of k T. The paper does not specify a rate."""
 TURNS = 50
-"""Turns in a time of k T where time is simulated: Algorithm 3 loops without a pause."""
-_FAR = 2**63 - 1
+"""Turns in a time of k T in simulated time: Algorithm 3 loops without a pause."""
+_INF = 2**63 - 1
 
 
 class Database(Protocol):
@@ -35,21 +34,21 @@ class Database(Protocol):
         """RT of the ports known so far, ns on the controller's clock, int64 [rows]; NEVER without a label."""
 
     def update(self, labels: Records, now_ns: int) -> object:
-        """Take LABEL records in: the newest of every port stays (Algorithm 4)."""
+        """Process LABEL records: the newest of every port stays (Algorithm 4)."""
 
 
 class Ageing(Protocol):
-    """The ageing database: rows that were found late, each until its time-out."""
+    """The ageing database: rows that were found late, until their timeout."""
 
     def put(self, rows: Ints, now_ns: int, life_ns: int) -> None:
         """Set or renew the entries of these rows."""
 
     def expired(self, now_ns: int) -> Ints:
-        """Rows whose entry timed out, each told once."""
+        """Rows whose entry timed out, each once."""
 
 
 class PortDatabase:
-    """The INT database of a simulated fabric: a row for every row of `Topology.ports`.
+    """The INT database of a simulated fabric: a row for each row of `Topology.ports`.
 
     RT is the time at which the switch labelled, as in Algorithm 4: all clocks are one.
     """
@@ -62,7 +61,7 @@ class PortDatabase:
         self.occupancy = np.zeros(len(ports), np.uint32)
         """Of the newest label, bytes."""
         self.unknown = 0
-        """Labels of ports that the fabric does not have."""
+        """Labels of unknown ports."""
         switch = np.flatnonzero(ports["node_id"])
         nodes, numbers = ports["node_id"][switch].astype(np.int64), ports["number"][switch].astype(np.int64)
         self._width = int(numbers.max(initial=0)) + 1
@@ -70,20 +69,20 @@ class PortDatabase:
         self._row_of[nodes * self._width + numbers] = switch
 
     def rows_of(self, labels: Records) -> Ints:
-        """Port rows of LABEL records, int64 [labels]; -1: the fabric has no such port."""
+        """Port rows of LABEL records, int64 [labels]; -1: unknown port."""
         node, number = labels["node_id"].astype(np.int64), labels["egress_port"].astype(np.int64)
         inside = (number < self._width) & (node < len(self._row_of) // self._width)
         return np.where(inside, self._row_of[np.where(inside, node * self._width + number, 0)], -1)
 
     def update(self, labels: Records, now_ns: int) -> None:
-        """Take LABEL records in: the newest of every port stays."""
+        """Process LABEL records: the newest of every port stays."""
         rows = self.rows_of(labels)
         if (rows < 0).any():
             self.unknown += int(np.count_nonzero(rows < 0))
             labels, rows = labels[rows >= 0], rows[rows >= 0]
         times = labels["time_ns"]
         arrival = np.arange(len(rows))
-        order = np.lexsort((-arrival, times, rows))  # of equal times the first to arrive stays
+        order = np.lexsort((-arrival, times, rows))  # of equal times the first to arrive counts
         last = order[np.append(rows[order][1:] != rows[order][:-1], np.ones(min(1, len(rows)), np.bool_))]
         newer = last[times[last] > self.recorded[rows[last]]]
         at = rows[newer]
@@ -99,21 +98,20 @@ class MemoryAgeing:
 
     def put(self, rows: Ints, now_ns: int, life_ns: int) -> None:
         """Set or renew the entries of these rows."""
-        self._until = grown(self._until, int(rows.max(initial=-1)) + 1, _FAR)
+        self._until = extended(self._until, int(rows.max(initial=-1)) + 1, _INF)
         self._until[rows] = now_ns + life_ns
 
     def expired(self, now_ns: int) -> Ints:
-        """Rows whose entry timed out, each told once."""
+        """Rows whose entry timed out, each once."""
         rows = np.flatnonzero(self._until <= now_ns)
-        self._until[rows] = _FAR
+        self._until[rows] = _INF
         return rows
 
 
 class Controller:
-    """Decides S (`shift`) or the flag (`one-bit`) of every port that its database knows.
+    """Sets S (`shift`) or the flag (`one-bit`) of every port in its database.
 
-    A port that was never heard of has no entry, and is left alone. What changes the registers is the
-    caller's: `turn` says what to write.
+    A port without a label has no entry, and is not changed.  The caller writes the registers.
     """
 
     def __init__(
@@ -125,33 +123,33 @@ class Controller:
         *,
         start_ns: int = 0,
     ) -> None:
-        """`ageing`: for `one-bit`, in memory where none is given. `start_ns`: time at the start."""
+        """`ageing`: for `one-bit`; None: in memory. `start_ns`: time at the start."""
         self.mode = adaptive.mode
-        self.most = adaptive.max_shift if adaptive.mode == "shift" else 1
-        self.patience_ns = max(1, round(adaptive.k * labelling.interval * 1e9))
+        self.max_value = adaptive.max_shift if adaptive.mode == "shift" else 1
+        self.timeout_ns = max(1, round(adaptive.k * labelling.interval * 1e9))
         """k T, ns."""
-        self.turn_ns = max(1, self.patience_ns // TURNS)
+        self.turn_ns = max(1, self.timeout_ns // TURNS)
         """Simulated time between two turns."""
         self.database = database
         self.ageing: Ageing = ageing or MemoryAgeing()
         self.values: Values = np.zeros(0, np.uint8)
-        """What Reg2 of every row is: S, or the flag."""
+        """Reg2 of every row: S, or the flag."""
         self.changes = 0
-        """Values of Reg2 that were changed."""
+        """Changes of Reg2 so far."""
         self._start_ns = start_ns
         self._changed: Ints = np.zeros(0, np.int64)
         self._due_ns = start_ns
 
     @property
     def due_ns(self) -> int:
-        """When a turn may have something to do; before, there is none without new labels."""
-        return self._due_ns if self.mode != "off" else _FAR
+        """Time of the next turn that may change something, unless new labels arrive."""
+        return self._due_ns if self.mode != "off" else _INF
 
     def receive(self, labels: Records, now_ns: int) -> None:
-        """Take LABEL records that arrived at `now_ns`."""
+        """Process LABEL records that arrived at `now_ns`."""
         if len(labels):
             self.database.update(labels, now_ns)
-            self._due_ns = min(self._due_ns, min(now_ns, int(labels["time_ns"].min())) + self.patience_ns)
+            self._due_ns = min(self._due_ns, min(now_ns, int(labels["time_ns"].min())) + self.timeout_ns)
 
     @property
     def raised(self) -> int:
@@ -159,69 +157,69 @@ class Controller:
         return int(np.count_nonzero(self.values))
 
     def adopt(self, rows: Ints, values: Values, now_ns: int) -> tuple[Ints, Values]:
-        """Go on from what registers hold, where another controller had written them.
+        """Continue with the registers that a previous controller has written.
 
-        Returns the rows whose register is to change at once, since this controller goes less far, as `turn`.
-        A flag that is set gets an entry in the ageing database, or it would never time out.
+        Returns, as `turn`, the rows whose register is above the maximum of this controller.  A flag that is
+        set gets an entry in the ageing database, or it would never time out.
         """
         self._grow(int(rows.max(initial=-1)) + 1)
         self.values[:] = 0
-        self.values[rows] = np.minimum(values, self.most)
+        self.values[rows] = np.minimum(values, self.max_value)
         self._due_ns = self._start_ns
         if self.mode == "one-bit":
-            self.ageing.put(rows[values > 0], now_ns, self.patience_ns)
-        above = rows[values > self.most]
+            self.ageing.put(rows[values > 0], now_ns, self.timeout_ns)
+        above = rows[values > self.max_value]
         self.changes += len(above)
         return above, self.values[above]
 
     def turn(self, now_ns: int) -> tuple[Ints, Values]:
-        """Look at every port, where one can be due; (rows, their new value). Time never goes back."""
+        """Check every port, if one may be due; (rows, their new values). Time never goes back."""
         if self.mode == "off" or now_ns < self._due_ns:
             return _NO_ROWS, _NO_VALUES
         recorded = self.database.recorded
         self._grow(len(recorded))
         known = recorded != NEVER
-        late = known & (recorded < now_ns - self.patience_ns)
+        late = known & (recorded < now_ns - self.timeout_ns)
         rows = self._shift(now_ns, known, late) if self.mode == "shift" else self._one_bit(now_ns, late)
         self.changes += len(rows)
         return rows, self.values[rows]
 
     def _shift(self, now_ns: int, known: npt.NDArray[np.bool_], late: npt.NDArray[np.bool_]) -> Ints:
-        """Algorithm 3, with LRT by port. At the highest S a late port's LRT moves on all the same."""
+        """Algorithm 3, with LRT by port. At the highest S, a late port's LRT is still updated."""
         values, changed = self.values, self._changed
-        free = known & (now_ns - changed > self.patience_ns)
+        free = known & (now_ns - changed > self.timeout_ns)
         up, down = free & late, free & ~late & (values > 0)
         changed[up | down] = now_ns
-        moved = np.flatnonzero((up & (values < self.most)) | down)
-        values += up & (values < self.most)
+        moved = np.flatnonzero((up & (values < self.max_value)) | down)
+        values += up & (values < self.max_value)
         values -= down
         recorded = self.database.recorded
-        calm = (values == 0) & (recorded > changed)  # nothing but silence can make such a port due
+        calm = (values == 0) & (recorded > changed)  # only silence can make such a port due
         since = np.where(calm, recorded, changed)
-        self._due_ns = int(since.min(where=known, initial=_FAR - self.patience_ns - 1)) + self.patience_ns + 1
+        self._due_ns = int(since.min(where=known, initial=_INF - self.timeout_ns - 1)) + self.timeout_ns + 1
         return moved
 
     def _one_bit(self, now_ns: int, late: npt.NDArray[np.bool_]) -> Ints:
-        """Section 5: the flag of a late port is set and its entry renewed; a time-out sets it back."""
-        self._due_ns = now_ns + max(1, self.patience_ns // LOOKS)
-        gone = np.zeros(len(late), np.bool_)
+        """Section 5: the flag of a late port is set and its entry renewed; a timeout resets it."""
+        self._due_ns = now_ns + max(1, self.timeout_ns // CHECKS)
+        timed_out = np.zeros(len(late), np.bool_)
         expired = self.ageing.expired(now_ns)
-        gone[expired[expired < len(gone)]] = True
+        timed_out[expired[expired < len(timed_out)]] = True
         found = np.flatnonzero(late)
         if len(found):
-            self.ageing.put(found, now_ns, self.patience_ns)
+            self.ageing.put(found, now_ns, self.timeout_ns)
         on = self.values != 0
-        moved = np.flatnonzero((late & ~on) | (gone & on & ~late))
+        moved = np.flatnonzero((late & ~on) | (timed_out & on & ~late))
         self.values[moved] ^= 1
         return moved
 
     def _grow(self, rows: int) -> None:
-        self.values = grown(self.values, rows, 0)
-        self._changed = grown(self._changed, rows, self._start_ns)
+        self.values = extended(self.values, rows, 0)
+        self._changed = extended(self._changed, rows, self._start_ns)
 
 
-def grown(array: npt.NDArray[Number], rows: int, value: int) -> npt.NDArray[Number]:
-    """The array, made at least so long; new rows hold `value`."""
+def extended(array: npt.NDArray[Number], rows: int, value: int) -> npt.NDArray[Number]:
+    """The array with at least `rows` rows; new ones are `value`."""
     more = np.full(max(0, rows - len(array)), value, array.dtype)
     return np.concatenate([array, more]) if len(more) else array
 

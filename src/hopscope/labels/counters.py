@@ -43,20 +43,20 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "label_clock_resets_total", "Ports whose label time jumped back.",
-        of="table.clocks_back",
+        of="table.clock_resets",
     ),
     Counter(
         "label_future_times_total",
         "Ports whose newest label was ahead of the local clock and was replaced by one that agrees with it.",
-        of="table.ahead",
+        of="table.future_times",
     ),
     Counter(
-        "label_table_full_total", "Labels of ports for which the table has no room.", of="table.refused"
+        "label_table_full_total", "Labels of ports for which the table has no room.", of="table.rejected"
     ),
     Counter(
         "label_evicted_ports_total",
         "Ports evicted because the full table needed their row.",
-        of="table.reused",
+        of="table.evicted",
     ),
     Counter(
         "label_unknown_ports_total",
@@ -66,7 +66,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "label_skipped_intervals_total",
         "Telemetry intervals without coverage: the process was delayed at their end.",
-        of="table.coverage.left_out",
+        of="table.coverage.skipped",
     ),
     Counter("label_tracked_flows", "Tracked flows known.", of="tracked.used", gauge=True),
     Counter(
@@ -91,7 +91,7 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "label_tracked_without_flow_total",
         "Packets of tracked flows whose last hop does not report the flow; only their labels are used.",
-        of="tracked.flowless",
+        of="tracked.without_flow",
     ),
     Counter(
         "label_tracked_unknown_ports_total",
@@ -100,7 +100,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter(
         "label_tracked_rejected_total", "Packets of tracked flows for which there was no room.",
-        of="tracked.refused",
+        of="tracked.rejected",
     ),
     Counter(
         "label_tracked_evicted_total", "Tracked flows evicted because others needed their room.",
@@ -141,16 +141,16 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "label_redis_unexpected_total",
         "Unexpected notifications: entries that are not due, or of no known port.",
-        of="redis.counts.foreign",
+        of="redis.counts.unexpected",
     ),
 )  # fmt: skip
 """`by`: a notification of Redis, a poll because none came in time, or our clock since Redis was gone."""
 INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
-"""Key of a counter to its place."""
+"""Key of a counter to its index."""
 
 
 class LabelCounts(CountedRegion):
-    """The counters of the process that takes labels."""
+    """The counters of the label process."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """Those in `folder` are continued; None: private memory. Raises RegionError."""
@@ -158,5 +158,5 @@ class LabelCounts(CountedRegion):
 
 
 def read_label_counters(folder: Path) -> npt.NDArray[np.uint64]:
-    """uint64 [COUNTERS] of the regions' folder; zeros where no labels were taken."""
+    """uint64 [COUNTERS] of the regions' folder; zeros without a label process."""
     return read_counted(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))

@@ -1,4 +1,4 @@
-"""What labelling switches keep by port, and how they decide: for simulation, testbed and controller."""
+"""Registers and counters of labelling switches by port, for simulation, testbed and controller."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ EVERY = 255
 
 
 class Chance(IntEnum):
-    """By which function a packet with i labels gets another one inside the interval."""
+    """Function by which a packet with i labels gets another one inside the interval."""
 
     NEVER = 0
-    """Base A: by none."""
+    """Base A: none."""
     F1 = 1
     """1 where i > 0 (section 6)."""
     F2 = 2
@@ -23,48 +23,48 @@ class Chance(IntEnum):
     F2_LISTING = 3
     """i / MAX_hop (Algorithm 5, Figures 15 and 16)."""
     F3 = 4
-    """That of F2, times the share of the interval that has passed (section 6)."""
+    """F2 times the elapsed share of the interval (section 6)."""
     OWN = 5
-    """By a kernel that is given: f(count, max_hop, elapsed, interval)."""
+    """A user's kernel: f(count, max_hop, elapsed, interval)."""
 
 
 class PortCounter(IntEnum):
     """Columns of the counters, uint64 [ports, PortCounter]."""
 
     RECEIVED = 0
-    """Frames that came in at the port."""
+    """Frames received."""
     SENT = 1
-    """Frames that went out at the port."""
+    """Frames sent."""
     SENT_BYTES = 2
     """Their bytes, Ethernet header and labels included."""
     LABELS = 3
     """Labels that the port wrote."""
     LABEL_BYTES = 4
-    """Bytes of labels, of this and of other ports, in what went out."""
+    """Bytes of labels, of this and other ports, in sent frames."""
     RESTORED = 5
-    """Last hop: packets whose labels were taken off."""
+    """Last hop: packets whose labels were removed."""
     EXPORTED = 6
     """Last hop: labels that were sent to the controller."""
     TOO_LONG = 7
-    """Packets without a label that was due, since it would not have fitted into the MTU."""
+    """Packets without a label that was due, since it would have exceeded the MTU."""
     FRAGMENTED = 8
     """Packets cut into fragments so that a label fits."""
     LOST = 9
-    """Frames dropped by the share of loss that was asked for."""
+    """Frames dropped by the configured loss."""
     UNROUTED = 10
-    """Frames that came in for an address of no host, or without IP."""
+    """Frames received for an unknown address, or without IP."""
     DAMAGED = 11
-    """Frames that came in with headers or labels that cannot be, or from a host with labels."""
+    """Frames received with invalid headers or labels, or from a host with labels."""
     NO_ROOM = 12
-    """Frames dropped because the transmit ring was full, the queue's limit, or its slots are too short."""
+    """Frames dropped because the transmit ring or the queue was full, or a slot too short."""
     UNSENT = 13
-    """Last hop: labels for which no datagram had room."""
+    """Last hop: labels without room in a datagram."""
     REFUSED = 14
-    """Frames that were sent and that the interface did not take: it was down, or they are too long for it."""
+    """Frames rejected by the interface: it was down, or they were too long."""
     MISSED = 15
-    """Frames that came while the port's receive ring was full: the switches stood still for too long."""
+    """Frames lost because the port's receive ring was full: the switches were paused for too long."""
     UNTAKEN = 16
-    """Datagrams of labels that the controller's machine did not take, by where their packets came in."""
+    """Datagrams of labels rejected by the controller's host, by ingress port of their packets."""
 
 
 REGISTER_ARRAYS: dict[str, Any] = {

@@ -1,12 +1,12 @@
 """The databases of INT-label's controller in Redis (section 5): the newest label of every port as a hash, and
-the ageing database as keys that expire, whose time-out Redis publishes (`label_redis_server` has the keys).
+the ageing database as keys that expire, whose timeouts Redis publishes (`redis_server` has the keys).
 
-A thread of its own talks to the server, so whoever takes labels never waits. What it has not written yet is
-kept by port, newest only: no more than the table has ports. Notifications are sent once and to whoever is
-connected, and Redis looks for keys that have expired ten times a second: so an entry that is overdue is asked
-for, which makes Redis notice; and while there is no server, our own clock lets entries time out.
+A separate thread talks to the server, so the label process never waits.  Unwritten labels are kept by port,
+newest only: not more than the table has ports.  Notifications are sent once, to connected clients, and Redis
+looks for expired keys ten times per second: so an overdue entry is polled, which makes Redis expire it.
+Without a server, entries time out by our own clock.
 
-Redis is told how long an entry has still to live, by a clock that no step of the time touches.
+Redis gets the remaining lifetime of an entry, by a clock that does not jump.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy.typing as npt
 
 from ..settings.export import shown
 from ..wire.records import Records
-from .controller import Ints, grown
+from .controller import Ints, extended
 from .redis_server import TIMEOUT_SECONDS, LabelServer
 
-PAUSE_SECONDS, LONGEST_PAUSE = 0.1, 2.0
-ASK_NS = 10_000_000
-"""How overdue an entry is when Redis is asked for it."""
+RETRY_SECONDS, MAX_RETRY_SECONDS = 0.1, 2.0
+POLL_NS = 10_000_000
+"""Time after which an overdue entry is polled."""
 GRACE_NS = 1_000_000_000
-"""How overdue it is when our clock decides, although there is a server."""
-_FAR = 2**63 - 1
+"""Time after which it times out by our clock, although there is a server."""
+_INF = 2**63 - 1
 _FIELDS = (
     "time_ns", "received_ns", "latency_ns", "occupancy", "ingress_port", "labels", "late", "rate", "shift",
 )  # fmt: skip
@@ -45,36 +45,36 @@ class LabelRedis:
         place: Callable[[Ints], tuple[npt.ArrayLike, npt.ArrayLike]],
         notify: Callable[[str], object] | None = None,
     ) -> None:
-        """`place`: (device, port) of rows; `notify` gets a line about a server that comes or goes."""
+        """`place`: (device, port) of rows; `notify` gets a line when a server connects or disconnects."""
         self._url, self._prefix = url, f"{prefix}:label"
         self._place, self._notify = place, notify or (lambda _: None)
         self.up = False
-        """A server answers."""
-        self.anew = True
-        """It may know nothing: all ports are to be stored again. Whoever does it sets it back."""
+        """Whether a server answers."""
+        self.is_new = True
+        """The server may be empty: all ports are to be stored again. The caller resets it."""
         self.counts = dict.fromkeys(
-            ("connections", "failures", "ports", "entries", "notification", "look", "clock", "foreign"), 0
+            ("connections", "failures", "ports", "entries", "notification", "look", "clock", "unexpected"), 0
         )
         self._until: Ints = np.zeros(0, np.int64)
         self._names: dict[int, str] = {}
         self._rows: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._to_set: dict[str, int] = {}  # what the thread is to do, by name; until when, monotonic
-        self._to_ask: set[str] = set()
+        self._to_set: dict[str, int] = {}  # work of the thread, by name; expiry, monotonic
+        self._to_poll: set[str] = set()
         self._to_store: dict[str, dict[str, Any]] = {}
         self._to_drop: set[str] = set()
-        self._said: dict[str, str] = {}
+        self._timeouts: dict[str, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="label-redis", daemon=True)
         self._server: LabelServer | None = None
         self._state = ""
 
     def start(self) -> None:
-        """Begin to connect."""
+        """Start the thread, which connects."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the connection go; what is not written by then stays unwritten."""
+        """Close the connection; what is not written by then is dropped."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(3 * TIMEOUT_SECONDS)
@@ -83,36 +83,36 @@ class LabelRedis:
 
     def put(self, rows: Ints, now_ns: int, life_ns: int) -> None:
         """Set or renew the entries of these rows."""
-        self._until = grown(self._until, int(rows.max(initial=-1)) + 1, _FAR)
+        self._until = extended(self._until, int(rows.max(initial=-1)) + 1, _INF)
         self._until[rows] = now_ns + life_ns
         with self._lock:
             self._to_set.update(dict.fromkeys(self._name(rows), time.monotonic_ns() + life_ns))
 
     def expired(self, now_ns: int) -> Ints:
-        """Rows whose entry timed out, each told once."""
+        """Rows whose entry timed out, each once."""
         overdue = np.flatnonzero(self._until <= now_ns)
         with self._lock:
-            said, self._said = self._said, {}
+            timeouts, self._timeouts = self._timeouts, {}
             if self.up:
-                self._to_ask.update(self._name(np.flatnonzero(self._until <= now_ns - ASK_NS)))
+                self._to_poll.update(self._name(np.flatnonzero(self._until <= now_ns - POLL_NS)))
         gone = []
-        for name, by in said.items():
+        for name, by in timeouts.items():
             row = self._rows.get(name)
-            if row is None or self._until[row] == _FAR:
-                continue  # of a port that is forgotten, or told twice
-            if self._until[row] > now_ns + ASK_NS:
-                self.counts["foreign"] += 1  # of an entry that was renewed meanwhile, or somebody's own
+            if row is None or self._until[row] == _INF:
+                continue  # of an evicted port, or a duplicate
+            if self._until[row] > now_ns + POLL_NS:
+                self.counts["unexpected"] += 1  # of an entry that was renewed, or of another client
                 continue
             gone.append(row)
             self.counts[by] += 1
-            self._until[row] = _FAR
+            self._until[row] = _INF
         late = overdue[self._until[overdue] <= (now_ns - GRACE_NS if self.up else now_ns)]
         self.counts["clock"] += len(late)
-        self._until[late] = _FAR
+        self._until[late] = _INF
         return np.concatenate([np.array(gone, np.int64), late])
 
     def store(self, rows: Ints, ports: Records) -> None:
-        """Keep the newest labels of these rows for the server: LABEL_PORT records."""
+        """Queue the newest labels of these rows, LABEL_ROW records, for the server."""
         names = self._name(rows)
         columns = [ports[name].tolist() for name in _FIELDS]
         each = (dict(zip(_FIELDS, values, strict=True)) for values in zip(*columns, strict=True))
@@ -120,14 +120,14 @@ class LabelRedis:
             self._to_store.update(zip(names, each, strict=True))
 
     def forget(self, rows: Ints) -> None:
-        """These rows are going to be other ports': what is here of theirs goes."""
-        self._until[rows[rows < len(self._until)]] = _FAR
+        """Drop everything of these rows, which will belong to other ports."""
+        self._until[rows[rows < len(self._until)]] = _INF
         with self._lock:
             for name in [self._names.pop(row) for row in rows.tolist() if row in self._names]:
                 del self._rows[name]
                 self._to_set.pop(name, None)
                 self._to_store.pop(name, None)
-                self._to_ask.discard(name)
+                self._to_poll.discard(name)
                 self._to_drop.add(name)
 
     def _name(self, rows: Ints) -> list[str]:
@@ -143,12 +143,12 @@ class LabelRedis:
     def _run(self) -> None:
         import redis
 
-        pause = PAUSE_SECONDS
+        pause = RETRY_SECONDS
         while not self._stop.is_set():
             try:
                 server = self._server or self._connect()
                 self._turn(server)
-                pause = PAUSE_SECONDS
+                pause = RETRY_SECONDS
             except (redis.RedisError, OSError, ValueError) as error:
                 self.counts["failures"] += 1
                 self._report(
@@ -156,14 +156,14 @@ class LabelRedis:
                 )
                 self._close()
                 self._stop.wait(pause)
-                pause = min(LONGEST_PAUSE, 2 * pause)
+                pause = min(MAX_RETRY_SECONDS, 2 * pause)
         self._close()
 
     def _connect(self) -> LabelServer:
         self._server = server = LabelServer(self._url, self._prefix)
         self.counts["connections"] += 1
-        self.up = self.anew = True
-        note = "; it may not be told to notify (notify-keyspace-events Ex), so entries are looked for"
+        self.up = self.is_new = True
+        note = "; notifications cannot be enabled (notify-keyspace-events Ex), so entries are polled"
         self._report(f"{shown(self._url)}: connected{'' if server.notifies else note}")
         return server
 
@@ -174,11 +174,11 @@ class LabelRedis:
             server.close()
 
     def _turn(self, server: LabelServer) -> None:
-        """Write, ask, listen."""
+        """Write, poll, listen."""
         with self._lock:
             entries, self._to_set = self._to_set, {}
             ports, self._to_store = self._to_store, {}
-            asked, self._to_ask = sorted(self._to_ask), set()
+            polled, self._to_poll = sorted(self._to_poll), set()
             dropped, self._to_drop = sorted(self._to_drop), set()
         try:
             server.drop(dropped)
@@ -187,29 +187,29 @@ class LabelRedis:
             server.write_ports(ports)
             self.counts["ports"] += len(ports)
         except BaseException:
-            with self._lock:  # what has become newer meanwhile stays, what was forgotten meanwhile does not
+            with self._lock:  # newer values win, and dropped ports stay dropped
                 for name in self._to_drop:
                     entries.pop(name, None)
                     ports.pop(name, None)
                 self._to_set, self._to_store = entries | self._to_set, ports | self._to_store
                 self._to_drop.update(dropped)
             raise
-        gone = server.without_entry(asked)
-        said = self._ours(server.expired())
+        gone = server.without_entry(polled)
+        timeouts = self._known(server.expired())
         server.sweep()
         with self._lock:
-            self._said = dict.fromkeys(gone, "look") | self._said | said
+            self._timeouts = dict.fromkeys(gone, "look") | self._timeouts | timeouts
 
-    def _ours(self, names: list[str]) -> dict[str, str]:
-        """Of these, whose time-out was published, those that wait for it."""
-        said: dict[str, str] = {}
+    def _known(self, names: list[str]) -> dict[str, str]:
+        """Those of these names, whose timeout was published, that are in the ageing database."""
+        timeouts: dict[str, str] = {}
         for name in names:
             row = self._rows.get(name)
             if row is None or row >= len(self._until):
-                self.counts["foreign"] += 1
-            elif self._until[row] != _FAR:
-                said[name] = "notification"
-        return said
+                self.counts["unexpected"] += 1
+            elif self._until[row] != _INF:
+                timeouts[name] = "notification"
+        return timeouts
 
     def _report(self, line: str) -> None:
         if line != self._state:

@@ -1,18 +1,18 @@
-"""What is said to a Redis server for `label_redis`: keys are written, deleted, asked for and swept.
+"""Commands to a Redis server for `redis`: write, delete, poll and sweep keys.
 
 With PREFIX = `hopscope`:
 
 =================================== ======== ==============================================================
 key                                 type     what
 =================================== ======== ==============================================================
-`hopscope:label:port:NODE:PORT`     hash     its newest label (LABEL_PORT, by field); stays for a day
-`hopscope:label:ports`              set      those that there are, as `NODE:PORT`
+`hopscope:label:port:NODE:PORT`     hash     its newest label (LABEL_ROW, by field); expires after a day
+`hopscope:label:ports`              set      names of all ports, as `NODE:PORT`
 `hopscope:label:ageing:NODE:PORT`   string   entry of the ageing database; expires after k T
 =================================== ======== ==============================================================
 
-A name leaves the set when its hash has expired. Redis says so once, to whoever listens at that moment, and
-not at all where it may not be told to notify: so the set is swept too, a part at a time, after every
-connection and every hour.
+A name leaves the set when its hash has expired.  Redis notifies once, only connected clients, and not at all
+if notifications cannot be enabled: so the set is also swept, a part at a time, after every connection and
+every hour.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from itertools import islice
 from typing import Any
 
 CHUNK = 1000
-"""Commands that are sent together."""
+"""Commands sent together."""
 POLL_SECONDS = 0.005
 TIMEOUT_SECONDS = 1.0
-"""Longest time of a connection attempt, and of one answer."""
+"""Timeout of a connection attempt, and of an answer."""
 PORT_SECONDS = 86_400
-"""How long the newest label of a port stays."""
+"""Lifetime of the newest label of a port."""
 SWEEP_SECONDS = 3_600.0
-"""Pause between two sweeps of the set of names."""
+"""Time between two sweeps of the set of names."""
 
 
 class LabelServer:
-    """A connection, of one thread. Every method but `close` raises redis.RedisError, OSError or ValueError
-    where the server is gone or refuses.
+    """A connection, used by one thread.
+
+    Every method but `close` raises redis.RedisError, OSError or ValueError if the server is gone or rejects a
+    command.
     """
 
     def __init__(self, url: str, prefix: str) -> None:
-        """Connect. `prefix`: what every key begins with, without the colon behind it."""
+        """Connect. `prefix` of every key, without the colon after it."""
         import redis
         from redis.backoff import NoBackoff
         from redis.retry import Retry
@@ -55,7 +57,7 @@ class LabelServer:
         )
         self._events: Any = None
         self.notifies = True
-        """Whether it may be told to say when keys expire."""
+        """Whether notifications of expired keys could be enabled."""
         self._cursor, self._sweep_at = 0, 0.0
         try:
             self._client.ping()
@@ -79,13 +81,13 @@ class LabelServer:
         self._events.subscribe(f"__keyevent@{database}__:expired")
 
     def close(self) -> None:
-        """Let the connection go."""
-        for one in (self._events, self._client):
-            if one is not None:
-                one.close()
+        """Close the connection."""
+        for each in (self._events, self._client):
+            if each is not None:
+                each.close()
 
     def write_entries(self, entries: Mapping[str, int]) -> None:
-        """Set or renew entries of the ageing database: until when, ns of the monotonic clock, by name."""
+        """Set or renew entries of the ageing database: expiry by name, ns of the monotonic clock."""
         for some in _parts(entries.items()):
             pipe = self._client.pipeline(transaction=False)
             now = time.monotonic_ns()
@@ -104,7 +106,7 @@ class LabelServer:
             pipe.execute()
 
     def drop(self, names: Iterable[str]) -> None:
-        """Delete all that there is of these ports."""
+        """Delete all keys of these ports."""
         for some in _parts(names):
             self._client.delete(*(self._key(kind, name) for kind in ("port", "ageing") for name in some))
             self._client.srem(self._key("ports"), *some)
@@ -114,8 +116,9 @@ class LabelServer:
         return self._without("ageing", names)
 
     def expired(self) -> list[str]:
-        """Ports whose entry timed out, as the server has published since the last call; waits a little. Ports
-        whose newest label expired leave the set of names.
+        """Ports whose entry timed out, as published since the last call; waits up to POLL_SECONDS.
+
+        Ports whose newest label expired leave the set of names.
         """
         said, gone = list[str](), list[str]()
         start, port = self._key("ageing", ""), self._key("port", "")
@@ -134,7 +137,7 @@ class LabelServer:
         return said
 
     def sweep(self) -> None:
-        """Where it is due, take a part of the set of names; names without a hash leave it."""
+        """If it is due, check a part of the set of names; names without a hash leave it."""
         if not self._cursor and time.monotonic() < self._sweep_at:
             return
         self._cursor, names = self._client.sscan(self._key("ports"), self._cursor, count=CHUNK)

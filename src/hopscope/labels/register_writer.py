@@ -1,4 +1,4 @@
-"""Where what the controller of labels decides is written: the registers of a testbed's switches."""
+"""Writes the decisions of the label controller into the registers of a testbed's switches."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .registers import Registers
 from .table import LabelTable
 
 
-class Written:
-    """The registers of a testbed's switches, where there are any: Reg2 is written, packets are counted."""
+class RegisterWriter:
+    """Applies controller decisions to switch registers (Reg2), and reads the switches' packet counters."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class Written:
         self._reason = ""
 
     @property
-    def there(self) -> bool:
+    def attached(self) -> bool:
         """Whether registers are mapped."""
         return self._registers is not None
 
     def attach(self, now_ns: int) -> None:
-        """Map the registers, where there are new ones; the fabric may come, go and be made anew."""
+        """Map the registers, if there are new ones: the fabric may start, stop and restart."""
         if self._path is None or (self._registers is not None and self._registers.region.is_current()):
             return
         self._registers = None
@@ -67,22 +67,22 @@ class Written:
             if self._mode == "one-bit":
                 mine, other = other, mine
             other[:] = 0
-            self._table.rows["shift"] = 0
+            self._table.clear_shift()
             self.write(*self._controller.adopt(rows, mine, now_ns))
             self._table.set_shift(rows, mine)
 
     def write(self, rows: Ints, values: Values) -> int:
-        """Put Reg2 of these rows of the table; how many are of no register."""
+        """Write Reg2 of these rows of the table; returns how many have no register."""
         if self._registers is None:
             return len(rows)
-        at = self._registers.rows(self._table.rows["node_id"][rows], self._table.rows["port"][rows])
+        at = self._registers.rows(*self._table.ports_of(rows))
         reg2 = self._registers.shift if self._mode == "shift" else self._registers.flag
         reg2[at[at >= 0]] = values[at >= 0]
         return int(np.count_nonzero(at < 0))
 
     def sample(self) -> npt.NDArray[np.bool_]:
-        """Ports that sent since this was asked last, bool [rows of the table]."""
-        mask = np.zeros(len(self._table.rows), np.bool_)
+        """Ports that sent frames since the last call, bool [rows of the table]."""
+        mask = np.zeros(self._table.capacity, np.bool_)
         if self._registers is not None:
             sent = _sent(self._registers)
             mask[self._rows[sent != self._sent]] = True
@@ -90,7 +90,7 @@ class Written:
         return mask
 
     def release(self) -> None:
-        """Nobody will set Reg2 back from now on: do it."""
+        """Reset Reg2 on shutdown."""
         if self._registers is not None and self._mode != "off":
             self._registers.shift[:] = 0
             self._registers.flag[:] = 0
@@ -102,6 +102,6 @@ class Written:
 
 
 def _sent(registers: Registers) -> npt.NDArray[np.uint64]:
-    """Frames that each port sent; those that its link lost are traffic too."""
+    """Frames sent by each port, including those that its link lost."""
     sent: npt.NDArray[np.uint64] = registers.count(PortCounter.SENT) + registers.count(PortCounter.LOST)
     return sent

@@ -1,7 +1,7 @@
 """Registers of a testbed's switches: one shared region that switches, controller and commands read and write.
 
 Reg1 and Reg2 of INT-label by switch port, counters, and the share of frames that a link loses for a test.
-Every cell is one aligned word with one writer at a time, so that nobody waits for anybody.
+Every cell is an aligned word with one writer at a time, so there are no locks.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ..memory.region import Region, RegionError
 from .records import REGISTER_ARRAYS, PortCounter
 
 KIND, VERSION = "label registers", 2
-MOST_SHIFT = 40
+MAX_SHIFT = 40
 """Highest S."""
 _ALL = 0xFFFFFFFF
 
 
 class RegistersError(HopscopeError):
-    """A port that there is not, or a value that cannot be."""
+    """An unknown port, or an invalid value."""
 
 
 class Registers:
-    """Registers by switch port, as writable arrays (read-only ones where they were attached so)."""
+    """Registers by switch port, as arrays (read-only if attached so)."""
 
     def __init__(self, region: Region) -> None:
         self.region = region
@@ -43,7 +43,7 @@ class Registers:
         self.flag: npt.NDArray[np.uint8] = region["flag"]
         """Reg2 of the one-bit form."""
         self.loss: npt.NDArray[np.uint32] = region["loss"]
-        """Chance of a frame to be lost behind the port, in 2^-32."""
+        """Probability that a frame is lost after the port, in 2^-32."""
         self.interval: npt.NDArray[np.int64] = region["interval"]
         """T, ns, of all ports [1]."""
         self.counters: npt.NDArray[np.uint64] = region["counters"].reshape(len(self.node), len(PortCounter))
@@ -54,7 +54,7 @@ class Registers:
     def create(cls, path: Path | None, ports: Iterable[tuple[int, int]], interval_ns: int) -> Registers:
         """Registers of these (node id, port number) in a file, or (None) in private memory.
 
-        Raises RegistersError for a port that is named twice, RegionError where the file cannot be made.
+        Raises RegistersError for a duplicate port, RegionError if the file cannot be made.
         """
         rows = sorted(ports)
         if len(set(rows)) < len(rows):
@@ -72,7 +72,7 @@ class Registers:
 
     @classmethod
     def attach(cls, path: Path | str, writable: bool = False) -> Registers:
-        """Map registers that there are. Raises RegionError, also where arrays are missing or do not match."""
+        """Map existing registers. Raises RegionError, also for missing or different arrays."""
         region = Region.attach(path, KIND, VERSION, writable)
         shape = region.shape()
         ports = shape["node"][1] if "node" in shape else 0
@@ -87,7 +87,7 @@ class Registers:
         return len(self.node)
 
     def rows(self, nodes: npt.ArrayLike, numbers: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Row of each (node id, port number); -1 where there is no such port."""
+        """Row of each (node id, port number); -1: unknown port."""
         wanted = _keys(np.atleast_1d(np.asarray(nodes)), np.atleast_1d(np.asarray(numbers)))
         found = np.searchsorted(self._keys, wanted).clip(max=max(len(self) - 1, 0))
         known = self._keys[found] == wanted if len(self) else np.zeros(len(wanted), bool)
@@ -101,29 +101,29 @@ class Registers:
         return int(row)
 
     def set_shift(self, node: int, number: int, shift: int) -> bool:
-        """Put S of a port in force; False where there is no such port. Raises RegistersError."""
-        if not 0 <= shift <= MOST_SHIFT:
-            raise RegistersError(f"registers: found S = {shift}, expected 0 to {MOST_SHIFT}")
+        """Set S of a port; False: unknown port. Raises RegistersError."""
+        if not 0 <= shift <= MAX_SHIFT:
+            raise RegistersError(f"registers: found S = {shift}, expected 0 to {MAX_SHIFT}")
         (row,) = self.rows(node, number)
         if row >= 0:
             self.shift[row] = shift
         return bool(row >= 0)
 
     def set_flag(self, node: int, number: int, on: bool) -> bool:
-        """Have a port label every packet, or not; False where there is no such port."""
+        """Let a port label every packet, or not; False: unknown port."""
         (row,) = self.rows(node, number)
         if row >= 0:
             self.flag[row] = on
         return bool(row >= 0)
 
     def set_loss(self, node: int, number: int, share: float) -> None:
-        """Lose this share of the frames that a port sends. Raises RegistersError."""
+        """Set the share of its frames that a port loses. Raises RegistersError."""
         if not 0 <= share <= 1:
             raise RegistersError(f"registers: found a share of {share:g}, expected 0 to 1")
         self.loss[self.row(node, number)] = min(round(share * (_ALL + 1)), _ALL)
 
     def lossy(self) -> npt.NDArray[np.float64]:
-        """Share of frames that each port loses."""
+        """Share of its frames that each port loses."""
         return self.loss / np.float64(_ALL)
 
     def count(self, counter: PortCounter) -> npt.NDArray[np.uint64]:

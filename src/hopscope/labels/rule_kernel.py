@@ -1,4 +1,4 @@
-"""Whether a switch labels a packet (INT-label, sections 3 and 5): asked by simulation and software switch."""
+"""Whether a switch labels a packet (INT-label, sections 3 and 5), for simulation and software switch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN = int(Chance.OWN)
 
 @inlined
 def chance_of(count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, own: Any) -> Any:
-    """Chance of another label for a packet that carries `count`, `elapsed` after the port's last one."""
+    """Probability of another label for a packet with `count` labels, `elapsed` after the port's last one."""
     if own is not None:
         if chance == OWN:
             return own(count, max_hop, elapsed, interval)

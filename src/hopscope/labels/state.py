@@ -1,4 +1,4 @@
-"""What is known of ports that label packets (INT-label): the region's records, and its reader."""
+"""Region of ports that label packets (INT-label): its records, and its reader."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..wire.records import Records
 KIND, VERSION = "labels", 2
 FILE_NAME = "labels.table"
 NEVER = -(2**63)
-"""Time of a label that never was."""
+"""Time of a port without a label."""
 MODES = ("off", "shift", "one-bit")
 """How the controller changes intervals, by their number in the region."""
 
-LABEL_PORT = np.dtype(
+LABEL_ROW = np.dtype(
     [
         ("time_ns", "<i8"),  # of the newest label, by the switch's clock; NEVER without one
         ("received_ns", "<i8"),  # when it arrived
         ("labels", "<u8"),  # in all
-        ("late", "<u8"),  # of these, older than one that was here already: discarded
+        ("late", "<u8"),  # of these, older than the newest: discarded
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the newest label
         ("occupancy", "<u4"),  # of the newest label, bytes
@@ -33,7 +33,7 @@ LABEL_PORT = np.dtype(
         ("port", "<u2"),
         ("ingress_port", "<u2"),  # of the newest label's packet
         ("shift", "u1"),  # Reg2: S, or the flag of the one-bit form
-        ("traffic", "u1"),  # in the last whole telemetry interval: 0 nobody counts, 1 none, 2 some
+        ("traffic", "u1"),  # in the last telemetry interval: 0 unknown, 1 none, 2 some
         ("spare", "u1", (10,)),
     ]
 )
@@ -43,9 +43,9 @@ COVERAGE = np.dtype(
     [
         ("begin_ns", "<i8"),
         ("active", "<u4"),  # ports with traffic
-        ("heard", "<u4"),  # of these, ports of which a label came
+        ("heard", "<u4"),  # of these, ports with a label
         ("labels", "<u4"),
-        ("packets", "<u4"),  # that brought them
+        ("packets", "<u4"),  # packets with these labels
         ("raised", "<u4"),  # ports whose Reg2 is not 0
         ("spare", "<u4"),
     ]
@@ -56,25 +56,25 @@ COVERAGE = np.dtype(
 def arrays_of(ports: int, intervals: int) -> dict[str, Any]:
     """Arrays of the region."""
     return {
-        "rows": (LABEL_PORT, ports),
+        "rows": (LABEL_ROW, ports),
         "versions": (np.uint32, ports),
         "used": (np.uint64, 1),
         "coverage": (COVERAGE, intervals),
         "closed": (np.uint64, 1),  # intervals written to `coverage`, in all
         "about": (np.int64, 4),  # telemetry interval, T, k T (ns), mode
-        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the machine's
+        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the system clock
     }
 
 
 @dataclass(frozen=True, slots=True)
 class LabelRule:
-    """How ports are meant to label, as the controller goes by it."""
+    """How ports should label."""
 
     telemetry_ns: int
     """Telemetry interval."""
     interval_ns: int
     """T."""
-    patience_ns: int
+    timeout_ns: int
     """k T: a port is late after it."""
     mode: str
     """`off`, `shift` or `one-bit`."""
@@ -88,7 +88,7 @@ class LabelReader:
 
     @classmethod
     def attach(cls, path: Path) -> LabelReader:
-        """Raises RegionError where there is no table."""
+        """Raises RegionError if there is no table."""
         region = Region.attach(path, KIND, VERSION)
         shape = region.shape()
         sizes = [shape[name][1] if name in shape else 0 for name in ("rows", "coverage")]
@@ -98,16 +98,16 @@ class LabelReader:
         return cls(region)
 
     def about(self) -> LabelRule:
-        """How ports are meant to label."""
-        telemetry, interval, patience, mode = self._region["about"].tolist()
-        return LabelRule(telemetry, interval, patience, MODES[mode % len(MODES)])
+        """How ports should label."""
+        telemetry, interval, timeout, mode = self._region["about"].tolist()
+        return LabelRule(telemetry, interval, timeout, MODES[mode % len(MODES)])
 
     def now(self) -> int:
-        """The time now by the clock of the table's times, ns: ages are to be taken from it."""
+        """Current time by the clock of the table's times, ns, for ages."""
         return time.time_ns() + int(self._region["ahead"][0])
 
     def ports(self) -> Records:
-        """LABEL_PORT [ports], each consistent, in the order in which they became known."""
+        """LABEL_ROW [ports], each consistent, in the order of their first labels."""
         rows = self._region["rows"]
         used = min(int(self._region["used"][0]), len(rows))
         _, (ports,) = consistent(self._region["versions"], lambda at: (rows[at],), np.arange(used))
@@ -119,5 +119,5 @@ class LabelReader:
         end = int(closed[0])
         numbers = np.arange(max(0, end - min(last, len(ring))), end)
         copy = ring[numbers % len(ring)]
-        whole = numbers > int(closed[0]) - len(ring)  # the others were written over meanwhile
+        whole = numbers > int(closed[0]) - len(ring)  # the others were overwritten
         return np.asarray(copy[whole])

@@ -1,7 +1,7 @@
-"""Tracked flows (INT-label, 3.3): of each its newest way, switch by switch, and the way before.
+"""Tracked flows (INT-label, 3.3): the newest path of each, switch by switch, and the previous one.
 
-All switches label a tracked packet, so its labels are its way.  Few packets are tracked; a packet is taken
-in plain Python, and what changed is written for readers by `tick`.
+All switches label a tracked packet, so its labels are its path.  Few packets are tracked; they are processed
+in plain Python, and `tick` writes changes for readers.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy.typing as npt
 
 from ..memory.region import Region, barrier
 from ..wire.records import Records
-from .table import AHEAD_NS, CLOCK_BACK_NS
+from .table import CLOCK_BACK_NS, MAX_AHEAD_NS
 from .tracked_state import HOPS, KIND, TRACKED_FLOW, VERSION, arrays_of
 
-FLOWS = 1024
-"""Room: as many as can be asked for."""
+MAX_FLOWS = 1024
+"""Room of the table: the maximum of the settings."""
 IDLE_NS = 10_000_000_000
-"""In a full table, a flow that is silent for so long gives its room to another."""
+"""In a full table, a flow that is silent for this time may be evicted."""
 RATE_NS = 5_000_000_000
 Key = tuple[int, int, int, int, int, int, int]
 Port = tuple[int, int, int]
-"""A switch on a way: node, ingress port, egress port."""
+"""A switch on a path: node, ingress port, egress port."""
 
 
 @dataclass(slots=True)
@@ -63,30 +63,30 @@ class _Flow:
     hops: int = 0
     previous_hops: int = 0
     ports: list[Port] = field(default_factory=list)
-    way: list[_Hop] = field(default_factory=list)
+    path: list[_Hop] = field(default_factory=list)
     previous: list[_Hop] = field(default_factory=list)
 
 
 class TrackedTable:
     """One writer; readers attach with `TrackedReader`. Times are ns on one clock that does not go back."""
 
-    def __init__(self, path: Path | None, now_ns: int, *, flows: int = FLOWS) -> None:
-        """What is under `path` is continued; None: private memory. Raises RegionError."""
+    def __init__(self, path: Path | None, now_ns: int, *, flows: int = MAX_FLOWS) -> None:
+        """A table at `path` is continued; None: private memory. Raises RegionError."""
         arrays = arrays_of(flows)
         found = None if path is None else Region.continued(path, KIND, VERSION, arrays)
         self.region = found or Region.create(path, KIND, VERSION, arrays)
         self.rows: Records = self.region["rows"]
         self._versions: npt.NDArray[np.uint32] = self.region["versions"]
-        torn = (self._versions & 1).astype(np.bool_)  # by a writer that was killed
+        torn = (self._versions & 1).astype(np.bool_)  # a killed writer left them odd
         self.rows[torn] = 0
         self._versions += self._versions & 1
         self.taken = self.late = self.partial = self.changes = 0
-        """Tracked packets taken; of these, overtaken by a newer one of their flow; without the labels of
-        some switches; with another way than before.
+        """Tracked packets accepted; of these, overtaken by a newer one of their flow; without the labels of
+        some switches; with another path than before.
         """
-        self.flowless = self.unknown = self.refused = self.evicted = 0
-        """Packets refused: their last hop does not tell the flow; a port is not one of those we take labels
-        of; no room.  Flows forgotten since others needed their room.
+        self.without_flow = self.unknown = self.rejected = self.evicted = 0
+        """Packets rejected: their last hop does not report the flow; the registers do not list a port; no
+        room.  Flows evicted because others needed their room.
         """
         self._flows: dict[Key, _Flow] = {}
         self._free: list[int] = []
@@ -103,20 +103,20 @@ class TrackedTable:
     def update(
         self, labels: Records, flows: Records, now_ns: int, known: npt.NDArray[np.bool_] | None = None
     ) -> None:
-        """Take the tracked packets among LABEL and LABEL_FLOW records that arrived at `now_ns`.
+        """Process the tracked packets among LABEL and LABEL_FLOW records that arrived at `now_ns`.
 
-        `known`: labels of ports that are taken, bool [labels]; None: all are.
+        `known`: labels of accepted ports, bool [labels]; None: all.
         """
-        told = int(np.count_nonzero((labels["tracked"] == 1) & (labels["position"] == 0)))
-        if not told:
+        tracked = int(np.count_nonzero((labels["tracked"] == 1) & (labels["position"] == 0)))
+        if not tracked:
             return
         starts = np.searchsorted(labels["packet"], flows["packet"])
         ends = np.searchsorted(labels["packet"], flows["packet"], side="right")
         for flow, start, end in zip(flows.tolist(), starts.tolist(), ends.tolist(), strict=True):
-            one = labels[start:end]
-            if not one["tracked"][0]:
+            packet = labels[start:end]
+            if not packet["tracked"][0]:
                 continue
-            told -= 1
+            tracked -= 1
             if known is not None and not known[start:end].all():
                 self.unknown += 1
                 continue
@@ -124,19 +124,19 @@ class TrackedTable:
             key = source_high, source_low, high, low, protocol, sport, dport
             entry = self._flows.get(key) or self._new(key, now_ns)
             if entry is None:
-                self.refused += 1
+                self.rejected += 1
                 continue
             self.taken += 1
-            self._take(entry, one, now_ns)
+            self._take(entry, packet, now_ns)
             self._dirty.add(key)
-        self.flowless += told
+        self.without_flow += tracked
 
     def set_ahead(self, ahead_ns: int) -> None:
-        """How far the clock by which we are told times is ahead of the machine's, for readers."""
+        """Store how far the clock of all times here is ahead of the system clock, for readers."""
         self.region["ahead"][0] = ahead_ns
 
     def tick(self, now_ns: int) -> None:
-        """Write what has changed, and take rates; a few times in a second."""
+        """Write changes, and compute rates; call it a few times per second."""
         span = now_ns - self._counted_ns
         if span >= RATE_NS:
             for key, flow in self._flows.items():
@@ -159,42 +159,42 @@ class TrackedTable:
             _Hop(time, node, latency, latency, queue, queue, ingress, egress)
             for time, node, latency, queue, _, ingress, egress, *_ in labels[:HOPS].tolist()
         ]
-        if flow.way and self._is_late(flow, hops[0], now_ns):
+        if flow.path and self._is_late(flow, hops[0], now_ns):
             flow.late += 1
             self.late += 1
             return
         flow.received_ns = now_ns
         ports = [(hop.node_id, hop.ingress_port, hop.egress_port) for hop in hops]
-        places = _within(ports, flow.ports)
+        places = _positions(ports, flow.ports)
         if places is not None:
             for place, hop in zip(places, hops, strict=True):
-                flow.way[place].update(hop)
+                flow.path[place].update(hop)
             if len(places) < len(flow.ports):
                 flow.partial += 1
                 self.partial += 1
             return
-        if flow.way and _within(flow.ports, ports) is None:  # else the old way lacked some switches
-            flow.previous, flow.previous_hops = flow.way, flow.hops
+        if flow.path and _positions(flow.ports, ports) is None:  # else the old path lacked some switches
+            flow.previous, flow.previous_hops = flow.path, flow.hops
             flow.changed_ns = now_ns
             flow.changes += 1
             self.changes += 1
-        flow.way, flow.ports, flow.hops = hops, ports, len(labels)
+        flow.path, flow.ports, flow.hops = hops, ports, len(labels)
 
     def _is_late(self, flow: _Flow, first: _Hop, now_ns: int) -> bool:
-        """Whether a packet overtook this one, by the first switch's clock, which was not set meanwhile."""
-        newest = flow.way[0]
+        """Whether a packet overtook this one, by the first switch's clock, if that was not set back."""
+        newest = flow.path[0]
         if first.node_id != newest.node_id or first.time_ns >= newest.time_ns:
             return False
         silent = flow.received_ns < now_ns - CLOCK_BACK_NS
-        ahead = newest.time_ns > now_ns + AHEAD_NS and abs(first.time_ns - now_ns) < AHEAD_NS
+        ahead = newest.time_ns > now_ns + MAX_AHEAD_NS and abs(first.time_ns - now_ns) < MAX_AHEAD_NS
         return not silent and not ahead
 
     def _new(self, key: Key, now_ns: int) -> _Flow | None:
-        """Room for a flow; None where there is none."""
+        """A row for a flow; None: there is no room."""
         if not self._free:
             if now_ns < self._full_until_ns:
                 return None
-            oldest = min(self._flows, key=lambda one: self._flows[one].received_ns)
+            oldest = min(self._flows, key=lambda known: self._flows[known].received_ns)
             idle_ns = self._flows[oldest].received_ns + IDLE_NS
             if now_ns < idle_ns:
                 self._full_until_ns = idle_ns
@@ -211,8 +211,8 @@ class TrackedTable:
                 row[name] = value
             for name in _FIGURES:
                 row[name] = getattr(flow, name)
-            for name, way in (("way", flow.way), ("previous", flow.previous)):
-                row[name][: len(way)] = [hop.row() for hop in way]
+            for name, path in (("way", flow.path), ("previous", flow.previous)):
+                row[name][: len(path)] = [hop.row() for hop in path]
         at = np.array([flow.row for _, flow in changed])
         self._versions[at] += 1
         barrier()
@@ -221,7 +221,7 @@ class TrackedTable:
         self._versions[at] += 1
 
     def _continue(self, number: int, now_ns: int) -> None:
-        """Go on with the flow of a row, or have it free."""
+        """Continue the flow of a row, or free the row."""
         row = self.rows[number]
         key: Key = tuple(int(row[name]) for name in _KEY)  # type: ignore[assignment]
         if not row["packets"] or not row["hops"] or key in self._flows:
@@ -233,9 +233,9 @@ class TrackedTable:
             setattr(flow, name, row[name].item())
         flow.received_ns = min(flow.received_ns, now_ns)
         flow.counted = flow.packets
-        flow.way = [_Hop(*hop) for hop in row["way"][: min(flow.hops, HOPS)].tolist()]
+        flow.path = [_Hop(*hop) for hop in row["way"][: min(flow.hops, HOPS)].tolist()]
         flow.previous = [_Hop(*hop) for hop in row["previous"][: min(flow.previous_hops, HOPS)].tolist()]
-        flow.ports = [(hop.node_id, hop.ingress_port, hop.egress_port) for hop in flow.way]
+        flow.ports = [(hop.node_id, hop.ingress_port, hop.egress_port) for hop in flow.path]
 
 
 _KEY = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
@@ -245,12 +245,12 @@ _FIGURES = (
 )  # fmt: skip
 
 
-def _within(part: list[Port], whole: list[Port]) -> list[int] | None:
-    """Places in `whole` of all of `part`, in its order; None where one is not there."""
+def _positions(part: list[Port], whole: list[Port]) -> list[int] | None:
+    """Indices in `whole` of all of `part`, in its order; None: one is missing."""
     places, at = [], 0
-    for one in part:
+    for port in part:
         try:
-            at = whole.index(one, at)
+            at = whole.index(port, at)
         except ValueError:
             return None
         places.append(at)

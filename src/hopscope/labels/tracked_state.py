@@ -1,4 +1,4 @@
-"""What is known of tracked flows (INT-label, 3.3): the region's records, and its reader."""
+"""Region of tracked flows (INT-label, 3.3): its records, and its reader."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ..wire.records import Records
 KIND, VERSION = "tracked flows", 2
 FILE_NAME = "labels.tracked"
 HOPS = 32
-"""Hops of a way that are kept; the others are counted."""
+"""Hops of a path that are stored; the others are counted."""
 
 TRACKED_HOP = np.dtype(
     [
         ("time_ns", "<i8"),  # of its newest label, by the switch's clock
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the newest packet in this switch
-        ("latency_most_ns", "<u4"),  # since the way was first told
+        ("latency_most_ns", "<u4"),  # since the path was first seen
         ("occupancy", "<u4"),  # of the egress queue then, bytes
         ("occupancy_most", "<u4"),
         ("ingress_port", "<u2"),
         ("egress_port", "<u2"),
     ]
 )
-"""One switch of a way, 32 bytes."""
+"""One switch of a path, 32 bytes."""
 
 TRACKED_FLOW = np.dtype(
     [
@@ -37,22 +37,22 @@ TRACKED_FLOW = np.dtype(
         ("src_lo", "<u8"),
         ("dst_hi", "<u8"),
         ("dst_lo", "<u8"),
-        ("begin_ns", "<i8"),  # when its first packet was told
-        ("received_ns", "<i8"),  # when the newest was
-        ("changed_ns", "<i8"),  # when the newest way was first told, where there was another before
-        ("packets", "<u8"),  # tracked packets told; 0: a row that is free
+        ("begin_ns", "<i8"),  # arrival of its first packet
+        ("received_ns", "<i8"),  # arrival of the newest
+        ("changed_ns", "<i8"),  # when the newest path was first seen, if there was another before
+        ("packets", "<u8"),  # tracked packets; 0: a free row
         ("late", "<u8"),  # of these, overtaken by a newer one
-        ("partial", "<u8"),  # of these, without the labels of some switches on the way
-        ("changes", "<u8"),  # of the way
+        ("partial", "<u8"),  # of these, without the labels of some switches on the path
+        ("changes", "<u8"),  # of the path
         ("rate", "<f4"),  # tracked packets a second, over the last whole RATE_NS
         ("sport", "<u2"),
         ("dport", "<u2"),
         ("proto", "u1"),
-        ("hops", "u1"),  # of the newest way; `way` has the first HOPS at most
-        ("previous_hops", "u1"),  # 0: the way never changed
+        ("hops", "u1"),  # of the newest path; `way` has the first HOPS at most
+        ("previous_hops", "u1"),  # 0: the path never changed
         ("spare", "u1", (5,)),
         ("way", TRACKED_HOP, (HOPS,)),  # the source's side first
-        ("previous", TRACKED_HOP, (HOPS,)),  # the way before, as it was last told
+        ("previous", TRACKED_HOP, (HOPS,)),  # the previous path, with its last values
     ]
 )
 """One tracked flow."""
@@ -63,7 +63,7 @@ def arrays_of(flows: int) -> dict[str, Any]:
     return {
         "rows": (TRACKED_FLOW, flows),
         "versions": (np.uint32, flows),
-        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the machine's
+        "ahead": (np.int64, 1),  # ns that the clock of all times here is ahead of the system clock
     }
 
 
@@ -75,7 +75,7 @@ class TrackedReader:
 
     @classmethod
     def attach(cls, path: Path) -> TrackedReader:
-        """Raises RegionError where there is no table."""
+        """Raises RegionError if there is no table."""
         region = Region.attach(path, KIND, VERSION)
         shape = region.shape()
         size = shape["rows"][1] if "rows" in shape else 0
@@ -85,7 +85,7 @@ class TrackedReader:
         return cls(region)
 
     def now(self) -> int:
-        """The time now by the clock of the table's times, ns: ages are to be taken from it."""
+        """Current time by the clock of the table's times, ns, for ages."""
         return time.time_ns() + int(self._region["ahead"][0])
 
     def flows(self) -> Records:

@@ -277,6 +277,7 @@ def detect_events(
     from ..detect.clock import CaptureClock
     from ..detect.detector import Detector
     from ..detect.postcards.joiner import Joiner
+    from ..history.journal_file import number_events
 
     detector = Detector(settings or DetectSettings(), None)
     joiner = Joiner(postcards or PostcardSettings(), held=True)
@@ -306,7 +307,9 @@ def detect_events(
     if end:
         longest = max(detector.settings.idle_seconds, detector.settings.silent_seconds)
         keep(detector.tick(min(clock.newest_ns + int(longest * 1e9) + 1, 2**63 - 1)))
-    return Events(np.concatenate(blocks) if blocks else np.empty(0, EVENT))
+    events = np.concatenate(blocks) if blocks else np.empty(0, EVENT)
+    number_events(events, shard=0, first=0)
+    return Events(events)
 
 
 def open_folder(folder: str | Path, *, names: str | Path | None = None) -> Collection:

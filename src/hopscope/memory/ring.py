@@ -50,8 +50,8 @@ class RingWriter:
 
     def __init__(self, region: Region) -> None:
         self._cursor = region["cursor"]
-        self._records = region["records"]
-        self.capacity = len(self._records)
+        self.records: npt.NDArray[Any] = region["records"]
+        self.capacity = len(self.records)
         if not self._cursor.flags.writeable:
             raise RegionError(f"{region.path}: mapped read-only; a ring's writer attaches with writable=True")
 
@@ -69,7 +69,7 @@ class RingWriter:
         barrier()
         at = head & (self.capacity - 1)
         first = min(count, self.capacity - at)
-        return self._records[at : at + first], self._records[: count - first]
+        return self.records[at : at + first], self.records[: count - first]
 
     def publish(self, count: int) -> None:
         """Let readers see the next `count` records: called when the journal has them."""

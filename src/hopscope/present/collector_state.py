@@ -221,7 +221,7 @@ class CollectorState:
             return None
 
     def _state_reader(self) -> Any:
-        from ..detect.detector import StateReader  # heavy, and not needed for counters alone
+        from ..detect.flows.state import StateReader  # heavy, and not needed for counters alone
 
         try:
             return StateReader.attach(self.regions)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..labels.state import COVERAGE, FILE_NAME, LABEL_PORT, LabelReader, LabelRule
+from ..labels.state import COVERAGE, FILE_NAME, LABEL_ROW, LabelReader, LabelRule
 from ..memory.copied import Copied
 from ..wire.records import Records
 
@@ -26,10 +26,10 @@ def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> in
 
 
 class Labels(Copied[LabelReader]):
-    """The region of the process that takes labels: `copy` has LABEL_PORT [ports], by switch and port."""
+    """The region of the process that takes labels: `copy` has LABEL_ROW [ports], by switch and port."""
 
     def __init__(self, regions: Path) -> None:
-        super().__init__(regions / FILE_NAME, LabelReader.attach, _ports, LABEL_PORT)
+        super().__init__(regions / FILE_NAME, LabelReader.attach, _ports, LABEL_ROW)
 
     def about(self) -> LabelRule | None:
         """How ports are meant to label; None where no labels are taken."""
@@ -38,7 +38,7 @@ class Labels(Copied[LabelReader]):
             return None if reader is None else reader.about()
 
     def ports(self) -> Records:
-        """LABEL_PORT [ports], by switch and port; empty where no labels are taken."""
+        """LABEL_ROW [ports], by switch and port; empty where no labels are taken."""
         return self.copy()[1]
 
     def coverage(self, last: int) -> Records:

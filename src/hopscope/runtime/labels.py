@@ -21,7 +21,7 @@ from ..capture.udp.listener import UdpListener
 from ..labels import tracked_state
 from ..labels.controller import Controller, Ints
 from ..labels.counters import LabelCounts
-from ..labels.register_writer import Written
+from ..labels.register_writer import RegisterWriter
 from ..labels.state import FILE_NAME, LabelRule
 from ..labels.table import LabelTable
 from ..labels.tracked import TrackedTable
@@ -102,14 +102,12 @@ class LabelProcess:
             ),
         )
         self.tracked = TrackedTable(None if folder is None else folder / tracked_state.FILE_NAME, start)
-        known = self.table.rows[: self.table.used]
-        known["received_ns"] = np.minimum(known["received_ns"], start)
-        known["shift"] = 0  # until the registers are read
+        self.table.resume(start)
         self.redis = _redis(settings, self.table, self._notify)
         self.controller = Controller(labelling, adaptive, self.table, self.redis, start_ns=start)
-        self.table.on_reuse = self._forget
+        self.table.on_evict = self._forget
         self._stored = np.zeros((0, 2), np.uint64)  # labels and S of each port, as stored in Redis
-        self.registers = Written(settings, self.table, self.controller, self._notify)
+        self.registers = RegisterWriter(settings, self.table, self.controller, self._notify)
         self.counts = LabelCounts(folder)
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
         """Taken from the socket; changes of Reg2 that no register took."""
@@ -156,7 +154,7 @@ class LabelProcess:
             self.step(batch, now)
         if self._attach(now):
             self.registers.attach(now)
-        if self.registers.there and self._turn(now):
+        if self.registers.attached and self._turn(now):
             rows, values = self.controller.turn(now)
             if len(rows):
                 self.table.set_shift(rows, values)
@@ -167,7 +165,7 @@ class LabelProcess:
             ahead_ns = self._clock.ahead_ns if isinstance(self._clock, SteadyClock) else 0
             self.table.set_ahead(ahead_ns)
             self.tracked.set_ahead(ahead_ns)
-            self.table.tick(now, self.registers.sample if self.registers.there else None)
+            self.table.tick(now, self.registers.sample if self.registers.attached else None)
             self.tracked.tick(now)
         if self._count(now):
             self.counts.collect(self)
@@ -182,7 +180,7 @@ class LabelProcess:
         self.packets += found.packets
         self.refused += found.refused
         self.controller.receive(found.labels, now_ns)
-        self.tracked.update(found.labels, found.flows, now_ns, self.table.wanted(found.labels))
+        self.tracked.update(found.labels, found.flows, now_ns, self.table.allowed(found.labels))
 
     def run(self, stop: Stop) -> None:
         """Take labels until `stop` is set; then what is still in the socket."""
@@ -199,7 +197,7 @@ class LabelProcess:
             return
         assert self.listener is not None
         due = min(self._look_ns, self._count.due_ns, self._attach.due_ns)
-        if self.registers.there:
+        if self.registers.attached:
             due = min(due, max(self._turn.due_ns, self.controller.due_ns))
         seconds = (due - self._clock()) / 1e9
         select.select([self.listener], [], [], min(max(seconds, PAUSE.seconds), LOOK_NS / 1e9))
@@ -226,11 +224,11 @@ class LabelProcess:
         if self.redis is None:
             return
         used = self.table.used
-        ports = self.table.rows[:used]
+        ports = self.table.known
         now = np.stack([ports["labels"], ports["shift"].astype(np.uint64)], axis=1)
         before, self._stored = self._stored, now
-        if self.redis.anew:
-            self.redis.anew, before = False, before[:0]
+        if self.redis.is_new:
+            self.redis.is_new, before = False, before[:0]
         changed = np.ones(used, np.bool_)
         changed[: len(before)] = (now[: len(before)] != before).any(axis=1)
         rows = np.flatnonzero(changed)
@@ -245,6 +243,6 @@ def _redis(settings: LabelSettings, table: LabelTable, notify: Callable[[str], o
     from ..labels.redis import LabelRedis
 
     return LabelRedis(
-        settings.redis, settings.prefix, lambda rows: (table.rows["node_id"][rows], table.rows["port"][rows]),
+        settings.redis, settings.prefix, table.ports_of,
         notify,
     )  # fmt: skip

@@ -31,8 +31,6 @@ _REFUSED = np.array([INDEX[f"rejected_reports_total.{reason.label}"] for reason 
 class Detection(Protocol):
     """Keeps the state of one shard and finds events: a `Detector`, or a `SinkDetector`."""
 
-    next_sequence: int
-
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Take reports; yield blocks of EVENT records, each valid until the next is asked for."""
 
@@ -97,7 +95,6 @@ class Pipeline:
         self.joining = joining
         self._decoders: dict[Dialect, Decoder] = {}
         self.count = shard.count
-        detection.next_sequence = shard.next_sequence
 
     def step(self, frames: FrameBatch, dialect: Dialect = DEFAULT, forward: Forward | None = None) -> int:
         """Take frames through all steps; returns how many reports were accepted.

@@ -13,7 +13,7 @@ import numpy as np
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter, Retry
-from ..history.journal_file import read_journals
+from ..history.journal_file import number_events, read_journals
 from ..memory.counted import CountedRegion
 from ..memory.region import Region
 from ..memory.ring import RingWriter, continue_ring
@@ -52,6 +52,7 @@ class Shard:
         self._journal: JournalWriter | None = None
         self._on_events = on_events
         self._failed_syncs = 0
+        self._next_sequence = 0  # of events, without a journal
         if regions is not None:
             ring = continue_ring(
                 regions / f"worker-{number}.events", EVENT, history.ring_events, EVENT_VERSION
@@ -70,21 +71,19 @@ class Shard:
             if self._ring is not None:
                 self._show_missed(data, ring)
 
-    @property
-    def next_sequence(self) -> int:
-        """Number of the next event."""
-        return 0 if self._journal is None else self._journal.next_sequence
-
     def count(self, key: str, more: int) -> None:
         """Add to a counter, by its key in `detect.counters.INDEX`."""
         self.counters[INDEX[key]] += np.uint64(more)
 
     def write(self, events: Records) -> None:
-        """Journal EVENT records, then show them."""
+        """Number EVENT records, journal them, then show them."""
         if self._journal is not None:
             before = self._journal.written_bytes
             self._journal.append(events)
             self.count("journal_bytes_total", self._journal.written_bytes - before)
+        else:
+            number_events(events, self.number, self._next_sequence)
+            self._next_sequence += len(events)
         if self._ring is not None:
             self._ring.write(events)
         if self._on_events is not None:
@@ -106,10 +105,11 @@ class Shard:
     def _show_missed(self, data: Path, ring: Region) -> None:
         """Put into a continued ring what its writer had journalled, but not shown, when it was killed."""
         assert self._ring is not None
+        assert self._journal is not None
         last = self._ring.head - 1
         if last < 0:
             return  # a new ring: its readers begin with the next event
         shown = ring["records"][last % self._ring.capacity]["sequence"]
-        if int(shown) + 1 < self.next_sequence:
+        if int(shown) + 1 < self._journal.next_sequence:
             events = read_journals(data)
             self._ring.write(events[(events["shard"] == self.number) & (events["sequence"] > shown)])

@@ -16,8 +16,9 @@ from hopscope.detect.counters import INDEX
 from hopscope.detect.flows.state import StateReader
 from hopscope.detect.records import Kind, Metric
 from hopscope.detect.sink.detector import SinkDetector
-from hopscope.detect.sink.records import Measure, Type, Why
+from hopscope.detect.sink.records import EVICTED, EVICTED_VERSION, EvictionReason, Measure, Type
 from hopscope.detect.thresholds import set_sink_limits
+from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.sink import (
     AdaptSettings,
@@ -208,15 +209,40 @@ def alive(folder: Path) -> list[tuple[Any, ...]]:
 
 def new_events(detector: SinkDetector, before: int) -> Any:
     """SINK_EVENT records since the ring's head was `before`."""
-    ring = detector._event_ring["records"]
-    return ring[np.arange(before, detector._events.head) % len(ring)]
+    ring = detector.event_ring
+    return ring.records[np.arange(before, ring.head) % ring.capacity]
+
+
+def evictions_of(detector: SinkDetector) -> list[np.ndarray]:
+    """What the detector will evict, in blocks."""
+    blocks: list[np.ndarray] = []
+    detector.on_eviction = lambda records: blocks.append(records.copy())
+    return blocks
+
+
+def joined(blocks: list[np.ndarray]) -> np.ndarray:
+    """Blocks of EVICTED records as one; the list is empty then."""
+    records = np.concatenate([np.zeros(0, EVICTED), *blocks])
+    blocks.clear()
+    return records
+
+
+def evicted_ring(folder: Path) -> np.ndarray:
+    """Records of the eviction ring, which must be numbered without gaps."""
+    records, lost = RingReader(attach_ring(folder / "worker-0.evictions", EVICTED_VERSION), "oldest").read(
+        1 << 20
+    )
+    assert lost == 0
+    assert records["sequence"].tolist() == list(range(len(records)))
+    return records
 
 
 def compare(make: Any, twin: Any, detector: SinkDetector, packets: list[Any], parts: int, seed: int) -> None:
     chance = Random(seed)
+    gone = evictions_of(detector)
     for at in range(0, len(packets), parts):
         batch = batch_of(make, packets[at : at + parts], chance)
-        head = detector._events.head
+        head = detector.event_ring.head
         journal = kept(detector.update(batch))
         twin.update(batch)
         events = new_events(detector, head)
@@ -224,10 +250,9 @@ def compare(make: Any, twin: Any, detector: SinkDetector, packets: list[Any], pa
         assert events["sequence"].tolist() == list(range(head, head + len(events)))
         assert journal == twin.journal
         assert detector.event_rows.tolist() == twin.marked
-        gone, lost = detector.take_gone()
-        assert lost == 0
-        assert left(gone) == twin.gone
-        assert np.all(gone["why"] == Why.EVICTED)
+        evicted = joined(gone)
+        assert left(evicted) == twin.gone
+        assert np.all(evicted["reason"] == EvictionReason.EVICTED)
     expected = {f"sink_events_total.{kind.label}": twin.counted[f"type.{k}"] for k, kind in enumerate(Type)}
     expected |= {
         f"sink_throttled_events_total.{kind.label}": twin.counted[f"held.{k}"] for k, kind in enumerate(Type)
@@ -290,8 +315,7 @@ def test_state_and_distributions_equal_twin(make: Any, sink_reference: Any, tmp_
     compare(make, twin, detector, any_packets(make, 7, 1500, 40, 12), 200, 7)
     assert sorted(alive(tmp_path)) == sorted(twin.live())
     gone = twin.counted["packets"] - sum(record[1] for record in twin.live())
-    before = int(detector._eviction_ring["records"]["packets"].sum())
-    assert before == gone
+    assert int(evicted_ring(tmp_path)["packets"].sum()) == gone
     expected = {key: n for key, n in twin.values.items() if key[0] != "end_to_end"}
     found = {(*key, max(value, 1)): 0 for *key, value in expected}
     for *key, value in expected:
@@ -304,12 +328,12 @@ def test_state_and_distributions_equal_twin(make: Any, sink_reference: Any, tmp_
     now = make.T0 + 1500 * 3
     for _ in detector.tick(now):
         pass
+    ended = evictions_of(detector)
     detector.close(now)
-    everything, lost = detector.take_gone()
-    assert lost == 0
+    everything = joined(ended)
     assert sorted(left(everything)) == sorted(twin.expire(now, None))
-    assert np.all(everything["why"] == Why.ENDED)
-    assert int(detector._eviction_ring["records"]["packets"].sum()) == twin.counted["packets"]
+    assert np.all(everything["reason"] == EvictionReason.ENDED)
+    assert int(evicted_ring(tmp_path)["packets"].sum()) == twin.counted["packets"]
     assert alive(tmp_path) == []
 
 
@@ -323,11 +347,12 @@ def test_idle_flows_expire(make: Any, sink_reference: Any) -> None:
     for _ in detector.update(late):
         pass
     twin.update(late)
+    evicted = evictions_of(detector)
     for second in range(5, 11):
         for _ in detector.tick(make.T0 + second * 10**9):
             pass
-    gone, _ = detector.take_gone()
-    assert np.all(gone["why"] == Why.EXPIRED)
+    gone = joined(evicted)
+    assert np.all(gone["reason"] == EvictionReason.EXPIRED)
     assert sorted(left(gone)) == sorted(twin.expire(make.T0 + 9 * 10**9, 8 * 10**9))
     assert int(detector.counters[INDEX["flow_expiries_total"]]) == len(twin.gone) + len(left(gone))
     assert [record[0] for record in twin.live()] == [make.flow_key(500)]
@@ -381,7 +406,7 @@ def test_limits_change_while_it_runs(make: Any) -> None:
         thresholds = SinkThresholds(hop_latency=SinkLimits(above=change))
         own = () if change is None else (SinkSwitch(node=2, hop_latency=SinkLimits(above=50)),)
         set_sink_limits(detector.control, SinkSettings(thresholds=thresholds, switches=own))
-        head = detector._events.head
+        head = detector.event_ring.head
         packets = [make.Report(hops=make.path(1, 2), version=0, time=k) for k in range(3)]
         for _ in detector.update(make.batch(packets)):
             pass

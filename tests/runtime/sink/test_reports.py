@@ -17,7 +17,7 @@ from hopscope.detect.counters import INDEX
 from hopscope.detect.flows.tables import open_tables
 from hopscope.detect.sink.flow_report import flow_reports
 from hopscope.detect.sink.live import LiveFlows
-from hopscope.detect.sink.records import EVICTED, Why
+from hopscope.detect.sink.records import EVICTED, EvictionReason
 from hopscope.runtime.mode import pipeline_of
 from hopscope.runtime.sink.reports import SinkReporter
 from hopscope.settings.collector import DetectSettings, Settings
@@ -72,7 +72,7 @@ def flow_records(count: int = 3, hops: int = 3, proto: int = 6, ip: int = 4) -> 
     for name in ("latency_latest", "latency_sum", "latency_samples"):
         flows[name] = rng.integers(1, 2**40, count)
     flows["sport"], flows["dport"], flows["proto"], flows["ip_version"] = 4000, 53, proto, ip
-    flows["hop_count"], flows["why"] = hops, Why.EXPIRED
+    flows["hop_count"], flows["reason"] = hops, EvictionReason.EXPIRED
     each = flows["hops"]
     each["samples"] = rng.integers(1, 1000, each.shape)
     for name, most in (("latency", 2**32), ("occupancy", 2**24), ("utilization", 2**32)):
@@ -154,7 +154,7 @@ def test_flow_in_a_report_2_0(proto: int, ip: int) -> None:
         more = extras(batch, made, DEFAULT)
         for i, flow in enumerate(flows):
             told = more.of_report(i)
-            assert told["flow_part"] == Why.EXPIRED << 24 | hops << 8
+            assert told["flow_part"] == EvictionReason.EXPIRED << 24 | hops << 8
             for name in ("packets", "first_ns", "last_ns", "latency_sum", "latency_samples", "path_hash"):
                 assert told[f"flow_{name}"] == flow[name], name
             assert told["flow_id"] == flow["flow_id"]
@@ -238,23 +238,22 @@ def receiver() -> Iterator[socket.socket]:
 
 
 class Found:
-    """What a detector found: two packets were events, three flows left."""
+    """What a detector found: two packets caused events."""
 
     def __init__(self) -> None:
         self.event_rows = np.array([1, 4], np.uint32)
         self.tables = {"flows": open_tables(DetectSettings(flow_rows=16), None, 0)["flows"]}
 
-    def take_gone(self) -> tuple[np.ndarray, int]:
-        return flow_records(3), 0
+        self.on_eviction: Callable[[np.ndarray], object] | None = None
 
 
 def _reporter(
-    receiver: socket.socket, shard: int = 0, **settings: object
+    receiver: socket.socket, shard: int = 0, found: Found | None = None, **settings: object
 ) -> tuple[SinkReporter, collections.Counter[str]]:
     to = f"127.0.0.1:{receiver.getsockname()[1]}"
     counted: collections.Counter[str] = collections.Counter()
     report = SinkReportSettings.model_validate({"to": to, "node": 9, **settings})
-    return SinkReporter(report, Found(), lambda key, n: counted.update({key: n}), shard), counted
+    return SinkReporter(report, found or Found(), lambda key, n: counted.update({key: n}), shard), counted
 
 
 def _received(receiver: socket.socket, count: int) -> FrameBatch:
@@ -273,9 +272,12 @@ def test_another_collector_finds_no_gap(receiver: socket.socket, version: str) -
     frames, batch = packets(count=6)
     for when, each in (("packet", 6), ("event", 2), ("flow", 3)):
         for shard in (0, 1):
-            reporter, counted = _reporter(receiver, shard, when=when, version=version)
+            found = Found()
+            reporter, counted = _reporter(receiver, shard, found, when=when, version=version)
             for _ in range(2):
                 reporter.update(batch, frames)
+                if found.on_eviction is not None:
+                    found.on_eviction(flow_records(3))
             reporter.tick(10**18)
             reporter.close()
             got = _received(receiver, 2 * each)

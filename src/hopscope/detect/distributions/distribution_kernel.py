@@ -1,8 +1,14 @@
-"""Kernels of distributions: how often which value occurred, by (switch, egress port, queue).
+"""Kernels of distributions: histograms of values by (switch, egress port, queue).
 
-`rows` are DISTRIBUTION [queues], `bins` uint64 [queues * DISTRIBUTED * BINS].  `edges` are uint64
-[EDGES]: for each Measure the BINS upper edges of its bins, which belong to them, the last ones without bound;
-then for each Measure 1 where its bins are logarithmic, and need no search (SmartNIC INT sink, III-C).
+===================== ==========================================================================
+`rows`                DISTRIBUTION [power of two], `slot`: the index of a row
+`bins`                uint64 [rows * DISTRIBUTED * BINS]
+`edges`               uint64 [EDGES]: for each Measure the inclusive upper edges of its BINS bins, the
+                      last one unbounded; then for each Measure 1 if its bins are logarithmic, and
+                      need no search (SmartNIC INT sink, III-C)
+`reports`, `hops`     REPORT [n], HOP [m]
+`full`                uint64 [1]: hops for which the table had no row
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -11,15 +17,16 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, highest_bit, inlined, kernel, mix64, order
 from ...wire.records import Carried, Flag, Have, IntFlag, Mode
-from ..records import BINS, DISTRIBUTED, MOST_LATENCY, NO_NODE, NO_PORT, NO_VALUE
+from .. import records
+from ..records import BINS, DISTRIBUTED, NO_VALUE
 from ..sink.records import MEASURES, Measure
 
-NONE = U64(0xFFFFFFFFFFFFFFFF)
+NOT_FOUND = U64(records.NOT_FOUND)
 EDGES = MEASURES * BINS + MEASURES
 PROBES = 128
 USED = U64(1) << U64(63)
 WHOLE_ROW = U64(1)
-"""Key of row 0: no queue's, and not empty."""
+"""Key of row 0, which is that of no queue."""
 
 WIDTH = U64(BINS)
 EACH = U64(DISTRIBUTED)
@@ -32,14 +39,14 @@ END_TO_END = U64(Measure.END_TO_END)
 HAS_LATENCY = U64(1) << LATENCY
 HAS_OCCUPANCY = U64(1) << OCCUPANCY
 HAS_UTILIZATION = U64(1) << UTILIZATION
-UNKNOWN = U64(NO_PORT)
-NOBODY = U64(NO_NODE)
-MOST = U64(MOST_LATENCY)
+NO_PORT = U64(records.NO_PORT)
+NO_NODE = U64(records.NO_NODE)
+MAX_LATENCY = U64(records.MAX_LATENCY)
 
 
 @inlined
 def log_bin(value: Any) -> Any:
-    """Bin of a value, uint64: four an octave, one a value below 8; the last one has no bound."""
+    """Bin of a value, uint64: four per octave, one per value below 8; the last one is unbounded."""
     top = highest_bit(value | U64(4))
     at = (top << U64(2)) + ((value >> (top - U64(2))) & U64(3)) - U64(4)
     at = value if value < U64(4) else at
@@ -48,7 +55,7 @@ def log_bin(value: Any) -> Any:
 
 @inlined
 def edge_bin(edges: Any, measure: Any, value: Any) -> Any:
-    """The first bin whose upper edge is not below a value: a search of seven steps without a branch."""
+    """The first bin whose upper edge is not below a value: a binary search without a branch."""
     at = measure * WIDTH
     low = U64(0)
     step = WIDTH >> U64(1)
@@ -68,13 +75,13 @@ def bin_of(edges: Any, measure: Any, value: Any) -> Any:
 
 @inlined
 def queue_key(node: Any, port: Any, queue: Any) -> Any:
-    """Key of a row; `port` is NO_PORT where it is not known."""
+    """Key of a row; `port` is NO_PORT if it is not known."""
     return USED | (queue << U64(48)) | (port << U64(32)) | node
 
 
 @kernel
 def add_queue(rows: Any, key: Any) -> Any:
-    """Row of a key that is not where it was expected, made if it is new; NONE where the table is full."""
+    """Row of a key, made if it is new; NOT_FOUND: the table is full."""
     mask = U64(len(rows)) - U64(1)
     at = mix64(key) & mask
     for _ in range(min(PROBES, len(rows))):
@@ -92,14 +99,14 @@ def add_queue(rows: Any, key: Any) -> Any:
             row.key = key
             return at
         at = (at + U64(1)) & mask
-    return NONE
+    return NOT_FOUND
 
 
 @inlined
 def slot_of(rows: Any, key: Any, hint: Any) -> Any:
-    """Row of a key: the hinted one (any row number) when its key says so, else found or added.
+    """Row of a key: the hinted one (any row) if it has the key, else found or made.
 
-    NONE where the table is full: the caller counts it.
+    NOT_FOUND: the table is full, which the caller counts.
     """
     if rows[hint].key == key:
         return hint
@@ -122,7 +129,7 @@ def count_hop(
     rows: Any, bins: Any, edges: Any, slot: Any, have: Any,
     latency: Any, occupancy: Any, utilization: Any, now: Any,
 ) -> None:  # fmt: skip
-    """Count what a hop carries: `have` has a bit for each Measure of it. Values are uint64 below NO_VALUE."""
+    """Count the values of a hop: `have` has a bit for each Measure. Values are uint64 below NO_VALUE."""
     row = rows[slot]
     if row.last_ns == 0:
         row.first_ns = now
@@ -144,7 +151,7 @@ def count_path(rows: Any, bins: Any, edges: Any, latency: Any, now: Any) -> None
     row.last_ns = now
     bins[bin_of(edges, END_TO_END, latency)] += U64(1)
     row.sum[LATENCY] += latency
-    shown = latency if latency < MOST else MOST
+    shown = latency if latency < MAX_LATENCY else MAX_LATENCY
     row.latest[LATENCY] = U32(shown)
     if shown > U64(row.highest[LATENCY]):
         row.highest[LATENCY] = U32(shown)
@@ -166,7 +173,7 @@ CARRIED_NODE = U64(Carried.NODE_ID)
 
 @inlined
 def measured(have: Any) -> Any:
-    """Bits of Measure of a hop, from its fields that are there and not null."""
+    """Bits of Measure that a hop has, from its fields that are present and not null."""
     return (
         U64(have & HAVE_LATENCY != U64(0)) << LATENCY
         | U64(have & HAVE_OCCUPANCY != U64(0)) << OCCUPANCY
@@ -175,18 +182,18 @@ def measured(have: Any) -> Any:
 
 
 @inlined
-def take_hop(hops: Any, at: Any, own: Any, now: Any, rows: Any, bins: Any, edges: Any, full: Any) -> Any:
-    """Count hop `at`, of node `own` where it names none. (latency, 1 if it has one)."""
+def count_hop_at(hops: Any, at: Any, own: Any, now: Any, rows: Any, bins: Any, edges: Any, full: Any) -> Any:
+    """Count hop `at`, of node `own` if it carries no id. Returns (latency, 1 if it has one)."""
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
     node = U64(hop.node_id) if have & HAVE_NODE else own
     measures = measured(have)
-    if measures and node != NOBODY:
-        port = U64(hop.egress_port) if have & HAVE_PORTS else UNKNOWN
+    if measures and node != NO_NODE:
+        port = U64(hop.egress_port) if have & HAVE_PORTS else NO_PORT
         queue = U64(hop.queue_id) if have & HAVE_OCCUPANCY else U64(0)
         key = queue_key(node, port, queue)
         slot = slot_of(rows, key, mix64(key) & (U64(len(rows)) - U64(1)))
-        if slot == NONE:
+        if slot == NOT_FOUND:
             full[U64(0)] += U64(1)
         else:
             count_hop(
@@ -201,8 +208,7 @@ def take_hop(hops: Any, at: Any, own: Any, now: Any, rows: Any, bins: Any, edges
 def count_batch(reports: Any, hops: Any, rows: Any, bins: Any, edges: Any, full: Any) -> None:
     """Count all hops of accepted reports, and the end-to-end latency of whole paths.
 
-    What is a path, and which of its hops is the report's own, is as in `report_kernel.take_report`; `full`
-    [1] counts the hops that the table had no row for.
+    Paths, and the report's own hop in them, are as in `flows.slow_path_kernel.take_report`.
     """
     for k in range(len(reports)):
         r = reports[U64(k)]
@@ -213,31 +219,31 @@ def count_batch(reports: Any, hops: Any, rows: Any, bins: Any, edges: Any, full:
         count = U64(r.hop_count)
         has_own = U64(r.carried) & OWN_HOP
         last = first + count
-        own = U64(r.node_id) if U64(r.carried) & CARRIED_NODE else NOBODY
+        own = U64(r.node_id) if U64(r.carried) & CARRIED_NODE else NO_NODE
         if has_own:
             hop = hops[last]
             if U64(hop.present & ~hop.null) & HAVE_NODE:
                 own = U64(hop.node_id)
-        stacked = count != U64(0) and (
+        has_stack = count != U64(0) and (
             (r.int_version != 0 and U64(r.int_mode) != MX) or flags & JOINED != U64(0)
         )
-        if stacked:
+        if has_stack:
             hop = hops[last - U64(1)]
-            ends = U64(hop.node_id) if U64(hop.present & ~hop.null) & HAVE_NODE else NOBODY
-            if has_own and own != NOBODY and ends != own and count < U64(64):
+            last_node = U64(hop.node_id) if U64(hop.present & ~hop.null) & HAVE_NODE else NO_NODE
+            if has_own and own != NO_NODE and last_node != own and count < U64(64):
                 count += U64(1)
         elif count:
             count = U64(1)
         elif has_own:
             count = U64(1)
         total = U64(0)
-        having = U64(0)
+        with_latency = U64(0)
         for h in range(count):
             at = first + U64(h)
-            latency, has = take_hop(
-                hops, at, own if at == last else NOBODY, r.time_ns, rows, bins, edges, full
+            latency, has = count_hop_at(
+                hops, at, own if at == last else NO_NODE, r.time_ns, rows, bins, edges, full
             )
             total += latency
-            having += has
-        if stacked and having == count and not (U64(r.int_flags) & CUT_SHORT or flags & PARTIAL):
+            with_latency += has
+        if has_stack and with_latency == count and not (U64(r.int_flags) & CUT_SHORT or flags & PARTIAL):
             count_path(rows, bins, edges, total, r.time_ns)

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..records import MOST_LATENCY
+from ..records import MAX_LATENCY
 from ..sink.records import Measure
 
 NO_BOUND = 0xFFFFFFFFFFFFFFFF
@@ -107,7 +107,7 @@ class Distribution:
 
     def _most(self) -> int:
         """`highest`, where it is one."""
-        stopped = self.measure == Measure.END_TO_END and self.highest >= MOST_LATENCY
+        stopped = self.measure == Measure.END_TO_END and self.highest >= MAX_LATENCY
         return NO_BOUND if stopped else self.highest
 
 

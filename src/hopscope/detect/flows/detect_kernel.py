@@ -1,7 +1,21 @@
 """Kernel of detection: reports in, state updated, events out.
 
-Reports are taken in blocks of 32: hash all and ask for their rows of tags, find all tags and ask for the
-flows and hops, then the work.  So the cache misses of a block overlap.
+Reports are processed in blocks of 32: hash all and prefetch their rows of tags, find all tags and prefetch
+the flows and hops, then the work.  So the cache misses of a block overlap.
+
+===================== ==========================================================================
+`reports`, `hops`     REPORT [n], HOP [m]
+`tags`                uint32 [rows * 16]: rows of tags, see `flow_cache_kernel`
+`flows`, `states`     FLOW [rows * WAYS]; HOP_STATE, see `records.HOP_STATE`
+`pool`                uint32 [blocks + 1]: number of free blocks of hops, then a stack of their numbers
+`ports`, `sources`    PORT and SOURCE [rows]
+`limits`, `bounds`    THRESHOLD [METRICS]; uint64 [METRICS * 3], see `update_kernel`
+`knobs`               uint64 [event_kernel.KNOBS]: settings
+`events`, `tally`     EVENT [n] and uint64 [event_kernel.TALLY]: results
+`hashes`              uint64 [2 * BLOCK]: hashes of the block's flows, then their ways
+`path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
+`old_hops`            HOP_STATE [64]: copies
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -12,34 +26,31 @@ from ...base.jit import U32, U64, inlined, kernel, order, prefetch
 from ...wire.reasons import Place
 from ..records import HOP_STATE
 from . import slow_path_kernel as slow_path
-from .event_kernel import ENABLED, FLOW_CARRIED, NOBODY, VALUES, hash_flow, pack_l4
-from .fast_path_kernel import commit, is_quiet
-from .flow_cache_kernel import INLINE, NONE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
+from .event_kernel import ENABLED, FLOW_CARRIED, NO_NODE, NOT_FOUND, VALUES, hash_flow, pack_l4
+from .fast_path_kernel import commit, is_steady
+from .flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
 from .path_kernel import HAS_PATH, node_of
-from .source_table_kernel import follow
+from .source_table_kernel import check_sequence
 
 BLOCK = 32
 HOP_BYTES = U64(HOP_STATE.itemsize)
 HEADER = U64(Place.REPORT_HEADER)
 UNUSUAL = slow_path.DROPPED | slow_path.CONGESTED | slow_path.INTERMEDIATE | slow_path.PARTIAL
-MARKED = slow_path.DROPPED | slow_path.CONGESTED
+FLAGGED = slow_path.DROPPED | slow_path.CONGESTED
 
 
 @inlined
 def room_for(report: Any) -> Any:
-    """Most events that one report can cause: ten a hop (five values, two events each), and of the flow."""
+    """Most events that one report can cause: ten per hop (five values, two events each), and the flow's."""
     return (U64(report.hop_count) + U64(1)) * U64(10) + U64(128)
 
 
 @inlined
-def take_quietly(
+def try_fast_path(
     reports: Any, i: Any, hops: Any, row: Any, way: Any,
-    tags: Any, flows: Any, states: Any, ports: Any, quiet: Any, knobs: Any,
+    tags: Any, flows: Any, states: Any, ports: Any, bounds: Any, knobs: Any,
 ) -> Any:  # fmt: skip
-    """Take report i if there is nothing to tell of it.
-
-    Returns the values in it, or 0 if it must be looked into.
-    """
+    """Process report i if it causes no event. Returns the values in it, or 0 if it needs the slow path."""
     r = reports[i]
     count = U64(r.hop_count)
     carried = U64(r.carried)
@@ -49,24 +60,24 @@ def take_quietly(
         | (count == U64(0))
         | (U64(r.int_flags) & slow_path.CUT_SHORT != U64(0))
         | (U64(r.flags) & UNUSUAL != U64(0))
-        | (way == NONE)
+        | (way == NOT_FOUND)
     ):
         return U64(0)
     f = row * WAY + way
     flow = flows[f]
     first = U64(r.first_hop)
     last = first + count
-    own = NOBODY
+    own = NO_NODE
     if carried & slow_path.OWN_HOP:
         own = slow_path.own_node(reports, i, hops)
-        count += U64((own != NOBODY) & (node_of(hops, last - U64(1), NOBODY) != own))
+        count += U64((own != NO_NODE) & (node_of(hops, last - U64(1), NO_NODE) != own))
     if (
         not is_flow(flows, f, reports, i)
         or (U64(flow.hop_count) != count)
         | (count > INLINE)
         | (U64(flow.state) & (HAS_PATH | slow_path.INCOMPLETE) != HAS_PATH)
         | (flow.alarm != 0)
-        or not is_quiet(flows, f, states, ports, hops, first, count, last, own, quiet, knobs)
+        or not is_steady(flows, f, states, ports, hops, first, count, last, own, bounds, knobs)
     ):
         return U64(0)
     version = tags[row * ROW_WORDS + VERSION]
@@ -83,14 +94,14 @@ def take_quietly(
 def update_kernel(
     reports: Any, start: Any, hops: Any,
     tags: Any, flows: Any, states: Any, pool: Any, ports: Any, sources: Any,
-    limits: Any, quiet: Any, knobs: Any, events: Any, tally: Any,
-    hashes: Any, path: Any, where: Any, spare: Any,
+    limits: Any, bounds: Any, knobs: Any, events: Any, tally: Any,
+    hashes: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
-    """Take reports from `start` on. Returns (first report not taken, events written).
+    """Process reports from `start` on. Returns (first report not processed, events written).
 
-    Stops before a report whose events might not fit.  `limits` are the thresholds, with T + 1 as `change`
-    (a gap of at least so much is a change), and 0 where detection is off, so that every value is looked at;
-    `quiet` is uint64 [metric][T, 2T, above] of the same limits, as `quick_kernel` reads them.
+    Stops before a report whose events might not fit.  `limits` are the thresholds with T + 1 as `change`
+    (a difference of at least this is a change), or 0 if detection is off, so that every value is reported;
+    `bounds` is uint64 [metric][T, 2T, above] of the same limits, for `fast_path_kernel`.
     """
     n = U64(0)
     values = U64(0)
@@ -114,7 +125,7 @@ def update_kernel(
             row = hashes[j] & mask
             way = match(tags, row, tag_of(hashes[j]))
             hashes[j + U64(BLOCK)] = way
-            if way != NONE:
+            if way != NOT_FOUND:
                 f = row * WAY + way
                 prefetch(flows, f, U64(0))
                 prefetch(flows, f, U64(64))
@@ -128,32 +139,32 @@ def update_kernel(
             if U64(len(events)) - n < room_for(r):
                 tally[VALUES] += values
                 return i, n
-            refused = r.reason != 0
+            rejected = r.reason != 0
             if (
                 r.index == 0
-                and (not refused or U64(r.place) > HEADER)
-                and r.version != 0  # a packet that no report brought
+                and (not rejected or U64(r.place) > HEADER)
+                and r.version != 0  # not a packet without a report
                 and U64(r.flags) & (slow_path.JOINED | slow_path.PARTIAL)
-                == U64(0)  # postcards came by themselves
+                == U64(0)  # postcards were counted as they arrived
             ):
-                n, source = follow(sources, reports, i, source, events, n, tally, knobs)
-            if not refused and U64(r.flags) & slow_path.HELD:
-                if U64(r.flags) & MARKED:
-                    n = slow_path.mark(reports, i, hops, events, n, tally, knobs)
-            elif not refused:
+                n, source = check_sequence(sources, reports, i, source, events, n, tally)
+            if not rejected and U64(r.flags) & slow_path.HELD:
+                if U64(r.flags) & FLAGGED:
+                    n = slow_path.emit_flags(reports, i, hops, events, n, tally, knobs)
+            elif not rejected:
                 j = i - base
                 way = hashes[j + U64(BLOCK)]
-                more = U64(0)
+                found = U64(0)
                 if enabled:
-                    more = take_quietly(
-                        reports, i, hops, hashes[j] & mask, way, tags, flows, states, ports, quiet, knobs
+                    found = try_fast_path(
+                        reports, i, hops, hashes[j] & mask, way, tags, flows, states, ports, bounds, knobs
                     )
-                if more == U64(0):
-                    n, more = slow_path.take_report(
+                if found == U64(0):
+                    n, found = slow_path.take_report(
                         reports, i, hops, hashes[j], way, tags, flows, states, pool, ports,
-                        limits, knobs, events, n, tally, path, where, spare,
+                        limits, knobs, events, n, tally, path, where, old_hops,
                     )  # fmt: skip
-                values += more
+                values += found
         base = end
     tally[VALUES] += values
     return total, n

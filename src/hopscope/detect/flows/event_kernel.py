@@ -1,4 +1,17 @@
-"""Kernels that judge a value against its limits and write event records."""
+"""Kernels that compare a value with its limits and write event records.
+
+===================== ==========================================================================
+`events`              EVENT [n]: records of this call; `n` is the number written so far
+`tally`               uint64 [TALLY]: counts of this call
+`knobs`               uint64 [KNOBS]: settings
+`limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
+`reports`, `i`        REPORT [n], and the index of the current one
+`flows`, `f`          FLOW [rows * WAYS], and the index of a flow
+`path`                uint32 [64]: node ids
+===================== ==========================================================================
+
+The owner of an event stream (journal or pipeline) writes `sequence` and `shard`, not the kernels.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +19,8 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
 from ...wire.records import Carried
-from ..records import NEVER, NO_NODE, PATH_PART, Kind
+from .. import records
+from ..records import NEVER, PATH_PART, Kind
 
 NEW_KEY = U64(Kind.NEW_KEY)
 CHANGE = U64(Kind.CHANGE)
@@ -14,34 +28,38 @@ THRESHOLD = U64(Kind.THRESHOLD)
 RAISED = U64(Kind.RAISED)
 CLEARED = U64(Kind.CLEARED)
 VALUE = U64(Kind.VALUE)
-NOBODY = U64(NO_NODE)
+NO_NODE = U64(records.NO_NODE)
+NO_PORT = U64(records.NO_PORT)
+NOT_FOUND = U64(records.NOT_FOUND)
+NOTHING = U64(0)
+"""For a field without a value. All arguments of these kernels are uint64, so that each is compiled once."""
 OFF = U64(NEVER)
 FLOW_CARRIED = U64(Carried.FLOW)
 
-# Slots of `tally`, counted per call: events by kind first, then these.
+# Slots of `tally`.
+EVENTS = U64(0)
+"""Events by kind."""
 VALUES = U64(len(Kind) + 1)
 EVICTIONS = VALUES + U64(1)
 EXPIRIES = VALUES + U64(2)
 PORTS_FULL = VALUES + U64(3)
 SOURCES_FULL = VALUES + U64(4)
 POOL_FULL = VALUES + U64(5)
-NAMELESS = VALUES + U64(6)
+WITHOUT_NODE_ID = VALUES + U64(6)
 LOST = VALUES + U64(7)
 DUPLICATE = VALUES + U64(8)
 REORDERED = VALUES + U64(9)
 TALLY = int(VALUES) + 10
 
-# Slots of `knobs`, which the caller sets.
+# Slots of `knobs`.
 ENABLED = U64(0)
 PORT_QUEUES = U64(1)
-SEQUENCE = U64(2)
-SHARD = U64(3)
-KNOBS = 4
+KNOBS = 2
 
 
 @inlined
 def pack_l4(sport: Any, dport: Any, proto: Any, ip_version: Any) -> Any:
-    """The part of the 5-tuple that is no address, in one word."""
+    """Ports, protocol and IP version of a 5-tuple in one word."""
     return U64(sport) | (U64(dport) << U64(16)) | (U64(proto) << U64(32)) | (U64(ip_version) << U64(40))
 
 
@@ -64,16 +82,14 @@ def emit(
     events: Any,
     n: Any,
     tally: Any,
-    knobs: Any,
     kind: Any,
     metric: Any,
     time_ns: Any,
     value: Any,
     previous: Any,
-) -> Any:
-    """Begin event n with everything that belongs to nobody yet; returns n."""
+) -> None:
+    """Begin event n: kind, metric, time and values; all else is empty."""
     e = events[n]
-    e.sequence = knobs[SEQUENCE] + n
     e.time_ns = time_ns
     e.flow_id = U64(0)
     e.value = value
@@ -84,12 +100,11 @@ def emit(
     e.dst_lo = U64(0)
     e.sport = U16(0)
     e.dport = U16(0)
-    e.node_id = U32(NOBODY)
+    e.node_id = U32(NO_NODE)
     e.ident = U32(0)
     for i in range(PATH_PART):
         e.path[U64(i)] = U32(0)
-    e.port = U16(0xFFFF)
-    e.shard = U16(knobs[SHARD])
+    e.port = U16(NO_PORT)
     e.kind = U8(kind)
     e.metric = U8(metric)
     e.hop = U8(0)
@@ -98,12 +113,11 @@ def emit(
     e.ip_version = U8(0)
     e.reserved = U16(0)
     tally[kind] += U64(1)
-    return n
 
 
 @kernel
-def of_report(events: Any, n: Any, reports: Any, i: Any) -> Any:
-    """Put the flow of report i on event n, if the report tells one."""
+def put_report_flow(events: Any, n: Any, reports: Any, i: Any) -> Any:
+    """Put the flow of report i on event n, if the report has one."""
     r = reports[i]
     if U64(r.carried) & FLOW_CARRIED:
         e = events[n]
@@ -120,7 +134,7 @@ def of_report(events: Any, n: Any, reports: Any, i: Any) -> Any:
 
 
 @kernel
-def of_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
+def put_table_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
     """Put flow f of the table on event n."""
     e = events[n]
     flow = flows[f]
@@ -137,8 +151,8 @@ def of_flow(events: Any, n: Any, flows: Any, f: Any) -> Any:
 
 
 @kernel
-def at_hop(events: Any, n: Any, node: Any, ident: Any, port: Any, hop: Any, hop_count: Any) -> Any:
-    """Put the place in the path on event n."""
+def put_hop(events: Any, n: Any, node: Any, ident: Any, port: Any, hop: Any, hop_count: Any) -> Any:
+    """Put a hop (node, queue or port, index in the path) on event n."""
     e = events[n]
     e.node_id = U32(node)
     e.ident = U32(ident)
@@ -160,7 +174,7 @@ def put_path(events: Any, n: Any, path: Any, first: Any, count: Any) -> Any:
 
 
 @kernel
-def judged(
+def check_limits(
     events: Any,
     n: Any,
     tally: Any,
@@ -179,47 +193,47 @@ def judged(
     hop: Any,
     hop_count: Any,
 ) -> Any:
-    """Events of a value that is new, off its stored value, or at odds with its limits.
+    """Events of a value that is new, differs from its stored value by more than T, or crosses a limit.
 
-    Returns (events so far, stored value, whether the alarm is raised).  Not inlined: the steady state does
-    not come here.  `limits` are as `update_kernel` describes them.
+    `has` is 0 without a stored value, `alarm` 0 unless it is raised.  Returns (events so far, stored value,
+    alarm).  Not inlined: the fast path does not come here.
     """
     limit = limits[metric]
     time_ns = reports[i].time_ns
     begin = n
     if knobs[ENABLED] == U64(0):
-        emit(events, n, tally, knobs, VALUE, metric, time_ns, value, stored)
+        emit(events, n, tally, VALUE, metric, time_ns, value, stored)
         n += U64(1)
         stored = value
         alarm = U64(0)
     else:
         gap = value - stored if value > stored else stored - value
         if has == U64(0):
-            emit(events, n, tally, knobs, NEW_KEY, metric, time_ns, value, U64(0))
+            emit(events, n, tally, NEW_KEY, metric, time_ns, value, U64(0))
             n += U64(1)
             stored = value
         elif gap >= limit.change:
-            emit(events, n, tally, knobs, CHANGE, metric, time_ns, value, stored)
+            emit(events, n, tally, CHANGE, metric, time_ns, value, stored)
             n += U64(1)
             stored = value
         above = value > limit.raise_above
         if limit.clear_below == OFF:
             if alarm != U64(0) and not above:  # hysteresis was switched off while it was raised
-                emit(events, n, tally, knobs, CLEARED, metric, time_ns, value, limit.raise_above)
+                emit(events, n, tally, CLEARED, metric, time_ns, value, limit.raise_above)
                 n += U64(1)
             alarm = U64(0)
             if above:
-                emit(events, n, tally, knobs, THRESHOLD, metric, time_ns, value, limit.raise_above)
+                emit(events, n, tally, THRESHOLD, metric, time_ns, value, limit.raise_above)
                 n += U64(1)
         elif alarm == U64(0) and above:
-            emit(events, n, tally, knobs, RAISED, metric, time_ns, value, limit.raise_above)
+            emit(events, n, tally, RAISED, metric, time_ns, value, limit.raise_above)
             n += U64(1)
             alarm = U64(1)
         elif alarm != U64(0) and value < limit.clear_below:
-            emit(events, n, tally, knobs, CLEARED, metric, time_ns, value, limit.clear_below)
+            emit(events, n, tally, CLEARED, metric, time_ns, value, limit.clear_below)
             n += U64(1)
             alarm = U64(0)
     for k in range(begin, n):
-        of_report(events, U64(k), reports, i)
-        at_hop(events, U64(k), node, ident, port, hop, hop_count)
+        put_report_flow(events, U64(k), reports, i)
+        put_hop(events, U64(k), node, ident, port, hop, hop_count)
     return n, stored, alarm

@@ -1,10 +1,20 @@
-"""Kernels of the quick lane: a report of a known flow, on its known path, whose every value is quiet.
+"""Kernels of the fast path: a report of a known flow, on its known path, that causes no event.
 
-Most reports are such.  `is_quiet` only looks: path as stored, every row of the port table where the hop's
-hint says, every value within T of what is stored, below its limit, and no alarm raised.  `commit` then only
-writes. Whatever is not so takes the general way (`report_kernel.take_report`), which does everything.  With
-that one alone, a report of 3 hops and 8 fields takes 78 ns, since LLVM keeps some sixty values alive and
-spills them; with the lane 51 ns.
+Most reports are like that.  `is_steady` only reads: the path is the stored one, every row of the port table
+is where the hop's hint says, every value is within T of the stored one and below its limit, no alarm is
+raised.  `commit` then only writes.  All other reports take the slow path (`slow_path_kernel.take_report`),
+which does everything.  With the slow path alone, a report of 3 hops and 8 fields takes 78 ns, since LLVM
+keeps about sixty values alive and spills them; with the fast path 51 ns.
+
+===================== ==========================================================================
+`reports`, `hops`     REPORT [n], HOP [m]; `first` is the index of a report's first hop, `count` their number
+`flows`, `f`          FLOW [rows * WAYS], and the index of a flow
+`states`              HOP_STATE, those of flow f from f * INLINE on
+`ports`               PORT [rows]
+`bounds`              uint64 [METRICS * 3]: T, 2T and the limit of each metric
+`knobs`               uint64 [event_kernel.KNOBS]: settings
+`have`                bits of `Have` that a hop has
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -13,7 +23,7 @@ from typing import Any
 
 from ...base.jit import U16, U32, U64, inlined
 from . import hop_kernel
-from .event_kernel import PORT_QUEUES
+from .event_kernel import NO_PORT, PORT_QUEUES
 from .flow_cache_kernel import FLOW_LATENCY, HAS_LATENCY, HOP_LATENCY, INLINE
 from .path_kernel import NODE_ID
 
@@ -27,78 +37,78 @@ SHAPE = (
     | hop_kernel.BUFFER
     | hop_kernel.L2_PORTS
 )
-USUAL = NODE_ID | hop_kernel.PORTS | hop_kernel.LATENCY | hop_kernel.OCCUPANCY | hop_kernel.UTILIZATION
-FULL = USUAL | hop_kernel.BUFFER
-"""What INT 2.x hops carry mostly: with these as constants, LLVM leaves out every test of a bit."""
+COMMON = NODE_ID | hop_kernel.PORTS | hop_kernel.LATENCY | hop_kernel.OCCUPANCY | hop_kernel.UTILIZATION
+FULL = COMMON | hop_kernel.BUFFER
+"""What INT 2.x hops mostly carry: with these as constants, LLVM removes every test of a bit."""
 
 
 @inlined
-def within(quiet: Any, metric: Any, value: Any, stored: Any) -> Any:
+def within(bounds: Any, metric: Any, value: Any, stored: Any) -> Any:
     """Whether a value is within T of the stored one and not above its limit."""
     k = metric * U64(3)
-    return (value + quiet[k] - stored <= quiet[k + U64(1)]) & (value <= quiet[k + U64(2)])
+    return (value + bounds[k] - stored <= bounds[k + U64(1)]) & (value <= bounds[k + U64(2)])
 
 
 @inlined
-def row_is_quiet(ports: Any, at: Any, key: Any, slot: Any, value: Any, quiet: Any, metric: Any) -> Any:
-    """Whether row `at` has this key, and the value of its slot is quiet."""
+def row_is_steady(ports: Any, at: Any, key: Any, slot: Any, value: Any, bounds: Any, metric: Any) -> Any:
+    """Whether row `at` has this key, and the value of its slot is within the bounds."""
     row = ports[at]
     bit = U64(1) << slot
     return (
         (row.key == key)
         & (U64(row.state) & ~U64(row.alarm) & bit != U64(0))
-        & within(quiet, metric, value, U64(row.stored[slot]))
+        & within(bounds, metric, value, U64(row.stored[slot]))
     )
 
 
 @inlined
-def hop_is_quiet(ports: Any, hop: Any, have: Any, node: Any, state: Any, quiet: Any, knobs: Any) -> Any:
-    """Whether all that a hop says is quiet."""
+def hop_is_steady(ports: Any, hop: Any, have: Any, node: Any, state: Any, bounds: Any, knobs: Any) -> Any:
+    """Whether all values of a hop are within the bounds."""
     if have & hop_kernel.LATENCY and (
         (state.state == 0)
         | (state.alarm != 0)
-        | (not within(quiet, HOP_LATENCY, U64(hop.hop_latency), U64(state.latency_stored)))
+        | (not within(bounds, HOP_LATENCY, U64(hop.hop_latency), U64(state.latency_stored)))
     ):
         return False
     if have & (hop_kernel.OCCUPANCY | hop_kernel.CONGESTION):
         queue = U64(hop.queue_id) if have & hop_kernel.OCCUPANCY else U64(hop.congestion_queue_id)
         if knobs[PORT_QUEUES]:
-            queue |= (U64(hop.egress_port) if have & hop_kernel.PORTS else hop_kernel.UNKNOWN) << U64(8)
+            queue |= (U64(hop.egress_port) if have & hop_kernel.PORTS else NO_PORT) << U64(8)
         key = hop_kernel.KIND_QUEUE << U64(56) | queue << U64(32) | node
         at = U64(state.queue_slot)
-        if have & hop_kernel.OCCUPANCY and not row_is_quiet(
-            ports, at, key, U64(0), U64(hop.queue_occupancy), quiet, hop_kernel.QUEUE_OCCUPANCY
+        if have & hop_kernel.OCCUPANCY and not row_is_steady(
+            ports, at, key, U64(0), U64(hop.queue_occupancy), bounds, hop_kernel.QUEUE_OCCUPANCY
         ):
             return False
         if have & hop_kernel.CONGESTION and not (
             (not have & hop_kernel.OCCUPANCY or hop.queue_id == hop.congestion_queue_id)
-            and row_is_quiet(
-                ports, at, key, U64(1), U64(hop.queue_congestion), quiet, hop_kernel.QUEUE_CONGESTION
+            and row_is_steady(
+                ports, at, key, U64(1), U64(hop.queue_congestion), bounds, hop_kernel.QUEUE_CONGESTION
             )
         ):
             return False
     if have & hop_kernel.UTILIZATION and have & (hop_kernel.PORTS | hop_kernel.L2_PORTS):
         link = U64(hop.egress_port) if have & hop_kernel.PORTS else U64(hop.l2_egress_port & U32(0xFFFFFF))
         key = hop_kernel.KIND_EGRESS << U64(56) | link << U64(32) | node
-        if not row_is_quiet(
+        if not row_is_steady(
             ports,
             U64(state.port_slot),
             key,
             U64(0),
             U64(hop.tx_utilization),
-            quiet,
+            bounds,
             hop_kernel.LINK_UTILIZATION,
         ):
             return False
     if have & hop_kernel.BUFFER:
         key = hop_kernel.KIND_BUFFER << U64(56) | U64(hop.buffer_id) << U64(32) | node
-        if not row_is_quiet(
+        if not row_is_steady(
             ports,
             U64(state.buffer_slot),
             key,
             U64(0),
             U64(hop.buffer_occupancy),
-            quiet,
+            bounds,
             hop_kernel.BUFFER_OCCUPANCY,
         ):
             return False
@@ -106,7 +116,7 @@ def hop_is_quiet(ports: Any, hop: Any, have: Any, node: Any, state: Any, quiet: 
 
 
 @inlined
-def is_quiet(
+def is_steady(
     flows: Any,
     f: Any,
     states: Any,
@@ -116,12 +126,15 @@ def is_quiet(
     m: Any,
     last: Any,
     own: Any,
-    quiet: Any,
+    bounds: Any,
     knobs: Any,
 ) -> Any:
-    """Whether the hops `first …` are flow f's stored path, with nothing to tell of them."""
+    """Whether the `m` hops from `first` on are flow f's stored path, and cause no event.
+
+    `own` is the node of the report itself, for hop `last`.
+    """
     total = U64(0)
-    lacking = U64(0)
+    missing = U64(0)
     for h in range(m):
         hop = hops[first + h]
         state = states[f * INLINE + h]
@@ -135,27 +148,27 @@ def is_quiet(
             return False
         shape = have & (SHAPE & ~hop_kernel.L2_PORTS)
         if shape == FULL:
-            still = hop_is_quiet(ports, hop, FULL, node, state, quiet, knobs)
-        elif shape == USUAL:
-            still = hop_is_quiet(ports, hop, USUAL, node, state, quiet, knobs)
+            steady = hop_is_steady(ports, hop, FULL, node, state, bounds, knobs)
+        elif shape == COMMON:
+            steady = hop_is_steady(ports, hop, COMMON, node, state, bounds, knobs)
         else:
-            still = hop_is_quiet(ports, hop, have, node, state, quiet, knobs)
-        if not still:
+            steady = hop_is_steady(ports, hop, have, node, state, bounds, knobs)
+        if not steady:
             return False
         total += U64(hop.hop_latency)
-        lacking |= ~have & hop_kernel.LATENCY
+        missing |= ~have & hop_kernel.LATENCY
     flow = flows[f]
-    return lacking != U64(0) or (
-        U64(flow.state) & HAS_LATENCY != U64(0) and within(quiet, FLOW_LATENCY, total, flow.latency_stored)
+    return missing != U64(0) or (
+        U64(flow.state) & HAS_LATENCY != U64(0) and within(bounds, FLOW_LATENCY, total, flow.latency_stored)
     )
 
 
 @inlined
 def put(ports: Any, at: Any, slot: Any, value: Any, now: Any) -> Any:
-    """A quiet value of a row of the port table; its `port` is as old as its last value that was not quiet.
+    """Write a value without an event into a row of the port table; `port` stays that of its last event.
 
-    These fields are words that are each written whole and say nothing of each other, so the row's version
-    stays: 51 ns instead of 57 for a report of 3 hops, 86 instead of 95 for 6.
+    These fields are independent words, each written whole, so the row's version stays: 51 ns instead of 57
+    for a report of 3 hops, 86 instead of 95 for 6.
     """
     row = ports[at]
     row.latest[slot] = U32(value)
@@ -167,8 +180,8 @@ def put(ports: Any, at: Any, slot: Any, value: Any, now: Any) -> Any:
 
 @inlined
 def commit_hop(ports: Any, hop: Any, have: Any, state: Any, now: Any) -> Any:
-    """Write the values of a quiet hop; returns how many there are."""
-    port = U64(hop.egress_port) if have & hop_kernel.PORTS else hop_kernel.UNKNOWN
+    """Write the values of a hop; returns their number."""
+    port = U64(hop.egress_port) if have & hop_kernel.PORTS else NO_PORT
     values = U64(0)
     state.egress_port = U16(port)
     if have & hop_kernel.LATENCY:
@@ -196,26 +209,26 @@ def commit_hop(ports: Any, hop: Any, have: Any, state: Any, now: Any) -> Any:
 
 @inlined
 def commit(flows: Any, f: Any, states: Any, ports: Any, hops: Any, first: Any, m: Any, now: Any) -> Any:
-    """Write a quiet report; returns how many values it has. The caller holds the row's version odd."""
+    """Write a report's values; returns their number. The caller holds the row's version odd."""
     values = U64(1)  # the path
     total = U64(0)
-    lacking = U64(0)
+    missing = U64(0)
     for h in range(m):
         hop = hops[first + h]
         have = U64(hop.present & ~hop.null)
         shape = have & (SHAPE & ~hop_kernel.L2_PORTS)
         if shape == FULL:
             values += commit_hop(ports, hop, FULL, states[f * INLINE + h], now)
-        elif shape == USUAL:
-            values += commit_hop(ports, hop, USUAL, states[f * INLINE + h], now)
+        elif shape == COMMON:
+            values += commit_hop(ports, hop, COMMON, states[f * INLINE + h], now)
         else:
             values += commit_hop(ports, hop, have, states[f * INLINE + h], now)
         total += U64(hop.hop_latency)
-        lacking |= ~have & hop_kernel.LATENCY
+        missing |= ~have & hop_kernel.LATENCY
     flow = flows[f]
     flow.packets += U64(1)
     flow.last_ns = now
-    if lacking == U64(0):
+    if missing == U64(0):
         flow.latency_latest = total
         flow.latency_sum += total
         flow.latency_samples += U64(1)

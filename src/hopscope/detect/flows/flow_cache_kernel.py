@@ -2,6 +2,16 @@
 
 A row's tags, LRU ranks and version are one cache line, passed as 16 words of 32 bits: 12 tags, 3 words of
 four ranks each (0: most recently used), the version.  An empty tag is 0.
+
+===================== ==========================================================================
+`tags`                uint32 [rows * 16]: the rows
+`flows`, `f`          FLOW [rows * WAYS], and an index in it: row * WAYS + way
+`states`              HOP_STATE: 8 of every flow, then the blocks of `pool`
+`pool`                uint32 [blocks + 1]: number of free blocks of hops, then a stack of their numbers
+`reports`, `i`        REPORT [n], and the index of the current one
+`events`, `tally`     EVENT [n], uint64 [TALLY], see `event_kernel`; `n`: events so far
+`path`                uint32 [64]: node ids
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -9,8 +19,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U32, U64, equal_words, inlined, kernel, lowest_bit
-from ..records import INLINE_HOPS, NO_NODE, POOL_HOPS, WAYS, FlowState, Kind, Metric
-from .event_kernel import EVICTIONS, at_hop, emit, of_flow, put_path
+from ..records import INLINE_HOPS, POOL_HOPS, WAYS, FlowState, Kind, Metric
+from .event_kernel import EVICTIONS, NO_NODE, NOT_FOUND, NOTHING, emit, put_hop, put_path, put_table_flow
 
 ROW_WORDS = U64(16)
 RANKS = U64(12)
@@ -18,7 +28,6 @@ VERSION = U64(15)
 WAY = U64(WAYS)
 INLINE = U64(INLINE_HOPS)
 POOL = U64(POOL_HOPS)
-NONE = U64(0xFFFFFFFFFFFFFFFF)
 FLOW_RECORD = U64(Kind.FLOW_RECORD)
 FLOW_PATH = U64(Metric.FLOW_PATH)
 FLOW_LATENCY = U64(Metric.FLOW_LATENCY)
@@ -35,14 +44,14 @@ def tag_of(hashed: Any) -> Any:
 
 @inlined
 def match(tags: Any, row: Any, tag: Any) -> Any:
-    """First way of a row with this tag, or NONE: one vector comparison."""
+    """First way of a row with this tag, or NOT_FOUND: one vector comparison."""
     found = equal_words(tags, row * ROW_WORDS, tag) & U64((1 << WAYS) - 1)
-    return lowest_bit(found) if found else NONE
+    return lowest_bit(found) if found else NOT_FOUND
 
 
 @inlined
 def is_flow(flows: Any, f: Any, reports: Any, i: Any) -> Any:
-    """Whether flow f is that of report i, by the whole key."""
+    """Whether flow f is the flow of report i: compares the whole key."""
     flow = flows[f]
     r = reports[i]
     return (
@@ -59,12 +68,12 @@ def is_flow(flows: Any, f: Any, reports: Any, i: Any) -> Any:
 
 @kernel
 def find_flow(tags: Any, flows: Any, row: Any, tag: Any, reports: Any, i: Any) -> Any:
-    """Way of the flow of report i in its row, or NONE."""
+    """Way of the flow of report i in its row, or NOT_FOUND."""
     for w in range(WAYS):
         way = U64(w)
         if tags[row * ROW_WORDS + way] == tag and is_flow(flows, row * WAY + way, reports, i):
             return way
-    return NONE
+    return NOT_FOUND
 
 
 @inlined
@@ -94,8 +103,8 @@ def use_way(tags: Any, row: Any, way: Any) -> Any:
 def free_way(tags: Any, row: Any, start: Any) -> Any:
     """An empty way of a row, or else the least recently used one; orders the ranks of an untouched row.
 
-    The search begins at way `start`, which differs from row to row: were it always 0, a few flows would
-    meet in an eighth of the sets of the first-level cache.
+    The search begins at way `start`, which differs from row to row: if it were always 0, a few flows would
+    share an eighth of the sets of the first-level cache.
     """
     base = row * ROW_WORDS
     if tags[base + RANKS] == U32(0):  # no order of 12 ranks has four zeros
@@ -114,31 +123,30 @@ def free_way(tags: Any, row: Any, start: Any) -> Any:
 
 @inlined
 def hop_at(f: Any, h: Any, block: Any, pool_base: Any) -> Any:
-    """Index of the state of hop h of flow f, or NONE for one beyond 8 without a block of the pool."""
+    """Index of the state of hop h of flow f; NOT_FOUND: beyond 8, and the flow has no block of the pool."""
     if h < INLINE:
         return f * INLINE + h
     if block == U64(0):
-        return NONE
+        return NOT_FOUND
     return pool_base + (block - U64(1)) * POOL + (h - INLINE)
 
 
 @kernel
 def nodes_of(flows: Any, f: Any, states: Any, path: Any) -> Any:
-    """Write the nodes of flow f's path to `path`; those that the pool had no room for are NO_NODE."""
+    """Write the nodes of flow f's path to `path`, NO_NODE if the pool had no room; returns their number."""
     pool_base = U64(len(flows)) * INLINE
     count = U64(flows[f].hop_count)
     for k in range(count):
         at = hop_at(f, U64(k), U64(flows[f].pool_block), pool_base)
-        path[U64(k)] = states[at].node_id if at != NONE else U32(NO_NODE)
+        path[U64(k)] = states[at].node_id if at != NOT_FOUND else U32(NO_NODE)
     return count
 
 
 @kernel
-def tell_flow(
+def emit_flow(
     events: Any,
     n: Any,
     tally: Any,
-    knobs: Any,
     flows: Any,
     f: Any,
     states: Any,
@@ -146,7 +154,7 @@ def tell_flow(
     kind: Any,
     now: Any,
 ) -> Any:
-    """Events for all that is known of flow f: FLOW_RECORD as it leaves, PUSH (renews what is stored)."""
+    """Events with all values of flow f: FLOW_RECORD (it leaves) or PUSH (the stored values are renewed)."""
     flow = flows[f]
     count = nodes_of(flows, f, states, path)
     leaving = kind == FLOW_RECORD
@@ -156,14 +164,13 @@ def tell_flow(
             events,
             n,
             tally,
-            knobs,
             kind,
             FLOW_PATH,
             now,
             value,
             U64(flow.first_ns) if leaving else flow.path_hash,
         )
-        of_flow(events, n, flows, f)
+        put_table_flow(events, n, flows, f)
         put_path(events, n, path, U64(first), count)
         n += U64(1)
     if U64(flow.state) & HAS_LATENCY:
@@ -172,20 +179,19 @@ def tell_flow(
             events,
             n,
             tally,
-            knobs,
             kind,
             FLOW_LATENCY,
             now,
             value,
             flow.latency_latest if leaving else flow.latency_stored,
         )
-        of_flow(events, n, flows, f)
+        put_table_flow(events, n, flows, f)
         flow.latency_stored = flow.latency_latest
         n += U64(1)
     pool_base = U64(len(flows)) * INLINE
     for k in range(count):
         at = hop_at(f, U64(k), U64(flow.pool_block), pool_base)
-        if at != NONE and states[at].state:
+        if at != NOT_FOUND and states[at].state:
             hop = states[at]
             latest = U64(hop.latency_latest)
             value = hop.latency_sum // U64(hop.samples) if leaving else latest
@@ -193,15 +199,14 @@ def tell_flow(
                 events,
                 n,
                 tally,
-                knobs,
                 kind,
                 HOP_LATENCY,
                 now,
                 value,
                 latest if leaving else U64(hop.latency_stored),
             )
-            of_flow(events, n, flows, f)
-            at_hop(events, n, hop.node_id, U64(0), hop.egress_port, U64(k), count)
+            put_table_flow(events, n, flows, f)
+            put_hop(events, n, U64(hop.node_id), NOTHING, U64(hop.egress_port), U64(k), count)
             hop.latency_stored = hop.latency_latest
             n += U64(1)
     return n
@@ -209,7 +214,7 @@ def tell_flow(
 
 @kernel
 def forget_flow(tags: Any, flows: Any, f: Any, pool: Any) -> Any:
-    """Empty the way of flow f and give its block of the pool back; the caller holds the row's version odd."""
+    """Empty the way of flow f and free its block of the pool; the caller holds the row's version odd."""
     block = flows[f].pool_block
     if block:
         pool[U64(0)] += U32(1)
@@ -232,18 +237,17 @@ def add_flow(
     events: Any,
     n: Any,
     tally: Any,
-    knobs: Any,
     path: Any,
 ) -> Any:
     """Make room for the flow of report i in its row; the caller holds the row's version odd.
 
-    (events so far, way).
+    Returns (events so far, way).
     """
     way = free_way(tags, row, (hashed >> U64(40)) % WAY)
     f = row * WAY + way
     if tags[row * ROW_WORDS + way]:
         tally[EVICTIONS] += U64(1)
-        n = tell_flow(events, n, tally, knobs, flows, f, states, path, FLOW_RECORD, flows[f].last_ns)
+        n = emit_flow(events, n, tally, flows, f, states, path, FLOW_RECORD, flows[f].last_ns)
         forget_flow(tags, flows, f, pool)
     start_flow(tags, flows, row, way, hashed, reports, i)
     return n, way
@@ -251,7 +255,7 @@ def add_flow(
 
 @kernel
 def start_flow(tags: Any, flows: Any, row: Any, way: Any, hashed: Any, reports: Any, i: Any) -> Any:
-    """Give an empty way to the flow of report i; the caller holds the row's version odd."""
+    """Put the flow of report i into an empty way; the caller holds the row's version odd."""
     r = reports[i]
     flow = flows[row * WAY + way]
     flow.src_hi = r.src_hi

@@ -1,4 +1,17 @@
-"""Kernel of one hop: its latency in the flow's state, its queue, buffer and link in the port table."""
+"""Kernel of one hop: its latency in the flow's state, its queue, buffer and link in the port table.
+
+===================== ==========================================================================
+`ports`               PORT [rows]
+`states`, `s`         HOP_STATE, and the index of the hop's; NOT_FOUND: it has none
+`hops`, `at`          HOP [m], and the index of the hop; it is hop `h` of `m` in the path
+`have`                bits of `Have` that the hop has
+`own`                 node of a hop that carries no id
+`reports`, `i`        REPORT [n], and the index of the current one
+`limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
+`events`, `n`         EVENT [n], and their number so far
+`tally`, `knobs`      uint64 [TALLY], uint64 [KNOBS], see `event_kernel`
+===================== ==========================================================================
+"""
 
 from __future__ import annotations
 
@@ -6,10 +19,10 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined
 from ...wire.records import Have
-from ..records import NO_PORT, Metric, PortKind
-from .event_kernel import NOBODY, PORT_QUEUES, judged
-from .flow_cache_kernel import HOP_LATENCY, NONE
-from .port_table_kernel import find_port, keep, port_key
+from ..records import Metric, PortKind
+from .event_kernel import NO_NODE, NO_PORT, NOT_FOUND, NOTHING, PORT_QUEUES, check_limits
+from .flow_cache_kernel import HOP_LATENCY
+from .port_table_kernel import find_port, port_key, store_value
 
 PORTS = U64(Have.PORTS)
 LATENCY = U64(Have.HOP_LATENCY)
@@ -18,7 +31,6 @@ CONGESTION = U64(Have.QUEUE_CONGESTION)
 UTILIZATION = U64(Have.TX_UTILIZATION)
 BUFFER = U64(Have.BUFFER_OCCUPANCY)
 L2_PORTS = U64(Have.L2_PORTS)
-UNKNOWN = U64(NO_PORT)
 
 QUEUE_OCCUPANCY = U64(Metric.QUEUE_OCCUPANCY)
 QUEUE_CONGESTION = U64(Metric.QUEUE_CONGESTION)
@@ -30,8 +42,8 @@ KIND_BUFFER = U64(PortKind.BUFFER)
 
 
 @inlined
-def row_of(ports: Any, hint: Any, key: Any, now: Any, tally: Any) -> Any:
-    """Row of a key: the hinted one, when its key says so."""
+def find_row(ports: Any, hint: Any, key: Any, now: Any, tally: Any) -> Any:
+    """Row of a key: the hinted one if it has the key, else found or made; NOT_FOUND: the table is full."""
     if ports[hint].key == key:
         return hint
     return find_port(ports, key, now, tally)
@@ -39,18 +51,18 @@ def row_of(ports: Any, hint: Any, key: Any, now: Any, tally: Any) -> Any:
 
 @inlined
 def queue_ident(knobs: Any, port: Any, queue: Any) -> Any:
-    """Ident of a queue: unique in its switch, or (`switch-port-queue`) in its port."""
+    """Ident of a queue: queue id, or with `switch-port-queue` egress port << 8 | queue id."""
     return (port << U64(8)) | queue if knobs[PORT_QUEUES] else queue
 
 
 @inlined
-def take_ports(
+def update_ports(
     ports: Any, hops: Any, at: Any, have: Any, node: Any, port: Any, slots: Any, h: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
-    """Everything of a named hop that belongs to its switch; `slots` are hints.
+    """Queue, link and buffer of a hop of switch `node`; `slots` are the hints (link, queue, buffer).
 
-    (events, values, three rows).
+    Returns (events so far, values, the three rows).
     """
     hop = hops[at]
     now = reports[i].time_ns
@@ -59,43 +71,43 @@ def take_ports(
     if have & (OCCUPANCY | CONGESTION):
         if have & OCCUPANCY:
             key = port_key(KIND_QUEUE, queue_ident(knobs, port, U64(hop.queue_id)), node)
-            row = row_of(ports, queue, key, now, tally)
+            row = find_row(ports, queue, key, now, tally)
             values += U64(1)
-            if row != NONE:
+            if row != NOT_FOUND:
                 queue = row
                 limit = limits[QUEUE_OCCUPANCY]
-                n = keep(
+                n = store_value(
                     ports, row, U64(0), U64(hop.queue_occupancy), port, limit.change, limit.raise_above,
                     events, n, tally, knobs, reports, i, limits, QUEUE_OCCUPANCY, node, h, m,
                 )  # fmt: skip
         if have & CONGESTION:
             key = port_key(KIND_QUEUE, queue_ident(knobs, port, U64(hop.congestion_queue_id)), node)
-            row = row_of(ports, queue, key, now, tally)
+            row = find_row(ports, queue, key, now, tally)
             values += U64(1)
-            if row != NONE:
+            if row != NOT_FOUND:
                 limit = limits[QUEUE_CONGESTION]
-                n = keep(
+                n = store_value(
                     ports, row, U64(1), U64(hop.queue_congestion), port, limit.change, limit.raise_above,
                     events, n, tally, knobs, reports, i, limits, QUEUE_CONGESTION, node, h, m,
                 )  # fmt: skip
     if have & UTILIZATION and have & (PORTS | L2_PORTS):
         ident = U64(hop.egress_port) if have & PORTS else U64(hop.l2_egress_port)
-        row = row_of(ports, link, port_key(KIND_EGRESS, ident, node), now, tally)
+        row = find_row(ports, link, port_key(KIND_EGRESS, ident, node), now, tally)
         values += U64(1)
-        if row != NONE:
+        if row != NOT_FOUND:
             link = row
             limit = limits[LINK_UTILIZATION]
-            n = keep(
+            n = store_value(
                 ports, row, U64(0), U64(hop.tx_utilization), port, limit.change, limit.raise_above,
                 events, n, tally, knobs, reports, i, limits, LINK_UTILIZATION, node, h, m,
             )  # fmt: skip
     if have & BUFFER:
-        row = row_of(ports, buffer, port_key(KIND_BUFFER, U64(hop.buffer_id), node), now, tally)
+        row = find_row(ports, buffer, port_key(KIND_BUFFER, U64(hop.buffer_id), node), now, tally)
         values += U64(1)
-        if row != NONE:
+        if row != NOT_FOUND:
             buffer = row
             limit = limits[BUFFER_OCCUPANCY]
-            n = keep(
+            n = store_value(
                 ports, row, U64(0), U64(hop.buffer_occupancy), port, limit.change, limit.raise_above,
                 events, n, tally, knobs, reports, i, limits, BUFFER_OCCUPANCY, node, h, m,
             )  # fmt: skip
@@ -103,11 +115,11 @@ def take_ports(
 
 
 @inlined
-def take_latency(
+def update_latency(
     states: Any, s: Any, value: Any, node: Any, port: Any, h: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
-    """The latency of a hop of a flow, whose state is row s. Returns events so far."""
+    """Store the latency of a flow's hop. Returns events so far."""
     state = states[s]
     limit = limits[HOP_LATENCY]
     stored = U64(state.latency_stored)
@@ -116,9 +128,9 @@ def take_latency(
     state.latency_sum += value
     state.samples += U32(1)
     if (gap >= limit.change) | (value > limit.raise_above) | (state.state == 0) | (state.alarm != 0):
-        n, stored, alarm = judged(
+        n, stored, alarm = check_limits(
             events, n, tally, knobs, reports, i, limits, HOP_LATENCY, value, stored,
-            U64(state.state), U64(state.alarm), node, U64(0), port, h, m,
+            U64(state.state), U64(state.alarm), node, NOTHING, port, h, m,
         )  # fmt: skip
         state.latency_stored = U32(stored)
         state.state = U8(1)
@@ -127,27 +139,27 @@ def take_latency(
 
 
 @inlined
-def take_hop(
+def update_hop(
     ports: Any, states: Any, s: Any, hops: Any, at: Any, own: Any, h: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
-    """One hop of report i.
+    """Process one hop of report i.
 
-    Returns (events so far, values in it, latency, 1 if it has a latency, 1 if nameless).
+    Returns (events so far, values in it, latency, 1 if it has a latency, 1 if its node is unknown).
     """
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
     node = U64(hop.node_id) if have & U64(1) else own
-    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    port = U64(hop.egress_port) if have & PORTS else NO_PORT
     values = U64(0)
     slots = (U64(0), U64(0), U64(0))
-    if s != NONE:
+    if s != NOT_FOUND:
         slots = (U64(states[s].port_slot), U64(states[s].queue_slot), U64(states[s].buffer_slot))
-    if node != NOBODY:
-        n, values, slots = take_ports(
+    if node != NO_NODE:
+        n, values, slots = update_ports(
             ports, hops, at, have, node, port, slots, h, m, events, n, tally, knobs, reports, i, limits
         )
-    if s != NONE:
+    if s != NOT_FOUND:
         state = states[s]
         state.egress_port = U16(port)
         state.port_slot = U32(slots[0])
@@ -158,9 +170,9 @@ def take_hop(
         if have & UTILIZATION:
             state.utilization_latest = hop.tx_utilization
         if have & LATENCY:
-            n = take_latency(
+            n = update_latency(
                 states, s, U64(hop.hop_latency), node, port, h, m, events, n, tally, knobs, reports, i, limits
             )
             values += U64(1)
     has = U64((have & LATENCY) != U64(0))
-    return n, values, U64(hop.hop_latency) * has, has, U64(node == NOBODY)
+    return n, values, U64(hop.hop_latency) * has, has, U64(node == NO_NODE)

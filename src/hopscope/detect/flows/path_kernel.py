@@ -1,4 +1,17 @@
-"""Kernels of the slow path of paths: a new one, a changed one, one that is not whole."""
+"""Kernels of paths on the slow path: a new one, a changed one, an incomplete one.
+
+===================== ==========================================================================
+`hops`                HOP [m]; a report's are `first` … `first + count - 1`
+`last`, `own`         index of the report's own hop, and its node if the hop carries no id
+`path`                uint32 [64]: node ids, `count` of them
+`flows`, `f`          FLOW [rows * WAYS], and the index of a flow
+`states`, `pool`      HOP_STATE and uint32 [blocks + 1], see `flow_cache_kernel`
+`old_hops`            HOP_STATE [64]: copies of the hops of the previous path
+`where`               uint64 [64]: index of each hop's state, or NOT_FOUND
+`reports`, `i`        REPORT [n], and the index of the current one
+`events`, `tally`     EVENT [n], uint64 [TALLY], see `event_kernel`; `n`: events so far
+===================== ==========================================================================
+"""
 
 from __future__ import annotations
 
@@ -7,20 +20,38 @@ from typing import Any
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
 from ...wire.records import Have
 from ..records import FlowState, Kind
-from .event_kernel import ENABLED, NEW_KEY, NOBODY, POOL_FULL, VALUE, emit, of_report, put_path
-from .flow_cache_kernel import FLOW_PATH, INLINE, NONE, hop_at
+from .event_kernel import (
+    ENABLED,
+    NEW_KEY,
+    NO_NODE,
+    NO_PORT,
+    NOT_FOUND,
+    POOL_FULL,
+    VALUE,
+    emit,
+    put_path,
+    put_report_flow,
+)
+from .flow_cache_kernel import FLOW_PATH, INLINE, hop_at
 
 NODE_ID = U64(Have.NODE_ID)
 PATH_CHANGE = U64(Kind.PATH_CHANGE)
 LOOP = U64(Kind.LOOP)
 HAS_PATH = U64(FlowState.HAS_PATH)
 HAS_LOOP = U64(FlowState.HAS_LOOP)
-GONE = U32(0xFFFFFFFF)
+NO_NODE_32 = U32(NO_NODE)
+
+# What a report says of its flow's path.
+SILENT = U64(0)
+"""Too little for an event."""
+PROVISIONAL = U64(1)
+"""It is the first one known, but not whole."""
+WHOLE = U64(2)
 
 
 @inlined
 def node_of(hops: Any, at: Any, fallback: Any) -> Any:
-    """Node id of a hop as uint64, or `fallback` where it has none."""
+    """Node id of a hop as uint64; `fallback` if it has none."""
     hop = hops[at]
     return U64(hop.node_id) if U64(hop.present & ~hop.null) & NODE_ID else fallback
 
@@ -36,11 +67,10 @@ def hash_path(path: Any, count: Any) -> Any:
 
 
 @kernel
-def tell_path(
+def emit_path(
     events: Any,
     n: Any,
     tally: Any,
-    knobs: Any,
     reports: Any,
     i: Any,
     kind: Any,
@@ -49,18 +79,18 @@ def tell_path(
     old: Any,
     new: Any,
 ) -> Any:
-    """Events of a path: one for each 8 nodes."""
+    """Events of a path, one for each 8 nodes. Returns events so far."""
     for first in range(U64(0), count, INLINE):
-        emit(events, n, tally, knobs, kind, FLOW_PATH, reports[i].time_ns, new, old)
-        of_report(events, n, reports, i)
+        emit(events, n, tally, kind, FLOW_PATH, reports[i].time_ns, new, old)
+        put_report_flow(events, n, reports, i)
         put_path(events, n, path, U64(first), count)
         n += U64(1)
     return n
 
 
 @kernel
-def second_visit(path: Any, count: Any) -> Any:
-    """Place in the path where a node comes for the second time; 0 without a loop."""
+def find_loop(path: Any, count: Any) -> Any:
+    """Index in the path at which a node occurs for the second time; 0 without a loop."""
     for k in range(U64(1), count):
         for j in range(k):
             if path[U64(k)] == path[U64(j)]:
@@ -69,19 +99,19 @@ def second_visit(path: Any, count: Any) -> Any:
 
 
 @kernel
-def lay_hops(
-    flows: Any, f: Any, states: Any, pool: Any, path: Any, count: Any, spare: Any, tally: Any
+def set_path(
+    flows: Any, f: Any, states: Any, pool: Any, path: Any, count: Any, old_hops: Any, tally: Any
 ) -> Any:
-    """Give flow f the hops of `path`; a node that was in its path before keeps its state."""
+    """Make `path` the path of flow f; a node of the previous path keeps its state."""
     flow = flows[f]
     pool_base = U64(len(flows)) * INLINE
     old = U64(flow.hop_count)
     for k in range(old):
         at = hop_at(f, U64(k), U64(flow.pool_block), pool_base)
-        if at != NONE:
-            spare[U64(k)] = states[at]
+        if at != NOT_FOUND:
+            old_hops[U64(k)] = states[at]
         else:
-            spare[U64(k)].node_id = GONE
+            old_hops[U64(k)].node_id = NO_NODE_32
     if count > INLINE and not flow.pool_block:
         if pool[U64(0)]:
             flow.pool_block = pool[U64(pool[U64(0)])]
@@ -94,21 +124,21 @@ def lay_hops(
         flow.pool_block = U32(0)
     for k in range(count):
         at = hop_at(f, U64(k), U64(flow.pool_block), pool_base)
-        if at == NONE:
+        if at == NOT_FOUND:
             break
         state = states[at]
         found = False
         for j in range(old):
-            if spare[U64(j)].node_id == path[U64(k)] and path[U64(k)] != GONE:
-                states[at] = spare[U64(j)]
-                spare[U64(j)].node_id = GONE
+            if old_hops[U64(j)].node_id == path[U64(k)] and path[U64(k)] != NO_NODE_32:
+                states[at] = old_hops[U64(j)]
+                old_hops[U64(j)].node_id = NO_NODE_32
                 found = True
                 break
         if not found:
             state.node_id = path[U64(k)]
             state.latency_latest = U32(0)
             state.latency_stored = U32(0)
-            state.egress_port = U16(0xFFFF)
+            state.egress_port = U16(NO_PORT)
             state.alarm = U8(0)
             state.state = U8(0)
             state.latency_sum = U64(0)
@@ -127,38 +157,38 @@ def new_path(
     pool: Any,
     path: Any,
     count: Any,
-    spare: Any,
+    old_hops: Any,
     events: Any,
     n: Any,
     tally: Any,
     knobs: Any,
     reports: Any,
     i: Any,
-    told: Any,
+    status: Any,
 ) -> Any:
-    """Store a path that differs from flow f's, and tell of it; `told` is 0 for one not worth an event.
+    """Store a path that differs from flow f's, and report it by its `status`. Returns events so far.
 
-    A path that is not whole, of a flow that has none, is told once, as new, and stays provisional (`told`
-    1); the first whole one (`told` 2) is told as new again, and any later one as a change.
+    An incomplete path of a flow without one is NEW_KEY once, and stays PROVISIONAL; the first WHOLE one is
+    NEW_KEY again, and any later one PATH_CHANGE.
     """
     flow = flows[f]
     before = flow.path_hash
     had = U64(flow.state) & HAS_PATH
-    lay_hops(flows, f, states, pool, path, count, spare, tally)
+    set_path(flows, f, states, pool, path, count, old_hops, tally)
     state = U64(flow.state) & ~(HAS_PATH | HAS_LOOP)
-    if had or told == U64(2):
+    if had or status == WHOLE:
         state |= HAS_PATH
-    if told and knobs[ENABLED]:
+    if status and knobs[ENABLED]:
         kind = PATH_CHANGE if had else NEW_KEY
-        n = tell_path(
-            events, n, tally, knobs, reports, i, kind, path, count, before if had else U64(0), flow.path_hash
+        n = emit_path(
+            events, n, tally, reports, i, kind, path, count, before if had else U64(0), flow.path_hash
         )
-    again = second_visit(path, count) if told else U64(0)
+    again = find_loop(path, count) if status else U64(0)
     if again:
         state |= HAS_LOOP
         if knobs[ENABLED]:
             begin = n
-            n = tell_path(events, n, tally, knobs, reports, i, LOOP, path, count, before, flow.path_hash)
+            n = emit_path(events, n, tally, reports, i, LOOP, path, count, before, flow.path_hash)
             for k in range(begin, n):
                 events[U64(k)].node_id = path[again]
                 events[U64(k)].ident = U32(again)
@@ -167,8 +197,8 @@ def new_path(
 
 
 @kernel
-def thread(flows: Any, f: Any, states: Any, path: Any, count: Any, where: Any) -> Any:
-    """Find the nodes of an incomplete path in flow f's, in order: `where[h]` is the state of hop h, or NONE.
+def match_path(flows: Any, f: Any, states: Any, path: Any, count: Any, where: Any) -> Any:
+    """Find the nodes of an incomplete path in flow f's, in order; `where[h]` gets the state of hop h.
 
     Returns how many were found.
     """
@@ -178,10 +208,10 @@ def thread(flows: Any, f: Any, states: Any, path: Any, count: Any, where: Any) -
     at = U64(0)
     found = U64(0)
     for h in range(count):
-        where[U64(h)] = NONE
+        where[U64(h)] = NOT_FOUND
         for k in range(at, total):
             state = hop_at(f, U64(k), U64(flow.pool_block), pool_base)
-            if state != NONE and states[state].node_id == path[U64(h)]:
+            if state != NOT_FOUND and states[state].node_id == path[U64(h)]:
                 where[U64(h)] = state
                 at = U64(k) + U64(1)
                 found += U64(1)
@@ -193,7 +223,7 @@ def thread(flows: Any, f: Any, states: Any, path: Any, count: Any, where: Any) -
 def same_path(
     flows: Any, f: Any, states: Any, hops: Any, first: Any, count: Any, last: Any, own: Any, pool_base: Any
 ) -> Any:
-    """Whether hops `first …` name the nodes of flow f's stored path; hop `last` is of node `own`."""
+    """Whether the hops have the nodes of flow f's stored path."""
     flow = flows[f]
     if U64(flow.hop_count) != count:
         return False
@@ -203,25 +233,23 @@ def same_path(
     different = U64(0)
     for h in range(count):
         at = hop_at(f, U64(h), block, pool_base)
-        different |= U64(states[at].node_id) ^ node_of(hops, first + h, own if first + h == last else NOBODY)
+        different |= U64(states[at].node_id) ^ node_of(hops, first + h, own if first + h == last else NO_NODE)
     return different == U64(0)
 
 
 @kernel
-def gather(hops: Any, first: Any, count: Any, last: Any, own: Any, path: Any) -> Any:
-    """Write the nodes of a report's hops to `path`, `own` for hop `last`; returns how many lack an id."""
-    nameless = U64(0)
+def gather_path(hops: Any, first: Any, count: Any, last: Any, own: Any, path: Any) -> Any:
+    """Write the nodes of a report's hops to `path`; returns how many have no id."""
+    without_id = U64(0)
     for h in range(count):
-        node = node_of(hops, first + h, own if first + h == last else NOBODY)
+        node = node_of(hops, first + h, own if first + h == last else NO_NODE)
         path[U64(h)] = U32(node)
-        nameless += U64(node == NOBODY)
-    return nameless
+        without_id += U64(node == NO_NODE)
+    return without_id
 
 
 @kernel
-def tell_value_path(
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, path: Any, count: Any
-) -> Any:
-    """The path as a VALUE, where detection is off."""
+def emit_value_path(events: Any, n: Any, tally: Any, reports: Any, i: Any, path: Any, count: Any) -> Any:
+    """The path as a VALUE event, if detection is off."""
     hashed = hash_path(path, count)
-    return tell_path(events, n, tally, knobs, reports, i, VALUE, path, count, hashed, hashed)
+    return emit_path(events, n, tally, reports, i, VALUE, path, count, hashed, hashed)

@@ -1,43 +1,52 @@
-"""Kernels of the port table: (switch, queue), (switch, buffer), (switch, egress port), by open addressing."""
+"""Kernels of the port table: (switch, queue), (switch, buffer), (switch, egress port), by open addressing.
+
+===================== ==========================================================================
+`ports`, `at`         PORT [power of two], and the index of a row
+`slot`                0 or 1: which value of the row
+`reports`, `i`        REPORT [n], and the index of the current one
+`limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
+`events`, `n`         EVENT [n], and their number so far
+`tally`, `knobs`      uint64 [TALLY], uint64 [KNOBS], see `event_kernel`
+===================== ==========================================================================
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
-from .event_kernel import PORTS_FULL, judged
+from .event_kernel import NOT_FOUND, PORTS_FULL, check_limits
 
-NONE = U64(0xFFFFFFFFFFFFFFFF)
 DELETED = U64(1)
 PROBES = 128
 
 
 @inlined
 def port_key(kind: Any, ident: Any, node: Any) -> Any:
-    """Key of a row."""
+    """Key of a row: kind, ident (24 bits) and node."""
     return (kind << U64(56)) | ((ident & U64(0xFFFFFF)) << U64(32)) | node
 
 
 @kernel
 def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
-    """Row of a key, made if it is new; NONE where the table is full."""
+    """Row of a key, made if it is new; NOT_FOUND: the table is full."""
     mask = U64(len(ports)) - U64(1)
     at = mix64(key) & mask
-    spare = NONE
+    free = NOT_FOUND
     for _ in range(min(PROBES, len(ports))):
         found = ports[at].key
         if found == key:
             return at
         if found <= DELETED:
-            if spare == NONE:
-                spare = at
+            if free == NOT_FOUND:
+                free = at
             if found == U64(0):
                 break
         at = (at + U64(1)) & mask
-    if spare == NONE:
+    if free == NOT_FOUND:
         tally[PORTS_FULL] += U64(1)
-        return NONE
-    row = ports[spare]
+        return NOT_FOUND
+    row = ports[free]
     row.version |= U32(1)
     order()
     row.key = key
@@ -56,12 +65,12 @@ def find_port(ports: Any, key: Any, now: Any, tally: Any) -> Any:
         row.highest[U64(k)] = U32(0)
     order()
     row.version += U32(1)
-    return spare
+    return free
 
 
 @kernel
 def forget_port(ports: Any, at: Any) -> Any:
-    """Empty a row; one that ends a chain of probes leaves no trace, nor do the deleted ones before it."""
+    """Empty a row. At the end of a chain of probes it and the deleted rows before it become free."""
     mask = U64(len(ports)) - U64(1)
     row = ports[at]
     row.version |= U32(1)
@@ -77,7 +86,7 @@ def forget_port(ports: Any, at: Any) -> Any:
 
 
 @inlined
-def keep(
+def store_value(
     ports: Any,
     at: Any,
     slot: Any,
@@ -97,10 +106,7 @@ def keep(
     hop: Any,
     hop_count: Any,
 ) -> Any:
-    """A value of slot 0 or 1 of row `at`. Returns events so far.
-
-    `change` and `above` are those of `limits`, as `update_kernel` describes them.
-    """
+    """Store a value. Returns events so far; `change` and `above` are those of the metric's limits."""
     row = ports[at]
     version = row.version
     row.version = version + U32(1)
@@ -116,7 +122,7 @@ def keep(
         row.highest[slot] = U32(value)
     ready = U64(row.state) & ~U64(row.alarm) & bit
     if (gap >= change) | (value > above) | (ready == U64(0)):
-        n, stored, alarm = judged(
+        n, stored, alarm = check_limits(
             events,
             n,
             tally,

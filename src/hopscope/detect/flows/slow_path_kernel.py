@@ -1,4 +1,19 @@
-"""Kernels of the general way: everything that one report can cause."""
+"""Kernels of the slow path: everything that one report can cause.
+
+===================== ==========================================================================
+`reports`, `i`        REPORT [n], and the index of the current one
+`hops`                HOP [m]; a report's own hop (report metadata) follows its stack, at `last`
+`own`                 node of the report itself, or NO_NODE
+`tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`; `f`: a flow
+`states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
+`ports`               PORT [rows]
+`limits`              THRESHOLD [METRICS], see `detect_kernel.update_kernel`
+`path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
+`old_hops`            HOP_STATE [64]: copies
+`events`, `n`         EVENT [n], and their number so far
+`tally`, `knobs`      uint64 [TALLY], uint64 [KNOBS], see `event_kernel`
+===================== ==========================================================================
+"""
 
 from __future__ import annotations
 
@@ -8,9 +23,33 @@ from ...base.jit import U8, U32, U64, inlined, kernel, order
 from ...wire.records import Carried, Flag, IntFlag, Mode
 from ..records import FlowState, Kind
 from . import flow_cache_kernel as flow_cache
-from .event_kernel import ENABLED, FLOW_CARRIED, NAMELESS, NOBODY, at_hop, emit, judged, of_report
-from .hop_kernel import OCCUPANCY, PORTS, QUEUE_OCCUPANCY, UNKNOWN, queue_ident, take_hop
-from .path_kernel import HAS_PATH, gather, hash_path, new_path, node_of, same_path, tell_value_path, thread
+from .event_kernel import (
+    ENABLED,
+    FLOW_CARRIED,
+    NO_NODE,
+    NO_PORT,
+    NOT_FOUND,
+    NOTHING,
+    WITHOUT_NODE_ID,
+    check_limits,
+    emit,
+    put_hop,
+    put_report_flow,
+)
+from .hop_kernel import OCCUPANCY, PORTS, QUEUE_OCCUPANCY, queue_ident, update_hop
+from .path_kernel import (
+    HAS_PATH,
+    PROVISIONAL,
+    SILENT,
+    WHOLE,
+    emit_value_path,
+    gather_path,
+    hash_path,
+    match_path,
+    new_path,
+    node_of,
+    same_path,
+)
 
 DROP = U64(Kind.DROP)
 QUEUE_REPORT = U64(Kind.QUEUE_REPORT)
@@ -27,25 +66,25 @@ NODE_CARRIED = U64(Carried.NODE_ID)
 QUEUE_CARRIED = U64(Carried.QUEUE_ID)
 INCOMPLETE = U64(FlowState.INCOMPLETE)
 ALARM = U64(1) << flow_cache.FLOW_LATENCY
-MOST_HOPS = U64(64)
+MAX_HOPS = U64(64)
 
 
 @inlined
 def own_node(reports: Any, i: Any, hops: Any) -> Any:
-    """Node of the report itself, or NOBODY."""
+    """Node of the report itself, or NO_NODE."""
     r = reports[i]
-    fallback = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NOBODY
+    fallback = U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NO_NODE
     if U64(r.carried) & OWN_HOP:
         return node_of(hops, U64(r.first_hop) + U64(r.hop_count), fallback)
     return fallback
 
 
 @kernel
-def mark(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
-    """DROP and QUEUE_REPORT events of report i. Returns events so far."""
+def emit_flags(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
+    """DROP and QUEUE_REPORT events of report i, by its flags. Returns events so far."""
     r = reports[i]
     node = own_node(reports, i, hops)
-    port, queue, occupancy, metric = UNKNOWN, U64(0), U64(0), U64(0)
+    port, queue, occupancy, metric = NO_PORT, U64(0), U64(0), U64(0)
     if U64(r.carried) & OWN_HOP:
         own = hops[U64(r.first_hop) + U64(r.hop_count)]
         have = U64(own.present & ~own.null)
@@ -57,63 +96,65 @@ def mark(reports: Any, i: Any, hops: Any, events: Any, n: Any, tally: Any, knobs
         queue = U64(r.queue_id)
     ident = queue_ident(knobs, port, queue)
     if U64(r.flags) & DROPPED:
-        emit(events, n, tally, knobs, DROP, U64(0), r.time_ns, U64(r.drop_reason), U64(0))
-        of_report(events, n, reports, i)
-        at_hop(events, n, node, ident, port, U64(0), U64(r.hop_count))
+        emit(events, n, tally, DROP, U64(0), r.time_ns, U64(r.drop_reason), U64(0))
+        put_report_flow(events, n, reports, i)
+        put_hop(events, n, node, ident, port, NOTHING, U64(r.hop_count))
         n += U64(1)
     if U64(r.flags) & CONGESTED:
-        emit(events, n, tally, knobs, QUEUE_REPORT, metric, r.time_ns, occupancy, U64(0))
-        of_report(events, n, reports, i)
-        at_hop(events, n, node, ident, port, U64(0), U64(r.hop_count))
+        emit(events, n, tally, QUEUE_REPORT, metric, r.time_ns, occupancy, U64(0))
+        put_report_flow(events, n, reports, i)
+        put_hop(events, n, node, ident, port, NOTHING, U64(r.hop_count))
         n += U64(1)
     return n
 
 
 @kernel
-def settle_path(
+def update_path(
     flows: Any, f: Any, states: Any, pool: Any,
     hops: Any, first: Any, count: Any, last: Any, own: Any, whole: Any,
-    path: Any, where: Any, spare: Any, events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any,
+    path: Any, where: Any, old_hops: Any, events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any,
 ) -> Any:  # fmt: skip
-    """A report's path that is not simply the stored one: change it, or find its hops in it (`where`).
+    """Process a path that is not the stored one: store it, or find its hops in the stored one (`where`).
 
-    Returns (events so far, whether hop h is state h of the flow rather than `where[h]`).
+    Returns (events so far, whether the state of hop h is the flow's h-th, and not `where[h]`).
     """
     flow = flows[f]
-    nameless = gather(hops, first, count, last, own, path)
+    without_id = gather_path(hops, first, count, last, own, path)
     had = U64(flow.state) & HAS_PATH
-    if whole and nameless == U64(0):
+    if whole and without_id == U64(0):
         if not had or U64(flow.hop_count) != count or hash_path(path, count) != flow.path_hash:
             n = new_path(
-                flows, f, states, pool, path, count, spare, events, n, tally, knobs, reports, i, U64(2)
+                flows, f, states, pool, path, count, old_hops, events, n, tally, knobs, reports, i, WHOLE
             )
         flow.state &= U8(~INCOMPLETE)
         return n, True
     flow.state |= U8(INCOMPLETE)
-    if thread(flows, f, states, path, count, where) < count and not had:
-        told = U64(flow.packets == U64(0) and nameless == U64(0))
-        n = new_path(flows, f, states, pool, path, count, spare, events, n, tally, knobs, reports, i, told)
+    if match_path(flows, f, states, path, count, where) < count and not had:
+        status = PROVISIONAL if flow.packets == U64(0) and without_id == U64(0) else SILENT
+        n = new_path(
+            flows, f, states, pool, path, count, old_hops, events, n, tally, knobs, reports, i, status
+        )
         return n, True
     return n, False
 
 
 @kernel
 def node_in_flow(flows: Any, f: Any, states: Any, node: Any) -> Any:
-    """State of the hop of flow f that is at a node, or NONE."""
+    """Index of the state of flow f's hop at a node, or NOT_FOUND."""
     pool_base = U64(len(flows)) * flow_cache.INLINE
     for k in range(flows[f].hop_count):
         at = flow_cache.hop_at(f, U64(k), U64(flows[f].pool_block), pool_base)
-        if at != flow_cache.NONE and U64(states[at].node_id) == node and node != NOBODY:
+        if at != NOT_FOUND and U64(states[at].node_id) == node and node != NO_NODE:
             return at
-    return flow_cache.NONE
+    return NOT_FOUND
 
 
 @inlined
-def take_flow_latency(
+def update_flow_latency(
     flows: Any, f: Any, value: Any, m: Any,
     events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, limits: Any,
 ) -> Any:  # fmt: skip
-    """The sum of the hop latencies of flow f. Returns events so far."""
+    """Store the sum of the hop latencies of flow f. Returns events so far."""
     flow = flows[f]
     limit = limits[flow_cache.FLOW_LATENCY]
     stored = flow.latency_stored
@@ -124,9 +165,9 @@ def take_flow_latency(
     has = U64(flow.state) & flow_cache.HAS_LATENCY
     alarm = U64(flow.alarm) & ALARM
     if (gap >= limit.change) | (value > limit.raise_above) | (has == U64(0)) | (alarm != U64(0)):
-        n, stored, alarm = judged(
+        n, stored, alarm = check_limits(
             events, n, tally, knobs, reports, i, limits, flow_cache.FLOW_LATENCY, value, stored, has, alarm,
-            NOBODY, U64(0), UNKNOWN, U64(0), m,
+            NO_NODE, NOTHING, NO_PORT, NOTHING, m,
         )  # fmt: skip
         flow.latency_stored = stored
         flow.state |= U8(flow_cache.HAS_LATENCY)
@@ -138,102 +179,105 @@ def take_flow_latency(
 def take_report(
     reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
     tags: Any, flows: Any, states: Any, pool: Any, ports: Any,
-    limits: Any, knobs: Any, events: Any, n: Any, tally: Any, path: Any, where: Any, spare: Any,
+    limits: Any, knobs: Any, events: Any, n: Any, tally: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
-    """Everything of report i but its sequence number. Returns (events so far, values in it)."""
+    """Process report i, except for its sequence number. Returns (events so far, values in it).
+
+    `hashed` is the hash of its flow, `guess` its way by the tag alone, or NOT_FOUND.
+    """
     r = reports[i]
     first = U64(r.first_hop)
     count = U64(r.hop_count)
     carried = U64(r.carried)
     last = first + U64(r.hop_count)  # the report's own hop
     own = own_node(reports, i, hops)
-    # the record behind an MX header is of one node: no path
-    stack = r.int_version != 0 and U64(r.int_mode) != MX
-    stacked = (stack or U64(r.flags) & JOINED != U64(0)) and count != U64(0)
+    # the record after an MX header is that of one node: no path
+    has_stack = r.int_version != 0 and U64(r.int_mode) != MX
+    stacked = (has_stack or U64(r.flags) & JOINED != U64(0)) and count != U64(0)
     if stacked:
-        if carried & OWN_HOP and own != NOBODY and count < MOST_HOPS:
-            count += U64(node_of(hops, first + count - U64(1), NOBODY) != own)
+        if carried & OWN_HOP and own != NO_NODE and count < MAX_HOPS:
+            count += U64(node_of(hops, first + count - U64(1), NO_NODE) != own)
     elif count:
-        own = node_of(hops, first, NOBODY)
+        own = node_of(hops, first, NO_NODE)
         count = U64(1)
     elif carried & OWN_HOP:
         first = last
         count = U64(1)
     else:
         count = U64(0)
-    marked = U64(r.flags) & (DROPPED | CONGESTED)
+    flagged = U64(r.flags) & (DROPPED | CONGESTED)
     dropped = U64(r.flags) & DROPPED
 
-    f = flow_cache.NONE
+    f = NOT_FOUND
     row = U64(0)
     version = U32(0)
     if carried & FLOW_CARRIED:
         row = hashed & (U64(len(tags)) // flow_cache.ROW_WORDS - U64(1))
         way = guess
-        if way != flow_cache.NONE and not flow_cache.is_flow(flows, row * flow_cache.WAY + way, reports, i):
-            way = flow_cache.NONE
-        if way == flow_cache.NONE:
+        if way != NOT_FOUND and not flow_cache.is_flow(flows, row * flow_cache.WAY + way, reports, i):
+            way = NOT_FOUND
+        if way == NOT_FOUND:
             way = flow_cache.find_flow(tags, flows, row, flow_cache.tag_of(hashed), reports, i)
-        if way != flow_cache.NONE or (stacked and not dropped):
+        if way != NOT_FOUND or (stacked and not dropped):
             version = tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION]
             tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = version | U32(1)
             order()
-            if way == flow_cache.NONE:
+            if way == NOT_FOUND:
                 n, way = flow_cache.add_flow(
-                    tags, flows, states, pool, row, hashed, reports, i, events, n, tally, knobs, path
+                    tags, flows, states, pool, row, hashed, reports, i, events, n, tally, path
                 )
             flow_cache.use_way(tags, row, way)
             f = row * flow_cache.WAY + way
 
     values = U64(0)
-    straight = f != flow_cache.NONE and stacked
+    in_order = f != NOT_FOUND and stacked
     cut = U64(r.int_flags) & CUT_SHORT | U64(r.flags) & (INTERMEDIATE | DROPPED | PARTIAL)
     whole = stacked and not cut
     pool_base = U64(len(flows)) * flow_cache.INLINE
-    if straight:
+    if in_order:
         flow = flows[f]
-        quick = U64(whole) & U64((U64(flow.state) & (HAS_PATH | INCOMPLETE)) == HAS_PATH)
-        if not (quick and same_path(flows, f, states, hops, first, count, last, own, pool_base)):
-            n, straight = settle_path(
+        known = U64(whole) & U64((U64(flow.state) & (HAS_PATH | INCOMPLETE)) == HAS_PATH)
+        if not (known and same_path(flows, f, states, hops, first, count, last, own, pool_base)):
+            n, in_order = update_path(
                 flows, f, states, pool, hops, first, count, last, own, whole,
-                path, where, spare, events, n, tally, knobs, reports, i,
+                path, where, old_hops, events, n, tally, knobs, reports, i,
             )  # fmt: skip
         if U64(flow.state) & HAS_PATH and whole and not U64(flow.state) & INCOMPLETE:
             values += U64(1)
             if knobs[ENABLED] == U64(0):
-                gather(hops, first, count, last, own, path)
-                n = tell_value_path(events, n, tally, knobs, reports, i, path, count)
-    elif f != flow_cache.NONE and count:
+                gather_path(hops, first, count, last, own, path)
+                n = emit_value_path(events, n, tally, reports, i, path, count)
+    elif f != NOT_FOUND and count:
         where[U64(0)] = node_in_flow(flows, f, states, own)
 
     sum_latency = U64(0)
     with_latency = U64(0)
-    block = U64(flows[f].pool_block) if f != flow_cache.NONE else U64(0)
+    block = U64(flows[f].pool_block) if f != NOT_FOUND else U64(0)
     for h in range(count):
-        s = flow_cache.NONE
-        if straight:
+        s = NOT_FOUND
+        if in_order:
             s = flow_cache.hop_at(f, h, block, pool_base)
-        elif f != flow_cache.NONE:
+        elif f != NOT_FOUND:
             s = where[h]
-        named = own if first + h == last else NOBODY
-        n, more, latency, has, nameless = take_hop(
+        named = own if first + h == last else NO_NODE
+        n, more, latency, has, without_id = update_hop(
             ports, states, s, hops, first + h, named, h, count, events, n, tally, knobs, reports, i, limits
         )
         values += more
         sum_latency += latency
         with_latency += has
-        if nameless:
-            tally[NAMELESS] += U64(1)
+        if without_id:
+            tally[WITHOUT_NODE_ID] += U64(1)
 
-    if f != flow_cache.NONE:
+    if f != NOT_FOUND:
         flow = flows[f]
         flow.packets += U64(1)
         flow.last_ns = r.time_ns
         if whole and with_latency == count:
-            n = take_flow_latency(flows, f, sum_latency, count, events, n, tally, knobs, reports, i, limits)
+            n = update_flow_latency(flows, f, sum_latency, count, events, n, tally, knobs, reports, i, limits)
             values += U64(1)
         order()
         tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)
-    if marked:
-        n = mark(reports, i, hops, events, n, tally, knobs)
+    if flagged:
+        n = emit_flags(reports, i, hops, events, n, tally, knobs)
     return n, values

@@ -1,13 +1,18 @@
-"""Kernels of the source table: what was lost, came twice or came late, by sequence number.
+"""Kernels of the source table: lost, duplicate and reordered reports, by sequence number.
 
 Each (source address, node id, hw id) numbers its reports, modulo 2^22 (Report 2.0) or 2^32; in Report 0.5
-each (source address, hw id).  Against the
-highest number seen so far, a report is
+each (source address, hw id).  Compared with the highest number so far, a report is
 
-* the next, or up to 2^20 (2^24) ahead: the numbers between are lost for now, and a GAP event tells how many;
-* less than 64 behind: seen already (duplicate), or late (reordered), and then one less is lost;
-* elsewhere: a suspect, counted as reordered.  If a later one follows it by less than 64, the source has begun
-  its numbering anew (a restart), and the jump lost nothing; if not, it was a stray.
+* the next, or up to 2^20 (2^24) ahead: the numbers between count as lost for now, in a GAP event;
+* less than 64 behind: a duplicate, or reordered, and then one less is lost;
+* anywhere else: a suspect, counted as reordered.  If a later one follows it by less than 64, the source has
+  restarted its numbering, and the jump lost nothing; if not, it was a stray.
+
+===================== ==========================================================================
+`sources`, `at`       SOURCE [power of two], and the index of a row
+`reports`, `i`        REPORT [n], and the index of the current one
+`events`, `tally`     EVENT [n], uint64 [TALLY], see `event_kernel`; `n`: events so far
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -16,12 +21,21 @@ from typing import Any
 
 from ...base.jit import U32, U64, inlined, kernel, mix64, order
 from ...wire.records import Carried
-from ..records import NO_PORT, Kind
-from .event_kernel import DUPLICATE, LOST, REORDERED, SOURCES_FULL, at_hop, emit
+from ..records import Kind
+from .event_kernel import (
+    DUPLICATE,
+    LOST,
+    NO_PORT,
+    NOT_FOUND,
+    NOTHING,
+    REORDERED,
+    SOURCES_FULL,
+    emit,
+    put_hop,
+)
 
 GAP = U64(Kind.GAP)
 RETURNED = U64(Kind.RETURNED)
-NONE = U64(0xFFFFFFFFFFFFFFFF)
 NODE_CARRIED = U64(Carried.NODE_ID)
 WINDOW = U64(64)
 PROBES = 64
@@ -35,27 +49,27 @@ def hash_source(hi: Any, lo: Any, node: Any, hw: Any) -> Any:
 
 @kernel
 def find_source(sources: Any, hi: Any, lo: Any, node: Any, hw: Any, bits: Any, now: Any) -> Any:
-    """Row of a sequence space, made if it is new; NONE where the table is full.
+    """Row of a sequence space, made if it is new; NOT_FOUND: the table is full.
 
-    A space that has gone silent gives its row to a new one when there is no empty row near.
+    A new one takes the row of a silent one if there is no empty row near.
     """
     mask = U64(len(sources)) - U64(1)
     at = hash_source(hi, lo, node, hw) & mask
-    spare = NONE
+    free = NOT_FOUND
     for _ in range(min(PROBES, len(sources))):
         s = sources[at]
         if s.bits == U32(0):
-            spare = at
+            free = at
             break
         if s.source_lo == lo and s.source_hi == hi and U64(s.node_id) == node and U64(s.hw_id) == hw:
             if U64(s.bits) == bits:
                 return at
-        if spare == NONE and s.silent != U32(0):
-            spare = at
+        if free == NOT_FOUND and s.silent != U32(0):
+            free = at
         at = (at + U64(1)) & mask
-    if spare == NONE:
-        return NONE
-    s = sources[spare]
+    if free == NOT_FOUND:
+        return NOT_FOUND
+    s = sources[free]
     s.version |= U32(1)
     order()
     s.source_hi = hi
@@ -77,18 +91,18 @@ def find_source(sources: Any, hi: Any, lo: Any, node: Any, hw: Any, bits: Any, n
     s.bits = U32(bits)
     order()
     s.version += U32(1)
-    return spare
+    return free
 
 
 @kernel
-def settle(sources: Any, at: Any, number: Any, mask: Any, tally: Any) -> Any:
-    """Count a report that is not simply the next; returns how many are newly missing."""
+def count_sequence(sources: Any, at: Any, number: Any, mask: Any, tally: Any) -> Any:
+    """Count a report that is not the next; returns how many are newly missing."""
     s = sources[at]
     highest = U64(s.highest)
     ahead = (number - highest) & mask
     behind = (highest - number) & mask
     depth = U64(s.depth)
-    if depth == U64(0):  # the first report of all
+    if depth == U64(0):  # the first report
         s.highest = U32(number)
         s.window = U64(1)
         s.depth = U32(1)
@@ -132,25 +146,25 @@ def settle(sources: Any, at: Any, number: Any, mask: Any, tally: Any) -> Any:
 
 
 @kernel
-def tell(
-    events: Any, n: Any, tally: Any, knobs: Any, reports: Any, i: Any, kind: Any, value: Any, before: Any
+def emit_source(
+    events: Any, n: Any, tally: Any, reports: Any, i: Any, kind: Any, value: Any, before: Any
 ) -> Any:
-    """One event about the source of report i."""
+    """One event about the source of report i. Returns events so far."""
     r = reports[i]
-    emit(events, n, tally, knobs, kind, U64(0), r.time_ns, value, before)
-    at_hop(events, n, r.node_id, r.hw_id, U64(NO_PORT), U64(0), U64(0))
+    emit(events, n, tally, kind, U64(0), r.time_ns, value, before)
+    put_hop(events, n, U64(r.node_id), U64(r.hw_id), NO_PORT, NOTHING, NOTHING)
     events[n].src_hi = r.source_hi
     events[n].src_lo = r.source_lo
     return n + U64(1)
 
 
 @inlined
-def follow(sources: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
-    """Check the sequence number of report i; `last` is a row to try first. Returns (events so far, row)."""
+def check_sequence(sources: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, tally: Any) -> Any:
+    """Check the sequence number of report i; `last` is the row to try first. Returns (events so far, row)."""
     r = reports[i]
     # 0.5 numbers by (source, hw id), and only its drop and switch-local forms carry a node id
-    named = U64(r.carried) & NODE_CARRIED and r.version != 5
-    node = U64(r.node_id) if named else U64(0)
+    with_node = U64(r.carried) & NODE_CARRIED and r.version != 5
+    node = U64(r.node_id) if with_node else U64(0)
     bits = U64(22) if r.version == 20 else U64(32)
     s = sources[last]
     at = last
@@ -162,7 +176,7 @@ def follow(sources: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, t
         and U64(s.bits) == bits
     ):
         at = find_source(sources, r.source_hi, r.source_lo, node, U64(r.hw_id), bits, r.time_ns)
-        if at == NONE:
+        if at == NOT_FOUND:
             tally[SOURCES_FULL] += U64(1)
             return n, last
     s = sources[at]
@@ -176,14 +190,14 @@ def follow(sources: Any, reports: Any, i: Any, last: Any, events: Any, n: Any, t
         s.highest = U32(number)
         s.window = (s.window << U64(1)) | U64(1)
     else:
-        missing = settle(sources, at, number, (U64(1) << bits) - U64(1), tally)
+        missing = count_sequence(sources, at, number, (U64(1) << bits) - U64(1), tally)
     if s.silent != U32(0):
         s.silent = U32(0)
-        gone = U64(max(r.time_ns - s.last_ns, 0))  # the clock may have been put back
-        n = tell(events, n, tally, knobs, reports, i, RETURNED, U64(0), gone)
+        silent_ns = U64(max(r.time_ns - s.last_ns, 0))  # the clock may have been set back
+        n = emit_source(events, n, tally, reports, i, RETURNED, U64(0), silent_ns)
     s.last_ns = r.time_ns
     order()
     s.version = (version | U32(1)) + U32(1)
     if missing:
-        n = tell(events, n, tally, knobs, reports, i, GAP, missing, U64(0))
+        n = emit_source(events, n, tally, reports, i, GAP, missing, U64(0))
     return n, at

@@ -1,8 +1,18 @@
-"""Kernels of the periodic work: live values are pushed, idle keys expire, silent sources are told.
+"""Kernels of the periodic work: live values are pushed, idle keys expire, silent sources are reported.
 
-Each call takes a slice of a table and returns (row to go on with, events written); it stops before a row
-whose events might not fit.  A time of a row that is yet to come, since the clock was put back, becomes now:
-else nothing of the row would be due until then.
+Each call processes a slice of a table and returns (row to continue with, events written); it stops before a
+row whose events might not fit.  A row's time that is in the future, since the clock was set back, becomes
+now: else nothing of the row would be due until then.
+
+===================== ==========================================================================
+`tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`
+`states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
+`ports`, `sources`    PORT and SOURCE [rows]
+`now`, `…_ns`         times and durations, ns; a duration of 0: never
+`events`, `tally`     EVENT [n] and uint64 [event_kernel.TALLY]: results
+`knobs`               uint64 [event_kernel.KNOBS]: settings
+`path`                uint32 [64]: node ids
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -10,21 +20,22 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U32, U64, kernel, order
-from ..records import NO_PORT, WAYS, Kind, Metric, PortKind
-from .event_kernel import ENABLED, EXPIRIES, at_hop, emit
-from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, forget_flow, tell_flow
+from ..records import WAYS, Kind, Metric, PortKind
+from .event_kernel import ENABLED, EXPIRIES, NO_PORT, NOTHING, emit, put_hop
+from .flow_cache_kernel import FLOW_RECORD, ROW_WORDS, VERSION, WAY, emit_flow, forget_flow
 from .port_table_kernel import DELETED, forget_port
 
 PUSH = U64(Kind.PUSH)
 SILENT = U64(Kind.SILENT)
 ROW_ROOM = U64(WAYS * 74)
+"""Most events of one row: 12 flows with 64 hops, 8 parts of a path, a latency."""
 QUEUE = PortKind.QUEUE
 EGRESS = PortKind.EGRESS
 
 
 @kernel
 def is_due(now: Any, last: Any, pushed: Any, push_ns: Any) -> Any:
-    """Whether a key has had reports since it was pushed, and was pushed long enough ago."""
+    """Whether a key had reports since its last push, and that was long enough ago."""
     return push_ns > 0 and last > pushed and now - pushed >= push_ns
 
 
@@ -33,7 +44,7 @@ def sweep_flows(
     tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, push_ns: Any,
     events: Any, tally: Any, knobs: Any, path: Any,
 ) -> Any:  # fmt: skip
-    """Push or expire the flows of the rows `start` to `end`; `idle_ns` and `push_ns` 0: never."""
+    """Push or expire the flows of the rows `start` to `end`."""
     n = U64(0)
     for k in range(U64(start), U64(end)):
         row = U64(k)
@@ -47,21 +58,21 @@ def sweep_flows(
             flow = flows[f]
             idle = now - flow.last_ns >= idle_ns
             due = is_due(now, flow.last_ns, flow.pushed_ns, push_ns) and knobs[ENABLED] != U64(0)
-            put_back = max(flow.last_ns, flow.pushed_ns) > now
-            if not (idle or due or put_back):
+            set_back = max(flow.last_ns, flow.pushed_ns) > now
+            if not (idle or due or set_back):
                 continue
             version = tags[row * ROW_WORDS + VERSION]
             tags[row * ROW_WORDS + VERSION] = version | U32(1)
             order()
-            if put_back:
+            if set_back:
                 flow.last_ns = min(flow.last_ns, now)
                 flow.pushed_ns = min(flow.pushed_ns, now)
             elif idle:
-                n = tell_flow(events, n, tally, knobs, flows, f, states, path, FLOW_RECORD, flow.last_ns)
+                n = emit_flow(events, n, tally, flows, f, states, path, FLOW_RECORD, flow.last_ns)
                 forget_flow(tags, flows, f, pool)
                 tally[EXPIRIES] += U64(1)
             else:
-                n = tell_flow(events, n, tally, knobs, flows, f, states, path, PUSH, now)
+                n = emit_flow(events, n, tally, flows, f, states, path, PUSH, now)
                 flow.pushed_ns = now
             order()
             tags[row * ROW_WORDS + VERSION] = (version | U32(1)) + U32(1)
@@ -80,7 +91,7 @@ def metric_of(kind: Any, slot: Any) -> Any:
 
 @kernel
 def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, knobs: Any) -> Any:
-    """PUSH of each value of a row. Returns events so far."""
+    """PUSH events of each value of a row. Returns events so far."""
     row = ports[at]
     version = row.version
     row.version = version | U32(1)
@@ -89,8 +100,8 @@ def push_port(ports: Any, at: Any, now: Any, events: Any, n: Any, tally: Any, kn
         slot = U64(k)
         if (U64(row.state) >> slot) & U64(1):
             metric = metric_of(row.kind, slot)
-            emit(events, n, tally, knobs, PUSH, metric, now, U64(row.latest[slot]), U64(row.stored[slot]))
-            at_hop(events, n, row.node_id, row.ident, row.port, U64(0), U64(0))
+            emit(events, n, tally, PUSH, metric, now, U64(row.latest[slot]), U64(row.stored[slot]))
+            put_hop(events, n, U64(row.node_id), U64(row.ident), U64(row.port), NOTHING, NOTHING)
             row.stored[slot] = row.latest[slot]
             row.highest[slot] = row.latest[slot]
             n += U64(1)
@@ -132,10 +143,8 @@ def sweep_ports(
 
 
 @kernel
-def sweep_sources(
-    sources: Any, start: Any, now: Any, silent_ns: Any, events: Any, tally: Any, knobs: Any
-) -> Any:
-    """Tell of the sources that have sent nothing for `silent_ns`, once each."""
+def sweep_sources(sources: Any, start: Any, now: Any, silent_ns: Any, events: Any, tally: Any) -> Any:
+    """SILENT events of the sources that have sent nothing for `silent_ns`, once each."""
     n = U64(0)
     for k in range(U64(start), U64(len(sources))):
         at = U64(k)
@@ -147,8 +156,8 @@ def sweep_sources(
         if n == U64(len(events)):
             return at, n
         s.silent = U32(1)
-        emit(events, n, tally, knobs, SILENT, U64(0), now, U64(0), U64(now - s.last_ns))
-        at_hop(events, n, s.node_id, s.hw_id, U64(NO_PORT), U64(0), U64(0))
+        emit(events, n, tally, SILENT, U64(0), now, U64(0), U64(now - s.last_ns))
+        put_hop(events, n, U64(s.node_id), U64(s.hw_id), NO_PORT, NOTHING, NOTHING)
         events[n].src_hi = s.source_hi
         events[n].src_lo = s.source_lo
         n += U64(1)

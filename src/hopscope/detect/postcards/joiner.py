@@ -1,16 +1,16 @@
 """Postcards of one packet joined into one path.
 
-In INT-MX and INT-XD every node sends a report of its own (a postcard) of what it did with a packet. Postcards
-of one packet have the same flow and the same `packet_id`, and arrive within a window. `Joiner` holds them, in
-fixed memory, and gives out one row for each packet.
+In INT-MX and INT-XD every node sends its own report (a postcard) about a packet.  Postcards of one packet
+have the same flow and the same `packet_id`, and arrive within a window.  `Joiner` holds them, in fixed
+memory, and emits one row per packet.
 
-* A path is complete where the topology leads from host to host over its hops. Without one, where it has two
-  hops or more, no TTL is missing, and its flow had no longer path within 10 s of which this one lacks the
-  begin or the end (or any hop, where TTLs do not tell hops apart).
-* Its row has Flag.JOINED, its hops in path order, and Flag.INCOMPLETE where it is not complete. A postcard
-  that remained alone is given out as it came, with Flag.INCOMPLETE.
-* Hops are in the order of the topology, else of falling TTL, else of ingress time where clocks are
-  comparable, else of arrival.
+* A path is complete if the topology leads from host to host over its hops.  Without a topology, it is
+  complete if it has two hops or more, no TTL is missing, and its flow had no longer path within 10 s of which
+  this one lacks the first or the last hop (or any hop, if TTLs do not tell hops apart).
+* Its row has Flag.JOINED, its hops in path order, and Flag.INCOMPLETE if it is not complete.  A single
+  postcard is emitted as it arrived, with Flag.INCOMPLETE.
+* Hops are in the order of the topology, else of falling TTL, else of ingress time if clocks are comparable,
+  else of arrival.
 """
 
 from __future__ import annotations
@@ -25,22 +25,12 @@ import numpy.typing as npt
 from ...settings.collector import PostcardSettings
 from ...wire.dialect import Clock
 from ...wire.records import HOP, REPORT, Carried, Flag, Mode, Records, ReportBatch
-from ..counters import COUNTERS, INDEX
+from ..counters import COUNTERS, tally_slots
 from ..links import read_links, topology
 
 CARDS_PER_PACKET = 4
-MOST_HOPS = 64
-_NEVER = -(1 << 63)
-_TALLIED = (
-    "postcards_total",
-    "joined_postcards_total",
-    "postcard_paths_total.complete",
-    "postcard_paths_total.incomplete",
-    "postcard_evictions_total",
-    "late_postcards_total",
-    "duplicate_postcards_total",
-)
-_SLOTS = np.array([INDEX[key] for key in _TALLIED])
+MAX_HOPS = 64
+_NO_TIME = -(1 << 63)
 PACKET = np.dtype(
     [
         ("src_hi", "<u8"),
@@ -50,14 +40,14 @@ PACKET = np.dtype(
         ("l4", "<u8"),  # ports, protocol and IP version
         ("opened_ns", "<i8"),  # the clock at its first postcard
         ("packet_id", "<u4"),
-        ("last", "<u4"),  # place of the postcard that came last; the others are linked behind it
+        ("last", "<u4"),  # place of its newest postcard, which links to the one before
         ("count", "<u2"),
-        ("state", "u1"),  # 0 never used, 1 waits, 2 was given out
-        ("cut", "u1"),  # it was dropped
+        ("state", "u1"),  # 0 never used, 1 waiting, 2 emitted
+        ("dropped", "u1"),  # 1: a postcard reported its drop
         ("reserved", "<u4"),
     ]
 )
-"""A packet whose postcards wait, or were given out of late, 64 bytes."""
+"""A packet whose postcards wait, or were emitted recently, 64 bytes."""
 LONGEST = np.dtype(
     [
         ("hash", "<u8"),
@@ -68,15 +58,15 @@ LONGEST = np.dtype(
         ("reserved", "u1", (7,)),
     ]
 )
-"""The longest path that a flow had of late, 32 bytes."""
+"""The longest recent path of a flow, 32 bytes."""
 
 
 class Joiner:
-    """Report batches in, report batches out; what is no postcard passes through, unchanged and in order.
+    """Report batches in, report batches out; other reports pass through, unchanged and in order.
 
-    With `held`, a postcard that waits stays in its batch, with Flag.HELD: detection takes its sequence number
-    and its marks at once.  Without, it leaves the batch.  `counters` is a block in the order of
-    `metrics.COUNTERS`, which is added to.  Raises LinksError for `settings.links`.
+    With `held`, a waiting postcard stays in its batch, with Flag.HELD: detection processes its sequence
+    number and its flags at once.  Without, it leaves the batch.  `counters` is a block in the order of
+    `counters.COUNTERS`, which is added to.  Raises LinksError for `settings.links`.
     """
 
     def __init__(
@@ -93,7 +83,7 @@ class Joiner:
         self._table: _Table | None = None
 
     def update(self, batch: ReportBatch, clock: Clock | None = None) -> Iterator[ReportBatch]:
-        """Yield what passes through at once, then the paths that are due by the times of the postcards.
+        """Yield first what passes through, then the paths that are due by the times of the postcards.
 
         `clock` is that of the batch's dialect, already applied (`wire.timing`).  With `held`, flags are
         written into the batch.
@@ -102,13 +92,13 @@ class Joiner:
             yield batch
             return
         reports = batch.reports
-        if not _some_postcard(reports):
+        if not _has_postcard(reports):
             yield batch
             return
         if self._table is None:
             self._table = _Table(self.settings, self._topology)
         taken = np.zeros(len(reports), np.uint8)
-        paths = self._table.take(batch, clock or Clock(), taken, _NEVER, self.counters)
+        paths = self._table.take(batch, clock or Clock(), taken, _NO_TIME, self.counters)
         held = taken != 0
         if not held.any():
             yield batch
@@ -118,7 +108,7 @@ class Joiner:
         else:
             yield ReportBatch(reports[~held], batch.hops, batch.first_packet, batch.other)
         if paths is not None:
-            yield self._seen(paths)
+            yield self._without_flags(paths)
 
     def tick(self, now_ns: int) -> Iterator[ReportBatch]:
         """Yield the paths whose window has passed at `now_ns`, on the clock of the reports' `time_ns`."""
@@ -126,16 +116,16 @@ class Joiner:
             none = ReportBatch(np.empty(0, REPORT), np.empty(0, HOP))
             paths = self._table.take(none, Clock(), np.empty(0, np.uint8), now_ns, self.counters)
             if paths is not None:
-                yield self._seen(paths)
+                yield self._without_flags(paths)
 
     def flush(self) -> Iterator[ReportBatch]:
-        """Yield all paths that wait: nothing more will come."""
+        """Yield all waiting paths: no more reports will arrive."""
         if self._table is not None:
             with self._table.without_window():
-                yield from self.tick(_NEVER)
+                yield from self.tick(_NO_TIME)
 
-    def _seen(self, paths: ReportBatch) -> ReportBatch:
-        """Take the marks from paths whose postcards have shown them in their batches."""
+    def _without_flags(self, paths: ReportBatch) -> ReportBatch:
+        """Remove the congestion flag from paths whose postcards had it in their batches."""
         if self._held:
             paths.reports["flags"] &= np.uint8(0xFF & ~Flag.CONGESTED)
         return paths
@@ -147,7 +137,7 @@ def join(
     """Batches of decoded reports with the postcards of each packet joined, to the end.
 
     `settings` are others of `PostcardSettings`.  Each batch is followed by one of the paths that became due;
-    their rows have no frame: `packet` (with the batch's `first_packet`) tells that of their last postcard.
+    their rows have no frame: `packet` (with the batch's `first_packet`) is that of their last postcard.
     """
     joiner = Joiner(PostcardSettings(window_ms=window_ns / 1e6, **settings))
     for batch in batches:
@@ -157,8 +147,8 @@ def join(
     yield from joiner.flush()
 
 
-def _some_postcard(reports: Records) -> bool:
-    """Whether one has metadata of its own, no stack, and a packet that can be told from others."""
+def _has_postcard(reports: Records) -> bool:
+    """Whether a report has report metadata, no stack, and an identifiable packet."""
     bare = reports["hop_count"] <= 1
     if not bare.any():
         return False
@@ -169,17 +159,17 @@ def _some_postcard(reports: Records) -> bool:
 
 
 class _Table:
-    """What waits: fixed blocks, made at the first postcard."""
+    """Waiting postcards, in fixed blocks that are made at the first one."""
 
     def __init__(self, settings: PostcardSettings, links: tuple[Any, ...]) -> None:
         from ...base.jit import readonly
-        from . import postcards_kernel
+        from . import join_kernel
 
-        self._kernel: Any = postcards_kernel
+        self._kernel: Any = join_kernel
         packets = settings.packets
         cards = packets * CARDS_PER_PACKET
-        self._ring = np.zeros(postcards_kernel.RING, np.uint64)
-        self._ring[postcards_kernel.FREE] = cards
+        self._ring = np.zeros(join_kernel.RING, np.uint64)
+        self._ring[join_kernel.FREE] = cards
         self._clock = np.array([0, int(settings.window_ms * 1e6)], np.int64)
         self._state = (
             np.zeros(packets, PACKET),
@@ -194,12 +184,13 @@ class _Table:
             np.zeros(cards, np.uint64),  # numbers
             np.zeros(packets, LONGEST),
         )
-        words = [np.zeros(MOST_HOPS, np.uint64) for _ in range(6)]
+        words = [np.zeros(MAX_HOPS, np.uint64) for _ in range(6)]
         # order, chained, nodes, nexts, ends, after, steps
         self._work = (*words, np.zeros(cards, np.int64))
         self._topology = tuple(readonly(part) for part in links)
         self._readonly = readonly
-        self._tally = np.zeros(postcards_kernel.TALLY, np.uint64)
+        self._tally = np.zeros(join_kernel.TALLY, np.uint64)
+        self._slots, self._places = tally_slots(postcards=join_kernel)
         self._rows = np.empty(0, REPORT)
         self._hops = np.empty(0, HOP)
         self._numbers = np.empty(0, np.uint64)
@@ -211,7 +202,7 @@ class _Table:
 
     @contextmanager
     def without_window(self) -> Iterator[None]:
-        """Whatever waits is due."""
+        """All waiting paths are due."""
         window = self._clock[self._kernel.WINDOW]
         self._clock[self._kernel.WINDOW] = -1
         yield
@@ -225,7 +216,7 @@ class _Table:
         until_ns: int,
         counters: npt.NDArray[np.uint64],
     ) -> ReportBatch | None:
-        """Take reports, marking those that are held in `taken`; returns the paths that are due."""
+        """Process reports, marking those that are held back in `taken`; returns the paths that are due."""
         kernel, ring, tally = self._kernel, self._ring, self._tally
         waiting = int(ring[kernel.TAIL] - ring[kernel.DUE]) + len(batch)
         cards = len(self._state[4]) - int(ring[kernel.FREE]) + len(batch)
@@ -248,7 +239,7 @@ class _Table:
             self._numbers,
             tally,
         )
-        counters[_SLOTS] += tally[: len(_SLOTS)]
+        counters[self._places] += tally[self._slots]
         count, hops = int(tally[kernel.ROWS]), int(tally[kernel.HOPS])
         if not count:
             return None
@@ -259,7 +250,7 @@ class _Table:
 
 
 def _periods(clock: Clock) -> tuple[np.uint64, np.uint64]:
-    """Ns after which ingress times of 32 and of 64 bits wrap; 0 where clocks are not comparable."""
+    """Ns after which ingress times of 32 and of 64 bits wrap; 0: clocks are not comparable."""
     if not clock.comparable:
         return np.uint64(0), np.uint64(0)
     whole = (1 << 64) - 1

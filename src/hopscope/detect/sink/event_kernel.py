@@ -1,49 +1,71 @@
-"""Kernels that tell: records of the event ring, events of the journal, and what quotas hold back of both."""
+"""Kernels that write records of the event ring and events of the journal, as far as the quotas allow.
+
+===================== ==========================================================================
+`out`, `n`            SINK_EVENT [n], and their number so far
+`journal`, `j`        EVENT [n], and their number so far
+`tally`               uint64 [SINK_TALLY]: counts of this call
+`knobs`               uint64 [SINK_KNOBS]: settings, and the tokens of the quotas
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above by Measure; `base`: where a switch's begin
+`reports`, `i`        REPORT [n], and the index of the current packet
+`hops`                HOP [m]; a packet's are `first` … `first + count - 1`
+`types`               bits of Type
+`path`                uint32 [64]: node ids
+===================== ==========================================================================
+
+The owners of the streams (rings and journal) write `sequence` and `shard`, not the kernels.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, inlined, kernel
-from ..flows.event_kernel import CHANGE, KNOBS, SHARD, TALLY, at_hop, emit, hash_flow, of_report, pack_l4
+from ..flows.event_kernel import (
+    CHANGE,
+    KNOBS,
+    NO_NODE,
+    NO_PORT,
+    NOTHING,
+    TALLY,
+    THRESHOLD,
+    emit,
+    hash_flow,
+    pack_l4,
+    put_hop,
+    put_report_flow,
+)
 from ..flows.flow_cache_kernel import FLOW_LATENCY, HOP_LATENCY, INLINE
-from ..flows.hop_kernel import LINK_UTILIZATION, OCCUPANCY, PORTS, QUEUE_OCCUPANCY, UNKNOWN
-from ..flows.path_kernel import gather, tell_path
-from ..records import NO_NODE, PATH_PART, Kind
+from ..flows.hop_kernel import LINK_UTILIZATION, OCCUPANCY, PORTS, QUEUE_OCCUPANCY
+from ..flows.path_kernel import emit_path, gather_path
+from ..records import PATH_PART, Kind
 from .records import MEASURES, Measure, Type
 
-THRESHOLD = U64(Kind.THRESHOLD)
-NEW_KEY = U64(Kind.NEW_KEY)
 PATH_KIND = U64(Kind.PATH_CHANGE)
-NOBODY = U64(NO_NODE)
 PATH_CHANGE = U64(Type.PATH_CHANGE)
 END_TO_END = U64(Measure.END_TO_END)
 TYPES = len(Type)
 
-# Slots of `knobs` behind those of the collector's kernels.
-TOLD = U64(KNOBS)
-"""Sequence number of the next record of the event ring."""
-GONE = TOLD + U64(1)
-"""The same of the eviction ring."""
-MARKED = TOLD + U64(2)
+# Slots of `knobs` after those of `flows.event_kernel`.
+EVENT_ROWS = U64(KNOBS)
 """Rows of the batch that caused events so far."""
-COUNTED = TOLD + U64(3)
+COUNTED = EVENT_ROWS + U64(1)
 """Whether there are distributions."""
-LIMITED = TOLD + U64(4)
+LIMITED = EVENT_ROWS + U64(2)
 """Whether there is a quota."""
-JOURNAL = TOLD + U64(5)
-"""Events that the journal still takes."""
-QUOTA = TOLD + U64(6)
+JOURNAL = EVENT_ROWS + U64(3)
+"""Events that the journal still accepts."""
+QUOTA = EVENT_ROWS + U64(4)
 """Events that the quota still allows, by type."""
 SINK_KNOBS = int(QUOTA) + TYPES
 
-# Slots of `tally` behind those of the collector's kernels.
+# Slots of `tally` after those of `flows.event_kernel`.
 PACKETS = U64(TALLY)
 OF_TYPE = PACKETS + U64(1)
-HELD_TYPE = OF_TYPE + U64(TYPES)
-HELD_JOURNAL = HELD_TYPE + U64(TYPES)
-QUEUES_FULL = HELD_JOURNAL + U64(1)
-SINK_TALLY = int(QUEUES_FULL) + 1
+"""Events by type."""
+HELD_BACK_TYPE = OF_TYPE + U64(TYPES)
+HELD_BACK_JOURNAL = HELD_BACK_TYPE + U64(TYPES)
+DISTRIBUTIONS_FULL = HELD_BACK_JOURNAL + U64(1)
+SINK_TALLY = int(DISTRIBUTIONS_FULL) + 1
 
 STEP = U64(3)
 """Limits of one measure: T, 2T, above."""
@@ -51,10 +73,10 @@ ROW = U64(MEASURES * 3)
 
 
 @inlined
-def judge(limits: Any, at: Any, value: Any, before: Any, known: Any) -> Any:
-    """Bits of one value by its limits at `at`: 1 if it is off `before` by more than T, 2 if it is above.
+def compare(limits: Any, at: Any, value: Any, before: Any, known: Any) -> Any:
+    """Bits of a value by its limits at `at`: 1 if it differs from `before` by more than T, 2 if it is above.
 
-    `known` is 0 where there is no value before.
+    `known` is 0 without a value before.
     """
     changed = U64(value + limits[at] - before > limits[at + U64(1)]) & known
     return changed | U64(value > limits[at + U64(2)]) << U64(1)
@@ -62,14 +84,14 @@ def judge(limits: Any, at: Any, value: Any, before: Any, known: Any) -> Any:
 
 @kernel
 def allowed(types: Any, knobs: Any, tally: Any) -> Any:
-    """Bits that the quotas leave of `types`; both are counted."""
+    """Bits of `types` that the quotas allow; these and the others are counted."""
     for k in range(TYPES):
         bit = U64(1) << U64(k)
         if types & bit:
             if knobs[LIMITED] != U64(0):
                 if knobs[QUOTA + U64(k)] == U64(0):
                     types ^= bit
-                    tally[HELD_TYPE + U64(k)] += U64(1)
+                    tally[HELD_BACK_TYPE + U64(k)] += U64(1)
                     continue
                 knobs[QUOTA + U64(k)] -= U64(1)
             tally[OF_TYPE + U64(k)] += U64(1)
@@ -77,21 +99,20 @@ def allowed(types: Any, knobs: Any, tally: Any) -> Any:
 
 
 @inlined
-def journal_takes(knobs: Any, tally: Any, count: Any) -> Any:
-    """Whether the journal takes `count` more events; those that it does not are counted."""
+def journal_accepts(knobs: Any, tally: Any, count: Any) -> Any:
+    """Whether the journal accepts `count` more events; rejected ones are counted."""
     if knobs[JOURNAL] < count:
-        tally[HELD_JOURNAL] += count
+        tally[HELD_BACK_JOURNAL] += count
         return False
     knobs[JOURNAL] -= count
     return True
 
 
 @inlined
-def begin(told: Any, n: Any, knobs: Any, reports: Any, i: Any, types: Any) -> None:
-    """Begin record n of the event ring with what is the packet's."""
+def begin(out: Any, n: Any, reports: Any, i: Any, types: Any) -> None:
+    """Begin record n of the event ring: time, flow and types of packet i."""
     r = reports[i]
-    e = told[n]
-    e.sequence = knobs[TOLD] + n
+    e = out[n]
     e.time_ns = r.time_ns
     e.flow_id = hash_flow(
         r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version)
@@ -105,28 +126,28 @@ def begin(told: Any, n: Any, knobs: Any, reports: Any, i: Any, types: Any) -> No
     e.proto = r.proto
     e.ip_version = r.ip_version
     e.types = U16(types)
-    e.shard = U8(knobs[SHARD])
 
 
 @kernel
-def tell_hop(
-    told: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, base: Any,
+def emit_hop(
+    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, limits: Any, base: Any,
     reports: Any, i: Any, hops: Any, at: Any, types: Any, measures: Any, h: Any, m: Any,
     latency: Any, occupancy: Any, utilization: Any,
 ) -> Any:  # fmt: skip
-    """Event of hop `at`, the h-th of m; the three values are those before. (records, journal events so far).
+    """Event of hop `at`, the h-th of m; the three values are the previous ones.
 
-    `measures` are those that the hop has; what it has not is 0 in the record.
+    `measures` are those that the hop has; the others are 0 in the record.
+    Returns (records, journal events so far).
     """
     types = allowed(types, knobs, tally)
     if types == U64(0):
         return n, j
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
-    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    port = U64(hop.egress_port) if have & PORTS else NO_PORT
     queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
-    begin(told, n, knobs, reports, i, types)
-    e = told[n]
+    begin(out, n, reports, i, types)
+    e = out[n]
     e.latency = U64(hop.hop_latency) * (measures & U64(1))
     e.latency_previous = latency
     e.occupancy = U32(U64(hop.queue_occupancy) * ((measures >> U64(1)) & U64(1)))
@@ -142,9 +163,9 @@ def tell_hop(
     e.hop_count = U8(m)
     for k in range(6):
         bit = U64(k)
-        if (types >> bit) & U64(1) and journal_takes(knobs, tally, U64(1)):
+        if (types >> bit) & U64(1) and journal_accepts(knobs, tally, U64(1)):
             measure = bit >> U64(1)
-            metric, value, before, ident = HOP_LATENCY, e.latency, latency, U64(0)
+            metric, value, before, ident = HOP_LATENCY, e.latency, latency, NOTHING
             if measure == U64(1):
                 metric, value, before, ident = QUEUE_OCCUPANCY, U64(e.occupancy), occupancy, queue
             elif measure == U64(2):
@@ -152,51 +173,51 @@ def tell_hop(
             kind = CHANGE
             if bit & U64(1):
                 kind, before = THRESHOLD, limits[base + measure * STEP + U64(2)]
-            emit(journal, j, tally, knobs, kind, metric, e.time_ns, value, before)
-            of_report(journal, j, reports, i)
-            at_hop(journal, j, U64(e.node_id), ident, port, h, m)
+            emit(journal, j, tally, kind, metric, e.time_ns, value, before)
+            put_report_flow(journal, j, reports, i)
+            put_hop(journal, j, U64(e.node_id), ident, port, h, m)
             j += U64(1)
     return n + U64(1), j
 
 
 @kernel
-def tell_packet(
-    told: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, limits: Any,
+def emit_packet(
+    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, limits: Any,
     reports: Any, i: Any, hops: Any, first: Any, count: Any, types: Any,
     latency: Any, before: Any, path: Any, new: Any, old: Any,
 ) -> Any:  # fmt: skip
-    """Event of a whole packet: its latency, its path. (records, journal events so far).
+    """Event of a whole packet: its latency, its path. Returns (records, journal events so far).
 
-    `latency` and `before` are end to end, 0 where it has none; `new` and `old` are the hashes of the paths.
+    `latency` and `before` are end to end, 0 without one; `new` and `old` are the hashes of the paths.
     """
     types = allowed(types, knobs, tally)
     if types == U64(0):
         return n, j
-    gather(hops, first, count, NOBODY, NOBODY, path)
-    begin(told, n, knobs, reports, i, types)
-    e = told[n]
+    gather_path(hops, first, count, NO_NODE, NO_NODE, path)
+    begin(out, n, reports, i, types)
+    e = out[n]
     e.latency = latency
     e.latency_previous = before
     e.occupancy = U32(0)
     e.occupancy_previous = U32(0)
     e.utilization = U32(0)
     e.utilization_previous = U32(0)
-    e.node_id = U32(NOBODY)
+    e.node_id = U32(NO_NODE)
     for k in range(PATH_PART):
         e.path[U64(k)] = path[U64(k)] if U64(k) < count else U32(0)
-    e.port = U16(UNKNOWN)
+    e.port = U16(NO_PORT)
     e.queue_id = U8(0)
     e.hop = U8(0)
     e.hop_count = U8(count)
     base = END_TO_END * STEP
     for k in range(2):
         bit = END_TO_END * U64(2) + U64(k)
-        if (types >> bit) & U64(1) and journal_takes(knobs, tally, U64(1)):
+        if (types >> bit) & U64(1) and journal_accepts(knobs, tally, U64(1)):
             above = k == 1
             compared = limits[base + U64(2)] if above else before
             kind = THRESHOLD if above else CHANGE
-            emit(journal, j, tally, knobs, kind, FLOW_LATENCY, e.time_ns, latency, compared)
-            of_report(journal, j, reports, i)
+            emit(journal, j, tally, kind, FLOW_LATENCY, e.time_ns, latency, compared)
+            put_report_flow(journal, j, reports, i)
             journal[j].hop_count = U8(count)
             j += U64(1)
     if types & PATH_CHANGE:
@@ -209,7 +230,7 @@ def journal_path(
     journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, kind: Any,
     path: Any, count: Any, old: Any, new: Any,
 ) -> Any:  # fmt: skip
-    """A path for the journal: NEW_KEY or PATH_CHANGE. Returns journal events so far."""
-    if journal_takes(knobs, tally, (count + INLINE - U64(1)) // INLINE):
-        j = tell_path(journal, j, tally, knobs, reports, i, kind, path, count, old, new)
+    """A path in the journal: NEW_KEY or PATH_CHANGE. Returns journal events so far."""
+    if journal_accepts(knobs, tally, (count + INLINE - U64(1)) // INLINE):
+        j = emit_path(journal, j, tally, reports, i, kind, path, count, old, new)
     return j

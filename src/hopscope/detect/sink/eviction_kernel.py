@@ -1,4 +1,13 @@
-"""Kernels of flows that leave the table: evicted, expired, ended; each is a record of the eviction ring."""
+"""Kernels of flows that leave the table: evicted, expired, ended; each is a record of the eviction ring.
+
+===================== ==========================================================================
+`evicted`, `g`        EVICTED [n], and their number so far
+`tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`; `f`: a flow
+`states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
+`reports`, `i`        REPORT [n], and the index of the current packet
+`tally`               uint64 [SINK_TALLY], see `event_kernel`
+===================== ==========================================================================
+"""
 
 from __future__ import annotations
 
@@ -6,22 +15,21 @@ from typing import Any
 
 from ...base.jit import U8, U16, U32, U64, kernel, order
 from ..flows import flow_cache_kernel as flow_cache
-from ..flows.event_kernel import EVICTIONS, EXPIRIES, SHARD
-from ..records import NO_NODE, NO_PORT, PATH_PART, WAYS
-from .event_kernel import GONE
-from .records import Why
+from ..flows.event_kernel import EVICTIONS, EXPIRIES, NO_NODE, NO_PORT, NOT_FOUND
+from ..records import PATH_PART, WAYS
+from .records import EvictionReason
 
-EVICTED = U64(Why.EVICTED)
-EXPIRED = U64(Why.EXPIRED)
+EVICTED = U64(EvictionReason.EVICTED)
+EXPIRED = U64(EvictionReason.EXPIRED)
 ROW_PARTS = WAYS * 8
 """Most records of one row: a path of 64 hops takes eight."""
 
 
 @kernel
-def put_hop(gone: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
-    """Hop k of record g from its state; NONE: one that is not known."""
-    hop = gone[g].hops[k]
-    if at == flow_cache.NONE:
+def put_evicted_hop(evicted: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
+    """Hop k of record g from its state at `at`; NOT_FOUND: it is not known."""
+    hop = evicted[g].hops[k]
+    if at == NOT_FOUND:
         hop.latency_sum = U64(0)
         hop.occupancy_sum = U64(0)
         hop.utilization_sum = U64(0)
@@ -51,15 +59,14 @@ def put_hop(gone: Any, g: Any, k: Any, states: Any, at: Any) -> Any:
 
 
 @kernel
-def put_flow(gone: Any, g: Any, knobs: Any, flows: Any, f: Any, states: Any, why: Any) -> Any:
+def put_evicted_flow(evicted: Any, g: Any, flows: Any, f: Any, states: Any, reason: Any) -> Any:
     """Records of flow f, one for each 8 hops of its path. Returns records so far."""
     flow = flows[f]
     count = U64(flow.hop_count)
     pool_base = U64(len(flows)) * flow_cache.INLINE
     block = U64(flow.pool_block)
     for first in range(U64(0), max(count, U64(1)), flow_cache.INLINE):
-        e = gone[g]
-        e.sequence = knobs[GONE] + g
+        e = evicted[g]
         e.flow_id = flow.flow_id
         e.src_hi = flow.src_hi
         e.src_lo = flow.src_lo
@@ -78,35 +85,34 @@ def put_flow(gone: Any, g: Any, knobs: Any, flows: Any, f: Any, states: Any, why
         e.ip_version = flow.ip_version
         e.hop_count = flow.hop_count
         e.first_hop = U8(first)
-        e.why = U8(why)
-        e.shard = U8(knobs[SHARD])
+        e.reason = U8(reason)
         for k in range(PATH_PART):
             h = U64(first) + U64(k)
-            put_hop(
-                gone,
+            put_evicted_hop(
+                evicted,
                 g,
                 U64(k),
                 states,
-                flow_cache.hop_at(f, h, block, pool_base) if h < count else flow_cache.NONE,
+                flow_cache.hop_at(f, h, block, pool_base) if h < count else NOT_FOUND,
             )
         g += U64(1)
     return g
 
 
 @kernel
-def make_room(
+def add_flow(
     tags: Any, flows: Any, states: Any, pool: Any, row: Any, hashed: Any, reports: Any, i: Any,
-    gone: Any, g: Any, tally: Any, knobs: Any,
+    evicted: Any, g: Any, tally: Any,
 ) -> Any:  # fmt: skip
     """Make room for the flow of packet i in its row; the caller holds the row's version odd.
 
-    (records so far, way).
+    Returns (records so far, way).
     """
     way = flow_cache.free_way(tags, row, (hashed >> U64(40)) % flow_cache.WAY)
     f = row * flow_cache.WAY + way
     if tags[row * flow_cache.ROW_WORDS + way]:
         tally[EVICTIONS] += U64(1)
-        g = put_flow(gone, g, knobs, flows, f, states, EVICTED)
+        g = put_evicted_flow(evicted, g, flows, f, states, EVICTED)
         flow_cache.forget_flow(tags, flows, f, pool)
     flow_cache.start_flow(tags, flows, row, way, hashed, reports, i)
     return g, way
@@ -114,17 +120,17 @@ def make_room(
 
 @kernel
 def sweep_idle(
-    tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, why: Any,
-    gone: Any, tally: Any, knobs: Any,
+    tags: Any, flows: Any, states: Any, pool: Any, start: Any, end: Any, now: Any, idle_ns: Any, reason: Any,
+    evicted: Any, tally: Any,
 ) -> Any:  # fmt: skip
-    """Let the flows of the rows `start` to `end` leave that had no packet for `idle_ns`; less than 0: all.
+    """Remove the flows of the rows `start` to `end` without a packet for `idle_ns`; less than 0: all.
 
     Returns (first row not swept, records written).
     """
     g = U64(0)
     for k in range(U64(start), U64(end)):
         row = U64(k)
-        if U64(len(gone)) - g < U64(ROW_PARTS):
+        if U64(len(evicted)) - g < U64(ROW_PARTS):
             return row, g
         for w in range(WAYS):
             way = U64(w)
@@ -132,18 +138,18 @@ def sweep_idle(
                 continue
             f = row * flow_cache.WAY + way
             flow = flows[f]
-            ahead = flow.last_ns > now and idle_ns >= 0
-            if not ahead and idle_ns >= 0 and now - flow.last_ns < idle_ns:
+            in_future = flow.last_ns > now and idle_ns >= 0
+            if not in_future and idle_ns >= 0 and now - flow.last_ns < idle_ns:
                 continue
             version = tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION]
             tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = version | U32(1)
             order()
-            if ahead:  # the clock was put back
+            if in_future:  # the clock was set back
                 flow.last_ns = now
             else:
-                g = put_flow(gone, g, knobs, flows, f, states, why)
+                g = put_evicted_flow(evicted, g, flows, f, states, U64(reason))
                 flow_cache.forget_flow(tags, flows, f, pool)
-                if why == EXPIRED:
+                if reason == EXPIRED:
                     tally[EXPIRIES] += U64(1)
             order()
             tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = (version | U32(1)) + U32(1)

@@ -1,9 +1,20 @@
-"""Kernels of the straight lane: a packet of a known flow on its known path, with the measures that it had.
+"""Kernels of the fast path: a packet of a known flow on its known path, with the same measures as before.
 
-Most packets are such.  `look` only reads: path, measures, rows of the distributions as the hops' hints say,
-values against those before and against the limits.  What there is to tell is told then, while the values
-before are still there, and `commit` only writes.  So no loop over the hops has a call in it: 1.83 times the
-time of decoding for an update, against 1.88 with one pass that tells as it goes.
+Most packets are like that.  `look` only reads: path, measures, rows of the distributions as the hops' hints
+say, values compared with the previous ones and the limits.  Events are written next, while the previous
+values are still there, and `commit` only writes.  So no loop over the hops has a call in it: 1.83 times the
+time of decoding for an update, compared with 1.88 for one pass that writes events as it goes.
+
+===================== ==========================================================================
+`f`, `states`         index of a flow, and HOP_STATE, the flow's from f * INLINE on
+`hops`                HOP [m]; a packet's are `first` … `first + count - 1`
+`rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
+`edges`               uint64 [EDGES], see `distribution_kernel`
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above by Measure; `base`: where a switch's begin
+`overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
+`have`, `measures`    bits of `Have`, bits of Measure that a hop has
+`out`, `journal`      SINK_EVENT [n], EVENT [n], see `event_kernel`
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -16,11 +27,12 @@ from ..distributions.distribution_kernel import LATENCY as OF_LATENCY
 from ..distributions.distribution_kernel import OCCUPANCY as OF_OCCUPANCY
 from ..distributions.distribution_kernel import UTILIZATION as OF_UTILIZATION
 from ..distributions.distribution_kernel import count_hop, count_value, log_bin, queue_key, slot_of
-from ..flows.flow_cache_kernel import INLINE, NONE
-from ..flows.hop_kernel import OCCUPANCY, PORTS, UNKNOWN
+from ..flows.event_kernel import NO_PORT, NOT_FOUND
+from ..flows.flow_cache_kernel import INLINE
+from ..flows.hop_kernel import OCCUPANCY, PORTS
 from ..flows.path_kernel import NODE_ID
-from .event_kernel import tell_hop
-from .slow_path_kernel import MOST_SAMPLES, limits_of, measured, types_of
+from .event_kernel import emit_hop
+from .slow_path_kernel import MAX_SAMPLES, limits_of, measured, types_of
 
 ALL = U64(7)
 """Bits of the measures of a hop."""
@@ -30,19 +42,19 @@ FULL = U64(Have.NODE_ID | Have.HOP_LATENCY | Have.QUEUE_OCCUPANCY | Have.TX_UTIL
 @inlined
 def key_of(hop: Any, have: Any) -> Any:
     """Key of a hop's distributions."""
-    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    port = U64(hop.egress_port) if have & PORTS else NO_PORT
     queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
     return queue_key(U64(hop.node_id), port, queue)
 
 
 @inlined
 def look_hop(hop: Any, have: Any, measures: Any, state: Any, rows: Any, limits: Any, base: Any) -> Any:
-    """(Not 0 if the hop is not the known one, not 0 if its distributions are elsewhere, bits of Type)."""
-    strange = (
+    """(Not 0 if the hop differs from the known one, not 0 if its distributions moved, bits of Type)."""
+    off_path = (
         U64(hop.node_id ^ state.node_id)
         | (NODE_ID & ~have)
         | (U64(state.state) ^ measures)
-        | U64(state.samples == MOST_SAMPLES)
+        | U64(state.samples == MAX_SAMPLES)
     )
     hint = U64(state.queue_slot) & (U64(len(rows)) - U64(1))
     moved = rows[hint].key ^ key_of(hop, have) if measures else U64(0)
@@ -51,23 +63,23 @@ def look_hop(hop: Any, have: Any, measures: Any, state: Any, rows: Any, limits: 
         U64(hop.queue_occupancy), U64(state.queue_latest),
         U64(hop.tx_utilization), U64(state.utilization_latest),
     )  # fmt: skip
-    return strange, moved, types
+    return off_path, moved, types
 
 
 @inlined
 def look(
     f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any, limits: Any, overrides: Any
 ) -> Any:
-    """What is to be known of a packet before anything is written.
+    """Examine a packet before anything is written.
 
-    (Not 0 if it is not on the known path, not 0 if distributions are elsewhere, not 0 if there is something
-    to tell of a hop, the sum of the latencies, 0 if every hop has one).
+    Returns (not 0 if it is not on the known path, not 0 if distributions moved, not 0 if a hop causes an
+    event, the sum of the latencies, 0 if every hop has one).
     """
-    strange = U64(0)
+    off_path = U64(0)
     moved = U64(0)
     types = U64(0)
     total = U64(0)
-    lacking = U64(0)
+    missing = U64(0)
     for k in range(count):
         h = U64(k)
         hop = hops[first + h]
@@ -79,12 +91,12 @@ def look(
         else:
             measures = measured(have)
             a, b, c = look_hop(hop, have, measures, state, rows, limits, base)
-            lacking |= ~measures & U64(1)
-        strange |= a
+            missing |= ~measures & U64(1)
+        off_path |= a
         moved |= b
         types |= c
         total += U64(hop.hop_latency)
-    return strange, moved, types, total, lacking
+    return off_path, moved, types, total, missing
 
 
 @kernel
@@ -97,18 +109,18 @@ def find_rows(f: Any, states: Any, hops: Any, first: Any, count: Any, rows: Any)
         if measured(have):
             state = states[f * INLINE + h]
             slot = slot_of(rows, key_of(hop, have), U64(state.queue_slot) & (U64(len(rows)) - U64(1)))
-            if slot == NONE:
+            if slot == NOT_FOUND:
                 return False
             state.queue_slot = U32(slot)
     return True
 
 
 @kernel
-def tell_hops(
+def emit_hops(
     f: Any, states: Any, hops: Any, first: Any, count: Any, limits: Any, overrides: Any,
-    told: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
+    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
 ) -> Any:  # fmt: skip
-    """Events of the hops of packet i, before it is committed. (records, journal events so far)."""
+    """Events of the hops of packet i, before `commit`. Returns (records, journal events so far)."""
     for k in range(count):
         h = U64(k)
         hop = hops[first + h]
@@ -123,8 +135,8 @@ def tell_hops(
             U64(hop.queue_occupancy), occupancy, U64(hop.tx_utilization), utilization,
         )  # fmt: skip
         if types:
-            n, j = tell_hop(
-                told, n, journal, j, tally, knobs, limits, base, reports, i, hops, first + h, types, measures,
+            n, j = emit_hop(
+                out, n, journal, j, tally, knobs, limits, base, reports, i, hops, first + h, types, measures,
                 h, count, latency, occupancy, utilization,
             )  # fmt: skip
     return n, j
@@ -135,11 +147,11 @@ def commit_hop(
     hop: Any, have: Any, measures: Any, state: Any,
     rows: Any, bins: Any, edges: Any, counted: Any, logs: Any, now: Any,
 ) -> None:  # fmt: skip
-    """Write what a hop says."""
+    """Write the values of a hop."""
     latency = U64(hop.hop_latency)
     occupancy = U64(hop.queue_occupancy)
     utilization = U64(hop.tx_utilization)
-    state.egress_port = U16(U64(hop.egress_port) if have & PORTS else UNKNOWN)
+    state.egress_port = U16(U64(hop.egress_port) if have & PORTS else NO_PORT)
     state.buffer_slot = U32(hop.queue_id) if have & OCCUPANCY else U32(0)
     if measures:
         state.samples += U32(1)
@@ -174,7 +186,7 @@ def commit(
     f: Any, states: Any, hops: Any, first: Any, count: Any,
     rows: Any, bins: Any, edges: Any, counted: Any, logs: Any, now: Any,
 ) -> None:  # fmt: skip
-    """Write what a packet's hops say. The caller holds the row's version odd."""
+    """Write the values of a packet's hops. The caller holds the row's version odd."""
     for k in range(count):
         h = U64(k)
         hop = hops[first + h]

@@ -136,7 +136,7 @@ def _reports(
 
 def _of_flow(flows: Records, name: str) -> _Array:
     if name == "flow_part":
-        parts = [flows[field].astype(np.uint32) for field in ("why", "first_hop", "hop_count")]
+        parts = [flows[field].astype(np.uint32) for field in ("reason", "first_hop", "hop_count")]
         return np.asarray(parts[0] << 24 | parts[1] << 16 | parts[2] << 8)
     return np.asarray(flows[name.removeprefix("flow_") if name != "flow_id" else name].astype(np.uint64))
 

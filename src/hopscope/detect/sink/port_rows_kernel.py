@@ -1,31 +1,41 @@
-"""Kernel that puts what the distributions know of queues and links into the port table."""
+"""Kernel that copies the values of queues and links from the distributions to the port table.
+
+===================== ==========================================================================
+`rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
+`ports`               PORT [power of two]
+`seen`                uint64 [rows * 2]: values copied so far, of the queue and of the link
+`knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
+===================== ==========================================================================
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ...base.jit import U8, U32, U64, kernel
-from ..flows.event_kernel import PORT_QUEUES
-from ..flows.hop_kernel import KIND_EGRESS, KIND_QUEUE, UNKNOWN
-from ..flows.port_table_kernel import NONE, find_port, port_key
+from ..flows.event_kernel import NO_PORT, NOT_FOUND, PORT_QUEUES
+from ..flows.hop_kernel import KIND_EGRESS, KIND_QUEUE
+from ..flows.port_table_kernel import find_port, port_key
 from ..records import BINS, DISTRIBUTED, NO_VALUE
 from .records import Measure
 
 OCCUPANCY = U64(Measure.QUEUE_OCCUPANCY)
 UTILIZATION = U64(Measure.LINK_UTILIZATION)
-NOTHING = U32(NO_VALUE)
+NO_VALUE_32 = U32(NO_VALUE)
 
 
 @kernel
-def put_row(ports: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any, tally: Any) -> None:
-    """Put the latest and highest value of a measure of distribution row `at` into the port table."""
+def update_port(
+    ports: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, seen: Any, tally: Any
+) -> None:
+    """Copy the latest and highest value of a measure of distribution row `at` to the port table."""
     row = rows[at]
     total = U64(0)
     base = (at * U64(DISTRIBUTED) + measure) * U64(BINS)
     for k in range(BINS):
         total += bins[base + U64(k)]
     to = find_port(ports, key, row.last_ns, tally)
-    if to == NONE:
+    if to == NOT_FOUND:
         return
     port = ports[to]
     if row.last_ns >= port.last_ns:
@@ -39,11 +49,8 @@ def put_row(ports: Any, key: Any, rows: Any, at: Any, measure: Any, bins: Any, s
 
 
 @kernel
-def show_rows(rows: Any, bins: Any, since: Any, ports: Any, seen: Any, knobs: Any, tally: Any) -> Any:
-    """Show the distributions that counted after `since`, ns; `seen` uint64 [rows * 2] is what was shown.
-
-    Returns the time of the newest.
-    """
+def update_ports(rows: Any, bins: Any, since: Any, ports: Any, seen: Any, knobs: Any, tally: Any) -> Any:
+    """Copy the distributions that have values since `since`, ns. Returns the time of the newest."""
     newest = since
     for k in range(1, len(rows)):
         at = U64(k)
@@ -52,12 +59,12 @@ def show_rows(rows: Any, bins: Any, since: Any, ports: Any, seen: Any, knobs: An
             continue
         newest = max(newest, row.last_ns)
         node = U64(row.node_id)
-        if row.latest[OCCUPANCY] != NOTHING:
+        if row.latest[OCCUPANCY] != NO_VALUE_32:
             queue = U64(row.queue_id)
             if knobs[PORT_QUEUES]:
                 queue |= U64(row.port) << U64(8)
-            put_row(ports, port_key(KIND_QUEUE, queue, node), rows, at, OCCUPANCY, bins, seen, tally)
-        if row.latest[UTILIZATION] != NOTHING and U64(row.port) != UNKNOWN:
+            update_port(ports, port_key(KIND_QUEUE, queue, node), rows, at, OCCUPANCY, bins, seen, tally)
+        if row.latest[UTILIZATION] != NO_VALUE_32 and U64(row.port) != NO_PORT:
             key = port_key(KIND_EGRESS, U64(row.port), node)
-            put_row(ports, key, rows, at, UTILIZATION, bins, seen, tally)
+            update_port(ports, key, rows, at, UTILIZATION, bins, seen, tally)
     return newest

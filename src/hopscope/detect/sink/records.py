@@ -107,8 +107,8 @@ EVICTED_HOP = np.dtype(
 """One hop of a flow that left, 48 bytes."""
 
 
-class Why(IntEnum):
-    """Why a flow left the table: `why` in EVICTED."""
+class EvictionReason(IntEnum):
+    """Reason for which a flow left the table: `reason` in EVICTED."""
 
     EVICTED = 1
     """Its row was full, and it was the least recently used."""
@@ -144,7 +144,7 @@ EVICTED = np.dtype(
         ("ip_version", "u1"),  # 4 or 6
         ("hop_count", "u1"),  # of the path
         ("first_hop", "u1"),  # of this part: 0, 8, 16 …
-        ("why", "u1"),  # Why
+        ("reason", "u1"),  # EvictionReason
         ("shard", "u1"),  # number of the worker
         ("reserved", "u1", (14,)),  # 0
         ("hops", EVICTED_HOP, (PATH_PART,)),  # EVICTED_HOP, in path order

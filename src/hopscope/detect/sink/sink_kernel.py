@@ -1,8 +1,26 @@
-"""Kernel of the sink: INT packets in, flows updated, values counted, events told (SmartNIC INT sink, III-B).
+"""Kernel of the sink: INT packets in, flows updated, values counted, events out (SmartNIC INT sink, III-B).
 
-While a packet is worked on, the flow and the hops of one a few packets later are asked for, and the row of
-tags of one as far again behind that.  A packet of a known flow on its known path takes the straight lane
-(`lane_kernel`), everything else the general way (`packet_kernel`).
+While a packet is processed, the flow and the hops of the one AHEAD packets later are prefetched, and the row
+of tags of the one AHEAD packets after that.  A packet of a known flow on its known path takes the fast path,
+any other the slow path.
+
+===================== ==========================================================================
+`reports`, `hops`     REPORT [n], HOP [m]
+`tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`
+`states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`
+`rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
+`edges`               uint64 [EDGES], see `distribution_kernel`
+`limits`              uint64 [rows * ROW]: T, 2T, above by Measure; row 0 is that of all switches
+`overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
+`knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
+`out`, `n`            SINK_EVENT [n], and their number so far
+`journal`, `j`        EVENT [n], and their number so far
+`evicted`, `g`        EVICTED [n], and their number so far
+`event_rows`          uint32 [n]: rows of the batch that caused events
+`hashes`              uint64 [2 * SLOTS]: hashes of the next packets' flows, then their ways
+`path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
+`old_hops`            HOP_STATE [64]: copies
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -12,53 +30,53 @@ from typing import Any
 from ...base.jit import U32, U64, inlined, kernel, order, prefetch
 from ...wire.records import Carried, Flag, Mode
 from ..distributions.distribution_kernel import FLAGS, count_path
-from ..flows.event_kernel import hash_flow, pack_l4
-from ..flows.flow_cache_kernel import INLINE, NONE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
+from ..flows.event_kernel import NOT_FOUND, hash_flow, pack_l4
+from ..flows.flow_cache_kernel import INLINE, ROW_WORDS, VERSION, WAY, is_flow, match, tag_of, use_way
 from ..flows.path_kernel import HAS_PATH
-from .event_kernel import COUNTED, MARKED, PACKETS, tell_packet
-from .fast_path_kernel import commit, find_rows, look, tell_hops
+from .event_kernel import COUNTED, EVENT_ROWS, PACKETS, emit_packet
+from .fast_path_kernel import commit, emit_hops, find_rows, look
 from .records import MEASURES
-from .slow_path_kernel import CUT_SHORT, INCOMPLETE, PARTIAL, take_end_to_end, take_packet
+from .slow_path_kernel import CUT_SHORT, INCOMPLETE, PARTIAL, take_packet, update_end_to_end
 
 BLOCK = 32
-BLOCK_TOLD = BLOCK * 65
+BLOCK_EVENTS = BLOCK * 65
 BLOCK_JOURNAL = BLOCK * (64 * 6 + 32)
-BLOCK_GONE = BLOCK * 8
+BLOCK_EVICTIONS = BLOCK * 8
 """Most records that a block can cause, of each kind."""
 AHEAD = U64(4)
-"""Packets between the asking for a flow and its use.
+"""Packets between the prefetch of a flow and its use.
 
-With 100,000 flows, 5 hops and 4 instructions an update takes 1.71 times as long as decoding; 1.83 times
-where a block of 32 is asked for at once, since a core has room for some sixteen lines on their way.  4 and 8
-are alike.
+With 100,000 flows, 5 hops and 4 instructions an update takes 1.71 times as long as decoding; 1.83 times if a
+block of 32 is prefetched at once, since a core has room for about sixteen outstanding lines.  4 and 8 are
+alike.
 """
 SLOTS = U64(16)
 SLOT = SLOTS - U64(1)
 FLOW_CARRIED = U64(Carried.FLOW)
-NOT_TAKEN = U64(Flag.HELD | Flag.JOINED)
+SKIPPED = U64(Flag.HELD | Flag.JOINED)
 MX = U64(Mode.MX)
-USUAL = HAS_PATH | INCOMPLETE
+PATH_STATE = HAS_PATH | INCOMPLETE
 
 
 @inlined
-def is_taken(r: Any) -> Any:
-    """Whether a row is a packet with a stack of INT metadata: not refused, no report, no postcard."""
+def is_int_packet(r: Any) -> Any:
+    """Whether a row is a packet with a stack of INT metadata: not rejected, no report, no postcard."""
     return (
         (r.reason == 0)
         & (r.version == 0)
         & (U64(r.carried) & FLOW_CARRIED != U64(0))
-        & (U64(r.flags) & NOT_TAKEN == U64(0))
+        & (U64(r.flags) & SKIPPED == U64(0))
         & (r.int_version != 0)
         & (U64(r.int_mode) != MX)
     )
 
 
 @inlined
-def ask_for_row(reports: Any, i: Any, tags: Any, hashes: Any) -> None:
-    """Hash the flow of packet i (0: it is not taken), and ask for its row of tags."""
+def prefetch_row(reports: Any, i: Any, tags: Any, hashes: Any) -> None:
+    """Hash the flow of packet i (0: it is skipped), and prefetch its row of tags."""
     r = reports[i]
     hashed = U64(0)
-    if is_taken(r):
+    if is_int_packet(r):
         hashed = hash_flow(
             r.src_hi, r.src_lo, r.dst_hi, r.dst_lo, pack_l4(r.sport, r.dport, r.proto, r.ip_version)
         )
@@ -67,13 +85,13 @@ def ask_for_row(reports: Any, i: Any, tags: Any, hashes: Any) -> None:
 
 
 @inlined
-def ask_for_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hashes: Any) -> None:
-    """Find the way of packet i by its tag, and ask for the flow and its hops."""
+def prefetch_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hashes: Any) -> None:
+    """Find the way of packet i by its tag, and prefetch the flow and its hops."""
     hashed = hashes[i & SLOT]
     row = hashed & (U64(len(tags)) // ROW_WORDS - U64(1))
     way = match(tags, row, tag_of(hashed))
     hashes[SLOTS + (i & SLOT)] = way
-    if way != NONE:
+    if way != NOT_FOUND:
         f = row * WAY + way
         prefetch(flows, f, U64(0))
         prefetch(flows, f, U64(64))
@@ -85,13 +103,12 @@ def ask_for_flow(reports: Any, i: Any, tags: Any, flows: Any, states: Any, hashe
 def update_kernel(
     reports: Any, start: Any, hops: Any, tags: Any, flows: Any, states: Any, pool: Any,
     rows: Any, bins: Any, edges: Any, limits: Any, overrides: Any,
-    knobs: Any, told: Any, journal: Any, gone: Any, marked: Any,
-    tally: Any, hashes: Any, path: Any, where: Any, spare: Any,
+    knobs: Any, out: Any, journal: Any, evicted: Any, event_rows: Any,
+    tally: Any, hashes: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
-    """Take packets from row `start` on. Returns (first row not taken, records, journal events, evictions).
+    """Process packets from row `start` on, and stop before a block whose records might not fit.
 
-    Stops before a block whose records might not fit.  `limits` uint64 [rows][Measure][T, 2T, above];
-    `marked` uint32 [rows of the batch] gets those that caused events.
+    Returns (first row not processed, records, journal events, evictions).
     """
     n = U64(0)
     j = U64(0)
@@ -99,30 +116,30 @@ def update_kernel(
     total = U64(len(reports))
     mask = U64(len(tags)) // ROW_WORDS - U64(1)
     packets = U64(0)
-    m = knobs[MARKED]
+    m = knobs[EVENT_ROWS]
     counted = knobs[COUNTED] != U64(0)
-    logs = True
-    for k in range(MEASURES):
+    logs = edges[FLAGS] != U64(0)
+    for k in range(1, MEASURES):
         logs &= edges[FLAGS + U64(k)] != U64(0)
     base = U64(start)
     for k in range(base, min(base + U64(2) * AHEAD, total)):
-        ask_for_row(reports, U64(k), tags, hashes)
+        prefetch_row(reports, U64(k), tags, hashes)
     for k in range(base, min(base + AHEAD, total)):
-        ask_for_flow(reports, U64(k), tags, flows, states, hashes)
+        prefetch_flow(reports, U64(k), tags, flows, states, hashes)
     while base < total:
         if (
-            (n + U64(BLOCK_TOLD) > U64(len(told)))
+            (n + U64(BLOCK_EVENTS) > U64(len(out)))
             | (j + U64(BLOCK_JOURNAL) > U64(len(journal)))
-            | (g + U64(BLOCK_GONE) > U64(len(gone)))
+            | (g + U64(BLOCK_EVICTIONS) > U64(len(evicted)))
         ):
             break
         end = min(base + U64(BLOCK), total)
         for k in range(base, end):
             i = U64(k)
             if i + U64(2) * AHEAD < total:
-                ask_for_row(reports, i + U64(2) * AHEAD, tags, hashes)
+                prefetch_row(reports, i + U64(2) * AHEAD, tags, hashes)
             if i + AHEAD < total:
-                ask_for_flow(reports, i + AHEAD, tags, flows, states, hashes)
+                prefetch_flow(reports, i + AHEAD, tags, flows, states, hashes)
             hashed = hashes[i & SLOT]
             if hashed == U64(0):
                 continue
@@ -134,26 +151,26 @@ def update_kernel(
             first = U64(r.first_hop)
             count = U64(r.hop_count)
             before = n
-            straight = False
-            strange, moved, types, latency, lacking = U64(0), U64(0), U64(0), U64(0), U64(0)
+            fast = False
+            off_path, moved, types, latency, missing = U64(0), U64(0), U64(0), U64(0), U64(0)
             if not (
-                (way == NONE)
+                (way == NOT_FOUND)
                 | (count > INLINE)
                 | (U64(r.int_flags) & CUT_SHORT != U64(0))
                 | (U64(r.flags) & PARTIAL != U64(0))
             ) and is_flow(flows, f, reports, i):
                 flow = flows[f]
-                if (U64(flow.hop_count) == count) & (U64(flow.state) & USUAL == HAS_PATH):
-                    strange, moved, types, latency, lacking = look(
+                if (U64(flow.hop_count) == count) & (U64(flow.state) & PATH_STATE == HAS_PATH):
+                    off_path, moved, types, latency, missing = look(
                         f, states, hops, first, count, rows, limits, overrides
                     )
-                    straight = strange == U64(0)
-                    if straight and moved != U64(0) and counted:
-                        straight = find_rows(f, states, hops, first, count, rows)
-            if not straight:
+                    fast = off_path == U64(0)
+                    if fast and moved != U64(0) and counted:
+                        fast = find_rows(f, states, hops, first, count, rows)
+            if not fast:
                 n, j, g = take_packet(
                     reports, i, hops, hashed, way, tags, flows, states, pool, rows, bins, edges,
-                    limits, overrides, knobs, told, n, journal, j, gone, g, tally, path, where, spare,
+                    limits, overrides, knobs, out, n, journal, j, evicted, g, tally, path, where, old_hops,
                 )  # fmt: skip
             else:
                 version = tags[row * ROW_WORDS + VERSION]
@@ -161,19 +178,19 @@ def update_kernel(
                 order()
                 use_way(tags, row, way)
                 if types:
-                    n, j = tell_hops(
+                    n, j = emit_hops(
                         f, states, hops, first, count, limits, overrides,
-                        told, n, journal, j, tally, knobs, reports, i,
+                        out, n, journal, j, tally, knobs, reports, i,
                     )  # fmt: skip
                 commit(f, states, hops, first, count, rows, bins, edges, counted, logs, r.time_ns)
                 flow = flows[f]
-                if lacking == U64(0):
-                    types, last = take_end_to_end(flow, latency, limits)
+                if missing == U64(0):
+                    types, last = update_end_to_end(flow, latency, limits)
                     if counted:
                         count_path(rows, bins, edges, latency, r.time_ns)
                     if types:
-                        n, j = tell_packet(
-                            told, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,
+                        n, j = emit_packet(
+                            out, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,
                             latency, last, path, flow.path_hash, flow.path_hash,
                         )  # fmt: skip
                 flow.packets += U64(1)
@@ -181,9 +198,9 @@ def update_kernel(
                 order()
                 tags[row * ROW_WORDS + VERSION] = version + U32(2)
             if n != before:
-                marked[m] = U32(i)
+                event_rows[m] = U32(i)
                 m += U64(1)
         base = end
     tally[PACKETS] += packets
-    knobs[MARKED] = m
+    knobs[EVENT_ROWS] = m
     return base, n, j, g

@@ -1,4 +1,21 @@
-"""Kernels of the general way: everything that one packet can cause in the sink."""
+"""Kernels of the slow path: everything that one packet can cause in the sink.
+
+===================== ==========================================================================
+`reports`, `i`        REPORT [n], and the index of the current packet
+`hops`, `at`          HOP [m], and the index of a hop; it is hop `h` of `m` in the path
+`tags`, `flows`       uint32 [rows * 16], FLOW [rows * WAYS], see `flow_cache_kernel`; `f`: a flow
+`states`, `pool`      HOP_STATE, uint32 [blocks + 1], see `flow_cache_kernel`; `s`: a hop's state
+`rows`, `bins`        DISTRIBUTION [rows], uint64 [rows * DISTRIBUTED * BINS]
+`edges`               uint64 [EDGES], see `distribution_kernel`
+`limits`, `base`      uint64 [rows * ROW]: T, 2T, above by Measure; `base`: where a switch's begin
+`overrides`           uint64 [power of two]: switches with limits of their own, see `limits_of`
+`knobs`, `tally`      uint64 [SINK_KNOBS], uint64 [SINK_TALLY], see `event_kernel`
+`out`, `journal`      SINK_EVENT [n], EVENT [n], with `n` and `j`: their numbers so far
+`evicted`, `g`        EVICTED [n], and their number so far
+`path`, `where`       uint32 [64]: node ids; uint64 [64]: index of each hop's state, or NOT_FOUND
+`old_hops`            HOP_STATE [64]: copies
+===================== ==========================================================================
+"""
 
 from __future__ import annotations
 
@@ -8,19 +25,28 @@ from ...base.jit import U8, U16, U32, U64, inlined, kernel, mix64, order
 from ...wire.records import Flag, IntFlag
 from ..distributions.distribution_kernel import count_hop, count_path, queue_key, slot_of
 from ..flows import flow_cache_kernel as flow_cache
-from ..flows.event_kernel import NAMELESS
-from ..flows.hop_kernel import LATENCY, OCCUPANCY, PORTS, UNKNOWN, UTILIZATION
-from ..flows.path_kernel import HAS_LOOP, HAS_PATH, NODE_ID, gather, hash_path, lay_hops, second_visit, thread
-from ..records import NO_NODE, FlowState
+from ..flows.event_kernel import NEW_KEY, NO_NODE, NO_PORT, NOT_FOUND, WITHOUT_NODE_ID
+from ..flows.hop_kernel import LATENCY, OCCUPANCY, PORTS, UTILIZATION
+from ..flows.path_kernel import (
+    HAS_LOOP,
+    HAS_PATH,
+    NODE_ID,
+    find_loop,
+    gather_path,
+    hash_path,
+    match_path,
+    set_path,
+)
+from ..records import FlowState
 from . import event_kernel as event
-from .eviction_kernel import make_room
+from .eviction_kernel import add_flow
 
 CUT_SHORT = U64(IntFlag.HOPS_EXCEEDED | IntFlag.MTU_EXCEEDED)
 PARTIAL = U64(Flag.INTERMEDIATE | Flag.DROPPED | Flag.INCOMPLETE)
 INCOMPLETE = U64(FlowState.INCOMPLETE)
-NOBODY = U64(NO_NODE)
-MOST_SAMPLES = U32(0xFFFFFFFF)
-E2E = U64(2) * event.END_TO_END
+MAX_SAMPLES = U32(0xFFFFFFFF)
+END_TO_END_SHIFT = U64(2) * event.END_TO_END
+"""Bits of Type below those of the end-to-end latency."""
 
 
 @inlined
@@ -35,9 +61,9 @@ def measured(have: Any) -> Any:
 
 @inlined
 def limits_of(overrides: Any, node: Any) -> Any:
-    """Where the limits of a switch begin: those of all, or its own.
+    """Index of the limits of a switch: its own, or 0, those of all.
 
-    `overrides` uint64 [power of two] is an open-addressing table of row << 32 | node; of length 1: none.
+    `overrides` is an open-addressing table of row << 32 | node; of length 1: none.
     """
     mask = U64(len(overrides)) - U64(1)
     if mask == U64(0):
@@ -51,9 +77,9 @@ def limits_of(overrides: Any, node: Any) -> Any:
 
 
 @inlined
-def keep(state: Any, measures: Any, latency: Any, occupancy: Any, utilization: Any) -> None:
-    """Put a packet's values into a hop's state; with other measures than before its sums begin anew."""
-    if (U64(state.state) != measures) | (state.samples == MOST_SAMPLES):
+def store_values(state: Any, measures: Any, latency: Any, occupancy: Any, utilization: Any) -> None:
+    """Put a packet's values into a hop's state; if its measures changed, the sums restart."""
+    if (U64(state.state) != measures) | (state.samples == MAX_SAMPLES):
         state.state = U8(measures)
         state.samples = U32(0)
         state.latency_sum = U64(0)
@@ -77,38 +103,37 @@ def types_of(
     latency: Any, before: Any, occupancy: Any, occupancy_before: Any,
     utilization: Any, utilization_before: Any,
 ) -> Any:  # fmt: skip
-    """Bits of Type of a hop's values; `known` has a bit for each value before."""
+    """Bits of Type of a hop's values; `known` has a bit for each previous value that there is."""
     types = U64(0)
     if measures & U64(1):
-        types |= event.judge(limits, base, latency, before, known & U64(1))
+        types |= event.compare(limits, base, latency, before, known & U64(1))
     if measures & U64(2):
         at = base + event.STEP
-        types |= event.judge(limits, at, occupancy, occupancy_before, (known >> U64(1)) & U64(1)) << U64(2)
+        types |= event.compare(limits, at, occupancy, occupancy_before, (known >> U64(1)) & U64(1)) << U64(2)
     if measures & U64(4):
         at = base + event.STEP * U64(2)
-        types |= event.judge(limits, at, utilization, utilization_before, (known >> U64(2)) & U64(1)) << U64(
-            4
-        )
+        bits = event.compare(limits, at, utilization, utilization_before, (known >> U64(2)) & U64(1))
+        types |= bits << U64(4)
     return types
 
 
 @inlined
-def take_hop(
+def update_hop(
     states: Any, s: Any, hops: Any, at: Any, h: Any, m: Any,
     rows: Any, bins: Any, edges: Any, limits: Any, overrides: Any,
-    told: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, measures: Any,
+    out: Any, n: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any, measures: Any,
 ) -> Any:  # fmt: skip
-    """A hop whose state is row s (NONE: none is kept). (records, journal events so far)."""
+    """Process a hop whose state is row s (NOT_FOUND: none). Returns (records, journal events so far)."""
     hop = hops[at]
     have = U64(hop.present & ~hop.null)
-    node = U64(hop.node_id) if have & NODE_ID else NOBODY
+    node = U64(hop.node_id) if have & NODE_ID else NO_NODE
     latency = U64(hop.hop_latency)
     occupancy = U64(hop.queue_occupancy)
     utilization = U64(hop.tx_utilization)
-    port = U64(hop.egress_port) if have & PORTS else UNKNOWN
+    port = U64(hop.egress_port) if have & PORTS else NO_PORT
     queue = U64(hop.queue_id) if have & OCCUPANCY else U64(0)
     known, latency_before, occupancy_before, utilization_before = U64(0), U64(0), U64(0), U64(0)
-    if s != flow_cache.NONE:
+    if s != NOT_FOUND:
         state = states[s]
         known = U64(state.state) & measures
         latency_before = U64(state.latency_latest)
@@ -116,16 +141,16 @@ def take_hop(
         utilization_before = U64(state.utilization_latest)
         state.egress_port = U16(port)
         state.buffer_slot = U32(queue)
-        keep(state, measures, latency, occupancy, utilization)
-    if node != NOBODY:
+        store_values(state, measures, latency, occupancy, utilization)
+    if node != NO_NODE:
         if measures != U64(0) and knobs[event.COUNTED] != U64(0):
             key = queue_key(node, port, queue)
-            hint = U64(states[s].queue_slot) if s != flow_cache.NONE else mix64(key)
+            hint = U64(states[s].queue_slot) if s != NOT_FOUND else mix64(key)
             slot = slot_of(rows, key, hint & (U64(len(rows)) - U64(1)))
-            if slot == flow_cache.NONE:
-                tally[event.QUEUES_FULL] += U64(1)
+            if slot == NOT_FOUND:
+                tally[event.DISTRIBUTIONS_FULL] += U64(1)
             else:
-                if s != flow_cache.NONE:
+                if s != NOT_FOUND:
                     states[s].queue_slot = U32(slot)
                 count_hop(
                     rows, bins, edges, slot, measures, latency, occupancy, utilization, reports[i].time_ns
@@ -136,8 +161,8 @@ def take_hop(
             occupancy, occupancy_before, utilization, utilization_before,
         )  # fmt: skip
         if types:
-            n, j = event.tell_hop(
-                told, n, journal, j, tally, knobs, limits, base, reports, i, hops, at, types, measures, h, m,
+            n, j = event.emit_hop(
+                out, n, journal, j, tally, knobs, limits, base, reports, i, hops, at, types, measures, h, m,
                 latency_before if known & U64(1) else U64(0),
                 occupancy_before if known & U64(2) else U64(0),
                 utilization_before if known & U64(4) else U64(0),
@@ -146,11 +171,11 @@ def take_hop(
 
 
 @inlined
-def take_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
-    """Put the sum of a packet's hop latencies into its flow. (bits of Type, value before)."""
+def update_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
+    """Put the sum of a packet's hop latencies into its flow. Returns (bits of Type, previous value)."""
     has = U64((U64(flow.state) & flow_cache.HAS_LATENCY) != U64(0))
     before = flow.latency_latest * has
-    types = event.judge(limits, event.END_TO_END * event.STEP, total, before, has) << E2E
+    types = event.compare(limits, event.END_TO_END * event.STEP, total, before, has) << END_TO_END_SHIFT
     flow.latency_latest = total
     flow.latency_sum += total
     flow.latency_samples += U64(1)
@@ -159,36 +184,36 @@ def take_end_to_end(flow: Any, total: Any, limits: Any) -> Any:
 
 
 @kernel
-def settle(
+def update_path(
     flows: Any, f: Any, states: Any, pool: Any, hops: Any, first: Any, count: Any, cut: Any,
-    path: Any, where: Any, spare: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
+    path: Any, where: Any, old_hops: Any, journal: Any, j: Any, tally: Any, knobs: Any, reports: Any, i: Any,
 ) -> Any:  # fmt: skip
-    """A packet's path: lay it where it is new, or find its hops in the known one (`where`).
+    """Store a packet's path if it is new, or find its hops in the known one (`where`).
 
-    (journal events so far, whether hop h is state h of the flow, PATH_CHANGE or 0).
+    Returns (journal events so far, whether the state of hop h is the flow's h-th, PATH_CHANGE or 0).
     """
     flow = flows[f]
-    nameless = gather(hops, first, count, NOBODY, NOBODY, path)
-    tally[NAMELESS] += nameless
+    without_id = gather_path(hops, first, count, NO_NODE, NO_NODE, path)
+    tally[WITHOUT_NODE_ID] += without_id
     had = U64(flow.state) & HAS_PATH
-    whole = count != U64(0) and not cut and nameless == U64(0)
+    whole = count != U64(0) and not cut and without_id == U64(0)
     if whole:
         flow.state &= U8(~INCOMPLETE)
         if had and U64(flow.hop_count) == count and hash_path(path, count) == flow.path_hash:
             return j, True, U64(0)
     else:
         flow.state |= U8(INCOMPLETE)
-        if thread(flows, f, states, path, count, where) == count or had:
+        if match_path(flows, f, states, path, count, where) == count or had:
             return j, False, U64(0)
-    lay_hops(flows, f, states, pool, path, count, spare, tally)
-    looped = second_visit(path, count) != U64(0)
+    set_path(flows, f, states, pool, path, count, old_hops, tally)
+    looped = find_loop(path, count) != U64(0)
     state = U64(flow.state) & ~HAS_LOOP
     flow.state = U8(state | (HAS_LOOP if looped else U64(0)) | (HAS_PATH if whole else U64(0)))
     if had:
         return j, True, event.PATH_CHANGE
-    if whole or (flow.packets == U64(0) and nameless == U64(0)):
+    if whole or (flow.packets == U64(0) and without_id == U64(0)):
         j = event.journal_path(
-            journal, j, tally, knobs, reports, i, event.NEW_KEY, path, count, U64(0), flow.path_hash
+            journal, j, tally, knobs, reports, i, NEW_KEY, path, count, U64(0), flow.path_hash
         )
     return j, True, U64(0)
 
@@ -197,59 +222,62 @@ def settle(
 def take_packet(
     reports: Any, i: Any, hops: Any, hashed: Any, guess: Any,
     tags: Any, flows: Any, states: Any, pool: Any, rows: Any, bins: Any, edges: Any,
-    limits: Any, overrides: Any, knobs: Any, told: Any, n: Any, journal: Any, j: Any, gone: Any, g: Any,
-    tally: Any, path: Any, where: Any, spare: Any,
+    limits: Any, overrides: Any, knobs: Any, out: Any, n: Any, journal: Any, j: Any, evicted: Any, g: Any,
+    tally: Any, path: Any, where: Any, old_hops: Any,
 ) -> Any:  # fmt: skip
-    """Everything of packet i, in the general way. (records, journal events, evictions so far)."""
+    """Process packet i. Returns (records, journal events, evictions so far).
+
+    `hashed` is the hash of its flow, `guess` its way by the tag alone, or NOT_FOUND.
+    """
     r = reports[i]
     first = U64(r.first_hop)
     count = U64(r.hop_count)
     row = hashed & (U64(len(tags)) // flow_cache.ROW_WORDS - U64(1))
     way = guess
-    if way != flow_cache.NONE and not flow_cache.is_flow(flows, row * flow_cache.WAY + way, reports, i):
-        way = flow_cache.NONE
-    if way == flow_cache.NONE:
+    if way != NOT_FOUND and not flow_cache.is_flow(flows, row * flow_cache.WAY + way, reports, i):
+        way = NOT_FOUND
+    if way == NOT_FOUND:
         way = flow_cache.find_flow(tags, flows, row, flow_cache.tag_of(hashed), reports, i)
     version = tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION]
     tags[row * flow_cache.ROW_WORDS + flow_cache.VERSION] = version | U32(1)
     order()
-    if way == flow_cache.NONE:
-        g, way = make_room(tags, flows, states, pool, row, hashed, reports, i, gone, g, tally, knobs)
+    if way == NOT_FOUND:
+        g, way = add_flow(tags, flows, states, pool, row, hashed, reports, i, evicted, g, tally)
     flow_cache.use_way(tags, row, way)
     f = row * flow_cache.WAY + way
     flow = flows[f]
     cut = U64(r.int_flags) & CUT_SHORT != U64(0) or U64(r.flags) & PARTIAL != U64(0)
     old = flow.path_hash
-    j, straight, types = settle(
+    j, in_order, types = update_path(
         flows, f, states, pool, hops, first, count, cut,
-        path, where, spare, journal, j, tally, knobs, reports, i,
+        path, where, old_hops, journal, j, tally, knobs, reports, i,
     )  # fmt: skip
     pool_base = U64(len(flows)) * flow_cache.INLINE
     block = U64(flow.pool_block)
     total = U64(0)
-    having = U64(0)
+    with_latency = U64(0)
     for h in range(count):
         at = first + U64(h)
-        s = flow_cache.hop_at(f, U64(h), block, pool_base) if straight else where[U64(h)]
+        s = flow_cache.hop_at(f, U64(h), block, pool_base) if in_order else where[U64(h)]
         have = U64(hops[at].present & ~hops[at].null)
-        n, j = take_hop(
+        n, j = update_hop(
             states, s, hops, at, U64(h), count, rows, bins, edges, limits, overrides,
-            told, n, journal, j, tally, knobs, reports, i, measured(have),
+            out, n, journal, j, tally, knobs, reports, i, measured(have),
         )  # fmt: skip
         has = measured(have) & U64(1)
         total += U64(hops[at].hop_latency) * has
-        having += has
+        with_latency += has
     before = U64(0)
-    if count != U64(0) and having == count and not cut:
-        more, before = take_end_to_end(flow, total, limits)
+    if count != U64(0) and with_latency == count and not cut:
+        more, before = update_end_to_end(flow, total, limits)
         if knobs[event.COUNTED]:
             count_path(rows, bins, edges, total, r.time_ns)
         types |= more
     else:
         total = U64(0)
     if types:
-        n, j = event.tell_packet(
-            told, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,
+        n, j = event.emit_packet(
+            out, n, journal, j, tally, knobs, limits, reports, i, hops, first, count, types,
             total, before, path, flow.path_hash, old,
         )  # fmt: skip
     flow.packets += U64(1)

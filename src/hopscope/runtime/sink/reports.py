@@ -43,8 +43,8 @@ class Findings(Protocol):
     def tables(self) -> Mapping[str, Region]:
         """`flows` is the flow table."""
 
-    def take_gone(self) -> tuple[Records, int]:
-        """EVICTED records since the last call, and how many were lost."""
+    on_eviction: Callable[[Records], object] | None
+    """Called with each block of EVICTED records, which is valid during the call."""
 
 
 class SinkReporter(Stage):
@@ -69,8 +69,11 @@ class SinkReporter(Stage):
         self._hw_id = shard % _HW_IDS
         self._refused = 0
         self._live: LiveFlows | None = None
-        if self._when == "flow" and settings.flow_seconds:
-            self._live = LiveFlows(detector.tables["flows"], settings.flow_seconds, shard)
+        self._evicted: list[Records] = []
+        if self._when == "flow":
+            detector.on_eviction = self._evict
+            if settings.flow_seconds:
+                self._live = LiveFlows(detector.tables["flows"], settings.flow_seconds, shard)
         self.sequence = 0
         """Of the next report, without a bound: 22 bits of it are sent in 2.0, 32 in the others."""
         host, port = host_and_port(settings.to, least=1)
@@ -87,12 +90,20 @@ class SinkReporter(Stage):
         """Report evicted flows, and live ones that are due at `now_ns` (ns since the epoch)."""
         if self._when != "flow":
             return
-        gone, lost = self._detector.take_gone()
-        self.sequence += lost
-        self._count("sink_report_drops_total", lost)
-        self._send(flow_reports, gone)
+        self._send_evicted()
         if self._live is not None:
             self._send(flow_reports, self._live.due(now_ns))
+
+    def _evict(self, flows: Records) -> None:
+        """Keep a copy until the next tick, or until there are many."""
+        self._evicted.append(flows.copy())
+        if sum(map(len, self._evicted)) >= _MAX_REPORTS:
+            self._send_evicted()
+
+    def _send_evicted(self) -> None:
+        if self._evicted:
+            evicted, self._evicted = np.concatenate(self._evicted), []
+            self._send(flow_reports, evicted)
 
     def close(self) -> None:
         """Report the flows that the detector evicted at its end, and close the socket."""

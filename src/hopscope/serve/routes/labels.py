@@ -57,7 +57,7 @@ async def labels(
         return m.LabelPage(
             mode=None if about is None else about.mode,  # type: ignore[arg-type]
             interval_ns=None if about is None else about.interval_ns,
-            timeout_ns=None if about is None else about.patience_ns,
+            timeout_ns=None if about is None else about.timeout_ns,
             total=len(rows),
             offset=offset,
             items=[_port(row, context.names, now) for row in rows[offset : offset + limit]],

@@ -33,7 +33,7 @@ class LabelSnapshot:
     """When the ports were read."""
     about: LabelRule
     ports: Records
-    """LABEL_PORT [ports], by switch and port."""
+    """LABEL_ROW [ports], by switch and port."""
     seconds: tuple[CoverageSecond, ...]
     """The oldest first."""
     covered: float | None

@@ -1,9 +1,23 @@
-"""Kernels that join postcards: held by packet, put in order, given out as one path.
+"""Kernels that join postcards: held by packet, put in order, emitted as one path.
 
-Packets stand in a ring in the order of their first postcards, from HEAD (the oldest remembered) over DUE (the
-oldest that may still wait) to TAIL, by numbers that only grow; a packet's place is its number modulo the
-ring's length. An index of rows of eight ways finds them. Postcards lie in a pool, linked by packet, the last
-that came first.
+Packets are in a ring in the order of their first postcards, from HEAD (the oldest remembered) over DUE (the
+oldest that may still wait) to TAIL, by numbers that only grow; a packet's position is its number modulo the
+ring's length.  An index of rows of eight ways finds them.  Postcards are in a pool, linked by packet from the
+newest to the oldest.
+
+===================== ==========================================================================
+`reports`             REPORT [n] with their HOPs in `batch_hops`; `taken` uint8 [n]: those held back
+`packets`, `packet`   PACKET [power of two], and one of them
+`index`               uint64 [rows * WAYS]: number of a packet + 1
+`ring`, `clock`       uint64 [RING], int64 [2]: cursors, and the time with its window, see below
+`cards`, `hops`       REPORT and HOP [cards]: a postcard, and what its node did
+`links`, `free`       uint32 [cards]: the postcard that arrived before; unused places
+`periods`, `numbers`  uint64 [cards]: wrap of the ingress time, number of the packet in the capture
+`longest`             LONGEST [power of two], by hash of the flow
+`work`, `topology`    see `order_kernel`
+`rows`, `row_hops`    REPORT and HOP [n]: joined paths; `row_numbers` uint64 [n]: as `numbers`
+`tally`               uint64 [TALLY]: counts of this call
+===================== ==========================================================================
 """
 
 from __future__ import annotations
@@ -12,43 +26,43 @@ from typing import Any
 
 from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
 from ...wire.records import Carried, Flag, Have
-from ..flows.event_kernel import FLOW_CARRIED, NOBODY, hash_flow, pack_l4
+from ..flows.event_kernel import FLOW_CARRIED, NO_NODE, hash_flow, pack_l4
 from ..flows.path_kernel import NODE_ID, node_of
 from ..flows.slow_path_kernel import MX, NODE_CARRIED, OWN_HOP, own_node
+from .order_kernel import HOST_TO_HOST, NO_TTL, PLAUSIBLE, TTL_MISSING, put_in_order
 
 DROPPED = U64(Flag.DROPPED)
 CONGESTED = U64(Flag.CONGESTED)
 TRACKED = U64(Flag.TRACKED)
 JOINED = U64(Flag.JOINED)
 PARTIAL = U64(Flag.INCOMPLETE)
-SETTLED = U64(Flag.JOINED | Flag.INCOMPLETE | Flag.HELD)
+PROCESSED = U64(Flag.JOINED | Flag.INCOMPLETE | Flag.HELD)
 OF_THE_PACKET = U64(Carried.FLOW | Carried.PORTS)
-PORTS = U64(Have.PORTS)
 INGRESS_TIME = U64(Have.INGRESS_TIME)
 
 WAYS = U64(8)
-MOST = U64(64)
+MAX_CARDS = U64(64)
 NONE = U32(0xFFFFFFFF)
 WAITING = U8(1)
-GIVEN = U8(2)
+EMITTED = U8(2)
 
 # Slots of `ring`.
 HEAD = U64(0)
 DUE = U64(1)
 TAIL = U64(2)
 FREE = U64(3)
-"""Postcards that the pool has room for: `free[:FREE]` are their places."""
+"""Unused postcards of the pool: `free[:FREE]` are their places."""
 RING = 4
 
 # Slots of `clock`, int64 ns.
 NOW = U64(0)
 WINDOW = U64(1)
-PUT_BACK = I64(1_000_000_000)
-"""A clock that falls by more was put back: what waits is given out, and what was given out is forgotten."""
-FORGET = I64(10_000_000_000)
+CLOCK_BACK_NS = I64(1_000_000_000)
+"""A clock that falls by more was set back: waiting paths are emitted, and emitted ones forgotten."""
+FORGET_NS = I64(10_000_000_000)
 """Age at which the longest path of a flow is forgotten."""
 
-# Slots of `tally`, in the order of `postcards._TALLIED`; then what the last call wrote.
+# Slots of `tally`; the last two are the numbers of rows and hops written.
 POSTCARDS = U64(0)
 IN_PATHS = U64(1)
 COMPLETE = U64(2)
@@ -60,166 +74,14 @@ ROWS = U64(7)
 HOPS = U64(8)
 TALLY = 9
 
-NO_WRAP = U64(0xFFFFFFFFFFFFFFFF)
-"""Period of a clock of 64 bits."""
-
-# What a hop's egress port leads to, in `ends`.
-UNKNOWN = U64(0)
-HOST = U64(1)
-LINK = U64(2)
-
-
-@inlined
-def find_number(keys: Any, key: Any) -> Any:
-    """Index of `key` in sorted keys, or their length."""
-    low = U64(0)
-    high = U64(len(keys))
-    while low < high:
-        middle = (low + high) >> U64(1)
-        if keys[middle] < key:
-            low = middle + U64(1)
-        else:
-            high = middle
-    return low if low < U64(len(keys)) and keys[low] == key else U64(len(keys))
-
-
-@inlined
-def comes_before(cards: Any, steps: Any, a: Any, b: Any, by_ttl: Any, by_step: Any) -> Any:
-    """Whether postcard a is of an earlier hop than b, which came before it."""
-    if by_ttl and cards[a].ttl != cards[b].ttl:
-        return cards[a].ttl > cards[b].ttl
-    return by_step and steps[a] < steps[b]
-
-
-@kernel
-def sort_cards(packet: Any, cards: Any, hops: Any, links: Any, periods: Any, steps: Any, order_: Any) -> Any:
-    """Places of a packet's postcards by falling TTL, then by time, in `order_`. Returns whether TTLs tell
-    hops apart: 0 no, 1 yes, 2 yes, and one is missing.
-    """
-    n = U64(packet.count)
-    at = packet.last
-    by_ttl = True
-    by_step = True
-    for k in range(n):
-        order_[n - U64(1) - U64(k)] = at
-        by_ttl &= cards[at].ttl != 0
-        by_step &= (periods[at] != U64(0)) & (periods[at] == periods[packet.last])
-        at = links[at]
-    if by_step:  # times since that of the postcard that came first, modulo the wrap of the clock
-        period = periods[order_[U64(0)]]
-        start = U64(hops[order_[U64(0)]].ingress_time)
-        for k in range(n):
-            at = order_[U64(k)]
-            time = U64(hops[at].ingress_time)
-            if period == NO_WRAP:
-                steps[at] = I64(time - start)
-            else:
-                ahead = (time % period + period - start % period) % period
-                steps[at] = I64(ahead) if ahead <= period >> U64(1) else -I64(period - ahead)
-    for k in range(U64(1), n):
-        card = order_[U64(k)]
-        j = U64(k)
-        while j > U64(0) and comes_before(cards, steps, card, order_[j - U64(1)], by_ttl, by_step):
-            order_[j] = order_[j - U64(1)]
-            j -= U64(1)
-        order_[j] = card
-    if not by_ttl or cards[order_[U64(0)]].ttl == cards[order_[n - U64(1)]].ttl:
-        return U64(0)
-    for k in range(U64(1), n):
-        if U64(cards[order_[U64(k) - U64(1)]].ttl) > U64(cards[order_[U64(k)]].ttl) + U64(1):
-            return U64(2)
-    return U64(1)
-
-
-@inlined
-def follows(a: Any, b: Any, nodes: Any, nexts: Any, ends: Any, pairs: Any) -> Any:
-    """Whether the topology leads from hop a to hop b."""
-    if ends[a] == LINK:
-        return nexts[a] == nodes[b]
-    return ends[a] == UNKNOWN and find_number(pairs, nodes[a] << U64(32) | nodes[b]) < U64(len(pairs))
-
-
-@kernel
-def chain(
-    n: Any, cards: Any, hops: Any, order_: Any, chained: Any,
-    nodes: Any, nexts: Any, ends: Any, after: Any, link_keys: Any, link_nodes: Any, pairs: Any,
-) -> Any:  # fmt: skip
-    """Put the postcards in `order_` into the order of the topology.
-
-    Returns 0 where hops are missing, 1 where none seems to be, 2 where the path leads from host to host.
-    """
-    for k in range(n):
-        at = order_[U64(k)]
-        nodes[U64(k)] = own_node(cards, at, hops)
-        ends[U64(k)] = UNKNOWN
-        if U64(hops[at].present & ~hops[at].null) & PORTS:
-            link = find_number(link_keys, nodes[U64(k)] << U64(16) | U64(hops[at].egress_port))
-            ends[U64(k)] = HOST
-            if link < U64(len(link_keys)):
-                ends[U64(k)] = LINK
-                nexts[U64(k)] = U64(link_nodes[link])
-        after[U64(k)] = U64(0)  # 1 + place of the next hop; + 256 where another leads here; + 512 once taken
-    for k in range(n):
-        for j in range(U64(1), n):
-            b = (U64(k) + U64(j)) % n
-            if after[b] < U64(256) and follows(U64(k), b, nodes, nexts, ends, pairs):
-                after[b] += U64(256)
-                after[U64(k)] += b + U64(1)
-                break
-    written = U64(0)
-    parts = U64(0)
-    for turn in range(2):  # first from where nothing leads to, then what goes round
-        for k in range(n):
-            at = U64(k)
-            if after[at] & U64(512) or (turn == 0 and after[at] >= U64(256)):
-                continue
-            parts += U64(1)
-            while not after[at] & U64(512):
-                after[at] |= U64(512)
-                chained[written] = at
-                written += U64(1)
-                if after[at] & U64(255) == U64(0):
-                    break
-                at = (after[at] & U64(255)) - U64(1)
-    first = chained[U64(0)]
-    end = ends[chained[n - U64(1)]]
-    for k in range(n):
-        chained[U64(k)] = order_[chained[U64(k)]]
-    for k in range(n):
-        order_[U64(k)] = chained[U64(k)]
-    if parts != U64(1) or end == LINK or nodes[first] == NOBODY:
-        return U64(0)
-    hop = hops[order_[U64(0)]]
-    if not U64(hop.present & ~hop.null) & PORTS:
-        return U64(1)
-    if find_number(link_keys, nodes[first] << U64(16) | U64(hop.ingress_port)) < U64(len(link_keys)):
-        return U64(0)
-    return U64(2) if end == HOST else U64(1)
-
-
-@kernel
-def put_in_order(
-    packet: Any, cards: Any, hops: Any, links: Any, periods: Any, work: Any, topology: Any
-) -> Any:
-    """A packet's postcards in path order, in the first row of `work`. Returns (as `sort_cards`, `chain`)."""
-    order_, chained, nodes, nexts, ends, after, steps = work
-    gaps = sort_cards(packet, cards, hops, links, periods, steps, order_)
-    whole = U64(0)
-    if len(topology[0]):
-        whole = chain(
-            U64(packet.count), cards, hops, order_, chained, nodes, nexts, ends, after,
-            topology[0], topology[1], topology[2],
-        )  # fmt: skip
-    return gaps, whole
-
 
 @kernel
 def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any) -> Any:
-    """Whether a path is no part of a longer one that its flow had of late; remembers it then."""
+    """Whether a path is not part of a longer recent one of its flow; if so, it is remembered."""
     hashed = hash_flow(packet.src_hi, packet.src_lo, packet.dst_hi, packet.dst_lo, packet.l4)
     n = U64(packet.count)
     row = longest[hashed & (U64(len(longest)) - U64(1))]
-    if row.hash == hashed and packet.opened_ns - row.last_ns < FORGET and n < U64(row.count):
+    if row.hash == hashed and packet.opened_ns - row.last_ns < FORGET_NS and n < U64(row.count):
         if flat or U64(row.first) != first or U64(row.end) != last:
             return False
     row.hash = hashed
@@ -231,13 +93,13 @@ def is_longest(longest: Any, packet: Any, first: Any, last: Any, flat: Any) -> A
 
 
 @kernel
-def give_out(
+def emit_joined(
     packet: Any, evicted: Any, cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
     longest: Any, work: Any, topology: Any, ring: Any, clock: Any,
     rows: Any, row_hops: Any, row_numbers: Any, tally: Any,
 ) -> Any:  # fmt: skip
-    """Write the path of a packet, and give its postcards' places back."""
-    packet.state = GIVEN
+    """Write the path of a packet, and free its postcards."""
+    packet.state = EMITTED
     n = U64(packet.count)
     if n == U64(0):  # only a drop was seen
         return
@@ -245,14 +107,14 @@ def give_out(
     order_ = work[0]
     first = order_[U64(0)]
     last = order_[n - U64(1)]
-    whole = packet.cut == 0 and not evicted
-    if whole and chained != U64(2):
-        seems = chained == U64(1) if len(topology[0]) else gaps != U64(2)
+    whole = packet.dropped == 0 and not evicted
+    if whole and chained != HOST_TO_HOST:
+        plausible = chained == PLAUSIBLE if len(topology[0]) else gaps != TTL_MISSING
         whole = (
             n > U64(1)
-            and seems
+            and plausible
             and is_longest(
-                longest, packet, own_node(cards, first, hops), own_node(cards, last, hops), gaps == U64(0)
+                longest, packet, own_node(cards, first, hops), own_node(cards, last, hops), gaps == NO_TTL
             )
         )  # fmt: skip
     tally[COMPLETE if whole else INCOMPLETE] += U64(1)
@@ -279,7 +141,7 @@ def give_out(
             node = own_node(cards, card, hops)
             row_hops[at + U64(k)] = hops[card]
             hop = row_hops[at + U64(k)]
-            if node != NOBODY:
+            if node != NO_NODE:
                 hop.node_id = U32(node)
                 hop.present |= U16(NODE_ID)
                 hop.null &= ~U16(NODE_ID)
@@ -301,7 +163,7 @@ def give_out(
 
 @inlined
 def is_postcard(r: Any) -> Any:
-    """Whether a report says what one node did with a packet that can be told from others."""
+    """Whether a report is that of one node about an identifiable packet."""
     flags = U64(r.flags)
     carried = U64(r.carried)
     return (
@@ -311,16 +173,16 @@ def is_postcard(r: Any) -> Any:
         & (carried & FLOW_CARRIED != U64(0))
         & (
             ((r.hop_count == 0) & (carried & OWN_HOP != U64(0)))
-            | ((r.hop_count == 1) & (U64(r.int_mode) == MX))  # the record is behind the MX header
+            | ((r.hop_count == 1) & (U64(r.int_mode) == MX))  # the record is after the MX header
         )
-        & (flags & SETTLED == U64(0))
-        & ((flags & TRACKED != U64(0)) | (flags & CONGESTED == U64(0)))  # a queue's report is of the queue
+        & (flags & PROCESSED == U64(0))
+        & ((flags & TRACKED != U64(0)) | (flags & CONGESTED == U64(0)))  # else it is about the queue
     )
 
 
 @inlined
 def is_packet(packet: Any, r: Any, l4: Any) -> Any:
-    """Whether a postcard is of this packet."""
+    """Whether a postcard is about this packet."""
     return (
         (packet.packet_id == r.packet_id)
         & (packet.src_lo == r.src_lo)
@@ -333,10 +195,10 @@ def is_packet(packet: Any, r: Any, l4: Any) -> Any:
 
 @inlined
 def is_new(packet: Any, hops: Any, links: Any, cards: Any, node: Any, ttl: Any) -> Any:
-    """Whether no postcard of the packet is of this node and this TTL: a loop has another TTL each time."""
+    """Whether the packet has no postcard of this node with this TTL: in a loop, the TTL differs."""
     at = packet.last
     for _ in range(packet.count):
-        if node != NOBODY and own_node(cards, at, hops) == node and cards[at].ttl == ttl:
+        if node != NO_NODE and own_node(cards, at, hops) == node and cards[at].ttl == ttl:
             return False
         at = links[at]
     return True
@@ -349,10 +211,10 @@ def join_kernel(
     cards: Any, hops: Any, links: Any, free: Any, periods: Any, numbers: Any,
     longest: Any, work: Any, topology: Any, rows: Any, row_hops: Any, row_numbers: Any, tally: Any,
 ) -> Any:  # fmt: skip
-    """Take reports, mark in `taken` which are held back, then look at the clock at `until`; paths that are
-    due go to `rows`, `row_hops` and `row_numbers` (the packet of the frame that each came in).
+    """Process reports, mark in `taken` those that are held back, then advance the clock to `until`, ns.
 
-    `narrow` and `wide`: ns after which ingress times of 32 and of 64 bits wrap; 0: they are not comparable.
+    Paths that are due go to `rows`, `row_hops` and `row_numbers`.  `narrow` and `wide`: ns after which
+    ingress times of 32 and of 64 bits wrap; 0: they are not comparable.
     """
     mask = U64(len(packets)) - U64(1)
     total = U64(len(reports))
@@ -361,7 +223,7 @@ def join_kernel(
         if i < total and not is_postcard(reports[i]):
             continue
         now = reports[i].time_ns if i < total else until
-        back = i < total and clock[NOW] - now > PUT_BACK
+        back = i < total and clock[NOW] - now > CLOCK_BACK_NS
         if now > clock[NOW] or back:
             clock[NOW] = now
         while ring[DUE] < ring[TAIL]:
@@ -369,22 +231,21 @@ def join_kernel(
             if packet.state == WAITING:
                 if not back and clock[NOW] - packet.opened_ns < clock[WINDOW]:
                     break
-                give_out(
+                emit_joined(
                     packet, False, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
                     clock, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip
             ring[DUE] += U64(1)
         if back:
-            ring[HEAD] = ring[TAIL]  # what was given out by the other clock is forgotten
+            ring[HEAD] = ring[TAIL]  # paths emitted by the previous clock are forgotten
         if i == total:
             break
         r = reports[i]
-        dropped = U64(r.flags) & DROPPED != U64(0)
         tally[POSTCARDS] += U64(1)
         while ring[FREE] == U64(0):
             packet = packets[ring[DUE] & mask]
             if packet.state == WAITING:
-                give_out(
+                emit_joined(
                     packet, True, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
                     clock, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip
@@ -406,7 +267,7 @@ def join_kernel(
                     way, oldest = row + U64(w), U64(0)
                 continue
             packet = packets[(number - U64(1)) & mask]
-            past = packet.state == GIVEN and clock[NOW] - packet.opened_ns >= I64(2) * clock[WINDOW]
+            past = packet.state == EMITTED and clock[NOW] - packet.opened_ns >= I64(2) * clock[WINDOW]
             if past:
                 if oldest:
                     way, oldest = row + U64(w), U64(0)
@@ -419,14 +280,14 @@ def join_kernel(
             if oldest:
                 packet = packets[(oldest - U64(1)) & mask]
                 if packet.state == WAITING:
-                    give_out(
+                    emit_joined(
                         packet, True, cards, hops, links, free, periods, numbers, longest, work, topology,
                         ring, clock, rows, row_hops, row_numbers, tally,
                     )  # fmt: skip
             if ring[TAIL] - ring[HEAD] == mask + U64(1):
                 packet = packets[ring[HEAD] & mask]
                 if packet.state == WAITING:
-                    give_out(
+                    emit_joined(
                         packet, True, cards, hops, links, free, periods, numbers, longest, work, topology,
                         ring, clock, rows, row_hops, row_numbers, tally,
                     )  # fmt: skip
@@ -446,22 +307,22 @@ def join_kernel(
             packet.last = NONE
             packet.count = U16(0)
             packet.state = WAITING
-            packet.cut = U8(0)
+            packet.dropped = U8(0)
         packet = packets[at]
-        if packet.state == WAITING and U64(packet.count) == MOST:
-            give_out(
+        if packet.state == WAITING and U64(packet.count) == MAX_CARDS:
+            emit_joined(
                 packet, True, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
                 clock, rows, row_hops, row_numbers, tally,
             )  # fmt: skip
-        if dropped:
-            packet.cut = U8(1)
+        if U64(r.flags) & DROPPED != U64(0):
+            packet.dropped = U8(1)
             continue
-        if packet.state == GIVEN:
+        if packet.state == EMITTED:
             tally[LATE] += U64(1)
             continue
         taken[i] = U8(1)
         node = node_of(
-            batch_hops, U64(r.first_hop), U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NOBODY
+            batch_hops, U64(r.first_hop), U64(r.node_id) if U64(r.carried) & NODE_CARRIED else NO_NODE
         )
         if not is_new(packet, hops, links, cards, node, r.ttl):
             tally[DUPLICATES] += U64(1)
@@ -481,10 +342,10 @@ def join_kernel(
         links[card] = packet.last
         packet.last = card
         packet.count += U16(1)
-        if len(topology[0]) and packet.cut == 0:
+        if len(topology[0]) and packet.dropped == 0:
             _, whole = put_in_order(packet, cards, hops, links, periods, work, topology)
-            if whole == U64(2):
-                give_out(
+            if whole == HOST_TO_HOST:
+                emit_joined(
                     packet, False, cards, hops, links, free, periods, numbers, longest, work, topology, ring,
                     clock, rows, row_hops, row_numbers, tally,
                 )  # fmt: skip
