@@ -63,7 +63,7 @@ def main() -> None:
     """Every case of hops, fields and flows."""
     bench, _ = Bench.start(
         "decode_detect",
-        "reports a second through the compiled decoder and the detector, one core, frames in memory.",
+        "reports per second through the compiled decoder and the detector, one core, frames in memory.",
         "sockets, the journal (steady state: no events), and the first meeting of a flow.",
     )
     rounds = 5 if bench.quick else 15

@@ -154,9 +154,9 @@ def main() -> None:
     """Every case at both sizes."""
     bench, _ = Bench.start(
         "direct_primitives",
-        "reports a second from UDP payloads in memory through parser, translator and stores, on one core.",
-        "sockets and packets to a NIC; keys are random and uniform, drawn anew between rounds; batches share "
-        "their FRAME rows, as a listener's do.",
+        "reports per second from UDP payloads in memory through parser, translator and stores, on one core.",
+        "sockets and packets to a NIC; keys are random and uniform, drawn again between rounds; batches "
+        "share their FRAME rows, as a listener's do.",
     )
     rounds = 9 if bench.quick else 45
     for size, nbytes in SIZES.items():

@@ -64,7 +64,7 @@ def main() -> None:
     """All sizes, Base A and Base B."""
     bench, args = Bench.start(
         "label_rate",
-        f"packet-hops (a packet passes one port) a second of processor time on one core: every host sends "
+        f"packet-hops (a packet passes one port) per second of processor time on one core: every host sends "
         f"{HOST_RATE / 1e6:.0f} of 1000 Mbit/s in packets of {SIZE} bytes to {DESTINATIONS} others, labels "
         f"every {INTERVAL * 1e3:.0f} ms.",
         "compiling, building routes, growing pools, and what is done with labels afterwards.",

@@ -233,7 +233,7 @@ def main() -> None:
         "label_recovery",
         f"from a change until every port with traffic is heard of again. T and INT-path's probe interval: "
         f"{INTERVAL * 1e3:.0f} ms; routing and INT-path's controller know after {NOTICED * 1e3:.0f} ms; each "
-        f"generator is told in {INSTALL * 1e3:.0f} ms (assumed), after planning, whose time is measured.",
+        f"generator is notified in {INSTALL * 1e3:.0f} ms (assumed), after planning, whose time is measured.",
         "INT-path's topology collection, which is taken to be a message of the switch beside the change.",
         arguments,
     )

@@ -98,7 +98,7 @@ def main() -> None:
     """Run it."""
     bench, _ = Bench.start(
         "label_switch",
-        "frames a second through the software switch's kernel, and labels a second out of packets and "
+        "frames per second through the software switch's kernel, and labels per second out of packets and "
         "datagrams, on one core.",
         "rings and system calls; the same 1,024 frames come again and again. The quickest round counts.",
     )

@@ -177,7 +177,7 @@ def main() -> int:
     """Agreement first, then the batch decoder alone."""
     bench, given = Bench.start(
         "mutants",
-        "what decoders make of damaged frames: whether both read the same, and what is refused, and why.",
+        "what decoders make of damaged frames: whether both read the same, and what is rejected, and why.",
         "damage that no single frame has: the order of frames, and what a link layer does.",
         options,
     )

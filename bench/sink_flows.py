@@ -253,7 +253,7 @@ def main() -> int:
     """Three tables, two loads; status 1 where a check fails."""
     bench, arguments = Bench.start(
         "sink_flows",
-        "what becomes of 6 million flows in tables of 2^13, 2^16 and 2^19 (the paper's) rows of 12 flows:"
+        "the fate of 6 million flows in tables of 2^13, 2^16 and 2^19 (the paper's) rows of 12 flows:"
         " packets of all flows, live and evicted, against packets received, flow by flow; live flows and full"
         " rows against balls into bins; how often a packet finds its flow; packets a second.",
         "sockets; ageing by time, which never comes about; the reader of the eviction ring, whose time is not"

@@ -83,7 +83,7 @@ def main() -> None:
     """Periods without and with viewers, in turn."""
     bench, _ = Bench.start(
         "viewers",
-        f"the worker's ns a report at {RATE:,} reports/s, without and with {CLIENTS} viewers at 2 Hz.",
+        f"the worker's ns per report at {RATE:,} reports/s, without and with {CLIENTS} viewers at 2 Hz.",
         "remote viewers: they run on the same two cores, niced, beside the sender.",
     )
     rounds, seconds = (2, 2.0) if bench.quick else (6, 5.0)

@@ -52,7 +52,7 @@ def run(page: str, folder: Path) -> Iterator[tuple[str, str]]:
                 ["bash", "-c", command], cwd=folder, env=environment, text=True, check=False,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=SECONDS,
             )  # fmt: skip
-            if done.returncode < 0 or "Traceback" in done.stdout:
+            if done.returncode:
                 raise RuntimeError(f"{command}: {done.stdout or done.returncode}")
             lines = done.stdout.splitlines(keepends=True)
             kept = [line for line in lines if not line.startswith(COMPILING)]
