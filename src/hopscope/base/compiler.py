@@ -28,7 +28,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 import numpy as np
-from numba.core import compiler, config, ir, sigutils, typing
+from numba.core import bytecode, compiler, config, ir, sigutils, typing
 from numba.core import typed_passes as typed
 from numba.core import untyped_passes as untyped
 from numba.core.codegen import JITCodeLibrary
@@ -39,10 +39,21 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+from .errors import HopscopeError
+from .kernel_cache import PACKAGE, cache_folder, fingerprint, folder_of
+
 _LEVEL = "x86-64-v3"
 _NEEDS = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
 _FEATURES = "+prfchw"
 """`prefetch` for writing; processors of this level that lack it take it for no operation."""
+
+
+def _record_name(record: Any) -> tuple[str, tuple[int]]:
+    """What stands for a record type in a function's name: its fields, not a number of this process."""
+    return "Record", (int(hashlib.blake2b(record.name.encode(), digest_size=7).hexdigest(), 16),)
+
+
+numba.types.Record.mangling_args = property(_record_name)
 
 
 def _choose_target() -> str:
@@ -62,6 +73,10 @@ def _choose_target() -> str:
 
 TARGET = _choose_target()
 """Folder of compiled kernels: processor, Python and compiler."""
+
+
+class KernelError(HopscopeError):
+    """Compiled kernels that cannot be used, and what to do."""
 
 
 class InnerLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
@@ -113,6 +128,10 @@ class EntryLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
         for function in module.functions:
             if not function.is_declaration and function.name not in wrappers:
                 function.linkage = "linkonce_odr"
+            if function.is_declaration and function.name.startswith("_ZN8hopscope"):
+                raise KernelError(
+                    f"compiled kernels do not fit each other ({function.name}); delete {cache_folder()}"
+                )
         self._optimize_final_module()
         self._finalize_final_module()
 
@@ -141,8 +160,6 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc,unused-ignore]
         path = Path(function.__code__.co_filename)
         if cached and function.__closure__ is None and path.is_file():
             self._name = function.__qualname__
-            from .kernel_cache import PACKAGE, folder_of
-
             path = path.resolve()
             if not path.is_relative_to(PACKAGE):
                 self._name += f"-{function.__code__.co_firstlineno}"
@@ -323,8 +340,11 @@ class FoldConstants(FunctionPass):  # type: ignore[misc,unused-ignore]
                 if isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Expr):
                     number = _number(statement.value, definitions)
                     if number is not None:
-                        statement.value = ir.Const(number, statement.loc)
-                        definitions[statement.target.name] = [statement.value]
+                        before, statement.value = statement.value, ir.Const(number, statement.loc)
+                        name = statement.target.name  # which may be set elsewhere too
+                        definitions[name] = [
+                            statement.value if value is before else value for value in definitions[name]
+                        ]
         used: set[str] = set()
         for block in blocks:
             for statement in block.body:
@@ -376,6 +396,23 @@ def _attribute(value: Any, definitions: Any) -> Any:
 
 class KernelCompiler(compiler.CompilerBase):  # type: ignore[misc,unused-ignore]
     """Numba's pipeline without what no kernel uses: closures, `with`, array expressions, unrolled tuples."""
+
+    def compile_extra(self, func: Any) -> Any:
+        """Compile a function under a name that is the same in every process.
+
+        Numba numbers functions as a process meets them.  Files of inner kernels that two processes write at
+        the same time would name each other's functions differently, and an entry linked from them would call
+        what nobody defines.
+        """
+        identity = bytecode.FunctionIdentity.from_function(func)
+        path = Path(func.__code__.co_filename).resolve()
+        if path.is_relative_to(PACKAGE) and "<locals>" not in func.__qualname__:
+            identity.unique_id = int(fingerprint(path)[:12], 16)
+            identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+        self.state.func_id = identity
+        untyped.ExtractByteCode().run_pass(self.state)
+        self.state.lifted, self.state.lifted_from = (), None
+        return self._compile_bytecode()
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline."""
