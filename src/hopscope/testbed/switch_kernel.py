@@ -119,7 +119,7 @@ def filled(lengths: Any, used: Any, length: Any, counters: Any, at: Any) -> None
 @kernel
 def forward_frames(
     buf: Any, frames: Any, rows: Any, at: Any, interval: Any, last: Any, shift: Any, flag: Any, loss: Any,
-    nodes: Any, numbers: Any, counters: Any, tracked: Any, out: Any, slots: Any, lengths: Any,
+    nodes: Any, numbers: Any, counters: Any, tracked_flows: Any, out: Any, slots: Any, lengths: Any,
     exports: Any, export_lengths: Any,
 ) -> Any:  # fmt: skip
     """Write the frames for egress port `at[EGRESS]` into its slots, in order; returns the number of filled
@@ -157,7 +157,7 @@ def forward_frames(
         if used >= free or left > room or slots[used] + room > U64(len(out)):
             counters[port, NO_ROOM] += label.ONE
             continue
-        if number == label.ZERO and at[FROM_HOST] and is_tracked(buf, ip, version, tracked):
+        if number == label.ZERO and at[FROM_HOST] and is_tracked(buf, ip, version, tracked_flows):
             number, tracked = max_hop, label.ONE
         random = float(drawn(at) >> U64(11)) / TWO_53
         wants = wants_label(
