@@ -16,6 +16,7 @@ import httpx
 import pytest
 from hypothesis import settings
 
+from support.redis_server import RedisServer
 from support.waiting import HANG_SECONDS
 
 if os.environ.get("HOPSCOPE_KERNELS") == "plain":
@@ -122,3 +123,19 @@ def browser(tool: Callable[..., str], tmp_path: Path) -> Iterator[Browser]:
         finally:
             process.terminate()
             process.wait(HANG_SECONDS)
+
+
+@pytest.fixture
+def redis_server(tool: Callable[..., str], tmp_path: Path) -> Iterator[Callable[..., RedisServer]]:
+    """Makes servers, which are killed at the end."""
+    made: list[RedisServer] = []
+
+    def make(*options: str) -> RedisServer:
+        folder = tmp_path / f"redis-{len(made)}"
+        folder.mkdir()
+        made.append(RedisServer(tool("redis-server"), folder, *options))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.kill()

@@ -124,7 +124,7 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     listed = run("config", "dialects", "--config", written)[1]
     for name, dialect in DIALECTS.items():
         assert re.search(rf"^{re.escape(name)} +{re.escape(dialect.about.split()[0])}", listed, re.M)
-    assert re.search(r"^lab +Of the configuration, based on bmv2\.$", listed, re.M)
+    assert re.search(r"^lab +Custom, based on bmv2\.$", listed, re.M)
     shown = tomllib.loads(run("config", "show", "--config", written)[1])
     assert shown["dialects"]["lab"]["marker"] == "aabb"
     assert shown["dialects"]["lab"]["clock"] == {"unit_ns": 8}
@@ -136,7 +136,7 @@ def test_check(run: Run, tmp_path: Path) -> None:
     status, out, _ = run("check", "--format", "json", *flags)
     findings = {row["what"]: row for row in map(json.loads, out.splitlines())}
     assert status == 0, out
-    assert {"system", "processors", "net.core.rmem_max", "kernels"} <= findings.keys()
+    assert {"system", "processors", "net.core.rmem_max", "kernels of collector"} <= findings.keys()
     status, out, _ = run("check", *flags, "--data", "/proc/nowhere")
     assert status == 1
     assert "choose another folder with --data" in out

@@ -56,7 +56,7 @@ def test_collectors_for_switches(run: Run) -> None:
     rows = {line.split()[0]: line.split() for line in out.splitlines()[2:7]}
     assert rows["key-write"][4] == "190"
     assert rows["append"][6] == "17"
-    assert rows["processor"][2] == "10,000"
+    assert rows["CPU"][2] == "10,000"
     assert "…" not in out
 
 
@@ -99,7 +99,7 @@ def test_without_matplotlib(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ((), "nothing to plan"),
         (("--switches", "3"), "--switches needs --rate"),
-        (("--switches", "3", "--rate", "1", "--system", "netseer"), "give one of them"),
+        (("--switches", "3", "--rate", "1", "--system", "netseer"), "exclude each other"),
         (("--switches", "3", "--system", "sonar"), "expected int-postcards, marple-flowlet"),
         (("--switches", "0", "--rate", "1"), "switches: found 0"),
         (("--flows", "-5"), "flows: found -5"),

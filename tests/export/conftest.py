@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import socket
-import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +12,6 @@ from hopscope.detect.flows.tables import arrays_of
 from hopscope.detect.records import HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WAYS, FlowState
 from hopscope.memory.region import Region
 from hopscope.settings.collector import DetectSettings
-from support.waiting import HANG_SECONDS
 
 MAPPED = 0xFFFF << 32
 
@@ -86,70 +79,6 @@ def regions(tmp_path: Path) -> Path:
     folder = tmp_path / "regions"
     folder.mkdir()
     return folder
-
-
-class Server:
-    """A Redis server on a free port, which can be killed and started again."""
-
-    def __init__(self, program: str, folder: Path, *options: str) -> None:
-        self.program, self.folder, self.options = program, folder, options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.listen: tuple[str, ...] = ("--port",)
-        self.process: subprocess.Popen[bytes] | None = None
-        self._clients: list[Any] = []
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    def client(self, **more: Any) -> Any:
-        """A client that reads texts; closed when the server is killed."""
-        import redis
-
-        self._clients.append(redis.Redis("127.0.0.1", self.port, decode_responses=True, protocol=2, **more))
-        return self._clients[-1]
-
-    def start(self, **more: Any) -> Any:
-        """Start it, and give a client once it answers."""
-        import redis
-
-        given = [*self.listen, str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", ""]
-        self.process = subprocess.Popen([self.program, *given, *self.options], stdout=subprocess.DEVNULL)
-        client, until = self.client(**more), time.monotonic() + HANG_SECONDS
-        while True:
-            with contextlib.suppress(redis.ConnectionError):
-                client.ping()
-                return client
-            assert time.monotonic() < until, "redis-server does not answer"
-            time.sleep(0.02)
-
-    def kill(self) -> None:
-        """End it as a crash would, and close its clients."""
-        for client in self._clients:
-            client.close()
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            self.process = None
-
-
-@pytest.fixture
-def redis_server(tool: Callable[..., str], tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Makes servers, which are killed at the end."""
-    made: list[Server] = []
-
-    def make(*options: str) -> Server:
-        folder = tmp_path / f"redis-{len(made)}"
-        folder.mkdir()
-        made.append(Server(tool("redis-server"), folder, *options))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.kill()
 
 
 @pytest.fixture

@@ -50,14 +50,12 @@ def test_the_limit_of_rows(history: History) -> None:
 
 def test_types_that_json_lacks(history: History) -> None:
     """Wide integers, decimals, times, lists, doubles of one name: nothing is rounded or lost."""
-    row = next(
-        history.sql(
-            "SELECT 18446744073709551615::UBIGINT AS a, 1 AS a, sum(1::HUGEINT << 100) AS b,"
-            " 1.5::DECIMAL(9, 2) AS c, [1, NULL] AS d, NULL AS e, 'inf'::DOUBLE AS f,"
-            " make_timestamp_ns(1) AS g, '\\xFF'::BLOB AS h,"
-            " {'x': [1]} AS i, NULL::UBIGINT AS j, DATE '2026-01-02' AS k, true AS l"
-        ).rows()
-    )
+    (row,) = history.sql(
+        "SELECT 18446744073709551615::UBIGINT AS a, 1 AS a, sum(1::HUGEINT << 100) AS b,"
+        " 1.5::DECIMAL(9, 2) AS c, [1, NULL] AS d, NULL AS e, 'inf'::DOUBLE AS f,"
+        " make_timestamp_ns(1) AS g, '\\xFF'::BLOB AS h,"
+        " {'x': [1]} AS i, NULL::UBIGINT AS j, DATE '2026-01-02' AS k, true AS l"
+    ).rows()
     assert row == {
         "a": 2**64 - 1, "a_1": 1, "b": 1 << 100, "c": 1.5, "d": [1, None], "e": None, "f": None,
         "g": "1970-01-01T00:00:00.000000001Z", "h": "ff", "i": {"x": [1]}, "j": None,

@@ -138,7 +138,7 @@ def test_notification_alone_is_enough(redis_server: Callable[..., Any]) -> None:
     now = time.monotonic_ns()
     redis.put(np.arange(5), now, 50 * MS)
     eventually(lambda: redis.counts["entries"] == 5)
-    eventually(lambda: len(redis._said) == 5)
+    eventually(lambda: len(redis._timeouts) == 5)
     assert sorted(redis.expired(now + 50 * MS).tolist()) == [0, 1, 2, 3, 4]
     assert redis.counts["notification"] == 5
     assert redis.expired(now + 60 * MS).tolist() == []
@@ -251,4 +251,4 @@ def test_a_server_that_may_not_be_configured_is_asked(redis_server: Callable[...
         one.until(((7, 3), 1), hear=tuple(PORTS[:2]))
         one.until(((7, 3), 0), hear=tuple(PORTS))
         assert (one.redis.counts["look"], one.redis.counts["notification"]) == (1, 0)
-        assert "looked for" in one.lines[0]
+        assert "entries are polled" in one.lines[0]

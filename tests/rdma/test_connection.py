@@ -122,7 +122,7 @@ def test_disconnecting(from_active: bool) -> None:
     assert active.state is passive.state is ConnectionState.CLOSED
     assert {active.why, passive.why} == {"disconnected", "disconnected by the peer"}
     net.run(3000)
-    assert not any(side._by_id or side._asked for side in net.sides.values())
+    assert not any(side._by_id or side._passive for side in net.sides.values())
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -134,12 +134,12 @@ def test_what_is_behind_a_loss_is_held() -> None:
     batch.frames["source_lo"] = number_of(TRANSLATOR)
     ends.nic.receive(FrameBatch(batch.arena, np.delete(batch.frames, 30)), ends.now, 0)
     assert ends.memory[:40].view("<u8").tolist() == [6] * 5
-    assert len(ends.nic._held) == 69
+    assert len(ends.nic._reorder) == 69
     ends.nic.receive(FrameBatch(batch.arena, batch.frames[50:60]), ends.now, 0)
-    assert len(ends.nic._held) == 69
+    assert len(ends.nic._reorder) == 69
     ends.nic.receive(FrameBatch(batch.arena, batch.frames[30:31]), ends.now, 0)
     assert ends.memory[:40].view("<u8").tolist() == [20] * 5
-    assert len(ends.nic._held) == 0
+    assert len(ends.nic._reorder) == 0
     for _ in range(3):
         ends.turn()
     assert session.idle
@@ -215,11 +215,11 @@ def test_what_was_held_goes_with_its_connection() -> None:
     batch = ends.translator.frames(ends.now)[0]
     batch.frames["source_lo"] = number_of(TRANSLATOR)
     ends.nic.receive(FrameBatch(batch.arena, batch.frames[1:]), ends.now, 0)
-    assert len(ends.nic._held) == 99
+    assert len(ends.nic._reorder) == 99
     ends.translator.disconnect(session, ends.now)
     ends.turn()
     assert not ends.nic.sessions
-    assert len(ends.nic._held) == 0
+    assert len(ends.nic._reorder) == 0
 
 
 def test_requests_in_anothers_name_do_not_end_its_connection() -> None:

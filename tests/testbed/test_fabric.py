@@ -88,8 +88,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _written(name: str) -> state.State:
-    made = state.State(name, "leaf-spine:2x2x2", 5, 1662, 0.05, "127.0.0.1:7254", "data")
+def _written(name: str) -> state.FabricState:
+    made = state.FabricState(name, "leaf-spine:2x2x2", 5, 1662, 0.05, "127.0.0.1:7254", "data")
     made.folder.mkdir()
     made.write()
     return made
@@ -102,6 +102,7 @@ def test_a_state_is_read_as_it_was_written(home: Path, monkeypatch: pytest.Monke
     made.processes["collector"] = (os.getpid(), 1)
     made.write()
     read = state.read("test")
+    assert read is not None
     assert read == made
     assert read.running() == {"switches": True, "collector": False}
     assert isinstance(read.plan(), FabricPlan)

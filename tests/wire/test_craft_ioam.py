@@ -85,9 +85,9 @@ def test_what_is_read_is_written(name: str) -> None:
 def told(raw: bytes, number: int, hop: Hop) -> dict[str, object]:
     """A hop as it is printed."""
     out: dict[str, object] = {}
-    for have, names in _HOP_KEYS:
+    for have, key, name in _HOP_KEYS:
         if hop.present & have:
-            out |= {name: None if hop.null & have else getattr(hop, name) for name in names}
+            out[key] = None if hop.null & have else getattr(hop, name)
     extras: dict[str, object] = {}
     for place, name, at, size in ioam.extras_of(raw, 4):
         value = int.from_bytes(raw[at : at + size], "big")

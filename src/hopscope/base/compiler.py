@@ -53,7 +53,7 @@ def _record_name(record: Any) -> tuple[str, tuple[int]]:
     return "Record", (int(hashlib.blake2b(record.name.encode(), digest_size=7).hexdigest(), 16),)
 
 
-numba.types.Record.mangling_args = property(_record_name)
+numba.types.Record.mangling_args = property(_record_name)  # type: ignore[method-assign,assignment]
 
 
 def _choose_target() -> str:

@@ -43,12 +43,11 @@ class Past:
         self, chosen: EventFilter, limit: int, oldest_first: bool, after: str | None
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Events as the API shows them, and where the next page begins."""
-        order = "oldest" if oldest_first else "newest"
         table = self.history().events(
             limit=limit,
-            order=order,
+            order="oldest" if oldest_first else "newest",
             after=after,
-            **chosen.of_history(),  # type: ignore[arg-type]
+            **chosen.of_history(),
         )
         return [event_object(row, self._names) for row in table.rows()], table.after
 

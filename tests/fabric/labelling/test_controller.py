@@ -10,7 +10,8 @@ from hopscope.fabric.labelling.simulation.network import NetworkModel
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import from_hosts
 from hopscope.fabric.topology import parse_topology
-from hopscope.labels.controller import LOOKS, NEVER, PortDatabase, simulated_controller
+from hopscope.labels.controller import CHECKS, PortDatabase, simulated_controller
+from hopscope.labels.state import NEVER
 from hopscope.settings.label import AdaptiveSettings, LabellingSettings
 from hopscope.wire.records import LABEL, Records
 
@@ -67,10 +68,10 @@ class PlainOneBit(PlainPro):
         self.next_look = 0
 
     def turn(self, now: int) -> dict[tuple[int, int], int]:
-        """Look, no oftener than LOOKS times in k T."""
+        """Look, no oftener than CHECKS times in k T."""
         if now < self.next_look:
             return {}
-        self.next_look = now + self.patience // LOOKS
+        self.next_look = now + self.patience // CHECKS
         told = {}
         gone = {key for key, until in self.ageing.items() if until <= now}
         for key, recorded in self.recorded.items():

@@ -64,7 +64,7 @@ class UdpSender:
         self._rate = rate
         self._source = (6 if family == socket.AF_INET6 else 4) if by_source else 0
         if self._source == 4:
-            name = struct.pack("=H", socket.AF_INET) + struct.pack(">H", int(address[1]))
+            name = struct.pack("=H", socket.AF_INET) + struct.pack(">H", int(str(address[1])))
             self._send_to(name + socket.inet_aton(str(address[0])) + bytes(8))
 
     @classmethod
