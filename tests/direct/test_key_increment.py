@@ -126,7 +126,7 @@ def test_wrong_reports_change_nothing() -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     """Counters of 4 bytes, as in the paper, and questions that do not fit."""
-    with pytest.raises(ValueError, match="data_bytes is 4: expected 8: the operand of fetch-and-add"):
+    with pytest.raises(ValueError, match="data_bytes is 4, expected 8: the operand of fetch-and-add"):
         KeyIncrementLayout(slots=64, data_bytes=4)
     with pytest.raises(ValueError, match="copies is 0"):
         KeyIncrementLayout(slots=64, copies=0)

@@ -176,7 +176,7 @@ def test_questions_that_do_not_fit_are_refused() -> None:
     store = Store.create(None, layout)
     keys = as_bytes(np.arange(3, dtype=np.uint64))
     for asked in ({"copies": 3}, {"copies": 0}, {"consensus": 3}, {"copies": 1, "consensus": 2}):
-        with pytest.raises(StoreError, match="the store has 2"):
+        with pytest.raises(StoreError, match="expected 1 to 2 copies"):
             query(store, keys, **asked)  # type: ignore[arg-type]
     for bad in (np.zeros(4, np.uint8), np.zeros((1, 0), np.uint8), np.zeros((1, 256), np.uint8)):
         with pytest.raises(StoreError, match="keys of shape"):

@@ -117,7 +117,7 @@ def test_a_lossy_network(form: Form) -> None:
         nacks = carry(reporter.retransmit_all())
     assert sorted(taken) == list(range(20 * count))
     assert reporter.counts["resent"] > 0 < tracker.counts["duplicate"]
-    assert tracker.counts["lost"] == tracker.counts["stale"] == reporter.counts["strange"] == 0
+    assert tracker.counts["lost"] == tracker.counts["stale"] == reporter.counts["unsolicited"] == 0
 
 
 @pytest.mark.parametrize("form", NUMBERED)
@@ -179,7 +179,7 @@ def test_hostile_answers(form: Form) -> None:
     junk = datagrams([rng.randbytes(rng.randrange(12)) for _ in range(500)])
     reporter.receive(junk)
     assert sent <= 3 * RETRANSMIT_SLOTS[form]
-    assert reporter.counts["strange"] > 0 < reporter.counts["damaged"]
+    assert reporter.counts["unsolicited"] > 0 < reporter.counts["damaged"]
 
 
 def test_what_cannot_be_sent() -> None:

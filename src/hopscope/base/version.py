@@ -1,3 +1,3 @@
 """The version, which files and messages carry."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0.dev0"
