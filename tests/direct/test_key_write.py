@@ -175,8 +175,13 @@ def test_questions_that_do_not_fit_are_refused() -> None:
     layout = KeyWriteLayout(slots=64, copies=2, collectors=2)
     store = Store.create(None, layout)
     keys = as_bytes(np.arange(3, dtype=np.uint64))
-    for asked in ({"copies": 3}, {"copies": 0}, {"consensus": 3}, {"copies": 1, "consensus": 2}):
-        with pytest.raises(StoreError, match="expected 1 to 2 copies"):
+    for asked, message in (
+        ({"copies": 3}, "3 copies: the store has 2"),
+        ({"copies": 0}, "0 copies: the store has 2"),
+        ({"consensus": 3}, "a consensus of 3, expected 1 to 2 copies"),
+        ({"copies": 1, "consensus": 2}, "a consensus of 2, expected 1 to 1 copies"),
+    ):
+        with pytest.raises(StoreError, match=message):
             query(store, keys, **asked)  # type: ignore[arg-type]
     for bad in (np.zeros(4, np.uint8), np.zeros((1, 0), np.uint8), np.zeros((1, 256), np.uint8)):
         with pytest.raises(StoreError, match="keys of shape"):

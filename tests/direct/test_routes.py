@@ -158,7 +158,7 @@ def test_stores_of_one_primitive_are_told_apart() -> None:
         routes_of(two[:1], 2)
     with pytest.raises(RouteError, match="expected collectors 0 to 0"):
         compile_routes([Route(layout=two[0], at=((1, 0),))], 1)
-    with pytest.raises(RouteError, match="at 2 places"):
+    with pytest.raises(RouteError, match="2 targets, its keys are spread over 1"):
         compile_routes([Route(layout=two[0], at=((0, 0), (1, 0)))], 2)
 
 

@@ -25,7 +25,7 @@ from hopscope.settings.collector import ListenSettings, Settings
 from hopscope.settings.direct import DirectSettings, StoreSettings, TranslatorSettings
 from hopscope.settings.label import LabelSettings
 
-DECLARATIONS = [Path(module.__file__) for module in (detect, direct, labels, rdma)]
+DECLARATIONS = [Path(str(module.__file__)) for module in (detect, direct, labels, rdma)]
 
 
 def owner(kind: str, folder: Path) -> object:

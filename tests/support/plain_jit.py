@@ -22,7 +22,7 @@ _inside = False
 """Whether a kernel runs: what it calls gets its arguments as they are."""
 
 
-class Record(np.void):
+class Record(np.void):  # type: ignore[misc]
     """A row of a record array whose fields are attributes, also those that NumPy uses itself, as `flags`."""
 
     def __getattribute__(self, name: str) -> Any:
@@ -192,4 +192,4 @@ def install() -> None:
     module = types.ModuleType("hopscope.base.jit")
     module.__dict__.update({name: value for name, value in globals().items() if not name.startswith("__")})
     sys.modules[module.__name__] = module
-    hopscope.base.jit = module  # type: ignore[attr-defined]
+    hopscope.base.jit = module

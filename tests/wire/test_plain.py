@@ -38,7 +38,7 @@ def _operators(name: str) -> None:
 
 for _name in ("add", "sub", "mul", "floordiv", "mod", "and_", "or_", "xor", "lshift", "rshift"):
     _operators(_name)
-Word.__invert__ = lambda self: Word(int(self) ^ TOP)  # type: ignore[method-assign,assignment]
+Word.__invert__ = lambda self: Word(int(self) ^ TOP)  # type: ignore[method-assign]
 
 
 class Words(list[Word]):
