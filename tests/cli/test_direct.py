@@ -75,11 +75,11 @@ def test_stores_are_listed(data: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("query", "nothing", "7"), "there are broken, events, paths"),
+        (("query", "nothing", "7"), "known: broken, events, paths"),
         (("query", "broken", "7"), "not a Hopscope region"),
         (("query", "paths", "x"), "found 'x'"),
         (("query", "paths", "7", "--copies", "9"), "9 copies"),
-        (("query", "paths", "7", "--consensus", "5"), "5 of them to agree"),
+        (("query", "paths", "7", "--consensus", "5"), "a consensus of 5, expected 1 to 4 copies"),
         (("query", "paths", "7", "--values", "/nowhere"), "--values /nowhere"),
         (("query", "paths", "7", "--epoch", "3"), "unknown epoch 3"),
         (("query", "paths", "7", "--epoch", "x"), "expected a number or all"),
@@ -123,4 +123,4 @@ def test_immediate_reports_are_told(data: Path, tmp_path: Path) -> None:
     assert told["bytes"] == 8
     nothing = run("notices", "--data", str(tmp_path))
     assert nothing.returncode == 2
-    assert "a translator or a software NIC makes it" in nothing.stderr
+    assert "a translator or a software NIC creates it" in nothing.stderr

@@ -85,6 +85,6 @@ def test_tables_and_csv(data: Path) -> None:
     refused = run(data, "--by", "rack")
     assert (refused.returncode, refused.stderr) == (
         2,
-        "hopscope: --by rack: expected queue, port, switch, network\n",
+        "hopscope: --by: unknown view 'rack', expected queue, port, switch, network\n",
     )
     assert "unknown measure 'delay'" in run(data, "--measure", "delay").stderr

@@ -275,7 +275,7 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     os.kill(switches, signal.SIGKILL)
     told = fabric("status", "--over", "0.1")
     assert told.returncode == 1
-    assert "the switches ended: killed, or without a word" in told.stderr
+    assert "the switches ended: killed, or ended without an error" in told.stderr
     for process in namespaces.marked(state.mark_of(NAME)):
         with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
