@@ -299,7 +299,7 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     assert done.returncode == 0, done.stderr
     assert "5 namespaces, its folder" in done.stdout
     assert left() == []
-    assert fabric("down").stdout == f"{NAME}: nothing was there\n"
+    assert fabric("down").stdout == f"{NAME}: nothing to remove\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
