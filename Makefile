@@ -9,7 +9,7 @@ DEMO = .venv-demo
 PYTEST = $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels lint types unit e2e plain check quick coverage wheel installed test docs demo bench format clean
+.PHONY: help venv kernels lint types unit e2e checked check quick wheel installed test docs demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -37,21 +37,14 @@ unit: kernels ## Run unit and compliance tests
 e2e: kernels ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 	$(PYTEST) -m "e2e and not wheel"
 
-plain: $(STAMP) ## Run the kernels' tests with the kernels as plain Python, which finds an index beyond an array
-	HOPSCOPE_KERNELS=plain $(PYTEST) -m "kernel and not e2e and not heavy" --ignore tests/cli --ignore tests/test_docs.py
+checked: $(STAMP) ## Run kernels' tests with bounds checks; tests/wire/test_plain.py does that for wire's
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "kernel and not e2e" $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 
 check: $(STAMP) ## Style, types, and quick tests of what has changed: under a minute
 	$(MAKE) --jobs=2 --output-sync=target lint types quick
 
 quick: $(STAMP)
 	$(PYTEST) -q -m "not e2e and not wheel and not kernel" $$($(BIN)/python tests/changed.py)
-
-coverage: $(STAMP) ## Which lines of src the tests run, kernels as plain Python included
-	$(BIN)/coverage erase
-	-$(BIN)/coverage run --parallel-mode -m pytest -q -m "not wheel"
-	-HOPSCOPE_KERNELS=plain $(BIN)/coverage run --parallel-mode -m pytest -q -m "kernel and not e2e and not heavy"
-	$(BIN)/coverage combine -q
-	$(BIN)/coverage report --skip-covered --fail-under=90
 
 wheel: $(STAMP) ## Build a wheel for this platform with compiled kernels, in dist
 	HOPSCOPE_KERNEL_CACHE=build $(BIN)/hopscope warmup
@@ -61,7 +54,7 @@ installed: wheel ## Install the wheel into a clean environment and start from it
 	$(PYTEST) -m wheel
 
 test: $(STAMP) ## Everything that must pass
-	$(MAKE) --jobs=3 --output-sync=target kernels types lint plain e2e unit
+	$(MAKE) --jobs=3 --output-sync=target kernels types lint checked e2e unit
 	$(MAKE) installed
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error

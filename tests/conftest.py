@@ -19,10 +19,6 @@ from hypothesis import settings
 from support.redis_server import RedisServer
 from support.waiting import HANG_SECONDS
 
-if os.environ.get("HOPSCOPE_KERNELS") == "plain":
-    from support import plain_jit
-
-    plain_jit.install()
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
 settings.load_profile("hopscope")
 
