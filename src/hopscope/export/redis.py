@@ -18,7 +18,7 @@ import numpy as np
 
 from ..base.errors import HopscopeError
 from ..base.names import Names
-from ..settings.export import RedisSettings, shown
+from ..settings.export import RedisSettings
 from ..wire.records import Records
 from .batch import ExportBatch
 from .exporter import DeliveryError, Exporter
@@ -215,11 +215,6 @@ class Redis(Exporter[ExportBatch]):
             self._last_ms[chunk.stream] = first
             for number, command in enumerate(chunk.commands):
                 command[ID] = f"{first}-{number}"
-
-
-def place_of(settings: RedisSettings) -> str:
-    """Where it is, for people: without a password."""
-    return shown(settings.url)
 
 
 def _line(error: Exception) -> str:
