@@ -69,7 +69,7 @@ def capture(tmp_path: Path) -> Path:
 
 def test_version(run: Run) -> None:
     """One line, and with -v what it stands on."""
-    assert re.fullmatch(r"hopscope \d+\.\d+\.\d+\n", run("version")[1])
+    assert re.fullmatch(r"hopscope \d+\.\d+\.\d+(\.dev\d+)?\n", run("version")[1])
     assert "numba " in run("version", "-v")[1]
 
 
