@@ -132,7 +132,8 @@ class EntryLibrary(JITCodeLibrary):  # type: ignore[misc,unused-ignore]
                 raise KernelError(
                     f"compiled kernels do not fit each other ({function.name}); delete {cache_folder()}"
                 )
-        self._optimize_final_module()
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(module, builder)
         self._finalize_final_module()
 
     def environments(self) -> list[Any]:

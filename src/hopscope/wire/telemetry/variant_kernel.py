@@ -185,19 +185,22 @@ def read_stack(
     buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, hops: Any, first: Any
 ) -> None:
     """The same where all items are the specification's. `wide`: 64-bit timestamps."""
-    last = first + count - U64(1)
+    row = first + count
     present, slot = plans[base + U64(metadata.PRESENT)], base + U64(metadata.SLOTS)
     if present & ~metadata.WORDS_ALONE == NONE:
         node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
         queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
-        for i in range(count):
+        for _ in range(count):
+            row -= U64(1)
             metadata.read_words(
-                buf, at + U64(i) * size, present, node, ports, latency, queue, utilization,
-                hops[last - U64(i)],
+                buf, at, present, node, ports, latency, queue, utilization, hops[row]
             )  # fmt: skip
+            at += size
         return
-    for i in range(count):
-        metadata.read_hop(buf, at + U64(i) * size, size, plans, base, wide, hops[last - U64(i)])
+    for _ in range(count):
+        row -= U64(1)
+        metadata.read_hop(buf, at, size, plans, base, wide, hops[row])
+        at += size
 
 
 @kernel
