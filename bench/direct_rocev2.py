@@ -132,10 +132,10 @@ def measure(bench: Bench, what: str, store: str, feed: Feed, rounds: int) -> Non
             process.close()
             stop.set()
             there.join(20)
-    refused = int(process.translator.rejected[1:].sum())
+    rejected = int(process.translator.rejected[1:].sum())
     seconds = median(second for second, _ in taken)
     operations = float(np.mean([count for _, count in taken]))
-    note = f"{operations / seconds / 1e6:.3g} M operations/s, one packet each; {refused} reports refused"
+    note = f"{operations / seconds / 1e6:.3g} M operations/s, one packet each; {rejected} reports rejected"
     bench.row({"what": what}, len(feed.rows) / seconds, "reports/s", note)
 
 

@@ -70,13 +70,13 @@ def note(name: str, runs: list[Seen]) -> str:
     if ways:
         known = [packets for packets in ways if packets]
         return (
-            f"coverage: ports on ways told by one interval's packets; of the whole run's ways "
+            f"coverage: ports on paths known from the packets of one interval; of all paths of the run "
             f"{100 * len(known) / len(ways):.0f} % are known, after {np.mean(known):.1f} packets"
         )
     lost = sum(seen.probes.dropped for seen in runs) / max(1, sum(seen.probes.emitted for seen in runs))
     if name.startswith("postcards"):
         return f"{100 * lost:.1f} % of the postcards are lost"
-    return "sees ways, no port by itself" if name == "Pingmesh" else ""
+    return "sees paths, not single ports" if name == "Pingmesh" else ""
 
 
 def measured(bench: Bench, name: str, load: float, seeds: int, intervals: int) -> list[dict[str, object]]:

@@ -147,7 +147,7 @@ def child(target: Any, *arguments: Any) -> tuple[Any, Connection]:
 
 
 def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: float) -> int:
-    """The whole road; how many checks failed."""
+    """End to end; how many checks failed."""
     rounds = -(-reports // ROUND)
     reports = rounds * ROUND
     chosen, checks = settings(reports), Checks(bench)
@@ -181,7 +181,7 @@ def three_processes(bench: Bench, reports: int, rate: float, seed: int, loss: fl
         )
         bench.say("translator: " + told_of(counted) + "\nnic: " + told_of(nic_counted))
         case = {"loss": loss, "reports": reports}
-        bench.row({**case, "what": "whole road"}, reports / taken, "reports/s")
+        bench.row({**case, "what": "end to end"}, reports / taken, "reports/s")
         look(checks, folder / "nic", relay.passed > 0, counted, nic_counted, int(relay.passed.sum()))
     return checks.failed
 
@@ -220,25 +220,25 @@ def look(
 ) -> None:  # fmt: skip
     """Hold the stores against the reports that went on to the translator, and what it says of them.
 
-    Which reports it refused because a collector was busy is not known one by one, only how many.
+    which reports it rejected because a collector was busy is not known one by one, only how many.
     """
     accepted = passed.reshape(-1, 4, PART)
     drops = datagrams - counted["dta_datagrams_total"]
     checks.that(drops == 0, f"no datagram between relay and translator was lost ({drops})")
     busy = counted["dta_rejected_total.congested"]
     taken = {k.split(".")[1]: v for k, v in counted.items() if k.startswith("dta_translated_total.")}
-    # a doubled report may be refused the first time and taken the second
+    # a doubled report may be rejected the first time and accepted the second
     twice = sum(taken.values()) + busy - int(passed.sum())
     checks.that(
         0 <= twice <= (datagrams - int(passed.sum()) if busy else 0),
-        f"of {passed.sum():,} that passed {sum(taken.values()):,} were translated, {busy:,} refused",
+        f"of {passed.sum():,} that passed {sum(taken.values()):,} were translated, {busy:,} rejected",
     )
     missing = int((~passed).sum())
     ends = len(passed) - 1 - int(np.flatnonzero(passed)[-1]) + int(np.argmax(passed))
     lost = counted["dta_lost_reports"]
     checks.that(
         abs(lost - missing - busy) <= ends + (16 if busy else 0),
-        f"reports lost before the translator, or refused, are counted: {lost:,} of {missing + busy:,}",
+        f"reports lost before the translator, or rejected, are counted: {lost:,} of {missing + busy:,}",
     )
     verbs = sum(v for k, v in counted.items() if k.startswith("dta_verbs_total."))
     checks.that(

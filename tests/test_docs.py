@@ -125,15 +125,26 @@ def test_site_has_every_page(site: Path) -> None:
     assert not unreachable
 
 
-def test_headline_figures_are_those_of_the_tables() -> None:
-    """The headline figures of the measurements and of README.md are cells of the benchmarks' tables."""
-    from harness import headlines
+def test_headline_figures_are_results() -> None:
+    """The headline figures of the measurements and of README.md are results of benchmarks."""
+    from harness import headlines, tables
 
     folder = ROOT / "docs" / "measurements"
-    tables = headlines.tables(sorted(folder.glob("*.md")))
+    results = tables.read(folder / "data")
     for page in (folder / "index.md", ROOT / "README.md"):
-        expected = headlines.table(tables, page.name == "README.md")
+        expected = headlines.table(results, page.name == "README.md")
         assert expected in page.read_text(), "run: cd bench && python -m harness.page"
+
+
+def test_tables_of_measurements_show_the_results() -> None:
+    """The tables of every benchmark are what its results give: nobody has typed into them."""
+    from harness import page, tables
+
+    folder = ROOT / "docs" / "measurements"
+    pages = {path: path.read_text() for path in folder.glob("*.md")}
+    for name, rows in tables.read(folder / "data").items():
+        expected = page.block(name, page.about_of(list(pages), name), rows)
+        assert any(expected in text for text in pages.values()), f"{name}: cd bench && python -m harness.page"
 
 
 def test_blocks_of_benchmarks_say_what_they_hide() -> None:

@@ -131,7 +131,7 @@ def dta7(quick: bool) -> Sheet:
         [Stated(f"{name} against the processor's", f"{paper} MultiLog",
                 f"{found[name] / log:.1f}x the indexed log, "
                 f"{found[name] / found['cuckoo table']:.1f}x the cuckoo table",
-                "one core, parsing included; a bare log with one index is quicker than MultiLog")
+                "one core, parsing included; a bare log with one index is faster than MultiLog")
          for name, paper in (("Key-Write", "at least 4x"), ("Postcarding", "16x"), ("Append", "41x"))],
         width=9.6,
     )  # fmt: skip

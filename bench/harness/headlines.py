@@ -1,14 +1,12 @@
-"""The headline figures, and the pictures that are drawn from the tables of docs/measurements/."""
+"""The headline figures, and the pictures that are drawn from results in docs/measurements/data."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 from .figures import Sheet
-
-Rows = list[dict[str, str]]
+from .tables import Row
 
 HEADLINES: tuple[tuple[str, str, dict[str, str], str], ...] = (
     (
@@ -61,18 +59,7 @@ SHORT = (1, 2, 3, 5, 7)
 """Those that README.md has."""
 
 
-def tables(pages: list[Path]) -> dict[str, Rows]:
-    """The rows of every block, by benchmark."""
-    found = {}
-    for page in pages:
-        for name, text in re.findall(r"<!-- bench: (\w+) -->\n(.*?)<!-- end -->", page.read_text(), re.S):
-            lines = [line for line in text.splitlines() if line.startswith("|")]
-            cells = [[cell.strip() for cell in line[1:-1].split(" | ")] for line in lines]
-            found[name] = [dict(zip(cells[0], row, strict=False)) for row in cells[2:]]
-    return found
-
-
-def table(found: dict[str, Rows], short: bool) -> str:
+def table(found: dict[str, list[Row]], short: bool) -> str:
     """The headline figures as a table."""
     base = "docs/measurements/" if short else ""
     lines = ["| what | result |", "|---|---|"]
@@ -80,24 +67,23 @@ def table(found: dict[str, Rows], short: bool) -> str:
         if short and number not in SHORT:
             continue
         row = next(r for r in found[bench] if all(r.get(k, "") == v for k, v in wanted.items()))
-        value = float(row["result"].replace(",", ""))
+        value = float(row["result"])
         result = f"{value / 1e6:.3g} M" if value >= 1e5 else f"{value:.3g}"
         lines.append(f"| [{what}]({base}{page}) | {result} {row['unit']} |")
     return "\n".join(lines)
 
 
 def _value(row: dict[str, str]) -> float:
-    return float(row["result"].replace(",", ""))
+    return float(row["result"])
 
 
-def draw(found: dict[str, Rows], folder: Path) -> None:
-    """The pictures of the pages on the collector and on event detection."""
-    folder.mkdir(parents=True, exist_ok=True)
-    _rates(found).save(folder)
-    _reduction(found).save(folder)
+def draw(found: dict[str, list[Row]], folder: Path) -> None:
+    """The pictures of the pages on the collector, on event detection and on damaged frames."""
+    for sheet in (_rates(found), _reduction(found), _outcomes(found)):
+        sheet.save(folder)
 
 
-def _rates(found: dict[str, Rows]) -> Sheet:
+def _rates(found: dict[str, list[Row]]) -> Sheet:
     cases = [("1", "1"), ("1", "8"), ("3", "1"), ("3", "8"), ("6", "1"), ("6", "8")]
     curves = {
         "decode": ("decode_detect", "what", "decode"),
@@ -127,7 +113,7 @@ def _rates(found: dict[str, Rows]) -> Sheet:
     return Sheet("rates", "Reports per second, 100 flows", plot, rows)
 
 
-def _reduction(found: dict[str, Rows]) -> Sheet:
+def _reduction(found: dict[str, list[Row]]) -> Sheet:
     detection = found["event_detection"]
     rows: list[dict[str, object]] = [
         {
@@ -152,3 +138,24 @@ def _reduction(found: dict[str, Rows]) -> Sheet:
             axes.set_ylabel(label)
 
     return Sheet("reduction", "What event detection saves, and what it costs", plot, rows, width=8.0)
+
+
+def _outcomes(found: dict[str, list[Row]]) -> Sheet:
+    alone = [row for row in found["mutants"] if row["part"] == "alone"]
+    mutants = next(_value(row) for row in alone if row["what"] == "mutants")
+    rows: list[dict[str, object]] = [
+        {"outcome": row["what"], "unit": row["unit"], "share": _value(row) / mutants}
+        for row in alone
+        if row["what"] != "mutants"
+    ]
+
+    def plot(figure: Any) -> None:
+        axes = figure.subplots()
+        names = [str(row["outcome"]) for row in rows][::-1]
+        bars = axes.barh(names, [float(str(row["share"])) * 100 for row in rows][::-1])
+        axes.bar_label(bars, fmt="%.3g", padding=3)
+        axes.set_xlabel("per 100 damaged frames; a frame may hold several reports")
+
+    return Sheet(
+        "mutants", f"What the decoder makes of {mutants / 1e6:,.0f} million damaged frames", plot, rows
+    )

@@ -69,7 +69,7 @@ def figure8(quick: bool) -> Sheet:
     more = mean(curves["Base B"][at], "labels_written") / mean(curves["Base A"][at], "labels_written") - 1
     stated = [
         Stated("more labels by Base B", "a small number", f"{percent(more)} at T = 50 ms",
-               "labels by count begin the interval anew, so they replace most of those by interval"),
+               "labels by count restart the interval, so they replace most of those by interval"),
     ]  # fmt: skip
     draw = _plain(curves, intervals, "labels_written", "labels")
     rows = table("interval_ms", intervals, curves, COLUMNS)
@@ -187,7 +187,7 @@ def figure17(quick: bool) -> Sheet:
                "; ".join(f"{n}: {value:,.0f}" for n, value in zip(counts, b, strict=True))),
         Stated("Base A: packets fall with the number of labels", "falling",
                "; ".join(f"{n}: {mean(found['Base A'], f'packets_with_{n}'):,.0f}" for n in counts),
-               "ways have 1, 3 or 5 switches"),
+               "paths have 1, 3 or 5 switches"),
     ]  # fmt: skip
     return Sheet("figure17", "Fig. 17: labels of a packet", draw, rows, stated)
 

@@ -207,7 +207,7 @@ def figure22(quick: bool) -> Sheet:
     ]  # fmt: skip
     five = hops.index(5)
     stated = [
-        Stated("packets for one way, INT-label and INT", "1", "1", "a tracked flow (3.3)"),
+        Stated("packets for one path, INT-label and INT", "1", "1", "a tracked flow (3.3)"),
         Stated("PINT's packets and bits", "grow with the hops",
                f"{packets['PINT'][0]:.1f} to {packets['PINT'][-1]:.1f} packets, {bits['PINT'][-1]:.0f} bits",
                f"2 digests of 8 bits; {hops[0]} to {hops[-1]} hops"),

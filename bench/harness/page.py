@@ -5,8 +5,8 @@
     python -m harness.page decode_detect.jsonl …
 
 A block stands between `<!-- bench: NAME -->` and `<!-- end -->` of one page: what the program measures and
-hides, and its table. Blocks of other benchmarks stay as they are. The headline figures (also of README.md)
-and the pictures that are drawn from tables follow.
+hides, and its tables. Every row is in docs/measurements/data/NAME.csv. Without files, all blocks are written
+again from that folder. The headline figures (also of README.md) and the pictures of these results follow.
 """
 
 from __future__ import annotations
@@ -17,24 +17,31 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import headlines
-from .common import number
+from . import headlines, tables
 
 FOLDER = Path(__file__).parents[2] / "docs" / "measurements"
 
 
-def block(measures: str, hides: str, rows: list[dict[str, Any]]) -> str:
-    """What a benchmark includes and hides, and a table with one column for each parameter of the cases."""
-    keys = list(dict.fromkeys(key for row in rows for key in row["case"]))
-    noted = any(row["note"] for row in rows)
-    head = [*keys, "result", "unit", *(["note"] if noted else [])]
-    lines = [f"**Measures** {measures}  ", f"**Hides** {hides}", ""]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for row in rows:
-        cells = [str(row["case"].get(key, "")) for key in keys]
-        cells += [number(row["rate"]), row["unit"], *([row["note"]] if noted else [])]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+def block(name: str, about: str, rows: list[tables.Row]) -> str:
+    """What a benchmark includes and hides, its tables, and where all of its rows are."""
+    return f"{about}\n\n{tables.render(rows)}\n\nEvery row: [{name}.csv](data/{name}.csv)."
+
+
+def row_of(result: dict[str, Any]) -> tables.Row:
+    """The row of a result."""
+    case = {key: str(value) for key, value in result["case"].items()}
+    return {**case, "result": f"{result['rate']:.6g}", "unit": result["unit"], "note": result["note"]}
+
+
+def about_of(pages: list[Path], name: str) -> str:
+    """What the block of this name says that its benchmark includes and hides."""
+    for page in pages:
+        found = re.search(
+            rf"<!-- bench: {name} -->\n+(\*\*Measures\*\* .*?\n\*\*Hides\*\* .*?)\n", page.read_text()
+        )
+        if found is not None:
+            return found[1]
+    raise SystemExit(f"docs/measurements/ has no place for {name}")
 
 
 def put(pages: list[Path], name: str, text: str) -> bool:
@@ -49,25 +56,26 @@ def put(pages: list[Path], name: str, text: str) -> bool:
 
 
 def main() -> int:
-    """Replace the blocks of the benchmarks whose results are given."""
-    rows: dict[str, list[dict[str, Any]]] = {}
-    about: dict[str, dict[str, str]] = {}
+    """Take the results of the benchmarks that are given, and write all blocks."""
+    pages = sorted(FOLDER.glob("*.md"))
+    given: dict[str, list[tables.Row]] = {}
+    about: dict[str, str] = {}
     for name in sys.argv[1:]:
         for line in Path(name).read_text().splitlines():
-            row = json.loads(line)
-            if "measures" in row:
-                about[row["bench"]] = row
+            result = json.loads(line)
+            if "measures" in result:
+                text = f"**Measures** {result['measures']}  \n**Hides** {result['hides']}"
+                about[result["bench"]] = text
             else:
-                rows.setdefault(row["bench"], []).append(row)
-    pages = sorted(FOLDER.glob("*.md"))
-    for bench, found in rows.items():
-        if not put(pages, bench, block(about[bench]["measures"], about[bench]["hides"], found)):
-            print(f"docs/measurements/ has no place for {bench}", file=sys.stderr)
-            return 1
-    tables = headlines.tables(pages)
+                given.setdefault(result["bench"], []).append(row_of(result))
+    for name, rows in given.items():
+        tables.write(FOLDER / "data" / f"{name}.csv", rows)
+    found = tables.read(FOLDER / "data")
+    for name, rows in found.items():
+        put(pages, name, block(name, about.get(name) or about_of(pages, name), rows))
     for page in (FOLDER / "index.md", FOLDER.parents[1] / "README.md"):
-        put([page], "headlines", headlines.table(tables, page.name == "README.md"))
-    headlines.draw(tables, FOLDER.parent / "images" / "collector")
+        put([page], "headlines", headlines.table(found, page.name == "README.md"))
+    headlines.draw(found, FOLDER.parent / "images" / "collector")
     return 0
 
 
