@@ -21,7 +21,6 @@ from harness.figures import COLORS, Sheet
 from hopscope.detect.flows.tables import memory_bytes
 from hopscope.detect.records import INLINE_HOPS, WAYS
 from hopscope.detect.sink.detector import SinkDetector
-from hopscope.detect.sink.records import EVICTED
 from hopscope.settings.collector import DetectSettings, Settings
 from hopscope.settings.sink import SinkLimits, SinkSettings, SinkThresholds
 from hopscope.wire.decode.decoder import Decoder
@@ -105,9 +104,7 @@ def offer(workload: Workload, rows: int, packets: int) -> Outcome:
     """Send packets through decode and a table of `rows` rows; evicted flows are taken as it runs."""
     detector, decoder = SinkDetector(settings(rows)), Decoder(replace(DEFAULT, packets=True), BATCH)
     sent, kept = Kept.of(workload.flows), Kept.of(workload.flows)
-    evicted: list[npt.NDArray[np.void]] = []
-    detector.on_eviction = lambda records: evicted.append(records.copy())
-    evictions = 0
+    ring, evictions = detector.eviction_ring, 0
     taken, late = 0.0, 0
     block = IntPackets(workload, min(BLOCK, packets), BATCH)
     for first in range(0, packets, BLOCK):
@@ -121,9 +118,8 @@ def offer(workload: Workload, rows: int, packets: int) -> Outcome:
                 pass
             if 2 * first >= packets:
                 taken, late = taken + time.perf_counter() - start, late + len(frames)
-            evictions += sum(map(len, evicted))
-            gone = np.concatenate([np.zeros(0, EVICTED), *evicted])
-            evicted.clear()
+            gone = ring.records[np.arange(evictions, ring.head) % ring.capacity]
+            evictions = ring.head
             kept.add((gone["src_lo"] & 0xFFFFFFFF) - FIRST_SOURCE, gone["packets"], gone["latency_sum"])
     tables = detector.tables["flows"]
     used = tables["rows"]["tag"] != 0
