@@ -6,13 +6,16 @@ DURATION ?=
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 DEMO = .venv-demo
-PYTEST = $(BIN)/python -m pytest
+ALL ?=
+PYTEST = $(BIN)/python -m pytest --durations=5 --durations-min=2
+REUSE = $(if $(ALL),,--unchanged)
+UNIT_1 = $(addprefix tests/,compliance detect fabric rdma wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels lint types unit e2e checked check quick wheel installed test docs demo bench format clean
+.PHONY: help venv kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick wheel installed test docs demo bench format clean
 
 help: ## Say what there is
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 venv: $(STAMP) ## Make .venv with Hopscope and its development tools
 
@@ -31,31 +34,37 @@ lint: $(STAMP) ## Check style and formatting
 types: $(STAMP) ## Check types
 	$(BIN)/mypy
 
-unit: kernels ## Run unit and compliance tests
-	$(PYTEST) -m "not e2e and not wheel"
+unit: unit-1 unit-2 ## Run unit and compliance tests
+unit-1: kernels
+	$(PYTEST) $(REUSE) -m "not e2e and not wheel" $(UNIT_1)
+unit-2: kernels
+	$(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(UNIT_1))
 
-e2e: kernels ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
-	$(PYTEST) -m "e2e and not wheel"
+e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
+e2e-1: kernels
+	$(PYTEST) -m "e2e and not wheel" tests/e2e
+e2e-2: kernels
+	$(PYTEST) -m "e2e and not wheel" --ignore=tests/e2e --ignore=tests/live
+e2e-3: kernels
+	$(PYTEST) -m "e2e and not wheel" tests/live
 
 checked: $(STAMP) ## Run kernels' tests with bounds checks; tests/wire/test_plain.py does that for wire's
-	NUMBA_BOUNDSCHECK=1 $(PYTEST) -m "kernel and not e2e" $(addprefix tests/,capture detect direct fabric labels rdma testbed)
+	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(REUSE) -m "kernel and not e2e" $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 
 check: $(STAMP) ## Style, types, and quick tests of what has changed: under a minute
 	$(MAKE) --jobs=2 --output-sync=target lint types quick
 
 quick: $(STAMP)
-	$(PYTEST) -q -m "not e2e and not wheel and not kernel" $$($(BIN)/python tests/changed.py)
+	$(BIN)/python -m pytest -q -m "not e2e and not wheel and not kernel" $$($(BIN)/python tests/changed.py)
 
-wheel: $(STAMP) ## Build a wheel for this platform with compiled kernels, in dist
-	HOPSCOPE_KERNEL_CACHE=build $(BIN)/hopscope warmup
-	HOPSCOPE_SHIP_KERNELS=build/kernels $(BIN)/python -m build --wheel --outdir dist
+wheel: kernels ## Build a wheel for this platform with compiled kernels, in dist
+	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d dist
 
 installed: wheel ## Install the wheel into a clean environment and start from it
-	$(PYTEST) -m wheel
+	$(PYTEST) -m wheel tests/test_wheel.py
 
-test: $(STAMP) ## Everything that must pass
-	$(MAKE) --jobs=3 --output-sync=target kernels types lint checked e2e unit
-	$(MAKE) installed
+test: $(STAMP) ## Everything that must pass (ALL=1 also runs tests of kernels that passed here, unchanged)
+	$(MAKE) --jobs=4 --output-sync=target kernels types e2e-1 e2e-2 unit-1 checked unit-2 e2e-3 installed lint
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs

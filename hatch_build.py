@@ -1,8 +1,9 @@
-"""Puts compiled kernels into a wheel of this platform: `make wheel` says where they are."""
+"""Puts compiled kernels into a wheel of this platform: `make wheel`."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,19 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class KernelHook(BuildHookInterface):  # type: ignore[type-arg,misc,unused-ignore]
-    """HOPSCOPE_SHIP_KERNELS names a folder that `hopscope warmup` filled; without it, the wheel is pure."""
+    """HOPSCOPE_SHIP_KERNELS=1 ships what `hopscope warmup` loads for this code; else the wheel is pure."""
 
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the newest set of what Python calls; not what only compiling again would need."""
-        shipped = os.environ.get("HOPSCOPE_SHIP_KERNELS")
-        if not shipped or version == "editable":
+        """Add the files that Python calls, not those that only compiling again would need."""
+        if os.environ.get("HOPSCOPE_SHIP_KERNELS") != "1" or version == "editable":
             return
-        folder = Path(self.root, shipped)
-        markers = sorted(folder.glob("*/steps/*"), key=lambda path: path.stat().st_mtime)
-        if not markers:
-            raise FileNotFoundError(f"no compiled kernels in {folder}: run `hopscope warmup`")
-        newest = markers[-1].name.rpartition("-")[2]
-        for marker in markers:
-            if marker.name.endswith(newest):
-                names = [str(marker.relative_to(folder)), *marker.read_text().splitlines()]
-                build_data["force_include"] |= {
-                    str(folder / name): f"hopscope/compiled/{name}" for name in names
-                }
+        sys.path.insert(0, str(Path(self.root, "src")))
+        from hopscope.runtime.warmup import compiled_files
+
+        build_data["force_include"] |= {
+            str(path): f"hopscope/compiled/{name}" for name, path in compiled_files().items()
+        }
         build_data["pure_python"] = False
         build_data["infer_tag"] = True

@@ -16,7 +16,9 @@ import httpx
 import pytest
 from hypothesis import settings
 
+from hopscope.base.kernel_cache import cache_folder
 from support.redis_server import RedisServer
+from support.unchanged import Unchanged
 from support.waiting import HANG_SECONDS
 
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
@@ -25,6 +27,17 @@ settings.load_profile("hopscope")
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 STRICT = os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1"
 """Set where everything is installed: a skip for a missing tool is then a failure."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--unchanged`: what it does is in support/unchanged.py."""
+    parser.addoption("--unchanged", action="store_true", help="skip kernels' tests that passed here")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Switch `--unchanged` on."""
+    if config.getoption("--unchanged"):
+        config.pluginmanager.register(Unchanged(config.rootpath, cache_folder().parent / "passed"))
 
 
 @pytest.fixture(scope="session")

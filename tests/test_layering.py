@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,11 +53,23 @@ MAY_IMPORT: dict[str, set[str]] = {
 KERNEL_MAY_IMPORT = ("jit", "layout", "params", "rules", "records", "reasons", "versions")
 
 
-def imported(path: Path, everything: bool = True) -> Iterator[str]:
-    """Modules of the package that a file imports, as `wire.records`; `everything`: also inside functions."""
-    package = path.relative_to(PACKAGE).parent.parts
+@cache
+def parsed(path: Path) -> tuple[list[ast.AST], list[ast.stmt]]:
+    """All nodes of a file, and those of its top level."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree) if everything else tree.body:
+    return list(ast.walk(tree)), tree.body
+
+
+@cache
+def imported(path: Path, everything: bool = True) -> tuple[str, ...]:
+    """Modules of the package that a file imports, as `wire.records`; `everything`: also inside functions."""
+    return tuple(_imported(path, everything))
+
+
+def _imported(path: Path, everything: bool) -> Iterator[str]:
+    package = path.relative_to(PACKAGE).parent.parts
+    nodes, top = parsed(path)
+    for node in nodes if everything else top:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
             prefix = ".".join(part for part in base if part)
@@ -71,6 +84,7 @@ def imported(path: Path, everything: bool = True) -> Iterator[str]:
             )
 
 
+@cache
 def _is_module(dotted: str) -> bool:
     path = PACKAGE.joinpath(*dotted.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
@@ -146,7 +160,7 @@ def test_only_jit_imports_numba() -> None:
     importers = [
         path.relative_to(PACKAGE).as_posix()
         for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in parsed(path)[0]
         if (isinstance(node, ast.Import) and any(name.name.split(".")[0] == "numba" for name in node.names))
         or (isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").startswith("numba"))
     ]

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hopscope.runtime.warmup import STEPS
+
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -43,6 +45,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, "-m", "venv", "clean", cwd=folder)
     run(folder / "clean/bin/python", "-m", "pip", "install", "--quiet", wheels[-1], cwd=folder)
     return folder
+
+
+def test_wheel_carries_what_a_warm_up_loads(installed: Path, tmp_path: Path) -> None:
+    """No more, no less: `hopscope warmup` compiles nothing, and every file is in a list of a step."""
+    shipped = next((installed / "clean").rglob("hopscope/compiled"))
+    steps = list(shipped.glob("*/steps/*"))
+    assert len(steps) == len(STEPS)
+    listed = {name for step in steps for name in step.read_text().splitlines()}
+    files = {str(path.relative_to(shipped)) for path in shipped.rglob("*") if path.is_file()}
+    assert files == listed | {str(step.relative_to(shipped)) for step in steps}
+    cache = tmp_path / "cache"
+    run(installed / "clean/bin/hopscope", "warmup", cwd=tmp_path, cache=cache)
+    assert not compiled(cache)
 
 
 def compiled(cache: Path) -> list[str]:

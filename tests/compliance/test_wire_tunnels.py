@@ -340,7 +340,8 @@ def _by_scapy(name: str) -> bytes:
         inet.IP(src="198.51.100.1", dst="203.0.113.9", tos=0x17 << 2) / inet.UDP(sport=4000, dport=53) / INT
     )
     ends = inet.IP(src="192.0.2.1", dst="192.0.2.2")
-    frame = l2.Ether() / packet
+    link = l2.Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")  # else scapy asks the network
+    frame = link / packet
     made = {
         "mpls": MPLS(label=100, s=0) / MPLS(label=200, s=1) / packet,
         "gre": ends / l2.GRE(key_present=1, key=77) / packet,
@@ -351,7 +352,7 @@ def _by_scapy(name: str) -> bytes:
         "qinq": l2.Dot1AD(vlan=5) / l2.Dot1Q(vlan=100) / packet,
         "vxlan in gre": ends / l2.GRE() / ends / inet.UDP(dport=4789) / SCAPY_VXLAN(vni=77) / frame,
     }[name]
-    return bytes(l2.Ether() / made)
+    return bytes(link / made)
 
 
 @pytest.mark.parametrize("name", SCAPY)
