@@ -44,7 +44,7 @@ e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and 
 e2e-1: kernels
 	$(PYTEST) -m "e2e and not wheel" tests/e2e
 e2e-2: kernels
-	$(PYTEST) -m "e2e and not wheel" --ignore=tests/e2e --ignore=tests/live
+	$(PYTEST) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -v '^tests/e2e\|^tests/live')
 e2e-3: kernels
 	$(PYTEST) -m "e2e and not wheel" tests/live
 
@@ -63,7 +63,7 @@ wheel: kernels ## Build a wheel for this platform with compiled kernels, in dist
 installed: wheel ## Install the wheel into a clean environment and start from it
 	$(PYTEST) -m wheel tests/test_wheel.py
 
-test: $(STAMP) ## Everything that must pass (ALL=1 also runs tests of kernels that passed here, unchanged)
+test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
 	$(MAKE) --jobs=4 --output-sync=target kernels types e2e-1 e2e-2 unit-1 checked unit-2 e2e-3 installed lint
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error

@@ -30,8 +30,8 @@ STRICT = os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--unchanged`: what it does is in support/unchanged.py."""
-    parser.addoption("--unchanged", action="store_true", help="skip kernels' tests that passed here")
+    """`--unchanged`: see support/unchanged.py."""
+    parser.addoption("--unchanged", action="store_true", help="skip tests that passed here")
 
 
 def pytest_configure(config: pytest.Config) -> None:

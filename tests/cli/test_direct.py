@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +14,11 @@ from hopscope.direct.stores.spec import parse_store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.notices import NOTICES_FILE, Notifier, create_notices
+from support.command import hopscope
 from support.direct_make import as_bytes, dta
 
-pytestmark = pytest.mark.e2e
-
-
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hopscope", "direct", *words], capture_output=True, text=True, timeout=60
-    )
+pytestmark = pytest.mark.kernel
+run = partial(hopscope, "direct")
 
 
 @pytest.fixture(scope="module")

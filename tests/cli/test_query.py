@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +16,9 @@ from hopscope.detect.records import EVENT, NO_NODE, NO_PORT, Kind, Metric
 from hopscope.history.archive import archive_once
 from hopscope.history.journal import JournalWriter
 from hopscope.settings.collector import HistorySettings
+from support.command import hopscope
 
-pytestmark = pytest.mark.e2e
-
-
-def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "hopscope", "query", *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+run = partial(hopscope, "query")
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from hopscope.detect.distributions.region import Distributions, log_edges
 from hopscope.detect.records import BINS, DISTRIBUTED
 from hopscope.history.periods import PeriodArchive
 from hopscope.settings.sink import DistributionSettings
+from support.command import hopscope
 
-pytestmark = pytest.mark.e2e
 START = 1_700_000_000_000_000_000
 
 
@@ -42,10 +41,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hopscope", "query", "distributions", "--data", str(data)]
-    command += ["--names", str(data / "names.csv"), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+def run(data: Path, *words: str) -> CompletedProcess[str]:
+    return hopscope("query", "distributions", "--data", data, "--names", data / "names.csv", *words)
 
 
 def test_objects_have_quantiles_with_their_bounds(data: Path) -> None:

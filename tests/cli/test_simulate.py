@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -16,23 +17,23 @@ from hopscope.base.names import Names
 from hopscope.capture.pcap.reader import read
 from hopscope.cli.simulate import parse_rate
 from hopscope.wire.decode.plain import decode_plain
+from support.command import hopscope
+from support.waiting import HANG_SECONDS
 
 QUICK = ("--flows", "100", "--rate", "2000", "--duration", "0.1")
 
 
-def simulate(*arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "hopscope", "simulate", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def simulate(*arguments: str, status: int = 0, process: bool = False) -> CompletedProcess[str]:
+    if process:
+        command = [sys.executable, "-m", "hopscope", "simulate", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
+    else:
+        done = hopscope("simulate", *arguments)
     assert done.returncode == status, done.stderr
     return done
 
 
-@pytest.mark.e2e
+@pytest.mark.kernel
 def test_a_capture(tmp_path: Path) -> None:
     """A capture has the reports that the summary counts, a source for each switch, and names that fit."""
     capture, names = tmp_path / "fabric.pcap", tmp_path / "names.toml"
@@ -51,7 +52,7 @@ def test_a_capture(tmp_path: Path) -> None:
     assert Names.load(names).node(11) == "agg-1-0"
 
 
-@pytest.mark.e2e
+@pytest.mark.kernel
 def test_the_same_seed_gives_the_same_file(tmp_path: Path) -> None:
     """Two runs write equal files."""
     files = [tmp_path / "one.pcap", tmp_path / "two.pcap"]
@@ -67,7 +68,9 @@ def test_real_time() -> None:
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * 1024 * 1024)
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(0.2)
-        done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{receiver.getsockname()[1]}", "--json")
+        done = simulate(
+            *QUICK, "--to", f"udp://127.0.0.1:{receiver.getsockname()[1]}", "--json", process=True
+        )
         sources, count = set(), 0
         try:
             while True:
@@ -88,13 +91,13 @@ def test_a_port_where_nobody_listens() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", status=1)
+    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", status=1, process=True)
     assert "port unreachable: at least " in done.stderr
-    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", "--json", status=1)
+    done = simulate(*QUICK, "--to", f"udp://127.0.0.1:{port}", "--json", status=1, process=True)
     assert json.loads(done.stdout.splitlines()[-1])["unreachable"] > 0
 
 
-@pytest.mark.e2e
+@pytest.mark.kernel
 @pytest.mark.parametrize("mode", ["mx", "xd"])
 def test_postcards_are_read(mode: str, tmp_path: Path) -> None:
     """No postcard of a simulated fabric is refused, and every one is read."""
@@ -113,7 +116,6 @@ def test_rates() -> None:
             parse_rate(text)
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.command import hopscope
+
 pytestmark = pytest.mark.e2e
 HOPSCOPE = [sys.executable, "-m", "hopscope"]
 
@@ -69,7 +71,7 @@ def test_where_reports_go_is_checked(tmp_path: Path) -> None:
         (("translate", "--to", "nowhere", "--data", str(tmp_path)), "nowhere"),
         (("direct", "serve", "--set", "direct.nic.host=0.0.0.0", "--data", str(tmp_path)), "without allow"),
     ):
-        done = run(*words)
+        done = hopscope(*words)
         assert done.returncode == 2, words
         assert said in done.stderr, words
         assert len([line for line in done.stderr.splitlines() if "compiling" not in line]) == 1, done.stderr

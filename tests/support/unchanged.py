@@ -1,4 +1,4 @@
-"""`pytest --unchanged` skips kernels' tests that passed here and depend on nothing that has changed since.
+"""`pytest --unchanged` skips tests that passed here and depend on nothing that has changed since.
 
 A test depends on its file, on all that this imports directly or not (statements anywhere in a file, modules
 that a string names), on the `conftest.py` files above it, packages, settings of pytest, and the environment.
@@ -123,10 +123,10 @@ class Unchanged:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Deselect tests marked `kernel` that have passed."""
+        """Deselect tests that have passed, but those marked `e2e`."""
         key, passed, kept = cache(self._dependencies.key), cache(self._passed), []
         for item in items:
-            if item.get_closest_marker("kernel") and (found := key(item.path)):
+            if not item.get_closest_marker("e2e") and (found := key(item.path)):
                 self._keys[item.nodeid] = found
                 if item.nodeid in passed(found):
                     continue
@@ -142,8 +142,8 @@ class Unchanged:
         self._folder.mkdir(parents=True, exist_ok=True)
         for name, key in self._keys.items():
             if self._outcomes[name] == {"passed"}:
-                with (self._folder / key).open("a") as file:
-                    file.write(name + "\n")
+                with (self._folder / key).open("a") as passed:
+                    passed.write(name + "\n")
         for name, key in self._keys.items():
             if "failed" in self._outcomes[name]:
                 (self._folder / key).unlink(missing_ok=True)
