@@ -29,5 +29,5 @@ def hopscope(*words: object, stdin: str = "") -> CompletedProcess[str]:
             main()
         except SystemExit as end:
             status = end.code or 0
-    texts = [stream.buffer.getvalue().decode().replace("\r\n", "\n") for stream in (out, err)]  # type: ignore[attr-defined]
+    texts = [stream.buffer.getvalue().decode().replace("\r\n", "\n") for stream in (out, err)]
     return CompletedProcess(arguments, status if isinstance(status, int) else 1, *texts)
