@@ -1,84 +1,190 @@
 """Run the commands of the guides, and compare or rewrite their output.
 
-A fenced block of `console` after a line `<!-- run -->` is executed: each line that begins with `$` (and goes
-on after a backslash) by bash, in a folder of the page with the sample captures. What follows must be what the
-command prints, to either stream. A block after `<!-- file: NAME -->` is a file in that folder.
-`python docs/transcripts.py [PAGE]` rewrites the output; tests/test_docs.py compares it.
+A fenced block of `console` after one of these lines is executed: each line that begins with `$` (and goes on
+after a backslash) by bash, in a folder of the page with the sample captures, in a network namespace with
+nothing but a loopback interface. `sudo` is what it is for root: nothing.
+
+- `<!-- run -->`: what follows a command is what it prints, to either stream.
+- `<!-- run: live -->`: the same, but numbers, times and texts between quotes differ from run to run.
+- `<!-- run: background -->`: the command goes on while the rest of the page runs; it prints this first.
+- `<!-- run: hidden COMMAND -->` and `<!-- run: hidden background COMMAND -->` have no block.
+
+A block after `<!-- file: NAME -->` is a file in that folder. `python docs/transcripts.py [PAGE]` rewrites the
+output; tests/test_docs.py compares it. Lines of JSON are wrapped.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import hopscope
 from hopscope.library.samples import SAMPLES
 
 PAGES = sorted(Path(__file__).parent.rglob("*.md"))
-BLOCK = re.compile(r"(?<=<!-- run -->\n```console\n).*?(?=^```)", re.S | re.M)
+MARK = re.compile(r"^<!-- run(?:: (.*?))? -->\n(?:```console\n(.*?)^```)?", re.S | re.M)
 FILE = re.compile(r"<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.S | re.M)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.M)
 CHANGING = re.compile(r"(?:took +|in )[\d.]+ s\b")
 """Durations: they differ from run to run."""
-COMPILING = "hopscope: compil"
-"""A command that is the first to need a kernel says so; the next one does not."""
+DROPPED = ("hopscope: compil", "Running as user")
+"""A command that is the first to need a kernel says so; the next one does not. tshark warns root."""
+WIDTH = 118
 SECONDS = 900
+QUIET_SECONDS = 3
+"""A command in the background that prints nothing for so long has started."""
 
 
-def run(page: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """Every block that is to be run, and what it is after running its commands, in order, in this folder."""
+class Block(NamedTuple):
+    """One block of a page, and what its commands print."""
+
+    shown: str
+    printed: str
+    live: bool
+
+    @property
+    def same(self) -> bool:
+        """Whether both are equal but for what differs from run to run."""
+        return _comparable(self.shown, self.live) == _comparable(self.printed, self.live)
+
+
+def run(page: str, folder: Path, rewrite: bool = False) -> Iterator[Block]:
+    """Every block that is to be run, after running its commands, in order, in this folder."""
     for name in SAMPLES:
         (folder / name).write_bytes(hopscope.sample(name).read_bytes())
     programs = folder / ".bin"
     programs.mkdir()
-    script = programs / "hopscope"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m hopscope "$@"\n')
-    script.chmod(0o755)
-    environment = {
-        **os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "200", "NO_COLOR": "1",
-        "XDG_DATA_HOME": str(folder / ".data"), "XDG_CONFIG_HOME": str(folder / ".config"),
-    }  # fmt: skip
+    for name, command in (("hopscope", f'"{sys.executable}" -m hopscope'), ("sudo", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        (programs / name).chmod(0o755)
     for name, text in FILE.findall(page):
         (folder / name).write_text(text)
-    for block in BLOCK.findall(page):
-        parts = []
-        for command in COMMAND.findall(block):
-            done = subprocess.run(
-                ["bash", "-c", command], cwd=folder, env=environment, text=True, check=False,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=SECONDS,
-            )  # fmt: skip
-            if done.returncode:
-                raise RuntimeError(f"{command}: {done.stdout or done.returncode}")
-            lines = done.stdout.splitlines(keepends=True)
-            kept = [line for line in lines if not line.startswith(COMPILING)]
-            parts.append(f"$ {command}\n{''.join(kept)}")
-        yield block, "".join(parts)
+    with ExitStack() as stack:
+        shell = [*stack.enter_context(_network()), "bash", "-c"]
+        for how, block in MARK.findall(page):
+            if how.startswith("hidden"):
+                command = how.removeprefix("hidden ")
+                if command.startswith("background "):
+                    stack.enter_context(_background([*shell, command.removeprefix("background ")], folder, 0))
+                else:
+                    _print([*shell, command], folder)
+                continue
+            parts = []
+            for command in COMMAND.findall(block):
+                if how == "background":
+                    lines = 1000 if rewrite else block.count("\n") - command.count("\n") - 1
+                    text = stack.enter_context(_background([*shell, command], folder, lines))
+                else:
+                    text = _print([*shell, command], folder)
+                parts.append(f"$ {command}\n{text}")
+            yield Block(block, "".join(parts), how == "live")
 
 
-def same(written: str, printed: str) -> bool:
-    """Whether both are equal but for what differs from run to run."""
-    return CHANGING.sub("N", written) == CHANGING.sub("N", printed)
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        **os.environ, "PATH": f"{folder / '.bin'}:{os.environ['PATH']}", "COLUMNS": "200", "NO_COLOR": "1",
+        "XDG_DATA_HOME": str(folder / ".data"), "XDG_CONFIG_HOME": str(folder / ".config"),
+    }  # fmt: skip
+
+
+@contextmanager
+def _network() -> Iterator[list[str]]:
+    """What runs a command in a network namespace of its own."""
+    user = [] if os.geteuid() == 0 else ["--user"]
+    into = ["--user", "--preserve-credentials"] if user else []
+    command = [*user, *(["--map-root-user"] if user else []), "--net"]
+    begin = ["unshare", *command, "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"]
+    with subprocess.Popen(begin, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        try:
+            if holder.stdout.readline() != "up\n":
+                raise OSError("no network namespace can be made here")
+            yield ["nsenter", "--target", str(holder.pid), *into, "--net"]
+        finally:
+            holder.kill()
+
+
+def _print(command: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=_environment(folder), text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=SECONDS,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{command[-1]}: {done.stdout or done.returncode}")
+    return _tidy(done.stdout)
+
+
+@contextmanager
+def _background(command: list[str], folder: Path, lines: int) -> Iterator[str]:
+    """A command that goes on, and what it printed at first: so many lines, or until it is quiet."""
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
+            command, cwd=folder, env=_environment(folder), start_new_session=True,
+            stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            text, last = "", time.monotonic()
+            while (
+                lines and text.count("\n") < lines and (not text or time.monotonic() < last + QUIET_SECONDS)
+            ):
+                time.sleep(0.1)
+                output.seek(0)
+                if (now := _tidy(output.read())) != text:
+                    text, last = now, time.monotonic()
+                if process.poll() is not None or time.monotonic() > last + SECONDS:
+                    raise RuntimeError(f"{command[-1]}: {text or process.returncode}")
+            yield text
+        finally:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def _tidy(text: str) -> str:
+    lines = []
+    for line in text.splitlines():
+        if line.startswith("{") and len(line) > WIDTH:
+            lines += textwrap.wrap(
+                line, WIDTH, subsequent_indent=" ", break_long_words=False, break_on_hyphens=False
+            )
+        elif not line.startswith(DROPPED):
+            lines.append(line)
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _comparable(text: str, live: bool) -> str:
+    if not live:
+        return CHANGING.sub("N", text)
+    text = re.sub(r'"[^"]*"(?!\s*:)|\bnull\b|\b(true|false)\b', "V", text)
+    text = re.sub(r"(?<![a-zA-Z_])-?[\d.,:]*\d[\w.%,:+-]*", "V", text)
+    return re.sub(r"\s+|-{3,}", " ", text)
 
 
 def main() -> int:
     """Rewrite what has changed."""
     for path in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         page = path.read_text()
-        if not BLOCK.search(page):
+        if not MARK.search(page):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            found = list(run(page, Path(folder)))
-        for block, printed in found:
-            if not same(block, printed):
+            blocks = list(run(page, Path(folder), rewrite=True))
+        for block in blocks:
+            if not block.same:
                 print(f"{path.name}: changed")
-                page = page.replace(
-                    f"<!-- run -->\n```console\n{block}", f"<!-- run -->\n```console\n{printed}"
-                )
+                page = page.replace(f"```console\n{block.shown}```", f"```console\n{block.printed}```")
         path.write_text(page)
     return 0
 

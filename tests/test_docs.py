@@ -82,13 +82,13 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.kernel
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if "<!-- run -->" in page.read_text()], ids=lambda page: page.stem
+    "page", [page for page in PAGES if "<!-- run" in page.read_text()], ids=lambda page: page.stem
 )
 def test_transcripts_are_what_commands_print(page: Path, tmp_path: Path) -> None:
     """The commands of a guide that are marked to be run print what the guide shows."""
     transcripts = _program("transcripts")
-    for written, printed in transcripts.run(page.read_text(), tmp_path):
-        assert transcripts.same(written, printed), f"run: python docs/transcripts.py\n{printed}"
+    for block in transcripts.run(page.read_text(), tmp_path):
+        assert block.same, f"run: python docs/transcripts.py\n{block.printed}"
 
 
 @pytest.fixture(scope="module")
