@@ -9,8 +9,9 @@ nothing but a loopback interface. `sudo` is what it is for root: nothing.
 - `<!-- run: background -->`: the command goes on while the rest of the page runs; it prints this first.
 - `<!-- run: hidden COMMAND -->` and `<!-- run: hidden background COMMAND -->` have no block.
 
-A block after `<!-- file: NAME -->` is a file in that folder. `python docs/transcripts.py [PAGE]` rewrites the
-output; tests/test_docs.py compares it. Lines of JSON are wrapped.
+A block after `<!-- file: NAME -->` is a file in that folder. `python docs/transcripts.py` rewrites the
+output that has changed, and all output of pages that are named; tests/test_docs.py compares it. Long JSON is
+wrapped.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -40,7 +40,7 @@ CHANGING = re.compile(r"(?:took +|in )[\d.]+ s\b")
 DROPPED = ("hopscope: compil", "Running as user")
 """A command that is the first to need a kernel says so; the next one does not. tshark warns root."""
 WIDTH = 118
-SECONDS = 900
+SECONDS = 300
 QUIET_SECONDS = 3
 """A command in the background that prints nothing for so long has started."""
 
@@ -156,25 +156,33 @@ def _background(command: list[str], folder: Path, lines: int) -> Iterator[str]:
 def _tidy(text: str) -> str:
     lines = []
     for line in text.splitlines():
-        if line.startswith("{") and len(line) > WIDTH:
-            lines += textwrap.wrap(
-                line, WIDTH, subsequent_indent=" ", break_long_words=False, break_on_hyphens=False
-            )
+        if '{"' in line and len(line) > WIDTH:
+            lines += _wrapped(line)
         elif not line.startswith(DROPPED):
             lines.append(line)
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
+def _wrapped(line: str) -> list[str]:
+    lines = [""]
+    for part in re.findall(r"[^,]*,|[^,]+$", line):
+        if len(lines[-1]) + len(part) > WIDTH:
+            lines.append(" ")
+        lines[-1] += part.lstrip() if lines[-1] == " " else part
+    return lines
+
+
 def _comparable(text: str, live: bool) -> str:
     if not live:
         return CHANGING.sub("N", text)
-    text = re.sub(r'"[^"]*"(?!\s*:)|\bnull\b|\b(true|false)\b', "V", text)
+    text = re.sub(r'"[^"]*"(\s*:)?', lambda found: found[0] if found[1] else "V", text)
+    text = re.sub(r"\b(?:null|true|false)\b", "V", text)
     text = re.sub(r"(?<![a-zA-Z_])-?[\d.,:]*\d[\w.%,:+-]*", "V", text)
-    return re.sub(r"\s+|-{3,}", " ", text)
+    return re.sub(r"\s+|-{3,}", "", text)
 
 
 def main() -> int:
-    """Rewrite what has changed."""
+    """Rewrite what has changed, and all blocks of pages that are named."""
     for path in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         page = path.read_text()
         if not MARK.search(page):
@@ -182,7 +190,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             blocks = list(run(page, Path(folder), rewrite=True))
         for block in blocks:
-            if not block.same:
+            if sys.argv[1:] or not block.same:
                 print(f"{path.name}: changed")
                 page = page.replace(f"```console\n{block.shown}```", f"```console\n{block.printed}```")
         path.write_text(page)

@@ -123,7 +123,7 @@ def test_what_the_rate_limit_holds_back_is_told_in_the_next_post(receiver: Recei
     offer(hook, events(1))
     eventually(lambda: len(receiver.posts) == 3)
     hook.stop(2)
-    assert [(p["kind"], p["held_back"]) for p in receiver.posts] == [
+    assert [(p["kind"], p["throttled"]) for p in receiver.posts] == [
         ("raised", 0),
         ("silent", 0),
         ("raised", 15),
@@ -138,7 +138,7 @@ def test_a_flood_is_one_post_of_bounded_size(receiver: Receiver) -> None:
     eventually(lambda: len(receiver.posts) == 1)
     hook.stop(2)
     assert len(receiver.posts[0]["events"]) == EVENTS
-    assert receiver.posts[0]["held_back"] == 1000 - EVENTS
+    assert receiver.posts[0]["throttled"] == 1000 - EVENTS
 
 
 def test_failures_are_tried_again(receiver: Receiver) -> None:

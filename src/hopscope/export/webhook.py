@@ -39,7 +39,7 @@ class PostLimit:
     per_minute: int
     left: float = field(init=False)
     since: float = field(init=False)
-    held_back: int = 0
+    throttled: int = 0
     """Events that the next post counts as left out."""
 
     def __post_init__(self) -> None:
@@ -86,14 +86,14 @@ class Webhook(Exporter[Post]):
             if not len(found):
                 continue
             if not allowance.take(now):
-                self._hold_back(allowance, len(found))
+                self._throttle(allowance, len(found))
                 continue
-            self._hold_back(allowance, max(0, len(found) - EVENTS))
-            held_back, allowance.held_back = allowance.held_back, 0
+            self._throttle(allowance, max(0, len(found) - EVENTS))
+            throttled, allowance.throttled = allowance.throttled, 0
             yield {
                 "kind": Kind(kind).label,
                 "sent_by": f"hopscope {VERSION}",
-                "held_back": held_back,
+                "throttled": throttled,
                 "events": [self._describe(row) for row in found[:EVENTS]],
             }
 
@@ -104,7 +104,7 @@ class Webhook(Exporter[Post]):
     def dropped(self, item: Post) -> None:
         """The next post of its kind counts its events, too."""
         kind = next(kind for kind in self._allowed if Kind(kind).label == item["kind"])
-        self._allowed[kind].held_back += item["held_back"] + len(item["events"])
+        self._allowed[kind].throttled += item["throttled"] + len(item["events"])
 
     def failed(self, item: Post) -> None:
         """A post was given up."""
@@ -112,8 +112,8 @@ class Webhook(Exporter[Post]):
 
     left = failed
 
-    def _hold_back(self, allowance: PostLimit, events: int) -> None:
-        allowance.held_back += events
+    def _throttle(self, allowance: PostLimit, events: int) -> None:
+        allowance.throttled += events
         self.count("throttled_total", events)
 
     def close(self) -> None:
