@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from .base.errors import HopscopeError
     from .base.names import Names
     from .detect.records import Kind, Metric
-    from .library.interface import Capture, Collection, Events, Hops, Reports, detect_events, read
+    from .library.interface import (
+        Capture,
+        Collection,
+        Events,
+        Hops,
+        Reports,
+        announce_compilation,
+        detect_events,
+        read,
+    )
     from .library.interface import open_folder as open
     from .library.samples import sample
     from .settings.collector import DetectSettings, MetricLimits, Settings, ThresholdSettings
@@ -42,6 +51,7 @@ _HOME = {
     "Reports": "library.interface",
     "Settings": "settings.collector",
     "ThresholdSettings": "settings.collector",
+    "announce_compilation": "library.interface",
     "detect_events": "library.interface",
     "open": "library.interface:open_folder",
     "read": "library.interface",
@@ -61,6 +71,7 @@ __all__ = [
     "Reports",
     "Settings",
     "ThresholdSettings",
+    "announce_compilation",
     "detect_events",
     "open",
     "read",

@@ -44,7 +44,7 @@ def test_what_is_sent_arrives(namespace: Namespace) -> None:
             part = frames[at : at + 50]
             assert sender.send(write(sender, part)) == 50
             assert taken(far, 50) == part
-    assert (sender.sent, sender.dropped, sender.refused, sender.waiting) == (1000, 0, 0, 0)
+    assert (sender.sent, sender.dropped, sender.rejected, sender.waiting) == (1000, 0, 0, 0)
     sender.close()
 
 
@@ -74,7 +74,7 @@ def test_frames_that_cannot_be_sent(namespace: Namespace) -> None:
         lengths[0], lengths[2] = 13, 0
         sender.send(lengths)
         assert taken(far, 4) == [frames[1], frames[3], frames[6], frames[7]]
-        assert (sender.sent, sender.refused, sender.dropped) == (4, 3, 0)
+        assert (sender.sent, sender.rejected, sender.dropped) == (4, 3, 0)
         sender.send(write(sender, frames[:1]))
         assert taken(far, 1) == frames[:1]
     sender.close()
@@ -88,7 +88,7 @@ def test_a_smaller_mtu_meanwhile(namespace: Namespace) -> None:
     with namespace.raw("far", ALL) as far:
         sender.send(write(sender, frames))
         assert taken(far, 30) == [frame for frame in frames if len(frame) <= 1014]
-    assert (sender.sent, sender.refused, sender.waiting, sender.longest) == (30, 30, 0, 1014)
+    assert (sender.sent, sender.rejected, sender.waiting, sender.longest) == (30, 30, 0, 1014)
     sender.close()
 
 

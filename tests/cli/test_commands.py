@@ -84,6 +84,14 @@ def test_help_names_every_command(run: Run) -> None:
         assert "Usage: hopscope" in own
 
 
+def test_help_groups_options(run: Run) -> None:
+    """Shared options stand below the heading of their group; a default may be the command's own."""
+    _, out, _ = run("query", "events", "--help")
+    assert re.search(r"^Filters:\n  --since.*^Settings:\n  -c, --config", out, re.M | re.S)
+    assert re.search(r"--load SHARE .*default: 0\.3\]", run("demo", "--help")[1])
+    assert re.search(r"--load SHARE .*default: 0\.35\]", run("simulate", "--help")[1])
+
+
 def test_usage_errors(run: Run) -> None:
     """An unknown command or flag is exit status 2, without a traceback."""
     for arguments in (["fly"], ["version", "--fly"], ["top", "--kind", "fly"], ["replay"]):
@@ -182,7 +190,7 @@ def test_top_without_a_collector(run: Run, tmp_path: Path) -> None:
     """It says so in a line, and ends with 2."""
     status, out, err = run("top", "--once", "--data", tmp_path)
     assert (status, out) == (2, "")
-    assert "no collector runs on" in err
+    assert "no collector is running on" in err
 
 
 @pytest.mark.kernel

@@ -106,7 +106,7 @@ def test_lines_of_many_packets(tmp_path: Path) -> None:
     [
         (["", '{"hops": [{"nod_id": 1, "node_id": 2}]}'], "in.jsonl:2: hops[0].nod_id: "),
         (['{"hops": [{"node_id": 1}]}', "", '{"source": 1}'], "in.jsonl:3: source: found 1, expected an IPv"),
-        (['{"hops": }'], "in.jsonl:1: no JSON: "),
+        (['{"hops": }'], "in.jsonl:1: not JSON: "),
         (["[1]"], "in.jsonl:1: it: found [1], expected an object"),
         (["[" * 100_000], "in.jsonl:1: "),
     ],

@@ -21,8 +21,8 @@ import pytest
 
 from hopscope.capture.pcap.reader import PcapWriter, read
 from hopscope.cli import build
-from hopscope.cli import decode as command
-from hopscope.cli.output import Format
+from hopscope.cli.decode import command
+from hopscope.cli.output.printer import Format
 from hopscope.fabric.simulation import Simulation, SimulationModel
 from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import parse_topology
@@ -133,7 +133,7 @@ def test_json_is_as_documented(small: Path) -> None:
     assert set(damaged["error"]) == {"reason", "at", "detail"}
     assert damaged["error"]["reason"] == "truncated"
     summary = run("decode", str(small)).stderr
-    assert summary == "3 packets: 2 reports, 1 refused (1 truncated), 0 other\n"
+    assert summary == "3 packets: 2 reports, 1 rejected (1 truncated), 0 other\n"
 
 
 def test_a_cold_start_imports_nothing_heavy(small: Path) -> None:
@@ -148,7 +148,7 @@ def test_ports(tmp_path: Path) -> None:
     elsewhere = capture(tmp_path / "elsewhere.pcap", [report()], port=7777)
     done = run("decode", str(elsewhere))
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "1 packets: 0 reports, 0 refused, 1 other\n"
+    assert done.stderr == "1 packets: 0 reports, 0 rejected, 1 other\n"
     assert len(objects(str(elsewhere), "--port", "1", "--port", "7777")) == 1
     assert len(objects(str(capture(tmp_path / "known.pcap", [report()], port=54321)))) == 1
 
@@ -157,7 +157,7 @@ def test_a_hint_at_other_dialects(tmp_path: Path) -> None:
     """Refusals that another dialect may not have are followed by how to find it, unless one was named."""
     path = tmp_path / "odd.pcap"
     path.write_bytes(pcap([ethernet(ipv4(udp(b"\xf0" + bytes(40), 32766)))]))
-    hint = "hopscope: these may speak another dialect: --dialect auto proposes one\n"
+    hint = "hopscope: these may be of another dialect: --dialect auto proposes one\n"
     assert run("decode", str(path)).stderr.endswith(hint)
     assert hint not in run("decode", str(path), "--dialect", "bmv2").stderr
 
@@ -317,11 +317,11 @@ def test_large_inputs_are_decoded_by_the_compiled_decoder(
     raw = small.read_bytes()
     path = tmp_path / "repeated.pcap"
     path.write_bytes(raw[:24] + raw[24:] * 40)
-    command.decode(str(path), form=Format.JSON)
+    build(("decode",))(["decode", str(path)], standalone_mode=False)
     scalar = capsys.readouterr()
     monkeypatch.setattr(command, "FIRST_BATCH", 10)
     monkeypatch.setattr(command, "PLAIN_FRAMES", 25)
-    command.decode(str(path), form=Format.JSON)
+    build(("decode",))(["decode", str(path)], standalone_mode=False)
     assert capsys.readouterr() == scalar
     assert len(scalar.out.splitlines()) == 120
 
@@ -334,7 +334,7 @@ def test_progress_on_a_terminal(small: Path, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(sys, "stdout", io.StringIO())
         monkeypatch.setattr(command, "_LARGE_BYTES", 1)
         monkeypatch.setattr(command, "_PROGRESS_SECONDS", 0.0)
-        command.decode(str(small), form=Format.JSON)
+        build(("decode",))(["decode", str(small)], standalone_mode=False)
         text = ""
         while "\x1b[K" not in text and select.select([seen], [], [], 5)[0]:  # what is written comes in parts
             text += seen.read(4096).decode()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.cli.filters import FilterError, ReportFilter, flow_filter
+from hopscope.cli.decode.filter import ReportFilter
+from hopscope.cli.options.filters import FilterError, flow_filter
 from hopscope.wire.records import HOP, REPORT, Carried, Have, Kind, ReportBatch
 
 

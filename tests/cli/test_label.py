@@ -57,7 +57,9 @@ def test_json(capture: Path) -> None:
     assert [(one["index"], [label["node_id"] for label in one["labels"]]) for one in exported] == [
         (0, [11, 12]), (1, [13]),
     ]  # fmt: skip
-    assert "6 packets: 3 with labels, 2 told by last hops, 8 labels, 1 refused (1 truncated)" in done.stderr
+    assert (
+        "6 packets: 3 with labels, 2 reported by last hops, 8 labels, 1 rejected (1 truncated)" in done.stderr
+    )
 
 
 def test_table_and_csv(capture: Path) -> None:

@@ -9,7 +9,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hopscope.cli.output import MEASURED, Format, Printer, cell
+from hopscope.cli.output.printer import MEASURED, Format, Printer, cell
 from hopscope.present.events import when
 
 ROWS = [{"name": "a", "count": 5, "rest": None}, {"name": "bcd", "count": 12345, "more": True}]

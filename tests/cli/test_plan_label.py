@@ -10,7 +10,7 @@ import pytest
 
 from hopscope import cli
 from hopscope.base.errors import HopscopeError
-from hopscope.cli.quantities import bit_rate, per_second, seconds
+from hopscope.cli.options.quantities import bit_rate, per_second, seconds
 
 Run = Callable[..., tuple[int, str, str]]
 

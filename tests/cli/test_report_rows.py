@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from hopscope.base.names import Names
-from hopscope.cli.output import Format
-from hopscope.cli.report_rows import COLUMNS, rows
+from hopscope.cli.decode.rows import COLUMNS, rows
+from hopscope.cli.output.printer import Format
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.encode.encoder import new_hops, new_reports

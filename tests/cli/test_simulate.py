@@ -15,7 +15,7 @@ import pytest
 from hopscope.base.errors import HopscopeError
 from hopscope.base.names import Names
 from hopscope.capture.pcap.reader import read
-from hopscope.cli.simulate import parse_rate
+from hopscope.cli.simulate.command import parse_rate
 from hopscope.wire.decode.plain import decode_plain
 from support.command import hopscope
 from support.waiting import HANG_SECONDS

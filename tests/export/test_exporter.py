@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hopscope.base.names import Names
-from hopscope.cli.top_view import TopView
+from hopscope.cli.top.view import TopView
 from hopscope.detect.records import EVENT
 from hopscope.detect.sink.records import EVICTED
 from hopscope.export import exporter as module

@@ -259,7 +259,7 @@ def test_tracked_flows_have_their_ways(tmp_path: Path) -> None:
     said = summary_lines(
         dict.fromkeys(_worker_keys(), 0) | {key: int(counts[at]) for key, at in INDEX.items()}
     )
-    assert "tracked   1 packets of 1 flows, 0 changes of their paths" in said
+    assert "tracked   1 packets of 1 flows, 0 path changes" in said
 
 
 def test_sources_that_are_not_allowed_are_not_heard() -> None:

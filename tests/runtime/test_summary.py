@@ -14,7 +14,7 @@ def test_postcards() -> None:
     counts["postcards_total"], counts["joined_postcards_total"] = 9, 8
     counts["postcard_paths_total.complete"], counts["postcard_paths_total.incomplete"] = 2, 1
     line = next(line for line in summary_lines(counts) if line.startswith("postcards"))
-    assert line == "postcards  9, of which 8 are hops of joined paths; paths 3: 2 complete, 1 incomplete"
+    assert line == "postcards  9, 8 of them hops of joined paths; paths 3: 2 complete, 1 incomplete"
 
 
 def test_a_sink() -> None:
@@ -30,7 +30,7 @@ def test_a_sink() -> None:
     assert summary_lines(counts)[1:6] == [
         "forwarded  9 frames, 7 of them stripped of INT (1 unverified); dropped 2: 2 no_slot",
         "sink       3: 3 latency_above in the event ring",
-        "held back  5: 5 latency_above by the quota",
-        "history    1 events above sink.journal_events are not in it",
-        "reported   3 reports to another collector, 0 not taken",
+        "throttled  5: 5 latency_above by the quota",
+        "history    1 events above sink.journal_events are missing",
+        "reported   3 reports to another collector, 0 dropped",
     ]

@@ -13,7 +13,7 @@ import pytest
 from hopscope.base.errors import HopscopeError
 from hopscope.cli.fabric.start import tracked_flows
 from hopscope.cli.fabric.traffic import TrafficRequest
-from hopscope.cli.quantities import seconds as seconds_of
+from hopscope.cli.options.quantities import seconds as seconds_of
 from hopscope.fabric.topology import flow_hash, parse_topology
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
@@ -226,4 +226,4 @@ def test_flags_without_a_use_are_refused(words: tuple[str, ...], said: str) -> N
     numbers = {name: float(value) for name, value in given.items() if name in ("size", "seconds", "seed")}
     values = {**flags, **numbers, "rate": given.get("rate")}
     with pytest.raises(HopscopeError, match=said):
-        TrafficRequest(kind=words[0], source=source or None, version=4, **values).check()  # type: ignore[arg-type]
+        TrafficRequest(kind=words[0], source=source or None, **values).check()  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hopscope.cli.fabric.traffic import TrafficRequest
-from hopscope.cli.running import interruptible
+from hopscope.cli.output.running import interruptible
 from hopscope.fabric.topology import parse_topology
 from hopscope.testbed import traffic
 from hopscope.testbed.fabric import FabricPlan, TestbedError, plan
@@ -136,7 +136,7 @@ def test_what_was_not_sent_is_told(
 ) -> None:
     """Refused packets have a column, a word in the summary, and are a failure; so is nothing at all."""
     monkeypatch.setattr(traffic, "send_datagrams", lambda *_: [one])
-    rows, told = TrafficRequest("udp", None, None, None, None, 4, None).send(parts)
+    rows, told = TrafficRequest().send(parts)
     assert told is failed
     assert rows[0]["rejected"] == one.rejected
     assert f"{one.rejected} rejected" in capsys.readouterr().err

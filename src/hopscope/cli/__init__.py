@@ -1,8 +1,9 @@
 """The command line: one module per command, imported only when it is called.
 
-A command's module, `cli/<name>.py`, holds either a function of the command's name or, where it has
-subcommands, a `typer.Typer` called `app`.  Modules import what is heavy inside their functions, so that
-`hopscope decode` and `hopscope --help` start in a fraction of a second.
+A command's module, `cli/<name>.py` or `cli/<name>/command.py`, holds a function of the command's name or, if
+it has subcommands, `Commands` named `app`.  `cli/options` declares the options that commands share,
+`cli/output` prints.  Heavy imports are inside functions, so that `hopscope decode` and `hopscope --help`
+start in a fraction of a second.
 
 Exit status: 0; 1 if something was found that should not be (see each command); 2 for errors in the usage
 or the environment.
@@ -18,9 +19,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from ..base import kernel_cache
+from ..base import announce
 from ..base.errors import HopscopeError
-from . import announce
+from .options.declare import Commands
 
 GROUPS = {
     "Collect": ("collect", "sink", "translate", "label", "replay"),
@@ -30,15 +31,17 @@ GROUPS = {
 }
 """Commands by what they are for, in the order of `hopscope --help`."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-FOLDERS = ("demo", "direct", "fabric", "label", "plan", "query")
-"""Commands with a folder of their own, in whose `command.py` they are."""
+FOLDERS = frozenset(
+    {"decode", "demo", "direct", "fabric", "label", "plan", "query", "replay", "simulate", "top"}
+)
+"""Commands with a folder; the others are a module."""
 
 
-def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
+def build(names: tuple[str, ...] = COMMANDS) -> Commands:
     """The application with these commands; fewer start faster."""
 
     class Grouped(TyperGroup):
-        """Commands in groups, in our order."""
+        """Lists commands by group."""
 
         def list_commands(self, ctx: Any) -> list[str]:
             return list(names)
@@ -57,14 +60,12 @@ def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
                             ]
                         )
 
-    app = typer.Typer(
+    app = Commands(
         name="hopscope",
         cls=Grouped,
         help="In-band Network Telemetry (INT) collector: reports in; events, history and answers out.",
-        no_args_is_help=True,
         rich_markup_mode=None,  # brackets in a help text are brackets
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     @app.callback()
@@ -77,8 +78,7 @@ def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
         pass
 
     for name in names:
-        folder = "." + name + (".command" if name in FOLDERS else "")
-        module = import_module(folder, __name__)
+        module = import_module(f".{name}" + ".command" * (name in FOLDERS), __name__)
         if hasattr(module, "app"):
             app.add_typer(module.app, name=name)
         else:
@@ -86,8 +86,8 @@ def build(names: tuple[str, ...] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(given: bool) -> None:
+    if given:
         from .version import version
 
         version()
@@ -96,21 +96,21 @@ def _version(asked: bool) -> None:
 
 def main() -> None:
     """Entry point of `hopscope`: errors are one line on stderr, never a traceback."""
-    asked = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
-    kernel_cache.notices.append(announce.kernel)
+    first = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    announce.enable()
     try:
-        build((asked,) if asked in COMMANDS else COMMANDS)(prog_name="hopscope")
+        build((first,) if first in COMMANDS else COMMANDS)(prog_name="hopscope")
     except HopscopeError as error:
         _end(str(error), error.status)
     except BrokenPipeError:
-        # the reader of our output is gone (`| head`): not an error; nor may the interpreter's flush be one
+        # the reader of our output has gone (`| head`): no error, not even when the interpreter flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         if os.environ.get("HOPSCOPE_DEBUG"):
             raise
-        where = f"{error.filename}: " if error.filename is not None else ""
-        _end(f"{where}{error.strerror or error}", 2)
+        file = f"{error.filename}: " if error.filename is not None else ""
+        _end(f"{file}{error.strerror or error}", 2)
     except KeyboardInterrupt:
         sys.exit(130)
 

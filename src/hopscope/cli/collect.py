@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import ConfigOption, DataOption, HttpPortOption, NamesOption, SetOption, load
+from .options.declare import Key, Options, option
+from .options.settings import NamedFolderOptions, ServingOptions
 
 
-def collect(
+@dataclass(frozen=True)
+class CollectOptions(Options):
+    """Where reports come from, and where state is."""
+
     listen: Annotated[
         list[str] | None,
-        typer.Option(
-            "--listen",
-            "-l",
-            metavar="ADDRESS",
-            help="Address of reports, as udp://127.0.0.1:32766?workers=2, or an interface "
-            "to capture from, as mirror://eth1. Repeatable.",
-            show_default=False,
+        option(
+            "--listen", "-l", metavar="ADDRESS",
+            help="Address of reports, as udp://127.0.0.1:32766?workers=2, or an interface to capture from, "
+            "as mirror://eth1. Repeatable.",
         ),
-    ] = None,
-    data: DataOption = None,
-    http_host: Annotated[
-        str | None,
-        typer.Option(
-            "--http-host", metavar="HOST", help="Address of the API and the page.", show_default=False
-        ),
-    ] = None,
-    http_port: HttpPortOption = None,
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="Without API and page.")] = False,
-    names: NamesOption = None,
+        Key("listen"),
+    ] = None  # fmt: skip
     regions: Annotated[
         Path | None,
-        typer.Option(
-            "--regions",
-            metavar="FOLDER",
-            help="Folder of the shared memory (default /dev/shm).",
-            show_default=False,
-        ),
-    ] = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-) -> None:
+        option("--regions", metavar="FOLDER", help="Folder of the shared memory (default /dev/shm)."),
+        Key("regions"),
+    ] = None
+
+
+def collect(options: CollectOptions, serving: ServingOptions, settings: NamedFolderOptions) -> None:
     """Run a collector: receive reports, detect events, serve them.
 
     By default it listens on UDP 32766 on loopback, keeps history in the user's data folder and serves
@@ -53,18 +42,6 @@ def collect(
     from ..base import log
     from ..runtime.supervisor import run
 
-    settings = load(
-        config,
-        overrides,
-        [
-            ("--listen", "listen", listen),
-            ("--data", "data", data),
-            ("--http-host", "serve.host", http_host),
-            ("--http-port", "serve.port", http_port),
-            ("--no-serve", "serve.enabled", False if no_serve else None),
-            ("--names", "names", names),
-            ("--regions", "regions", regions),
-        ],
-    ).settings
+    loaded = settings.load(options, serving)
     log.configure()
-    raise typer.Exit(run(settings))
+    raise typer.Exit(run(loaded))

@@ -10,18 +10,21 @@ from typing import Annotated, Any
 import typer
 
 from ..settings.export import shown
-from .options import ConfigOption, SetOption, load
+from .options.declare import Commands
+from .options.settings import SettingsOptions
 
-app = typer.Typer(help="Show, check and write settings.", no_args_is_help=True)
+app = Commands(help="Show, check and write settings.")
 
 
 @app.command()
-def show(config: ConfigOption = None, overrides: SetOption = None) -> None:
+def show(settings: SettingsOptions) -> None:
     """Print the effective settings as TOML, with their origin."""
-    loaded = load(config, overrides)
+    loaded = settings.loaded()
     tree = loaded.settings.model_dump(mode="json")
-    own = loaded.settings.dialects
-    tree["dialects"] = {name: one.model_dump(mode="json", exclude_none=True) for name, one in own.items()}
+    tree["dialects"] = {
+        name: dialect.model_dump(mode="json", exclude_none=True)
+        for name, dialect in loaded.settings.dialects.items()
+    }
     if tree["serve"]["token"]:
         tree["serve"]["token"] = "(set)"
     tree["redis"] = [
@@ -46,7 +49,7 @@ def check(
     """Check a settings file and print a line for every error."""
     from ..base.names import Names
 
-    loaded = load(file, None)
+    loaded = SettingsOptions(config=file).loaded()
     Names.load(loaded.settings.names)
     print(f"{loaded.file or 'defaults'}: good")
 
@@ -73,14 +76,14 @@ def init(
 
 
 @app.command()
-def dialects(config: ConfigOption = None, overrides: SetOption = None) -> None:
+def dialects(settings: SettingsOptions) -> None:
     """List the dialects, including your own."""
     import shutil
     import textwrap
 
     from ..settings.dialects import known
 
-    found = known(load(config, overrides).settings.dialects)
+    found = known(settings.load().dialects)
     width = max(map(len, found)) + 2
     for dialect in found.values():
         room = max(40, shutil.get_terminal_size((100, 24)).columns - width)
@@ -94,7 +97,7 @@ def dialects(config: ConfigOption = None, overrides: SetOption = None) -> None:
 
 
 def _value(value: Any) -> str:
-    """A TOML value; none is written as the word that the settings take for it."""
+    """A TOML value; None is written as the settings' word for it."""
     import json
 
     if value is None:
@@ -109,7 +112,7 @@ def _value(value: Any) -> str:
 
 
 def _optional(key: str) -> bool:
-    """Settings that are absent where they are none; limits have the word `never` for it."""
+    """Whether a setting without a value is left out; thresholds have the word `never` for it."""
     return ".thresholds." not in key
 
 

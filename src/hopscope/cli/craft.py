@@ -8,6 +8,7 @@ import sys
 from array import array
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -15,79 +16,77 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from ..base.errors import HopscopeError
-from .options import ConfigOption, IntDscpOption, IntPortOption, MarkerOption, candidates, changes
+from .options.declare import option
+from .options.reading import DialectOptions
+from .options.settings import SettingsOptions
 
 BATCH = 1024
 """Frames that are written at once."""
 
 
+@dataclass(frozen=True)
+class WritingOptions(DialectOptions):
+    """The dialect of the packets."""
+
+    dialect: Annotated[
+        str,
+        option(
+            "--dialect", metavar="NAME", show_default=True,
+            help="Dialect in which the packets will be read: see `hopscope config dialects`.",
+        ),
+    ] = "spec"  # fmt: skip
+    port: Annotated[
+        int | None,
+        option(
+            "--port", "-p", metavar="PORT", min=0, max=65535,
+            help="UDP port that reports are sent to; default: the dialect's first.",
+        ),
+    ] = None  # fmt: skip
+
+
 def craft(
+    writing: WritingOptions,
+    settings: SettingsOptions,
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is standard input.")] = "-",
     output: Annotated[
         str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="pcap, or pcapng by its name; - for stdout (pcapng)."
+        option(
+            "--output", "-o", metavar="FILE", show_default=True,
+            help="pcap, or pcapng by its name; - for stdout (pcapng).",
         ),
     ] = "-",
-    dialect: Annotated[
-        str,
-        typer.Option(
-            "--dialect",
-            metavar="NAME",
-            help="How the packets will be read, as `hopscope config dialects` lists it, or one of your "
-            "configuration.",
-        ),
-    ] = "spec",
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port",
-            "-p",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="UDP port that reports are sent to; default: the dialect's first.",
-            show_default=False,
-        ),
-    ] = None,
-    int_dscp: IntDscpOption = None,
-    int_port: IntPortOption = None,
-    marker: MarkerOption = None,
     collector: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address that reports are sent to.")
+        str,
+        option("--collector", metavar="ADDRESS", show_default=True, help="Address that reports are sent to."),
     ] = "192.0.2.254",
-    renumber: Annotated[
-        bool, typer.Option("--renumber", help="Write packets as they come, whatever their numbers.")
-    ] = False,
-    config: ConfigOption = None,
-) -> None:
+    renumber: Annotated[bool, option("--renumber", help="Ignore packet numbers.")] = False,
+) -> None:  # fmt: skip
     """Write packets from JSON: the output of decode, or your own.
 
-    Only what matters must be given, as in {"hops": [{"node_id": 1}, {"node_id": 2}]}. Numbers that are
-    missing between packets become frames that are no reports.
-    Exit status 2: an object has a wrong key or value; nothing behind it is written.
+    Keys may be omitted, as in {"hops": [{"node_id": 1}, {"node_id": 2}]}. Packet numbers that are missing
+    become frames without a report.
+    Exit status 2: an object has a wrong key or value; the objects after it are not written.
     """
     from ..capture.pcap.reader import PcapWriter
     from ..wire.craft.frames import craft_frames, frame_batch
     from ..wire.craft.keys import CraftError
 
-    possible = candidates(dialect, config)
-    if len(possible) > 1:
-        raise HopscopeError(f"--dialect {dialect}: is for reading; expected one of them")
-    chosen = changes(None, False, int_dscp, int_port, marker).of(possible[0])
+    chosen, *others = writing.dialects(settings)
+    if others:
+        raise HopscopeError(f"--dialect {writing.dialect}: is for reading; expected one of them")
     try:
         ipaddress.ip_address(collector)
     except ValueError:
         raise HopscopeError(f"--collector {collector}: expected an IPv4 or IPv6 address") from None
     if output == "-" and sys.stdout.isatty():
-        raise HopscopeError("a capture is nothing for a terminal: give --output FILE")
+        raise HopscopeError("a capture cannot be written to a terminal: give --output FILE")
     lines: array[int] = array("Q")
     name = "standard input" if file == "-" else file
     with nullcontext(sys.stdin) if file == "-" else Path(file).open(encoding="utf-8") as stream:
         frames = craft_frames(
             _objects(stream, name, lines),
             chosen,
-            port=port,
+            port=writing.port,
             collector=collector,
             renumber=renumber,
         )
@@ -110,8 +109,8 @@ def _objects(stream: TextIO, name: str, lines: array[int]) -> Iterator[Any]:
                 lines.append(number)
                 yield json.loads(line)
     except json.JSONDecodeError as error:
-        raise HopscopeError(f"{name}:{number}: no JSON: {error.msg} (column {error.colno})") from None
+        raise HopscopeError(f"{name}:{number}: not JSON: {error.msg} (column {error.colno})") from None
     except UnicodeDecodeError:
-        raise HopscopeError(f"{name}:{number + 1}: no UTF-8 text") from None
+        raise HopscopeError(f"{name}:{number + 1}: not UTF-8 text") from None
     except RecursionError:
-        raise HopscopeError(f"{name}:{number}: no object: nested too deep") from None
+        raise HopscopeError(f"{name}:{number}: nested too deep") from None

@@ -7,32 +7,26 @@ from typing import Annotated
 
 import typer
 
-from .options import ConfigOption, load
+from .options.declare import option
+from .options.settings import SettingsOptions
 
 
 def dissector(
+    settings: SettingsOptions,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Where to write it; default: standard output.",
-            show_default=False,
-        ),
+        Path | None, option("--output", "-o", metavar="FILE", help="File to write; default: standard output.")
     ] = None,
-    config: ConfigOption = None,
 ) -> None:
     """Print a Wireshark dissector (Lua) for reports, INT, DTA, labels.
 
-    It offers every dialect, those of your configuration too.
-    Wireshark loads it from its folder of personal Lua plugins, which `tshark -G folders` names;
+    It offers every dialect, including those of your configuration.
+    Wireshark loads it from its folder of personal Lua plugins, which `tshark -G folders` prints;
     `tshark -X lua_script:FILE` loads it once.
     """
     from ..settings.dialects import known
     from ..wire.wireshark.dissector import dissector as generate
 
-    text = generate(known(load(config, None).settings.dialects))
+    text = generate(known(settings.load().dialects))
     if output is None:
         typer.echo(text, nl=False)
     else:

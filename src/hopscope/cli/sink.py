@@ -2,39 +2,97 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import sys
 from contextlib import ExitStack, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from .options import (
-    AutoDialectOption,
-    ConfigOption,
-    DataOption,
-    HttpPortOption,
-    IntDscpOption,
-    IntPortOption,
-    MarkerOption,
-    NamesOption,
-    SetOption,
-    changes,
-    find_dialects,
-    load,
-)
-
-_CAPTURES = (".pcap", ".pcapng", ".cap", ".gz")
+from .decode.command import decide
+from .options.declare import Flag, Key, Options, option
+from .options.reading import DialectOptions
+from .options.settings import NamedFolderOptions, ServingOptions
+from .replay.feeding import FileOutput, feed, open_pipeline
 
 if TYPE_CHECKING:
     from ..settings.collector import Settings
     from ..settings.dialects import Changes
+    from ..wire.dialect import Dialect
+
+_CAPTURES = (".pcap", ".pcapng", ".cap", ".gz")
+
+
+@dataclass(frozen=True)
+class ForwardOptions(Options):
+    """Where packets go on."""
+
+    title: ClassVar = "Forwarding"
+
+    output: Annotated[
+        str | None,
+        option(
+            "--output", "-o", metavar="OUTPUT",
+            help="Where packets go on without their INT: an interface, or a capture file.",
+        ),
+    ] = None  # fmt: skip
+    pair: Annotated[
+        list[str] | None,
+        option(
+            "--pair", metavar="A:B",
+            help="Two interfaces: packets from one go on at the other, in both directions. Repeatable.",
+        ),
+    ] = None  # fmt: skip
+    no_strip: Annotated[
+        bool, option("--no-strip", help="Packets go on with their INT."), Key("sink.strip", lambda *_: False)
+    ] = False
+    workers: Annotated[
+        int,
+        option("--workers", metavar="N", min=1, max=64, show_default=True, help="Processes per interface."),
+    ] = 1
+
+
+@dataclass(frozen=True)
+class ReportOptions(Options):
+    """Telemetry Reports of the sink's own."""
+
+    title: ClassVar = "Reports"
+
+    report_to: Annotated[
+        str | None,
+        option("--report-to", metavar="HOST:PORT", help="Also send Telemetry Reports to this collector."),
+        Key("sink.report.to"),
+    ] = None
+    report_when: Annotated[
+        str | None,
+        option("--report-when", metavar="WHEN", show_default="event", help="For each packet, event or flow."),
+        Key("sink.report.when"),
+    ] = None
+    report_version: Annotated[
+        str | None,
+        option("--report-version", metavar="VERSION", show_default="2.0", help="0.5, 1.0 or 2.0."),
+        Key("sink.report.version"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class PacketDialectOptions(DialectOptions):
+    """The dialect of packets with INT."""
+
+    def changes(self) -> Changes:
+        """Packets are read, and Telemetry Reports on their way to a collector pass like other packets."""
+        return replace(super().changes(), ports=(), packets=True)
 
 
 def sink(
+    forwarding: ForwardOptions,
+    reports: ReportOptions,
+    dialect: PacketDialectOptions,
+    serving: ServingOptions,
+    output: FileOutput,
+    settings: NamedFolderOptions,
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
@@ -43,109 +101,35 @@ def sink(
             show_default=False,
         ),
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUTPUT",
-            help="Where the packets go on without their INT: an interface, or a capture file.",
-            show_default=False,
-        ),
-    ] = None,
-    pair: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--pair",
-            metavar="A:B",
-            help="Two interfaces: what comes in at one goes on at the other, both ways. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    no_strip: Annotated[bool, typer.Option("--no-strip", help="Packets go on with their INT.")] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="N", min=1, max=64, help="Processes for each interface.")
-    ] = 1,
-    report_to: Annotated[
-        str | None,
-        typer.Option(
-            "--report-to",
-            metavar="HOST:PORT",
-            help="Also send Telemetry Reports to this collector.",
-            show_default=False,
-        ),
-    ] = None,
-    report_when: Annotated[
-        str | None,
-        typer.Option(
-            "--report-when",
-            metavar="WHEN",
-            help="packet, event or flow: what is reported (default event).",
-            show_default=False,
-        ),
-    ] = None,
-    report_version: Annotated[
-        str | None,
-        typer.Option(
-            "--report-version", metavar="VERSION", help="0.5, 1.0 or 2.0 (default 2.0).", show_default=False
-        ),
-    ] = None,
-    data: DataOption = None,
-    http_port: HttpPortOption = None,
-    no_serve: Annotated[bool, typer.Option("--no-serve", help="Neither API nor page.")] = False,
-    names: NamesOption = None,
-    dialect: AutoDialectOption = "spec",
-    int_dscp: IntDscpOption = None,
-    int_port: IntPortOption = None,
-    marker: MarkerOption = None,
-    events: Annotated[
-        bool, typer.Option("--events", help="Print every event of a file, a JSON object a line.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the counters of a file's summary as JSON.")
-    ] = False,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
 ) -> None:
     """Run an INT sink: strip and forward packets, detect events.
 
     Interfaces are read until Ctrl-C and need CAP_NET_RAW; history and the live page are those of `collect`.
-    A capture file is read to its end, with --data into a data folder, without into memory alone. Exit status:
-    0; 1 where the file is damaged or cut and was read up to there; 2 where it cannot start or go on.
+    A capture file is read to its end; its events are kept if --data is given. Exit status: 0; 1 if the file
+    is damaged or cut and was read up to there; 2 if it cannot start or continue.
     """
     from ..base.errors import HopscopeError
 
     inputs = list(inputs or ())
-    flags: list[tuple[str, str, Any]] = [
-        ("sink", "sink.enabled", True),
-        ("--no-strip", "sink.strip", False if no_strip else None),
-        ("--report-to", "sink.report.to", report_to),
-        ("--report-when", "sink.report.when", report_when),
-        ("--report-version", "sink.report.version", report_version),
-        ("--data", "data", data),
-        ("--http-port", "serve.port", http_port),
-        ("--no-serve", "serve.enabled", False if no_serve else None),
-        ("--names", "names", names),
-    ]
-    # a Telemetry Report on its way to a collector is a packet like others: it passes
-    changed = replace(changes(None, True, int_dscp, int_port, marker), ports=())
-    if len(inputs) == 1 and not pair and _is_file(inputs[0]):
-        if workers > 1:
+    flags: list[Flag] = [("sink", "sink.enabled", True)]
+    if len(inputs) == 1 and not forwarding.pair and _is_file(inputs[0]):
+        if forwarding.workers > 1:
             raise HopscopeError("--workers: a capture file is read by one process")
-        if output is not None:
-            _check_output(inputs[0], output, events)
-        settings = load(config, overrides, flags).settings
-        _file(settings, inputs[0], output, data, dialect, changed, events, as_json)
+        if forwarding.output is not None:
+            _check_output(inputs[0], forwarding.output, output.events)
+        loaded = settings.load(forwarding, reports, serving, flags=flags)
+        _file(loaded, inputs[0], forwarding.output, settings.data, dialect.dialects(loaded), output)
         return
-    if events or as_json:
+    if output.events or output.as_json:
         raise HopscopeError("--events, --json: found with interfaces, expected with a capture file")
-    if int_dscp or int_port or marker:
+    if dialect.int_dscp or dialect.int_port or dialect.marker:
         raise HopscopeError(
             "--int-dscp, --int-port, --marker: found with interfaces, expected with a capture file; "
             "a dialect of the configuration has them ([dialects.mine])"
         )
-    listen = _listeners(inputs, output, pair or [], workers, dialect)
-    _live(load(config, overrides, [*flags, ("INPUT", "listen", listen or None)]).settings)
+    if listen := _listeners(inputs, forwarding, dialect.dialect):
+        flags.append(("INPUT", "listen", listen))
+    _live(settings.load(forwarding, reports, serving, flags=flags))
 
 
 def _is_file(text: str) -> bool:
@@ -157,28 +141,27 @@ def _is_file(text: str) -> bool:
     return text == "-" or path.exists() or len(path.parts) > 1 or path.suffix in _CAPTURES
 
 
-def _listeners(
-    inputs: list[str], output: str | None, pairs: list[str], workers: int, dialect: str
-) -> list[str]:
-    """Listeners as `capture.source` takes them."""
+def _listeners(inputs: list[str], forwarding: ForwardOptions, dialect: str) -> list[str]:
+    """The URLs of listeners, as `settings.source` parses them. Raises HopscopeError."""
     from ..base.errors import HopscopeError
 
+    output = forwarding.output
     if output is not None and len(inputs) != 1:
-        raise HopscopeError(f"--output {output}: expected one INPUT, whose packets go on there")
+        raise HopscopeError(f"--output {output}: expected one INPUT, whose packets go there")
     lanes = [(name, output or "") for name in inputs]
     if output in inputs:
         raise HopscopeError(f"--output {output}: found the INPUT, expected another interface")
-    for text in pairs:
-        one, colon, other = text.partition(":")
-        if not (one and colon and other) or one == other:
+    for text in forwarding.pair or ():
+        first, colon, second = text.partition(":")
+        if not (first and colon and second) or first == second:
             raise HopscopeError(f"--pair {text}: expected two interfaces, as eth1:eth2")
-        lanes += [(one, other), (other, one)]
+        lanes += [(first, second), (second, first)]
     names = [name for name, _ in lanes]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise HopscopeError(f"{twice}: found twice, expected each interface once")
     return [
-        f"mirror://{name}?workers={workers}&dialect={dialect}" + (f"&output={to}" if to else "")
+        f"mirror://{name}?workers={forwarding.workers}&dialect={dialect}" + (f"&output={to}" if to else "")
         for name, to in lanes
     ]
 
@@ -198,49 +181,37 @@ def _live(settings: Settings) -> None:
 
 
 def _check_output(file: str, output: str, events: bool) -> None:
-    """What a file cannot be written to. Raises HopscopeError."""
+    """Raise HopscopeError if packets of a file cannot be written there."""
     from ..base.errors import HopscopeError
 
     if output == "-" and events:
         raise HopscopeError("--output -: found with --events, which are printed there; expected a file")
     if output != "-" and file != "-" and Path(output).exists() and Path(file).exists():
         if Path(output).samefile(file):
-            raise HopscopeError(f"--output {output}: found the file that is read, expected another one")
+            raise HopscopeError(f"--output {output}: found the file that is read, expected another file")
     elif Path("/sys/class/net", output).exists():
         raise HopscopeError(f"--output {output}: found an interface, expected a file for packets of a file")
 
 
 def _file(
-    settings: Settings, file: str, output: str | None, data: Path | None, dialect: str, changed: Changes,
-    events: bool, as_json: bool,
+    settings: Settings, file: str, stripped: str | None, data: Path | None, possible: tuple[Dialect, ...],
+    output: FileOutput,
 ) -> None:  # fmt: skip
-    """A capture file to its end."""
+    """Run the sink over a capture file; packets go to the file `stripped`."""
     from ..base.names import Names
     from ..capture.pcap.reader import PcapReader
-    from ..detect.counters import INDEX
     from ..runtime.sink.forward import to_file
-    from ..runtime.summary import summary_lines
-    from .announce import compile_parts
-    from .decode import decide
-    from .feeding import feed, open_pipeline
+    from ..runtime.warmup import compile_parts
 
-    possible = tuple(map(changed.of, find_dialects(dialect, settings)))
     names = Names.load(settings.names)
     reader = PcapReader(file)
     compile_parts("sink")
-    chosen, batches = decide(iter(reader), possible)
+    dialect, batches = decide(iter(reader), possible)
     with ExitStack() as stack:
-        pipeline = stack.enter_context(open_pipeline(settings, data, names if events else None))
+        pipeline = stack.enter_context(open_pipeline(settings, data, names if output.events else None))
         forward = None
-        if output is not None:
-            forward = stack.enter_context(to_file(Path(output), settings.sink, pipeline.count))
-        feed(batches, pipeline, chosen, 0, settings.detect, forward)
-    counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
-    told = sys.stderr if events or output == "-" else sys.stdout
-    if as_json:
-        print(json.dumps({key: count for key, count in counters.items() if count}), file=told)
-    else:
-        print("\n".join(summary_lines(counters)), file=told)
-    if reader.damage:
-        print(f"hopscope: {reader.damage}", file=sys.stderr)
-        raise typer.Exit(1)
+        if stripped is not None:
+            forward = stack.enter_context(to_file(Path(stripped), settings.sink, pipeline.count))
+        feed(batches, pipeline, dialect, 0, settings.detect, forward)
+    output.print(pipeline, sys.stderr if output.events or stripped == "-" else sys.stdout)
+    output.end(reader)

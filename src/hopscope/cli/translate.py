@@ -3,45 +3,45 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
-import typer
+from .options.declare import Flag, Key, Options, option
+from .options.settings import FolderOptions, StoreOptions
 
-from .options import ConfigOption, DataOption, MonitorOption, SetOption, StoreOption, load, stores
 
+@dataclass(frozen=True)
+class TranslateOptions(Options):
+    """Where reports come from and go to."""
 
-def translate(
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port",
-            "-p",
-            metavar="PORT",
-            min=0,
-            max=65535,
+        option(
+            "--port", "-p", metavar="PORT", min=0, max=65535, show_default="40040",
             help="UDP port of DTA reports; 0: any free port.",
-            show_default="40040",
         ),
-    ] = None,
+        Key("direct.translator.port"),
+    ] = None  # fmt: skip
     form: Annotated[
         str | None,
-        typer.Option("--form", metavar="FORM", help="Base header: 2, 3 or sized.", show_default="sized"),
-    ] = None,
+        option("--form", metavar="FORM", help="Base header: 2, 3 or sized.", show_default="sized"),
+        Key("direct.translator.form"),
+    ] = None
     to: Annotated[
         list[str] | None,
-        typer.Option(
-            "--to",
-            metavar="HOST",
+        option(
+            "--to", metavar="HOST",
             help="NIC of a collector, written to over RoCEv2. Repeatable. Default: stores on this machine.",
-            show_default=False,
         ),
-    ] = None,
-    store: StoreOption = None,
-    monitor: MonitorOption = None,
-    data: DataOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-) -> None:
+        Key("direct.translator.collectors"),
+    ] = None  # fmt: skip
+
+    def flags(self) -> list[Flag]:
+        """--to chooses the transport, too."""
+        return [*super().flags(), ("--to", "direct.translator.transport", "rocev2" if self.to else None)]
+
+
+def translate(options: TranslateOptions, stores: StoreOptions, settings: FolderOptions) -> None:
     """Run a DTA translator: reports into memory that answers by key.
 
     Without flags it receives `sized` reports on loopback UDP 40040 and writes into stores of the user's data
@@ -50,30 +50,19 @@ def translate(
     from ..direct.counters import COUNTERS
     from ..memory.data_folder import owned_stores
     from ..runtime.direct.translator import TranslatorProcess
-    from .announce import compile_parts
-    from .running import print_counters, progress, until_stopped
+    from ..runtime.warmup import compile_parts
+    from .output.running import run_counted, until_stopped
 
-    settings = load(
-        config,
-        overrides,
-        [
-            ("--port", "direct.translator.port", port),
-            ("--form", "direct.translator.form", form),
-            ("--to", "direct.translator.collectors", to),
-            ("--to", "direct.translator.transport", "rocev2" if to else None),
-            ("--store", "direct.stores", stores(store, monitor)),
-            ("--data", "data", data),
-        ],
-    ).settings
-    translator = settings.direct.translator
-    with until_stopped() as stop, owned_stores(settings.stores_folder):
+    loaded = settings.load(options, stores)
+    translator = loaded.direct.translator
+    with until_stopped() as stop, owned_stores(loaded.stores_folder):
         compile_parts("direct")
         process = TranslatorProcess(
-            settings.direct, settings.stores_folder, notify=lambda line: print(line, file=sys.stderr)
+            loaded.direct, loaded.stores_folder, notify=lambda line: print(line, file=sys.stderr)
         )
         process.open()
         where = (
-            f"stores in {settings.stores_folder}"
+            f"stores in {loaded.stores_folder}"
             if translator.transport == "memory"
             else f"collectors {', '.join(translator.collectors)}"
         )
@@ -82,11 +71,4 @@ def translate(
             f"udp://{translator.host}:{process.port} into {where}",
             file=sys.stderr,
         )
-        for note in process.notes():
-            print(note, file=sys.stderr)
-        with progress(lambda: process.counted["dta_datagrams_total"], "reports", stop):
-            process.run(stop)
-        print_counters(
-            {counter.key: process.counted[counter.key] for counter in COUNTERS},
-            {counter.key: counter.help for counter in COUNTERS},
-        )
+        run_counted(process, COUNTERS, "dta_datagrams_total", "reports", stop)

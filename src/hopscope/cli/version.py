@@ -9,7 +9,8 @@ import typer
 
 def version(
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also the versions of what it stands on.")
+        bool,
+        typer.Option("--verbose", "-v", help="Also print the versions of Python and the dependencies."),
     ] = False,
 ) -> None:
     """Print the version."""

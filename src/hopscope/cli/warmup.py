@@ -17,22 +17,18 @@ def warmup(
 ) -> None:
     """Compile kernels before their first use.
 
-    They are kept in the user's cache folder (HOPSCOPE_KERNEL_CACHE names another) until Hopscope, Python or
-    Numba changes. A collector needs `hopscope warmup collector`.
+    They are kept in the user's cache folder (or in HOPSCOPE_KERNEL_CACHE) until Hopscope, Python or Numba
+    changes. A collector needs `hopscope warmup collector`.
     """
-    import sys
     import time
 
     from ..base.errors import HopscopeError
     from ..base.kernel_cache import cache_folder
-    from ..runtime.warmup import PARTS, compile_steps, is_compiled, steps_of
-    from .announce import show
+    from ..runtime.warmup import PARTS, compile_parts, is_compiled, steps_of
 
     if unknown := [part for part in parts or () if part not in PARTS]:
         raise HopscopeError(f"PARTS: found {unknown[0]!r}, expected {', '.join(PARTS)}")
-    steps = steps_of(parts or PARTS)
     begin = time.monotonic()
-    compile_steps(steps, show, 0.2 if sys.stderr.isatty() else 5)
-    show("")
-    compiled = [step for step in steps if is_compiled(step)]
+    compile_parts(*parts or PARTS)
+    compiled = [step for step in steps_of(parts or PARTS) if is_compiled(step)]
     print(f"compiled: {', '.join(compiled)}; {time.monotonic() - begin:.1f} s; in {cache_folder()}")

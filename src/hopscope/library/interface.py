@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from ..base import announce, kernel_cache
 from ..base.errors import HopscopeError
 from ..detect.records import EVENT, Kind, Metric
 from ..settings.collector import DetectSettings, DialectSettings, PostcardSettings, Settings
@@ -33,6 +34,21 @@ if TYPE_CHECKING:
 SMALL_BYTES = 4 * 1024 * 1024
 """Files below this are decoded by plain kernels, which need not be compiled."""
 _NO_FRAMES = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
+
+if not kernel_cache.notices:  # in a command, the command announces
+    announce.enable(log=True)
+
+
+def announce_compilation(enabled: bool = True) -> None:
+    """Switch the progress of compilation on or off; it is on at first.
+
+    The first use of a version of Hopscope compiles kernels, which can take a minute. Meanwhile a terminal and a
+    notebook show the progress on stderr; elsewhere the logger `hopscope` gets one line (INFO).
+    """
+    if enabled:
+        announce.enable(log=True)
+    else:
+        announce.disable()
 
 
 class _Table:

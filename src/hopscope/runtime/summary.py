@@ -1,4 +1,4 @@
-"""A short summary at the end of `collect` and `replay`: received, rejected, lost, and events."""
+"""The summary at the end of `collect` and `replay`: received, rejected, lost, and events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOST = {
 LABEL_LOST = {
     "label_kernel_drops_total": "datagrams dropped by the kernel",
     "label_denied_total": "datagrams from sources that are not allowed",
-    "label_table_full_total": "labels of ports beyond the table's room",
+    "label_table_full_total": "labels of ports that the full table has no room for",
 }
 
 
@@ -31,7 +31,7 @@ def family(counters: Mapping[str, int], name: str) -> dict[str, int]:
 
 def summary_lines(counters: Mapping[str, int]) -> list[str]:
     """The summary of counters by key, human-readable."""
-    refused = family(counters, "rejected_reports_total")
+    rejected = family(counters, "rejected_reports_total")
     events = family(counters, "events_total")
     packets = f" ({found:,} of them packets with telemetry)" if (found := counters["packets_total"]) else ""
     lines = [
@@ -39,26 +39,24 @@ def summary_lines(counters: Mapping[str, int]) -> list[str]:
         f"({counters['frame_bytes_total']:,} bytes), {counters['hops_total']:,} hops"
     ]
     if counters["other_frames_total"]:
-        what = "carry no telemetry" if counters["forwarded_frames_total"] else "are no reports"
+        what = "without telemetry" if counters["forwarded_frames_total"] else "without a report"
         lines.append(f"other      {counters['other_frames_total']:,} frames {what}")
     if counters["postcards_total"]:
         paths = family(counters, "postcard_paths_total")
         lines.append(
-            f"postcards  {counters['postcards_total']:,}, of which {counters['joined_postcards_total']:,} "
-            f"are hops of joined paths; paths {_listed(paths)}"
+            f"postcards  {counters['postcards_total']:,}, {counters['joined_postcards_total']:,} of them "
+            f"hops of joined paths; paths {_listed(paths)}"
         )
     lines += _sink_lines(counters)
     lines += _label_lines(counters)
-    lines.append(f"refused    {_listed(refused)}")
+    lines.append(f"rejected   {_listed(rejected)}")
     lost = {text: counters[key] for key, text in LOST.items() if counters[key]}
     lines.append(f"lost       {_listed(lost)}")
     lines.append(f"events     {_listed(events)}")
     stored = sum(events.values())
     if stored and counters["values_total"]:
         ratio = counters["values_total"] / stored
-        lines.append(
-            f"reduction  {counters['values_total']:,} values in the reports, {ratio:,.1f} to an event"
-        )
+        lines.append(f"reduction  {counters['values_total']:,} values in the reports, {ratio:,.1f} per event")
     return lines
 
 
@@ -73,19 +71,19 @@ def _sink_lines(counters: Mapping[str, int]) -> list[str]:
             f"forwarded  {counters['forwarded_frames_total']:,} frames, "
             f"{counters['stripped_packets_total']:,} of them stripped of INT"
             + (f" ({unverified:,} unverified)" if unverified else "")
-            + (f", {damaged:,} as they came, since it could not be" if damaged else "")
+            + (f", {damaged:,} unchanged because their INT is damaged" if damaged else "")
             + (f"; dropped {_listed(dropped)}" if dropped else "")
         )
     if counters["sink_packets_total"]:
         lines.append(f"sink       {_listed(family(counters, 'sink_events_total'))} in the event ring")
         if held := family(counters, "sink_throttled_events_total"):
-            lines.append(f"held back  {_listed(held)} by the quota")
+            lines.append(f"throttled  {_listed(held)} by the quota")
         if more := counters["sink_journal_throttled_events_total"]:
-            lines.append(f"history    {more:,} events above sink.journal_events are not in it")
+            lines.append(f"history    {more:,} events above sink.journal_events are missing")
     if counters["sink_reports_total"] or counters["sink_report_drops_total"]:
         lines.append(
             f"reported   {counters['sink_reports_total']:,} reports to another collector, "
-            f"{counters['sink_report_drops_total']:,} not taken"
+            f"{counters['sink_report_drops_total']:,} dropped"
         )
     return lines
 
@@ -95,15 +93,15 @@ def _label_lines(counters: Mapping[str, int]) -> list[str]:
     if not counters.get("label_datagrams_total"):
         return []
     lost = {text: counters[key] for key, text in LABEL_LOST.items() if counters[key]}
-    refused = family(counters, "label_rejected_total")
+    rejected = family(counters, "label_rejected_total")
     return [
         f"labels     {counters['labels_total']:,} of {counters['label_ports']:,} ports in "
         f"{counters['labelled_packets_total']:,} packets, {counters['late_labels_total']:,} of them late; "
-        f"refused {_listed(refused)}" + (f"; lost {_listed(lost)}" if lost else ""),
+        f"rejected {_listed(rejected)}" + (f"; lost {_listed(lost)}" if lost else ""),
         *(
             [
                 f"tracked   {packets:,} packets of {counters['label_tracked_flows']:,} flows, "
-                f"{counters['label_tracked_path_changes_total']:,} changes of their paths"
+                f"{counters['label_tracked_path_changes_total']:,} path changes"
             ]
             if (packets := counters["label_tracked_packets_total"])
             else []

@@ -1,8 +1,8 @@
 """Compiling ahead: kernels are run once on a few made-up reports; their machine code stays in the cache.
 
-Kernels are compiled for the argument types that they meet, so they are met here as they are in earnest:
-through the same classes, with small tables.  A part (what a command needs) is some steps; steps that are not
-compiled yet are shared out to processes, one for each core.
+Kernels are compiled for the types of their arguments, so they are called here as in production: through the
+same classes, with small tables.  A part (what a command needs) has several steps; steps that are not compiled
+yet are distributed to processes, one for each core.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base import announce
 from ..settings.collector import DetectSettings, ListenSettings, Settings
 from ..settings.dialects import Changes
 from ..settings.sink import DistributionSettings, SinkSettings
@@ -89,7 +90,7 @@ def compiled_files() -> dict[str, Path]:
 
 
 def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> None:
-    """Compile what is missing of some steps; `notify` gets a line at first, and every so many seconds."""
+    """Compile what is missing of some steps; `notify` gets a line at first and `every` so many seconds."""
     missing = [step for step in steps if not is_compiled(step)]
     if not missing:
         return
@@ -141,6 +142,12 @@ def _follow(children: Sequence[subprocess.Popen[bytes]], steps: int, notify: Not
 
         raise HopscopeError(f"compiling kernels: a process ended with {failed[0].returncode}")
     notify(f"compiled {kernels} kernels")
+
+
+def compile_parts(*parts: str) -> None:
+    """Compile what is missing of some PARTS, in processes side by side, and show the progress."""
+    compile_steps(steps_of(parts), announce.show, announce.interval())
+    announce.show("")
 
 
 def warm_worker(settings: Settings, notify: Notify) -> None:

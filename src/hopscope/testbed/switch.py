@@ -116,7 +116,7 @@ class TestbedSwitches:
         for row, sender in enumerate(self._senders):
             if sender.waiting:
                 sender.flush()
-            self._refused[row] = sender.refused + sender.dropped
+            self._refused[row] = sender.rejected + sender.dropped
         if time.monotonic() - self._counted > _COUNT_SECONDS:
             self._counted = time.monotonic()
             for row, listener in enumerate(self._listeners):

@@ -28,7 +28,7 @@ class Ring:
     def __init__(self, slots: int, turns: int = 1000, waits: int = 0) -> None:
         self.arena: npt.NDArray[np.uint8] = np.zeros(slots * SLOT, np.uint8)
         self.room = LONGEST + 4
-        self.sent = self.refused = self.dropped = 0
+        self.sent = self.rejected = self.dropped = 0
         self.out: list[bytes] = []
         self.closed = False
         self._slots = slots
@@ -44,7 +44,7 @@ class Ring:
         for slot, length in enumerate(lengths.tolist()):
             assert length == 0 or 14 <= length <= self.room
             if length > LONGEST:
-                self.refused += 1
+                self.rejected += 1
             elif length:
                 self.out.append(self.arena[slot * SLOT : slot * SLOT + length].tobytes())
         self.sent = len(self.out) - self._waits

@@ -47,7 +47,7 @@ class RingSender:
         """Frames that the interface took."""
         self.dropped = 0
         """Frames given up because the interface was down or gone, or had no carrier."""
-        self.refused = 0
+        self.rejected = 0
         """Frames that the interface cannot send: shorter than their header, or longer than its MTU allows."""
         try:
             self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
@@ -157,7 +157,7 @@ class RingSender:
         wrong = (lengths < _HEADER) | (lengths > self.longest)
         if wrong.any():
             wrong &= ~self._tagged(offsets, lengths)
-            self.refused += int(np.count_nonzero(wrong & (lengths != 0)))
+            self.rejected += int(np.count_nonzero(wrong & (lengths != 0)))
             lengths = np.where(wrong, np.uint32(0), lengths)
             lengths = lengths[: self._close_gaps(self.arena, offsets, lengths)]
         places = self._places(self._next, len(lengths))

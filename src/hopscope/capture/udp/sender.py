@@ -78,7 +78,7 @@ class UdpSender:
         self._named = named
         self.sent = 0
         """Datagrams sent."""
-        self.refused = 0
+        self.unreachable = 0
         """ICMP port-unreachable errors from the receiver."""
         self._rate = self._due = 0.0
         self._full = False
@@ -155,7 +155,7 @@ class UdpSender:
             return int(self._ends[sent - 1])
         error = ctypes.get_errno()
         if error == errno.ECONNREFUSED:
-            self.refused += 1
+            self.unreachable += 1
         elif error in (errno.EINVAL, errno.EMSGSIZE, errno.EIO) and self._most > 1:
             self._most = 1  # trains do not fit this path
         elif error in _AGAIN and not wait:

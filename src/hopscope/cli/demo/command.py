@@ -9,12 +9,15 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...base.errors import HopscopeError
+from ..options.declare import Options, option
+from ..options.network import NetworkOptions
 
 if TYPE_CHECKING:
     from ...fabric.faults import Fault
@@ -47,47 +50,35 @@ flow_latency = {{ change = 100000 }}
 link_utilization = {{ change = 150 }}
 """
 DRAIN_SECONDS = 10.0
-"""How long the collector may take to read what was sent."""
+"""Maximum time in which the collector reads what was sent."""
 TURN_SECONDS = 0.1
 
 
-def demo(
+@dataclass(frozen=True)
+class DemoOptions(Options):
+    """How long the demo runs, and where its data and page are."""
+
     duration: Annotated[
         float | None,
-        typer.Option(
-            "--duration",
-            metavar="S",
-            envvar="DURATION",
-            help="Seconds, at least 12; default: until Ctrl-C.",
-            show_default=False,
+        option(
+            "--duration", metavar="S", envvar="DURATION", help="Seconds, at least 12; default: until Ctrl-C."
         ),
-    ] = None,
-    topology: Annotated[
-        str,
-        typer.Option(
-            "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
-        ),
-    ] = "fat-tree:4",
-    rate: Annotated[float, typer.Option(min=100, metavar="N", help="INT reports per second.")] = 20_000,
-    load: Annotated[float, typer.Option(metavar="SHARE", help="Load of the host links, 0 to 1.")] = 0.3,
-    report_version: Annotated[str, typer.Option(metavar="VERSION", help="0.5, 1.0 or 2.0.")] = "2.0",
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of traffic and fault places.")] = 1,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", "-d", metavar="FOLDER", help="Keep the data here.", show_default=False),
-    ] = None,
+    ] = None  # fmt: skip
+    data: Annotated[Path | None, option("--data", "-d", metavar="FOLDER", help="Keep the data here.")] = None
     http_port: Annotated[
         int,
-        typer.Option(
-            "--http-port",
-            metavar="PORT",
-            min=0,
-            max=65535,
-            help="Port of the live page; the next free one from here.",
+        option(
+            "--http-port", metavar="PORT", min=0, max=65535, show_default=True,
+            help="Port of the live page, or the next free one.",
         ),
-    ] = 8080,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as an object.")] = False,
-) -> None:
+    ] = 8080  # fmt: skip
+    as_json: Annotated[bool, option("--json", help="Print the summary as an object.")] = False
+
+
+_NETWORK = NetworkOptions(load=0.3)
+
+
+def demo(options: DemoOptions, network: NetworkOptions = _NETWORK) -> None:
     """Watch a simulated network with scheduled faults.
 
     Sends real reports over loopback to a real collector, prints the address of the live page, and ends
@@ -100,20 +91,23 @@ def demo(
 
     if sys.platform != "linux":
         raise HopscopeError("the collector needs Linux; `hopscope simulate -o FILE` works here")
+    duration = options.duration
     if duration is not None and duration < SHORTEST:
         raise HopscopeError(
             f"--duration: found {duration:g}, expected {SHORTEST:g} s or more: the faults need time"
         )
-    fabric = parse_topology(topology)
-    faults = schedule(fabric, duration, seed)
-    options = [
-        "--topology", topology, "--rate", str(rate), "--load", str(load), "--seed", str(seed),
-        "--report-version", report_version, *(["--duration", str(duration)] if duration is not None else []),
+    fabric = parse_topology(network.topology)
+    faults = schedule(fabric, duration, network.seed)
+    arguments = [
+        "--topology", network.topology, "--rate", str(network.rate), "--load", str(network.load),
+        "--seed", str(network.seed), "--report-version", network.report_version,
+        *(["--duration", str(duration)] if duration is not None else []),
         *(word for fault in faults for word in ("--fault", as_option(fault))),
     ]  # fmt: skip
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hopscope-demo-")))
-        _Demo(fabric, faults, folder, data or folder / "data", http_port).run(stack, options, as_json)
+        run = _Demo(fabric, faults, folder, options.data or folder / "data", options.http_port)
+        run.run(stack, arguments, options.as_json)
 
 
 class _Demo:
@@ -135,7 +129,7 @@ class _Demo:
         self._reported: set[int] = set()
         self._began = 0.0
 
-    def run(self, stack: ExitStack, options: list[str], as_json: bool) -> None:
+    def run(self, stack: ExitStack, arguments: list[str], as_json: bool) -> None:
         """Run the demo; raises typer.Exit."""
         from .processes import Collector, FabricProcess, free_udp_port
 
@@ -146,8 +140,7 @@ class _Demo:
         collector = Collector(self._data, self._configure(port), self._folder / "collect.log")
         stack.callback(collector.stop)
         self._waiting("starting the collector", collector.wait)
-        arguments = ["--to", f"udp://127.0.0.1:{port}", *options]
-        fabric = FabricProcess(arguments, self._folder / "simulate.log")
+        fabric = FabricProcess(["--to", f"udp://127.0.0.1:{port}", *arguments], self._folder / "simulate.log")
         stack.callback(fabric.close)
         self._waiting("starting the simulated fabric", fabric.wait)
         self._state.url = collector.url
@@ -185,7 +178,7 @@ class _Demo:
         wait(turn)
 
     def _watch(self, collector: Collector, fabric: FabricProcess) -> None:
-        """Until the fabric has ended."""
+        """Watch until the fabric has ended."""
         while "gone" not in self._messages:
             if self._stop.is_set():
                 fabric.stop()
@@ -214,7 +207,7 @@ class _Demo:
             )
 
     def _look(self, collector: Collector) -> None:
-        """Take in what the collector has, and show it."""
+        """Read the collector's events and counters, and show them."""
         collector.check()
         events = collector.events()
         self._judge.take(events)
@@ -240,7 +233,7 @@ class _Demo:
         self._view.say(f"{self._state.seconds:6.1f} s  found {verdict.fault.kind} {found} at {place}")
 
     def _drain(self, collector: Collector) -> None:
-        """Until everything that was sent has been received, or for DRAIN_SECONDS."""
+        """Wait until everything that was sent has been received, or for DRAIN_SECONDS."""
         until = time.monotonic() + DRAIN_SECONDS
         while time.monotonic() < until:
             self._look(collector)
@@ -260,18 +253,18 @@ class _Demo:
         """Print the summary; the exit status."""
         from .view import lost, summary
 
-        state, said = self._state, self._messages["end"]
+        state, end = self._state, self._messages["end"]
         judged = [v for v in state.verdicts if v.found or self._over(v)]
         state.verdicts = judged
         missing = self._missing()
         if as_json:
             print(json.dumps(self._object(missing)))
         else:
-            print("\n".join(summary(state, said, missing)))
+            print("\n".join(summary(state, end, missing)))
         return int(not all(v.found for v in judged) or missing > 0 or lost(state.counters) > 0)
 
     def _over(self, verdict: Any) -> bool:
-        """Whether a fault has lasted long enough to be found: a demo may be ended in the middle of one."""
+        """Whether a fault has lasted long enough to be found: a demo may end during a fault."""
         return bool(verdict.begun_ns + 1_000_000_000 < self._messages["end"]["time_ns"])
 
     def _object(self, missing: int) -> dict[str, Any]:

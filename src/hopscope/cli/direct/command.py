@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from ..options import ConfigOption, DataOption, MonitorOption, SetOption, StoreOption, load, stores
-from ..output import Format, FormatOption, Printer, until_reader_leaves
+from ..options.declare import Commands, Options, option
+from ..options.network import SeedOption, TopologyOption
+from ..options.settings import FolderOptions, StoreOptions
+from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
 from .view import print_entries, print_notices, print_stores, read_values
 
-app = typer.Typer(
-    help="Direct telemetry access (DTA): serve, query and list stores.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = Commands(help="Direct telemetry access (DTA): serve, query and list stores.")
 ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "key-write": ("key", "status", "data", "votes"),
     "postcarding": ("key", "status", "path", "hops", "reason"),
@@ -25,6 +24,43 @@ ANSWER_COLUMNS: dict[str, tuple[str, ...]] = {
     "append": ("key", "status", "entries", "reason"),
 }
 StoreName = Annotated[str, typer.Argument(metavar="STORE", help="Name of the store, as `direct list` shows.")]
+
+
+@dataclass(frozen=True)
+class LookUpOptions(Options):
+    """How keys are looked up."""
+
+    copies: Annotated[
+        int | None,
+        option(
+            "--copies", metavar="N", min=1, help="Copies that were written.",
+            show_default="the store's maximum",
+        ),
+    ] = None  # fmt: skip
+    consensus: Annotated[
+        int, option("--consensus", metavar="T", min=1, show_default=True, help="Copies that have to agree.")
+    ] = 1
+    values: Annotated[
+        Path | None,
+        option(
+            "--values", metavar="FILE",
+            help="Postcarding: the values that a hop can have, one number per line.",
+        ),
+    ] = None  # fmt: skip
+    partial: Annotated[
+        bool, option("--partial", help="Postcarding: show the known hops of incomplete paths.")
+    ] = False
+    limit: Annotated[
+        int,
+        option("--limit", "-n", metavar="N", min=1, show_default=True, help="Append: maximum entries."),
+    ] = 100
+    epoch: Annotated[
+        str | None,
+        option(
+            "--epoch", metavar="N|all", show_default="the current one",
+            help="A past epoch, or all of them, newest first until a key is found.",
+        ),
+    ] = None  # fmt: skip
 
 
 @app.command()
@@ -38,46 +74,9 @@ def query(
             "SRC,DST,PROTO,SPORT,DPORT, or several of these joined with +.",
         ),
     ],
-    copies: Annotated[
-        int | None,
-        typer.Option(
-            "--copies",
-            metavar="N",
-            min=1,
-            help="Copies that were written.",
-            show_default="the store's maximum",
-        ),
-    ] = None,
-    consensus: Annotated[
-        int, typer.Option("--consensus", metavar="T", min=1, help="Copies that have to agree.")
-    ] = 1,
-    values: Annotated[
-        Path | None,
-        typer.Option(
-            "--values",
-            metavar="FILE",
-            help="Postcarding: the values that a hop can have, one number per line.",
-            show_default=False,
-        ),
-    ] = None,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Postcarding: show the known hops of incomplete paths.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, help="Append: maximum entries.")
-    ] = 100,
-    epoch: Annotated[
-        str | None,
-        typer.Option(
-            "--epoch",
-            metavar="N|all",
-            help="A past epoch, or all of them, newest first until a key is found.",
-            show_default="the current one",
-        ),
-    ] = None,
+    options: LookUpOptions,
+    settings: FolderOptions,
     form: FormatOption = Format.TABLE,
-    data: DataOption = None,
-    config: ConfigOption = None,
 ) -> None:
     """Look up keys: data, paths, counters, estimates, lists. The store may be written concurrently.
 
@@ -87,9 +86,10 @@ def query(
     from ...direct.stores.folder import read_store
     from ...direct.stores.query import query_store
 
-    folder = _folder(data, config)
-    question = QueryOptions(copies, consensus, read_values(values), partial, limit)
-    answers = query_store(folder, store, keys, question, _epoch(epoch))
+    folder = settings.load().stores_folder
+    values = read_values(options.values)
+    request = QueryOptions(options.copies, options.consensus, values, options.partial, options.limit)
+    answers = query_store(folder, store, keys, request, _epoch(options.epoch))
     columns = ANSWER_COLUMNS.get(read_store(folder, store).layout.name, ("key", "status"))
     with until_reader_leaves():
         printer = Printer(form, columns)
@@ -101,22 +101,21 @@ def query(
 
 @app.command(name="list")
 def list_(
+    settings: FolderOptions,
     store: Annotated[
         str | None, typer.Argument(metavar="[STORE", help="Name of an Append store.", show_default=False)
     ] = None,
     number: Annotated[
         int | None, typer.Argument(metavar="LIST]", help="Number of its list.", show_default=False)
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more entries, until Ctrl-C.")] = False,
+    follow: Annotated[bool, option("--follow", help="Wait for more entries, until Ctrl-C.")] = False,
     form: FormatOption = Format.TABLE,
-    data: DataOption = None,
-    config: ConfigOption = None,
 ) -> None:
     """List the stores of a data folder, or the entries of a list, oldest first.
 
     Entries that were overwritten before they could be read are counted on stderr.
     """
-    folder = _folder(data, config)
+    folder = settings.load().stores_folder
     with until_reader_leaves():
         if store is not None:
             print_entries(folder, store, 0 if number is None else number, follow, form)
@@ -126,17 +125,16 @@ def list_(
 
 @app.command()
 def notices(
-    follow: Annotated[bool, typer.Option("--follow", help="Wait for more, until Ctrl-C.")] = False,
+    settings: FolderOptions,
+    follow: Annotated[bool, option("--follow", help="Wait for more, until Ctrl-C.")] = False,
     form: FormatOption = Format.TABLE,
-    data: DataOption = None,
-    config: ConfigOption = None,
 ) -> None:
     """Print notices of writes with the immediate flag: time, store, address and immediate value.
 
-    Stores are numbered from 0 in the order of their creation; none: an atomic operation.
+    Stores are numbered from 0 in the order of their creation; an atomic operation has no store.
     """
     with until_reader_leaves():
-        print_notices(_folder(data, config), follow, form)
+        print_notices(settings.load().stores_folder, follow, form)
 
 
 @app.command()
@@ -147,27 +145,14 @@ def monitors(form: FormatOption = Format.TABLE) -> None:
     columns = ("name", "primitive", "reports", "bytes", "source")
     with until_reader_leaves():
         printer = Printer(form, columns)
-        printer.put(
-            dict(
-                zip(
-                    columns,
-                    (name, monitor.primitive, monitor.description, monitor.sizes, monitor.source),
-                    strict=True,
-                )
-            )
-            for name, monitor in MONITORS.items()
-        )
+        for name, each in MONITORS.items():
+            texts = (name, each.primitive, each.description, each.sizes, each.source)
+            printer.put([dict(zip(columns, texts, strict=True))])
         printer.flush()
 
 
 @app.command()
-def serve(
-    store: StoreOption = None,
-    monitor: MonitorOption = None,
-    data: DataOption = None,
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-) -> None:
+def serve(stores: StoreOptions, settings: FolderOptions) -> None:
     """Run a software NIC: accept RoCEv2 on UDP 4791 and write into stores, until Ctrl-C.
 
     Requesters connect by RDMA-CM and receive an advertisement of the stores. Without flags it listens on
@@ -178,56 +163,46 @@ def serve(
     from ...rdma.counters import NIC_COUNTERS
     from ...runtime.direct.nic import NicProcess
     from ...runtime.direct.stores import store_specs
-    from ..announce import compile_parts
-    from ..running import print_counters, progress, until_stopped
+    from ...runtime.warmup import compile_parts
+    from ..output.running import run_counted, until_stopped
 
-    settings = load(
-        config,
-        overrides,
-        [("--store", "direct.stores", stores(store, monitor)), ("--data", "data", data)],
-    ).settings
-    folder = settings.stores_folder
+    loaded = settings.load(stores)
+    folder = loaded.stores_folder
     with until_stopped() as stop, owned_stores(folder):
         compile_parts("direct")
-        process = NicProcess(settings.direct, folder, store_specs(settings.direct))
+        process = NicProcess(loaded.direct, folder, store_specs(loaded.direct))
         process.open()
-        print(f"RoCEv2 on {settings.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)
-        for note in process.notes():
-            print(note, file=sys.stderr)
-        with progress(lambda: process.counted["nic_packets_total"], "packets", stop):
-            process.run(stop)
-        print_counters(
-            {counter.key: process.counted[counter.key] for counter in NIC_COUNTERS},
-            {counter.key: counter.help for counter in NIC_COUNTERS},
-        )
+        print(f"RoCEv2 on {loaded.direct.nic.host}:4791 into stores in {folder}", file=sys.stderr)
+        run_counted(process, NIC_COUNTERS, "nic_packets_total", "packets", stop)
 
 
 @app.command()
 def report(
     monitor: Annotated[
         str,
-        typer.Option("--monitor", "-m", metavar="NAME", help="Monitor to simulate; see `direct monitors`."),
-    ] = "int-path-tracing",
-    to: Annotated[str, typer.Option("--to", metavar="HOST:PORT", help="Address of the translator.")] = (
-        "127.0.0.1:40040"
-    ),
-    topology: Annotated[
-        str,
-        typer.Option(
-            "--topology", "-t", metavar="TOPOLOGY", help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper."
+        option(
+            "--monitor", "-m", metavar="NAME", show_default=True,
+            help="Monitor to simulate; see `direct monitors`.",
         ),
-    ] = "fat-tree:4",
+    ] = "int-path-tracing",
+    to: Annotated[
+        str, option("--to", metavar="HOST:PORT", show_default=True, help="Address of the translator.")
+    ] = "127.0.0.1:40040",
+    topology: TopologyOption = "fat-tree:4",
     connections: Annotated[
-        int, typer.Option("--connections", metavar="N", min=1, max=100_000, help="TCP connections.")
+        int,
+        option("--connections", metavar="N", min=1, max=100_000, show_default=True, help="TCP connections."),
     ] = 200,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the traffic.")] = 1,
-    rate: Annotated[float, typer.Option("--rate", metavar="N", min=1, help="Reports per second.")] = 100_000,
-) -> None:
+    seed: SeedOption = 1,
+    rate: Annotated[
+        float, option("--rate", metavar="N", min=1, show_default=True, help="Reports per second.")
+    ] = 100_000,
+) -> None:  # fmt: skip
     """Send DTA reports from a simulated network: a monitor observes TCP connections at switches.
 
     Reports use the `sized` form. At the end it prints keys to query.
     """
-    from ..report import send_reports
+    from .report import send_reports
 
     send_reports(monitor, to, topology, connections, seed, rate)
 
@@ -240,7 +215,3 @@ def _epoch(text: str | None) -> int | Literal["all"] | None:
     if not text.isdecimal():
         raise StoreError(f"--epoch: found {text!r}, expected a number or all")
     return int(text)
-
-
-def _folder(data: Path | None, config: Path | None) -> Path:
-    return load(config, None, [("--data", "data", data)]).settings.stores_folder

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...present.events import when
-from ..output import Format, Printer
+from ..output.printer import Format, Printer
 
 POLL_SECONDS = 0.2
 """Poll interval of a followed list."""
@@ -17,7 +17,7 @@ STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operatio
 def print_entries(folder: Path, store: str, number: int, follow: bool, form: Format) -> None:
     """Print the entries of a list; `follow`: until Ctrl-C. Raises StoreError."""
     from ...direct.stores.query import read_list
-    from ..running import until_stopped
+    from ..output.running import until_stopped
 
     printer = Printer(form, ("data",))
     place: str | None = None
@@ -55,7 +55,7 @@ def print_notices(folder: Path, follow: bool, form: Format) -> None:
     from ...memory.region import RegionError
     from ...rdma.notices import follow_notices
     from ...rdma.records import NO_TARGET
-    from ..running import until_stopped
+    from ..output.running import until_stopped
 
     try:
         reader = follow_notices(folder)

@@ -4,102 +4,110 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, ClassVar
 
 import typer
 
-from ..options import ConfigOption, SetOption, load
-from ..output import Format, FormatOption, Printer, until_reader_leaves
-from ..quantities import seconds as seconds_of
-from .start import StartProgress, print_made, tracked_flows
+from ..options.declare import Commands, Key, Options, option
+from ..options.network import TopologyOption
+from ..options.quantities import seconds as seconds_of
+from ..options.settings import SettingsOptions
+from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from .start import StartProgress, print_fabric, tracked_flows
 from .traffic import TrafficRequest
 
-app = typer.Typer(
-    help="Run a fabric of network namespaces that labels real packets.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = Commands(help="Run a fabric of network namespaces that labels real packets.")
 NameOption = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="Name of the fabric; several can be up at once.")
-]
+    str,
+    option(
+        "--name", metavar="NAME", show_default=True, help="Name of the fabric; several can be up at once."
+    ),
+]  # fmt: skip
 STATUS_COLUMNS = (
     "switch", "port", "to", "frames/s", "labels/s", "frames", "labels", "restored", "S", "loss", "dropped",
 )  # fmt: skip
 
 COVERAGE_SECONDS = 10.0
-"""Duration of the last telemetry intervals whose coverage `status` shows."""
+"""Recent time whose coverage `status` shows."""
+
+
+@dataclass(frozen=True)
+class LabellingOptions(Options):
+    """What the switches label."""
+
+    title: ClassVar = "Labelling"
+
+    interval: Annotated[
+        str | None,
+        option("--interval", metavar="TIME", help="T, as 50ms (label.labelling.interval)."),
+        Key("label.labelling.interval", seconds_of),
+    ] = None
+    algorithm: Annotated[
+        str | None,
+        option("--algorithm", metavar="NAME", help="base-a or base-b (label.labelling.algorithm)."),
+        Key("label.labelling.algorithm"),
+    ] = None
+    adaptive: Annotated[
+        str | None,
+        option("--adaptive", metavar="MODE", help="off, shift or one-bit (label.adaptive.mode)."),
+        Key("label.adaptive.mode"),
+    ] = None
+    telemetry: Annotated[
+        str | None,
+        option("--telemetry", metavar="TIME", help="Telemetry interval, as 100ms (label.telemetry)."),
+        Key("label.telemetry", seconds_of),
+    ] = None
+    track: Annotated[
+        list[str] | None,
+        option(
+            "--track", metavar="SRC:DST[:EVERY]",
+            help="Track a flow, given by hosts or addresses: all switches label 1 in EVERY (100) of its "
+            "packets. Repeatable.",
+        ),
+    ] = None  # fmt: skip
+
+
+@dataclass(frozen=True)
+class UpOptions(Options):
+    """The fabric and its collector."""
+
+    topology: TopologyOption = "leaf-spine:2x2x2"
+    inner_mtu: Annotated[
+        int | None,
+        option(
+            "--inner-mtu", metavar="BYTES", min=1500, max=9000,
+            help="MTU between switches; default: hosts' MTU plus room for labels.",
+        ),
+    ] = None  # fmt: skip
+    http_port: Annotated[
+        int,
+        option(
+            "--http-port", metavar="PORT", min=0, max=65535, show_default=True,
+            help="Port of the live page, or the next free one.",
+        ),
+        Key("serve.port", lambda flag, port: _free_port(port)),
+    ] = 8080  # fmt: skip
+    data: Annotated[
+        Path | None,
+        option(
+            "--data", "-d", metavar="FOLDER", show_default="a temporary one",
+            help="Data folder of the collector, kept after `down`.",
+        ),
+    ] = None  # fmt: skip
+    name: NameOption = "fabric"
+
+
+def _free_port(port: int) -> int:
+    from ..demo.processes import free_http_port
+
+    return free_http_port(port)
 
 
 @app.command()
-def up(
-    topology: Annotated[
-        str,
-        typer.Option(
-            "--topology", "-t", metavar="FABRIC", help="leaf-spine:LxSxHOSTS, fat-tree:K, or paper: 4-4-4."
-        ),
-    ] = "leaf-spine:2x2x2",
-    interval: Annotated[
-        str | None,
-        typer.Option(
-            "--interval", metavar="TIME", help="T, as 50ms (label.labelling.interval).", show_default=False
-        ),
-    ] = None,
-    algorithm: Annotated[
-        str | None,
-        typer.Option(
-            "--algorithm", metavar="NAME", help="base-a or base-b (label.labelling.algorithm).",
-            show_default=False,
-        ),
-    ] = None,
-    adaptive: Annotated[
-        str | None,
-        typer.Option(
-            "--adaptive", metavar="MODE", help="off, shift or one-bit (label.adaptive.mode).",
-            show_default=False,
-        ),
-    ] = None,
-    telemetry: Annotated[
-        str | None,
-        typer.Option(
-            "--telemetry", metavar="TIME", help="Telemetry interval, as 100ms (label.telemetry).",
-            show_default=False,
-        ),
-    ] = None,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--track", metavar="SRC:DST[:EVERY]",
-            help="A flow by hosts or addresses, of which all switches label one packet of so many (100). "
-            "Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    http_port: Annotated[
-        int,
-        typer.Option(
-            "--http-port", metavar="PORT", min=0, max=65535, help="Port of the live page, or the next free."
-        ),
-    ] = 8080,
-    inner_mtu: Annotated[
-        int | None,
-        typer.Option(
-            "--inner-mtu", metavar="BYTES", min=1500, max=9000,
-            help="MTU between switches; default: hosts' MTU plus room for labels.", show_default=False,
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data", "-d", metavar="FOLDER", help="Data folder of the collector, kept after `down`.",
-            show_default="a temporary one",
-        ),
-    ] = None,
-    name: NameOption = "fabric",
-    config: ConfigOption = None,
-    overrides: SetOption = None,
-) -> None:  # fmt: skip
-    """Start hosts, labelling switches and a collector; returns when all of them work.
+def up(options: UpOptions, labelling: LabellingOptions, settings: SettingsOptions) -> None:
+    """Start hosts, labelling switches and a collector; return when all of them work.
 
     The fabric runs until `hopscope fabric down`. Exit status 2: it could not start, and nothing remains.
     """
@@ -108,72 +116,26 @@ def up(
     from ...runtime.fabric.lifecycle import up as start
     from ...testbed.namespaces import require_root
     from ...testbed.state import check_name
-    from ..demo.processes import free_http_port
 
     require_root()
-    flags: list[tuple[str, str, Any]] = [
-        ("--interval", "label.labelling.interval", interval and seconds_of("--interval", interval)),
-        ("--algorithm", "label.labelling.algorithm", algorithm),
-        ("--adaptive", "label.adaptive.mode", adaptive),
-        ("--telemetry", "label.telemetry", telemetry and seconds_of("--telemetry", telemetry)),
-        ("--http-port", "serve.port", free_http_port(http_port)),
-    ]
-    settings = load(config, overrides, flags).settings
-    fabric = parse_topology(topology)
-    label = settings.label
-    tracked = tuple(one for text in track or () for one in tracked_flows(text, fabric))
-    settings = settings.model_copy(
+    loaded = settings.load(options, labelling)
+    fabric = parse_topology(options.topology)
+    label = loaded.label
+    tracked = tuple(flow for text in labelling.track or () for flow in tracked_flows(text, fabric))
+    loaded = loaded.model_copy(
         update={
             "listen": (),  # no reports: their decoders need not be compiled
             "label": label.model_copy(update={"track": (*label.track, *tracked)}),
         }
     )
-    options = FabricOptions(fabric, settings, check_name(name), data, inner_mtu)
+    request = FabricOptions(fabric, loaded, check_name(options.name), options.data, options.inner_mtu)
     with StartProgress() as progress:
-        made = start(options, progress.begin, progress.tick)
-    print_made(made)
+        fabric_state = start(request, progress.begin, progress.tick)
+    print_fabric(fabric_state)
 
 
 @app.command()
-def traffic(
-    kind: Annotated[
-        Literal["udp", "tcp", "ping"],
-        typer.Argument(
-            metavar="KIND", help="udp: datagrams to random hosts; tcp: iperf3; ping: one host to all others."
-        ),
-    ] = "udp",
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            "--rate", metavar="RATE", help="udp: rate of each sender, bit/s of IP packets.", show_default="5M"
-        ),
-    ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option("--size", metavar="BYTES", help="udp: bytes of an IP packet.", show_default="1000"),
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(
-            "--seconds", "-s", metavar="S", min=0, help="udp, tcp: duration; udp: 0 until Ctrl-C.",
-            show_default="10",
-        ),
-    ] = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--from", metavar="HOST", help="Sender; udp: repeatable, `all`: every host.",
-            show_default="the first and the last host",
-        ),
-    ] = None,
-    ipv6: Annotated[bool, typer.Option("--ipv6", "-6", help="IPv6.")] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="udp: seed of the random hosts.", show_default="1"),
-    ] = None,
-    name: NameOption = "fabric",
-    form: FormatOption = Format.TABLE,
-) -> None:  # fmt: skip
+def traffic(request: TrafficRequest, name: NameOption = "fabric", form: FormatOption = Format.TABLE) -> None:
     """Send traffic between the hosts, and report what arrived.
 
     Exit status 1: packets were lost or rejected, or none were sent.
@@ -182,7 +144,6 @@ def traffic(
     from ...testbed.state import running
 
     require_root()
-    request = TrafficRequest(kind, rate, size, seconds, source, 6 if ipv6 else 4, seed)
     request.check()
     rows, lost = request.send(running(name).plan())
     with until_reader_leaves():
@@ -196,12 +157,15 @@ def traffic(
 def status(
     over: Annotated[
         float,
-        typer.Option("--over", metavar="S", min=0.1, max=60, help="Interval over which rates are measured."),
+        option(
+            "--over", metavar="S", min=0.1, max=60, show_default=True,
+            help="Interval over which rates are measured.",
+        ),
     ] = 1.0,
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,
-) -> None:
-    """Show the state and rates of every switch port; prints the controller's coverage to stderr.
+) -> None:  # fmt: skip
+    """Show the state and rates of every switch port; print the controller's coverage to stderr.
 
     Exit status 1: one of the fabric's processes has ended.
     """
@@ -261,7 +225,7 @@ def loss(
 @app.command()
 def down(
     name: NameOption = "fabric",
-    every: Annotated[bool, typer.Option("--all", help="Every fabric of this machine.")] = False,
+    every: Annotated[bool, option("--all", help="Every fabric of this machine.")] = False,
 ) -> None:
     """Remove a fabric in any state: its processes, namespaces and folder.
 

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..output import Format, Printer, until_reader_leaves
-from ..running import interruptible
+from ..output.printer import Format, Printer, until_reader_leaves
+from ..output.running import interruptible
 
 if TYPE_CHECKING:
     from ...fabric.topology import Topology
@@ -61,7 +61,7 @@ class StartProgress:
 
 
 def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
-    """A flow of `--track`: of hosts by name, those of both IP versions. Raises HopscopeError."""
+    """The flows of a `--track`: between hosts given by name, one per IP version. Raises HopscopeError."""
     from ...base.errors import HopscopeError
     from ...settings.label import TrackedFlowSettings
     from ...testbed.fabric import plan
@@ -71,10 +71,10 @@ def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
     found = re.fullmatch(r"(\[[^]]+\]|[^:[]+):(\[[^]]+\]|[^:[]+)(?::(\d{1,9}))?", text)
     if found is None:
         raise HopscopeError(f"--track {text}: expected SRC:DST[:EVERY], as host-0-0:host-1-0:10")
-    one, other = (hosts.get(end, (end.strip("[]"),)) for end in found.groups()[:2])
+    sources, targets = (hosts.get(end, (end.strip("[]"),)) for end in found.groups()[:2])
     every = int(found[3] or 100)
     try:
-        pairs = zip(one, other, strict=False)  # of an address and a host, the first of its addresses
+        pairs = zip(sources, targets, strict=False)  # an address pairs with the host's first one
         return [TrackedFlowSettings(src=src, dst=dst, every=every) for src, dst in pairs]
     except ValueError as error:
         raise HopscopeError(
@@ -83,18 +83,20 @@ def tracked_flows(text: str, topology: Topology) -> list[TrackedFlowSettings]:
         ) from error
 
 
-def print_made(made: FabricState) -> None:
+def print_fabric(fabric: FabricState) -> None:
     """Print the fabric's hosts, and the next commands to try."""
-    parts = made.plan()
-    print(f"{made.topology}: {len(parts.topology.switches)} switches, {len(parts.hosts)} hosts, "
-          f"{len(parts.ports)} switch ports; a label every {made.interval * 1000:g} ms and port")  # fmt: skip
+    parts = fabric.plan()
+    print(
+        f"{fabric.topology}: {len(parts.topology.switches)} switches, {len(parts.hosts)} hosts, "
+        f"{len(parts.ports)} switch ports; a label every {fabric.interval * 1000:g} ms per port"
+    )
     with until_reader_leaves():
         printer = Printer(Format.TABLE, ("host", "address", "ipv6", "at"))
         printer.put(_host_rows(parts))
         printer.flush()
-    also = "" if made.name == "fabric" else f" --name {made.name}"
+    also = "" if fabric.name == "fabric" else f" --name {fabric.name}"
     first, last = parts.hosts[0], parts.hosts[-1]
-    print(f"page    {made.page or 'none'}")
+    print(f"page    {fabric.page or 'none'}")
     print(f"try     hopscope fabric traffic udp{also}")
     print(f"        hopscope fabric status{also}")
     print(f"        ip netns exec {first.namespace} ping {last.ipv4}")

@@ -1,12 +1,15 @@
-"""Options and results of `hopscope fabric traffic`."""
+"""`hopscope fabric traffic`: its options, and what arrived."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ..running import interruptible, until_stopped
+import typer
+
+from ..options.declare import Options, option
+from ..output.running import interruptible, until_stopped
 
 if TYPE_CHECKING:
     from ...testbed.fabric import FabricPlan, Host
@@ -15,17 +18,51 @@ Rows = list[dict[str, Any]]
 _RATE, _SIZE, _SECONDS, _SEED = "5M", 1000, 10.0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficRequest:
-    """Traffic options; None: not given."""
+@dataclass(frozen=True)
+class TrafficRequest(Options):
+    """Traffic between hosts."""
 
-    kind: Literal["udp", "tcp", "ping"]
-    rate: str | None
-    size: int | None
-    seconds: float | None
-    source: list[str] | None
-    version: int
-    seed: int | None
+    kind: Annotated[
+        Literal["udp", "tcp", "ping"],
+        typer.Argument(
+            metavar="KIND", help="udp: datagrams to random hosts; tcp: iperf3; ping: one host to all others."
+        ),
+    ] = "udp"
+    rate: Annotated[
+        str | None,
+        option(
+            "--rate", metavar="RATE", show_default=_RATE,
+            help="udp: rate of each sender, bit/s of IP packets.",
+        ),
+    ] = None  # fmt: skip
+    size: Annotated[
+        int | None,
+        option("--size", metavar="BYTES", show_default=str(_SIZE), help="udp: bytes of an IP packet."),
+    ] = None
+    seconds: Annotated[
+        float | None,
+        option(
+            "--seconds", "-s", metavar="S", min=0, show_default=f"{_SECONDS:g}",
+            help="udp, tcp: duration; udp: 0 until Ctrl-C.",
+        ),
+    ] = None  # fmt: skip
+    source: Annotated[
+        list[str] | None,
+        option(
+            "--from", metavar="HOST", show_default="the first and the last host",
+            help="Sender; udp: repeatable, `all`: every host.",
+        ),
+    ] = None  # fmt: skip
+    ipv6: Annotated[bool, option("--ipv6", "-6", help="IPv6.")] = False
+    seed: Annotated[
+        int | None,
+        option("--seed", metavar="N", show_default=str(_SEED), help="udp: seed of the random hosts."),
+    ] = None
+
+    @property
+    def version(self) -> int:
+        """IP version."""
+        return 6 if self.ipv6 else 4
 
     def check(self) -> None:
         """Raise HopscopeError for options that this kind of traffic does not support."""
@@ -57,7 +94,7 @@ class TrafficRequest:
 
     def _datagrams(self, parts: FabricPlan, senders: list[Host]) -> tuple[Rows, bool]:
         from ...testbed.traffic import Datagrams, send_datagrams
-        from ..quantities import bit_rate
+        from ..options.quantities import bit_rate
 
         size = _SIZE if self.size is None else self.size
         rate = bit_rate("--rate", self.rate or _RATE)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ...present.events import when
 from ...present.units import flow_text
-from ..options import CaptureArgument, NamesOption
-from ..output import Format, FormatOption, Printer, until_reader_leaves
+from ..options.declare import Commands, option
+from ..options.reading import CaptureArgument
+from ..options.settings import NamesOption
+from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
 from .run import run
 
-app = typer.Typer(
-    help="INT-label: decode and run the labelling controller.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+if TYPE_CHECKING:
+    from ...base.names import Names
+
+app = Commands(help="INT-label: decode labels and run experiments.")
 _CSV = (
     *("packet", "index", "time_ns", "form", "source", "tracked", "src", "dst", "proto", "sport", "dport"),
     *("position", "node_id", "ingress_port", "egress_port", "label_time_ns", "latency_ns", "occupancy"),
@@ -39,32 +40,37 @@ def decode(
     file: CaptureArgument,
     max_hop: Annotated[
         int,
-        typer.Option("--max-hop", metavar="N", min=2, max=100, help="Counts above it are tracked flows."),
+        option(
+            "--max-hop", metavar="N", min=2, max=100, show_default=True,
+            help="Label counts above it mark tracked flows.",
+        ),
     ] = 5,
     protocol: Annotated[
-        int, typer.Option("--protocol", metavar="N", min=0, max=255, help="IP protocol of labelled packets.")
+        int,
+        option(
+            "--protocol", metavar="N", min=0, max=255, show_default=True,
+            help="IP protocol of labelled packets.",
+        ),
     ] = 253,
     port: Annotated[
         int,
-        typer.Option(
-            "--port", "-p", metavar="PORT", min=0, max=65535, help="UDP port to which last hops send labels."
+        option(
+            "--port", "-p", metavar="PORT", min=0, max=65535, show_default=True,
+            help="UDP port to which last hops send labels.",
         ),
     ] = 7254,
     form: FormatOption = Format.JSON,
     limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit", "-n", metavar="N", min=1, help="Stop after so many packets.", show_default=False
-        ),
+        int | None, option("--limit", "-n", metavar="N", min=1, help="Stop after this many packets.")
     ] = None,
     names: NamesOption = None,
-) -> None:
-    """Print the labels in a capture file: an object for each labelled packet, and for each that a last hop's
-    datagram tells.
+) -> None:  # fmt: skip
+    """Print the labels in a capture file: an object per labelled packet, also per packet that a last hop
+    reports.
 
-    Labels are in path order. CSV has a row for each label.
-    A summary goes to stderr. Exit status: 1 where the file is damaged or cut, and was read up to there;
-    2 where it cannot be read.
+    Labels are in path order. CSV has a row per label.
+    A summary goes to stderr. Exit status: 1 if the file is damaged or cut, and was read up to there;
+    2 if it cannot be read.
     """
     from ...base.names import Names
     from ...capture.pcap.reader import PcapReader
@@ -75,69 +81,70 @@ def decode(
     printer = Printer(form, _COLUMNS[form])
     packets, labels, left = 0, 0, limit
     forms: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
+    rejected: Counter[str] = Counter()
     with until_reader_leaves():
         for batch in reader:
             packets += len(batch)
-            for one in label_objects(batch, max_hop=max_hop, protocol=protocol, port=port):
+            for packet in label_objects(batch, max_hop=max_hop, protocol=protocol, port=port):
                 if left == 0:
                     break
                 left = None if left is None else left - 1
-                if "error" in one:
-                    refused[one["error"]["reason"]] += 1
+                if "error" in packet:
+                    rejected[packet["error"]["reason"]] += 1
                 else:
-                    forms[one["form"]] += 1
-                    labels += len(one["labels"])
-                printer.put(_rows(form, one, known))
+                    forms[packet["form"]] += 1
+                    labels += len(packet["labels"])
+                printer.put(_rows(form, packet, known))
             printer.flush()
             if left == 0:
                 break
     reader.close()
-    reasons = ", ".join(f"{count} {reason}" for reason, count in refused.most_common())
-    line = (
-        f"{packets} packets: {forms['packet'] + forms['published']} with labels, {forms['export']} told by "
+    reasons = ", ".join(f"{count} {reason}" for reason, count in rejected.most_common())
+    print(
+        f"{packets} packets: {forms['packet'] + forms['published']} with labels, {forms['export']} reported "
+        f"by last hops, {labels} labels, {rejected.total()} rejected" + f" ({reasons})" * bool(reasons),
+        file=sys.stderr,
     )
-    line += f"last hops, {labels} labels, {refused.total()} refused" + f" ({reasons})" * bool(reasons)
-    print(line, file=sys.stderr)
     if reader.damage:
         print(f"hopscope: {reader.damage}", file=sys.stderr)
         raise typer.Exit(1)
 
 
-def _rows(form: Format, one: dict[str, Any], known: Any) -> list[dict[str, Any]]:
+def _rows(form: Format, packet: dict[str, Any], known: Names) -> list[dict[str, Any]]:
     if form is Format.JSON:
-        return [one]
-    return [_short(one, known)] if form is Format.TABLE else list(_flat(one))
+        return [packet]
+    return [_short(packet, known)] if form is Format.TABLE else _flat(packet)
 
 
-def _flat(one: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row for each label; of what was refused, one."""
-    head = {key: value for key, value in one.items() if key not in ("labels", "flow", "error")}
-    head |= one.get("flow", {}) | one.get("error", {})
-    return [head | {"position": i} | _state(label) for i, label in enumerate(one.get("labels", ()))] or [head]
+def _flat(packet: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row per label; one for a rejected packet."""
+    head = {key: value for key, value in packet.items() if key not in ("labels", "flow", "error")}
+    head |= packet.get("flow", {}) | packet.get("error", {})
+    labels = enumerate(packet.get("labels", ()))
+    return [head | {"position": i} | _state(label) for i, label in labels] or [head]
 
 
 def _state(label: dict[str, Any]) -> dict[str, Any]:
     """A label with the names of the paper's form."""
     from ...wire.label.codec import PublishedItem
 
-    own = dict(label)
-    if "device_id" in own:
-        state = PublishedItem(**own).state()
-        own = {name: getattr(state, name) for name in state.__slots__}
-    own["label_time_ns"] = own.pop("time_ns")
-    return own
+    hop = dict(label)
+    if "device_id" in hop:
+        state = PublishedItem(**hop).state()
+        hop = {name: getattr(state, name) for name in state.__slots__}
+    hop["label_time_ns"] = hop.pop("time_ns")
+    return hop
 
 
-def _short(one: dict[str, Any], known: Any) -> dict[str, Any]:
-    row = {"packet": f"{one['packet']}.{one['index']}" if one["index"] else str(one["packet"])}
-    if error := one.get("error"):
+def _short(packet: dict[str, Any], known: Names) -> dict[str, Any]:
+    row = {"packet": f"{packet['packet']}.{packet['index']}" if packet["index"] else str(packet["packet"])}
+    if error := packet.get("error"):
         return row | {"form": f"{error['reason']} at {error['at']}: {error['detail']}"}
-    labels = [_state(label) for label in one["labels"]]
-    row["time"] = when(one["time_ns"])
-    row["form"] = one["form"] + " tracked" * one.get("tracked", one.get("specific", False))
-    row["flow"] = flow_text(one["flow"]) if "flow" in one else one.get("source", "")
-    row["path"] = " → ".join(f"{known.node_label(one['node_id'])}:{one['egress_port']}" for one in labels)
-    row["latency"] = " ".join(str(one["latency_ns"]) for one in labels)
-    row["occupancy"] = " ".join(str(one["occupancy"]) for one in labels)
+    hops = [_state(label) for label in packet["labels"]]
+    row["time"] = when(packet["time_ns"])
+    row["form"] = packet["form"] + " tracked" * packet.get("tracked", packet.get("specific", False))
+    row["flow"] = flow_text(packet["flow"]) if "flow" in packet else packet.get("source", "")
+    row["path"] = " → ".join(f"{known.node_label(hop['node_id'])}:{hop['egress_port']}" for hop in hops)
+    row["latency"] = " ".join(str(hop["latency_ns"]) for hop in hops)
+    row["occupancy"] = " ".join(str(hop["occupancy"]) for hop in hops)
     return row

@@ -1,4 +1,4 @@
-"""`hopscope label run`: an experiment from a file: sweep, table, picture."""
+"""`hopscope label run`: a sweep that a file describes, with a table and a plot of its results."""
 
 from __future__ import annotations
 
@@ -12,26 +12,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...base.errors import HopscopeError
+from ..options.declare import option
 
 if TYPE_CHECKING:
     from ...fabric.labelling.experiment.settings import Experiment
 
 
 def run(
-    file: Annotated[
-        Path, typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="Experiment file.")],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Folder of the results; default: the file's folder.",
-            show_default=False,
-        ),
+        option("--output", "-o", metavar="FOLDER", help="Folder of the results; default: the file's folder."),
     ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Ignore the results of earlier runs.")
-    ] = False,
-) -> None:  # fmt: skip
+    fresh: Annotated[bool, option("--fresh", help="Ignore the results of earlier runs.")] = False,
+) -> None:
     """Simulate labelling (INT-label) at every point of a sweep; writes Parquet, CSV and a plot.
 
     The file describes the network, failures and the sweep; see docs/guides/label-plan.md. An interrupted run

@@ -1,106 +1,132 @@
-"""`hopscope plan label`: how often ports must label packets, and the overhead of that."""
+"""`hopscope plan label`: how often ports must label packets, and the overhead."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, cast, get_args
 
-import typer
+from ...base.errors import HopscopeError
+from ..options.declare import Options, option
+from ..options.network import SeedOption
+from ..options.quantities import bit_rate, per_second, seconds
+from .options import PlanOutput
 
-from ..quantities import bit_rate, per_second, seconds
-from .options import JsonOption, PlotOption
+if TYPE_CHECKING:
+    from ...fabric.labelling.theory.plan import LabelDemand
 
 
-def label(
+@dataclass(frozen=True)
+class DemandOptions(Options):
+    """What labelling must achieve, and for which traffic."""
+
     resolution: Annotated[
-        str,
-        typer.Option("--resolution", metavar="RATE", help="Updates per port, as 10/s."),
-    ] = "10/s",
+        str, option("--resolution", metavar="RATE", show_default=True, help="Updates per port, as 10/s.")
+    ] = "10/s"
     coverage: Annotated[
-        float, typer.Option("--coverage", metavar="SHARE", help="Share of active ports that reach it.")
-    ] = 0.999,
+        float,
+        option("--coverage", metavar="SHARE", show_default=True, help="Share of active ports that reach it."),
+    ] = 0.999
     rate: Annotated[
         str,
-        typer.Option(
-            "--rate", metavar="BITS", help="Traffic of the least loaded port that matters, as 5Mbps."
+        option(
+            "--rate", metavar="BITS", show_default=True,
+            help="Traffic of the least loaded port that matters, as 5Mbps.",
         ),
-    ] = "5Mbps",
-    size: Annotated[int, typer.Option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 1000,
-    delay: Annotated[str, typer.Option("--delay", metavar="TIME", help="Mean delay of a hop.")] = "0ms",
+    ] = "5Mbps"  # fmt: skip
+    size: Annotated[
+        int, option("--size", metavar="BYTES", show_default=True, help="Mean IP bytes of a packet.")
+    ] = 1000
+    delay: Annotated[
+        str, option("--delay", metavar="TIME", show_default=True, help="Mean delay of a hop.")
+    ] = "0ms"
     jitter: Annotated[
         str | None,
-        typer.Option(
-            "--jitter",
-            metavar="TIME",
+        option(
+            "--jitter", metavar="TIME",
             help="Standard deviation of the delay; default: uniform from 0 to twice the mean.",
-            show_default=False,
         ),
-    ] = None,
+    ] = None  # fmt: skip
     hops: Annotated[
-        int, typer.Option("--hops", metavar="COUNT", help="Switches on the longest path.")
-    ] = 5,
+        int, option("--hops", metavar="COUNT", show_default=True, help="Switches on the longest path.")
+    ] = 5
     algorithm: Annotated[
-        str, typer.Option("--algorithm", metavar="NAME", help="base-a (interval) or base-b (probability).")
-    ] = "base-b",
+        str,
+        option(
+            "--algorithm", metavar="NAME", show_default=True,
+            help="base-a (interval) or base-b (probability).",
+        ),
+    ] = "base-b"  # fmt: skip
     chance: Annotated[
-        str, typer.Option("--chance", metavar="NAME", help="Probability of base-b: f1, f2, f2-listing or f3.")
-    ] = "f1",
+        str,
+        option(
+            "--chance", metavar="NAME", show_default=True,
+            help="Probability of base-b: f1, f2, f2-listing or f3.",
+        ),
+    ] = "f1"  # fmt: skip
+
+    def demand(self) -> LabelDemand:
+        """These options as `plan_labels` takes them. Raises HopscopeError."""
+        from ...fabric.labelling.theory.plan import Chance, LabelDemand
+
+        if self.algorithm not in ("base-a", "base-b"):
+            raise HopscopeError(f"--algorithm {self.algorithm}: expected base-a or base-b")
+        if self.chance not in get_args(Chance):
+            raise HopscopeError(f"--chance {self.chance}: expected one of {', '.join(get_args(Chance))}")
+        jitter = None if self.jitter is None else seconds("--jitter", self.jitter)
+        return LabelDemand(
+            per_second("--resolution", self.resolution), self.coverage, bit_rate("--rate", self.rate),
+            self.size, seconds("--delay", self.delay), jitter, self.hops,
+            "base-a" if self.algorithm == "base-a" else "base-b", cast("Chance", self.chance),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SimulationOptions(Options):
+    """The simulation that checks the plan."""
+
+    title: ClassVar = "Simulation"
+
     topology: Annotated[
         str | None,
-        typer.Option(
-            "--topology",
-            metavar="NAME",
+        option(
+            "--topology", metavar="NAME",
             help="Fabric to simulate: paper (default), fat-tree:K, leaf-spine:LxS; none: theory only.",
-            show_default=False,
         ),
-    ] = None,
-    simulated: Annotated[
-        str | None,
-        typer.Option(
-            "--simulate", metavar="TIME", help="Simulated time; default 20s.", show_default=False
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option("--seed", metavar="NUMBER", min=0, help="Seed of the simulation.")
-    ] = 1,
-    plot: PlotOption = None,
-    as_json: JsonOption = False,
-) -> None:  # fmt: skip
+    ] = None  # fmt: skip
+    simulate: Annotated[
+        str | None, option("--simulate", metavar="TIME", show_default="20s", help="Simulated time.")
+    ] = None
+    seed: SeedOption = 1
+
+
+def label(options: DemandOptions, simulation: SimulationOptions, output: PlanOutput) -> None:
     """The labelling interval for a resolution and coverage (INT-label), and its overhead.
 
     Theory covers the port with the least traffic. A simulation of a fabric whose ports have at least as much
-    runs too, if it is quick or requested by --topology or --simulate.
+    also runs if it is quick, or if --topology or --simulate is given.
     """
     from dataclasses import asdict
-    from typing import get_args
 
-    from ...base.errors import HopscopeError
-    from ...fabric.labelling.theory.plan import Chance, LabelDemand, PlanError, plan_labels
+    from ...fabric.labelling.theory.plan import PlanError, plan_labels
     from ...fabric.labelling.theory.plan_check import check
 
-    if algorithm not in ("base-a", "base-b"):
-        raise HopscopeError(f"--algorithm {algorithm}: expected base-a or base-b")
-    if chance not in get_args(Chance):
-        raise HopscopeError(f"--chance {chance}: expected one of {', '.join(get_args(Chance))}")
-    demand = LabelDemand(
-        per_second("--resolution", resolution), coverage, bit_rate("--rate", rate), size,
-        seconds("--delay", delay), None if jitter is None else seconds("--jitter", jitter), hops,
-        "base-a" if algorithm == "base-a" else "base-b", cast("Chance", chance),
-    )  # fmt: skip
-    plan = plan_labels(demand)
+    plan = plan_labels(options.demand())
     found, why = None, ""
+    topology, simulated = simulation.topology, simulation.simulate
     if topology != "none":
         try:
-            found = check(plan, topology or "paper", seconds("--simulate", simulated or "20s"), seed)
+            duration = seconds("--simulate", simulated or "20s")
+            found = check(plan, topology or "paper", duration, simulation.seed)
         except PlanError as error:
             if topology is not None or simulated is not None:
                 raise
             why = str(error)
-    if plot is not None:
+    if output.plot is not None:
         from .label_plot import save
 
-        save(plot, plan, found)
-    if as_json:
+        save(output.plot, plan, found)
+    if output.as_json:
         print(json.dumps(asdict(plan) | {"simulated": found and asdict(found), "not_simulated": why or None}))
     else:
         from .label_view import show

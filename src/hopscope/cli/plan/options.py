@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-import typer
+from ..options.declare import Options, option
 
-PlotOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--plot",
-        metavar="FILE",
-        help="Write a picture (PNG, SVG, PDF); needs hopscope[plot].",
-        show_default=False,
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
+
+@dataclass(frozen=True)
+class PlanOutput(Options):
+    """How a plan is shown."""
+
+    title: ClassVar = "Output"
+
+    plot: Annotated[
+        Path | None,
+        option("--plot", metavar="FILE", help="Write a plot (PNG, SVG, PDF); needs hopscope[plot]."),
+    ] = None
+    as_json: Annotated[bool, option("--json", help="One JSON object instead of tables.")] = False

@@ -6,15 +6,14 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import typer
 
 from ...base.errors import HopscopeError
 from ...present.events import label
 from ...present.select import EventFilter
-from ..filters import FlowOption, flow_filter
-from ..grouped import grouped
-from ..output import Format
-from .options import Answer, FlowIdOption, Window, flow_number
+from ..options.declare import option
+from ..options.filters import FlowOption, flow_filter
+from ..output.printer import Format
+from .options import Answer, FlowIdOption, HistoryOptions, Window, flow_number
 
 if TYPE_CHECKING:
     from ...base.names import Names
@@ -38,25 +37,28 @@ _SOURCES = {
 }
 
 
-@grouped
 def bottleneck(
     window: Window,
+    source: HistoryOptions,
     flow: FlowOption = None,
     flow_id: FlowIdOption = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="latest|mean", help="Which latency of a flow orders its hops.")
+        str,
+        option(
+            "--by", metavar="latest|mean", show_default=True, help="Latency that orders the hops of a flow."
+        ),
     ] = "latest",
     answer: Answer = LIMITED,
 ) -> None:
     """Attribute latency and loss to switches, ports and queues.
 
-    Places of the network are ordered by their share of the latency of all packets in the time window, and of
-    the drops in it; the hops of a flow by their share of its latency, next to what is usual there.  A value
-    between two bounds is known by its bin.
+    Queues are ordered by their share of the latency of all packets in the time window, and by their share of
+    the drops; the hops of a flow by their share of its latency, next to the usual latency there.  Two bounds
+    are those of the value's bin.
     """
     from ...present.collector_state import CollectorState
 
-    with answer.history() as (history, names):
+    with source.history() as (history, names):
         state = CollectorState(history.folder)
         if flow is None and flow_id is None:
             _network(state, history, names, window.ns(), answer)
@@ -109,45 +111,45 @@ def _flow(
     from ...present.bottleneck_json import flow_object_of
     from ...present.units import flow_text
 
-    row, asked = _chosen(state, flow, flow_id)
-    found = flow_object_of(attribute(state, history, row, asked, by), names)
+    row, named = _chosen(state, flow, flow_id)
+    found = flow_object_of(attribute(state, history, row, named, by), names)
     if answer.form is Format.JSON:
         answer.put((), [found])
         return
     _print_source(found, "no matching flow")
     if found["flow"] is not None:
-        where = found["standing"]
-        text = "" if where is None else f", at quantile {_between(where, '.3f')} of all packets"
+        quantile = found["standing"]
+        text = "" if quantile is None else f", at quantile {_between(quantile, '.3f')} of all packets"
         print(f"{flow_text(found['flow'])}: {found['latency_ns']} ns end to end{text}", file=sys.stderr)
     answer.put(HOP_COLUMNS, found["items"], _texts)
 
 
 def _chosen(state: CollectorState, flow: str | None, flow_id: str | None) -> tuple[np.void | None, Flow]:
-    """The live flow with the highest latency of those that are meant, and what history calls them."""
+    """The live flow with the highest latency of the named ones, and the filter of history for them."""
     from ...history.query import Flow
 
     rows = state.flows()
     if flow_id is not None:
         number = flow_number(flow_id)
         rows = rows[rows["flow_id"] == np.uint64(number)]
-        asked = Flow(flow_id=number)
+        named = Flow(flow_id=number)
     else:
         chosen = EventFilter(flow=flow_filter(flow, None))
         rows = rows if chosen.flow is None else rows[chosen.flow.mask(rows)]
-        asked = chosen.of_history().get("flow") or Flow()
+        named = chosen.of_history().get("flow") or Flow()
     if len(rows) > 1:
         print(f"{len(rows)} live flows: the one with the highest latency", file=sys.stderr)
-    return (rows[np.argmax(rows["latency_latest"])] if len(rows) else None), asked
+    return (rows[np.argmax(rows["latency_latest"])] if len(rows) else None), named
 
 
-def _print_source(found: dict[str, Any], none: str) -> None:
+def _print_source(found: dict[str, Any], empty: str) -> None:
     span = f", {found['since']} to {found['until'] or 'now'}" if found.get("since") else ""
     source = _SOURCES.get(found["source"])
-    print(f"hopscope: {none}" if source is None else f"from {source}{span}", file=sys.stderr)
+    print(f"hopscope: {empty}" if source is None else f"from {source}{span}", file=sys.stderr)
 
 
 def _texts(item: dict[str, Any]) -> dict[str, Any]:
-    """A place with one text per column."""
+    """A queue or hop with one text per column."""
     flat = dict(item)
     for name in ("node", "port"):
         flat[name] = label(item[name])
@@ -178,8 +180,7 @@ def _between(bounds: dict[str, Any], form: str) -> str:
 def _gauge(gauge: dict[str, Any]) -> str | None:
     """`latest` beside `mean` and `highest`, as `12 (mean 10.5, max 80)`."""
     mean, highest = gauge["mean"], gauge["highest"]
-    more = [text for text in (
-        None if mean is None else f"mean {mean:.4g}", None if highest is None else f"max {highest}"
-    ) if text]  # fmt: skip
+    more = [] if mean is None else [f"mean {mean:.4g}"]
+    more += [] if highest is None else [f"max {highest}"]
     latest = "" if gauge["latest"] is None else str(gauge["latest"])
     return f"{latest} ({', '.join(more)})".strip() if more else latest or None

@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any, get_args
 
-import typer
-
 from ...base.errors import HopscopeError
 from ...base.names import Names
 from ...detect.distributions.quantiles import LOG_ERROR, QUANTILES, VIEWS, By, Distribution
 from ...detect.sink.records import Measure
 from ...present.select import labelled
 from ...present.text import UnreadableError
-from ..filters import NodeOption, node_ids
-from ..grouped import grouped, option
-from ..output import Format, Printer
-from .options import Answer, Window, left_out
+from ..options.declare import option
+from ..options.filters import NodeOption, node_ids
+from ..output.printer import Format, Printer
+from .options import Answer, HistoryOptions, Window, left_out
 
 WIDTH = 16
 """Bars of the histograms in a table."""
@@ -30,10 +28,10 @@ CSV = (
 )  # fmt: skip
 
 
-@grouped
 def distributions(
     window: Window,
     answer: Answer,
+    source: HistoryOptions,
     measure: Annotated[
         list[str] | None,
         option("--measure", "-m", metavar="MEASURE", help=f"Only {', '.join(MEASURES)}. Repeatable."),
@@ -46,7 +44,8 @@ def distributions(
         list[int] | None, option("--queue", min=0, max=255, help="Only this queue id. Repeatable.")
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", metavar="VIEW", help="Merge by queue, port, switch or network.")
+        str,
+        option("--by", metavar="VIEW", show_default=True, help="Merge by queue, port, switch or network."),
     ] = "switch",
 ) -> None:
     """Print value histograms and quantiles, including live counts.
@@ -62,7 +61,7 @@ def distributions(
     except UnreadableError as error:
         raise HopscopeError(f"--{error}") from None
     start_ns, end_ns = window.ns()
-    with answer.history() as (history, names):
+    with source.history() as (history, names):
         found = history.distributions(
             start=start_ns,
             end=end_ns,
@@ -74,9 +73,9 @@ def distributions(
         )
         counted = bool(found) or bool(history.distributions())
     printer = Printer(answer.form, TABLE if answer.form is Format.TABLE else CSV)
-    for one in found[: answer.limit]:
-        row = distribution_object(one, names)
-        printer.put([row if answer.form is Format.JSON else texts(row, one, names)])
+    for distribution in found[: answer.limit]:
+        row = distribution_object(distribution, names)
+        printer.put([row if answer.form is Format.JSON else texts(row, distribution, names)])
     printer.flush()
     left_out(history)
     if not counted:
@@ -89,13 +88,14 @@ def distributions(
         print(_covered(found[0]), file=sys.stderr)
 
 
-def texts(row: dict[str, Any], one: Distribution, names: Names) -> dict[str, Any]:
+def texts(row: dict[str, Any], distribution: Distribution, names: Names) -> dict[str, Any]:
     """A distribution with one text per column."""
+    node, port, mean = distribution.node, distribution.port, distribution.mean
     found = row | {
-        "node": None if one.node is None else names.node_label(one.node),
-        "port": None if one.node is None or one.port is None else names.port_label(one.node, one.port),
-        "mean": None if one.mean is None else f"{one.mean:.1f}",
-        "histogram": sparkline(one),
+        "node": None if node is None else names.node_label(node),
+        "port": None if node is None or port is None else names.port_label(node, port),
+        "mean": None if mean is None else f"{mean:.1f}",
+        "histogram": sparkline(distribution),
     }
     for name, quantile in zip(_NAMES, row["quantiles"], strict=True):
         estimate = quantile["estimate"]
@@ -105,20 +105,22 @@ def texts(row: dict[str, Any], one: Distribution, names: Names) -> dict[str, Any
     return found
 
 
-def sparkline(one: Distribution) -> str:
-    """A histogram of a line of text, its values from the lowest to the highest on a logarithmic scale."""
+def sparkline(distribution: Distribution) -> str:
+    """A histogram as a line of text, from the lowest to the highest value on a logarithmic scale."""
     from ...present.distributions import columns
 
-    counts = [count for _, _, count in columns(one, WIDTH)]
-    most = max(counts, default=0) or 1
+    counts = [count for _, _, count in columns(distribution, WIDTH)]
+    largest = max(counts, default=0) or 1
     steps = len(_BARS) - 1
-    return "".join(_BARS[min(steps, int(count / most * steps + 0.999))] for count in counts)
+    return "".join(_BARS[min(steps, int(count / largest * steps + 0.999))] for count in counts)
 
 
-def _covered(one: Distribution) -> str:
+def _covered(distribution: Distribution) -> str:
     from ...present.events import when
 
-    ends = ["the beginning" if ns is None else when(ns) for ns in (one.since_ns, one.until_ns)]
+    ends = [
+        "the beginning" if ns is None else when(ns) for ns in (distribution.since_ns, distribution.until_ns)
+    ]
     return (
         f"from {ends[0]} to {ends[1]}; quantiles are off by less than {LOG_ERROR:.0%} where bins are"
         " logarithmic: --format json has all bounds"

@@ -1,4 +1,4 @@
-"""Options of `hopscope query` and what they mean, shared by its commands."""
+"""Options that the commands of `hopscope query` share."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...base.errors import HopscopeError
 from ...present.select import KINDS, METRICS, EventFilter, labelled
 from ...present.text import UnreadableError, parse_when
-from ..filters import FilterError, FlowOption, NodeOption, PrefixOption, flow_filter, node_ids
-from ..grouped import option
-from ..options import ConfigOption, DataOption, NamesOption, load
-from ..output import Format, FormatOption, Printer
+from ..options.declare import Options, option
+from ..options.filters import FilterError, FlowFilters, KindOption
+from ..options.settings import NamedFolderOptions
+from ..output.printer import Format, FormatOption, Printer
 
 if TYPE_CHECKING:
     from ...base.names import Names
@@ -28,14 +28,16 @@ FlowIdOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(Options):
     """A span of time."""
 
+    title: ClassVar = "Filters"
+
     since: Annotated[
-        str | None, option("--since", metavar="TIME", help="From then on: 10m ago, or ISO 8601.")
+        str | None, option("--since", metavar="TIME", help="From this time on: 10m ago, or ISO 8601.")
     ] = None
     until: Annotated[
-        str | None, option("--until", metavar="TIME", help="Up to then: 10m ago, or ISO 8601.")
+        str | None, option("--until", metavar="TIME", help="Up to this time: 10m ago, or ISO 8601.")
     ] = None
 
     def ns(self) -> tuple[int | None, int | None]:
@@ -45,34 +47,29 @@ class Window:
 
 
 @dataclass(frozen=True)
-class HopOptions(Window):
-    """Filters of what has a node and a flow."""
+class HopOptions(FlowFilters, Window):
+    """Filters of hops."""
 
-    node: NodeOption = None
-    flow: FlowOption = None
     flow_id: FlowIdOption = None
-    prefix: PrefixOption = None
 
     def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
-        """The filter that they are. Raises HopscopeError."""
+        """These options as a filter. Raises HopscopeError."""
         start_ns, end_ns = self.ns()
         try:
             kinds, metrics = labelled("kind", kind, KINDS), labelled("metric", metric, METRICS)
         except UnreadableError as error:
             raise FilterError(f"--{error}") from None
-        nodes, number = tuple(node_ids(self.node or (), names)), self.flow_id and flow_number(self.flow_id)
+        number = self.flow_id and flow_number(self.flow_id)
         return EventFilter(
-            start_ns, end_ns, kinds, metrics, nodes, number or None, flow_filter(self.flow, self.prefix)
+            start_ns, end_ns, kinds, metrics, tuple(self.node_ids(names)), number or None, self.flow_filter()
         )
 
 
 @dataclass(frozen=True)
 class PathOptions(HopOptions):
-    """Filters of what is of a kind, too."""
+    """Filters of paths."""
 
-    kind: Annotated[
-        list[str] | None, option("--kind", "-k", metavar="KIND", help="Only this kind. Repeatable.")
-    ] = None
+    kind: KindOption = None
 
     def chosen(self, names: Names, kind: Sequence[str] = (), metric: Sequence[str] = ()) -> EventFilter:
         """With the kinds."""
@@ -93,16 +90,8 @@ class EventOptions(PathOptions):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Where the answer comes from, and how it is printed."""
-
-    limit: Annotated[
-        int, option("--limit", "-n", metavar="N", min=1, help="At most N rows.", show_default=True)
-    ] = 100
-    form: FormatOption = Format.TABLE
-    data: DataOption = None
-    names: NamesOption = None
-    config: ConfigOption = None
+class HistoryOptions(NamedFolderOptions):
+    """Whose history is read."""
 
     @contextmanager
     def history(self) -> Iterator[tuple[History, Names]]:
@@ -110,15 +99,24 @@ class Answer:
         from ...base.names import Names
         from ...history.query import History
 
-        flags = [("--data", "data", self.data), ("--names", "names", self.names)]
-        settings = load(self.config, None, flags).settings
+        settings = self.load()
         with History(settings.data) as history:
             yield history, Names.load(settings.names)
+
+
+@dataclass(frozen=True)
+class Answer(Options):
+    """How an answer is printed."""
+
+    limit: Annotated[
+        int, option("--limit", "-n", metavar="N", min=1, help="At most N rows.", show_default=True)
+    ] = 100
+    form: FormatOption = Format.TABLE
 
     def put(
         self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None = None
     ) -> int:
-        """Print rows, how many: JSON has the API's objects, table and CSV one text per column (`texts`)."""
+        """Print rows and return their number: JSON as the API's objects, tables and CSV as `texts`."""
         printer = Printer(self.form, columns)
         count = printer.put(rows if texts is None or self.form is Format.JSON else map(texts, rows))
         printer.flush()
@@ -128,7 +126,7 @@ class Answer:
         self, columns: Sequence[str], rows: Iterable[Row], texts: Callable[[Row], Row] | None,
         history: History, table: Table, empty: str,
     ) -> None:  # fmt: skip
-        """Print the rows of a table of history; stderr says what is left out, or that there are none."""
+        """Print the rows of a table of history; report on stderr what is left out, or that there are none."""
         if not self.put(columns, rows, texts):
             print(f"hopscope: {empty}", file=sys.stderr)
         left_out(history)
@@ -137,7 +135,7 @@ class Answer:
 
 
 def left_out(history: History) -> None:
-    """Say which segments were damaged."""
+    """Report segments that were damaged."""
     for line in history.problems:
         print(f"hopscope: left out: {line}", file=sys.stderr)
 
@@ -156,8 +154,8 @@ def flow_number(text: str) -> int:
 def age_ns(flag: str, text: str) -> int:
     """ns of a span of time, as 10m. Raises HopscopeError."""
     try:
-        far = 1 << 62
-        return far - parse_when(f"-{text.strip().removeprefix('-')}", far)
+        now = 1 << 62
+        return now - parse_when(f"-{text.strip().removeprefix('-')}", now)
     except UnreadableError:
         raise HopscopeError(f"{flag} {text}: expected a number and ms, s, m, h or d, as in 10m") from None
 

@@ -48,7 +48,7 @@ class Sender(Protocol):
     """Bytes of the longest frame."""
     sent: int
     """Frames that the interface took, since it was opened."""
-    refused: int
+    rejected: int
     """Frames that it cannot send: shorter than their header, or longer than its MTU."""
     dropped: int
     """Frames given up because it was down or gone, or had no carrier."""
@@ -153,13 +153,13 @@ class ToInterface(Forwarder):
     def _count_sent(self) -> None:
         """Count what the interface has sent and rejected meanwhile."""
         sender = self._sender
-        now = (sender.sent, sender.refused, sender.dropped)
+        now = (sender.sent, sender.rejected, sender.dropped)
         if now == self._counted:
             return
-        sent, refused, dropped = (new - old for new, old in zip(now, self._counted, strict=True))
+        sent, rejected, dropped = (new - old for new, old in zip(now, self._counted, strict=True))
         self._counted = now
         self._count("forwarded_frames_total", sent)
-        self._dropped(DropReason.TOO_LONG, refused)  # none is too short by now
+        self._dropped(DropReason.TOO_LONG, rejected)  # none is too short by now
         self._dropped(DropReason.DOWN, dropped)
 
     def _dropped(self, reason: DropReason, frames: int) -> None:

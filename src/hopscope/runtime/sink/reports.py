@@ -67,7 +67,7 @@ class SinkReporter(Stage):
         self._count = count
         self._version, self._node = REPORT_VERSIONS[settings.version], settings.node
         self._hw_id = shard % _HW_IDS
-        self._refused = 0
+        self._unreachable = 0
         self._live: LiveFlows | None = None
         self._evicted: list[Records] = []
         if self._when == "flow":
@@ -128,5 +128,5 @@ class SinkReporter(Stage):
             sent = self._sender.sent - before
             self._count("sink_reports_total", sent)
             self._count("sink_report_drops_total", len(reports) - sent)
-        self._count("sink_reports_unreachable_total", self._sender.refused - self._refused)
-        self._refused = self._sender.refused
+        self._count("sink_reports_unreachable_total", self._sender.unreachable - self._unreachable)
+        self._unreachable = self._sender.unreachable

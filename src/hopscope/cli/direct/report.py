@@ -7,10 +7,10 @@ import secrets
 import sys
 from typing import TYPE_CHECKING
 
-from ..base.errors import HopscopeError
+from ...base.errors import HopscopeError
 
 if TYPE_CHECKING:
-    from ..direct.monitors.monitor import Reports
+    from ...direct.monitors.monitor import Reports
 
 BATCH = 1024
 """Reports per batch."""
@@ -21,13 +21,13 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
     """Simulate, observe and report; prints the reports sent and keys to query on stderr. Raises
     HopscopeError.
     """
-    from ..capture.udp.sender import UdpSender
-    from ..direct.monitors.registry import make_monitors
-    from ..direct.reporter import Reporter
-    from ..fabric.tcp import TcpModel, TcpSimulation
-    from ..fabric.topology import parse_topology
-    from ..settings.section import host_and_port
-    from ..wire.dta.codec import Form
+    from ...capture.udp.sender import UdpSender
+    from ...direct.monitors.registry import make_monitors
+    from ...direct.reporter import Reporter
+    from ...fabric.tcp import TcpModel, TcpSimulation
+    from ...fabric.topology import parse_topology
+    from ...settings.section import host_and_port
+    from ...wire.dta.codec import Form
 
     (source,) = make_monitors([monitor]).values()
     try:
@@ -45,9 +45,11 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
     for part in parts:
         for at in range(0, len(part), BATCH):
             sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
-    unreachable = f"; port unreachable: at least {sender.refused:,} datagrams" if sender.refused else ""
+    unreachable = (
+        f"; port unreachable: at least {sender.unreachable:,} datagrams" if sender.unreachable else ""
+    )
     print(
-        f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{unreachable}",
+        f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{lost}",
         file=sys.stderr,
     )
     for key in _examples(parts):
@@ -65,8 +67,8 @@ def _own_address(host: str) -> str | None:
 
 def _examples(parts: list[Reports]) -> list[str]:
     """Some reported keys, or lists for Append."""
-    from ..direct.stores.keys import show_key
-    from ..wire.dta.codec import Opcode
+    from ...direct.stores.keys import show_key
+    from ...wire.dta.codec import Opcode
 
     shown: dict[str, None] = {}
     for part in parts:

@@ -6,8 +6,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...base.counter import Counter
+    from ...runtime.direct.nic import NicProcess
+    from ...runtime.direct.translator import TranslatorProcess
 
 PRINT_SECONDS = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -70,6 +76,24 @@ def progress(count: Callable[[], int], what: str, stop: threading.Event) -> Iter
         done.set()
         thread.join()
         print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def run_counted(
+    process: NicProcess | TranslatorProcess,
+    counters: Sequence[Counter],
+    shown: str,
+    what: str,
+    stop: threading.Event,
+) -> None:
+    """Run an open process until `stop` with the progress of the counter `shown`, then print all counters."""
+    for note in process.notes():
+        print(note, file=sys.stderr)
+    with progress(lambda: process.counted[shown], what, stop):
+        process.run(stop)
+    print_counters(
+        {counter.key: process.counted[counter.key] for counter in counters},
+        {counter.key: counter.help for counter in counters},
+    )
 
 
 def print_counters(counts: Mapping[str, int], help_of: Mapping[str, str]) -> None:

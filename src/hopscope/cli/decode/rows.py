@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..base.names import Names
-from ..present.events import when
-from ..present.units import flow_text
-from ..wire.dialect import Dialect
-from ..wire.records import HOP_KEYS, FrameBatch, ReportBatch
-from .output import Format, Row, cell
+from ...base.names import Names
+from ...present.events import when
+from ...present.units import flow_text
+from ...wire.dialect import Dialect
+from ...wire.records import HOP_KEYS, FrameBatch, ReportBatch
+from ..output.printer import Format, Row, cell
 
 _FLOW = ("src", "dst", "proto", "sport", "dport", "vlan", "layers", "tunnel_id")
 _INT = (
@@ -45,18 +45,16 @@ _FLAGS = {"dropped": "D", "congested": "Q", "tracked": "F", "intermediate": "I"}
 def rows(
     form: Format, batch: ReportBatch, frames: FrameBatch, names: Names, dialect: Dialect
 ) -> Iterator[Row]:
-    """One row a report, in the columns of its format; `frames` and `dialect` are what `batch` was decoded
-    from.
-    """
-    from ..wire.decode.as_json import report_objects
+    """One row per report, in the columns of its format; `batch` was decoded from `frames` by `dialect`."""
+    from ...wire.decode.as_json import report_objects
 
     shape = {Format.JSON: lambda report: report, Format.CSV: _flat, Format.TABLE: lambda r: _short(r, names)}
     return map(shape[form], report_objects(batch, frames, dialect))
 
 
 def _flat(report: dict[str, Any]) -> Row:
-    """Keys joined by dots; hops as one column a field, hops with blanks between, `-` where one lacks it;
-    extras as `name=value`, with commas between.
+    """Keys joined by dots; a column per field of hops, separated by blanks, `-` for a hop without it; extras
+    as `name=value`, separated by commas.
     """
     flat = _leaves(report, "")
     hops = report.get("hops", ())
@@ -106,5 +104,5 @@ def _node(node_id: int | None, names: Names) -> str:
 
 def _word(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ",".join(f"{name}={_word(one)}" for name, one in value.items())
+        return ",".join(f"{name}={_word(item)}" for name, item in value.items())
     return "null" if value is None else cell(value)

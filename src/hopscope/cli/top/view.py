@@ -9,20 +9,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..base.names import Names
-from ..detect.counters import INDEX
-from ..detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, Kind, Metric, PortKind
-from ..export.counters import labels_of, lost_of, read_counters
-from ..memory.data_folder import read_owner
-from ..memory.region import RegionError
-from ..memory.ring import RingReader, attach_ring
-from ..present.collector_state import CollectorState
-from ..present.events import unit
-from ..present.select import EventFilter
-from ..present.units import flow_text
-from ..runtime.summary import LOST
-from ..wire.address import address
-from ..wire.records import Records
+from ...base.names import Names
+from ...detect.counters import INDEX
+from ...detect.records import EVENT, EVENT_VERSION, NO_NODE, NO_PORT, Kind, Metric, PortKind
+from ...export.counters import labels_of, lost_of, read_counters
+from ...memory.data_folder import read_owner
+from ...memory.region import RegionError
+from ...memory.ring import RingReader, attach_ring
+from ...present.collector_state import CollectorState
+from ...present.events import unit
+from ...present.select import EventFilter
+from ...present.units import flow_text
+from ...runtime.summary import LOST
+from ...wire.address import address
+from ...wire.records import Records
 
 RECENT = 4096
 """Events of each worker that are looked at for the newest that match."""

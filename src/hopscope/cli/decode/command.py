@@ -1,0 +1,242 @@
+"""`hopscope decode`: the reports of a capture file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+import typer
+
+from ..options.declare import Options, option
+from ..options.filters import FlowFilters
+from ..options.reading import CaptureArgument, ReadingOptions
+from ..options.settings import NamesOption, SettingsOptions
+from ..output.printer import Format, FormatOption, Printer, until_reader_leaves
+from .filter import ReportFilter
+from .rows import COLUMNS, rows
+
+if TYPE_CHECKING:
+    from ...capture.pcap.reader import PcapReader
+    from ...wire.dialect import Dialect
+    from ...wire.records import FrameBatch, ReportBatch
+
+    Batches = Iterator[tuple[FrameBatch, ReportBatch]]
+
+PLAIN_FRAMES = 20_000
+"""Frames that are decoded in plain Python, before loading compiled kernels pays off."""
+_OF_A_DIALECT = {"unknown_version", "unknown_type", "bad_length", "bad_hop_size"}
+"""Reject reasons that another dialect may avoid."""
+FIRST_BATCH, BATCH = 256, 4096
+_LARGE_BYTES = 16 * 1024 * 1024
+_PROGRESS_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class ReportFilters(FlowFilters):
+    """Filters of reports."""
+
+    kind: Annotated[
+        list[str] | None,
+        option("--kind", "-k", metavar="KIND", help="Only int, drop, queue, inner or error. Repeatable."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class JoinOptions(Options):
+    """How postcards become paths."""
+
+    title: ClassVar = "Postcards"
+
+    join: Annotated[
+        float | None,
+        option(
+            "--join", metavar="MS", min=0, max=10_000,
+            help="Join postcards of one packet that arrive within this time into one path.",
+        ),
+    ] = None  # fmt: skip
+    links: Annotated[
+        Path | None,
+        option("--links", metavar="FILE", help="The network's links, TOML or CSV, for --join."),
+    ] = None
+
+
+def decode(
+    file: CaptureArgument,
+    filters: ReportFilters,
+    postcards: JoinOptions,
+    reading: ReadingOptions,
+    settings: SettingsOptions,
+    form: FormatOption = Format.JSON,
+    limit: Annotated[
+        int | None, option("--limit", "-n", metavar="N", min=1, help="Stop after this many reports.")
+    ] = None,
+    names: NamesOption = None,
+) -> None:
+    """Print the reports in a capture file.
+
+    A summary goes to stderr. Other packets print nothing, unless --packets finds telemetry in them; a damaged
+    report prints why it is rejected.
+    Exit status 1: the file is damaged or cut, and was read up to there; 2: it cannot be read.
+    """
+    from ...base.names import Names
+    from ...capture.pcap.reader import PcapReader
+
+    known = Names.load(names)
+    possible = reading.dialects(settings)
+    kept = ReportFilter(
+        filters.flow, filters.prefix or (), filters.node or (), filters.kind or (), names=known
+    )
+    reader = PcapReader(file)
+    printer = Printer(form, COLUMNS[form])
+    summary = Summary()
+    left = limit
+    joined = _joining(postcards)
+    with until_reader_leaves(), Progress(reader, file) as progress:
+        chosen, batches = decide(_batches(reader), possible)
+        for frames, reports in joined(_counted(_decoded(reader, batches, chosen), summary), chosen):
+            wanted = kept.select(reports)
+            if left is not None:
+                wanted = replace(wanted, reports=wanted.reports[:left])
+                left -= len(wanted)
+            printer.put(rows(form, wanted, frames, known, chosen))
+            printer.flush()
+            progress.show(summary.packets)
+            if left == 0:
+                break
+    reader.close()
+    print(summary.text(), file=sys.stderr)
+    if reading.dialect == "spec" and summary.rejected.keys() & _OF_A_DIALECT:
+        print("hopscope: these may be of another dialect: --dialect auto proposes one", file=sys.stderr)
+    if reader.damage:
+        print(f"hopscope: {reader.damage}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def decide(
+    batches: Iterator[FrameBatch], possible: tuple[Dialect, ...]
+) -> tuple[Dialect, Iterator[FrameBatch]]:
+    """The dialect, and all batches; of several, the first frames choose one, and stderr says why."""
+    if len(possible) == 1:
+        return possible[0], batches
+    from ...wire.decode import evidence
+
+    proposal, batches = evidence.decide(batches, possible)
+    for line in proposal.lines:
+        print(f"hopscope: {line}", file=sys.stderr)
+    return proposal.dialect, batches
+
+
+def _joining(postcards: JoinOptions) -> Callable[[Batches, Dialect], Batches]:
+    """A function that joins the postcards in decoded batches; paths come without frames."""
+    if postcards.join is None:
+        return lambda batches, dialect: batches
+    from ...detect.postcards.joiner import Joiner
+    from ...settings.collector import PostcardSettings
+    from ...wire.records import FRAME, FrameBatch
+
+    joiner = Joiner(PostcardSettings(window_ms=postcards.join, links=postcards.links))
+
+    def joined(batches: Batches, dialect: Dialect) -> Batches:
+        nothing = FrameBatch(np.empty(0, np.uint8), np.empty(0, FRAME))
+        for frames, reports in batches:
+            for part in joiner.update(reports, dialect.clock):
+                yield (frames if part.hops is reports.hops else nothing), part
+        for part in joiner.flush():
+            yield nothing, part
+
+    return joined
+
+
+def _counted(batches: Batches, summary: Summary) -> Batches:
+    for frames, reports in batches:
+        summary.add(frames, reports)
+        yield frames, reports
+
+
+def _batches(reader: PcapReader) -> Iterator[FrameBatch]:
+    reader.frames_per_batch = FIRST_BATCH
+    return iter(reader)
+
+
+def _decoded(
+    reader: PcapReader, batches: Iterator[FrameBatch], dialect: Dialect
+) -> Iterator[tuple[FrameBatch, ReportBatch]]:
+    """Decode the first frames with plain kernels, which start at once, and the others with compiled ones."""
+    from ...wire.decode.plain import decode_plain
+
+    seen = 0
+    for frames in batches:
+        yield frames, decode_plain(frames, dialect)
+        seen += len(frames)
+        if seen >= PLAIN_FRAMES:
+            break
+    else:
+        return
+    from ...wire.decode.decoder import Decoder
+
+    reader.frames_per_batch = BATCH
+    decoder = Decoder(dialect, BATCH)
+    for frames in batches:
+        yield frames, decoder.decode(frames)
+
+
+class Summary:
+    """Counts what was in a file."""
+
+    def __init__(self) -> None:
+        self.packets = self.reports = self.found = self.other = 0
+        self.rejected: Counter[str] = Counter()
+
+    def add(self, frames: FrameBatch, reports: ReportBatch) -> None:
+        """Count one batch."""
+        from ...wire.reasons import Reason
+
+        reasons = np.bincount(reports.reports["reason"], minlength=1)
+        for reason in np.flatnonzero(reasons):
+            if reason:
+                self.rejected[Reason(int(reason)).label] += int(reasons[reason])
+        self.packets += len(frames)
+        found = int(np.count_nonzero((reports.reports["version"] == 0) & (reports.reports["reason"] == 0)))
+        self.reports += int(reasons[0]) - found
+        self.found += found
+        self.other += reports.other
+
+    def text(self) -> str:
+        """As `19 packets: 18 reports, 1 rejected (1 truncated), 0 other`."""
+        total = self.rejected.total()
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.rejected.most_common())
+        rejected = f"{total} rejected" + f" ({reasons})" * bool(total)
+        found = f", {self.found} with INT or IOAM" if self.found else ""
+        return f"{self.packets} packets: {self.reports} reports{found}, {rejected}, {self.other} other"
+
+
+class Progress:
+    """A line on stderr while a large file is read; only on a terminal to which nothing else is printed."""
+
+    def __init__(self, reader: PcapReader, file: str) -> None:
+        self._reader = reader
+        self._size = Path(file).stat().st_size if file != "-" and Path(file).is_file() else 0
+        self._shown = sys.stderr.isatty() and not sys.stdout.isatty() and self._size >= _LARGE_BYTES
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+
+    def show(self, packets: int) -> None:
+        """Show the progress, twice per second."""
+        if not self._shown or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _PROGRESS_SECONDS
+        # the bytes of a gzipped file are counted unpacked
+        share = "" if self._reader.compressed else f"{100 * self._reader.position / self._size:3.0f} % · "
+        print(f"\r{share}{packets:,} packets ", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,140 @@
+"""Options that choose how reports and packets are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn
+
+import typer
+
+from .declare import Options, option
+from .settings import SettingsOptions
+
+if TYPE_CHECKING:
+    from ...settings.collector import Settings
+    from ...settings.dialects import Changes
+    from ...wire.dialect import Dialect
+
+CaptureArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="pcap or pcapng, may be gzipped; - is standard input.")
+]
+
+
+@dataclass(frozen=True)
+class DialectOptions(Options):
+    """A dialect, and where its packets have INT."""
+
+    title: ClassVar = "Dialect"
+
+    dialect: Annotated[
+        str,
+        option(
+            "--dialect", metavar="NAME", show_default=True,
+            help="Dialect of the reports: see `hopscope config dialects`; auto: choose by the first reports.",
+        ),
+    ] = "spec"  # fmt: skip
+    int_dscp: Annotated[
+        list[str] | None,
+        option(
+            "--int-dscp", metavar="DSCP",
+            help="DSCP of packets with INT over TCP or UDP, as 0x17; default: the dialect's. Repeatable.",
+        ),
+    ] = None  # fmt: skip
+    int_port: Annotated[
+        list[str] | None,
+        option(
+            "--int-port", metavar="PORT",
+            help="UDP destination port of packets with INT; default: the dialect's. Repeatable.",
+        ),
+    ] = None  # fmt: skip
+    marker: Annotated[
+        str | None,
+        option("--marker", metavar="HEX", help="Probe marker before INT, 1 to 8 bytes, as aaaaaaaabbbbbbbb."),
+    ] = None
+
+    def changes(self) -> Changes:
+        """What the options change in a dialect. Raises HopscopeError that names the option."""
+        from ...settings.dialects import Changes
+
+        return Changes(
+            None,
+            False,
+            _numbers("--int-dscp", self.int_dscp, 63),
+            _numbers("--int-port", self.int_port, 65535),
+            _marker(self.marker),
+        )
+
+    def dialects(self, settings: Settings | SettingsOptions) -> tuple[Dialect, ...]:
+        """The named dialect, or all of them for `auto`. Options are loaded only if they may matter.
+
+        Raises HopscopeError that names the option.
+        """
+        from ...base.errors import HopscopeError
+        from ...wire.dialect import DIALECTS
+
+        changes = self.changes()
+        if isinstance(settings, SettingsOptions):
+            if settings == SettingsOptions() and self.dialect in DIALECTS:
+                return (changes.of(DIALECTS[self.dialect]),)
+            settings = settings.load()
+        from ...settings.dialects import named
+
+        try:
+            return tuple(map(changes.of, named(self.dialect, settings.dialects, auto=True)))
+        except HopscopeError as error:
+            raise HopscopeError(f"--dialect {self.dialect}: {error}") from error
+
+
+@dataclass(frozen=True)
+class ReadingOptions(DialectOptions):
+    """A dialect, and which packets are read."""
+
+    port: Annotated[
+        list[int] | None,
+        option(
+            "--port", "-p", metavar="PORT", min=0, max=65535,
+            help="UDP port of the reports. Repeatable; default: all known ports.",
+        ),
+    ] = None  # fmt: skip
+    packets: Annotated[
+        bool, option("--packets", help="Also decode packets that carry INT or IOAM themselves.")
+    ] = False
+
+    def changes(self) -> Changes:
+        """With ports and packets."""
+        from dataclasses import replace
+
+        return replace(super().changes(), ports=tuple(self.port) if self.port else None, packets=self.packets)
+
+
+def _numbers(flag: str, texts: list[str] | None, largest: int) -> tuple[int, ...] | None:
+    if not texts:
+        return None
+    found = []
+    for text in texts:
+        try:
+            number = int(text, 0)
+        except ValueError:
+            number = -1
+        if not 0 <= number <= largest:
+            _reject(flag, text, f"a number from 0 to {largest}, as {largest // 3} or {largest // 3:#x}")
+        found.append(number)
+    return tuple(found)
+
+
+def _marker(text: str | None) -> bytes | None:
+    if text is None:
+        return None
+    try:
+        marker = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        marker = b""
+    if not 1 <= len(marker) <= 8:
+        _reject("--marker", text, "1 to 8 bytes in hexadecimal, as aaaaaaaabbbbbbbb")
+    return marker
+
+
+def _reject(flag: str, found: str, expected: str) -> NoReturn:
+    from ...base.errors import HopscopeError
+
+    raise HopscopeError(f"{flag} {found}: expected {expected}")

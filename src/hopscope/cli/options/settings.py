@@ -1,0 +1,134 @@
+"""Options from which settings come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from .declare import Flag, Key, Options, option
+
+if TYPE_CHECKING:
+    from ...settings.collector import Settings
+    from ...settings.file import Loaded
+
+NamesOption = Annotated[
+    Path | None, option("--names", metavar="FILE", help="Names of nodes and ports, TOML or CSV.")
+]
+EXPECTED_KEYS = 65_536
+"""Keys of a monitor's store if none are given."""
+
+
+@dataclass(frozen=True)
+class SettingsOptions(Options):
+    """A file with settings, and single settings."""
+
+    title: ClassVar = "Settings"
+
+    config: Annotated[
+        Path | None, option("--config", "-c", metavar="FILE", help="TOML file with settings.")
+    ] = None
+    overrides: Annotated[
+        list[str] | None,
+        option("--set", metavar="KEY=VALUE", help="Any setting, as detect.flow_rows=1024. Repeatable."),
+    ] = None
+
+    def load(self, *groups: Options, flags: list[Flag] | None = None) -> Settings:
+        """Settings from these options, those of other groups, and `flags`. Raises ConfigError."""
+        return self.loaded(*groups, flags=flags).settings
+
+    def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:
+        """The same with the origin of every value."""
+        from ...settings.file import load, parse_set
+
+        given = [flag for group in (self, *groups) for flag in group.flags()]
+        return load(self.config, [*map(parse_set, self.overrides or ()), *given, *(flags or ())])
+
+
+@dataclass(frozen=True)
+class FolderOptions(SettingsOptions):
+    """Settings, and where the data is."""
+
+    data: Annotated[
+        Path | None, option("--data", "-d", metavar="FOLDER", help="Data folder."), Key("data")
+    ] = None
+
+
+@dataclass(frozen=True)
+class NamedFolderOptions(FolderOptions):
+    """With the names of nodes and ports."""
+
+    names: Annotated[NamesOption, Key("names")] = None
+
+
+@dataclass(frozen=True)
+class ServingOptions(Options):
+    """Where the API and the live page are."""
+
+    title: ClassVar = "API and live page"
+
+    http_host: Annotated[
+        str | None, option("--http-host", metavar="HOST", help="Address to listen on."), Key("serve.host")
+    ] = None
+    http_port: Annotated[
+        int | None,
+        option("--http-port", metavar="PORT", min=0, max=65535, help="Port; 0: any free one."),
+        Key("serve.port"),
+    ] = None
+    no_serve: Annotated[
+        bool, option("--no-serve", help="Without API and page."), Key("serve.enabled", lambda *_: False)
+    ] = False
+
+
+@dataclass(frozen=True)
+class StoreOptions(Options):
+    """Stores that DTA reports are written to."""
+
+    title: ClassVar = "Stores"
+
+    store: Annotated[
+        list[str] | None,
+        option(
+            "--store", metavar="STORE",
+            help="A store, as paths=key-write,bytes=64MiB,data_bytes=20. Repeatable; default: one of each "
+            "primitive, 32 MiB.",
+        ),
+    ] = None  # fmt: skip
+    monitor: Annotated[
+        list[str] | None,
+        option(
+            "--monitor", metavar="NAME[:KEYS]",
+            help="A store for this monitor (see `direct monitors`) and this many keys or events, 65,536 by "
+            "default. Repeatable.",
+        ),
+    ] = None  # fmt: skip
+
+    def flags(self) -> list[Flag]:
+        """Both options set `direct.stores`."""
+        return [("--store", "direct.stores", self._stores())]
+
+    def _stores(self) -> list[dict[str, Any]] | None:
+        from ...direct.stores.spec import options_of, split_store
+
+        if not self.store and not self.monitor:
+            return None
+        described = [split_store(text) for text in self.store or ()]
+        if self.monitor:
+            from ...direct.monitors.registry import make_monitors
+
+            for text in self.monitor:
+                name, _, expected = text.partition(":")
+                (monitor,) = make_monitors([name]).values()
+                layout = monitor.layout(_expected(text, expected))
+                described.append((name, layout.name, options_of(layout)))
+        return [{"name": name, "primitive": kind, "options": options} for name, kind, options in described]
+
+
+def _expected(text: str, count: str) -> int:
+    from ...base.errors import HopscopeError
+
+    if not count:
+        return EXPECTED_KEYS
+    if not count.isdecimal() or not 1 <= int(count) <= 1 << 28:
+        raise HopscopeError(f"--monitor {text}: found {count!r}, expected a number of keys")
+    return int(count)

@@ -1,0 +1,54 @@
+"""`hopscope replay`: a capture through the same pipeline as live reports."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+from ..decode.command import decide
+from ..options.declare import option
+from ..options.reading import CaptureArgument, ReadingOptions
+from ..options.settings import SettingsOptions
+from .feeding import FileOutput, feed, open_pipeline
+
+
+def replay(
+    file: CaptureArgument,
+    reading: ReadingOptions,
+    output: FileOutput,
+    settings: SettingsOptions,
+    data: Annotated[
+        Path | None, option("--data", "-d", metavar="FOLDER", help="Keep the events in this data folder.")
+    ] = None,
+    speed: Annotated[
+        float,
+        option(
+            "--speed", min=0, metavar="FACTOR", show_default=True,
+            help="Multiple of the captured speed; 0: as fast as possible.",
+        ),
+    ] = 0,
+) -> None:  # fmt: skip
+    """Run detection over a capture file and print what was found.
+
+    Time is that of the capture. With --data the events are kept for queries; without, nothing is written.
+    Exit status: 0; 1 if the file is damaged or cut and was read up to there; 2 if it cannot be read.
+    """
+    from ...base.names import Names
+    from ...capture.pcap.reader import PcapReader
+    from ...runtime.warmup import compile_parts
+
+    loaded = settings.load()
+    possible = reading.dialects(loaded)
+    names = Names.load(loaded.names)
+    reader = PcapReader(file)
+    compile_parts("files")
+    begin = time.monotonic()
+    dialect, batches = decide(iter(reader), possible)
+    with open_pipeline(loaded, data, names if output.events else None) as pipeline:
+        feed(batches, pipeline, dialect, speed, loaded.detect)
+    output.print(pipeline, sys.stderr if output.events and not output.as_json else sys.stdout)
+    if not output.as_json:
+        print(f"took       {time.monotonic() - begin:.2f} s", file=sys.stderr)
+    output.end(reader)

@@ -1,0 +1,118 @@
+"""Runs a capture file through the pipeline of a worker, for `replay` and `sink`."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, TextIO
+
+import typer
+
+from ..options.declare import Options, option
+
+if TYPE_CHECKING:
+    from ...base.names import Names
+    from ...capture.pcap.reader import PcapReader
+    from ...runtime.pipeline import Pipeline
+    from ...runtime.sink.forward import Forward
+    from ...settings.collector import DetectSettings, Settings
+    from ...wire.dialect import Dialect
+    from ...wire.records import FrameBatch
+
+
+@dataclass(frozen=True)
+class FileOutput(Options):
+    """What is printed of a capture file."""
+
+    title: ClassVar = "Output"
+
+    events: Annotated[bool, option("--events", help="Print every event, one JSON object per line.")] = False
+    as_json: Annotated[bool, option("--json", help="Print the summary's counters as JSON.")] = False
+
+    def print(self, pipeline: Pipeline, stream: TextIO) -> None:
+        """Print the summary."""
+        from ...detect.counters import INDEX
+        from ...runtime.summary import summary_lines
+
+        counters = {key: int(pipeline.shard.counters[slot]) for key, slot in INDEX.items()}
+        if self.as_json:
+            print(json.dumps({key: count for key, count in counters.items() if count}), file=stream)
+        else:
+            print("\n".join(summary_lines(counters)), file=stream)
+
+    def end(self, reader: PcapReader) -> None:
+        """Report damage of the file. Raises typer.Exit."""
+        if reader.damage:
+            print(f"hopscope: {reader.damage}", file=sys.stderr)
+            raise typer.Exit(1)
+
+
+@contextmanager
+def open_pipeline(settings: Settings, data: Path | None, names: Names | None) -> Iterator[Pipeline]:
+    """A pipeline in memory, or over a data folder that is free; its journals become segments in the end."""
+    from ...history.periods import take_leftovers
+    from ...memory.data_folder import DataFolder
+    from ...present.events import event_object
+    from ...runtime.mode import pipeline_of
+    from ...runtime.shard import Shard
+    from ...wire.records import Records
+
+    def show(block: Records) -> None:
+        assert names is not None
+        sys.stdout.writelines(json.dumps(event_object(row, names)) + "\n" for row in block)
+
+    on_events = None if names is None else show
+    if data is None:
+        pipeline = pipeline_of(settings, Shard(settings.history, on_events=on_events))
+        yield pipeline
+        pipeline.close()
+        return
+    from ...detect.distributions.reader import copied
+    from ...history.archive import archive_once
+    from ...history.periods import take_once
+
+    with DataFolder(data, settings.regions, take_leftovers) as folder:
+        folder.write_owner()
+        pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, on_events=on_events))
+        try:
+            yield pipeline
+        finally:
+            pipeline.close()
+        if pipeline.distributions is not None:
+            take_once(folder.path, copied(pipeline.distributions.region, 0))
+        archive_once(folder.path, settings.history)
+
+
+def feed(
+    batches: Iterator[FrameBatch],
+    pipeline: Pipeline,
+    dialect: Dialect,
+    speed: float,
+    settings: DetectSettings,
+    forward: Forward | None = None,
+) -> None:
+    """Step a pipeline through batches, with ticks in capture time; `speed` 0: as fast as possible."""
+    from ...detect.clock import CaptureClock
+    from ...wire.records import FrameBatch
+
+    clock = CaptureClock(settings)
+    first_ns, begin = 0, time.monotonic()
+    for frames in batches:
+        for ticks, start, end in clock.cut(frames.frames["time_ns"]):
+            for now_ns in ticks:
+                if speed:
+                    first_ns = first_ns or now_ns
+                    time.sleep(max(0.0, begin + (now_ns - first_ns) / 1e9 / speed - time.monotonic()))
+                pipeline.tick(now_ns)
+            pipeline.step(
+                FrameBatch(frames.arena, frames.frames[start:end], frames.first_packet + start),
+                dialect,
+                forward,
+            )
+    pipeline.flush()
+    pipeline.tick(clock.newest_ns)

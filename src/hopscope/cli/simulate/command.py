@@ -1,0 +1,159 @@
+"""`hopscope simulate`: the telemetry of a simulated fabric."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ...base.errors import HopscopeError
+from ..options.declare import Options, option
+from ..options.network import NetworkOptions
+from .output import Reporter, send, write
+
+if TYPE_CHECKING:
+    from ...fabric.simulation import Simulation
+    from ...fabric.topology import Topology
+
+LOOPBACK = (127 << 24) | (1 << 8) | 1
+"""127.0.1.1: source address of the first switch on loopback."""
+MANAGEMENT = (10 << 24) | (255 << 16) | 1
+"""10.255.0.1: source address of the first switch in a capture."""
+
+
+@dataclass(frozen=True)
+class OutputOptions(Options):
+    """Where reports go, and for how long."""
+
+    output: Annotated[
+        Path | None, option("--output", "-o", metavar="FILE", help="Write a capture; - for stdout.")
+    ] = None
+    to: Annotated[
+        str | None, option("--to", metavar="ADDRESS", help="Send in real time, as udp://127.0.0.1:32766.")
+    ] = None
+    duration: Annotated[
+        float | None,
+        option("--duration", metavar="S", help="Simulated seconds.", show_default="10; --to: unlimited"),
+    ] = None
+    names: Annotated[
+        Path | None, option("--names", metavar="FILE", help="Write the names of nodes and ports as TOML.")
+    ] = None
+    hold: Annotated[bool, option("--hold", hidden=True, help="Start at a line on stdin.")] = False
+    as_json: Annotated[bool, option("--json", help="Print events on stdout, one JSON object per line.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class FabricOptions(NetworkOptions):
+    """The network, its traffic and its reports."""
+
+    flows: Annotated[
+        int, option("--flows", min=1, metavar="N", show_default=True, help="Mean number of active flows.")
+    ] = 1000
+    sizes: Annotated[
+        str,
+        option("--sizes", metavar="NAME", show_default=True, help="Flow sizes: web-search or data-mining."),
+    ] = "web-search"
+    link_rate: Annotated[
+        str,
+        option(
+            "--link-rate", metavar="RATE", show_default=True,
+            help="Rate of a host's link, bit/s: 1G, 10G, 100M.",
+        ),
+    ] = "1G"  # fmt: skip
+    mode: Annotated[
+        str,
+        option(
+            "--mode", metavar="MODE", show_default=True,
+            help="md: the sink reports the path; mx, xd: every switch sends a postcard (2.0).",
+        ),
+    ] = "md"  # fmt: skip
+    group: Annotated[
+        int,
+        option(
+            "--group", min=1, max=8, metavar="N", show_default=True,
+            help="Maximum reports per datagram (2.0).",
+        ),
+    ] = 1  # fmt: skip
+    fault: Annotated[
+        list[str] | None,
+        option(
+            "--fault", metavar="FAULT",
+            help="microburst|path-change|lossy-port|slow-hop@SECONDS,node=NODE,port=PORT"
+            "[,duration=S][,loss=SHARE][,delay=MS][,fill=SHARE]. Repeatable.",
+        ),
+    ] = None  # fmt: skip
+
+
+def simulate(output: OutputOptions, network: FabricOptions) -> None:
+    """Simulate a fabric whose switches write INT.
+
+    Its sinks send Telemetry Reports into a capture or to a collector. Latency and occupancy come from exact
+    FIFO queues. Prints a summary on stderr.
+
+    Exit status 1: no collector listened at the address; 2: it could not start.
+    """
+    from ...fabric.topology import parse_topology
+    from ...runtime.warmup import compile_parts
+    from ...settings.source import parse
+
+    fabric = parse_topology(network.topology, parse_rate(network.link_rate))
+    if output.names is not None:
+        output.names.write_text(fabric.names_toml(), encoding="utf-8")
+    if output.output is None and output.to is None:
+        if output.names is None:
+            raise HopscopeError("nothing to do: give --output FILE, --to udp://HOST:PORT or --names FILE")
+        return
+    if output.output is not None and output.to is not None:
+        raise HopscopeError("give either --output or --to, not both")
+    if output.as_json and str(output.output) == "-":
+        raise HopscopeError("--json and a capture on stdout exclude each other")
+    listener = parse(output.to) if output.to is not None else None
+    compile_parts("fabric")
+    simulation = _build(fabric, network, live=listener is not None)
+    reporter = Reporter(output.as_json)
+    simulation.on_change = reporter.fault
+    if listener is not None:
+        send(simulation, listener, output.duration, reporter, hold=output.hold)
+    elif output.output is not None:
+        write(simulation, output.output, 10.0 if output.duration is None else output.duration, reporter)
+
+
+def parse_rate(text: str) -> int:
+    """Bit/s of `1G`, `2.5G`, `100M` or a number. Raises HopscopeError."""
+    factor = {"K": 10**3, "M": 10**6, "G": 10**9}.get(text[-1:].upper(), 0)
+    try:
+        rate = round(float(text[:-1]) * factor) if factor else int(text)
+    except ValueError:
+        rate = 0
+    if rate <= 0:
+        raise HopscopeError(f"link rate: found {text!r}, expected bit/s as in 100M, 1G or 10G")
+    return rate
+
+
+def _build(fabric: Topology, network: FabricOptions, *, live: bool) -> Simulation:
+    from ...fabric.faults import parse_fault
+    from ...fabric.simulation import Simulation, SimulationModel
+    from ...fabric.switch import ReportModel
+    from ...fabric.traffic import SIZES, TrafficModel
+
+    if network.sizes not in SIZES:
+        raise HopscopeError(f"sizes: found {network.sizes!r}, expected {' or '.join(SIZES)}")
+    epoch = {"epoch_ns": time.time_ns()} if live else {}
+    report = ReportModel(
+        version=network.report_version,
+        mode=network.mode,
+        group=network.group,
+        source_address=LOOPBACK if live else MANAGEMENT,
+        **epoch,
+    )
+    model = SimulationModel(
+        traffic=TrafficModel(flows=network.flows, load=network.load, sizes=SIZES[network.sizes]),
+        report=report,
+        faults=tuple(parse_fault(fabric, text) for text in network.fault or ()),
+        seed=network.seed,
+        reports_per_second=network.rate,
+    )
+    return Simulation(fabric, model)
