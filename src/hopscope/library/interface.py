@@ -42,8 +42,8 @@ if not kernel_cache.notices:  # in a command, the command announces
 def announce_compilation(enabled: bool = True) -> None:
     """Switch the progress of compilation on or off; it is on at first.
 
-    The first use of a version of Hopscope compiles kernels, which can take a minute. Meanwhile a terminal and a
-    notebook show the progress on stderr; elsewhere the logger `hopscope` gets one line (INFO).
+    The first use of a version of Hopscope compiles kernels, which can take a minute. Meanwhile a terminal or
+    notebook shows the progress on stderr; elsewhere the logger `hopscope` gets one line (INFO).
     """
     if enabled:
         announce.enable(log=True)

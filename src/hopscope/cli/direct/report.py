@@ -45,9 +45,7 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
     for part in parts:
         for at in range(0, len(part), BATCH):
             sent += sender.send(reporter.send(part.records[at : at + BATCH], part.arena))
-    unreachable = (
-        f"; port unreachable: at least {sender.unreachable:,} datagrams" if sender.unreachable else ""
-    )
+    lost = f"; port unreachable: at least {sender.unreachable:,} datagrams" if sender.unreachable else ""
     print(
         f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{lost}",
         file=sys.stderr,
