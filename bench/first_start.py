@@ -70,7 +70,7 @@ def main() -> None:
         "replay": (["replay", capture], None),
         "collect": (["collect", *listen], "collecting"),
         "sink": (["sink", capture, "--output", "out.pcap"], None),
-        "demo": (["demo", "--duration", "1", "--http-port", "0"], None),
+        "demo": (["demo", "--http-port", "0"], "http://"),
     }
     print(f"{'command':<9}{'start':<8}{'s':>7}{'cpu s':>8}{'kernels':>9}")
     for name, (words, until) in commands.items():

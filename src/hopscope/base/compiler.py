@@ -77,7 +77,7 @@ def _resolve_once(function: Any, context: Any, args: Any, kws: Any) -> Any:
     return found
 
 
-functions.BaseFunction.get_call_type = _resolve_once
+functions.BaseFunction.get_call_type = _resolve_once  # type: ignore[method-assign,assignment]
 
 
 def _choose_target() -> str:

@@ -139,7 +139,7 @@ class Collector:
                 break
             if progress.stalled():
                 raise DemoError(f"the collector does not start; its log ends with: {last_line(self.log)}")
-            turn(last_line(self.log))
+            turn(last_line(self.log) if text else "")
             time.sleep(0.1)
         self.owner = read_owner(self.data)
         regions = Path(self.owner["regions"])

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
-from typing import Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
+F = TypeVar("F", bound=Callable[..., None])
 Flag = tuple[str, str, Any]
 """An option, the setting that it sets, and the value; None: the option was not given."""
 
@@ -46,7 +47,7 @@ class Options:
             if get_origin(hint) is not Annotated:
                 continue
             # Typer takes the first name of an annotated option for `default`
-            flag = next(each.default for each in get_args(hint) if isinstance(each, OptionInfo))
+            flag = next(str(each.default) for each in get_args(hint) if isinstance(each, OptionInfo))
             for key in (each for each in get_args(hint) if isinstance(each, Key)):
                 given = getattr(self, name)
                 absent = given is None or given is False or given == []
@@ -77,11 +78,11 @@ class Commands(typer.Typer):
         context = {"help_option_names": ["-h", "--help"]}
         super().__init__(no_args_is_help=True, context_settings=context, **more)
 
-    def command(self, name: str | None = None, **more: Any) -> Any:
+    def command(self, name: str | None = None, **more: Any) -> Callable[[F], F]:
         """As Typer's, for functions that `grouped` takes."""
         register = super().command(name, cls=GroupedCommand, **more)
 
-        def add(function: Callable[..., None]) -> Callable[..., None]:
+        def add(function: F) -> F:
             register(grouped(function))
             return function
 
