@@ -21,8 +21,8 @@ from hopscope.runtime.direct.nic import NicProcess
 from hopscope.runtime.direct.translator import TranslatorProcess
 from hopscope.settings.direct import DirectSettings, NicSettings, TranslatorSettings
 from hopscope.wire.encode.encoder import mapped_v4
-from hopscope.wire.layout import ROCE_PORT as PORT
 from hopscope.wire.records import FRAME, FrameBatch, Link
+from hopscope.wire.roce.layout import ROCE_PORT as PORT
 
 NIC, TRANSLATOR = "127.0.0.61", "127.0.0.62"
 KEYS = 1 << 21

@@ -11,7 +11,8 @@ from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.wire.address import MAPPED
 from hopscope.wire.headers.ethernet import Ethernet, Ip, Udp, push_ethernet, push_ip, push_udp
 from hopscope.wire.label.batch import LabelDecoder
-from hopscope.wire.label.codec import MAX_HOP, LabelItem, push_label, read_labels
+from hopscope.wire.label.codec import MAX_HOP, push_label, read_labels
+from hopscope.wire.label.layout import LabelItem
 from hopscope.wire.records import FRAME, FrameBatch, Link
 
 BATCH, FLOWS, ROOM = 1024, 64, 2048

@@ -45,8 +45,9 @@ from hopscope.rdma.records import VERB, Verb, VerbBlock
 from hopscope.runtime.direct.nic import SERVICE_PORT
 from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
 from hopscope.wire.dta.codec import Form
-from hopscope.wire.layout import DTA_PORT, ROCE_PORT
+from hopscope.wire.dta.layout import DTA_PORT
 from hopscope.wire.records import FrameBatch
+from hopscope.wire.roce.layout import ROCE_PORT
 
 ROUND = 4000
 """Reports of a round: a quarter of each primitive, of postcards 200 flows with 5 hops."""

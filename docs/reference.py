@@ -235,10 +235,14 @@ def records() -> str:
     from hopscope.rdma import records as rdma
     from hopscope.wire import observation
     from hopscope.wire import records as wire
+    from hopscope.wire.dta import records as dta
+    from hopscope.wire.roce import records as roce
 
     parts = ["# Records\n\nFixed-width records, little-endian, as in the library and in regions.\n"]
     for module, names in (
-        (wire, ("FRAME", "REPORT", "HOP", "DTA", "ROCE")),
+        (wire, ("FRAME", "REPORT", "HOP")),
+        (dta, ("DTA",)),
+        (roce, ("ROCE",)),
         (observation, ("OBSERVATION",)),
         (rdma, ("VERB", "NOTICE")),
         (state, ("FLOW_ROW", "FLOW", "HOP_STATE", "PORT", "SOURCE", "THRESHOLD", "DISTRIBUTION")),
@@ -458,18 +462,17 @@ def _field_docs(source: Path, class_name: str) -> dict[str, str]:
 
 
 def _headers() -> str:
-    from hopscope.wire import layout
+    from hopscope.wire.catalog import HEADERS
 
     parts = [
         "\n## Headers\n\nBit 0 is the most significant bit of the first byte; everything is big-endian.\n"
     ]
-    for name, one in vars(layout).items():
-        if isinstance(one, layout.Header):
-            rows = [(f"`{f.name}`", str(f.at), str(f.bits), f.unit, f.doc) for f in one.fields]
-            parts.append(
-                f"\n### {one.name}\n\n`{name}`, {one.size} bytes; {one.spec}.\n\n"
-                + _table(("field", "bit", "width", "unit", "meaning"), rows)
-            )
+    for name, header in HEADERS.items():
+        rows = [(f"`{f.name}`", str(f.at), str(f.bits), f.unit, f.doc) for f in header.fields]
+        parts.append(
+            f"\n### {header.name}\n\n`{name}`, {header.size} bytes; {header.spec}.\n\n"
+            + _table(("field", "bit", "width", "unit", "meaning"), rows)
+        )
     return "".join(parts)
 
 

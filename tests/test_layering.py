@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }  # fmt: skip
 """Room to what else it may import: rooms, or single modules of them."""
-KERNEL_MAY_IMPORT = ("jit", "layout", "params", "rules", "records", "reasons", "versions")
+KERNEL_MAY_IMPORT = ("jit", "fields", "layout", "params", "rules", "records", "reasons", "versions")
 
 
 @cache

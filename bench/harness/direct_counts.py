@@ -59,7 +59,7 @@ def _append(reports: int) -> float:
     from hopscope.direct.primitives.append import AppendLayout
     from hopscope.direct.translation.translator import Translator
     from hopscope.direct.transport import MemoryTransport
-    from hopscope.wire.records import DTA
+    from hopscope.wire.dta.records import DTA
 
     layout = AppendLayout(batches=1 << 12, batch=16, data_bytes=4)
     store = Store.create(None, layout)

@@ -17,7 +17,7 @@ from hopscope.direct.primitives.append_reader import ListsReader
 from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.records import DTA
+from hopscope.wire.dta.records import DTA
 
 LISTS = 2
 BLOCK = 1 << 16

@@ -13,10 +13,11 @@ import numpy as np
 from hopscope.capture.udp.datagram import DatagramSocket
 from hopscope.settings.direct import DirectSettings
 from hopscope.wire.address import number_of
-from hopscope.wire.layout import DTA_PORT, ROCE_PORT
+from hopscope.wire.dta.layout import DTA_PORT
 from hopscope.wire.reasons import RoceReason
 from hopscope.wire.records import FRAME, FrameBatch, Records
 from hopscope.wire.roce.frames import RoceFrames
+from hopscope.wire.roce.layout import ROCE_PORT
 
 NIC, NIC_SIDE = "127.3.0.1", "127.3.0.2"
 TRANSLATOR, TRANSLATOR_SIDE = "127.3.0.3", "127.3.0.4"

@@ -13,8 +13,9 @@ from typer.testing import CliRunner
 from hopscope.capture.pcap.reader import PcapWriter
 from hopscope.cli.label.command import app
 from hopscope.wire.label.batch import encode_blocks
-from hopscope.wire.label.codec import LabelItem, PublishedItem, push_label
-from hopscope.wire.records import LABEL
+from hopscope.wire.label.codec import push_label
+from hopscope.wire.label.layout import LabelItem, PublishedItem
+from hopscope.wire.label.records import LABEL
 from support.by_hand import ethernet, ipv4, udp
 from support.label_cases import probe
 from support.packet_cases import Packet

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import Phase, Verbosity, given, settings
 from hypothesis import strategies as st
 
-from hopscope.wire import layout
 from hopscope.wire.buffer import push
 from hopscope.wire.dialect import DIALECTS
+from hopscope.wire.dta import layout
 from hopscope.wire.encode.encoder import encode_reports
-from hopscope.wire.layout import Header
+from hopscope.wire.fields import Header
 from support.by_hand import STACK_2, ethernet, group, int_2, ipv4, ipv6, outer, single, udp
 from support.tshark import (
     Tshark,

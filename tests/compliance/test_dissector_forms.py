@@ -18,9 +18,8 @@ from hopscope.wire.decode import as_json
 from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import HOP, REPORT, Carrier
+from hopscope.wire.records import HOP, REPORT, Carrier, Hop
 from hopscope.wire.telemetry import int_header
-from hopscope.wire.telemetry.int_header import Hop
 from oracle.int_header import pull_stack, row_fields
 from support.by_hand import STACK_2, ethernet, int_0_5, int_1_0, int_2, ipv4, tcp, udp
 from support.tshark import Tshark, assert_hops, assert_int, reports

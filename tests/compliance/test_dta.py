@@ -17,8 +17,9 @@ from hopscope.capture.pcap.reader import read
 from hopscope.wire.dta.codec import DtaAck, DtaReport, Form, Opcode, pull_dta, push_ack
 from hopscope.wire.dta.encode import encode_dta
 from hopscope.wire.dta.parser import DtaParser
+from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import DtaFlag, FrameBatch, Link, Records
+from hopscope.wire.records import FrameBatch, Link, Records
 from oracle.dta import encode_dta_scalar, parse_scalar
 from support.by_hand import ethernet, ipv4, ipv6, udp
 from support.dta_cases import any_report, payload

@@ -43,16 +43,17 @@ def by_codec(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Reco
 
 def by_kernel(raw: bytes, at: int, end: int, headers: bool = False) -> tuple[Records, Records]:
     """The same, from an arena where the frame does not begin at 0 and whose hops hold old values."""
-    from hopscope.wire.telemetry.ioam_kernel import read_extensions, read_ioam
+    from hopscope.wire.telemetry import ioam_kernel
 
     arena = np.frombuffer(b"\x31" * 5 + raw + b"\xff" * 3, np.uint8)
     reports, hops = np.zeros(1, REPORT), np.frombuffer(b"\xa5" * ROOM * HOP.itemsize, HOP).copy()
     first = 3
-    table = readonly(DEFAULT.table())
-    read = read_extensions if headers else read_ioam
-    code, count = read(
-        readonly(arena), U64(5), U64(5 + at), U64(5 + end), reports[0], table, hops, U64(first)
-    )
+    part = readonly(arena), U64(5), U64(5 + at), U64(5 + end), reports[0], hops, U64(first)
+    if headers:
+        code, count = ioam_kernel.read_extensions(*part)
+    else:
+        code, where, count = ioam_kernel.read_option(*part)
+        ioam_kernel.finish(U64(code), U64(where), U64(count), reports[0], U64(5))
     assert code == int(reports["reason"][0]) << 8 | int(reports["place"][0])
     untouched = np.concatenate([hops[:first], hops[first + int(count) :]])
     assert set(untouched.tobytes()) <= {0xA5}

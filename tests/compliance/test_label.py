@@ -14,26 +14,13 @@ from scapy.packet import Raw
 
 from hopscope.capture.pcap.reader import PcapReader
 from hopscope.wire.label.as_json import label_objects
-from hopscope.wire.label.codec import (
-    LabelFlow,
-    LabelItem,
-    PublishedItem,
-    push_flow,
-    push_label,
-    read_labels,
-    restore,
-)
+from hopscope.wire.label.codec import LabelFlow, push_flow, push_label, read_labels, restore
+from hopscope.wire.label.layout import LabelItem, PublishedItem
 from support.by_hand import ethernet, ipv4, udp
 from support.label_cases import probe
 from support.packet_cases import Packet
 from support.tshark import Pairs, Tshark, fields, value_of, values_of
 from support.wire_cases import frame_batch
-
-STATE = {
-    "device_id": "node_id", "ingress_port": "ingress_port", "egress_port": "egress_port",
-    "label_time": "time_ns", "latency": "latency_ns", "queue_occupancy": "occupancy",
-}  # fmt: skip
-"""Names of the dissector's fields, and of the decoder's."""
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +86,7 @@ def _said(one: dict[str, Any]) -> dict[str, Any]:
     if "error" in one:
         byte = int(one["error"]["detail"].rpartition("(byte ")[2][:-1])
         return {"error": (one["error"]["reason"], one["error"]["at"], byte)}
-    names = {ours: theirs for theirs, ours in STATE.items()}
-    labels = [{names.get(key, key): value for key, value in label.items()} for label in one["labels"]]
-    said = {"tracked": int(one.get("tracked", False)), "labels": labels}
+    said = {"tracked": int(one.get("tracked", False)), "labels": one["labels"]}
     return said | {"flow": one["flow"]} if one["form"] == "export" and "flow" in one else said
 
 
@@ -148,7 +133,7 @@ def test_the_packet_behind_the_labels(tshark: Tshark) -> None:
             frame = push_label(frame, LabelItem(node, egress_port=3), protocol=200, max_hop=9)
         frames.append(frame)
     capture = tshark.write("behind.pcap", frame_batch(frames))
-    columns = ("-T", "fields", "-e", "udp.dstport", "-e", "hopscope.label.item.device_id")
+    columns = ("-T", "fields", "-e", "udp.dstport", "-e", "hopscope.label.item.node_id")
     assert tshark.run(capture, *columns).split() == []
     lines = tshark.run(capture, *columns, label_protocol="200", label_max_hop="9").splitlines()
     assert [line.split("\t")[:2] for line in lines] == [["53000", "6,5"]] * 2

@@ -17,12 +17,13 @@ from hopscope.capture.pcap.reader import PcapReader
 from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.rdma.advertisement import RemoteRegion, encode
 from hopscope.rdma.management import packets
-from hopscope.wire import layout
 from hopscope.wire.reasons import RoceReason
-from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Opcode, Records
+from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+from hopscope.wire.roce import cm
 from hopscope.wire.roce.cm import MESSAGES, Addresses, Message, Request, push_addresses
 from hopscope.wire.roce.codec import RoceFrame, icrc, pull_packet, push_packet, read_frame, write_frame
 from hopscope.wire.roce.frames import RoceFrames
+from hopscope.wire.roce.records import ROCE, Opcode
 from support.roce_cases import OPCODES, packet_of, rows_of
 
 pytestmark = pytest.mark.kernel
@@ -356,7 +357,7 @@ def test_tshark_reads_rdma_cms_addresses(tshark: Dissector) -> None:
     four = Addresses(source_port=40_000, source=0x0A000001, destination=0x0A000002)
     six = Addresses(ip_version=6, source_port=40_001, source=0xFD << 120 | 1, destination=0xFD << 120 | 2)
     requests: list[Message] = [
-        Request(local_id=1, service=layout.RDMA_CM_SERVICE + 1330, private=push_addresses(one, b"own"))
+        Request(local_id=1, service=cm.RDMA_CM_SERVICE + 1330, private=push_addresses(one, b"own"))
         for one in (four, six)
     ]
     rows, payload = packets([(0xFFFF_0A00_0002, message) for message in requests])

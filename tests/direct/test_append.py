@@ -16,8 +16,8 @@ from hopscope.direct.stores.store import Store, StoreError
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
+from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import DtaFlag
 from support.append_make import Bench, appended, numbers
 from support.direct_make import as_bytes
 

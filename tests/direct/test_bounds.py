@@ -24,8 +24,9 @@ from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.memory.region import RegionError
 from hopscope.rdma.records import COUNT, PAYLOAD, Verb, VerbBlock
+from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import DTA, Records
+from hopscope.wire.records import Records
 from support.direct_make import as_bytes, dta
 
 pytestmark = pytest.mark.kernel

@@ -195,7 +195,7 @@ def test_immediate_marks_the_first_copy() -> None:
     """The owner of the memory is told once, with the lower half of the checksum."""
     from hopscope.direct.hashing import checksums_of
     from hopscope.rdma.records import VerbFlag
-    from hopscope.wire.records import DtaFlag
+    from hopscope.wire.dta.records import DtaFlag
 
     layout = KeyWriteLayout(slots=64)
     writer = KeyWriteWriter(layout, [0])

@@ -13,8 +13,8 @@ from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitives.postcarding import PostcardingLayout, PostcardingWriter, query
 from hopscope.direct.stores.store import Store, StoreError
 from hopscope.rdma.records import VerbBlock
+from hopscope.wire.dta.records import DtaFlag
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import DtaFlag
 from support.direct_make import as_bytes, dta
 from support.postcard_make import BLANK, Bench, Plain, cards, paths
 

@@ -18,8 +18,9 @@ from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import DtaParser
+from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import DTA, FRAME, FrameBatch
+from hopscope.wire.records import FRAME, FrameBatch
 from support.direct_make import as_bytes
 
 pytestmark = pytest.mark.kernel

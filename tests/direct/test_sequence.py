@@ -9,8 +9,9 @@ import pytest
 
 from hopscope.direct.translation.sequence import WINDOWS, SequenceTracker
 from hopscope.wire.dta.codec import Form
+from hopscope.wire.dta.records import DTA, DtaFlag
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import DTA, FRAME, DtaFlag, Records
+from hopscope.wire.records import FRAME, Records
 
 pytestmark = pytest.mark.kernel
 FORMS = [Form.THREE, Form.SIZED]

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hopscope.wire.label.batch import encode_blocks
-from hopscope.wire.records import LABEL
+from hopscope.wire.label.records import LABEL
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kernel, pytest.mark.timeout(600)]

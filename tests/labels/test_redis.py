@@ -19,7 +19,7 @@ from hopscope.labels.redis import LabelRedis
 from hopscope.labels.state import LABEL_ROW, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.settings.label import AdaptiveSettings, LabellingSettings
-from hopscope.wire.records import LABEL
+from hopscope.wire.label.records import LABEL
 from support.waiting import HANG_SECONDS, eventually
 
 pytest.importorskip("redis")

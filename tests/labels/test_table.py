@@ -10,7 +10,8 @@ from hopscope.labels import table as label_table
 from hopscope.labels.coverage import GRACE_NS
 from hopscope.labels.state import NEVER, LabelReader, LabelRule
 from hopscope.labels.table import CLOCK_BACK_NS, LabelTable
-from hopscope.wire.records import LABEL, Records
+from hopscope.wire.label.records import LABEL
+from hopscope.wire.records import Records
 
 MS = 1_000_000
 ABOUT = LabelRule(100 * MS, 50 * MS, 50 * MS, "shift")

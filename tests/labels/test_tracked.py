@@ -12,7 +12,8 @@ import pytest
 from hopscope.labels.tracked import IDLE_NS, RATE_NS, TrackedTable
 from hopscope.labels.tracked_state import FILE_NAME, HOPS, TrackedReader
 from hopscope.memory.region import RegionError
-from hopscope.wire.records import LABEL, LABEL_FLOW, Records
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
+from hopscope.wire.records import Records
 
 MS = 1_000_000
 START = 1_700_000_000 * 10**9

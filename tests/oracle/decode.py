@@ -17,9 +17,9 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
-from hopscope.wire.telemetry import report
 from hopscope.wire.telemetry.report_metadata import Own
 
+from . import report
 from .inner import LOW, read_inner, read_packet
 from .report import (
     bare_report,

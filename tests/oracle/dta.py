@@ -5,14 +5,26 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.wire import layout
 from hopscope.wire.address import number_of
-from hopscope.wire.dta.codec import COUNTER_BYTES, LIST_BYTES, DtaReport, Form, Opcode, push_dta
+from hopscope.wire.dta import layout
+from hopscope.wire.dta.codec import (
+    COUNTER_BYTES,
+    KEY_FIELDS,
+    LIST_BYTES,
+    PUBLISHED,
+    DtaError,
+    DtaReport,
+    Form,
+    Opcode,
+    pull_dta,
+    push_dta,
+)
 from hopscope.wire.dta.encode import REPORTER_PORT
-from hopscope.wire.dta.parser import _fill, looked_for
+from hopscope.wire.dta.parser import looked_for
+from hopscope.wire.dta.records import DTA, DtaFlag
 from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import DtaReason, Reason
-from hopscope.wire.records import DTA, FRAME, DtaFlag, FrameBatch, Link, Records
+from hopscope.wire.records import FRAME, FrameBatch, Link, Records
 
 from .encode import push_outer
 
@@ -67,6 +79,26 @@ def parse_scalar(batch: FrameBatch, form: Form, *, port: int = layout.DTA_PORT) 
             continue
         _fill(report, raw[start:], origin + start, form)
     return reports
+
+
+def _fill(row: np.void, raw: bytes, origin: int, form: Form) -> None:
+    if len(raw) >= form:
+        base = form.header.unpack(raw)
+        row["opcode"], row["sequence"] = base["opcode"], base.get("sequence", 0)
+        row["flags"] = DtaFlag.IMMEDIATE * base["immediate"] + DtaFlag.RETRANSMIT * base.get("retransmit", 0)
+    try:
+        report = pull_dta(raw, form)
+    except DtaError as error:
+        row["reason"] = error.reason
+        return
+    key_at = int(form)
+    if form is not Form.SIZED:
+        key_at += next(f.at for f in PUBLISHED[Opcode(report.opcode)].fields if f.name in KEY_FIELDS) // 8
+    row["key_at"], row["data_at"] = origin + key_at, origin + len(raw) - len(report.data)
+    row["key_bytes"], row["data_bytes"] = len(report.key), len(report.data)
+    row["redundancy"], row["hop"], row["path_length"] = report.redundancy, report.hop, report.path_length
+    row["list"] = report.list if report.opcode == Opcode.APPEND else 0
+    row["counter"] = report.counter if report.opcode == Opcode.KEY_INCREMENT else 0
 
 
 def _outer_reason(reason: Reason | None) -> DtaReason:

@@ -10,12 +10,13 @@ from hopscope.wire import layout
 from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.ethernet import Ethernet, Ip, Tcp, Udp
 from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
-from hopscope.wire.records import FRAME, HOP, Carried, FrameBatch, IntFlag, Kind, Link, Mode, ReportBatch
-from hopscope.wire.telemetry import int_header, report
+from hopscope.wire.records import FRAME, HOP, Carried, FrameBatch, Hop, IntFlag, Kind, Link, Mode, ReportBatch
+from hopscope.wire.telemetry import int_header
 from hopscope.wire.telemetry import report_metadata as own_metadata
-from hopscope.wire.telemetry.int_header import Hop, Md, Shim, Tail
-from hopscope.wire.telemetry.report import Group20, Main20, Report05, Report10, Report20
+from hopscope.wire.telemetry.int_header import Md, Shim, Tail
 from hopscope.wire.telemetry.report_metadata import Own
+
+from . import report
 
 _MAPPED_PREFIX = 0xFFFF
 
@@ -81,7 +82,7 @@ def _payload(batch: ReportBatch, first: int, last: int, dscp: int, inner_ip: boo
     row = batch.reports[first]
     if row["version"] == 20:
         report.push_group(
-            out, Group20(int(row["hw_id"]), int(row["sequence"]) & 0x3FFFFF, int(row["node_id"]))
+            out, report.Group20(int(row["hw_id"]), int(row["sequence"]) & 0x3FFFFF, int(row["node_id"]))
         )
         for one in range(first, last):
             _report_2_0(out, batch, one, dscp, inner_ip, final=one == last - 1)
@@ -97,7 +98,7 @@ def _payload(batch: ReportBatch, first: int, last: int, dscp: int, inner_ip: boo
     own = _own(batch, row)
     if row["version"] == 5:
         form = {Kind.DROP: 1, Kind.QUEUE: 2}.get(Kind(int(row["kind"])), 0)
-        report.push_report_0_5(out, Report05(next_protocol=form, **common))
+        report.push_report_0_5(out, report.Report05(next_protocol=form, **common))
         if form:
             own.hop.egress_time &= 0xFFFFFFFF
             own_metadata.push_own_0_5(out, form, own)
@@ -112,7 +113,7 @@ def _payload(batch: ReportBatch, first: int, last: int, dscp: int, inner_ip: boo
         length = 4 + layout.metadata_size(layout.OWN_1_0, bits) // 4
         kind = _inner_type(row, inner_ip)
         report.push_report_1_0(
-            out, Report10(length, max(kind - 3, 0), bits >> 10, node_id=int(row["node_id"]), **common)
+            out, report.Report10(length, max(kind - 3, 0), bits >> 10, node_id=int(row["node_id"]), **common)
         )
         own.hop.egress_time &= 0xFFFFFFFF
         own_metadata.push_own(out, layout.OWN_1_0, bits, own)
@@ -139,7 +140,7 @@ def _report_2_0(
         )
         bits |= bool(row["carried"] & Carried.DROP_REASON)
         size = layout.metadata_size(layout.OWN_2_0, bits)
-        report.push_main(body, Main20(bits), own)
+        report.push_main(body, report.Main20(bits), own)
     kind = _inner_type(row, inner_ip)
     if kind:
         _inner(body, batch, row, dscp, kind > report.INNER_ETHERNET)
@@ -147,7 +148,7 @@ def _report_2_0(
     words = len(body) // 4
     if words >= 0xFF and not final:
         raise ValueError(f"report {at} takes {words} words: only the last of a group may take 255 or more")
-    report.push_report_2_0(out, Report20(typed, kind, min(words, 0xFF), size // 4, int(row["flags"])))
+    report.push_report_2_0(out, report.Report20(typed, kind, min(words, 0xFF), size // 4, int(row["flags"])))
     out += body
 
 

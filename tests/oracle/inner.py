@@ -24,11 +24,12 @@ from hopscope.wire.headers import ethernet, tunnel
 from hopscope.wire.headers.ethernet import Ip
 from hopscope.wire.headers.tunnel import Found, Table
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import Carried, Carrier, Flag, Layer, Mode
+from hopscope.wire.records import Carried, Carrier, Flag, Hop, Layer, Mode
 from hopscope.wire.rules import Next
-from hopscope.wire.telemetry import int_header, report
-from hopscope.wire.telemetry.int_header import Hop, Md, Shim, Tail
+from hopscope.wire.telemetry import int_header
+from hopscope.wire.telemetry.int_header import Md, Shim, Tail
 
+from . import report
 from .ethernet import pull_tcp
 from .int_header import pull_stack, row_fields
 from .ioam import is_in, read_extensions

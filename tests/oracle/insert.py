@@ -21,10 +21,10 @@ from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.ethernet import Ip, Udp
 from hopscope.wire.headers.tunnel import by_ethertype
 from hopscope.wire.reasons import Place
-from hopscope.wire.records import Carrier, Link
+from hopscope.wire.records import Carrier, Hop, Link
 from hopscope.wire.rules import Next
 from hopscope.wire.telemetry import int_header
-from hopscope.wire.telemetry.int_header import Hop, Md, Shim
+from hopscope.wire.telemetry.int_header import Md, Shim
 
 from .locate import IPS, UDP_LENGTH, Header, Way, checksum_at, covered, get16, protocol_at, put16, set_dscp
 from .row import Row

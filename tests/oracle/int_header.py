@@ -8,10 +8,8 @@ from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.layout import Item
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import MAX_HOPS, IntFlag
+from hopscope.wire.records import HOP_MAX, MAX_HOPS, Hop, IntFlag
 from hopscope.wire.telemetry.int_header import (
-    MOST,
-    Hop,
     Md,
     Shim,
     Tail,
@@ -105,8 +103,8 @@ def pull_metadata(
             if (number | _BOTTOM if bottom else number) != (1 << 8 * item.size) - 1:
                 known |= item.have
             for name, shift, mask in item.fields.shifts:
-                if name in MOST:
-                    setattr(hop, name, min(number >> shift & mask, MOST[name]))
+                if name in HOP_MAX:
+                    setattr(hop, name, min(number >> shift & mask, HOP_MAX[name]))
     hop.null = hop.present & ~known
     return hop
 

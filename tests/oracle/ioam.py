@@ -9,8 +9,7 @@ from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import Carrier, Have, IntFlag, Mode
-from hopscope.wire.telemetry.int_header import Hop
+from hopscope.wire.records import Carrier, Have, Hop, IntFlag, Mode
 from hopscope.wire.telemetry.ioam import (
     DESTINATION,
     DIRECT_EXPORT,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hopscope.wire import layout
 from hopscope.wire.errors import WireError
+from hopscope.wire.label import layout
 from hopscope.wire.label.batch import LabelBatch, _flow_row, _rows
 from hopscope.wire.label.codec import MAX_HOP, read_blocks, read_labels
 from hopscope.wire.label.item import Labelled
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import LABEL, LABEL_FLOW, FrameBatch, Link
+from hopscope.wire.records import FrameBatch, Link
 
 
 def decode_scalar(

@@ -11,9 +11,9 @@ from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import Dialect
 from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.ethernet import Ip
-from hopscope.wire.records import Carrier
+from hopscope.wire.records import Carrier, Hop
 from hopscope.wire.rules import Next
-from hopscope.wire.telemetry.int_header import Hop, Md, Shim, Tail
+from hopscope.wire.telemetry.int_header import Md, Shim, Tail
 
 from .inner import Walk
 from .row import Row

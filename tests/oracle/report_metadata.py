@@ -6,8 +6,7 @@ from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.reasons import Place
-from hopscope.wire.records import Have
-from hopscope.wire.telemetry.int_header import Hop
+from hopscope.wire.records import Have, Hop
 from hopscope.wire.telemetry.report_metadata import _FORM_BITS, _FORM_KINDS, _FORMS, Own
 
 from .int_header import pull_metadata

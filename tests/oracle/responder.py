@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hopscope.wire.reasons import RoceReason
-from hopscope.wire.records import Opcode, RoceFlag
+from hopscope.wire.roce.records import Opcode, RoceFlag
 
 SENDS = {0: "first", 1: "middle", 2: "last", 3: "last", 4: "only", 5: "only"}
 REFUSED_KEY = (RoceReason.BAD_KEY, RoceReason.OUT_OF_BOUNDS, RoceReason.NO_ACCESS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hopscope.wire.errors import WireError
-from hopscope.wire.telemetry.int_header import Hop
+from hopscope.wire.records import Hop
 
 
 class Row:

@@ -11,8 +11,9 @@ from hopscope.rdma.records import VERB, Sender, Verb, VerbBlock
 from hopscope.rdma.requester import LossMode
 from hopscope.wire.address import number_of
 from hopscope.wire.reasons import RoceReason
-from hopscope.wire.records import FrameBatch, Opcode, Records, RoceFlag
+from hopscope.wire.records import FrameBatch, Records
 from hopscope.wire.roce.frames import RoceFrames
+from hopscope.wire.roce.records import Opcode, RoceFlag
 from support.rdma_ends import NIC, PORT, TRANSLATOR, Ends, writes
 
 pytestmark = pytest.mark.kernel

@@ -7,10 +7,11 @@ import pytest
 
 from hopscope.rdma import management
 from hopscope.rdma.connection import service_of
-from hopscope.wire import layout
 from hopscope.wire.address import number_of
-from hopscope.wire.records import ROCE, Records
+from hopscope.wire.records import Records
+from hopscope.wire.roce import layout
 from hopscope.wire.roce.frames import RoceFrames
+from hopscope.wire.roce.records import ROCE
 from support.rdma_ends import NIC, TRANSLATOR, Ends, writes
 
 pytestmark = pytest.mark.kernel

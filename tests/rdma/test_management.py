@@ -11,11 +11,12 @@ import pytest
 from hopscope.rdma import management
 from hopscope.rdma.connection import Accept, Connection, ConnectionState, service_of
 from hopscope.rdma.handshake import Connections
-from hopscope.wire import layout
 from hopscope.wire.reasons import RoceReason
-from hopscope.wire.records import FRAME, ROCE, FrameBatch, Link, Records
+from hopscope.wire.records import FRAME, FrameBatch, Link, Records
+from hopscope.wire.roce import cm
 from hopscope.wire.roce.cm import Request, push_message
 from hopscope.wire.roce.frames import RoceFrames
+from hopscope.wire.roce.records import ROCE
 
 pytestmark = pytest.mark.kernel
 
@@ -98,7 +99,7 @@ def test_no_messages() -> None:
     rows, payload = management.packets([])
     assert len(rows) == len(payload) == 0
     assert rows.dtype == ROCE
-    assert layout.MAD_SIZE == 256
+    assert cm.MAD_SIZE == 256
     assert isinstance(RoceFrames("127.0.0.1").build(rows, payload), FrameBatch)
 
 

@@ -10,7 +10,8 @@ from hopscope.rdma.apply_kernel import apply
 from hopscope.rdma.records import VERB, Syndrome, Verb, VerbBlock, VerbFlag
 from hopscope.rdma.requester import LossMode
 from hopscope.wire.reasons import RoceReason
-from hopscope.wire.records import ROCE, Opcode, Records
+from hopscope.wire.records import Records
+from hopscope.wire.roce.records import ROCE, Opcode
 from support.rdma_channel import Pair
 
 pytestmark = pytest.mark.kernel

@@ -13,7 +13,7 @@ from hopscope.rdma.queue_pair import QueuePairs
 from hopscope.rdma.records import Service
 from hopscope.rdma.responder import Responder
 from hopscope.wire.reasons import RoceReason
-from hopscope.wire.records import ROCE, Opcode
+from hopscope.wire.roce.records import ROCE, Opcode
 from oracle.responder import PlainPair
 from support.rdma_make import BYTES, MTU, PEER, Rig
 

@@ -15,7 +15,8 @@ from hopscope.capture.udp.headers import udp_frames
 from hopscope.rdma.endpoint import Endpoint
 from hopscope.rdma.records import VERB, Verb, VerbBlock, VerbFlag
 from hopscope.wire.address import number_of
-from hopscope.wire.records import FrameBatch, Opcode
+from hopscope.wire.records import FrameBatch
+from hopscope.wire.roce.records import Opcode
 from support.rdma_ends import NIC, TRANSLATOR, Ends
 
 pytestmark = pytest.mark.kernel

@@ -26,7 +26,7 @@ from hopscope.runtime.labels import LabelProcess
 from hopscope.runtime.summary import summary_lines
 from hopscope.settings.label import LabelSettings
 from hopscope.wire.label.batch import encode_blocks
-from hopscope.wire.records import LABEL, LABEL_FLOW
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel

@@ -18,7 +18,8 @@ from hopscope.present.tracked import TrackedFlows
 from hopscope.serve.page.labels.ports import CELLS, age_map, coverage_series, note
 from hopscope.serve.page.labels.snapshot import LabelSnapshot, label_snapshot
 from hopscope.serve.page.labels.tracked import ROWS, paths_table
-from hopscope.wire.records import LABEL, Records
+from hopscope.wire.label.records import LABEL
+from hopscope.wire.records import Records
 
 MS = 1_000_000
 NOW = 10**18

@@ -13,7 +13,7 @@ from hopscope.labels import tracked_state
 from hopscope.labels.state import FILE_NAME, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.labels.tracked import TrackedTable
-from hopscope.wire.records import LABEL, LABEL_FLOW
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
 
 MS = 1_000_000
 

@@ -15,7 +15,8 @@ import pytest
 from hopscope.labels.state import FILE_NAME, LabelRule
 from hopscope.labels.table import LabelTable
 from hopscope.wire.encode.encoder import new_hops, new_reports
-from hopscope.wire.records import LABEL, ReportBatch
+from hopscope.wire.label.records import LABEL
+from hopscope.wire.records import ReportBatch
 
 pytestmark = [pytest.mark.kernel, pytest.mark.e2e]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hopscope.wire.records import DTA, Records
+from hopscope.wire.dta.records import DTA
+from hopscope.wire.records import Records
 
 
 def dta(

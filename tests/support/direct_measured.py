@@ -14,7 +14,7 @@ from hopscope.direct.stores.answers import Status
 from hopscope.direct.stores.store import Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
-from hopscope.wire.records import DTA
+from hopscope.wire.dta.records import DTA
 
 BATCH = 1 << 16
 KEY_BYTES = 8

@@ -16,7 +16,8 @@ from hopscope.direct.stores.answers import Status
 from hopscope.direct.stores.store import Store
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
-from hopscope.wire.records import DTA, Records
+from hopscope.wire.dta.records import DTA
+from hopscope.wire.records import Records
 
 from .direct_measured import KEY_BYTES, Tally, keys_of
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from hopscope.wire import layout
 from hopscope.wire.buffer import push
-from hopscope.wire.label.codec import LabelItem, PublishedItem
+from hopscope.wire.label import layout
+from hopscope.wire.label.layout import LabelItem, PublishedItem
 
 states = st.builds(
     LabelItem,

@@ -10,7 +10,7 @@ from hopscope.wire import layout
 from hopscope.wire.buffer import push
 from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.ethernet import Ethernet, Ip, Tcp, Udp
-from hopscope.wire.telemetry.int_header import Hop
+from hopscope.wire.records import Hop
 
 V4 = (0xFFFF_C000_0201, 0xFFFF_C000_0202)
 V6 = (0x20010DB8_00000000_00000000_00000001, 0x20010DB8_00000000_00000000_00000002)

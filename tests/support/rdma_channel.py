@@ -13,7 +13,8 @@ from hopscope.rdma.queue_pair import QueuePairs
 from hopscope.rdma.records import Service
 from hopscope.rdma.requester import LossMode, PeerLink, Requester
 from hopscope.rdma.responder import Responder
-from hopscope.wire.records import ROCE, Records
+from hopscope.wire.records import Records
+from hopscope.wire.roce.records import ROCE
 
 NIC, SENDER = (0, 0xFFFF_7F000001), (0, 0xFFFF_7F000002)
 Bytes = npt.NDArray[np.uint8]

@@ -14,7 +14,8 @@ from hopscope.rdma.queue_pair import QueuePairs
 from hopscope.rdma.records import Access, Service
 from hopscope.rdma.responder import Responder
 from hopscope.wire.reasons import RoceReason
-from hopscope.wire.records import ROCE, Opcode, Records
+from hopscope.wire.records import Records
+from hopscope.wire.roce.records import ROCE, Opcode
 
 PEER = (0, 0xFFFF_7F000002)
 PEER_NUMBER = 0x4711

@@ -13,7 +13,8 @@ from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder, RoutingTables
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers.ethernet import checksum
-from hopscope.wire.label.codec import LabelFlow, LabelItem, push_flow, push_label, read_labels, restore
+from hopscope.wire.label.codec import LabelFlow, push_flow, push_label, read_labels, restore
+from hopscope.wire.label.layout import LabelItem
 from support.packet_cases import V4, V6
 from support.wire_cases import frame_batch
 

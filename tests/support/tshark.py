@@ -13,8 +13,7 @@ from hopscope.capture.pcap.writer import PcapWriter
 from hopscope.wire.decode.as_json import report_objects
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import Dialect
-from hopscope.wire.records import FrameBatch
-from hopscope.wire.telemetry.int_header import MOST
+from hopscope.wire.records import HOP_MAX, FrameBatch
 from hopscope.wire.wireshark.dissector import dissector
 
 Pairs = list[tuple[str, Any]]
@@ -257,7 +256,7 @@ def _assert_values(ours: dict[str, Any], shown: dict[str, Any]) -> None:
         if value is None:
             assert _ones(shown[key]), (key, ours, shown)
         else:
-            assert min(shown[key], MOST.get(key, 1 << 64)) == _value(value), (key, ours, shown)
+            assert min(shown[key], HOP_MAX.get(key, 1 << 64)) == _value(value), (key, ours, shown)
 
 
 def _value(value: Any) -> Any:

@@ -12,7 +12,8 @@ from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder
 from hopscope.wire.headers.ethernet import checksum
-from hopscope.wire.label.codec import LabelFlow, LabelItem, push_label, read_blocks, read_labels, restore
+from hopscope.wire.label.codec import LabelFlow, push_label, read_blocks, read_labels, restore
+from hopscope.wire.label.layout import LabelItem
 from support.packet_cases import V4, Packet
 from support.switch_cases import NOW, PORTS, ROOM, TO_HOST, T, assert_as_twin, forwarder, move, routes
 from support.wire_cases import frame_batch

@@ -11,7 +11,8 @@ from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.settings.label import LabellingSettings
 from hopscope.testbed.forwarder import Forwarder
-from hopscope.wire.label.codec import LabelItem, push_label, read_blocks, read_labels, restore
+from hopscope.wire.label.codec import push_label, read_blocks, read_labels, restore
+from hopscope.wire.label.layout import LabelItem
 from support.packet_cases import V4, Packet
 from support.switch_cases import (
     NOW,

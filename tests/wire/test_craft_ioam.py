@@ -13,9 +13,8 @@ from hopscope.wire.craft.ioam import option_of
 from hopscope.wire.craft.keys import CraftError, Keys
 from hopscope.wire.decode.as_json import _HOP_KEYS
 from hopscope.wire.dialect import DEFAULT
-from hopscope.wire.records import Mode
+from hopscope.wire.records import Hop, Mode
 from hopscope.wire.telemetry import ioam
-from hopscope.wire.telemetry.int_header import Hop
 from oracle.ioam import read_ioam
 from oracle.row import Row
 from support import ioam_cases

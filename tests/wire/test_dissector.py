@@ -11,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from hopscope.cli import build
-from hopscope.wire import layout, rules
+from hopscope.wire import rules
+from hopscope.wire.catalog import HEADERS
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
-from hopscope.wire.layout import Header
+from hopscope.wire.fields import RESERVED
 from hopscope.wire.reasons import Reason
 from hopscope.wire.wireshark.dissector import SHOWN, dissector
 
@@ -45,13 +46,12 @@ def test_rules_of_every_dialect() -> None:
 def test_every_header_and_reason_is_there() -> None:
     """Each header of the layout, with each field's place, and each reason is in the text."""
     text = dissector()
-    for name, header in vars(layout).items():
-        if isinstance(header, Header):
-            part = text[text.index(f"  {name} = {{ title = ") :]
-            part = part[: part.index("\n  },\n")]
-            for field in header.fields:
-                row = f'name = "{field.name}", at = {field.at}, bits = {field.bits},'
-                assert (row in part) == (field.name != layout.RESERVED), f"{name}.{field.name}"
+    for name, header in HEADERS.items():
+        part = text[text.index(f"  {name} = {{ title = ") :]
+        part = part[: part.index("\n  },\n")]
+        for field in header.fields:
+            row = f'name = "{field.name}", at = {field.at}, bits = {field.bits},'
+            assert (row in part) == (field.name != RESERVED), f"{name}.{field.name}"
     for reason in Reason:
         assert not reason or f'"{reason.label}"' in text, reason
 
@@ -60,7 +60,7 @@ def test_one_kind_of_value_for_a_filter() -> None:
     """Fields that share a filter are all truth values, or all numbers: Wireshark compares them as one."""
     kinds = defaultdict(set)
     for name, prefix in SHOWN.items():
-        for field in getattr(layout, name).fields:
+        for field in HEADERS[name].fields:
             kinds[f"{prefix}.{field.name}"].add(field.bits == 1)
     assert not [name for name, found in kinds.items() if len(found) > 1 and not name.endswith("reserved")]
 

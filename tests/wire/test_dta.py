@@ -12,8 +12,9 @@ from hopscope.wire.address import number_of
 from hopscope.wire.dta.codec import DtaError, DtaReport, Form, pull_dta
 from hopscope.wire.dta.encode import encode_dta
 from hopscope.wire.dta.parser import DtaParser
+from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import DTA, FrameBatch, Link, Records
+from hopscope.wire.records import FrameBatch, Link, Records
 from oracle.dta import encode_dta_scalar, parse_scalar
 from support.by_hand import ethernet, ipv4, udp
 from support.dta_cases import any_report, payload

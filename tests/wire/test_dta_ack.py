@@ -9,7 +9,8 @@ import pytest
 
 from hopscope.wire.dta.ack import encode_answers, parse_answers
 from hopscope.wire.dta.codec import DtaAck, DtaError, Form, pull_ack, push_ack
-from hopscope.wire.records import DTA_ANSWER, Link
+from hopscope.wire.dta.records import DTA_ANSWER
+from hopscope.wire.records import Link
 from support.wire_cases import frame_batch, frames_of
 
 

@@ -13,11 +13,11 @@ from hopscope.wire import layout
 from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.errors import WireError
+from hopscope.wire.fields import RESERVED
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import Carrier, Have
+from hopscope.wire.records import Carrier, Have, Hop
 from hopscope.wire.telemetry.int_header import (
     HOP_ITEMS,
-    Hop,
     Md,
     Shim,
     Tail,
@@ -123,7 +123,7 @@ def stacks(draw: st.DrawFn) -> tuple[Shim, Md, list[Hop]]:
                 }
                 for name, value in values.items():
                     setattr(hop, name, value)
-                whole = all(one.name != layout.RESERVED for one in item.fields.fields)
+                whole = all(one.name != RESERVED for one in item.fields.fields)
                 masks = {name: mask for name, _, mask in item.fields.shifts}
                 if not whole or any(value != masks[name] for name, value in values.items()):
                     known |= item.have

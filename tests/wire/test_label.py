@@ -10,18 +10,11 @@ from hypothesis import strategies as st
 from hopscope.wire.errors import WireError
 from hopscope.wire.headers.ethernet import checksum
 from hopscope.wire.label.batch import encode_blocks
-from hopscope.wire.label.codec import (
-    Form,
-    LabelFlow,
-    LabelItem,
-    PublishedItem,
-    push_label,
-    read_blocks,
-    read_labels,
-    restore,
-)
+from hopscope.wire.label.codec import Form, LabelFlow, push_label, read_blocks, read_labels, restore
+from hopscope.wire.label.layout import LabelItem, PublishedItem
+from hopscope.wire.label.records import LABEL, LABEL_FLOW
 from hopscope.wire.reasons import Place, Reason
-from hopscope.wire.records import LABEL, LABEL_FLOW, Link
+from hopscope.wire.records import Link
 from oracle.label import decode_scalar
 from support.label_cases import probe, published_items, states
 from support.packet_cases import Packet, packets

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from hopscope.wire.label.batch import LabelDecoder
-from hopscope.wire.label.codec import LabelFlow, LabelItem, PublishedItem, push_flow, push_label, read_labels
+from hopscope.wire.label.codec import LabelFlow, push_flow, push_label, read_labels
+from hopscope.wire.label.layout import LabelItem, PublishedItem
 from hopscope.wire.reasons import Reason
 from hopscope.wire.records import FrameBatch, Link
 from oracle.label import decode_scalar

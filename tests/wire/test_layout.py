@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hopscope.wire import layout
-from hopscope.wire.layout import Header
+from hopscope.wire.catalog import HEADERS
+from hopscope.wire.fields import Header
 from hopscope.wire.records import HOP, Have
 
-HEADERS = [value for value in vars(layout).values() if isinstance(value, Header)]
 SIZES = {
     "ETHERNET": 14, "VLAN": 4, "IPV4": 20, "IPV6": 40, "UDP": 8, "TCP": 20, "REPORT_0_5": 12, "DROP_0_5": 12,
     "SWITCH_LOCAL_0_5": 16, "REPORT_1_0": 16, "GROUP_2_0": 8, "REPORT_2_0": 4, "MAIN_2_0": 8, "TLV_2_0": 4,
@@ -20,10 +20,10 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes(name: str) -> None:
     """Every header has the size that its specification gives."""
-    assert getattr(layout, name).size == SIZES[name]
+    assert HEADERS[name].size == SIZES[name]
 
 
-@pytest.mark.parametrize("header", HEADERS, ids=lambda header: header.name)
+@pytest.mark.parametrize("header", HEADERS.values(), ids=lambda header: header.name)
 def test_fields_follow_each_other(header: Header) -> None:
     """Fields fill a header without a gap, and have a section of a specification."""
     at = 0

@@ -15,32 +15,29 @@ from hopscope.wire.dialect import Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Flag, Have, Kind
-from hopscope.wire.telemetry.report import (
+from hopscope.wire.telemetry.report import kind_of, main_form
+from hopscope.wire.telemetry.report_metadata import push_own, push_own_0_5
+from oracle.report import (
     Form05,
     Group20,
     Main20,
     Report05,
     Report10,
     Report20,
-    form_0_5,
-    kind_of,
-    main_form,
-    push_group,
-    push_main,
-    push_report_0_5,
-    push_report_1_0,
-    push_report_2_0,
-    push_tlv,
-)
-from hopscope.wire.telemetry.report_metadata import push_own, push_own_0_5
-from oracle.report import (
     check_types,
+    form_0_5,
     pull_group,
     pull_main,
     pull_report_0_5,
     pull_report_1_0,
     pull_report_2_0,
     pull_tlvs,
+    push_group,
+    push_main,
+    push_report_0_5,
+    push_report_1_0,
+    push_report_2_0,
+    push_tlv,
 )
 from oracle.report_metadata import pull_own, pull_own_0_5
 

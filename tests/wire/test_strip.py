@@ -16,8 +16,7 @@ from hopscope.wire.craft.keys import Keys
 from hopscope.wire.craft.packet import push_packet
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.records import Carrier, Link
-from hopscope.wire.telemetry.int_header import Hop
+from hopscope.wire.records import Carrier, Hop, Link
 from oracle.insert import Checksums, Form, insert_int
 from oracle.strip import restore, strip_packet
 from support.packet_cases import Packet, hop_lists, packets

@@ -17,9 +17,8 @@ from hopscope.wire.craft.frames import craft
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.errors import WireError
-from hopscope.wire.records import Carried, Carrier, Kind, Link, ReportBatch
+from hopscope.wire.records import Carried, Carrier, Hop, Kind, Link, ReportBatch
 from hopscope.wire.rewrite.strip_batch import Stripper
-from hopscope.wire.telemetry.int_header import Hop
 from oracle.encode import encode_scalar
 from oracle.insert import Checksums, Form, insert_int
 from oracle.strip import Restored, restore

@@ -74,6 +74,11 @@ def clear(record: Any) -> None:
     record.__init__()
 
 
+def set_field(record: Any, index: int, value: int) -> None:
+    """Write field number `index` of a record."""
+    setattr(record, record.names[index], value)
+
+
 def load64(octets: Any, at: int) -> int:
     """64 bits, little-endian, at any index of bytes."""
     return int(_LE64.unpack_from(octets, at)[0])

@@ -7,12 +7,13 @@ import secrets
 import numpy as np
 import numpy.typing as npt
 
-from ..wire import layout
 from ..wire.address import number_of
+from ..wire.dta import layout
 from ..wire.dta.ack import parse_answers
 from ..wire.dta.codec import COUNTER_BYTES, LIST_BYTES, Form, Opcode
 from ..wire.dta.encode import REPORTER_PORT, encode_dta
-from ..wire.records import DTA, FRAME, DtaFlag, FrameBatch, Records
+from ..wire.dta.records import DTA, DtaFlag
+from ..wire.records import FRAME, FrameBatch, Records
 from .records import BUFFERED_REPORT
 
 Bytes = npt.NDArray[np.uint8]

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.jit import U8, U16, U32, U64, inlined, kernel
-from ..wire.records import DtaFlag, Link
+from ..wire.dta.records import DtaFlag
+from ..wire.records import Link
 
 AGED, GIVEN_UP, ACKNOWLEDGED, NACKS, UNSOLICITED = range(5)
 """Indices into `tally`; see `Reporter.counts`."""

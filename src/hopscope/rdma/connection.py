@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from ..wire import layout
-from ..wire.roce.cm import MTUS, CmReject, Message, Request, pull_addresses
+from ..wire.roce.cm import CM_CLASS_VERSION, MTUS, RDMA_CM_SERVICE, CmReject, Message, Request, pull_addresses
 
 MILLISECOND = 1_000_000
 
@@ -98,7 +97,7 @@ class CmCounters:
 
 def service_of(port: int) -> int:
     """Service id of a port of RDMA-CM."""
-    return layout.RDMA_CM_SERVICE + port
+    return RDMA_CM_SERVICE + port
 
 
 @dataclass(slots=True)
@@ -119,7 +118,7 @@ class HandshakeLimits:
 def reject_reason(message: Request, served: bool, limits: HandshakeLimits) -> CmReject | None:
     """The reason to reject a request regardless of its service's acceptor; `served`: the service exists."""
     addresses, _ = pull_addresses(message.private)
-    if message.class_version != layout.CM_CLASS_VERSION:
+    if message.class_version != CM_CLASS_VERSION:
         return CmReject.UNSUPPORTED_CLASS_VERSION
     if not served:
         return CmReject.INVALID_SERVICE

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..memory.region import Region
 from ..wire.address import number_of
-from ..wire.layout import CM_QUEUE_PAIR
-from ..wire.records import ROCE, FrameBatch, Opcode, Records, RoceFlag
-from ..wire.roce.cm import CmReject
+from ..wire.records import FrameBatch, Records
+from ..wire.roce.cm import CM_QUEUE_PAIR, CmReject
 from ..wire.roce.frames import RoceFrames
+from ..wire.roce.records import ROCE, Opcode, RoceFlag
 from . import management
 from .advertisement import Advertisement, AdvertisementError
 from .connection import Accept, Connection, ConnectionState, HandshakeLimits, service_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..wire import layout
 from ..wire.reasons import RoceReason
-from ..wire.records import ROCE, Opcode, Records
-from ..wire.roce.cm import Message, pull_message, push_message
+from ..wire.records import Records
+from ..wire.roce.cm import CM_QUEUE_KEY, CM_QUEUE_PAIR, MAD_SIZE, Message, pull_message, push_message
 from ..wire.roce.codec import RoceError
+from ..wire.roce.records import ROCE, Opcode
 from .handshake import Connections
 
 _LOW_64 = (1 << 64) - 1
@@ -22,8 +22,8 @@ def receive(connections: Connections, rows: Records, arena: npt.NDArray[np.uint8
     skipped.
     """
     for row in rows[rows["reason"] == RoceReason.NONE]:
-        plain = row["opcode"] == Opcode.UD_SEND_ONLY and row["queue_pair"] == layout.CM_QUEUE_PAIR
-        if not plain or row["queue_key"] != layout.CM_QUEUE_KEY:
+        plain = row["opcode"] == Opcode.UD_SEND_ONLY and row["queue_pair"] == CM_QUEUE_PAIR
+        if not plain or row["queue_key"] != CM_QUEUE_KEY:
             connections.counters.damaged += 1
             continue
         at = int(row["payload_at"])
@@ -43,8 +43,8 @@ def packets(messages: list[tuple[int, Message]], psn: int = 0) -> tuple[Records,
     rows["source_hi"] = [peer >> 64 for peer, _ in messages]
     rows["source_lo"] = [peer & _LOW_64 for peer, _ in messages]
     rows["opcode"], rows["partition"] = Opcode.UD_SEND_ONLY, 0xFFFF
-    rows["queue_pair"] = rows["source_queue_pair"] = layout.CM_QUEUE_PAIR
-    rows["queue_key"] = layout.CM_QUEUE_KEY
+    rows["queue_pair"] = rows["source_queue_pair"] = CM_QUEUE_PAIR
+    rows["queue_key"] = CM_QUEUE_KEY
     rows["psn"] = (psn + each) & 0xFFFFFF
-    rows["payload_at"], rows["payload_bytes"] = each * layout.MAD_SIZE, layout.MAD_SIZE
+    rows["payload_at"], rows["payload_bytes"] = each * MAD_SIZE, MAD_SIZE
     return rows, np.frombuffer(payload, np.uint8)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.jit import I64, U64, kernel
-from ..wire.records import Opcode
+from ..wire.roce.records import Opcode
 from .records import Access, Mark, Sender, SenderSetup, Service, Verb, VerbFlag
 
 ACKED = U64(Sender.ACKED)

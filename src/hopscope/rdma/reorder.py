@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..wire.reasons import RoceReason
-from ..wire.records import ROCE, Records
+from ..wire.records import Records
+from ..wire.roce.records import ROCE
 from .queue_pair import PSN_MASK, ROWS, QueuePairs
 from .records import Service
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..base.jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
-from ..wire.records import Opcode, RoceFlag
+from ..wire.roce.records import Opcode, RoceFlag
 from .records import NO_TARGET, REPLAYS, Access, Due, NoticeFlag, Progress, Service, Syndrome, Verb
 
 VERBS, ANSWERS, NOTICES, RECEIVED, DIRTY = U64(0), U64(1), U64(2), U64(3), U64(4)

@@ -9,7 +9,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from ..wire.records import ROCE, Records
+from ..wire.records import Records
+from ..wire.roce.records import ROCE
 from .counters import SENDER_INDEX
 from .queue_pair import DEFAULT_PARTITION, PSN_MASK
 from .records import (

@@ -8,7 +8,8 @@ import numpy.typing as npt
 from ..memory.region import Region
 from ..memory.ring import RingWriter
 from ..wire.reasons import RoceReason
-from ..wire.records import ROCE, Records
+from ..wire.records import Records
+from ..wire.roce.records import ROCE
 from .memory_table import MemoryTable
 from .queue_pair import ROWS, QueuePairs
 from .records import NOTICE, VERB

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..base.jit import U8, U64, kernel
 from ..wire.reasons import RoceReason
-from ..wire.records import Opcode, RoceFlag
+from ..wire.roce.records import Opcode, RoceFlag
 from . import request_kernel
 from .records import GAP_PACKETS, REPLAYS, Due, PairState, Syndrome
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..base.errors import HopscopeError
 from ..capture.ring.offload import as_a_cable
 from ..fabric.topology import Topology
-from ..wire.layout import LABEL_OPTION, LABEL_STATE
+from ..wire.label.layout import LABEL_OPTION, LABEL_STATE
 from . import namespaces
 from .namespaces import ip
 

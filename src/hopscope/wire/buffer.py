@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .errors import WireError
-from .layout import Header
+from .fields import Header
 from .reasons import Place, Reason
 
 
 class Buffer:
-    """Bytes between `at` and `end`; `limit` is nearer where a header says that less belongs to it.
+    """Bytes between `at` and `end`; `limit` is lower if a header states a shorter packet.
 
     Reading past `end` is `truncated`; reading past `limit` bytes that are there is `bad_length`.
     """
@@ -44,11 +44,10 @@ class Buffer:
     def peek(self, header: Header, place: Place) -> dict[str, int]:
         """The fields of `header` at this position."""
         self.need(header.size, place, header.name)
-        number = int.from_bytes(self.raw[self.at : self.at + header.size], "big")
-        return {name: number >> shift & mask for name, shift, mask in header.shifts}
+        return header.unpack(self.raw, self.at)
 
     def pull(self, header: Header, place: Place) -> dict[str, int]:
-        """The fields of `header`, and move behind it."""
+        """The fields of `header`, and move past it."""
         fields = self.peek(header, place)
         self.at += header.size
         return fields
@@ -62,11 +61,5 @@ class Buffer:
 
 
 def push(out: bytearray, header: Header, values: Mapping[str, int]) -> None:
-    """Append `header` with these fields, others 0; ValueError where a value is wider than its field."""
-    number = 0
-    for name, shift, mask in header.shifts:
-        value = values.get(name, 0)
-        if not 0 <= value <= mask:
-            raise ValueError(f"{header.name}: {name} {value} is not in 0..{mask}")
-        number |= value << shift
-    out += number.to_bytes(header.size, "big")
+    """Append `header` with these fields, others 0. Raises ValueError if a value is wider than its field."""
+    out += header.pack(values)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,39 @@ class Have(IntEnum):
     CHECKSUM_COMPLEMENT = 1 << 15
 
 
+def _column(width: int, have: Have, doc: str = "", json: str = "") -> Any:
+    return field(default=0, metadata={"bits": width, "have": have, "doc": doc, "json": json})
+
+
+@dataclass(slots=True)
+class Hop:
+    """One hop's metadata, or a report's own; the columns of HOP and what is known of them are made from this
+    class.
+    """
+
+    node_id: int = _column(32, Have.NODE_ID)
+    ingress_port: int = _column(16, Have.PORTS)
+    egress_port: int = _column(16, Have.PORTS)
+    hop_latency: int = _column(32, Have.HOP_LATENCY, "raw, in the source's unit")
+    queue_id: int = _column(8, Have.QUEUE_OCCUPANCY)
+    queue_occupancy: int = _column(32, Have.QUEUE_OCCUPANCY)
+    congestion_queue_id: int = _column(8, Have.QUEUE_CONGESTION, json="queue_id")
+    queue_congestion: int = _column(32, Have.QUEUE_CONGESTION)
+    ingress_time: int = _column(64, Have.INGRESS_TIME, "raw, in the source's unit")
+    egress_time: int = _column(64, Have.EGRESS_TIME, "raw, in the source's unit")
+    l2_ingress_port: int = _column(32, Have.L2_PORTS)
+    l2_egress_port: int = _column(32, Have.L2_PORTS)
+    tx_utilization: int = _column(32, Have.TX_UTILIZATION)
+    buffer_id: int = _column(8, Have.BUFFER_OCCUPANCY)
+    buffer_occupancy: int = _column(32, Have.BUFFER_OCCUPANCY)
+    checksum_complement: int = _column(32, Have.CHECKSUM_COMPLEMENT)
+    present: int = 0
+    """Bits of Have: which values it has."""
+    null: int = 0
+    """Bits of Have: which of them are all ones."""
+    reserved: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class HopColumn:
     """One value of a hop: a column of HOP."""
@@ -86,7 +120,7 @@ class HopColumn:
     name: str
     bits: int
     have: Have
-    """The bit that says whether a hop has it."""
+    """The bit that states whether a hop has it."""
     doc: str = ""
     json: str = ""
     """Its key in JSON and CSV, if that is not its name."""
@@ -97,30 +131,15 @@ class HopColumn:
         return self.json or self.name
 
 
-HOP_COLUMNS = (
-    HopColumn("node_id", 32, Have.NODE_ID),
-    HopColumn("ingress_port", 16, Have.PORTS),
-    HopColumn("egress_port", 16, Have.PORTS),
-    HopColumn("hop_latency", 32, Have.HOP_LATENCY, "raw, in the source's unit"),
-    HopColumn("queue_id", 8, Have.QUEUE_OCCUPANCY),
-    HopColumn("queue_occupancy", 32, Have.QUEUE_OCCUPANCY),
-    HopColumn("congestion_queue_id", 8, Have.QUEUE_CONGESTION, json="queue_id"),
-    HopColumn("queue_congestion", 32, Have.QUEUE_CONGESTION),
-    HopColumn("ingress_time", 64, Have.INGRESS_TIME, "raw, in the source's unit"),
-    HopColumn("egress_time", 64, Have.EGRESS_TIME, "raw, in the source's unit"),
-    HopColumn("l2_ingress_port", 32, Have.L2_PORTS),
-    HopColumn("l2_egress_port", 32, Have.L2_PORTS),
-    HopColumn("tx_utilization", 32, Have.TX_UTILIZATION),
-    HopColumn("buffer_id", 8, Have.BUFFER_OCCUPANCY),
-    HopColumn("buffer_occupancy", 32, Have.BUFFER_OCCUPANCY),
-    HopColumn("checksum_complement", 32, Have.CHECKSUM_COMPLEMENT),
-)
+HOP_COLUMNS = tuple(HopColumn(column.name, **column.metadata) for column in fields(Hop) if column.metadata)
 """What a hop can carry, in the order of its JSON; if a hop has two queue ids, JSON has the first."""
 HOP_KEYS = tuple(dict.fromkeys(column.key for column in HOP_COLUMNS))
 """Keys of a hop in JSON and CSV."""
+HOP_MAX = {column.name: (1 << column.bits) - 1 for column in HOP_COLUMNS}
+"""Maximum of each column; a wider value, which a dialect may have, saturates."""
 
 _HOP_BITS = [(c.name, c.bits) for c in HOP_COLUMNS] + [("present", 16), ("null", 16), ("reserved", 8)]
-HOP = np.dtype([(name, f"<u{bits // 8}") for name, bits in sorted(_HOP_BITS, key=lambda one: -one[1])])
+HOP = np.dtype([(name, f"<u{bits // 8}") for name, bits in sorted(_HOP_BITS, key=lambda pair: -pair[1])])
 """One hop, 64 bytes (a cache line). A field means something only where its `present` bit is set and `null`
 is not.
 """
@@ -289,175 +308,3 @@ class ReportBatch:
 
     def __len__(self) -> int:
         return len(self.reports)
-
-
-class DtaFlag(IntEnum):
-    """Bits of `flags` in DTA."""
-
-    IMMEDIATE = 1
-    RETRANSMIT = 2
-
-
-DTA = np.dtype(
-    [
-        ("counter", "<u8"),  # Key-Increment
-        ("key_at", "<u4"),  # index in the arena
-        ("data_at", "<u4"),
-        ("list", "<u4"),  # Append
-        ("sequence", "<u4"),  # 0 in the form without
-        ("opcode", "u1"),
-        ("flags", "u1"),
-        ("redundancy", "u1"),
-        ("hop", "u1"),  # Postcarding; 1 is the first
-        ("path_length", "u1"),
-        ("key_bytes", "u1"),
-        ("data_bytes", "u1"),
-        ("reason", "u1"),
-    ]
-)
-"""One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`.
-
-Of an Append `key_at` is where its list stands, of a Key-Increment `data_at` is where its counter does.  A row
-that the parser refused has opcode, flags and sequence where its base header is whole, and zeros.
-"""
-
-DTA_ANSWER = np.dtype(
-    [
-        ("source_hi", "<u8"),  # the reporter that it is for; where it was received, the translator
-        ("source_lo", "<u8"),
-        ("sequence", "<u4"),  # ACK: the last report that needs no keeping; NACK: the first to send again
-        ("count", "<u2"),  # NACK: so many in a row; 0: all from there on (the published form)
-        ("source_port", "<u2"),
-        ("nack", "u1"),
-        ("reason", "u1"),  # NACK: a DtaReason; 0: it is missing
-        ("reserved", "<u2"),
-    ]
-)
-"""What a translator answers, 28 bytes."""
-
-
-class Opcode(IntEnum):
-    """Opcode of a Base Transport Header (InfiniBand, table 38): 3 bits of service, 5 of operation."""
-
-    RC_SEND_FIRST = 0x00
-    RC_SEND_MIDDLE = 0x01
-    RC_SEND_LAST = 0x02
-    RC_SEND_LAST_IMMEDIATE = 0x03
-    RC_SEND_ONLY = 0x04
-    RC_SEND_ONLY_IMMEDIATE = 0x05
-    RC_WRITE_FIRST = 0x06
-    RC_WRITE_MIDDLE = 0x07
-    RC_WRITE_LAST = 0x08
-    RC_WRITE_LAST_IMMEDIATE = 0x09
-    RC_WRITE_ONLY = 0x0A
-    RC_WRITE_ONLY_IMMEDIATE = 0x0B
-    RC_READ_REQUEST = 0x0C
-    RC_READ_RESPONSE_FIRST = 0x0D
-    RC_READ_RESPONSE_MIDDLE = 0x0E
-    RC_READ_RESPONSE_LAST = 0x0F
-    RC_READ_RESPONSE_ONLY = 0x10
-    RC_ACK = 0x11
-    RC_ATOMIC_ACK = 0x12
-    RC_CMP_SWAP = 0x13
-    RC_FETCH_ADD = 0x14
-    UC_SEND_FIRST = 0x20
-    UC_SEND_MIDDLE = 0x21
-    UC_SEND_LAST = 0x22
-    UC_SEND_LAST_IMMEDIATE = 0x23
-    UC_SEND_ONLY = 0x24
-    UC_SEND_ONLY_IMMEDIATE = 0x25
-    UC_WRITE_FIRST = 0x26
-    UC_WRITE_MIDDLE = 0x27
-    UC_WRITE_LAST = 0x28
-    UC_WRITE_LAST_IMMEDIATE = 0x29
-    UC_WRITE_ONLY = 0x2A
-    UC_WRITE_ONLY_IMMEDIATE = 0x2B
-    UD_SEND_ONLY = 0x64
-    UD_SEND_ONLY_IMMEDIATE = 0x65
-    CNP = 0x81
-    """Congestion notification packet (RoCEv2 annex A17.9.3)."""
-
-
-class RoceFlag(IntEnum):
-    """Bits of `flags` in ROCE."""
-
-    ACK_REQUEST = 1
-    SOLICITED = 2
-    BECN = 4
-    FECN = 8
-    MIGRATION = 16
-
-
-ROCE = np.dtype(
-    [
-        ("address", "<u8"),  # RETH and AtomicETH
-        ("value", "<u8"),  # to add, or to swap in; ATOMIC_ACK: what was there
-        ("compare", "<u8"),
-        ("source_hi", "<u8"),  # the peer: who sent it, or to whom it is to go; IPv4 as ::ffff:a.b.c.d
-        ("source_lo", "<u8"),
-        ("key", "<u4"),
-        ("length", "<u4"),  # DMALen
-        ("queue_pair", "<u4"),  # destination
-        ("source_queue_pair", "<u4"),  # DETH
-        ("queue_key", "<u4"),  # DETH
-        ("psn", "<u4"),
-        ("message", "<u4"),  # MSN
-        ("immediate", "<u4"),
-        ("payload_at", "<u4"),  # index in the arena
-        ("payload_bytes", "<u4"),  # without pad
-        ("source_port", "<u2"),  # UDP; where it is built it is the setup's
-        ("partition", "<u2"),
-        ("opcode", "u1"),  # Opcode
-        ("syndrome", "u1"),  # AETH
-        ("flags", "u1"),  # bits of RoceFlag
-        ("reason", "u1"),  # RoceReason
-    ]
-)
-"""One RoCEv2 packet, parsed or to be built, 88 bytes, row by row with the frames."""
-
-
-class RoceSetup(IntEnum):
-    """Places in the setup of `roce_kernel`'s `parse` and `build`, uint64 [8]."""
-
-    OWN_HI = 0
-    """Address to which the own socket is bound, IPv4 as ::ffff:a.b.c.d."""
-    OWN_LO = 1
-    OWN_PORT = 2
-    """UDP port from which the own socket sends."""
-    LINK = 3
-    """`build`: Link.UDP_PAYLOAD, or Link.ETHERNET with IP and UDP headers."""
-    ANY_IP_ID = 4
-    """`parse`: 1 takes UDP payloads whose ICRC is right for any IPv4 identification: weaker by 17 bits."""
-
-
-LABEL = np.dtype(
-    [
-        ("time_ns", "<i8"),  # when the switch labelled the packet, by its own clock
-        ("node_id", "<u4"),
-        ("latency_ns", "<u4"),  # of the packet in this switch until then
-        ("occupancy", "<u4"),  # of the egress queue, bytes
-        ("packet", "<u4"),  # number of its packet among those of the batch: its labels follow each other
-        ("ingress_port", "<u2"),
-        ("egress_port", "<u2"),
-        ("position", "u1"),  # 0: its packet's first label, the nearest to the source
-        ("count", "u1"),  # labels of its packet
-        ("tracked", "u1"),  # 1: of a tracked flow (INT-label, 3.3)
-        ("reserved", "u1"),
-    ]
-)
-"""One label, 32 bytes: what one switch wrote into a packet (INT-label, section 2)."""
-
-LABEL_FLOW = np.dtype(
-    [
-        ("src_hi", "<u8"),
-        ("src_lo", "<u8"),
-        ("dst_hi", "<u8"),
-        ("dst_lo", "<u8"),
-        ("packet", "<u4"),  # as in LABEL
-        ("sport", "<u2"),  # 0 without ports, and of fragments
-        ("dport", "<u2"),
-        ("proto", "u1"),
-        ("spare", "u1", (7,)),
-    ]
-)
-"""The flow of a tracked packet, 48 bytes, as its last hop says it; IPv4 as ::ffff:a.b.c.d."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.jit import U16, U32, U64, inlined, kernel
+from . import versions
 from .records import Carried, Flag, Have
 
 OWN_HOP = U64(Carried.OWN_HOP)
@@ -13,7 +14,7 @@ JOINED = U64(Flag.JOINED)
 LATENCY = U64(Have.HOP_LATENCY)
 INGRESS = U64(Have.INGRESS_TIME)
 EGRESS = U64(Have.EGRESS_TIME)
-IOAM = U64(91)
+IOAM = U64(versions.IOAM)
 PTP = U64(0)
 NTP = U64(1)
 SECOND = U64(1_000_000_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 REPORT_VERSIONS = {"0.5": 5, "1.0": 10, "2.0": 20}
 """`version` of a REPORT, by name."""
 IOAM = 91
-"""IOAM, as `int_version` of a REPORT."""
+"""`int_version` of IOAM (RFC 9197 and 9326), a number that no version of INT has."""
 INT_VERSIONS = {"2015": 1, "0.4": 4, "0.5": 5, "1.0": 10, "2": 20, "ioam": IOAM}
 """`int_version` of a REPORT, by name."""
 COUNTED = (1, 4, 5)

@@ -13,7 +13,8 @@ from hopscope.fabric.topology import parse_topology
 from hopscope.labels.controller import CHECKS, PortDatabase, simulated_controller
 from hopscope.labels.state import NEVER
 from hopscope.settings.label import AdaptiveSettings, LabellingSettings
-from hopscope.wire.records import LABEL, Records
+from hopscope.wire.label.records import LABEL
+from hopscope.wire.records import Records
 
 MS = 1_000_000
 

@@ -29,7 +29,7 @@ from hopscope.wire.dialect import DEFAULT, FLOW_OF_HOP, FLOW_OF_REPORT, Dialect
 from hopscope.wire.encode.encapsulate import carries_stack, enclose
 from hopscope.wire.encode.encoder import mapped_v4, new_hops, new_reports
 from hopscope.wire.records import REPORT, Flag, FrameBatch, Link, ReportBatch
-from hopscope.wire.telemetry import report as codec
+from oracle import report as codec
 from oracle.encode import encode_scalar
 from support.tshark import Tshark, reports
 from support.wire_cases import frame_batch, frames_of

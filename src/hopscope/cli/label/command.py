@@ -126,7 +126,7 @@ def _flat(packet: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _state(label: dict[str, Any]) -> dict[str, Any]:
     """A label with the names of the paper's form."""
-    from ...wire.label.codec import PublishedItem
+    from ...wire.label.layout import PublishedItem
 
     hop = dict(label)
     if "device_id" in hop:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.dta.codec import Opcode
-from ...wire.records import DTA, Records
+from ...wire.dta.records import DTA
+from ...wire.records import Records
 from ..stores.answers import Status
 from ..stores.store import Layout
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, be32, kernel
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
+from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason
-from ...wire.records import DtaFlag
 from ..hashing_kernel import key_hash
 from ..stores import params as place
 

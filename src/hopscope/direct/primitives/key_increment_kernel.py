@@ -6,8 +6,8 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, kernel, load64, prefetch_read
 from ...rdma.records import COUNT, Verb, VerbFlag
+from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason
-from ...wire.records import DtaFlag
 from ..hashing_kernel import begin, collector, slot
 from ..stores import params as place
 

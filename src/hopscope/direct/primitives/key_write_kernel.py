@@ -10,8 +10,8 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, few, inlined, kernel, load64, move, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
+from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason
-from ...wire.records import DtaFlag
 from ..hashing_kernel import begin, checksum, collector, slot
 from ..stores import params as place
 

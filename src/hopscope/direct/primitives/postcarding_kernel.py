@@ -9,8 +9,8 @@ from typing import Any
 
 from ...base.jit import U8, U32, U64, be32, inlined, kernel, mix64, prefetch, store64
 from ...rdma.records import COUNT, PAYLOAD, Verb, VerbFlag
+from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason
-from ...wire.records import DtaFlag
 from ..hashing_kernel import MIX, checksum, collector, crc32, hashed, key_hash, slot
 from ..stores import params as place
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...wire.dta.codec import Opcode
-from ...wire.records import DTA, Records
+from ...wire.dta.records import DTA
+from ...wire.records import Records
 from ..primitives.append_layout import AppendLayout
 from ..stores.store import StoreError
 from .path_sum import PathSum, entries

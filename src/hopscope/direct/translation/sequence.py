@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...wire.dta.codec import Form
-from ...wire.records import DTA_ANSWER, Records
+from ...wire.dta.records import DTA_ANSWER
+from ...wire.records import Records
 from ..records import REPORTER
 
 WINDOWS = {Form.THREE: 64, Form.SIZED: 8192}

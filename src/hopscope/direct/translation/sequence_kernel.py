@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import I64, U8, U16, U32, U64, inlined, kernel, mix64
+from ...wire.dta.records import DtaFlag
 from ...wire.reasons import DtaReason
-from ...wire.records import DtaFlag
 
 WINDOW, MASK, AHEAD, IDLE_NS = range(4)
 """Indices into `limits`: tracked numbers, highest number, largest accepted jump, and the age from which a row

@@ -24,7 +24,7 @@ from ...rdma.endpoint import Endpoint
 from ...rdma.memory_table import MemoryTable
 from ...rdma.notices import NOTICES_FILE, create_notices
 from ...settings.direct import DirectSettings
-from ...wire.layout import ROCE_PORT
+from ...wire.roce.layout import ROCE_PORT
 from .stores import Stores
 from .warm import warm_rdma
 

@@ -16,7 +16,7 @@ from ...rdma.endpoint import Endpoint, Session
 from ...rdma.memory_table import RdmaError
 from ...rdma.requester import LossMode
 from ...settings.direct import DirectSettings
-from ...wire.layout import ROCE_PORT
+from ...wire.roce.layout import ROCE_PORT
 from .output import TranslatorOptions
 from .warm import warm_rdma
 

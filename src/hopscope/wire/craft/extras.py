@@ -5,7 +5,8 @@ from __future__ import annotations
 from .. import layout
 from ..decode.extras import RAW, RAW_SOURCE, UNNAMED, Fields, domain_of
 from ..dialect import Dialect
-from ..telemetry.int_header import Hop, Md, form_of, push_metadata
+from ..records import Hop
+from ..telemetry.int_header import Md, form_of, push_metadata
 from .keys import Keys
 
 _SOME = 0x8000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..layout import KIND_ITEMS, Item
-from ..records import Have
-from ..telemetry.int_header import MOST, Hop
+from ..records import Have, Hop
+from ..telemetry.int_header import HOP_MAX
 from .keys import Keys
 
 _QUEUES = ("queue_id", "congestion_queue_id")
@@ -14,7 +14,7 @@ _KEYS: dict[int, set[str]] = {}
 for _items in KIND_ITEMS:
     for _item in _items:
         _KEYS.setdefault(_item.have, set()).update(
-            "queue_id" if name in _QUEUES else name for name, _, _ in _item.fields.shifts if name in MOST
+            "queue_id" if name in _QUEUES else name for name, _, _ in _item.fields.shifts if name in HOP_MAX
         )
 
 
@@ -47,7 +47,7 @@ def _take(keys: Keys, item: Item, hop: Hop) -> None:
     values = {
         name: keys.value("queue_id" if name in _QUEUES else name, mask)
         for name, _, mask in item.fields.shifts
-        if name in MOST
+        if name in HOP_MAX
     }
     masks = {name: mask for name, _, mask in item.fields.shifts if name in values}
     main = [value for name, value in values.items() if name not in _QUEUES]

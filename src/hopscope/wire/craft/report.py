@@ -10,7 +10,6 @@ from ..layout import Item
 from ..records import Flag, Have, Kind
 from ..telemetry import report
 from ..telemetry import report_metadata as own_metadata
-from ..telemetry.report import Main20, Report05, Report10, Report20
 from ..telemetry.report_metadata import Own
 from ..versions import REPORT_VERSIONS
 from . import int_stack as craft_int
@@ -74,7 +73,8 @@ def push_reports(
             _check_group(one.part("report"), first, head, sequence, most)
     start = len(out)
     if first.version == 20:
-        report.push_group(out, report.Group20(first.hw_id, sequence, first.node_id))
+        group_fields = {"hw_id": first.hw_id, "sequence": sequence, "node_id": first.node_id}
+        out += layout.GROUP_2_0.pack({"version": 2, **group_fields})
         _begin(out, start, 20, first.hw_id >> 2, dialect)
         if dialect.bare_group:
             _push_bare(out, group, first, dialect)
@@ -229,10 +229,10 @@ def _push_0_5(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dia
         for number in range(16)
         if table[rules.FORM_0_5 + 3 * number] == form and table[rules.FORM_0_5 + 3 * number + 2] == 3
     ]
-    report.push_report_0_5(out, Report05(
-        next_protocol=numbers[0], flags=head.flags, hw_id=head.hw_id, sequence=sequence,
-        ingress_time=head.ingress_time or 0,
-    ))  # fmt: skip
+    out += layout.REPORT_0_5.pack({
+        "next_protocol": numbers[0], **report.flag_fields(head.flags), "hw_id": head.hw_id,
+        "sequence": sequence, "ingress_time": head.ingress_time or 0,
+    })  # fmt: skip
     _begin(out, start, 5, numbers[0], dialect)
     if form:
         own_metadata.push_own_0_5(out, form, head.own, dialect)
@@ -243,10 +243,11 @@ def _push_1_0(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dia
     start = len(out)
     items = dialect.alternatives(layout.OWN_OF_1_0)[0]
     length = 4 + layout.metadata_size(items, head.bits) // 4
-    report.push_report_1_0(out, Report10(
-        length, metadata_bits=head.bits >> 10, flags=head.flags, hw_id=head.hw_id, node_id=head.node_id,
-        sequence=sequence, ingress_time=head.ingress_time or 0,
-    ))  # fmt: skip
+    out += layout.REPORT_1_0.pack({
+        "version": 1, "length": length, "metadata_bits": head.bits >> 10,
+        **report.flag_fields(head.flags), "hw_id": head.hw_id, "node_id": head.node_id,
+        "sequence": sequence, "ingress_time": head.ingress_time or 0,
+    })  # fmt: skip
     _begin(out, start, 10, length, dialect)
     own_metadata.push_own(out, items, head.bits, head.own)
     _push_inner(out, one, head, dialect)
@@ -258,9 +259,12 @@ def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final:
     if head.kind != Kind.INNER:
         items = dialect.alternatives(layout.OWN_OF_2_0)[0]
         size = layout.metadata_size(items, head.bits)
-        report.push_main(body, Main20(head.bits, *head.domain[:2]), head.own)
-        body += head.domain[2]
-        size += len(head.domain[2])
+        domain_id, ds_bits, values = head.domain
+        report.push_main(
+            body, head.own, metadata_bits=head.bits, domain_id=domain_id, ds_metadata_bits=ds_bits
+        )
+        body += values
+        size += len(values)
     kind = report.INNER_NONE
     if one.has("flow") or one.has("hops") or one.has("int"):
         kind = report.INNER_ETHERNET
@@ -272,9 +276,10 @@ def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final:
     types = [number for number in range(16) if dialect.table()[rules.INNER_2_0 + number] == kind]
     if not types:
         raise CraftError("report.version", f"dialect {dialect.name} has no type for an Ethernet packet")
-    report.push_report_2_0(
-        out, Report20(_report_type(head.kind, dialect), types[0], min(words, 0xFF), size // 4, head.flags)
-    )
+    out += layout.REPORT_2_0.pack({
+        "report_type": _report_type(head.kind, dialect), "inner_type": types[0],
+        "report_length": min(words, 0xFF), "metadata_length": size // 4, **report.flag_fields(head.flags),
+    })  # fmt: skip
     out += body
 
 

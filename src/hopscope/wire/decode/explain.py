@@ -11,6 +11,7 @@ from .. import layout, rules
 from ..buffer import Buffer
 from ..dialect import Dialect
 from ..errors import WireError
+from ..fields import Header
 from ..reasons import Place, Reason
 from ..records import MAX_HOPS, Carried, Carrier
 from ..telemetry import int_header, ioam
@@ -52,7 +53,7 @@ def _short(name: str, size: int, raw: bytes, at: int) -> _Texts:
     yield _BAD_LENGTH, f"{name} needs {size} bytes, the IP length leaves less"
 
 
-def _has(header: layout.Header, raw: bytes, at: int) -> dict[str, int] | None:
+def _has(header: Header, raw: bytes, at: int) -> dict[str, int] | None:
     """The fields of a header at `at`; None if it is cut."""
     return Buffer(raw, at).peek(header, Place.NONE) if at + header.size <= len(raw) else None
 

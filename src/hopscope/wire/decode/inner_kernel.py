@@ -12,7 +12,8 @@ from ..reasons import Place, Reason
 from ..records import Carried, Flag, Kind
 from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from ..telemetry.metadata_kernel import NODE, ONES_32, OWN_2_0
-from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP, read_own
+from ..telemetry.stack_kernel import read_report_metadata
+from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP
 from . import walk_kernel
 
 FIRST_BYTE, UDP_ROLE, UNMARKED = U64(rules.FIRST_BYTE), U64(rules.UDP_ROLE), U64(rules.UNMARKED)
@@ -241,7 +242,7 @@ def finish(
     if own == packet_kernel.NONE:
         return first + count
     hop = hops[first + count]
-    read_own(buf, own, plans, kind, table, kind == U64(OWN_2_0), hop)
+    read_report_metadata(buf, own, plans, kind, table, kind == U64(OWN_2_0), hop)
     node = U64(row.node_id)
     hop.node_id = node
     hop.present = U64(hop.present) | NODE

@@ -355,7 +355,7 @@ def walk(
         if not complete:
             count = packet.NONE
     if trace_end and not row.int_version:
-        why, count = read_extensions(buf, origin, trace_at, trace_end, row, table, hops, first)
+        why, count = read_extensions(buf, origin, trace_at, trace_end, row, hops, first)
         if why:
             return packet.NONE
     if depth and wants_id(row):

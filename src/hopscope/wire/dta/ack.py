@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout
-from ..layout import Header
-from ..records import DTA_ANSWER, FRAME, FrameBatch, Link, Records
+from ..records import FRAME, FrameBatch, Link, Records
+from . import layout
 from .codec import Form
+from .records import DTA_ANSWER
 
 WORD = 8
 """Bytes of the longest acknowledgment."""
@@ -19,7 +19,7 @@ def encode_answers(answers: Records, form: Form, *, port: int = layout.DTA_ACK_P
 
     The published form names the report before the first refused one, and neither count nor reason.
     """
-    header = _header(form)
+    header = form.ack
     sequence = answers["sequence"].astype(np.uint64)
     columns = {"nack": answers["nack"], "count": answers["count"], "reason": answers["reason"]}
     if form is not Form.SIZED:
@@ -40,7 +40,7 @@ def encode_answers(answers: Records, form: Form, *, port: int = layout.DTA_ACK_P
 
 def parse_answers(batch: FrameBatch, form: Form) -> tuple[Records, int]:
     """(DTA_ANSWER, datagrams that are none) of what a reporter's socket received."""
-    header = _header(form)
+    header = form.ack
     frames = batch.frames
     whole = (frames["length"] == header.size) & (frames["wire_length"] <= frames["length"])
     frames = frames[whole & (frames["link"] == Link.UDP_PAYLOAD)]
@@ -66,9 +66,3 @@ def _next(
     """A NACK's sequence number, published as the last accepted one, as the first to send again."""
     most = np.uint64((1 << form.sequence_bits) - 1)
     return (sequence.astype(np.uint64) + nack) & most
-
-
-def _header(form: Form) -> Header:
-    if not form.sequence_bits:
-        raise ValueError(f"the form of {form} bytes has no sequence numbers to acknowledge")
-    return layout.DTA_SIZED_ACK if form is Form.SIZED else layout.DTA_ACK

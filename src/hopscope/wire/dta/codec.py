@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from .. import layout
 from ..buffer import push
-from ..layout import Header
+from ..fields import Header
 from ..reasons import DtaReason
+from . import layout
 
 
 class Opcode(IntEnum):
@@ -42,6 +42,13 @@ class Form(IntEnum):
     def header(self) -> Header:
         """The base header."""
         return _BASES[self]
+
+    @property
+    def ack(self) -> Header:
+        """The acknowledgment. Raises ValueError for the form without sequence numbers."""
+        if not self.sequence_bits:
+            raise ValueError(f"the form of {self} bytes has no sequence numbers to acknowledge")
+        return layout.DTA_SIZED_ACK if self is Form.SIZED else layout.DTA_ACK
 
     @property
     def sequence_bits(self) -> int:
@@ -194,7 +201,7 @@ class DtaAck:
 
 def pull_ack(raw: bytes, form: Form) -> DtaAck:
     """The acknowledgment that a datagram's payload is. Raises DtaError."""
-    header = _ack_header(form)
+    header = form.ack
     fields = _fields(raw, header)
     _exact(raw, header.size, header.name)
     ack = DtaAck(fields["sequence"], bool(fields["nack"]), fields.get("count", 0), fields.get("reason", 0))
@@ -210,18 +217,13 @@ def push_ack(out: bytearray, ack: DtaAck, form: Form) -> None:
         values |= {"count": ack.count, "reason": ack.reason}
     elif ack.count or ack.reason:
         raise ValueError("the published acknowledgment has neither count nor reason")
-    push(out, _ack_header(form), values)
-
-
-def _ack_header(form: Form) -> Header:
-    return layout.DTA_SIZED_ACK if form is Form.SIZED else layout.DTA_ACK
+    push(out, form.ack, values)
 
 
 def _fields(raw: bytes, header: Header) -> dict[str, int]:
     if len(raw) < header.size:
         raise DtaError(DtaReason.TRUNCATED, f"{header.name} needs {header.size} bytes, {len(raw)} are there")
-    number = int.from_bytes(raw[: header.size], "big")
-    return {name: number >> shift & mask for name, shift, mask in header.shifts}
+    return header.unpack(raw)
 
 
 def _exact(raw: bytes, size: int, name: str) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout
 from ..address import number_of
-from ..records import FRAME, DtaFlag, FrameBatch, Link, Records
+from ..records import FRAME, FrameBatch, Link, Records
+from . import layout
 from .codec import COUNTER_BYTES, LIST_BYTES, PUBLISHED, Form, Opcode
 from .parser import rules
+from .records import DtaFlag
 
 REPORTER_PORT = 0xC0DE
 """UDP source port of the published reporter."""

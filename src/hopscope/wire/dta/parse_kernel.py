@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U8, U64, be16, be32, be64, inlined, kernel
-from .. import layout
 from ..decode.decode_kernel import outer
 from ..headers.packet_kernel import byte
 from ..reasons import DtaReason, Reason
 from ..records import Link
+from . import layout
 
 UDP_PAYLOAD = U64(Link.UDP_PAYLOAD)
 TRUNCATED, UNKNOWN_OPCODE = U64(DtaReason.TRUNCATED << 56), U64(DtaReason.UNKNOWN_OPCODE << 56)

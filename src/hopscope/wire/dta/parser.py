@@ -8,10 +8,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout
 from ..dialect import DEFAULT, Dialect
-from ..records import DTA, FRAME, DtaFlag, FrameBatch, Records
-from .codec import DATA_FIELDS, KEY_FIELDS, PUBLISHED, DtaError, Form, Opcode, pull_dta
+from ..records import FRAME, FrameBatch, Records
+from . import layout
+from .codec import DATA_FIELDS, KEY_FIELDS, PUBLISHED, Form
+from .records import DTA
 
 
 class DtaParser:
@@ -62,27 +63,6 @@ class DtaParser:
             return int(self._kernels.parse_sized(arena, frames, words))
         base = np.uint64(self.form)
         return int(self._kernels.parse_published(arena, frames, base, self._rules, words))
-
-
-def _fill(row: np.void, raw: bytes, origin: int, form: Form) -> None:
-    if len(raw) >= form:
-        number = int.from_bytes(raw[:form], "big")
-        base = {name: number >> shift & mask for name, shift, mask in form.header.shifts}
-        row["opcode"], row["sequence"] = base["opcode"], base.get("sequence", 0)
-        row["flags"] = DtaFlag.IMMEDIATE * base["immediate"] + DtaFlag.RETRANSMIT * base.get("retransmit", 0)
-    try:
-        report = pull_dta(raw, form)
-    except DtaError as error:
-        row["reason"] = error.reason
-        return
-    key_at = int(form)
-    if form is not Form.SIZED:
-        key_at += next(f.at for f in PUBLISHED[Opcode(report.opcode)].fields if f.name in KEY_FIELDS) // 8
-    row["key_at"], row["data_at"] = origin + key_at, origin + len(raw) - len(report.data)
-    row["key_bytes"], row["data_bytes"] = len(report.key), len(report.data)
-    row["redundancy"], row["hop"], row["path_length"] = report.redundancy, report.hop, report.path_length
-    row["list"] = report.list if report.opcode == Opcode.APPEND else 0
-    row["counter"] = report.counter if report.opcode == Opcode.KEY_INCREMENT else 0
 
 
 @lru_cache(maxsize=1)

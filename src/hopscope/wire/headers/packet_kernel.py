@@ -11,6 +11,7 @@ from typing import Any
 
 from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout
+from ..fields import Header
 from ..reasons import Place, Reason
 from ..records import Link
 
@@ -29,13 +30,13 @@ SIZE_ETHERNET, SIZE_VLAN, SIZE_IPV4, SIZE_IPV6 = U64(14), U64(4), U64(20), U64(4
 NONE = U64(0)
 
 
-def word(header: layout.Header, name: str) -> tuple[U64, U64, U64]:
+def word(header: Header, name: str) -> tuple[U64, U64, U64]:
     """Where a field is, for `get`: byte offset of its 32-bit word, right shift, mask."""
     byte, shift, mask = header.word(name)
     return U64(byte), U64(shift), U64(mask)
 
 
-def byte(header: layout.Header, name: str) -> U64:
+def byte(header: Header, name: str) -> U64:
     """Offset of a field that begins on a byte."""
     return U64(header.field(name).at // 8)
 

@@ -19,7 +19,8 @@ from ..headers.datagram import Datagram, find_datagram
 from ..headers.ethernet import Ip, pull_ip
 from ..reasons import Place, Reason
 from ..records import FrameBatch, Link
-from .codec import MAX_HOP, Form, LabelFlow, LabelItem, Labelled, PublishedItem, read_blocks, read_labels
+from .codec import MAX_HOP, Form, LabelFlow, Labelled, read_blocks, read_labels
+from .layout import LABEL_PORT, PROTOCOL_LABEL, LabelItem, PublishedItem
 
 _LOW = (1 << 64) - 1
 _FORMS = {Form.PAPER: "packet", Form.PUBLISHED: "published", Form.EXPORT: "export"}
@@ -29,8 +30,8 @@ def label_objects(
     batch: FrameBatch,
     *,
     max_hop: int = MAX_HOP,
-    protocol: int = layout.PROTOCOL_LABEL,
-    port: int = layout.LABEL_PORT,
+    protocol: int = PROTOCOL_LABEL,
+    port: int = LABEL_PORT,
 ) -> Iterator[dict[str, Any]]:
     """The objects of a batch, in its order; nothing for what carries no labels.
 

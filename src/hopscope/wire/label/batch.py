@@ -7,19 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .. import layout
 from ..buffer import push
 from ..reasons import Reason
-from ..records import LABEL, LABEL_FLOW, FrameBatch, Records
-from .codec import (
-    MAX_HOP,
-    MOST_ITEMS,
-    LabelFlow,
-    LabelItem,
-    Labelled,
-    push_flow,
-    push_item,
-)
+from ..records import FrameBatch, Records
+from . import layout
+from .codec import MAX_HOP, MOST_ITEMS, LabelFlow, Labelled, push_flow, push_item
+from .layout import LabelItem
+from .records import LABEL, LABEL_FLOW
 
 _LOW = (1 << 64) - 1
 

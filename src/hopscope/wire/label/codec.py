@@ -15,7 +15,21 @@ from ..errors import WireError
 from ..headers.ethernet import ip_version_of, pull_link
 from ..reasons import Place, Reason
 from ..records import Link
-from .item import Form, LabelFlow, LabelItem, Labelled, PublishedItem
+from .item import Form, LabelFlow, Labelled
+from .layout import (
+    ETHERTYPE_LABEL,
+    ETHERTYPE_LABEL_ROUTE,
+    LABEL_FLOW,
+    LABEL_FLOW_VERSION,
+    LABEL_ITEM,
+    LABEL_OPTION,
+    LABEL_ROUTE,
+    LABEL_ROUTE_ENTRY,
+    LABEL_STATE,
+    PROTOCOL_LABEL,
+    LabelItem,
+    PublishedItem,
+)
 
 __all__ = [
     "MAX_HOP", "MOST_ITEMS", "Form", "LabelFlow", "LabelItem", "Labelled", "PublishedItem", "push_flow",
@@ -46,7 +60,7 @@ class _Found:
 
 
 def read_labels(
-    frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = layout.PROTOCOL_LABEL, link: int = Link.ETHERNET
+    frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = PROTOCOL_LABEL, link: int = Link.ETHERNET
 ) -> Labelled | None:
     """The labels of a frame, None where it carries none.
 
@@ -91,7 +105,7 @@ def push_label(
     *,
     max_hop: int = MAX_HOP,
     tracked: bool = False,
-    protocol: int = layout.PROTOCOL_LABEL,
+    protocol: int = PROTOCOL_LABEL,
 ) -> bytes:
     """The Ethernet frame with one more label; of a packet without labels, `tracked` makes its flow one that
     is tracked.
@@ -118,16 +132,16 @@ def push_label(
         raise WireError(Reason.TOO_MANY_HOPS, _PLACE, found.at, f"{count} labels, at most {full}")
     option, body = bytearray(), bytearray()
     next_header = old.next_header if old else found.protocol
-    push(option, layout.LABEL_OPTION, {"next_header": next_header, "count": count + 1 + tracked * max_hop})
+    push(option, LABEL_OPTION, {"next_header": next_header, "count": count + 1 + tracked * max_hop})
     push_item(body, item)
-    rest = found.at + (layout.LABEL_OPTION.size if old else 0)
+    rest = found.at + (LABEL_OPTION.size if old else 0)
     out = bytearray(frame[: found.at]) + option + body + frame[rest:]
     if not published:
         _amend(out, found, found.protocol, protocol, len(out) - len(frame))
     return bytes(out)
 
 
-def restore(frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = layout.PROTOCOL_LABEL) -> bytes:
+def restore(frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = PROTOCOL_LABEL) -> bytes:
     """The Ethernet frame as it was before its first label; one without labels as it is.
 
     The published form keeps its Ethernet type and an option that counts no items, as its sender wrote it.
@@ -147,20 +161,13 @@ def restore(frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = layout.PROT
 
 def push_item(out: bytearray, item: LabelItem | PublishedItem) -> None:
     """Append an item; ValueError where a value is wider than its field."""
-    if isinstance(item, PublishedItem):
-        names = (name for name, _, _ in layout.LABEL_ITEM.shifts)
-        push(out, layout.LABEL_ITEM, {name: getattr(item, name) for name in names})
-        return
-    push(out, layout.LABEL_STATE, {
-        "device_id": item.node_id, "ingress_port": item.ingress_port, "egress_port": item.egress_port,
-        "label_time": item.time_ns, "latency": item.latency_ns, "queue_occupancy": item.occupancy,
-    })  # fmt: skip
+    out += (LABEL_ITEM if isinstance(item, PublishedItem) else LABEL_STATE).pack_object(item)
 
 
 def push_flow(out: bytearray, flow: LabelFlow) -> None:
     """Append a flow, which its packet's option follows; ValueError where a value is wider than its field."""
-    push(out, layout.LABEL_FLOW, {
-        "version": layout.LABEL_FLOW_VERSION, "source": flow.source, "destination": flow.destination,
+    push(out, LABEL_FLOW, {
+        "version": LABEL_FLOW_VERSION, "source": flow.source, "destination": flow.destination,
         "source_port": flow.source_port, "destination_port": flow.destination_port,
     })  # fmt: skip
 
@@ -174,9 +181,9 @@ def _find(frame: bytes, link: int) -> _Found | None:
         type_, _ = pull_link(buf, link)
     except WireError:
         return None
-    if type_ == layout.ETHERTYPE_LABEL_ROUTE:
+    if type_ == ETHERTYPE_LABEL_ROUTE:
         return _behind_route(buf)
-    if type_ == layout.ETHERTYPE_LABEL:
+    if type_ == ETHERTYPE_LABEL:
         return _Found(Form.PUBLISHED, 0, 0, 0, buf.at, len(frame))
     version, ip = ip_version_of(type_), buf.at
     header = layout.IPV6 if version == 6 else layout.IPV4
@@ -193,13 +200,13 @@ def _find(frame: bytes, link: int) -> _Found | None:
 
 
 def _behind_route(buf: Buffer) -> _Found:
-    buf.pull(layout.LABEL_ROUTE, _PLACE)
-    while not buf.pull(layout.LABEL_ROUTE_ENTRY, _PLACE)["last"]:
+    buf.pull(LABEL_ROUTE, _PLACE)
+    while not buf.pull(LABEL_ROUTE_ENTRY, _PLACE)["last"]:
         pass
     at = buf.skip(2, _PLACE, "Ethernet type")
     type_ = int.from_bytes(buf.raw[at : at + 2], "big")
-    if type_ != layout.ETHERTYPE_LABEL:
-        detail = f"type 0x{type_:04x} behind the source route, 0x{layout.ETHERTYPE_LABEL:04x} is expected"
+    if type_ != ETHERTYPE_LABEL:
+        detail = f"type 0x{type_:04x} behind the source route, 0x{ETHERTYPE_LABEL:04x} is expected"
         raise WireError(Reason.UNKNOWN_TYPE, _PLACE, at, detail)
     return _Found(Form.PUBLISHED, 0, 0, 0, buf.at, len(buf.raw))
 
@@ -224,38 +231,29 @@ def _be_whole(frame: bytes, found: _Found) -> None:
 
 def _pull(buf: Buffer, form: Form, max_hop: int) -> Labelled:
     start = buf.at
-    option = buf.pull(layout.LABEL_OPTION, _PLACE)
+    option = buf.pull(LABEL_OPTION, _PLACE)
     count, tracked = option["count"], form is not Form.PUBLISHED and option["count"] > max_hop
     if tracked:
         count -= max_hop
-    buf.need(count * layout.LABEL_STATE.size, _PLACE, f"{count} items")
-    pull = _pull_published if form is Form.PUBLISHED else _pull_state
-    items = tuple(pull(buf) for _ in range(count))
+    buf.need(count * LABEL_STATE.size, _PLACE, f"{count} items")
+    items: tuple[LabelItem | PublishedItem, ...]
+    if form is Form.PUBLISHED:
+        items = tuple(PublishedItem(**buf.pull(LABEL_ITEM, _PLACE)) for _ in range(count))
+    else:
+        items = tuple(LabelItem(**buf.pull(LABEL_STATE, _PLACE)) for _ in range(count))
     return Labelled(form, option["next_header"], tracked, items, start, buf.at)
 
 
 def _pull_flow(buf: Buffer) -> dict[str, int] | None:
     """The fields of a flow in front of an option; None where there is none."""
-    head = buf.peek(layout.LABEL_OPTION, _PLACE)
+    head = buf.peek(LABEL_OPTION, _PLACE)
     version = head["next_header"]
     if head["count"] or not version:
         return None
-    if version != layout.LABEL_FLOW_VERSION:
-        detail = f"a flow of version {version}, {layout.LABEL_FLOW_VERSION} is expected"
+    if version != LABEL_FLOW_VERSION:
+        detail = f"a flow of version {version}, {LABEL_FLOW_VERSION} is expected"
         raise WireError(Reason.UNKNOWN_VERSION, _PLACE, buf.at, detail)
-    return buf.pull(layout.LABEL_FLOW, _PLACE)
-
-
-def _pull_state(buf: Buffer) -> LabelItem | PublishedItem:
-    item = buf.pull(layout.LABEL_STATE, _PLACE)
-    return LabelItem(
-        item["device_id"], item["ingress_port"], item["egress_port"], item["label_time"], item["latency"],
-        item["queue_occupancy"],
-    )  # fmt: skip
-
-
-def _pull_published(buf: Buffer) -> LabelItem | PublishedItem:
-    return PublishedItem(**buf.pull(layout.LABEL_ITEM, _PLACE))
+    return buf.pull(LABEL_FLOW, _PLACE)
 
 
 def _amend(out: bytearray, found: _Found, old: int, new: int, longer: int) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, be16, be32, be64, inlined, kernel
-from .. import layout
 from ..headers import packet_kernel
 from ..reasons import Place, Reason
 from ..records import Link
+from . import layout
 
 ZERO, ONE, TWO, FOUR, SIX, EIGHT = U64(0), U64(1), U64(2), U64(4), U64(6), U64(8)
 PAPER, PUBLISHED, EXPORT = U64(1), U64(2), U64(3)
@@ -32,13 +32,13 @@ FLOW_SOURCE = packet_kernel.byte(layout.LABEL_FLOW, "source")
 FLOW_DESTINATION = packet_kernel.byte(layout.LABEL_FLOW, "destination")
 FLOW_PORTS = packet_kernel.byte(layout.LABEL_FLOW, "source_port")
 STATE_DEVICE, STATE_TIME = (
-    packet_kernel.byte(layout.LABEL_STATE, "device_id"),
-    packet_kernel.byte(layout.LABEL_STATE, "label_time"),
+    packet_kernel.byte(layout.LABEL_STATE, "node_id"),
+    packet_kernel.byte(layout.LABEL_STATE, "time_ns"),
 )
 STATE_INGRESS = packet_kernel.byte(layout.LABEL_STATE, "ingress_port")
 STATE_EGRESS = packet_kernel.byte(layout.LABEL_STATE, "egress_port")
-STATE_LATENCY = packet_kernel.byte(layout.LABEL_STATE, "latency")
-STATE_OCCUPANCY = packet_kernel.byte(layout.LABEL_STATE, "queue_occupancy")
+STATE_LATENCY = packet_kernel.byte(layout.LABEL_STATE, "latency_ns")
+STATE_OCCUPANCY = packet_kernel.byte(layout.LABEL_STATE, "occupancy")
 OLD_DEVICE, OLD_INGRESS = (
     packet_kernel.byte(layout.LABEL_ITEM, "device_id"),
     packet_kernel.byte(layout.LABEL_ITEM, "ingress_port"),

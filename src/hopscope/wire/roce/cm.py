@@ -8,18 +8,27 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
-from .. import layout
-from ..buffer import push
-from ..layout import Header
+from ..fields import Header, bits, declare, header
 from ..reasons import RoceReason
 from .codec import RoceError
 
+MAD = header(
+    "Management datagram", "InfiniBand 13.4.2",
+    ("base_version", 8), ("management_class", 8), ("class_version", 8), ("method", 8), ("status", 16),
+    ("class_specific", 16), ("transaction", 64), ("attribute", 16), ("reserved", 16), ("modifier", 32),
+)  # fmt: skip
+MAD_SIZE = 256
+CM_CLASS, CM_CLASS_VERSION, MAD_BASE_VERSION, MAD_SEND = 0x07, 2, 1, 0x03
+CM_QUEUE_PAIR, CM_QUEUE_KEY = 1, 0x80010000
+RDMA_CM_SERVICE = 0x0000000001060000
+"""Service id of port 0 in RDMA-CM's TCP port space: the port is added."""
+_TIMEOUT = "4.096 us * 2^n"
 MTUS = {code: 128 << code for code in range(1, 6)}
 """Code of a path MTU to bytes."""
 
 
 class CmReject(IntEnum):
-    """Why a connection was refused (InfiniBand, table 108)."""
+    """Why a connection was rejected (InfiniBand, table 108)."""
 
     NO_QUEUE_PAIR = 1
     NO_RESOURCES = 3
@@ -43,140 +52,142 @@ class CmReject(IntEnum):
 
 
 def reject_label(reason: int) -> str:
-    """The reason as words; a number that has no name as such."""
+    """The reason as words; a number without a name as such."""
     return CmReject(reason).label if reason in tuple(CmReject) else f"reason {reason}"
 
 
 @dataclass(slots=True, kw_only=True)
 class Message:
-    """What all messages have; fields of subclasses are those of their header in `layout`."""
+    """What all messages have."""
 
     header: ClassVar[Header]
     attribute: ClassVar[int]
     transaction: int = 0
     """The same in the answers to a request."""
-    class_version: int = layout.CM_CLASS_VERSION
-    local_id: int = 0
-    """The sender's number of the connection."""
+    class_version: int = CM_CLASS_VERSION
     private: bytes = b""
-    """Private data, without the zeros at its end where it was read."""
+    """Private data; when read, without trailing zeros."""
+    local_id: int = bits(32)
+    """The sender's number of the connection."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Request(Message):
     """REQ: the active side asks for a connection."""
 
-    header = layout.CM_REQ
     attribute = 0x10
-    service: int = 0
-    ca_guid: int = 0
-    queue_key: int = 0
-    queue_pair: int = 0
-    responder_resources: int = 0
-    ee_context: int = 0
-    initiator_depth: int = 0
-    remote_ee_context: int = 0
-    remote_timeout: int = 0
-    service_type: int = 0
-    flow_control: int = 0
-    psn: int = 0
-    local_timeout: int = 0
-    retries: int = 0
-    partition: int = 0xFFFF
-    path_mtu: int = 3
-    rdc: int = 0
-    not_ready_retries: int = 0
-    cm_retries: int = 0
-    shared_receive_queue: int = 0
-    extended_type: int = 0
-    primary_local_lid: int = 0xFFFF
+    service: int = bits(64, skip=32)
+    ca_guid: int = bits(64)
+    queue_key: int = bits(32, skip=32)
+    queue_pair: int = bits(24)
+    responder_resources: int = bits(8)
+    ee_context: int = bits(24)
+    initiator_depth: int = bits(8)
+    remote_ee_context: int = bits(24)
+    remote_timeout: int = bits(5, _TIMEOUT)
+    service_type: int = bits(2, doc="0 RC, 1 UC, 2 RD")
+    flow_control: int = bits(1)
+    psn: int = bits(24)
+    local_timeout: int = bits(5, _TIMEOUT)
+    retries: int = bits(3)
+    partition: int = bits(16, default=0xFFFF)
+    path_mtu: int = bits(4, doc="1 to 5: 256, 512 … 4096 bytes", default=3)
+    rdc: int = bits(1)
+    not_ready_retries: int = bits(3)
+    cm_retries: int = bits(4)
+    shared_receive_queue: int = bits(1)
+    extended_type: int = bits(3)
+    primary_local_lid: int = bits(16, default=0xFFFF)
     """RoCE has no LIDs; 0xFFFF is what RDMA-CM writes."""
-    primary_remote_lid: int = 0xFFFF
-    primary_local_gid: int = 0
-    primary_remote_gid: int = 0
-    primary_flow_label: int = 0
-    primary_packet_rate: int = 0
-    primary_traffic_class: int = 0
-    primary_hop_limit: int = 64
-    primary_service_level: int = 0
-    primary_subnet_local: int = 0
-    primary_ack_timeout: int = 0
-    alternate_local_lid: int = 0
-    alternate_remote_lid: int = 0
-    alternate_local_gid: int = 0
-    alternate_remote_gid: int = 0
-    alternate_flow_label: int = 0
-    alternate_packet_rate: int = 0
-    alternate_traffic_class: int = 0
-    alternate_hop_limit: int = 0
-    alternate_service_level: int = 0
-    alternate_subnet_local: int = 0
-    alternate_ack_timeout: int = 0
+    primary_remote_lid: int = bits(16, default=0xFFFF)
+    primary_local_gid: int = bits(128)
+    primary_remote_gid: int = bits(128)
+    primary_flow_label: int = bits(20)
+    primary_packet_rate: int = bits(6, skip=6)
+    primary_traffic_class: int = bits(8)
+    primary_hop_limit: int = bits(8, default=64)
+    primary_service_level: int = bits(4)
+    primary_subnet_local: int = bits(1)
+    primary_ack_timeout: int = bits(5, _TIMEOUT, skip=3)
+    alternate_local_lid: int = bits(16, skip=3)
+    alternate_remote_lid: int = bits(16)
+    alternate_local_gid: int = bits(128)
+    alternate_remote_gid: int = bits(128)
+    alternate_flow_label: int = bits(20)
+    alternate_packet_rate: int = bits(6, skip=6)
+    alternate_traffic_class: int = bits(8)
+    alternate_hop_limit: int = bits(8)
+    alternate_service_level: int = bits(4)
+    alternate_subnet_local: int = bits(1)
+    alternate_ack_timeout: int = bits(5, _TIMEOUT, skip=3)
 
 
 @dataclass(slots=True, kw_only=True)
 class Reply(Message):
     """REP: the passive side agrees."""
 
-    header = layout.CM_REP
     attribute = 0x13
-    remote_id: int = 0
-    queue_key: int = 0
-    queue_pair: int = 0
-    ee_context: int = 0
-    psn: int = 0
-    responder_resources: int = 0
-    initiator_depth: int = 0
-    ack_delay: int = 0
-    failover: int = 0
-    flow_control: int = 0
-    not_ready_retries: int = 0
-    shared_receive_queue: int = 0
-    ca_guid: int = 0
+    remote_id: int = bits(32)
+    queue_key: int = bits(32)
+    queue_pair: int = bits(24)
+    ee_context: int = bits(24, skip=8)
+    psn: int = bits(24, skip=8)
+    responder_resources: int = bits(8, skip=8)
+    initiator_depth: int = bits(8)
+    ack_delay: int = bits(5, _TIMEOUT)
+    failover: int = bits(2)
+    flow_control: int = bits(1)
+    not_ready_retries: int = bits(3)
+    shared_receive_queue: int = bits(1)
+    ca_guid: int = bits(64, skip=4)
 
 
 @dataclass(slots=True, kw_only=True)
 class Ready(Message):
-    """RTU: the active side has heard that."""
+    """RTU: the active side has received the reply."""
 
-    header = layout.CM_RTU
     attribute = 0x14
-    remote_id: int = 0
+    remote_id: int = bits(32)
 
 
 @dataclass(slots=True, kw_only=True)
 class Reject(Message):
     """REJ: no connection, and why."""
 
-    header = layout.CM_REJ
     attribute = 0x12
-    remote_id: int = 0
-    rejected: int = 0
-    info_length: int = 0
-    reason: int = 0
-    info: int = 0
-    """Additional information, left-aligned in 576 bits."""
+    remote_id: int = bits(32)
+    rejected: int = bits(2, doc="0 REQ, 1 REP, 2 none of them")
+    info_length: int = bits(7, "bytes", skip=6)
+    reason: int = bits(16, skip=1)
+    info: int = bits(576)
+    """Additional information, left-aligned."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Disconnect(Message):
     """DREQ: a side ends the connection."""
 
-    header = layout.CM_DREQ
     attribute = 0x15
-    remote_id: int = 0
-    queue_pair: int = 0
+    remote_id: int = bits(32)
+    queue_pair: int = bits(24, doc="the receiver's")
 
 
 @dataclass(slots=True, kw_only=True)
 class Disconnected(Message):
-    """DREP: the other side has heard that."""
+    """DREP: the other side has received the disconnection request."""
 
-    header = layout.CM_DREP
     attribute = 0x16
-    remote_id: int = 0
+    remote_id: int = bits(32)
 
 
+CM_REQ = Request.header = declare(Request, "CM request (REQ)", "InfiniBand 12.6.5", skip=3)
+CM_REP = Reply.header = declare(Reply, "CM reply (REP)", "InfiniBand 12.6.8")
+CM_RTU = Ready.header = declare(Ready, "CM ready to use (RTU)", "InfiniBand 12.6.9")
+CM_REJ = Reject.header = declare(Reject, "CM reject (REJ)", "InfiniBand 12.6.7")
+CM_DREQ = Disconnect.header = declare(
+    Disconnect, "CM disconnection request (DREQ)", "InfiniBand 12.6.10", skip=8
+)
+CM_DREP = Disconnected.header = declare(Disconnected, "CM disconnection reply (DREP)", "InfiniBand 12.6.11")
 MESSAGES: dict[int, type[Message]] = {
     kind.attribute: kind for kind in (Request, Reject, Reply, Ready, Disconnect, Disconnected)
 }
@@ -186,67 +197,60 @@ MESSAGES: dict[int, type[Message]] = {
 class Addresses:
     """RDMA-CM's part of a REQ's private data: who connects to whom, by IP."""
 
-    major: int = 0
-    minor: int = 0
-    ip_version: int = 4
-    source_port: int = 0
-    source: int = 0
-    """128 bits; of IPv4 only the last 32 are set."""
-    destination: int = 0
+    major: int = bits(4)
+    minor: int = bits(4)
+    ip_version: int = bits(4, default=4)
+    source_port: int = bits(16, skip=4)
+    source: int = bits(128)
+    """IPv4 in the last 32 bits."""
+    destination: int = bits(128, doc="IPv4 in the last 4 bytes")
 
 
-def pull_header(raw: bytes, at: int, header: Header) -> dict[str, int]:
-    """Fields of a header, which is there."""
-    number = int.from_bytes(raw[at : at + header.size], "big")
-    return {name: number >> shift & mask for name, shift, mask in header.shifts}
+CM_IP = declare(Addresses, "RDMA-CM addresses, in a REQ's private data", "InfiniBand annex A11")
 
 
 def pull_message(raw: bytes) -> Message:
     """A management datagram (256 bytes). Raises RoceError: BAD_LENGTH for another size, UNKNOWN_OPCODE for
-    another class or a message that is not known. The class version is not judged.
+    another class or a message that is not known. The class version is not checked.
     """
-    if len(raw) != layout.MAD_SIZE:
-        raise RoceError(RoceReason.BAD_LENGTH, f"a management datagram of {len(raw)} bytes, 256 are due")
-    head = pull_header(raw, 0, layout.MAD)
+    if len(raw) != MAD_SIZE:
+        raise RoceError(RoceReason.BAD_LENGTH, f"a management datagram of {len(raw)} bytes, expected 256")
+    head = MAD.unpack(raw)
     kind = MESSAGES.get(head["attribute"])
-    known = head["base_version"] == layout.MAD_BASE_VERSION and head["management_class"] == layout.CM_CLASS
-    if not known or head["method"] != layout.MAD_SEND or kind is None:
+    known = head["base_version"] == MAD_BASE_VERSION and head["management_class"] == CM_CLASS
+    if not known or head["method"] != MAD_SEND or kind is None:
         raise RoceError(
             RoceReason.UNKNOWN_OPCODE,
             f"management class {head['management_class']:#04x}, method {head['method']:#04x}, attribute"
-            f" {head['attribute']:#06x} is no message of connection management that is known",
+            f" {head['attribute']:#06x} is not a known message of connection management",
         )
-    start = layout.MAD.size
-    fields = pull_header(raw, start, kind.header)
-    private = raw[start + kind.header.size :].rstrip(b"\0")
+    private = raw[MAD.size + kind.header.size :].rstrip(b"\0")
     return kind(
-        transaction=head["transaction"], class_version=head["class_version"], private=private, **fields
-    )
+        transaction=head["transaction"], class_version=head["class_version"], private=private,
+        **kind.header.unpack(raw, MAD.size),
+    )  # fmt: skip
 
 
 def push_message(message: Message) -> bytes:
-    """The management datagram, 256 bytes. ValueError where private data are too long or a value too wide."""
-    out = bytearray()
-    push(out, layout.MAD, {
-        "base_version": layout.MAD_BASE_VERSION, "management_class": layout.CM_CLASS,
-        "class_version": message.class_version, "method": layout.MAD_SEND,
+    """The management datagram, 256 bytes. Raises ValueError: private data too long, a value too wide."""
+    head = MAD.pack({
+        "base_version": MAD_BASE_VERSION, "management_class": CM_CLASS,
+        "class_version": message.class_version, "method": MAD_SEND,
         "transaction": message.transaction, "attribute": message.attribute,
     })  # fmt: skip
-    push(out, message.header, {name: getattr(message, name) for name, _, _ in message.header.shifts})
-    room = layout.MAD_SIZE - len(out)
+    out = head + message.header.pack_object(message)
+    room = MAD_SIZE - len(out)
     if len(message.private) > room:
         raise ValueError(f"{message.header.name}: {len(message.private)} bytes of private data, {room} fit")
-    return bytes(out) + message.private.ljust(room, b"\0")
+    return out + message.private.ljust(room, b"\0")
 
 
 def pull_addresses(private: bytes) -> tuple[Addresses, bytes]:
-    """RDMA-CM's addresses, and the consumer's own private data behind them; never fails: zeros are added."""
-    raw = private.ljust(layout.CM_IP.size, b"\0")
-    return Addresses(**pull_header(raw, 0, layout.CM_IP)), raw[layout.CM_IP.size :]
+    """RDMA-CM's addresses, and the consumer's own private data after them; short data are zero-padded."""
+    raw = private.ljust(CM_IP.size, b"\0")
+    return Addresses(**CM_IP.unpack(raw)), raw[CM_IP.size :]
 
 
-def push_addresses(addresses: Addresses, own: bytes = b"") -> bytes:
+def push_addresses(addresses: Addresses, private: bytes = b"") -> bytes:
     """Private data of a REQ: the addresses, and the consumer's own (56 bytes at most)."""
-    out = bytearray()
-    push(out, layout.CM_IP, {name: getattr(addresses, name) for name in Addresses.__slots__})
-    return bytes(out) + own
+    return CM_IP.pack_object(addresses) + private

@@ -1,6 +1,6 @@
-"""RoCEv2 packets, one at a time: the readable twin of `roce_kernel`, and RoCEv1 for reading.
+"""RoCEv2 packets, one at a time: the readable twin of the kernels, and RoCEv1 for reading.
 
-A transport packet is a Base Transport Header, the headers that its opcode implies (`layout.ROCE_HEADERS`),
+A transport packet is a Base Transport Header, the headers that its opcode implies (`ROCE_HEADERS`),
 payload, pad to whole words, and the invariant CRC (InfiniBand 9.2 to 9.4, annex A17).
 """
 
@@ -10,8 +10,9 @@ import zlib
 from dataclasses import dataclass
 
 from .. import layout
-from ..buffer import Buffer, push
+from ..buffer import Buffer
 from ..errors import WireError
+from ..fields import Header
 from ..headers.ethernet import (
     Ethernet,
     Ip,
@@ -25,13 +26,39 @@ from ..headers.ethernet import (
     push_udp,
     udp_checksum,
 )
-from ..layout import SOURCE_MAC, TARGET_MAC, Header
+from ..layout import SOURCE_MAC, TARGET_MAC
 from ..reasons import Place, RoceReason
 from ..records import Link
+from .layout import (
+    AETH,
+    ATOMIC_ACK_ETH,
+    ATOMIC_ETH,
+    BTH,
+    DETH,
+    ETHERTYPE_ROCE_V1,
+    HAS_AETH,
+    HAS_ATOMIC,
+    HAS_ATOMIC_ACK,
+    HAS_DETH,
+    HAS_IMMEDIATE,
+    HAS_PAYLOAD,
+    HAS_RETH,
+    ICRC_SIZE,
+    IMMEDIATE,
+    NEXT_BTH,
+    RETH,
+    ROCE_HEADERS,
+    ROCE_PORT,
+    Aeth,
+    AtomicEth,
+    Bth,
+    Deth,
+    Reth,
+)
 
 
 class RoceError(ValueError):
-    """A packet that is none, or not intact: why, and what was found."""
+    """Bytes that are not an intact RoCE packet: why, and what was found."""
 
     def __init__(self, reason: RoceReason, detail: str) -> None:
         super().__init__(f"{reason.label}: {detail}")
@@ -40,65 +67,15 @@ class RoceError(ValueError):
 
 
 @dataclass(slots=True)
-class Bth:
-    """Base Transport Header, without the pad count and the version 0."""
-
-    opcode: int = 0
-    queue_pair: int = 0
-    psn: int = 0
-    partition: int = 0xFFFF
-    solicited: int = 0
-    migration: int = 0
-    fecn: int = 0
-    becn: int = 0
-    ack_request: int = 0
-
-
-@dataclass(slots=True)
-class Reth:
-    """Where a write or a read begins, and how many bytes it has."""
-
-    address: int = 0
-    key: int = 0
-    length: int = 0
-
-
-@dataclass(slots=True)
-class AtomicEth:
-    """Which 8 bytes an atomic operation changes, and how."""
-
-    address: int = 0
-    key: int = 0
-    value: int = 0
-    compare: int = 0
-
-
-@dataclass(slots=True)
-class Aeth:
-    """Acknowledgment: syndrome, and the number of messages that are done."""
-
-    syndrome: int = 0
-    message: int = 0
-
-
-@dataclass(slots=True)
-class Deth:
-    """Of a datagram: the sender's queue pair, and the key that the receiver's asks for."""
-
-    queue_key: int = 0
-    source_queue_pair: int = 0
-
-
-@dataclass(slots=True)
 class Packet:
-    """A transport packet; a header is there where its opcode has it."""
+    """A transport packet; it has the headers of its opcode."""
 
     bth: Bth
     reth: Reth | None = None
     atomic: AtomicEth | None = None
     aeth: Aeth | None = None
     original: int | None = None
-    """What an atomic operation found."""
+    """The value before an atomic operation."""
     deth: Deth | None = None
     immediate: int | None = None
     payload: bytes = b""
@@ -131,7 +108,7 @@ def icrc(packet: bytes) -> bytes:
         changing = [1, 8, 10, 11, udp + 6, udp + 7, udp + 12]
     else:
         ones[0] |= 0x0F
-        base = 40 if ones[6] == layout.NEXT_BTH else 48
+        base = 40 if ones[6] == NEXT_BTH else 48
         changing = [1, 2, 3, 7, base + 4, *([46, 47] if base == 48 else [])]
     for at in changing:
         ones[at] = 0xFF
@@ -139,7 +116,7 @@ def icrc(packet: bytes) -> bytes:
 
 
 class _Reader:
-    """Takes headers from a transport packet; `truncated` where one is cut."""
+    """Takes headers from a transport packet; `truncated` if one is cut."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -150,56 +127,58 @@ class _Reader:
         if end > len(self.raw):
             left = len(self.raw) - self.at
             raise RoceError(RoceReason.TRUNCATED, f"{header.name} needs {header.size} bytes, {left} are left")
-        number = int.from_bytes(self.raw[self.at : end], "big")
+        fields = header.unpack(self.raw, self.at)
         self.at = end
-        return {name: number >> shift & mask for name, shift, mask in header.shifts}
+        return fields
 
 
 def pull_packet(raw: bytes) -> Packet:
     """A transport packet, without its ICRC. Raises RoceError."""
     read = _Reader(raw)
-    head = read.pull(layout.BTH)
-    pad, version, opcode = head.pop("pad"), head.pop("version"), head["opcode"]
-    has = layout.ROCE_HEADERS[opcode]
-    if version or not has:
-        raise RoceError(RoceReason.UNKNOWN_OPCODE, f"opcode {opcode:#04x} of transport version {version}")
-    packet = Packet(Bth(**head))
-    if has & layout.HAS_RETH:
-        packet.reth = Reth(**read.pull(layout.RETH))
-    if has & layout.HAS_ATOMIC:
-        packet.atomic = AtomicEth(**read.pull(layout.ATOMIC_ETH))
-    if has & layout.HAS_AETH:
-        packet.aeth = Aeth(**read.pull(layout.AETH))
-    if has & layout.HAS_ATOMIC_ACK:
-        packet.original = read.pull(layout.ATOMIC_ACK_ETH)["original"]
-    if has & layout.HAS_DETH:
-        packet.deth = Deth(**read.pull(layout.DETH))
-    if has & layout.HAS_IMMEDIATE:
-        packet.immediate = read.pull(layout.IMMEDIATE)["immediate"]
-    left = len(raw) - read.at
-    if len(raw) % 4 or pad > left or (left and not has & layout.HAS_PAYLOAD):
+    bth = Bth(**read.pull(BTH))
+    has = ROCE_HEADERS[bth.opcode]
+    if bth.version or not has:
         raise RoceError(
-            RoceReason.BAD_LENGTH, f"{left} bytes behind the headers of {opcode:#04x}, {pad} of them pad"
+            RoceReason.UNKNOWN_OPCODE, f"opcode {bth.opcode:#04x} of transport version {bth.version}"
         )
-    packet.payload = raw[read.at : len(raw) - pad]
+    packet = Packet(bth)
+    if has & HAS_RETH:
+        packet.reth = Reth(**read.pull(RETH))
+    if has & HAS_ATOMIC:
+        packet.atomic = AtomicEth(**read.pull(ATOMIC_ETH))
+    if has & HAS_AETH:
+        packet.aeth = Aeth(**read.pull(AETH))
+    if has & HAS_ATOMIC_ACK:
+        packet.original = read.pull(ATOMIC_ACK_ETH)["original"]
+    if has & HAS_DETH:
+        packet.deth = Deth(**read.pull(DETH))
+    if has & HAS_IMMEDIATE:
+        packet.immediate = read.pull(IMMEDIATE)["immediate"]
+    left = len(raw) - read.at
+    if len(raw) % 4 or bth.pad > left or (left and not has & HAS_PAYLOAD):
+        raise RoceError(
+            RoceReason.BAD_LENGTH,
+            f"{left} bytes after the headers of {bth.opcode:#04x}, {bth.pad} of them pad",
+        )
+    packet.payload = raw[read.at : len(raw) - bth.pad]
     return packet
 
 
 def push_packet(out: bytearray, packet: Packet) -> None:
-    """Append the packet with its pad, without ICRC. ValueError where a header of its opcode is missing or
-    one too many, or a value is wider than its field.
+    """Append the packet with its pad, without ICRC. Raises ValueError if the headers are not those of its
+    opcode, or a value is wider than its field.
     """
     bth = packet.bth
-    has = layout.ROCE_HEADERS[bth.opcode]
+    has = ROCE_HEADERS[bth.opcode]
     pad = -len(packet.payload) % 4
-    push(out, layout.BTH, {name: getattr(bth, name) for name in Bth.__slots__} | {"pad": pad})
+    out += BTH.pack_object(bth, pad=pad)
     parts = (
-        (layout.HAS_RETH, layout.RETH, packet.reth),
-        (layout.HAS_ATOMIC, layout.ATOMIC_ETH, packet.atomic),
-        (layout.HAS_AETH, layout.AETH, packet.aeth),
-        (layout.HAS_ATOMIC_ACK, layout.ATOMIC_ACK_ETH, packet.original),
-        (layout.HAS_DETH, layout.DETH, packet.deth),
-        (layout.HAS_IMMEDIATE, layout.IMMEDIATE, packet.immediate),
+        (HAS_RETH, RETH, packet.reth),
+        (HAS_ATOMIC, ATOMIC_ETH, packet.atomic),
+        (HAS_AETH, AETH, packet.aeth),
+        (HAS_ATOMIC_ACK, ATOMIC_ACK_ETH, packet.original),
+        (HAS_DETH, DETH, packet.deth),
+        (HAS_IMMEDIATE, IMMEDIATE, packet.immediate),
     )
     for bit, header, part in parts:
         if (part is not None) != bool(has & bit):
@@ -207,8 +186,8 @@ def push_packet(out: bytearray, packet: Packet) -> None:
         if isinstance(part, int):
             out += part.to_bytes(header.size, "big")
         elif part is not None:
-            push(out, header, {name: getattr(part, name) for name in part.__slots__})
-    if not has or (packet.payload and not has & layout.HAS_PAYLOAD):
+            out += header.pack_object(part)
+    if not has or (packet.payload and not has & HAS_PAYLOAD):
         raise ValueError(f"opcode {bth.opcode:#04x} with {len(packet.payload)} bytes of payload")
     out += packet.payload + bytes(pad)
 
@@ -219,7 +198,7 @@ def read_frame(raw: bytes, link: int = Link.ETHERNET, *, check: bool = True) -> 
     try:
         type_, _ = pull_link(buf, link)
         start = buf.at
-        if type_ == layout.ETHERTYPE_ROCE_V1:
+        if type_ == ETHERTYPE_ROCE_V1:
             return _read_v1(raw, start, check)
         ip = pull_ip(buf, ip_version_of(type_), Place.OUTER_IP) if ip_version_of(type_) else Ip()
         plain = ip.version == 4 or not ip.options
@@ -229,7 +208,7 @@ def read_frame(raw: bytes, link: int = Link.ETHERNET, *, check: bool = True) -> 
     except WireError as error:
         raise RoceError(RoceReason.TRUNCATED, str(error)) from error
     end = buf.at - layout.UDP.size + udp.length
-    if udp.dport != layout.ROCE_PORT or udp.length < layout.UDP.size or end > start + ip.length:
+    if udp.dport != ROCE_PORT or udp.length < layout.UDP.size or end > start + ip.length:
         raise RoceError(
             RoceReason.TRUNCATED, f"UDP port {udp.dport} with {udp.length} bytes, port 4791 is RoCEv2's"
         )
@@ -238,22 +217,21 @@ def read_frame(raw: bytes, link: int = Link.ETHERNET, *, check: bool = True) -> 
 
 
 def _read(packet: bytes, at: int, check: bool) -> Packet:
-    if len(packet) < at + layout.BTH.size + layout.ICRC_SIZE:
+    if len(packet) < at + BTH.size + ICRC_SIZE:
         raise RoceError(RoceReason.TRUNCATED, f"{len(packet) - at} bytes, at least 16 are needed")
-    said, right = packet[-4:], icrc(packet[:-4])
-    if check and said != right:
-        raise RoceError(RoceReason.BAD_ICRC, f"ICRC {said.hex()}, {right.hex()} is right")
+    found, expected = packet[-4:], icrc(packet[:-4])
+    if check and found != expected:
+        raise RoceError(RoceReason.BAD_ICRC, f"ICRC {found.hex()}, expected {expected.hex()}")
     return pull_packet(packet[at:-4])
 
 
 def _read_v1(raw: bytes, start: int, check: bool) -> RoceFrame:
     if len(raw) < start + layout.IPV6.size:
         raise RoceError(RoceReason.TRUNCATED, "the global route header needs 40 bytes")
-    number = int.from_bytes(raw[start : start + 40], "big")
-    head = {name: number >> shift & mask for name, shift, mask in layout.IPV6.shifts}
+    head = layout.IPV6.unpack(raw, start)
     end = start + layout.IPV6.size + head["payload_length"]
-    if head["version"] != 6 or head["next_header"] != layout.NEXT_BTH or end > len(raw):
-        raise RoceError(RoceReason.TRUNCATED, "no whole InfiniBand packet behind the global route header")
+    if head["version"] != 6 or head["next_header"] != NEXT_BTH or end > len(raw):
+        raise RoceError(RoceReason.TRUNCATED, "no whole InfiniBand packet after the global route header")
     packet = _read(raw[start:end], layout.IPV6.size, check)
     crc = int.from_bytes(raw[end - 4 : end], "big")
     return RoceFrame(packet, head["source"], head["destination"], 0, 1, crc)
@@ -264,7 +242,7 @@ def write_frame(frame: RoceFrame) -> bytes:
     body = bytearray()
     push_packet(body, frame.packet)
     six = frame.source >> 32 != 0xFFFF
-    size = layout.UDP.size + len(body) + layout.ICRC_SIZE
+    size = layout.UDP.size + len(body) + ICRC_SIZE
     ip = Ip(6 if six else 4, frame.source, frame.destination, layout.PROTOCOL_UDP, dont_fragment=True)
     ip.length = size + (layout.IPV6 if six else layout.IPV4).size
     out, inner = bytearray(), bytearray()
@@ -272,7 +250,7 @@ def write_frame(frame: RoceFrame) -> bytes:
         out, Ethernet(TARGET_MAC, SOURCE_MAC, layout.ETHERTYPE_IPV6 if six else layout.ETHERTYPE_IPV4)
     )
     push_ip(out, ip)
-    push_udp(inner, Udp(frame.sport, layout.ROCE_PORT, size))
+    push_udp(inner, Udp(frame.sport, ROCE_PORT, size))
     inner += body
     inner += icrc(bytes(out[layout.ETHERNET.size :] + inner))
     if six:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import I64, U64, inlined, kernel
-from .. import layout
 from ..headers import put_kernel as put
 from ..headers.packet_kernel import word
 from ..headers.put_kernel import bits, put8, put32, put64, put_word
-from ..records import RoceFlag
+from . import layout
 from . import parse_kernel as parse
 from .icrc_kernel import transport_state
+from .records import RoceFlag
 
 MAX_PAYLOAD = U64(65_000)
 OVERHEAD = U64(128)

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..address import MAPPED, number_of
-from ..layout import ROCE_PORT
-from ..records import FRAME, ROCE, FrameBatch, Link, Records, RoceSetup
+from ..records import FRAME, FrameBatch, Link, Records
+from .layout import ROCE_PORT
+from .records import ROCE, RoceSetup
 
 OVERHEAD = 128
 """Bytes that one frame has at most beside its payload."""

@@ -15,8 +15,10 @@ from ...base.jit import U64, be16, be32, be64, inlined, kernel
 from .. import layout
 from ..headers import packet_kernel
 from ..reasons import RoceReason
-from ..records import Link, RoceFlag, RoceSetup
+from ..records import Link
 from . import icrc_kernel as icrc
+from . import layout as roce
+from .records import RoceFlag, RoceSetup
 
 NONE, TRUNCATED = U64(RoceReason.NONE), U64(RoceReason.TRUNCATED)
 BAD_ICRC, UNKNOWN_OPCODE = U64(RoceReason.BAD_ICRC), U64(RoceReason.UNKNOWN_OPCODE)
@@ -24,40 +26,40 @@ BAD_LENGTH = U64(RoceReason.BAD_LENGTH)
 UDP_PAYLOAD = U64(Link.UDP_PAYLOAD)
 OWN_HI, OWN_LO, OWN_PORT = U64(RoceSetup.OWN_HI), U64(RoceSetup.OWN_LO), U64(RoceSetup.OWN_PORT)
 LINK, ANY_IP_ID = U64(RoceSetup.LINK), U64(RoceSetup.ANY_IP_ID)
-PORT, UDP = U64(layout.ROCE_PORT), U64(layout.PROTOCOL_UDP)
-SIZE_UDP, SIZE_BTH, ICRC = U64(layout.UDP.size), U64(layout.BTH.size), U64(layout.ICRC_SIZE)
-SIZE_RETH, SIZE_ATOMIC = U64(layout.RETH.size), U64(layout.ATOMIC_ETH.size)
-SIZE_AETH, SIZE_ATOMIC_ACK = U64(layout.AETH.size), U64(layout.ATOMIC_ACK_ETH.size)
-SIZE_DETH, SIZE_IMMEDIATE = U64(layout.DETH.size), U64(layout.IMMEDIATE.size)
-HAS_RETH, HAS_ATOMIC = U64(layout.HAS_RETH), U64(layout.HAS_ATOMIC)
-HAS_AETH, HAS_ATOMIC_ACK = U64(layout.HAS_AETH), U64(layout.HAS_ATOMIC_ACK)
-HAS_DETH, HAS_IMMEDIATE = U64(layout.HAS_DETH), U64(layout.HAS_IMMEDIATE)
-HAS_PAYLOAD = U64(layout.HAS_PAYLOAD)
-HEADERS = np.array(layout.ROCE_HEADERS, np.uint8)
+PORT, UDP = U64(roce.ROCE_PORT), U64(layout.PROTOCOL_UDP)
+SIZE_UDP, SIZE_BTH, ICRC = U64(layout.UDP.size), U64(roce.BTH.size), U64(roce.ICRC_SIZE)
+SIZE_RETH, SIZE_ATOMIC = U64(roce.RETH.size), U64(roce.ATOMIC_ETH.size)
+SIZE_AETH, SIZE_ATOMIC_ACK = U64(roce.AETH.size), U64(roce.ATOMIC_ACK_ETH.size)
+SIZE_DETH, SIZE_IMMEDIATE = U64(roce.DETH.size), U64(roce.IMMEDIATE.size)
+HAS_RETH, HAS_ATOMIC = U64(roce.HAS_RETH), U64(roce.HAS_ATOMIC)
+HAS_AETH, HAS_ATOMIC_ACK = U64(roce.HAS_AETH), U64(roce.HAS_ATOMIC_ACK)
+HAS_DETH, HAS_IMMEDIATE = U64(roce.HAS_DETH), U64(roce.HAS_IMMEDIATE)
+HAS_PAYLOAD = U64(roce.HAS_PAYLOAD)
+HEADERS = np.array(roce.ROCE_HEADERS, np.uint8)
 
-PAD, VERSION = packet_kernel.word(layout.BTH, "pad"), packet_kernel.word(layout.BTH, "version")
-PARTITION = packet_kernel.word(layout.BTH, "partition")
-FECN, BECN = packet_kernel.word(layout.BTH, "fecn"), packet_kernel.word(layout.BTH, "becn")
-QUEUE_PAIR, PSN = packet_kernel.word(layout.BTH, "queue_pair"), packet_kernel.word(layout.BTH, "psn")
+PAD, VERSION = packet_kernel.word(roce.BTH, "pad"), packet_kernel.word(roce.BTH, "version")
+PARTITION = packet_kernel.word(roce.BTH, "partition")
+FECN, BECN = packet_kernel.word(roce.BTH, "fecn"), packet_kernel.word(roce.BTH, "becn")
+QUEUE_PAIR, PSN = packet_kernel.word(roce.BTH, "queue_pair"), packet_kernel.word(roce.BTH, "psn")
 SOLICITED, MIGRATION = (
-    packet_kernel.word(layout.BTH, "solicited"),
-    packet_kernel.word(layout.BTH, "migration"),
+    packet_kernel.word(roce.BTH, "solicited"),
+    packet_kernel.word(roce.BTH, "migration"),
 )
-ACK_REQUEST = packet_kernel.word(layout.BTH, "ack_request")
-RETH_ADDRESS, RETH_KEY = packet_kernel.byte(layout.RETH, "address"), packet_kernel.byte(layout.RETH, "key")
-RETH_LENGTH = packet_kernel.byte(layout.RETH, "length")
+ACK_REQUEST = packet_kernel.word(roce.BTH, "ack_request")
+RETH_ADDRESS, RETH_KEY = packet_kernel.byte(roce.RETH, "address"), packet_kernel.byte(roce.RETH, "key")
+RETH_LENGTH = packet_kernel.byte(roce.RETH, "length")
 ATOMIC_ADDRESS, ATOMIC_KEY = (
-    packet_kernel.byte(layout.ATOMIC_ETH, "address"),
-    packet_kernel.byte(layout.ATOMIC_ETH, "key"),
+    packet_kernel.byte(roce.ATOMIC_ETH, "address"),
+    packet_kernel.byte(roce.ATOMIC_ETH, "key"),
 )
 ATOMIC_VALUE, ATOMIC_COMPARE = (
-    packet_kernel.byte(layout.ATOMIC_ETH, "value"),
-    packet_kernel.byte(layout.ATOMIC_ETH, "compare"),
+    packet_kernel.byte(roce.ATOMIC_ETH, "value"),
+    packet_kernel.byte(roce.ATOMIC_ETH, "compare"),
 )
-SYNDROME, MESSAGE = packet_kernel.word(layout.AETH, "syndrome"), packet_kernel.word(layout.AETH, "message")
+SYNDROME, MESSAGE = packet_kernel.word(roce.AETH, "syndrome"), packet_kernel.word(roce.AETH, "message")
 DETH_KEY, DETH_SOURCE = (
-    packet_kernel.byte(layout.DETH, "queue_key"),
-    packet_kernel.word(layout.DETH, "source_queue_pair"),
+    packet_kernel.byte(roce.DETH, "queue_key"),
+    packet_kernel.word(roce.DETH, "source_queue_pair"),
 )
 
 

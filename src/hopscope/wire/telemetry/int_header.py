@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from .. import layout, rules
 from ..buffer import Buffer, push
 from ..dialect import DEFAULT, Dialect
 from ..errors import WireError
-from ..layout import Header, Item
+from ..fields import Header
+from ..layout import Item
 from ..reasons import Place, Reason
-from ..records import HOP, Carrier
+from ..records import HOP_MAX, Carrier, Hop
 from ..versions import COUNTED, NIBBLES, REPORT_INDEX
 
 MODE_MD = 1
@@ -31,39 +30,8 @@ HOP_ITEMS: dict[int, tuple[Item, ...]] = {
     version: layout.KIND_ITEMS[kind] for version, kind in KIND_OF.items()
 }
 """What the bits of the instruction bitmap mean by the specifications, by INT version."""
-MOST: dict[str, int] = {
-    name: int(np.iinfo(HOP.fields[name][0]).max) for name in HOP.names or () if HOP.fields is not None
-}
-"""The highest value that a column of HOP holds; what is wider in a dialect saturates."""
 _IN_L4 = (Carrier.TCP, Carrier.UDP, Carrier.UDP_INSERTED)
 _NPT_MASKS = (0x3F, 0xFFFF, 0xFF)
-
-
-@dataclass(slots=True)
-class Hop:
-    """One hop's metadata, or a report's own: fields as in `records.HOP`, `present` and `null` as
-    `records.Have`.
-    """
-
-    ingress_time: int = 0
-    egress_time: int = 0
-    node_id: int = 0
-    hop_latency: int = 0
-    queue_occupancy: int = 0
-    queue_congestion: int = 0
-    tx_utilization: int = 0
-    buffer_occupancy: int = 0
-    l2_ingress_port: int = 0
-    l2_egress_port: int = 0
-    checksum_complement: int = 0
-    ingress_port: int = 0
-    egress_port: int = 0
-    present: int = 0
-    null: int = 0
-    queue_id: int = 0
-    congestion_queue_id: int = 0
-    buffer_id: int = 0
-    reserved: int = 0
 
 
 @dataclass(slots=True)
@@ -452,7 +420,7 @@ def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: obj
         if item.have == layout.CHECKSUM.have:
             last = item
         elif item.have & ~null:
-            names = [name for name, _, _ in item.fields.shifts if name in MOST]
+            names = [name for name, _, _ in item.fields.shifts if name in HOP_MAX]
             push(out, item.fields, {name: int(getattr(hop, name)) for name in names})
         else:
             out += b"\xff" * item.size

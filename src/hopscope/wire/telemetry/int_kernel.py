@@ -1,5 +1,5 @@
 """INT in an inner packet, for the batch decoder: the specification's INT-MD 2.x over TCP and UDP; every
-other form is in `form_kernel`. The checks are those of int_header.py, in the same order.
+other form is in `variant_kernel`. The checks are those of int_header.py, in the same order.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from .. import layout, rules
 from ..headers.packet_kernel import NONE, code, get, lacks, word
 from ..reasons import Place, Reason
 from ..records import Mode
+from . import stack_kernel as stacks
 from . import variant_kernel as variant
 from .metadata_kernel import INT_2_0, ODD, WORDS, plan
 
@@ -134,7 +135,7 @@ def read_int(
     why = lacks(stack, behind - stack, end, limit)
     if why:
         return why | variant.STACK, stack, NONE
-    if count > variant.MOST_HOPS:
+    if count > variant.HOPS_MAX:
         return variant.TOO_MANY_HOPS, stack, NONE
     if npt:
         why, where = variant.restore_2_0(buf, shim, behind, end, limit, carrier, table, row)
@@ -142,9 +143,9 @@ def read_int(
             return why, where, NONE
     size = hop_words << U64(2)
     if plans[base + U64(ODD)]:
-        variant.read_odd_stack(buf, stack, size, count, plans, base, table, False, hops, first)
+        stacks.read_odd_stack(buf, stack, size, count, plans, base, table, False, hops, first)
     else:
-        variant.read_stack(buf, stack, size, count, plans, base, True, hops, first)
+        stacks.read_stack(buf, stack, size, count, plans, base, True, hops, first)
     if rest:
-        variant.read_last_word(buf, behind - U64(4), plans, base, count, hops, first)
+        stacks.read_last_word(buf, behind - U64(4), plans, base, count, hops, first)
     return NONE, behind, count

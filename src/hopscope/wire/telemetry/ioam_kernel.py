@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...base.jit import U64, be32, be64, inlined, kernel
+from ...base.jit import U64, be32, be64, clear, inlined, kernel
 from .. import layout
 from ..headers.packet_kernel import AUTHENTICATION, FRAGMENT, IPV6_NEXT, NONE, SIZE_IPV6, code, get, word
 from ..reasons import Place, Reason
 from ..records import Carrier, IntFlag, Mode
+from ..versions import IOAM
 from .metadata_kernel import BUFFER, CHECKSUM, INGRESS, L2, LATENCY, NODE, ONES_32, ONES_64, PORTS, QUEUE
 
 HEAD, TRACE = U64(layout.IOAM_OPTION.size), U64(layout.IOAM_TRACE.size)
@@ -30,7 +31,7 @@ SNAPSHOT_WORDS = word(layout.IOAM_SNAPSHOT, "words")
 assert layout.IOAM_DEX.size == layout.IOAM_TRACE.size
 for _name in ("namespace", "trace_type"):
     assert layout.IOAM_DEX.word(_name) == layout.IOAM_TRACE.word(_name)
-VERSION, CARRIER = U64(91), U64(Carrier.IPV6_OPTION)
+VERSION, CARRIER = U64(IOAM), U64(Carrier.IPV6_OPTION)
 PREALLOCATED, INCREMENTAL = U64(0), U64(1)
 PROOF_OF_TRANSIT, EDGE_TO_EDGE, DIRECT_EXPORT = U64(2), U64(3), U64(4)
 FIRST_MODE, DEX = U64(Mode.IOAM_PREALLOCATED), U64(Mode.IOAM_DEX)
@@ -51,7 +52,7 @@ FOUR, EIGHT = U64(4), U64(8)
 
 @inlined
 def finish(why: Any, at: Any, count: Any, row: Any, origin: Any) -> Any:
-    """(code, hops), with a refusal written into the row."""
+    """(code, hops), with a reject reason written into the row."""
     if why:
         row.reason = why >> U64(8)
         row.place = why & U64(0xFF)
@@ -60,29 +61,16 @@ def finish(why: Any, at: Any, count: Any, row: Any, origin: Any) -> Any:
 
 
 @kernel
-def read_ioam(buf: Any, origin: Any, at: Any, end: Any, row: Any, table: Any, hops: Any, first: Any) -> Any:
-    """(code, hops) of the IPv6 option from `at` to `end`; hops go to rows from `first` in path order.
-
-    A refusal is in the row when this returns. What follows a packet's first trace is left alone.
-    """
-    if row.int_version:
-        return NONE, NONE
-    why, where, count = read_option(buf, origin, at, end, row, hops, first)
-    return finish(why, where, count, row, origin)
-
-
-@kernel
-def read_extensions(
-    buf: Any, origin: Any, start: Any, behind: Any, row: Any, table: Any, hops: Any, first: Any
-) -> Any:
+def read_extensions(buf: Any, origin: Any, start: Any, stop: Any, row: Any, hops: Any, first: Any) -> Any:
     """(code, hops) of the IOAM in the options of the IPv6 header at `start`, whose extension headers end at
-    `behind`; a refusal is in the row when this returns.
+    `stop`; a reject reason is written into the row. Hops go to rows from `first` in path order. What follows
+    a packet's first trace is left alone.
     """
     if row.int_version:
         return NONE, NONE
     number, at = get(buf, start, IPV6_NEXT), start + SIZE_IPV6
     other, other_at = NONE, NONE
-    while at < behind:
+    while at < stop:
         size = (U64(buf[at + U64(1)]) + U64(1)) << U64(3)
         if number == FRAGMENT:
             size = EIGHT
@@ -101,10 +89,10 @@ def read_extensions(
 
 
 @kernel
-def is_in(buf: Any, start: Any, behind: Any) -> Any:
-    """Whether an option of the IPv6 header at `start`, whose extension headers end at `behind`, is IOAM's."""
+def is_in(buf: Any, start: Any, stop: Any) -> Any:
+    """Whether an option of the IPv6 header at `start`, whose extension headers end at `stop`, is IOAM's."""
     number, at = get(buf, start, IPV6_NEXT), start + SIZE_IPV6
-    while at < behind:
+    while at < stop:
         size = (U64(buf[at + U64(1)]) + U64(1)) << U64(3)
         if number == FRAGMENT:
             size = EIGHT
@@ -174,7 +162,7 @@ def read_option(buf: Any, origin: Any, at: Any, end: Any, row: Any, hops: Any, f
 
 @inlined
 def columns(buf: Any, origin: Any, at: Any, mode: Any, row: Any) -> None:
-    """What the headers of a trace and of direct export have in common."""
+    """Write what the headers of a trace and of direct export have in common."""
     type_ = get(buf, at, TRACE_TYPE)
     row.int_version = VERSION
     row.int_mode = mode
@@ -245,61 +233,46 @@ def count_nodes(buf: Any, at: Any, stop: Any, size: Any) -> Any:
     while at < stop:
         if at + size + SNAPSHOT > stop:
             return True, at, count
-        behind = at + size + SNAPSHOT + (get(buf, at + size, SNAPSHOT_WORDS) << U64(2))
-        if behind > stop:
+        end = at + size + SNAPSHOT + (get(buf, at + size, SNAPSHOT_WORDS) << U64(2))
+        if end > stop:
             return True, at, count
-        at = behind
+        at = end
         count += U64(1)
     return False, at, count
+
+
+@inlined
+def item(buf: Any, at: Any, named: Any, have: Any, present: Any, null: Any) -> Any:
+    """(value, offset after it, `present`, `null`) of an item of 4 bytes; unless it is `named`, 0 and the rest
+    as given.
+    """
+    if named == NONE:
+        return NONE, at, present, null
+    value = be32(buf, at)
+    return value, at + FOUR, present | have, null | (have if value == ONES_32 else NONE)
 
 
 @kernel
 def read_node(buf: Any, at: Any, type_: Any, hop: Any) -> None:
     """Read what a node wrote at `at` into a HOP record; every field is written."""
-    present, null = NONE, NONE
-    node, ports, latency, queue, checksum, l2, buffer = NONE, NONE, NONE, NONE, NONE, NONE, NONE
-    seconds, fraction = NONE, NONE
+    present, null, node, l2 = NONE, NONE, NONE, NONE
     if type_ & BIT_0:
         node = be32(buf, at) & LOW_24
-        present |= NODE
-        null |= NODE if node == LOW_24 else NONE
+        present = NODE
+        null = NODE if node == LOW_24 else NONE
         at += FOUR
-    if type_ & BIT_1:
-        ports = be32(buf, at)
-        present |= PORTS
-        null |= PORTS if ports == ONES_32 else NONE
-        at += FOUR
-    if type_ & BIT_2:
-        seconds = be32(buf, at)
-        present |= INGRESS
-        null |= INGRESS if seconds == ONES_32 else NONE
-        at += FOUR
-    if type_ & BIT_3:
-        fraction = be32(buf, at)
-        present |= INGRESS
-        if type_ & BIT_2 == NONE:
-            null |= INGRESS if fraction == ONES_32 else NONE
-        at += FOUR
-    if type_ & BIT_4:
-        latency = be32(buf, at)
-        present |= LATENCY
-        if latency == ONES_32:
-            null |= LATENCY
-        elif latency > SATURATED:
-            latency = SATURATED
-        at += FOUR
+    ports, at, present, null = item(buf, at, type_ & BIT_1, PORTS, present, null)
+    seconds, at, present, null = item(buf, at, type_ & BIT_2, INGRESS, present, null)
+    fraction, at, present, unknown = item(buf, at, type_ & BIT_3, INGRESS, present, null)
+    if type_ & BIT_2 == NONE:
+        null = unknown
+    latency, at, present, null = item(buf, at, type_ & BIT_4, LATENCY, present, null)
+    if latency != ONES_32:
+        latency = min(latency, SATURATED)
     if type_ & BIT_5:
         at += FOUR
-    if type_ & BIT_6:
-        queue = be32(buf, at)
-        present |= QUEUE
-        null |= QUEUE if queue == ONES_32 else NONE
-        at += FOUR
-    if type_ & BIT_7:
-        checksum = be32(buf, at)
-        present |= CHECKSUM
-        null |= CHECKSUM if checksum == ONES_32 else NONE
-        at += FOUR
+    queue, at, present, null = item(buf, at, type_ & BIT_6, QUEUE, present, null)
+    checksum, at, present, null = item(buf, at, type_ & BIT_7, CHECKSUM, present, null)
     if type_ & BIT_8:
         if type_ & BIT_0 == NONE:
             node = be32(buf, at + FOUR)
@@ -313,17 +286,12 @@ def read_node(buf: Any, at: Any, type_: Any, hop: Any) -> None:
         at += EIGHT
     if type_ & BIT_10:
         at += EIGHT
-    if type_ & BIT_11:
-        buffer = be32(buf, at)
-        present |= BUFFER
-        null |= BUFFER if buffer == ONES_32 else NONE
+    buffer, at, present, null = item(buf, at, type_ & BIT_11, BUFFER, present, null)
+    clear(hop)
     hop.ingress_time = seconds << U64(32) | fraction
-    hop.egress_time = NONE
     hop.node_id = node
     hop.hop_latency = latency
     hop.queue_occupancy = queue
-    hop.queue_congestion = NONE
-    hop.tx_utilization = NONE
     hop.buffer_occupancy = buffer
     hop.l2_ingress_port = l2 >> U64(32)
     hop.l2_egress_port = l2 & ONES_32
@@ -332,7 +300,3 @@ def read_node(buf: Any, at: Any, type_: Any, hop: Any) -> None:
     hop.egress_port = ports & LOW_16
     hop.present = present
     hop.null = null
-    hop.queue_id = NONE
-    hop.congestion_queue_id = NONE
-    hop.buffer_id = NONE
-    hop.reserved = NONE

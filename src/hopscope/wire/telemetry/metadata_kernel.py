@@ -39,7 +39,7 @@ INGRESS, EGRESS, L2 = U64(Have.INGRESS_TIME), U64(Have.EGRESS_TIME), U64(Have.L2
 UTILIZATION, BUFFER = U64(Have.TX_UTILIZATION), U64(Have.BUFFER_OCCUPANCY)
 CONGESTION, CHECKSUM = U64(Have.QUEUE_CONGESTION), U64(Have.CHECKSUM_COMPLEMENT)
 FIRST_EIGHT = U64(0xFF)
-WORDS_ALONE = NODE | PORTS | LATENCY | QUEUE | UTILIZATION
+WORDS_ONLY = NODE | PORTS | LATENCY | QUEUE | UTILIZATION
 """What `read_words` reads: all are words of 32 bits in every version."""
 assert [item.size for item in layout.HOP_2_0[:8]] == [4, 4, 4, 4, 8, 8, 8, 4]  # the fixed offsets in read_hop
 ONES_32, ONES_64 = U64(0xFFFFFFFF), U64(0xFFFFFFFFFFFFFFFF)
@@ -153,17 +153,14 @@ def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop
     hop.tx_utilization = utilization
     hop.present = present
     hop.reserved = U64(0)
-    # A word of all ones plus 1 has bit 32 set: one test for all, and only where it says so `nulls` looks
-    # for which.
+    # A word of all ones plus 1 has bit 32 set: one test for all, and only after it `nulls` finds which.
     full = (node + U64(1)) | (ports + U64(1)) | (latency + U64(1)) | (queue + U64(1)) | (utilization + U64(1))
     full |= (ingress >> U64(32)) + U64(1) | (egress >> U64(32)) + U64(1) | (l2 >> U64(32)) + U64(1)
     if not wide:
         full |= (ingress + U64(1)) | (egress + U64(1))
     null = U64(0)
     if full >> U64(32):
-        null = nulls(
-            node, ports, latency, queue, ingress, egress, l2, utilization, ONES_64 if wide else ONES_32
-        )
+        null = nulls(buf, at, plans, slot, present, wide)
     hop.null = null | read_rest(buf, at, size, plans, slot, present, hop)
 
 
@@ -171,9 +168,11 @@ def read_hop(buf: Any, at: Any, size: Any, plans: Any, base: Any, wide: Any, hop
 def read_words(
     buf: Any, at: Any, present: Any, node_at: Any, ports_at: Any, latency_at: Any, queue_at: Any,
     utilization_at: Any, hop: Any,
-) -> None:  # fmt: skip
-    """`read_hop` of a hop that has none but WORDS_ALONE, at offsets that the caller keeps in registers: what
+) -> Any:  # fmt: skip
+    """`read_hop` of a hop with values of WORDS_ONLY only, at offsets that the caller keeps in registers: what
     it lacks is cleared in one go, and a hop of the sink's four instructions takes 4 ns instead of 7.
+
+    Returns whether a value is all ones; `null` is left to the caller then.
     """
     clear(hop)
     hop.present = present
@@ -200,28 +199,7 @@ def read_words(
         utilization = be32(buf, at + utilization_at)
         hop.tx_utilization = utilization
         full |= utilization + U64(1)
-    if full >> U64(32):
-        hop.null = null_words(buf, at, present, node_at, ports_at, latency_at, queue_at, utilization_at)
-
-
-@kernel
-def null_words(
-    buf: Any, at: Any, present: Any, node_at: Any, ports_at: Any, latency_at: Any, queue_at: Any,
-    utilization_at: Any,
-) -> Any:  # fmt: skip
-    """Which of the words that a hop has are all ones; the offset of one that it has not says nothing."""
-    null = U64(0)
-    if present & NODE and be32(buf, at + node_at) == ONES_32:
-        null |= NODE
-    if present & PORTS and be32(buf, at + ports_at) == ONES_32:
-        null |= PORTS
-    if present & LATENCY and be32(buf, at + latency_at) == ONES_32:
-        null |= LATENCY
-    if present & QUEUE and be32(buf, at + queue_at) == ONES_32:
-        null |= QUEUE
-    if present & UTILIZATION and be32(buf, at + utilization_at) == ONES_32:
-        null |= UTILIZATION
-    return null
+    return full >> U64(32)
 
 
 @inlined
@@ -257,35 +235,18 @@ def planned_further(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide
 
 
 @kernel
-def nulls(
-    node: Any,
-    ports: Any,
-    latency: Any,
-    queue: Any,
-    ingress: Any,
-    egress: Any,
-    l2: Any,
-    utilization: Any,
-    ones: Any,
-) -> Any:
-    """Which of these words are all ones; a word that is not present is 0."""
+def nulls(buf: Any, at: Any, plans: Any, slot: Any, present: Any, wide: Any) -> Any:
+    """Which of the first eight values that the hop at `at` has are all ones; `wide`: 64-bit timestamps."""
     null = U64(0)
-    if node == ONES_32:
-        null |= NODE
-    if ports == ONES_32:
-        null |= PORTS
-    if latency == ONES_32:
-        null |= LATENCY
-    if queue == ONES_32:
-        null |= QUEUE
-    if ingress == ones:
-        null |= INGRESS
-    if egress == ones:
-        null |= EGRESS
-    if l2 == ONES_64:
-        null |= L2
-    if utilization == ONES_32:
-        null |= UTILIZATION
+    for bit in range(8):
+        have = U64(1) << U64(bit)
+        if present & have:
+            where = at + plans[slot + U64(bit)]
+            full = be32(buf, where) == ONES_32
+            if full and (have == L2 or (wide and have & (INGRESS | EGRESS))):
+                full = be32(buf, where + U64(4)) == ONES_32
+            if full:
+                null |= have
     return null
 
 
@@ -307,7 +268,7 @@ def read_rest(buf: Any, at: Any, size: Any, plans: Any, slot: Any, present: Any,
         if present & CONGESTION:
             congestion = be32(buf, at + plans[slot + U64(9)])
             null |= CONGESTION if congestion == ONES_32 else U64(0)
-        if present & CHECKSUM:  # the last word, behind domain-specific metadata
+        if present & CHECKSUM:  # the last word, after domain-specific metadata
             checksum = be32(buf, at + size - U64(4))
             null |= CHECKSUM if checksum == ONES_32 else U64(0)
     hop.buffer_id = buffer >> U64(24)

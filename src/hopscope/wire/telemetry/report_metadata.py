@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from .. import layout
 from ..buffer import push
 from ..dialect import DEFAULT, Dialect
-from .int_header import Hop, push_metadata
+from ..records import Hop
+from .int_header import push_metadata
 
 _FORMS = {1: layout.DROP_0_5, 2: layout.SWITCH_LOCAL_0_5}
 _FORM_KINDS = {1: layout.DROP_OF_0_5, 2: layout.LOCAL_OF_0_5}

@@ -1,19 +1,18 @@
-"""INT as only a dialect, an old version or a tunnel has it, for the batch decoder: the checks of
-int_header.py, in the same order. The specification's INT-MD 2.x over TCP and UDP is in `int_kernel`.
+"""INT of a dialect, an old version or a tunnel, for the batch decoder: the checks of int_header.py, in the
+same order. The specification's INT-MD 2.x over TCP and UDP is in `int_kernel`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ...base.jit import U64, be16, be32, be64, inlined, kernel
+from ...base.jit import U64, be16, be32, kernel
 from .. import layout, rules
 from ..headers.packet_kernel import NONE, code, get, lacks, word
 from ..reasons import Place, Reason
-from ..records import HOP, MAX_HOPS, Carried, Carrier, IntFlag, Mode
+from ..records import MAX_HOPS, Carried, Carrier, IntFlag, Mode
 from . import metadata_kernel as metadata
+from . import stack_kernel as stacks
 
 TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
 OVER_TCP, OVER_UDP, OVER_INSERTED = U64(Carrier.TCP), U64(Carrier.UDP), U64(Carrier.UDP_INSERTED)
@@ -29,7 +28,7 @@ BAD_HOP_SIZE = code(Reason.BAD_HOP_SIZE, Place.INT_HEADER)
 BAD_STACK = code(Reason.BAD_LENGTH, Place.INT_STACK)
 BAD_BOTTOM = code(Reason.BAD_BOTTOM, Place.INT_STACK)
 TOO_MANY_HOPS = code(Reason.TOO_MANY_HOPS, Place.INT_STACK)
-MOST_HOPS = U64(MAX_HOPS)
+HOPS_MAX = U64(MAX_HOPS)
 
 SHIM_RULE, INT_LAYOUT = U64(rules.SHIM), U64(rules.INT_LAYOUT)
 ANY_SHIM_LENGTH, LENGTH_WITH_SHIM = U64(rules.ANY_SHIM_LENGTH), U64(rules.LENGTH_WITH_SHIM)
@@ -53,7 +52,6 @@ TAIL_PROTOCOL, TAIL_PORT = word(layout.TAIL_0_5, "protocol"), word(layout.TAIL_0
 EXCEEDED, MTU = U64(IntFlag.HOPS_EXCEEDED), U64(IntFlag.MTU_EXCEEDED)
 DISCARD, COPY = U64(IntFlag.DISCARD), U64(IntFlag.COPY)
 NO_PORTS = U64(0xFF & ~Carried.PORTS)
-BOTTOM = U64(1 << 31)
 
 for _header in (layout.MD_0_4, layout.MD_0_5, layout.MD_1_0):
     assert _header.word("instructions") == layout.MD_2_0.word("instructions")
@@ -65,164 +63,6 @@ assert layout.MD_1_0.word("remaining_hops") == layout.MD_2_0.word("remaining_hop
 for _name in ("hop_words", "max_hops", "total_hops"):
     assert layout.MD_0_4.word(_name) == layout.MD_0_5.word(_name)
 assert layout.MX_2_1.word("discard") == layout.MD_2_0.word("discard")
-
-
-# ------------------------------------------------------------------------------------------------------ hops
-
-
-@kernel
-def put_field(hop: Any, field: Any, value: Any) -> None:
-    """Write a field of HOP by its number; a value that is wider than its column saturates."""
-    value = min(value, MOST[field])
-    if field == INGRESS_TIME:
-        hop.ingress_time = value
-    elif field == EGRESS_TIME:
-        hop.egress_time = value
-    elif field == NODE_ID:
-        hop.node_id = value
-    elif field == HOP_LATENCY:
-        hop.hop_latency = value
-    elif field == QUEUE_OCCUPANCY:
-        hop.queue_occupancy = value
-    elif field == QUEUE_CONGESTION:
-        hop.queue_congestion = value
-    elif field == TX_UTILIZATION:
-        hop.tx_utilization = value
-    elif field == BUFFER_OCCUPANCY:
-        hop.buffer_occupancy = value
-    elif field == L2_INGRESS_PORT:
-        hop.l2_ingress_port = value
-    elif field == L2_EGRESS_PORT:
-        hop.l2_egress_port = value
-    elif field == CHECKSUM_COMPLEMENT:
-        hop.checksum_complement = value
-    elif field == INGRESS_PORT:
-        hop.ingress_port = value
-    elif field == EGRESS_PORT:
-        hop.egress_port = value
-    elif field == QUEUE_ID:
-        hop.queue_id = value
-    elif field == CONGESTION_QUEUE_ID:
-        hop.congestion_queue_id = value
-    elif field == BUFFER_ID:
-        hop.buffer_id = value
-
-
-MOST = np.array([np.iinfo(HOP[name]).max for name in HOP.names or ()], np.uint64)
-(
-    INGRESS_TIME, EGRESS_TIME, NODE_ID, HOP_LATENCY, QUEUE_OCCUPANCY, QUEUE_CONGESTION, TX_UTILIZATION,
-    BUFFER_OCCUPANCY, L2_INGRESS_PORT, L2_EGRESS_PORT, CHECKSUM_COMPLEMENT, INGRESS_PORT, EGRESS_PORT,
-    QUEUE_ID, CONGESTION_QUEUE_ID, BUFFER_ID,
-) = (
-    U64((HOP.names or ()).index(name))
-    for name in (
-        "ingress_time", "egress_time", "node_id", "hop_latency", "queue_occupancy", "queue_congestion",
-        "tx_utilization", "buffer_occupancy", "l2_ingress_port", "l2_egress_port", "checksum_complement",
-        "ingress_port", "egress_port", "queue_id", "congestion_queue_id", "buffer_id",
-    )
-)  # fmt: skip
-
-
-@kernel
-def read_odd_hop(
-    buf: Any, at: Any, size: Any, plans: Any, base: Any, table: Any, bottom: Any, hop: Any
-) -> None:
-    """Read metadata whose items are a dialect's own into a HOP record; every field is written.
-
-    `size` counts to the end of the record, where the checksum complement is; `bottom`: the most significant
-    bit of each word is no part of its value.
-    """
-    for field in range(len(MOST)):
-        put_field(hop, U64(field), U64(0))
-    bits, rows = plans[base + U64(metadata.BITS)], plans[base + U64(metadata.ROWS)]
-    behind = at + size
-    present, known = U64(0), U64(0)
-    for bit in range(16):
-        if not (bits >> U64(15 - bit)) & U64(1):
-            continue
-        row = rows + U64(bit) * metadata.ITEM
-        width, have = U64(table[row]), U64(table[row + U64(1)])
-        if have != metadata.NO_BIT:
-            start = behind - width if have == U64(15) else at
-            long = width == U64(8)
-            number = be64(buf, start) if long else be32(buf, start)
-            present |= U64(1) << have
-            if (number | BOTTOM if bottom else number) != (metadata.ONES_64 if long else metadata.ONES_32):
-                known |= U64(1) << have
-            for part in range(U64(table[row + U64(3)])):
-                where = row + U64(4) + U64(3) * U64(part)
-                mask = metadata.ONES_64 >> (U64(64) - U64(table[where + U64(2)]))
-                put_field(hop, U64(table[where]), (number >> U64(table[where + U64(1)])) & mask)
-        at += width
-    hop.present = present
-    hop.null = present & ~known
-    hop.reserved = U64(0)
-
-
-@kernel
-def read_own(buf: Any, at: Any, plans: Any, kind: Any, table: Any, wide: Any, hop: Any) -> None:
-    """Read a report's own metadata, whose plan is the last of its kind, into a HOP record."""
-    base = U64(kind) * U64(metadata.PLAN)
-    if plans[base + U64(metadata.ODD)]:
-        read_odd_hop(buf, at, plans[base + U64(metadata.WORDS)] << U64(2), plans, base, table, False, hop)
-    else:
-        metadata.read_hop(buf, at, NONE, plans, base, wide, hop)
-
-
-@kernel
-def read_odd_stack(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, table: Any, bottom: Any, hops: Any,
-    first: Any,
-) -> None:  # fmt: skip
-    """Read a stack of `count` hops, newest first, into `hops` from row `first` on, newest last."""
-    last = first + count - U64(1)
-    for i in range(count):
-        read_odd_hop(buf, at + U64(i) * size, size, plans, base, table, bottom, hops[last - U64(i)])
-
-
-@inlined
-def read_stack(
-    buf: Any, at: Any, size: Any, count: Any, plans: Any, base: Any, wide: Any, hops: Any, first: Any
-) -> None:
-    """The same where all items are the specification's. `wide`: 64-bit timestamps."""
-    row = first + count
-    present, slot = plans[base + U64(metadata.PRESENT)], base + U64(metadata.SLOTS)
-    if present & ~metadata.WORDS_ALONE == NONE:
-        node, ports, latency = plans[slot], plans[slot + U64(1)], plans[slot + U64(2)]
-        queue, utilization = plans[slot + U64(3)], plans[slot + U64(7)]
-        for _ in range(count):
-            row -= U64(1)
-            metadata.read_words(
-                buf, at, present, node, ports, latency, queue, utilization, hops[row]
-            )  # fmt: skip
-            at += size
-        return
-    for _ in range(count):
-        row -= U64(1)
-        metadata.read_hop(buf, at, size, plans, base, wide, hops[row])
-        at += size
-
-
-@kernel
-def read_last_word(buf: Any, at: Any, plans: Any, base: Any, count: Any, hops: Any, first: Any) -> None:
-    """The source's checksum complement, where metadata of the source alone lies in front of it."""
-    if count == NONE or plans[base + U64(metadata.PRESENT)] & metadata.CHECKSUM == NONE:
-        return
-    hop = hops[first]
-    checksum = be32(buf, at)
-    hop.checksum_complement = checksum
-    others = U64(hop.null) & ~metadata.CHECKSUM
-    hop.null = others | (metadata.CHECKSUM if checksum == metadata.ONES_32 else NONE)
-
-
-@kernel
-def misplaced_bottom(buf: Any, at: Any, behind: Any) -> Any:
-    """The first word of a stack of 2015 whose bottom-of-stack bit is wrong; `behind` where none is."""
-    while at < behind:
-        if (buf[at] >= 128) != (at + U64(4) == behind):
-            return at
-        at += U64(4)
-    return behind
 
 
 # ---------------------------------------------------------------------------------------------- shim, header
@@ -473,10 +313,10 @@ def read_any(
     why = lacks(stack, behind - stack, end, limit)
     if why:
         return why | STACK, stack, NONE
-    if count > MOST_HOPS:
+    if count > HOPS_MAX:
         return TOO_MANY_HOPS, stack, NONE
     if version == U64(1):
-        wrong = misplaced_bottom(buf, stack, last)
+        wrong = stacks.misplaced_bottom(buf, stack, last)
         if wrong != last:
             return BAD_BOTTOM, wrong, NONE
     if tail:
@@ -492,11 +332,11 @@ def read_any(
             return why, where, NONE
     size = hop_words << U64(2)
     if plans[base + U64(metadata.ODD)]:
-        read_odd_stack(buf, stack, size, count, plans, base, table, version == U64(1), hops, first)
+        stacks.read_odd_stack(buf, stack, size, count, plans, base, table, version == U64(1), hops, first)
     else:
-        read_stack(buf, stack, size, count, plans, base, version == U64(20), hops, first)
+        stacks.read_stack(buf, stack, size, count, plans, base, version == U64(20), hops, first)
     if rest:
-        read_last_word(buf, last - U64(4), plans, base, count, hops, first)
+        stacks.read_last_word(buf, last - U64(4), plans, base, count, hops, first)
     return NONE, behind, count
 
 
@@ -528,7 +368,7 @@ def read_mx(
     if hop_words == NONE:
         return NONE, behind, NONE
     if plans[base + U64(metadata.ODD)]:
-        read_odd_stack(buf, stack, size, U64(1), plans, base, table, False, hops, first)
+        stacks.read_odd_stack(buf, stack, size, U64(1), plans, base, table, False, hops, first)
     else:
-        read_stack(buf, stack, size, U64(1), plans, base, True, hops, first)
+        stacks.read_stack(buf, stack, size, U64(1), plans, base, True, hops, first)
     return NONE, behind, U64(1)

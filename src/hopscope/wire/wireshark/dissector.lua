@@ -1547,9 +1547,10 @@ local function show_labels(c, tree, form)
   for number = 1, count do
     local item = pull(c, form, "label")
     local sub = tree:add(FIELD["label.item"], c.tvb(item.at, form.size))
-    sub:set_text(("Hop %d: device %d"):format(count - number, item.device_id))
+    local device = item.node_id or item.device_id
+    sub:set_text(("Hop %d: device %d"):format(count - number, device))
     show_rows(sub, c.tvb, item.at, form, "label.item")
-    table.insert(nodes, 1, ("%d"):format(item.device_id))
+    table.insert(nodes, 1, ("%d"):format(device))
   end
   return option, nodes
 end

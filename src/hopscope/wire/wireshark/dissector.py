@@ -11,9 +11,11 @@ from dataclasses import replace
 from importlib.resources import files
 
 from .. import layout, rules
+from ..catalog import HEADERS, MODULES
 from ..decode.extras import UNNAMED
 from ..dialect import DEFAULT, DIALECTS, Dialect, Domain
-from ..layout import Field, Header, Item
+from ..fields import RESERVED, Field, Header
+from ..layout import Item
 from ..reasons import Reason
 from ..records import MAX_HOPS
 
@@ -52,7 +54,7 @@ def tables(dialects: Mapping[str, Dialect]) -> str:
     wide = dict.fromkeys(_wide(items), True)
     reasons = [reason.label for reason in Reason if reason]
     parts = (
-        ("Numbers of wire/layout.py", "L", _block(_constants())),
+        ("Numbers of the layout modules", "L", _block(_constants())),
         ("Where each rule is in a dialect's table, wire/rules.py", "R", _block(_offsets())),
         ("Headers: bit offset and width of every field", "H", _block(_headers())),
         ("Which of them are shown, and under which names", "SHOWN", _table(SHOWN)),
@@ -83,14 +85,15 @@ class _Items:
     def lua(self) -> Iterator[str]:
         for item in self.numbers:
             last = ", last = true" if item.have == layout.CHECKSUM.have else ""
-            rows = ", ".join(_row(field) for field in item.fields.fields if field.name != layout.RESERVED)
+            rows = ", ".join(_row(field) for field in item.fields.fields if field.name != RESERVED)
             yield f"  {{ size = {item.size}, have = {item.have}{last}, {rows} }},\n"
 
 
 def _constants() -> Iterator[str]:
-    for name, value in vars(layout).items():
-        if name.isupper() and (isinstance(value, int) or (isinstance(value, tuple) and _plain(value))):
-            yield f"  {name} = {_value(value)},\n"
+    for module in MODULES:
+        for name, value in vars(module).items():
+            if name.isupper() and (isinstance(value, int) or (isinstance(value, tuple) and _plain(value))):
+                yield f"  {name} = {_value(value)},\n"
 
 
 def _plain(values: Iterable[object]) -> bool:
@@ -104,13 +107,12 @@ def _offsets() -> Iterator[str]:
 
 
 def _headers() -> Iterator[str]:
-    for name, value in vars(layout).items():
-        if isinstance(value, Header):
-            yield f"  {name} = {_header(value)},\n"
+    for name, value in HEADERS.items():
+        yield f"  {name} = {_header(value)},\n"
 
 
 def _header(header: Header) -> str:
-    rows = "".join(f"    {_row(field)},\n" for field in header.fields if field.name != layout.RESERVED)
+    rows = "".join(f"    {_row(field)},\n" for field in header.fields if field.name != RESERVED)
     return f"{{ title = {_quoted(header.name)}, size = {header.size}, -- {header.spec}\n{rows}  }}"
 
 
@@ -131,8 +133,7 @@ def _meanings(doc: str) -> Iterator[tuple[int, str]]:
 
 def _wide(items: _Items) -> Iterator[str]:
     for name, prefix in SHOWN.items():
-        header = getattr(layout, name)
-        yield from (f"{prefix}.{field.name}" for field in header.fields if field.bits > 32)
+        yield from (f"{prefix}.{field.name}" for field in HEADERS[name].fields if field.bits > 32)
     for item in items.numbers:
         for field in item.fields.fields:
             if field.bits > 32:

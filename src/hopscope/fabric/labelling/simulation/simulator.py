@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from ....labels.records import EVERY
 from ....settings.label import AdaptiveSettings, LabellingSettings
-from ....wire.records import LABEL, Records
+from ....wire.label.records import LABEL
+from ....wire.records import Records
 from ...ports import FabricError, Ints, Topology
 from ...records import PS, PS_NS
 from .counts import Counts

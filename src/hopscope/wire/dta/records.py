@@ -1,0 +1,52 @@
+"""Records of Direct Telemetry Access: reports, and what translators answer."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class DtaFlag(IntEnum):
+    """Bits of `flags` in DTA."""
+
+    IMMEDIATE = 1
+    RETRANSMIT = 2
+
+
+DTA = np.dtype(
+    [
+        ("counter", "<u8"),  # Key-Increment
+        ("key_at", "<u4"),  # index in the arena
+        ("data_at", "<u4"),
+        ("list", "<u4"),  # Append
+        ("sequence", "<u4"),  # 0 in the form without
+        ("opcode", "u1"),
+        ("flags", "u1"),
+        ("redundancy", "u1"),
+        ("hop", "u1"),  # Postcarding; 1 is the first
+        ("path_length", "u1"),
+        ("key_bytes", "u1"),
+        ("data_bytes", "u1"),
+        ("reason", "u1"),
+    ]
+)
+"""One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`.
+
+Of an Append `key_at` is where its list stands, of a Key-Increment `data_at` is where its counter does.  A row
+that the parser refused has opcode, flags and sequence where its base header is whole, and zeros.
+"""
+
+DTA_ANSWER = np.dtype(
+    [
+        ("source_hi", "<u8"),  # the reporter that it is for; where it was received, the translator
+        ("source_lo", "<u8"),
+        ("sequence", "<u4"),  # ACK: the last report that needs no keeping; NACK: the first to send again
+        ("count", "<u2"),  # NACK: so many in a row; 0: all from there on (the published form)
+        ("source_port", "<u2"),
+        ("nack", "u1"),
+        ("reason", "u1"),  # NACK: a DtaReason; 0: it is missing
+        ("reserved", "<u2"),
+    ]
+)
+"""What a translator answers, 28 bytes."""
