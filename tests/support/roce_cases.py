@@ -54,7 +54,8 @@ def packet_of(row: np.void, payload: npt.NDArray[np.uint8]) -> Packet:
     opcode, at = int(row["opcode"]), int(row["payload_at"])
     has = layout.ROCE_HEADERS[opcode]
     flags = {flag.name.lower(): int(bool(row["flags"] & flag)) for flag in RoceFlag}
-    bth = Bth(opcode, int(row["queue_pair"]), int(row["psn"]), int(row["partition"]), **flags)
+    numbers = {name: int(row[name]) for name in ("queue_pair", "psn", "partition")}
+    bth = Bth(opcode=opcode, **numbers, **flags)
     packet = Packet(bth, payload=payload[at : at + int(row["payload_bytes"])].tobytes())
     address, key, value = int(row["address"]), int(row["key"]), int(row["value"])
     if has & layout.HAS_RETH:

@@ -156,8 +156,8 @@ def test_records_that_cannot_be_written() -> None:
         (Form.THREE, {"opcode": 1, "sequence": 256}, "above 255"),
         (Form.THREE, {"opcode": 16}, "opcode"),
         (Form.THREE, {"opcode": 0}, "opcode"),
-        (Form.SIZED, {"opcode": 1, "key_at": 5}, "key ends behind"),
-        (Form.SIZED, {"opcode": 2, "data_at": 5}, "data ends behind"),
+        (Form.SIZED, {"opcode": 1, "key_at": 5}, "key ends after"),
+        (Form.SIZED, {"opcode": 2, "data_at": 5}, "data ends after"),
     ):
         reports = np.zeros(2, DTA)
         reports["opcode"], reports["key_bytes"], reports["data_bytes"] = 1, 4, 4

@@ -293,7 +293,7 @@ def test_what_is_no_packet_is_not_built(fields: dict[str, int]) -> None:
     for name, value in fields.items():
         rows[name][1] = value
     payload: npt.NDArray[np.uint8] = np.zeros(100, np.uint8)
-    with pytest.raises(ValueError, match="row 1 is no RoCEv2 packet: opcode 0x"):
+    with pytest.raises(ValueError, match="row 1 is not a RoCEv2 packet: opcode 0x"):
         RoceFrames("127.0.0.1").build(rows, payload)
 
 

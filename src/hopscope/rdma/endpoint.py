@@ -213,7 +213,7 @@ class Endpoint:
             self._end(oldest, "replaced by newer connections of its peer")
 
     def _join(self, session: Session) -> None:
-        """Accept packets from now on: both ends know each other's numbers."""
+        """Accept packets from now on: both ends have each other's numbers."""
         connection = session.connection
         peer = connection.peer >> 64, connection.peer & _LOW_64
         number, mtu = connection.queue_pair, connection.path_mtu

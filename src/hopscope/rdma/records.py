@@ -151,7 +151,7 @@ QUEUE_PAIR = np.dtype(
 
 
 GAP_PACKETS = 1024
-"""A gap is answered with a NAK, and again after so many packets, since the first may be lost."""
+"""A gap is answered with a NAK, and again after this many packets, since the first may be lost."""
 
 
 class Progress(IntEnum):
@@ -293,7 +293,7 @@ class SenderSetup(IntEnum):
     ATOMICS = 8
     """Maximum atomics in flight."""
     EVERY = 9
-    """An acknowledgment is requested every so many packets, and with the last of a burst."""
+    """An acknowledgment is requested once per this many packets, and with the last of a burst."""
     RELIABLE = 10
     """Packets are kept until they are acknowledged."""
     RESULTS = 11

@@ -245,8 +245,8 @@ class Requester:
         self._refill()
 
     def _open(self, packets: int) -> None:
-        """Change the window by so many packets; after a timeout only a few are sent until one is answered,
-        since a slow peer has received the others.
+        """Change the window by a number of packets; after a timeout only a few are sent until one is
+        answered, since a slow peer has received the others.
         """
         self._present = min(max(self._present + packets, _MIN_WINDOW), self._window)
         self._setup[SenderSetup.WINDOW] = min(self._present, _PROBE) if self._probing else self._present

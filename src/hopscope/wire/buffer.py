@@ -53,7 +53,7 @@ class Buffer:
         return fields
 
     def skip(self, size: int, place: Place, name: str) -> int:
-        """Move `size` bytes on; returns where they begin."""
+        """Skip `size` bytes; returns their offset."""
         self.need(size, place, name)
         start = self.at
         self.at += size

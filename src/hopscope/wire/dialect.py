@@ -1,5 +1,5 @@
 """How to read what a listener receives: data, not code. One profile per implementation that differs from the
-spec, and the one table of lookups that codecs and kernels read (`rules` says where each rule is in it).
+spec, and the one table of lookups that codecs and kernels read (`rules` has the offset of each rule).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _QUICK = (
     "any_shim_length", "length_with_shim", "swapped", "reversed", "source_words", "npt_shifts", "md_shifts",
     "ds_offsets",
 )  # fmt: skip
-"""What keeps INT-MD 2.x off the decoder's quick lane where a dialect has it differently."""
+"""What keeps INT-MD 2.x off the decoder's fast path if a dialect changes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ FLOW_OF_HOP = (
     (0, "latency_sum", 8), (1, "occupancy_sum", 8), (2, "utilization_sum", 8), (3, "latency_latest", 4),
     (4, "occupancy_latest", 4), (5, "utilization_latest", 4), (6, "samples", 4),
 )  # fmt: skip
-"""What a report about a flow, not a packet, has behind the means of each hop."""
+"""What a report about a flow, not a packet, has after the averages of each hop."""
 FLOW_OF_REPORT = (
     (7, "flow_packets", 8), (8, "flow_first_ns", 8), (9, "flow_last_ns", 8), (10, "flow_latency_sum", 8),
     (11, "flow_latency_samples", 8), (12, "flow_latency_latest", 8), (13, "flow_path_hash", 8),
@@ -74,7 +74,7 @@ FLOW_DOMAIN = Domain(0x4853, FLOW_OF_HOP + FLOW_OF_REPORT)
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of reading reports and packets. The defaults are what the specifications say."""
+    """One way of reading reports and packets. The defaults are the specifications'."""
 
     name: str
     about: str = ""
@@ -104,9 +104,10 @@ class Dialect:
     packets: bool = False
     """Frames that are no reports are searched for INT."""
     assume_int: bool = False
-    """Every TCP and UDP packet in a report that is not about a drop carries INT, though nothing says so."""
+    """Every TCP and UDP packet in a report that is not about a drop carries INT, though nothing indicates it.
+    """
     int_dscp: tuple[int, ...] = (0x17, 0x20, 0x01)
-    """DSCP values of packets that carry INT behind TCP or UDP."""
+    """DSCP values of packets that carry INT after TCP or UDP."""
     int_dscp_bit: int = 0
     """… or a bit (1 to 32) that is set in the DSCP of all of them."""
     int_ports: tuple[int, ...] = ()
@@ -114,13 +115,13 @@ class Dialect:
     tcp_ports: bool = False
     """These are TCP ports too."""
     fixed_tcp: bool = False
-    """INT follows the first 20 bytes of a TCP header, in front of its options."""
+    """INT follows the first 20 bytes of a TCP header, before its options."""
     any_ip_length: bool = False
-    """A total length of 0 in the inner IPv4 header says nothing: the packet reaches to the end."""
+    """A total length of 0 in the inner IPv4 header is ignored: the packet reaches to the end."""
     marker: bytes = b""
     """Probe marker (1 to 8 bytes) between the TCP or UDP header and the shim."""
     inserted_udp_ports: tuple[int, ...] = (0x1000,)
-    """UDP ports behind which INT and then the packet's own TCP header follow; with NPT 1, they stand in place
+    """UDP ports after which INT and then the packet's own TCP header follow; with NPT 1, they stand in place
     of a UDP packet's own.
     """
     gre_protocol: int = 0x88B6
@@ -148,14 +149,14 @@ class Dialect:
     differ.
     """
     any_shim_length: bool = False
-    """A shim's Length of 0 means that the header's hop counts tell the size of the stack."""
+    """A shim's Length of 0 means that the header's hop counts give the size of the stack."""
     length_with_shim: bool = False
     """Length of a 2.x shim counts the shim itself."""
     swapped: bool = False
     """The two bytes of the instruction bitmap are swapped."""
     source_words: int = 0
-    """Words that the source alone adds at the bottom of a stack of 2.x where DS Flags is not 0, and that no
-    remainder of the stack tells, since a hop takes one word.
+    """Words that the source alone adds at the bottom of a stack of 2.x if DS Flags is not 0, and that no
+    remainder of the stack gives, since a hop takes one word.
     """
     reversed: bool = False
     """Bit 0 of the instruction bitmap is the least significant one."""
@@ -169,7 +170,7 @@ class Dialect:
     """Where INT-MD 2.x holds domain id, DS instruction and DS flags: byte offsets."""
     items: tuple[tuple[int, tuple[Item, ...]], ...] = ()
     """(kind of metadata as in `layout`, items by bit) that differ: the first of a kind replaces the
-    specification's, a second is the alternative where the hop size says so.
+    specification's, a second is the alternative, chosen by the hop size.
     """
     domains: tuple[Domain, ...] = ()
     """Domain-specific metadata whose sizes are known."""
@@ -348,7 +349,7 @@ DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
     for dialect in (
         Dialect(
-            "spec", "What the specifications say; the report's version by its first byte.",
+            "spec", "The specifications; the report's version by its first byte.",
             domains=(FLOW_DOMAIN,),
         ),
         Dialect("report-0.5", "As spec, but every report is a 0.5.", report_version="0.5"),
@@ -393,7 +394,7 @@ DIALECTS: dict[str, Dialect] = {
         ),
         Dialect(
             "amlight",
-            "AmLight (Tofino): INT 1.0 though F=0, a VLAN tag, INT in front of TCP options; hop latency is "
+            "AmLight (Tofino): INT 1.0 though F=0, a VLAN tag, INT before TCP options; hop latency is "
             "never filled in.",
             int_dscp=(0x17,), fixed_tcp=True, clock=Clock(latency="timestamps", bits=32),
         ),
@@ -403,7 +404,7 @@ DIALECTS: dict[str, Dialect] = {
         ),
         Dialect(
             "laofan13",
-            "laofan13 (bmv2), INT-MX: Report 2.0 with version 1, Ethernet under InType 4, metadata behind "
+            "laofan13 (bmv2), INT-MX: Report 2.0 with version 1, Ethernet under InType 4, metadata after "
             "the MX header.",
             first_bytes=_VER_1_IS_2_0, inner_types=_ETHERNET, int_dscp=(0x17,), fixed_tcp=True,
             mx_record=True, npt_shifts=_FIRST_SIX, clock=_US,
@@ -419,7 +420,7 @@ DIALECTS: dict[str, Dialect] = {
         Dialect(
             "mandaryoshi-mx",
             "mandaryoshi (Tofino), INT-MX and INT-XD: Report 2.0 with version 1 and sequence 0, metadata "
-            "behind the MX header.",
+            "after the MX header.",
             first_bytes=_VER_1_IS_2_0, inner_types=_ETHERNET, int_dscp=(0x17,), fixed_tcp=True,
             mx_record=True, npt_shifts=_FIRST_SIX, clock=_LOW_32,
         ),
@@ -459,7 +460,7 @@ DIALECTS: dict[str, Dialect] = {
             clock=_LOW_32,
         ),
         Dialect(
-            "h3c", "H3C switches: INT behind a probe marker of 8 bytes.",
+            "h3c", "H3C switches: INT after a probe marker of 8 bytes.",
             packets=True, marker=bytes.fromhex("aaaaaaaabbbbbbbb"),
         ),
         Dialect(
@@ -475,4 +476,4 @@ DIALECTS: dict[str, Dialect] = {
 }  # fmt: skip
 """The dialects by name."""
 DEFAULT = DIALECTS["spec"]
-"""What the specifications say."""
+"""The specifications."""

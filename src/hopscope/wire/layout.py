@@ -123,19 +123,19 @@ GTP_U_OPTIONAL = header(
 )  # fmt: skip
 
 TARGET_MAC, SOURCE_MAC = 0x020000000002, 0x020000000001
-"""Ethernet addresses of frames that are made up, locally administered."""
+"""Ethernet addresses of generated frames, locally administered."""
 ETHERTYPE_IPV4 = 0x0800
 ETHERTYPE_IPV6 = 0x86DD
 ETHERTYPES_VLAN = (0x8100, 0x88A8, 0x9100)
 MAX_TAGS = 4
-"""VLAN tags that are parsed; what has more is no IP packet to us."""
+"""VLAN tags that are parsed; a frame with more is not read as IP."""
 ETHERTYPE_MPLS = (0x8847, 0x8848)
 ETHERTYPE_TEB = 0x6558
 ETHERTYPE_ERSPAN_2, ETHERTYPE_ERSPAN_3 = 0x88BE, 0x22EB
 MAX_LABELS = 8
 """MPLS labels that are parsed."""
 MAX_LAYERS = 6
-"""IP headers, one inside the other, that are parsed; one more is refused as `too_many_layers`."""
+"""IP headers, one inside the other, that are parsed; one more is rejected as `too_many_layers`."""
 PROTOCOL_IPV4 = 4
 PROTOCOL_TCP = 6
 PROTOCOL_UDP = 17
@@ -349,7 +349,7 @@ HOP_2015 = (
     _item(Have.QUEUE_CONGESTION, ("bottom", 1), ("queue_congestion", 31)),
     _item(Have.TX_UTILIZATION, ("bottom", 1), ("tx_utilization", 31)), *[FILLER] * 8,
 )  # fmt: skip
-"""The form of 2015: the most significant bit of each word says whether it is the last of the stack."""
+"""INT of 2015: the most significant bit of each word states whether it is the last of the stack."""
 
 
 def _node(have: int, *rows: Row) -> Item:

@@ -18,7 +18,7 @@ OBSERVATION = np.dtype(
         ("hop_latency", "<u4"),  # ns
         ("queue_depth", "<u4"),  # bytes before it in its queue
         ("size", "<u4"),  # IP length, bytes
-        ("payload", "<u4"),  # bytes behind the L4 header
+        ("payload", "<u4"),  # bytes after the L4 header
         ("sequence", "<u4"),  # TCP
         ("acknowledgment", "<u4"),
         ("ingress_port", "<u2"),
@@ -33,7 +33,7 @@ OBSERVATION = np.dtype(
         ("reserved", "u1", (5,)),
     ]
 )
-"""One observation, 72 bytes. What its source does not know is 0."""
+"""One observation, 72 bytes. Values unknown to its source are 0."""
 
 FIN, SYN, ACK = 1, 2, 16
 """Bits of `flags`."""
@@ -59,7 +59,7 @@ def flow_bytes(
 
 
 def fold(high: int, low: int) -> int:
-    """An address in 32 bits: IPv4 (::ffff:a.b.c.d) as it is, IPv6 mixed; 2^32 of them may be told apart.
+    """An address in 32 bits: IPv4 (::ffff:a.b.c.d) as it is, IPv6 mixed; 2^32 of them are distinct.
 
     So flows have one width, and the sizes of DTA's Table 2 hold for both; two IPv6 hosts of one network may
     be taken for one with the probability that 32 bits give.

@@ -1,4 +1,4 @@
-"""Why a report was refused, and where: closed lists, the same in kernels, counters, `decode` and docs/."""
+"""Reject reasons and headers: closed lists, the same in kernels, counters, `decode` and docs/."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import IntEnum
 
 
 class Reason(IntEnum):
-    """Why a frame on a report port, or a report within it, was refused. 0 is no refusal."""
+    """Why a frame on a report port, or a report within it, was rejected; 0: accepted."""
 
     NONE = 0
-    """No refusal."""
+    """Accepted."""
     TRUNCATED = 1
     """The bytes end before a header, or before a length that a header announces."""
     FRAGMENT = 2
@@ -29,7 +29,7 @@ class Reason(IntEnum):
     edge-to-edge data, destination-type INT.
     """
     BAD_BOTTOM = 9
-    """INT of 2015: the bottom-of-stack bit is not where the header's counts imply the last word."""
+    """INT of 2015: the bottom-of-stack bit is not in the last word that the header's counts imply."""
     TOO_MANY_LAYERS = 10
     """More than 6 IP headers, one inside the other."""
 
@@ -40,10 +40,10 @@ class Reason(IntEnum):
 
 
 class Place(IntEnum):
-    """Which header was being read when a report was refused."""
+    """The header that was being read when a report was rejected."""
 
     NONE = 0
-    """No refusal."""
+    """Accepted."""
     OUTER_ETHERNET = 1
     """Ethernet, VLAN tags, or another link header, of the packet that carries the report."""
     OUTER_IP = 2
@@ -61,7 +61,7 @@ class Place(IntEnum):
     INNER_L4 = 8
     """TCP or UDP of that packet."""
     INT_SHIM = 9
-    """The shim that says that INT follows."""
+    """The shim, which announces INT."""
     INT_HEADER = 10
     """The INT-MD header."""
     INT_STACK = 11
@@ -84,7 +84,7 @@ class Place(IntEnum):
 
 
 class DtaReason(IntEnum):
-    """Why a DTA report was not translated. 0 is no refusal."""
+    """Why a DTA report was not translated; 0: accepted."""
 
     NONE = 0
     """Translated."""
@@ -99,9 +99,9 @@ class DtaReason(IntEnum):
     BAD_LIST = 5
     """A list, or a sketch, that the region does not have."""
     BAD_HOP = 6
-    """A hop number that is 0 or behind its path's end, or one or a path length above the hops of a chunk."""
+    """A hop number that is 0 or after its path's end, or one or a path length above the hops of a chunk."""
     RATE_LIMITED = 7
-    """Dropped by the rate limit; answered with a NACK where the report's form has a sequence number."""
+    """Dropped by the rate limit; answered with a NACK if the report's form has a sequence number."""
     CONGESTED = 8
     """Dropped while the collector's connection had no room, or resynchronised; answered likewise."""
     NO_COLLECTOR = 9
@@ -111,7 +111,7 @@ class DtaReason(IntEnum):
     DUPLICATE = 11
     """Its reporter's sequence number had been there before: it is not executed twice."""
     STALE = 12
-    """Its sequence number is so far off that nobody can tell whether it had been there before."""
+    """Its sequence number is too far off to decide whether it is a duplicate."""
 
     @property
     def label(self) -> str:
@@ -120,7 +120,7 @@ class DtaReason(IntEnum):
 
 
 class RoceReason(IntEnum):
-    """Why a RoCEv2 packet was not executed. 0 is no refusal."""
+    """Why a RoCEv2 packet was not executed; 0: accepted."""
 
     NONE = 0
     """Executed."""
@@ -162,7 +162,7 @@ class RoceReason(IntEnum):
 
 
 class DropReason(IntEnum):
-    """Why a sink did not send a frame on. 0 is no refusal."""
+    """Why a sink did not forward a frame; 0: forwarded."""
 
     NONE = 0
     """Sent on."""

@@ -13,7 +13,7 @@ Records = npt.NDArray[np.void]
 """A one-dimensional array of structured records."""
 
 MAX_HOPS = 64
-"""Hops of one report that are decoded; one more is refused as `too_many_hops`."""
+"""Hops of one report that are decoded; one more is rejected as `too_many_hops`."""
 
 
 class Link(IntEnum):
@@ -41,7 +41,7 @@ FRAME = np.dtype(
 )  # fmt: skip
 """One captured frame: `offset` and `length` (bytes) in the arena; `wire_length` before a snap length cut it.
 
-`source_*` (address: IPv6, or IPv4 as ::ffff:a.b.c.d; port) and `port` (destination) are set where `link` is
+`source_*` (address: IPv6, or IPv4 as ::ffff:a.b.c.d; port) and `port` (destination) are set if `link` is
 UDP_PAYLOAD; the decoder finds them itself in every other frame.  `time_ns` is ns since the Unix epoch.
 """
 
@@ -140,7 +140,7 @@ HOP_MAX = {column.name: (1 << column.bits) - 1 for column in HOP_COLUMNS}
 
 _HOP_BITS = [(c.name, c.bits) for c in HOP_COLUMNS] + [("present", 16), ("null", 16), ("reserved", 8)]
 HOP = np.dtype([(name, f"<u{bits // 8}") for name, bits in sorted(_HOP_BITS, key=lambda pair: -pair[1])])
-"""One hop, 64 bytes (a cache line). A field means something only where its `present` bit is set and `null`
+"""One hop, 64 bytes (a cache line). A field is valid only if its `present` bit is set and `null`
 is not.
 """
 
@@ -166,7 +166,7 @@ class Flag(IntEnum):
     INCOMPLETE = 32
     """Postcards of its path are missing."""
     HELD = 64
-    """A postcard whose hop is told with its packet's path; detection takes only its sequence number and
+    """A postcard whose hop is reported with its packet's path; detection uses only its sequence number and
     marks.
     """
 
@@ -203,7 +203,7 @@ class Carrier(IntEnum):
     GENEVE = 5
     IPV6_OPTION = 6
     UDP_INSERTED = 7
-    """TCP behind a UDP header that the source inserted (port 0x1000)."""
+    """TCP after a UDP header that the source inserted (port 0x1000)."""
 
 
 class Layer(IntEnum):
@@ -220,7 +220,7 @@ class Layer(IntEnum):
     GTP_U = 128
     IP_IN_IP = 256
     ERSPAN = 512
-    """A mirrored frame; its GRE is not told apart."""
+    """A mirrored frame; its GRE is not counted."""
 
 
 class Carried(IntEnum):
@@ -231,7 +231,7 @@ class Carried(IntEnum):
     QUEUE_ID = 4
     INGRESS_TIME = 8
     OWN_HOP = 16
-    """`hops[first_hop + hop_count]` holds the report's own metadata."""
+    """`hops[first_hop + hop_count]` holds the report's metadata."""
     FLOW = 32
     PORTS = 64
 
@@ -250,7 +250,7 @@ REPORT = np.dtype(
         ("sequence", "<u4"),
         ("node_id", "<u4"),
         ("first_hop", "<u4"),  # row in the hop block
-        ("reason_at", "<u4"),  # byte offset in the frame where a refused report was being read
+        ("reason_at", "<u4"),  # byte offset in the frame where a rejected report was being read
         ("inner_length", "<u4"),  # length that the inner IP header states, bytes
         ("hop_count", "<u2"),
         ("index", "<u2"),  # within the group
@@ -260,7 +260,7 @@ REPORT = np.dtype(
         ("domain_id", "<u2"),
         ("ds_instruction", "<u2"),
         ("ds_flags", "<u2"),
-        ("version", "u1"),  # 5, 10, 20; 0 where a packet was read that no report brought
+        ("version", "u1"),  # 5, 10, 20; 0: a packet that no report brought
         ("kind", "u1"),
         ("hw_id", "u1"),
         ("flags", "u1"),
@@ -269,19 +269,19 @@ REPORT = np.dtype(
         ("carried", "u1"),
         ("proto", "u1"),
         ("ip_version", "u1"),  # 0, 4, 6
-        ("int_version", "u1"),  # 0 where the packet carries none; 1 (2015), 4, 5, 10, 20; 91 IOAM
+        ("int_version", "u1"),  # 0 if the packet carries none; 1 (2015), 4, 5, 10, 20; 91 IOAM
         ("int_mode", "u1"),  # Mode
         ("hop_words", "u1"),
         ("remaining_hops", "u1"),
         ("int_flags", "u1"),
-        ("reason", "u1"),  # Reason; anything but 0 is a refused report
+        ("reason", "u1"),  # Reason; anything but 0 is a rejected report
         ("place", "u1"),  # Place
         (
             "packet_id",
             "<u4",
-        ),  # tells a packet from others of its flow, for postcards; 0 none
-        ("int_at", "<u4"),  # byte offset in the frame of the INT or IOAM header (behind the shim); 0 none
-        ("own_at", "<u4"),  # byte offset in the frame of the report's own metadata; 0 none
+        ),  # distinguishes packets of a flow, for postcards; 0 none
+        ("int_at", "<u4"),  # byte offset in the frame of the INT or IOAM header (after the shim); 0 none
+        ("own_at", "<u4"),  # byte offset in the frame of the report's metadata; 0 none
         ("tunnel_id", "<u4"),  # VNI, GRE key or TEID of the innermost tunnel
         ("vlan", "<u2"),  # VLAN id of the innermost tag
         ("layers", "<u2"),  # bits of Layer
@@ -291,7 +291,7 @@ REPORT = np.dtype(
         ("spare", "u1"),
     ]
 )
-"""One report, 144 bytes. A refused report is a row too, with `reason` and what had been read before it."""
+"""One report, 144 bytes. A rejected report is a row too, with `reason` and what had been read before it."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""A dialect as the decoders look it up: one uint8 table, and where each rule is in it.
+"""A dialect as the decoders look it up: one uint8 table, and the offset of each rule in it.
 
 `Dialect.table()` writes it; the scalar codecs and the kernels read it by these offsets. Nothing else about a
 dialect reaches a kernel, so that a dialect is data.
@@ -13,13 +13,13 @@ from .layout import KINDS
 FIRST_BYTE = 0
 """256: the report's layout (5, 10, 20; 0 unknown) by the first byte of the datagram's payload."""
 INT_DSCP = FIRST_BYTE + 256
-"""64: 1 where this DSCP says that INT follows TCP or UDP."""
+"""64: 1 if this DSCP announces INT after TCP or UDP."""
 UDP_ROLE = INT_DSCP + 64
-"""65536: what a UDP destination port says, bits of `Role`."""
+"""65536: what a UDP destination port announces, bits of `Role`."""
 SHIM = UDP_ROLE + 65536
 """256: by a shim's first byte: 0 unknown, else mode (1 MD, 2 destination, 3 MX), + 16 for the shim of 0.5 and
-1.0, + 32 where a sequence number of 4 bytes follows the stack, + 64 where it is INT-MD 2.x over TCP or UDP as
-the specification has it, for which the batch decoder has a quick lane.
+1.0, + 32 if a sequence number of 4 bytes follows the stack, + 64 if it is the specification's INT-MD 2.x over
+TCP or UDP, for which the batch decoder has a fast path.
 """
 INT_LAYOUT = SHIM + 256
 """[shim: 0 old, 1 new][report: 0 none, 1 0.5, 2 1.0, 3 2.0][version nibble of the INT header]: `int_version`
@@ -52,17 +52,17 @@ ANY_REPORT_LENGTH = PACKETS + 1
 read.
 """
 ANY_SHIM_LENGTH = ANY_REPORT_LENGTH + 1
-"""1: a shim's Length of 0 means that the header's hop counts tell the size of the stack."""
+"""1: a shim's Length of 0 means that the header's hop counts give the size of the stack."""
 SWAPPED = ANY_SHIM_LENGTH + 1
 """1: the two bytes of the instruction bitmap are swapped; 2: its 16 bits are reversed."""
 SOURCE_WORDS = SWAPPED + 1
-"""Words that the source alone adds at the bottom of a stack of 2.x where DS Flags is not 0 and the hop size
-does not tell them.
+"""Words that the source alone adds at the bottom of a stack of 2.x if DS Flags is not 0 and the hop size
+does not imply them.
 """
 FIXED_TCP = SOURCE_WORDS + 1
-"""1: INT follows the first 20 bytes of a TCP header, in front of its options."""
+"""1: INT follows the first 20 bytes of a TCP header, before its options."""
 ANY_IP_LENGTH = FIXED_TCP + 1
-"""1: a total length of 0 in the inner IPv4 header says nothing: the packet reaches to the end."""
+"""1: a total length of 0 in the inner IPv4 header is ignored: the packet reaches to the end."""
 MX_RECORD = ANY_IP_LENGTH + 1
 """1: the node's metadata, by the bitmap, follow the MX header."""
 LENGTH_WITH_SHIM = MX_RECORD + 1
@@ -78,17 +78,17 @@ GRE_PROTOCOL = DS_OFFSETS + 3
 GENEVE_CLASSES = GRE_PROTOCOL + 2
 """4 × 2: Geneve option classes of INT, big-endian; 0 none."""
 MARKER = GENEVE_CLASSES + 8
-"""1 + 8: bytes of the probe marker behind TCP or UDP (0 none), then the marker."""
+"""1 + 8: bytes of the probe marker after TCP or UDP (0 none), then the marker."""
 UNMARKED = MARKER + 9
-"""1: DSCP and UDP port do not tell all INT behind TCP and UDP: ASSUME_INT, TCP_PORTS or MARKER is set."""
+"""1: DSCP and UDP port do not announce all INT over TCP and UDP: ASSUME_INT, TCP_PORTS or MARKER is set."""
 PLAIN_DSCP = UNMARKED + 1
-"""64: what a DSCP that says INT becomes again where nothing tells the packet's own: without the bit that says
-it, else 0.
+"""64: what a DSCP that announces INT is restored to if the packet's own is unknown: without the bit that
+announces it, else 0.
 """
 VXLAN_PORT = PLAIN_DSCP + 64
 """2: the UDP port of a VXLAN that the INT source made VXLAN-GPE, big-endian; 0 none."""
 ITEMS = VXLAN_PORT + 2
-"""[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and own metadata are read."""
+"""[kind of metadata][alternative][bit of the bitmap][ITEM]: how hops and report metadata are read."""
 ALTERNATIVES = 2
 ITEM = 12
 """Bytes of an item: size, `have` bit (255: none), flags (1: the specification's, 2: the drop word), parts,
@@ -101,7 +101,7 @@ ROLE_REPORT, ROLE_INT, ROLE_VXLAN, ROLE_GPE, ROLE_GENEVE, ROLE_GTPU, ROLE_INSERT
     1, 2, 4, 8, 16, 32, 64,
 )  # fmt: skip
 """Bits of UDP_ROLE: reports arrive here; INT follows UDP; VXLAN; VXLAN-GPE; Geneve; GTP-U; a UDP header that
-was inserted with INT in front of TCP.
+was inserted with INT before TCP.
 """
 
 
@@ -132,4 +132,4 @@ class Next(IntEnum):
 TUNNEL_ROLES = (
     (ROLE_VXLAN, Next.VXLAN), (ROLE_GPE, Next.VXLAN_GPE), (ROLE_GENEVE, Next.GENEVE), (ROLE_GTPU, Next.GTP_U),
 )  # fmt: skip
-"""What follows UDP by its port; where a port has several roles, the first."""
+"""What follows UDP by its port; of several roles, the first."""

@@ -1,7 +1,7 @@
-"""Clocks: what a dialect's `Clock` says of raw times, applied between decoding and detection.
+"""Clocks: a dialect's `Clock`, applied to raw times between decoding and detection.
 
-Decoders leave times as they were sent. `apply` makes latencies and timestamps ns, in place, where a clock
-says that they are something else; nothing is done for a clock that counts ns.
+Decoders leave times as they were sent. `apply` makes latencies and timestamps ns, in place, unless they
+are; nothing is done for a clock that counts ns.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def apply(batch: ReportBatch, clock: Clock) -> None:
     """Write ns over the raw times of a batch: once, and before detection.
 
     `hop_latency` saturates at 2^32-2 ns. With `latency = "timestamps"` it is egress minus ingress time,
-    modulo the clock's bits (0: 64 in INT 2.x and Report 2.0 or where more than 32 are used, else 32); without
+    modulo the clock's bits (0: 64 in INT 2.x and Report 2.0 or if more than 32 are used, else 32); without
     the timestamps it is unavailable.  `ingress_time` and `egress_time` become ns since the clock's epoch;
     those of IOAM, seconds and a fraction (RFC 9197 5), ns since the epoch of their format, and its transit
-    delay is ns already (RFC 9197 4.4.2.5).  Refused reports stay as they are.
+    delay is ns already (RFC 9197 4.4.2.5).  Rejected reports stay as they are.
     """
     if clock == _PLAIN:
         return
@@ -54,9 +54,9 @@ def link_latency_ns(
     """From a hop's egress to the ingress of the next one of its path, int64 [hops], ns.
 
     `hops` are raw, in path order; `report` is the row of each one's report, `layout` its INT version (20 has
-    timestamps of 64 bits).  Masked where it cannot be computed: clocks are not comparable, a time is missing,
+    timestamps of 64 bits).  Masked if it cannot be computed: clocks are not comparable, a time is missing,
     or the path ends.  A hop without egress time, but with its latency, left that much after its ingress.
-    Negative where clocks differ by more than the link takes.
+    Negative if clocks differ by more than the link takes.
     """
     links, known = np.zeros(len(hops), np.int64), np.zeros(len(hops), bool)
     if not clock.comparable or len(hops) < 2:

@@ -44,7 +44,7 @@ def scaled(value: Any, unit: Any, largest: Any) -> Any:
 
 @inlined
 def width_of(bits: Any, layout: Any, times: Any) -> Any:
-    """Mask of a timestamp: what the clock says, or else its field: 64 bits in 2.x or where more than 32 are
+    """Mask of a timestamp: the clock's, or else its field's: 64 bits in 2.x or if more than 32 are
     used, else 32.
     """
     if bits:
@@ -54,7 +54,7 @@ def width_of(bits: Any, layout: Any, times: Any) -> Any:
 
 @inlined
 def take_hop(hop: Any, layout: Any, unit: Any, bits: Any, measured: Any, form: Any) -> Any:
-    """One hop: its latency, from its timestamps where `measured`, and its timestamps."""
+    """One hop: its latency, from its timestamps if `measured`, and its timestamps."""
     have = U64(hop.present & ~hop.null)
     ingress = U64(hop.ingress_time)
     egress = U64(hop.egress_time)

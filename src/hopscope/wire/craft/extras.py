@@ -82,7 +82,7 @@ def _named(keys: Keys, raw: str, known: Fields, bits: int) -> bytes:
 def push_records(out: bytearray, md: Md, path: list[Hop], keys: list[Keys], dialect: Dialect) -> None:
     """Append the stack of INT 2.x: hops in path order, each with the extras of its object.
 
-    Room that no extras fill is 0; so is what the source alone adds, where the dialect says how much.
+    Room without extras is 0; so is what only the source adds, if the dialect states how much.
     """
     items, bitmap = form_of(md, dialect)
     known = layout.metadata_size(items, bitmap)

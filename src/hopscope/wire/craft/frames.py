@@ -79,7 +79,7 @@ def craft_frames(
 
     An object with `report`, or without `int`, is a Telemetry Report in a UDP datagram to `port` (default:
     the dialect's first) of `collector`; objects with the same `packet` share a datagram.  An object with
-    `int` and no `report` is the packet itself.  One with `frame`, as refused ones have, is these bytes. A
+    `int` and no `report` is the packet itself.  One with `frame`, as rejected ones have, is these bytes. A
     packet that is missing between two numbers becomes a frame that is no report, unless `renumber`.  What an
     object does not give has a default.  Raises CraftError, which names the object and the key.
     """
@@ -146,7 +146,7 @@ class _Work:
     time_ns: int = 0
 
     def missing(self, packet: int) -> Iterator[Frame]:
-        """The frames in front of this packet that nothing is known of."""
+        """The frames before this packet that are not in the objects."""
         if not self.renumber:
             if packet - self.next > MOST_MISSING:
                 raise CraftError("packet", f"{packet - self.next} are missing before it: --renumber")
@@ -172,7 +172,7 @@ class _Work:
                 if one.has("frame"):
                     return self._as_it_was(one)
                 if one.has("error"):
-                    raise CraftError("frame", "missing: what was refused is crafted from its bytes alone")
+                    raise CraftError("frame", "missing: a rejected packet is crafted from its bytes only")
         out = bytearray()
         with about(first):
             if first.has("int") and not first.has("report"):

@@ -23,7 +23,7 @@ _USUAL = {0: "2", 5: "0.5", 10: "1.0", 20: "2"}
 _GPE_PROTOCOLS = {1: 0x05, 4: 0x05, 5: 0x05, 10: 0x08, 20: 0x82}
 _GRE_ADDED = 0x08
 _HOPS = 8
-"""Hops that a packet may take, where nothing is said."""
+"""Hops that a packet may take, by default."""
 _UNSAID = 0x8000
 """DS instruction of hops that are longer than their instructions imply, where none is given."""
 
@@ -44,7 +44,7 @@ class Telemetry:
 
 def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
     """The INT that an object describes by `int` and `hops`, in a packet that a report of this version brings
-    (0: none); None where it has neither.
+    (0: none); None if it has neither.
     """
     if not keys.has("int") and not keys.raw("hops"):
         return None
@@ -139,7 +139,7 @@ def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
             found = table[new + nibble]
         elif shim.old:
             found = table[old + nibble]
-        else:  # over Geneve the header alone tells
+        else:  # over Geneve only the header decides
             found = table[new + nibble] or table[old + nibble]
         if found == version:
             return int(nibble)
@@ -147,10 +147,10 @@ def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
 
 
 def push_l4(out: bytearray, one: Telemetry, original: int, tail: tuple[int, ...], dialect: Dialect) -> None:
-    """Append the INT behind a TCP or UDP header: marker, shim, header, stack, tail.
+    """Append the INT after a TCP or UDP header: marker, shim, header, stack, tail.
 
-    `original` is what the shim says of the packet as it was before (by NPT: DSCP, port, protocol); `tail`
-    the protocol and port (and DSCP) that 0.4 and 0.5 repeat.
+    `original` is the packet's value before INT was added, which the shim keeps (by NPT: DSCP, port,
+    protocol); `tail` the protocol and port (and DSCP) that 0.4 and 0.5 repeat.
     """
     out += dialect.marker
     shim = one.shim
@@ -166,7 +166,7 @@ def push_l4(out: bytearray, one: Telemetry, original: int, tail: tuple[int, ...]
 
 
 def in_tunnel(one: Telemetry, inside: int, dialect: Dialect) -> Shimmed:
-    """The INT as a GRE, VXLAN-GPE or Geneve tunnel carries it, in front of a packet of EtherType `inside`."""
+    """The INT as a GRE, VXLAN-GPE or Geneve tunnel carries it, before a packet of EtherType `inside`."""
     out = bytearray()
     shim, first = one.shim, None
     if one.carrier == "geneve":
@@ -193,10 +193,10 @@ def _gpe_protocol(version: int, dialect: Dialect) -> int:
 
 
 def _length(one: Telemetry, behind: int, dialect: Dialect) -> int:
-    """What the shim says of the length: words."""
+    """The length in the shim: words."""
     words = len(one.body) // 4 + behind + (one.shim.old or dialect.length_with_shim)
     if words > 255:
-        raise CraftError("hops", f"the stack takes {words} words, a shim can say 255 at most")
+        raise CraftError("hops", f"the stack takes {words} words, a shim can state at most 255")
     return words
 
 

@@ -17,7 +17,7 @@ _USUAL = 0xF00000
 def option_of(head: Keys, hops: list[Keys]) -> bytes:
     """The option, from its type byte to its end; nodes are in path order.
 
-    Raises CraftError, and ValueError where a value is wider than its field or the option gets too long.
+    Raises CraftError, and ValueError if a value is wider than its field or the option gets too long.
     """
     mode = MODES[head.word("mode", MODES, "preallocated")]
     namespace = head.number("namespace", 0xFFFF, 0)

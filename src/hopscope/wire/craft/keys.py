@@ -1,4 +1,4 @@
-"""The keys of an object that is crafted: each is asked for by name and checked, what nobody asked for is an
+"""The keys of an object that is crafted: each is read by name and checked; an unread one is an
 error.
 """
 
@@ -26,8 +26,8 @@ class CraftError(ValueError):
 
 
 class Keys:
-    """An object, or a part of one, while it is read; `where` is the path of keys to it, `ordinal` says which
-    object it is, counted from 1.
+    """An object, or a part of one, while it is read; `where` is the path of keys to it, `ordinal` states
+    which object it is, counted from 1.
     """
 
     __slots__ = ("_asked", "_object", "ordinal", "where")
@@ -46,7 +46,7 @@ class Keys:
         return name in self._object
 
     def raw(self, name: str) -> Any:
-        """The value as it is; None where there is none."""
+        """The value as it is; None if there is none."""
         self._asked[name] = None
         return self._object.get(name)
 
@@ -133,7 +133,7 @@ class Keys:
             raise self.wrong(name, "hexadecimal digits") from None
 
     def part(self, name: str) -> Keys:
-        """The object under this key; one without keys where there is none."""
+        """The object under this key; one without keys if there is none."""
         return Keys(self._object[name] if self.has(name) else {}, self.path(name))
 
     def parts(self, name: str) -> list[Keys]:
@@ -144,7 +144,7 @@ class Keys:
         return [Keys(one, f"{self.path(name)}[{place}]") for place, one in enumerate(value)]
 
     def close(self, of: str) -> None:
-        """Raise CraftError where a key is left that nobody asked for; `of` says what has no such key."""
+        """Raise CraftError for an unread key; `of` names what has no such key."""
         for name in self._object:
             if name not in self._asked:
                 known = ", ".join(sorted(self._asked))

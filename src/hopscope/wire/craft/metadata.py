@@ -1,4 +1,4 @@
-"""Hops of an object, and a report's own metadata, as `Hop`: by items of `layout`, null as all ones."""
+"""Hops of an object, and a report's metadata, as `Hop`: by items of `layout`, null as all ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _take(keys: Keys, item: Item, hop: Hop) -> None:
 
 
 def _only_queue(keys: Keys, item: Item) -> bool:
-    """A queue is named, and nothing is said of its occupancy."""
+    """Whether a queue is named without its occupancy."""
     others = {"queue_occupancy", "queue_congestion"}
     return (
         item.have == Have.QUEUE_OCCUPANCY

@@ -84,14 +84,14 @@ def _tags(layers: frozenset[str], vlan: int) -> tuple[tuple[int, int], ...]:
 
 
 def _dscp(dialect: Dialect) -> int:
-    """A DSCP that says that INT follows; 0 where the dialect has none."""
-    said = dialect.table()[rules.INT_DSCP : rules.INT_DSCP + 64]
+    """A DSCP that announces INT; 0 if the dialect has none."""
+    announcing = dialect.table()[rules.INT_DSCP : rules.INT_DSCP + 64]
     wanted = (*dialect.int_dscp, *range(63, -1, -1))
-    return next((dscp for dscp in wanted if said[dscp]), 0)
+    return next((dscp for dscp in wanted if announcing[dscp]), 0)
 
 
 def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Dialect) -> Inside:
-    """The packet with its INT behind the L4 header, and what belongs behind that."""
+    """The packet with its INT after the L4 header, and what follows that."""
     name = {layout.PROTOCOL_TCP: "tcp", layout.PROTOCOL_UDP: "udp"}.get(ip.protocol, "")
     npt, behind, original, outer = one.shim.npt, b"", 0, ports
     protocol, tail = ip.protocol, (ip.protocol, ports[1] if ports else 0)
@@ -120,7 +120,7 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Di
     assert outer is not None
     if not _marked(protocol, ip.dscp, outer[1], one, dialect):
         if name != "udp" or not int_header.has_tail(one.shim, one.version) or not dialect.int_ports:
-            raise CraftError("int.carrier", f"nothing in dialect {dialect.name} says that INT follows here")
+            raise CraftError("int.carrier", f"nothing in dialect {dialect.name} announces INT here")
         outer = outer[0], dialect.int_ports[0]  # the tail holds the packet's own
     stack = bytearray()
     craft_int.push_l4(stack, one, original, tail, dialect)
@@ -129,7 +129,7 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Di
 
 
 def _marked(protocol: int, dscp: int, port: int, one: Telemetry, dialect: Dialect) -> bool:
-    """Whether anything says that INT follows TCP or UDP."""
+    """Whether anything announces INT after TCP or UDP."""
     table = dialect.table()
     if table[rules.INT_DSCP + dscp] or dialect.marker or (dialect.assume_int and one.report):
         return True

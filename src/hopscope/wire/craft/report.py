@@ -1,4 +1,4 @@
-"""The `report` of objects as bytes: headers of 0.5, 1.0 and 2.0 with their own metadata, around packets."""
+"""The `report` of objects as bytes: headers of 0.5, 1.0 and 2.0 with their metadata, around packets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ONES = 0xFFFFFFFF
 _NODE = 1
 """Node id of a report that names none."""
 _FILLER = 0x8000
-"""Of a Report 2.0 whose own metadata hold nothing."""
+"""Of a Report 2.0 whose report metadata hold nothing."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Sequences:
 
 @dataclass(slots=True)
 class Head:
-    """What the headers of one report say."""
+    """Values of the headers of a report."""
 
     version: int
     kind: Kind
@@ -89,7 +89,7 @@ def push_reports(
 
 
 def _check_group(other: Keys, first: Head, head: Head, sequence: int, most: int) -> None:
-    """Raise CraftError where a report says other than the first of its packet."""
+    """Raise CraftError if a report differs from the first of its packet."""
     if first.version != 20 or head.version != 20:
         raise CraftError("index", "only Reports 2.0 may share a packet")
     for name, value, expected in (
@@ -101,7 +101,7 @@ def _check_group(other: Keys, first: Head, head: Head, sequence: int, most: int)
 
 
 def _begin(out: bytearray, at: int, version: int, low: int, dialect: Dialect) -> None:
-    """Set the first nibble to what stands for this version, with this nibble behind it."""
+    """Set the first nibble to the one of this version, with this nibble after it."""
     rule = dialect.table()[rules.FIRST_BYTE : rules.FIRST_BYTE + 256]
     usual = {5: 0, 10: 1, 20: 2}[version]
     for nibble in (usual, *range(16)):
@@ -157,7 +157,7 @@ def _flags(keys: Keys, version: int, kind: Kind, tracked: bool) -> int:
 
 
 def _node_id(one: Keys, keys: Keys, version: int, kind: Kind) -> int:
-    """The node of the report; where none is given, the last hop's: the sink's."""
+    """The node of the report; if none is given, the last hop's: the sink's."""
     if version == 5 and kind == Kind.INT:
         return 0
     usual = _NODE
@@ -168,7 +168,7 @@ def _node_id(one: Keys, keys: Keys, version: int, kind: Kind) -> int:
 
 
 def _own(one: Keys, keys: Keys, version: int, kind: Kind, dialect: Dialect) -> tuple[Own, int]:
-    """The report's own metadata, and their bits."""
+    """The report's metadata, and their bits."""
     metadata = keys.part("metadata")
     if version == 5:
         return _own_0_5(keys, metadata, kind, dialect)

@@ -19,12 +19,12 @@ _ENDS_6 = (0x20010DB8_00000000_00000001_00000001, 0x20010DB8_00000000_00000001_0
 ENTROPY = 49_152
 """Source port of tunnels over UDP."""
 ORDER = ("gre", "gtp_u", "geneve", "vxlan_gpe", "vxlan", "erspan", "ip_in_ip")
-"""From the inside out: ids of 32 bits are inmost, since the inmost id is the one that is told."""
+"""From the inside out: ids of 32 bits are innermost, since the innermost id is reported."""
 _ACK = 0x10
 _NEXT = {layout.ETHERTYPE_IPV4: 1, layout.ETHERTYPE_IPV6: 2, layout.ETHERTYPE_TEB: 3}
 _HOP_BY_HOP = 0
 _Payload = tuple[int, int, bytes]
-"""IP protocol, UDP port (0: no UDP), and what is behind these headers."""
+"""IP protocol, UDP port (0: no UDP), and what follows these headers."""
 _VALID_VNI, _NEXT_PRESENT = 0x08, 0x04
 
 
@@ -39,7 +39,7 @@ class Inside:
 
 @dataclass(slots=True)
 class Shimmed:
-    """INT that a tunnel carries in front of the packet."""
+    """INT that a tunnel carries before the packet."""
 
     protocol: int
     """What the tunnel's header names it by."""
@@ -48,7 +48,7 @@ class Shimmed:
 
 
 def packet(ip: Ip, segment: bytes, option: bytes = b"") -> Inside:
-    """An IP packet with this behind its header, and in IPv6 perhaps an option; its length is set."""
+    """An IP packet with this payload, in IPv6 with or without an option; its length is set."""
     if option:
         extension = bytearray()
         ioam.push_extension(extension, option, ip.protocol)
@@ -77,7 +77,7 @@ def segment(ip: Ip, ports: tuple[int, int], payload: bytes) -> bytes:
 
 
 def frame(inside: Inside, tags: tuple[tuple[int, int], ...] = (), labels: int = 0) -> bytes:
-    """An Ethernet frame with VLAN tags and so many MPLS labels."""
+    """An Ethernet frame with VLAN tags and a number of MPLS labels."""
     out = bytearray()
     type_ = layout.ETHERTYPE_MPLS[0] if labels else inside.type
     ethernet.push_ethernet(out, Ethernet(TARGET_MAC, SOURCE_MAC, type_, tags))
@@ -89,7 +89,7 @@ def frame(inside: Inside, tags: tuple[tuple[int, int], ...] = (), labels: int = 
 def wrap(
     name: str, inside: Inside, number: int, telemetry: Shimmed | None, dialect: Dialect, option: bytes = b""
 ) -> Inside:
-    """The packet of a tunnel around `inside`, with this tunnel id; it is IPv6 where it has an option."""
+    """The packet of a tunnel around `inside`, with this tunnel id; it is IPv6 if it has an option."""
     most = 0xFFFFFFFF if name in ("gre", "gtp_u") else 0xFFFFFF if name != "ip_in_ip" else 0
     if number > most:
         raise CraftError("flow.tunnel_id", f"{number} does not fit a tunnel of {name} ({most} at most)")

@@ -1,4 +1,4 @@
-"""Acknowledgments of DTA in batches: `dta.pull_ack` and `dta.push_ack` say the same one by one."""
+"""Acknowledgments of DTA in batches; `codec.pull_ack` and `codec.push_ack` process single ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ WORD = 8
 
 
 def encode_answers(answers: Records, form: Form, *, port: int = layout.DTA_ACK_PORT) -> FrameBatch:
-    """Datagrams with answers, DTA_ANSWER: each frame's `source_*` say whom it is for, `port` where to.
+    """Datagrams with answers, DTA_ANSWER: each frame's `source_*` and `port` are its destination.
 
-    The published form names the report before the first refused one, and neither count nor reason.
+    The published form names the report before the first rejected one, and neither count nor reason.
     """
     header = form.ack
     sequence = answers["sequence"].astype(np.uint64)
@@ -39,7 +39,7 @@ def encode_answers(answers: Records, form: Form, *, port: int = layout.DTA_ACK_P
 
 
 def parse_answers(batch: FrameBatch, form: Form) -> tuple[Records, int]:
-    """(DTA_ANSWER, datagrams that are none) of what a reporter's socket received."""
+    """(DTA_ANSWER, number of other datagrams) of what a reporter's socket received."""
     header = form.ack
     frames = batch.frames
     whole = (frames["length"] == header.size) & (frames["wire_length"] <= frames["length"])

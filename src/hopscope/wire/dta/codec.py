@@ -1,7 +1,7 @@
 """Direct Telemetry Access (DTA 3, 4): reports to a translator, and its acknowledgments.
 
-Three base headers are in use, and a datagram does not say which: two published ones with fixed keys and data,
-told apart by configuration, and our own with lengths.
+Three base headers are in use, and a datagram does not state which: two published ones with fixed keys and
+data, and Hopscope's own with lengths. The configuration chooses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Opcode(IntEnum):
 
 
 FIRST_EXTENSION = 16
-"""Opcodes from here on are free for primitives that are not the paper's."""
+"""Opcodes from here on are free for extensions of the paper."""
 
 
 class Form(IntEnum):
@@ -36,7 +36,7 @@ class Form(IntEnum):
     THREE = layout.DTA_3.size
     """With a sequence number of 8 bits and the retransmit flag."""
     SIZED = layout.DTA_SIZED.size
-    """Our own: lengths of key and data, and a sequence number of 32 bits."""
+    """Hopscope's own: lengths of key and data, and a sequence number of 32 bits."""
 
     @property
     def header(self) -> Header:
@@ -70,7 +70,7 @@ LIST_BYTES, COUNTER_BYTES = 4, 8
 
 
 class DtaError(ValueError):
-    """A datagram that is no DTA report or acknowledgment; the batch parser writes the same reason."""
+    """A datagram that is not a DTA report or acknowledgment; the batch parser writes the same reason."""
 
     def __init__(self, reason: DtaReason, detail: str) -> None:
         super().__init__(f"{reason.label}: {detail}")
@@ -91,7 +91,7 @@ class DtaReport:
     hop: int = 0
     """Postcarding; 1 is the first."""
     path_length: int = 0
-    """Hops of the whole path, 0 where it is not known; the sized form alone tells it."""
+    """Hops of the whole path, 0: unknown; only the sized form has it."""
     sequence: int = 0
     immediate: bool = False
     retransmit: bool = False
@@ -138,7 +138,7 @@ def pull_dta(raw: bytes, form: Form) -> DtaReport:
 
 
 def push_dta(out: bytearray, report: DtaReport, form: Form) -> None:
-    """Append a report; ValueError where the form has no room for what it says."""
+    """Append a report; raises ValueError if the form has no room for it."""
     flags = {"immediate": int(report.immediate), "retransmit": int(report.retransmit)}
     values = {"opcode": report.opcode, "sequence": report.sequence, **flags}
     if form is Form.SIZED:
@@ -177,7 +177,7 @@ _OPTIONAL = ("redundancy", "hop", "path_length")
 
 
 def check_lengths(report: DtaReport) -> None:
-    """Raise DtaError where a list is not 4 bytes, or a counter not 8."""
+    """Raise DtaError if a list is not 4 bytes, or a counter not 8."""
     if report.opcode == Opcode.APPEND and len(report.key) != LIST_BYTES:
         raise DtaError(DtaReason.BAD_LENGTH, f"list of {len(report.key)} bytes, expected {LIST_BYTES}")
     if report.opcode == Opcode.KEY_INCREMENT and len(report.data) != COUNTER_BYTES:
@@ -189,12 +189,12 @@ class DtaAck:
     """What a translator answers to a reporter."""
 
     sequence: int
-    """ACK: the last report that needs no keeping. NACK: in the published form the last one before those that
-    were refused, in the sized form the first of those.
+    """ACK: the last report that need not be kept. NACK: in the published form the last one before those that
+    were rejected, in the sized form the first of those.
     """
     nack: bool = False
     count: int = 0
-    """NACK in the sized form: how many in a row were refused."""
+    """NACK in the sized form: how many in a row were rejected."""
     reason: int = 0
     """NACK in the sized form: a `DtaReason`."""
 
@@ -211,7 +211,7 @@ def pull_ack(raw: bytes, form: Form) -> DtaAck:
 
 
 def push_ack(out: bytearray, ack: DtaAck, form: Form) -> None:
-    """Append an acknowledgment; ValueError where it does not fit the form."""
+    """Append an acknowledgment; raises ValueError if it does not fit the form."""
     values = {"sequence": ack.sequence, "nack": int(ack.nack)}
     if form is Form.SIZED:
         values |= {"count": ack.count, "reason": ack.reason}

@@ -1,4 +1,4 @@
-"""DTA records to frames: what reporters, simulated switches and benches send. The inverse of `dta_batch`."""
+"""DTA records to frames: what reporters, simulated switches and benches send. The inverse of `parser`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def encode_dta(
     counter are those of the record.
 
     `link` is UDP_PAYLOAD or ETHERNET (complete frames from `source` to `collector`; `udp_checksum`: over
-    IPv4 too). Raises ValueError, with the row, where a record says what the form has no room for.
+    IPv4 too). Raises ValueError, with the row, if the form has no room for a record's values.
     """
     check_reports(reports, arena, form)
     from ...base.jit import readonly
@@ -62,14 +62,14 @@ def check_reports(reports: Records, arena: npt.NDArray[np.uint8], form: Form) ->
     append, increment = opcode == Opcode.APPEND, opcode == Opcode.KEY_INCREMENT
     key_end = reports["key_at"].astype(np.int64) + reports["key_bytes"]
     data_end = reports["data_at"].astype(np.int64) + reports["data_bytes"]
-    _refuse(~append & (key_end > len(arena)), "its key ends behind the arena")
-    _refuse(~increment & (data_end > len(arena)), "its data ends behind the arena")
+    _refuse(~append & (key_end > len(arena)), "its key ends after the arena")
+    _refuse(~increment & (data_end > len(arena)), "its data ends after the arena")
     if form is Form.SIZED:
         return
     copied = increment | (opcode == Opcode.KEY_WRITE)
     _refuse((opcode < min(PUBLISHED)) | (opcode > max(PUBLISHED)), "only the sized form has this opcode")
-    _refuse(~append & (reports["key_bytes"] != 4), "a key of 4 bytes is all that the published forms have")
-    _refuse(~increment & (reports["data_bytes"] != 4), "data of 4 bytes is all that the published forms have")
+    _refuse(~append & (reports["key_bytes"] != 4), "expected a key of 4 bytes in a published form")
+    _refuse(~increment & (reports["data_bytes"] != 4), "expected data of 4 bytes in a published form")
     _refuse(~copied & (reports["redundancy"] > 0), "its published header has no redundancy")
     _refuse((opcode != Opcode.POSTCARDING) & (reports["hop"] > 0), "its published header has no hop")
     _refuse(reports["path_length"] > 0, "only the sized form has a path length")

@@ -23,10 +23,10 @@ APPEND, KEY_INCREMENT = U64(2), U64(3)
 (
     SIZE, KEY_AT, DATA_AT, LENGTHS, REDUNDANCY_AT, REDUNDANCY, HOP_AT, HOP, LIST, COUNTER_AT, COUNTER,
 ) = range(11)  # fmt: skip
-"""Places in an opcode's rule: where its published header has what, counted from behind the base header;
-LENGTHS are those of key and data as they stand in a record.
+"""Places in an opcode's rule: offsets of its published header's fields, counted from the end of the base
+header; LENGTHS are those of key and data as they stand in a record.
 
-REDUNDANCY, HOP, LIST and COUNTER are masks: 0 where the header has no such field, whose offset is then 0.
+REDUNDANCY, HOP, LIST and COUNTER are masks: 0 if the header has no such field, whose offset is then 0.
 """
 RULE = U64(16)
 """Numbers of a rule."""
@@ -61,7 +61,7 @@ def part(rules: Any, rule: Any, place: Any) -> Any:
 
 @inlined
 def flags_of(flags: Any, tracked: Any) -> Any:
-    """Bits of `DtaFlag` from a header's byte; `tracked`: 1 where it has the retransmit flag, else 0."""
+    """Bits of `DtaFlag` from a header's byte; `tracked`: 1 if it has the retransmit flag, else 0."""
     return ((flags >> IMMEDIATE) & ONE) | (((flags >> RETRANSMIT) & tracked) << ONE)
 
 
@@ -161,7 +161,7 @@ def find_payloads(buf: Any, frames: Any, table: Any, out: Any, reasons: Any) -> 
     """Describe the UDP payloads in frames as FRAME rows of their own, with the sender's address and port.
 
     `table` is that of a dialect whose ports are looked for.  A frame without one becomes an empty payload,
-    and its row of `reasons` says why.
+    and its row of `reasons` has the reason.
     """
     for i in range(len(frames)):
         frame = frames[i]

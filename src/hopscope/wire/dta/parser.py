@@ -36,7 +36,7 @@ class DtaParser:
         """FRAME rows of the last batch as UDP payloads, row by row with its records: who sent each report."""
 
     def parse(self, batch: FrameBatch) -> Records:
-        """DTA [frames]. Raises ValueError where the arena is too long for a record's places."""
+        """DTA [frames]. Raises ValueError if the arena is too long for a record's places."""
         if len(batch.arena) > 1 << 32:
             raise ValueError(f"an arena of {len(batch.arena):,} bytes, at most 4 GiB can be addressed")
         count = len(batch)
@@ -67,7 +67,7 @@ class DtaParser:
 
 @lru_cache(maxsize=1)
 def rules() -> npt.NDArray[np.uint64]:
-    """What a published header has where, by opcode, uint64 [256 * 16]: `dta_kernel` names the numbers."""
+    """Fields of the published headers by opcode, uint64 [256 * 16]; `parse_kernel` names the numbers."""
     from . import parse_kernel as place
 
     table = np.zeros((256, int(place.RULE)), np.uint64)

@@ -33,16 +33,16 @@ DTA = np.dtype(
 )
 """One DTA report, 32 bytes, row by row with the frames: a damaged one is a row with a `DtaReason`.
 
-Of an Append `key_at` is where its list stands, of a Key-Increment `data_at` is where its counter does.  A row
-that the parser refused has opcode, flags and sequence where its base header is whole, and zeros.
+For an Append, `key_at` is the place of its list; for a Key-Increment, `data_at` that of its counter.  A row
+that the parser rejected has opcode, flags and sequence if its base header is complete, and zeros.
 """
 
 DTA_ANSWER = np.dtype(
     [
-        ("source_hi", "<u8"),  # the reporter that it is for; where it was received, the translator
+        ("source_hi", "<u8"),  # its reporter; of a received one, the translator
         ("source_lo", "<u8"),
-        ("sequence", "<u4"),  # ACK: the last report that needs no keeping; NACK: the first to send again
-        ("count", "<u2"),  # NACK: so many in a row; 0: all from there on (the published form)
+        ("sequence", "<u4"),  # ACK: the last report that need not be kept; NACK: the first to send again
+        ("count", "<u2"),  # NACK: number in a row; 0: all from there on (the published form)
         ("source_port", "<u2"),
         ("nack", "u1"),
         ("reason", "u1"),  # NACK: a DtaReason; 0: it is missing

@@ -1,7 +1,7 @@
 """Telemetry Reports around packets as they are: what a sink that has the packet sends.
 
-A report holds the packet with its INT (Telemetry Report 2.0, 3.2: the original headers, and the stack where
-the sink has taken it off), so its bytes are the frame's, up to a little behind the stack, and nothing that
+A report holds the packet with its INT (Telemetry Report 2.0, 3.2: the original headers, and the stack if
+the sink has removed it), so its bytes are the frame's, up to a little after the stack, and nothing that
 `encode_reports` would have to make up: addresses of tunnels, TCP flags, domain-specific metadata.
 """
 
@@ -13,11 +13,11 @@ import numpy.typing as npt
 from ..records import FRAME, FrameBatch, Link, Mode, Records
 
 BEHIND = 64
-"""Bytes behind the stack that go along: the tail of INT 0.5, or the packet that a tunnel carries."""
+"""Bytes after the stack that are included: the tail of INT 0.5, or the packet that a tunnel carries."""
 _STACK = 4 * 255
-"""Most bytes that a shim can count."""
+"""Maximum bytes that a shim can count."""
 _HEADERS = 20 + 14 + 3
-"""Most bytes of a report's headers, an Ethernet header where the frame has none, and padding."""
+"""Maximum bytes of a report's headers, an Ethernet header if the frame has none, and padding."""
 _LINK_BYTES = {Link.NULL: 4, Link.LINUX_SLL: 16, Link.LINUX_SLL2: 20}
 
 

@@ -20,7 +20,7 @@ ONE = U64(1)
 
 @kernel
 def put_headers(out: Any, at: Any, options: Any, number: Any, time: Any, inner: Any) -> Any:
-    """Write a report's headers in front of `inner` bytes of an Ethernet packet; returns the offset after."""
+    """Write a report's headers before `inner` bytes of an Ethernet packet; returns the offset after."""
     hw, version = options[HW], options[VERSION]
     if version == U64(20):
         first = put.bits(report.VERSION_2_0, U64(2)) | put.bits(report.HW_ID_2_0, hw)

@@ -77,13 +77,13 @@ def encode_reports(
     what instructions imply), remaining_hops, int_flags, domain_id, ds_*, and `hops[first_hop : first_hop +
     hop_count]` in path order make INT; int_mode MX (2.x) writes the header alone.  `null` bits of hops write
     all ones; packet_id is the inner IPv4 packet's identification.  With `carried` OWN_HOP,
-    `hops[first_hop + hop_count]` is the report's own metadata, by its `present` bits; with DROP_REASON,
+    `hops[first_hop + hop_count]` is the report's metadata, by its `present` bits; with DROP_REASON,
     queue_id and drop_reason go with it.  A row with `index` > 0 (2.0) joins the frame of the row before it.
 
     `link` is ETHERNET (complete frames, right lengths and IPv4 checksums) or UDP_PAYLOAD.  `dscp` marks inner
-    packets that carry INT.  `inner_ip` sends inner packets without Ethernet where the version can.
+    packets that carry INT.  `inner_ip` sends inner packets without Ethernet if the version can.
     `udp_checksum` computes the outer UDP checksum; it is 0 otherwise, but never over IPv6.
-    Raises ValueError where a value does not fit its header.
+    Raises ValueError if a value does not fit its header.
     """
     number = number_of(collector)
     _check(batch)
@@ -116,7 +116,7 @@ def encode_reports(
 
 
 _HEADERS = 62 + 8 + 12 + 64 + 74 + 20 + 4
-"""Most bytes of a report's frame but for its stack: outer headers, report, metadata, inner headers, INT,
+"""Maximum bytes of a report's frame but for its stack: outer headers, report, metadata, inner headers, INT,
 padding.
 """
 _LIMITS = (("hw_id", 63), ("hop_words", 31), ("inner_length", 65535), ("hop_count", MAX_HOPS))

@@ -111,7 +111,7 @@ def put_hop(out: Any, at: Any, size: Any, plans: Any, base: Any, reserved: Any, 
 
 @kernel
 def put_nulls(out: Any, at: Any, size: Any, plans: Any, slot: Any, wide: Any, null: Any) -> None:
-    """All ones where these values are."""
+    """Write all ones for these values."""
     for bit in range(CONGESTION_BIT + 1):
         have = U64(1) << U64(bit)
         if null & have:
@@ -133,7 +133,7 @@ def put_time(out: Any, at: Any, wide: Any, value: Any) -> None:
 
 @kernel
 def fill_room(out: Any, at: Any, size: Any, plans: Any, base: Any, present: Any) -> None:
-    """All ones where the bitmap's words are, 0 after them."""
+    """Write all ones for the bitmap's words, 0 after them."""
     words = plans[base + U64(WORDS)] << U64(2)
     if present & CHECKSUM:
         words -= U64(4)

@@ -91,7 +91,7 @@ def have_of(row: Any, hops: Any) -> Any:
 
 @inlined
 def bitmap_of(have: Any, items: Any) -> Any:
-    """RepMdBits, from the most significant of 16 bits on, for what `have_of` says."""
+    """RepMdBits, from the most significant of 16 bits on, for the result of `have_of`."""
     bitmap = U64(0)
     if have:
         for bit in range(16):

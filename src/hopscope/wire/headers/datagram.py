@@ -30,7 +30,7 @@ class Datagram:
 
 
 def find_datagram(raw: bytes, link: int, dialect: Dialect) -> Datagram | None:
-    """The datagram in a frame; None where it is another packet, or is cut before its ports."""
+    """The datagram in a frame; None for another packet, or one that is cut before its ports."""
     buf = Buffer(raw)
     try:
         version = _ip_version(buf, link, dialect)
@@ -43,7 +43,7 @@ def find_datagram(raw: bytes, link: int, dialect: Dialect) -> Datagram | None:
         if not dialect.table()[UDP_ROLE + buf.peek(layout.PORTS, Place.OUTER_UDP)["dport"]] & 1:
             return None
     except WireError:
-        return None  # what is cut before its port is no report to anybody
+        return None  # cut before its port: not a report
     udp_at = buf.at
     try:
         if ip.more_fragments:
@@ -61,7 +61,7 @@ def find_datagram(raw: bytes, link: int, dialect: Dialect) -> Datagram | None:
 
 
 def _ip_version(buf: Buffer, link: int, dialect: Dialect) -> int:
-    """IP version behind a frame's link header and MPLS labels, 0 where there is none."""
+    """IP version after a frame's link header and MPLS labels, 0 if there is none."""
     type_, _ = ethernet.pull_link(buf, link)
     if type_ not in layout.ETHERTYPE_MPLS:
         return ethernet.ip_version_of(type_)

@@ -33,7 +33,7 @@ class Ip:
     source: int = 0
     destination: int = 0
     protocol: int = 0
-    """Protocol behind all extension headers."""
+    """Protocol after all extension headers."""
     length: int = 0
     """Bytes of the whole packet, as the header states."""
     dscp: int = 0
@@ -82,14 +82,14 @@ class Tcp:
 
 
 def pull_ethernet(buf: Buffer, place: Place) -> Ethernet:
-    """Ethernet with up to four VLAN tags. Raises WireError where it is cut."""
+    """Ethernet with up to four VLAN tags. Raises WireError if it is cut."""
     first = buf.pull(layout.ETHERNET, place)
     type_, tags = pull_tags(buf, first["type"], place)
     return Ethernet(first["destination"], first["source"], type_, tags)
 
 
 def pull_tags(buf: Buffer, type_: int, place: Place) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """VLAN tags behind an EtherType: the EtherType behind them, and the tags."""
+    """VLAN tags after an EtherType: the EtherType after them, and the tags."""
     tags: list[tuple[int, int]] = []
     while type_ in layout.ETHERTYPES_VLAN and len(tags) < layout.MAX_TAGS:
         tag = buf.pull(layout.VLAN, place)
@@ -111,8 +111,8 @@ def push_ethernet(out: bytearray, ethernet: Ethernet) -> None:
 
 
 def pull_link(buf: Buffer, link: int) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """(EtherType, VLAN tags) of a frame's link header, the EtherType of its IP version where it has none; 0
-    for what is not known. Raises WireError where it is cut.
+    """(EtherType, VLAN tags) of a frame's link header, the EtherType of its IP version if it has none; 0
+    if unknown. Raises WireError if it is cut.
     """
     place = Place.OUTER_ETHERNET
     if link == Link.RAW_IP:
@@ -135,21 +135,21 @@ def pull_link(buf: Buffer, link: int) -> tuple[int, tuple[tuple[int, int], ...]]
 
 
 def ethertype_of(version: int) -> int:
-    """EtherType of an IP version, 0 for what is none."""
+    """EtherType of an IP version, 0 for another number."""
     return {4: layout.ETHERTYPE_IPV4, 6: layout.ETHERTYPE_IPV6}.get(version, 0)
 
 
 def ip_version_of(ethertype: int) -> int:
-    """4, 6, or 0 for what is no IP packet."""
+    """4, 6, or 0 for anything else."""
     return {layout.ETHERTYPE_IPV4: 4, layout.ETHERTYPE_IPV6: 6}.get(ethertype, 0)
 
 
 def pull_ip(buf: Buffer, version: int, place: Place, *, any_length: bool = False) -> Ip:
-    """IPv4 with options or IPv6 with extension headers; what lies behind the stated length is no longer
+    """IPv4 with options or IPv6 with extension headers; what follows the stated length is no longer
     readable.
 
     Fragments are returned as such (`Ip.fragment`).  `any_length`: an IPv4 length of 0 stands for all that is
-    there.  Raises WireError where the header is cut, is of another
+    there.  Raises WireError if the header is cut, is of another
     version, or states a length that is below its own.
     """
     start = buf.at
@@ -163,9 +163,7 @@ def _pull_ipv4(buf: Buffer, place: Place, any_length: bool) -> Ip:
     start = buf.at
     head = buf.peek(layout.IPV4, place)
     if head["version"] != 4:
-        raise WireError(
-            Reason.UNKNOWN_VERSION, place, start, f"IP version {head['version']} where 4 is expected"
-        )
+        raise WireError(Reason.UNKNOWN_VERSION, place, start, f"IP version {head['version']}, expected 4")
     size = head["header_words"] * 4
     if size < layout.IPV4.size:
         raise WireError(
@@ -195,9 +193,7 @@ def _pull_ipv6(buf: Buffer, place: Place) -> Ip:
     # RFC 8200 3 and 4
     head = buf.peek(layout.IPV6, place)
     if head["version"] != 6:
-        raise WireError(
-            Reason.UNKNOWN_VERSION, place, buf.at, f"IP version {head['version']} where 6 is expected"
-        )
+        raise WireError(Reason.UNKNOWN_VERSION, place, buf.at, f"IP version {head['version']}, expected 6")
     buf.at += layout.IPV6.size
     options = buf.at
     ip = Ip(
@@ -205,7 +201,7 @@ def _pull_ipv6(buf: Buffer, place: Place) -> Ip:
         head["payload_length"] + layout.IPV6.size,
         dscp=head["dscp"], ecn=head["ecn"], ttl=head["hop_limit"], flow_label=head["flow_label"],
     )  # fmt: skip
-    while ip.fragment_offset == 0:  # behind a later fragment's header there are no headers
+    while ip.fragment_offset == 0:  # after a later fragment's header there are no headers
         if ip.protocol == layout.NEXT_FRAGMENT:
             fragment = buf.pull(layout.IPV6_FRAGMENT, place)
             ip.protocol, ip.identification = fragment["next_header"], fragment["identification"]
@@ -262,17 +258,17 @@ def checksum(data: bytes) -> int:
 
 
 def udp_checksum(ip: Ip, segment: bytes) -> int:
-    """Checksum of a UDP header with 0 in its checksum field, and of the bytes behind it (RFC 768)."""
+    """Checksum of a UDP header with 0 in its checksum field, and of the bytes after it (RFC 768)."""
     return segment_checksum(ip, layout.PROTOCOL_UDP, segment) or 0xFFFF
 
 
 def segment_checksum(ip: Ip, protocol: int, segment: bytes) -> int:
-    """Checksum of a TCP or UDP header with 0 in its checksum field, and of the bytes behind it."""
+    """Checksum of a TCP or UDP header with 0 in its checksum field, and of the bytes after it."""
     return checksum(pseudo_header(ip, protocol, len(segment)) + segment)
 
 
 def pseudo_header(ip: Ip, protocol: int, length: int) -> bytes:
-    """What checksums of TCP and UDP cover of the IP header in front of `length` bytes."""
+    """What checksums of TCP and UDP cover of the IP header before `length` bytes."""
     width = 4 if ip.version == 4 else 16
     addresses = (ip.source & ((1 << width * 8) - 1)).to_bytes(width, "big")
     addresses += (ip.destination & ((1 << width * 8) - 1)).to_bytes(width, "big")
@@ -280,7 +276,7 @@ def pseudo_header(ip: Ip, protocol: int, length: int) -> bytes:
 
 
 def pull_udp(buf: Buffer, place: Place) -> Udp:
-    """A UDP header. Raises WireError where it is cut."""
+    """A UDP header. Raises WireError if it is cut."""
     return Udp(**buf.pull(layout.UDP, place))
 
 

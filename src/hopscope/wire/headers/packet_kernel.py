@@ -1,7 +1,7 @@
 """Link, IP, TCP and UDP headers for the batch decoder. Offsets are indices into the arena, all numbers
 uint64.
 
-A result code is 0, or `reason << 8 | place`; the offset that comes with it is where the refused header
+A result code is 0, or `reason << 8 | place`; the offset that comes with it is where the rejected header
 begins.
 """
 
@@ -31,7 +31,7 @@ NONE = U64(0)
 
 
 def word(header: Header, name: str) -> tuple[U64, U64, U64]:
-    """Where a field is, for `get`: byte offset of its 32-bit word, right shift, mask."""
+    """The place of a field, for `get`: byte offset of its 32-bit word, right shift, mask."""
     byte, shift, mask = header.word(name)
     return U64(byte), U64(shift), U64(mask)
 
@@ -82,7 +82,7 @@ def is_tag(type_: Any) -> Any:
 
 @kernel
 def tags(buf: Any, at: Any, end: Any, limit: Any, type_: Any) -> Any:
-    """(reason, offset, EtherType, tags, VLAN id of the last) behind VLAN tags."""
+    """(reason, offset, EtherType, tags, VLAN id of the last) after VLAN tags."""
     count, vlan = NONE, NONE
     while is_tag(type_) and count < MAX_TAGS:
         why = lacks(at, SIZE_VLAN, end, limit)
@@ -97,7 +97,7 @@ def tags(buf: Any, at: Any, end: Any, limit: Any, type_: Any) -> Any:
 
 @inlined
 def ethernet(buf: Any, at: Any, end: Any, limit: Any) -> Any:
-    """(reason, offset, EtherType, tags, VLAN id of the last) behind an Ethernet header; with a reason, the
+    """(reason, offset, EtherType, tags, VLAN id of the last) after an Ethernet header; with a reason, the
     offset of what is cut.
     """
     why = lacks(at, SIZE_ETHERNET, end, limit)
@@ -119,8 +119,8 @@ def ip_version(type_: Any) -> Any:
 
 @kernel
 def other_link(buf: Any, at: Any, end: Any, link: Any) -> Any:
-    """(reason, offset, EtherType, tags, VLAN id of the last) behind a link header that is not Ethernet's; the
-    EtherType of the IP version where it has none, 0 for what is not known.
+    """(reason, offset, EtherType, tags, VLAN id of the last) after a link header that is not Ethernet's; the
+    EtherType of the IP version if it has none, 0 if unknown.
     """
     if link == RAW_IP:
         if at >= end:
@@ -231,12 +231,12 @@ def address(buf: Any, at: Any, version: Any, offset_4: Any, offset_6: Any) -> An
 
 @inlined
 def refuse(row: Any, why: Any, at: Any, origin: Any) -> None:
-    """Write a refusal into the row; `at` is an index into the arena, `origin` the frame's."""
+    """Write a reject code into the row; `at` is an index into the arena, `origin` the frame's."""
     row.reason = why >> U64(8)
     row.place = why & U64(0xFF)
     row.reason_at = at - origin
 
 
 def code(reason: Reason, place: Place) -> U64:
-    """A refusal as one constant."""
+    """A reject code."""
     return U64(reason << 8 | place)

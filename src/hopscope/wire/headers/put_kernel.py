@@ -14,7 +14,7 @@ UDP = U64(layout.PROTOCOL_UDP)
 SIZE_ETHERNET, SIZE_IPV4, SIZE_IPV6 = (U64(h.size) for h in (layout.ETHERNET, layout.IPV4, layout.IPV6))
 SIZE_UDP = U64(layout.UDP.size)
 OUTER_4, OUTER_6 = SIZE_ETHERNET + SIZE_IPV4 + SIZE_UDP, SIZE_ETHERNET + SIZE_IPV6 + SIZE_UDP
-"""Bytes in front of a datagram's payload."""
+"""Bytes before a datagram's payload."""
 TTL = U64(64)
 ETHERNET_SOURCE, ETHERNET_TYPE = byte(layout.ETHERNET, "source"), byte(layout.ETHERNET, "type")
 IPV4_VERSION, IPV4_WORDS = word(layout.IPV4, "version"), word(layout.IPV4, "header_words")
@@ -136,7 +136,7 @@ def put_outer(
     out: Any, start: Any, end: Any, six: Any, check: Any, sport: Any, dport: Any,
     src_hi: Any, src_lo: Any, dst_hi: Any, dst_lo: Any,
 ) -> None:  # fmt: skip
-    """Write Ethernet, IP and UDP in front of a payload that ends at `end`; `check`: with a UDP checksum, as
+    """Write Ethernet, IP and UDP before a payload that ends at `end`; `check`: with a UDP checksum, as
     IPv6 always has one.
     """
     at = put_ethernet(out, start, IPV6 if six else IPV4)

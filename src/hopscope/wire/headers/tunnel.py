@@ -2,7 +2,7 @@
 
 Each `pull_x` reads one header, and returns what follows it (`rules.Next`; NOTHING also for a form that is not
 read, such as another version) and, where the header has one, the tunnel's id: VNI, GRE key or TEID. All raise
-WireError where the header is cut.
+WireError if the header is cut.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _by_nibble(buf: Buffer) -> Next:
 
 
 def pull_mpls(buf: Buffer, table: Table) -> Found:
-    """Labels to the bottom of their stack. What they carry is told by its first 4 bits: IP, or Ethernet with
+    """Labels to the bottom of their stack. Its first 4 bits give what they carry: IP, or Ethernet with
     or without a control word in front (RFC 4385), which the EtherType decides.
     """
     for _ in range(layout.MAX_LABELS):
@@ -65,7 +65,7 @@ def pull_mpls(buf: Buffer, table: Table) -> Found:
         return Next.NOTHING, None
     following = _by_nibble(buf)
     nibble = buf.raw[buf.at] >> 4
-    if following or nibble == 1:  # 1: a channel of the network's own
+    if following or nibble == 1:  # 1: an associated channel (RFC 4385)
         return following, None
     if nibble == 0 and (not _is_frame(buf, buf.at) or _is_frame(buf, buf.at + _CONTROL_WORD)):
         buf.skip(_CONTROL_WORD, Place.TUNNEL, "control word")

@@ -1,7 +1,7 @@
 """Tunnels on the way into a packet, for the batch decoder: the checks of tunnel.py, in the same order.
 
-Each reader returns (code, offset behind, what follows, tunnel id, whether there is an id); with a code, the
-offset of the refused header.
+Each reader returns (code, offset after, what follows, tunnel id, whether there is an id); with a code, the
+offset of the rejected header.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def label_objects(
     """The objects of a batch, in its order; nothing for what carries no labels.
 
     `labels` are in path order, as LabelItem; those of the published code with its own fields.  What is
-    refused has `error` and the bytes of its frame.
+    rejected has `error` and the bytes of its frame.
     """
     dialect = looked_for(port)
     for number, frame in enumerate(batch.frames, batch.first_packet):
@@ -81,9 +81,9 @@ def _blocks(raw: bytes, datagram: Datagram, whole: int, max_hop: int) -> Iterato
 
 
 def _refused(error: WireError, raw: bytes, frame: np.void) -> dict[str, Any]:
-    told = {"reason": error.reason.label, "at": error.place.label}
+    found = {"reason": error.reason.label, "at": error.place.label}
     out: dict[str, Any] = {
-        "error": {**told, "detail": f"{error.detail} (byte {error.at})"},
+        "error": {**found, "detail": f"{error.detail} (byte {error.at})"},
         "link": Link(int(frame["link"])).name.lower(),
         "frame": raw.hex(),
     }
@@ -101,7 +101,7 @@ def _exported(labelled: Labelled, source: int) -> dict[str, Any]:
 
 
 def _told(flow: LabelFlow) -> dict[str, Any]:
-    """A flow as its last hop tells it; without ports, where they are 0."""
+    """A flow as its last hop reports it; without ports if they are 0."""
     ends = flow.source, flow.destination
     src, dst = (address(one >> 64, one & _LOW) for one in ends)
     out: dict[str, Any] = {"src": src, "dst": dst, "proto": flow.protocol}
@@ -129,14 +129,14 @@ def _label(item: LabelItem | PublishedItem) -> dict[str, int]:
 
 
 def _flow(raw: bytes, labelled: Labelled) -> dict[str, Any]:
-    """Addresses of a labelled packet, and its ports where they are there, as it is without its labels."""
+    """Addresses of a labelled packet, and its ports if it has any, without its labels."""
     own = bytearray(raw[labelled.ip : labelled.at])
     version = own[0] >> 4
     own[9 if version == 4 else 6] = labelled.next_header
     buf = Buffer(bytes(own) + raw[labelled.end :])
     try:
         ip = pull_ip(buf, version, Place.INNER_IP)
-    except WireError:  # damaged behind the labels: its fixed header is there
+    except WireError:  # damaged after the labels: its fixed header is there
         ip = pull_ip(Buffer(bytes(own)), 4, Place.INNER_IP) if version == 4 else _fixed(bytes(own))
     src, dst = (address(one >> 64, one & _LOW) for one in (ip.source, ip.destination))
     flow: dict[str, Any] = {"src": src, "dst": dst, "proto": ip.protocol}

@@ -25,7 +25,7 @@ class LabelBatch:
     labels: Records
     """LABEL [labels]; those of one packet follow each other in path order."""
     codes: npt.NDArray[np.uint16]
-    """Why a frame, or the rest of a datagram behind its last good block, was refused: 0, or
+    """Why a frame, or the rest of a datagram after its last good block, was rejected: 0, or
     `Reason << 8 | Place`, uint16 [frames].
     """
     packets: int
@@ -33,11 +33,11 @@ class LabelBatch:
     other: int
     """Frames without labels."""
     flows: Records
-    """LABEL_FLOW [flows] of the packets of which last hops told it, in their order."""
+    """LABEL_FLOW [flows] of the packets whose last hops reported it, in their order."""
 
     @property
     def refused(self) -> npt.NDArray[np.int64]:
-        """Refused frames and datagrams by `Reason`, int64 [reasons]; those that were not are at 0."""
+        """Rejected frames and datagrams by `Reason`, int64 [reasons]; those that were not are at 0."""
         return np.bincount(self.codes >> 8, minlength=len(Reason))
 
 
@@ -106,10 +106,10 @@ def flow_of(row: np.void) -> LabelFlow:
 def encode_blocks(
     labels: Records, *, flows: Records | None = None, max_hop: int = MAX_HOP, next_header: int = 0
 ) -> bytes:
-    """A last hop's datagram: a block for each packet of LABEL records, which are in path order; with their
-    flow those that LABEL_FLOW records are of.
+    """A last hop's datagram: a block for each packet of LABEL records, which are in path order; those of
+    LABEL_FLOW records with their flow.
 
-    Raises ValueError where a packet has more labels than its option can count.
+    Raises ValueError if a packet has more labels than its option can count.
     """
     out = bytearray()
     flow_by = {} if flows is None else {int(row["packet"]): flow_of(row) for row in flows}

@@ -1,8 +1,8 @@
 """INT-label: labels in packets, and in the datagrams in which last hops send them on.
 
 As in the paper (section 2, Fig. 2), an option and items of 32 bytes stand between the IP header and what it
-carries; the IP header's protocol says so, and the option keeps the packet's own.  The published code puts
-the same option behind an Ethernet type, with items of its own.  The newest item is the first.
+carries; the IP header's protocol announces them, and the option keeps the original one. The published code
+puts the same option after an EtherType, with other items. The newest item is the first.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ __all__ = [
 MAX_HOP = 5
 """MAX_hop of a fat tree: counts above it are those of tracked flows (section 3.3)."""
 MOST_ITEMS = 255
-"""What the option's count can say."""
+"""Maximum of the option's count."""
 _ONES_16 = (1 << 16) - 1
 _PLACE = Place.LABEL
 
 
 @dataclass(slots=True)
 class _Found:
-    """Where in a frame labels are, or would be inserted."""
+    """Place of labels in a frame, or the place to insert them."""
 
     form: Form
     ip: int
@@ -54,7 +54,7 @@ class _Found:
     version: int
     protocol: int
     at: int
-    """Offset of the option, or of where it would be."""
+    """Offset of the option, or the place to insert it."""
     limit: int
     """End of the IP packet by its header; of the published form, the frame's."""
 
@@ -62,11 +62,11 @@ class _Found:
 def read_labels(
     frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = PROTOCOL_LABEL, link: int = Link.ETHERNET
 ) -> Labelled | None:
-    """The labels of a frame, None where it carries none.
+    """The labels of a frame, None if it carries none.
 
-    `protocol` is that of the labelled IP packet.  Labels stand directly behind the IPv4 header with its
-    options or the 40 bytes of IPv6's, in every fragment on its own.  Raises WireError where the frame says
-    that it is labelled and cannot be read.
+    `protocol` is that of the labelled IP packet.  Labels directly follow the IPv4 header with its
+    options or the 40 bytes of IPv6's, in every fragment.  Raises WireError if the frame
+    announces labels that cannot be read.
     """
     found = _find(frame, link)
     if found is None or (found.form is Form.PAPER and found.protocol != protocol):
@@ -75,10 +75,10 @@ def read_labels(
 
 
 def read_blocks(datagram: bytes, *, max_hop: int = MAX_HOP) -> tuple[list[Labelled], WireError | None]:
-    """The labels that a last hop sends on, packet by packet, and why the rest could not be read.
+    """The labels that a last hop forwards, packet by packet, and why the rest could not be read.
 
-    A block is a packet's option and its items (LABEL_STATE); one without items is refused.  In front of the
-    option may be the packet's flow, whose first byte is a version: where an option has its count, it has 0.
+    A block is a packet's option and its items (LABEL_STATE); one without items is rejected. The packet's flow
+    may precede the option; its first byte is a version, and it has 0 in place of an option's count.
     """
     buf = Buffer(datagram)
     blocks: list[Labelled] = []
@@ -91,8 +91,8 @@ def read_blocks(datagram: bytes, *, max_hop: int = MAX_HOP) -> tuple[list[Labell
                 raise WireError(Reason.BAD_LENGTH, _PLACE, start, "a block without items")
             if flow is not None:
                 words = flow["source"], flow["destination"], block.next_header
-                told = LabelFlow(*words, flow["source_port"], flow["destination_port"])
-                block = replace(block, flow=told)
+                labelled_flow = LabelFlow(*words, flow["source_port"], flow["destination_port"])
+                block = replace(block, flow=labelled_flow)
             blocks.append(block)
     except WireError as error:
         return blocks, error
@@ -107,17 +107,17 @@ def push_label(
     tracked: bool = False,
     protocol: int = PROTOCOL_LABEL,
 ) -> bytes:
-    """The Ethernet frame with one more label; of a packet without labels, `tracked` makes its flow one that
-    is tracked.
+    """The Ethernet frame with one more label; `tracked`: the flow of a packet without
+    labels is tracked.
 
-    Raises WireError where it is damaged, is no IP packet, is full (MAX_hop labels, or 255 by its count),
+    Raises WireError if it is damaged, is not an IP packet, is full (MAX_hop labels, or 255 by its count),
     would be longer than 65,535 bytes, or has an IPv4 checksum of 0xFFFF, which no sender writes and `restore`
     could not give back.
     """
     found = _find(frame, Link.ETHERNET)
     published = found is not None and found.form is Form.PUBLISHED
     if found is None or published != isinstance(item, PublishedItem):
-        detail = "no packet that carries labels of this form"
+        detail = "not a packet that carries labels of this form"
         raise WireError(Reason.UNKNOWN_TYPE, Place.OUTER_ETHERNET, 0, detail)
     buf = _buffer(frame, found)
     _be_whole(frame, found)
@@ -145,7 +145,7 @@ def restore(frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = PROTOCOL_LA
     """The Ethernet frame as it was before its first label; one without labels as it is.
 
     The published form keeps its Ethernet type and an option that counts no items, as its sender wrote it.
-    Raises WireError where it is damaged.
+    Raises WireError if it is damaged.
     """
     labels = read_labels(frame, max_hop=max_hop, protocol=protocol)
     found = _find(frame, Link.ETHERNET)
@@ -160,12 +160,12 @@ def restore(frame: bytes, *, max_hop: int = MAX_HOP, protocol: int = PROTOCOL_LA
 
 
 def push_item(out: bytearray, item: LabelItem | PublishedItem) -> None:
-    """Append an item; ValueError where a value is wider than its field."""
+    """Append an item; raises ValueError if a value is wider than its field."""
     out += (LABEL_ITEM if isinstance(item, PublishedItem) else LABEL_STATE).pack_object(item)
 
 
 def push_flow(out: bytearray, flow: LabelFlow) -> None:
-    """Append a flow, which its packet's option follows; ValueError where a value is wider than its field."""
+    """Append a flow, before its packet's option; raises ValueError if a value is wider than its field."""
     push(out, LABEL_FLOW, {
         "version": LABEL_FLOW_VERSION, "source": flow.source, "destination": flow.destination,
         "source_port": flow.source_port, "destination_port": flow.destination_port,
@@ -173,8 +173,8 @@ def push_flow(out: bytearray, flow: LabelFlow) -> None:
 
 
 def _find(frame: bytes, link: int) -> _Found | None:
-    """Where labels are or would be; None for what is neither an IP packet nor of the published form, or is
-    cut before that shows. Raises WireError where a source route is damaged.
+    """The place of labels; None for what is neither an IP packet nor of the published form, or is cut too
+    early. Raises WireError if a source route is damaged.
     """
     buf = Buffer(frame)
     try:
@@ -206,13 +206,13 @@ def _behind_route(buf: Buffer) -> _Found:
     at = buf.skip(2, _PLACE, "Ethernet type")
     type_ = int.from_bytes(buf.raw[at : at + 2], "big")
     if type_ != ETHERTYPE_LABEL:
-        detail = f"type 0x{type_:04x} behind the source route, 0x{ETHERTYPE_LABEL:04x} is expected"
+        detail = f"type 0x{type_:04x} after the source route, expected 0x{ETHERTYPE_LABEL:04x}"
         raise WireError(Reason.UNKNOWN_TYPE, _PLACE, at, detail)
     return _Found(Form.PUBLISHED, 0, 0, 0, buf.at, len(buf.raw))
 
 
 def _buffer(frame: bytes, found: _Found) -> Buffer:
-    """What is behind the IP header. Raises WireError where that is cut or states a length below its own."""
+    """The payload of an IP packet. Raises WireError if its header is cut or states a length below its own."""
     buf = Buffer(frame, found.at)
     buf.at = found.ip
     buf.need(found.at - found.ip, Place.OUTER_IP, "IP header")
@@ -245,13 +245,13 @@ def _pull(buf: Buffer, form: Form, max_hop: int) -> Labelled:
 
 
 def _pull_flow(buf: Buffer) -> dict[str, int] | None:
-    """The fields of a flow in front of an option; None where there is none."""
+    """The fields of a flow before an option; None if there is none."""
     head = buf.peek(LABEL_OPTION, _PLACE)
     version = head["next_header"]
     if head["count"] or not version:
         return None
     if version != LABEL_FLOW_VERSION:
-        detail = f"a flow of version {version}, {LABEL_FLOW_VERSION} is expected"
+        detail = f"a flow of version {version}, expected {LABEL_FLOW_VERSION}"
         raise WireError(Reason.UNKNOWN_VERSION, _PLACE, buf.at, detail)
     return buf.pull(LABEL_FLOW, _PLACE)
 

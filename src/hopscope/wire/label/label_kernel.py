@@ -57,7 +57,7 @@ PACKETS, OTHER, FLOWS = 0, 1, 2
 
 @inlined
 def find_ip(buf: Any, ip: Any, end: Any, type_: Any) -> Any:
-    """(version, what it carries, offset behind the header, end by its length) of the IP header at `ip`;
+    """(version, payload protocol, offset after the header, end by its length) of the IP header at `ip`;
     version 0: none, or it is cut before its fixed part ends.
     """
     version = packet_kernel.ip_version(type_)
@@ -84,7 +84,7 @@ def find_ip(buf: Any, ip: Any, end: Any, type_: Any) -> Any:
 
 @inlined
 def ip_code(ip: Any, at: Any, end: Any, limit: Any) -> Any:
-    """Why nothing behind an IP header can be read, 0 where it can."""
+    """Why nothing after an IP header can be read, 0 if it can."""
     if at > end:
         return TRUNCATED | OF_IP
     return BAD_LENGTH | OF_IP if limit < at else ZERO
@@ -108,7 +108,7 @@ def labels_at(buf: Any, at: Any, limit: Any, end: Any, form: Any, max_hop: Any) 
 
 @inlined
 def option_at(buf: Any, at: Any, end: Any) -> Any:
-    """(code, offset of the option) of a block: behind its flow, where it has one."""
+    """(code, offset of the option) of a block: after its flow, if it has one."""
     if at + OPTION > end:
         return TRUNCATED | OF_LABEL, at
     version = U64(buf[at + NEXT])
@@ -136,7 +136,7 @@ def pull_flow(buf: Any, at: Any, option: Any, packet: Any, row: Any) -> None:
 
 @inlined
 def behind_route(buf: Any, at: Any, end: Any) -> Any:
-    """(code, offset of the option) behind the source route at `at`."""
+    """(code, offset of the option) after the source route at `at`."""
     if at + ROUTE > end:
         return TRUNCATED | OF_LABEL, at
     at += ROUTE
@@ -181,7 +181,7 @@ def pull_published(buf: Any, at: Any, row: Any) -> None:
 def pull_labels(
     buf: Any, at: Any, form: Any, count: Any, tracked: Any, packet: Any, labels: Any, first: Any
 ) -> None:
-    """LABEL rows from `first` on of the `count` items behind the option at `at`, in path order."""
+    """LABEL rows from `first` on of the `count` items after the option at `at`, in path order."""
     for i in range(count):
         row = labels[first + U64(i)]
         place = at + OPTION + (count - ONE - U64(i)) * ITEM
@@ -203,7 +203,7 @@ def decode_frames(
     """Labels of frames, and of datagrams (UDP_PAYLOAD) block by block; returns how many.
 
     `labels` has a row for each 32 bytes of the frames, `flows` for each 72.  `codes`, uint16 [frames]: why a
-    frame, or the rest of a datagram, is refused.
+    frame, or the rest of a datagram, is rejected.
     """
     total, packets, other, known = ZERO, ZERO, ZERO, ZERO
     for i in range(len(frames)):

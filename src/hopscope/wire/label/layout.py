@@ -56,11 +56,11 @@ class PublishedItem:
 LABEL_ITEM = declare(PublishedItem, "INT-label item", "INT-label, published code")
 LABEL_FLOW = header(
     "INT-label flow", "Hopscope's own, of a last hop's datagram",
-    ("version", 8, "", "of this header: 1"), ("no_items", 8, "", "0 where an option has its count"),
+    ("version", 8, "", "of this header: 1"), ("no_items", 8, "", "0 in place of an option's count"),
     ("source", 128, "", "IPv4 as ::ffff:a.b.c.d"), ("destination", 128),
     ("source_port", 16, "", "0: none, or a fragment's"), ("destination_port", 16),
 )  # fmt: skip
-"""In front of the option of a packet whose flow is tracked; the flow's protocol is in the option."""
+"""Precedes the option of a packet whose flow is tracked; the flow's protocol is in the option."""
 LABEL_FLOW_VERSION = 1
 LABEL_ROUTE = header("INT-label source route", "INT-label, published code",
     ("next_header", 1), ("reserved", 7), ("length", 8),

@@ -34,4 +34,4 @@ LABEL_FLOW = np.dtype(
         ("spare", "u1", (7,)),
     ]
 )
-"""The flow of a tracked packet, 48 bytes, as its last hop says it; IPv4 as ::ffff:a.b.c.d."""
+"""The flow of a tracked packet, 48 bytes, as its last hop reports it; IPv4 as ::ffff:a.b.c.d."""

@@ -74,7 +74,7 @@ def build(rows: Any, payload: Any, setup: Any, out: Any, frames: Any) -> Any:
     """Write every row as a packet into `out`, and describe it in `frames`; how many rows were written.
 
     `rows` ROCE [n], `payload` uint8 [bytes], `setup` uint64 [8] (RoceSetup), `out` uint8 [bytes], `frames`
-    FRAME [n or more]. It stops in front of a row for which `out` has no room (128 bytes and its payload are
+    FRAME [n or more]. It stops before a row for which `out` has no room (128 bytes and its payload are
     always enough), whose opcode is unknown, or whose payload is not in `payload`, is longer than 65,000
     bytes, or is one that its opcode does not have. `source_*` of a frame is to whom it is to go.
     """

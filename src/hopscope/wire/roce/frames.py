@@ -11,18 +11,19 @@ from .layout import ROCE_PORT
 from .records import ROCE, RoceSetup
 
 OVERHEAD = 128
-"""Bytes that one frame has at most beside its payload."""
+"""Maximum bytes of a frame besides its payload."""
 
 
 class RoceFrames:
-    """Reads and writes the packets of one socket, bound to `own` (an address, no wildcard) and `port`.
+    """Reads and writes the packets of one socket, bound to `own` (an address, not a wildcard) and `port`.
 
-    Payloads of a socket come without IP header, which the ICRC covers: it is made up as Linux makes it for a
-    datagram that is not to be fragmented (DF set, identification 0: an unconnected socket with
+    Payloads of a socket come without IP header, which the ICRC covers: it is reconstructed as Linux makes it
+    for a datagram that must not be fragmented (DF set, identification 0: an unconnected socket with
     IP_MTU_DISCOVER=DO, without UDP_SEGMENT). `any_ip_id` takes any identification and DF of IPv4 as well,
     solved from the ICRC itself, which then finds damage with 15 bits instead of 32.
 
-    ValueError where the address is not a single address.
+    Raises ValueError if the address is not a single address.
+
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class RoceFrames:
         self._rows: Records = np.zeros(0, ROCE)
 
     def parse(self, batch: FrameBatch) -> Records:
-        """ROCE [frames], valid until the next call; whoever acts on a row looks at its `reason` first.
+        """ROCE [frames], valid until the next call; check a row's `reason` first.
 
         `payload_at` is an index into the batch's arena.
         """
@@ -57,8 +58,8 @@ class RoceFrames:
     def build(self, rows: Records, payload: npt.NDArray[np.uint8]) -> FrameBatch:
         """The rows as frames, in memory of their own. `source_*` of a row and of its frame is the receiver.
 
-        Raises ValueError for a row that is no packet: an unknown opcode, a payload that is not there or that
-        its opcode does not have.
+        Raises ValueError for an invalid row: an unknown opcode, a payload that is missing or that its opcode
+        does not have.
         """
         from ...base.jit import readonly
         from .encode_kernel import build
@@ -69,7 +70,7 @@ class RoceFrames:
         if done < len(rows):
             row = rows[done]
             raise ValueError(
-                f"row {done} is no RoCEv2 packet: opcode {row['opcode']:#04x} with {row['payload_bytes']}"
+                f"row {done} is not a RoCEv2 packet: opcode {row['opcode']:#04x} with {row['payload_bytes']}"
                 f" bytes at {row['payload_at']} of {len(payload)}"
             )
         return FrameBatch(arena, frames)

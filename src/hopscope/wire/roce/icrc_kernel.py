@@ -27,7 +27,7 @@ BYTE = U64(255)
 
 
 def _tables(count: int) -> npt.NDArray[np.uint32]:
-    """uint32 [count * 256]: the state behind a byte and 0, 1, … `count` - 1 further bytes of 0."""
+    """uint32 [count * 256]: the state after a byte and 0, 1, … `count` - 1 further bytes of 0."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         table = np.where(table & 1, (table >> 1) ^ np.uint32(POLYNOMIAL), table >> 1).astype(np.uint32)
@@ -70,7 +70,7 @@ def swapped(x: Any) -> Any:
 
 @inlined
 def half(x: Any, first: Any) -> Any:
-    """What 4 bytes (the low ones of `x`) become behind which `first` tables' worth of bytes follow."""
+    """The effect on the state of 4 bytes (the low ones of `x`) before `first` tables' worth of bytes."""
     return (
         U64(TABLE[first + U64(768) + (x & BYTE)])
         ^ U64(TABLE[first + U64(512) + ((x >> U64(8)) & BYTE)])
@@ -81,20 +81,20 @@ def half(x: Any, first: Any) -> Any:
 
 @inlined
 def step(state: Any, word: Any) -> Any:
-    """The state behind 8 bytes, given as a little-endian word."""
+    """The state after 8 bytes, given as a little-endian word."""
     word ^= state
     return half(word, U64(1024)) ^ half(word >> U64(32), U64(0))
 
 
 @inlined
 def step_be(state: Any, word: Any) -> Any:
-    """The state behind 8 bytes, given as a big-endian word."""
+    """The state after 8 bytes, given as a big-endian word."""
     return step(state, swapped(word))
 
 
 @kernel
 def over(state: Any, buf: Any, at: Any, end: Any) -> Any:
-    """The state behind `buf[at:end]`."""
+    """The state after `buf[at:end]`."""
     while at + U64(16) <= end:
         low, high = le64(buf, at) ^ state, le64(buf, at + U64(8))
         state = (
@@ -113,7 +113,7 @@ def over(state: Any, buf: Any, at: Any, end: Any) -> Any:
 
 @inlined
 def over_4(state: Any, word: Any) -> Any:
-    """The state behind 4 bytes, given as a big-endian word."""
+    """The state after 4 bytes, given as a big-endian word."""
     return half(swapped(word << U64(32)) ^ state, U64(0))
 
 
@@ -121,7 +121,7 @@ def over_4(state: Any, word: Any) -> Any:
 def ipv4_state(
     length: Any, identification: Any, fragment: Any, source: Any, destination: Any, sport: Any, dport: Any
 ) -> Any:
-    """The state behind an IPv4 header without options and the UDP ports; `fragment`: flags and offset."""
+    """The state after an IPv4 header without options and the UDP ports; `fragment`: flags and offset."""
     state = step_be(
         ONES, (U64(0x45FF) << U64(48)) | (length << U64(32)) | (identification << U64(16)) | fragment
     )
@@ -131,7 +131,7 @@ def ipv4_state(
 
 @inlined
 def ipv6_state(length: Any, source_hi: Any, source_lo: Any, hi: Any, lo: Any, sport: Any, dport: Any) -> Any:
-    """The state behind an IPv6 header without extensions and the UDP ports; `length`: of its payload."""
+    """The state after an IPv6 header without extensions and the UDP ports; `length`: of its payload."""
     state = step_be(ONES, (U64(0x6FFFFFFF) << U64(32)) | (length << U64(16)) | U64(0x11FF))
     state = step_be(state, source_hi)
     state = step_be(state, source_lo)
@@ -142,7 +142,7 @@ def ipv6_state(length: Any, source_hi: Any, source_lo: Any, hi: Any, lo: Any, sp
 
 @inlined
 def transport_state(state: Any, udp_length: Any, buf: Any, at: Any, end: Any) -> Any:
-    """The ICRC, from the state behind the UDP ports and of the transport packet `buf[at:end]` (12 bytes or
+    """The ICRC, from the state after the UDP ports and of the transport packet `buf[at:end]` (12 bytes or
     more, without ICRC). As a number whose least significant byte goes first on the wire.
     """
     first = swapped(le64(buf, at))
@@ -164,14 +164,14 @@ def times(a: Any, b: Any) -> Any:
 
 
 @kernel
-def differs_in_identification(difference: Any, behind: Any) -> Any:
+def differs_in_identification(difference: Any, following: Any) -> Any:
     """Whether another IPv4 identification, or DF, explains that a received ICRC differs from the computed.
 
-    A CRC is linear: a change of 4 bytes that `behind` bytes follow changes it by that change times
-    x^(8 * (behind + 4)). Undone, all 32 bits of the change are known, and 15 of them have to be 0: any
-    other damage passes with a chance of 2^-15 where an exact check has 2^-32.
+    A CRC is linear: a change of 4 bytes that `following` bytes follow changes it by that change times
+    x^(8 * (following + 4)). Undone, all 32 bits of the change are known, and 15 of them have to be 0: any
+    other damage passes with a chance of 2^-15, in an exact check 2^-32.
     """
-    back = behind + U64(4)
+    back = following + U64(4)
     change = times(U64(BACK[back & BYTE]), difference)
     change = times(U64(BACK_256[(back >> U64(8)) & BYTE]), change)
     # the least significant byte stands first: identification, then the flags, of which DF is 0x40

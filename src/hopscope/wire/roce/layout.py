@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..fields import bits, declare, header
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Bth:
     """Base Transport Header."""
 

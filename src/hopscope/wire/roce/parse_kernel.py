@@ -65,7 +65,7 @@ DETH_KEY, DETH_SOURCE = (
 
 @kernel
 def packet_ipv4(buf: Any, at: Any, end: Any) -> Any:
-    """(reason, transport, its end with ICRC, CRC behind the ports, source hi, lo and port) over IPv4."""
+    """(reason, transport, its end with ICRC, CRC after the ports, source hi, lo and port) over IPv4."""
     start = at
     why, at, protocol, _dscp, length, part = packet_kernel.ipv4(buf, at, end, end, False)
     if why or part or protocol != UDP or start + length > end or at + SIZE_UDP > start + length:
@@ -131,7 +131,7 @@ def is_mapped(hi: Any, lo: Any) -> Any:
 
 @inlined
 def ports_state(size: Any, hi: Any, lo: Any, port: Any, to_hi: Any, to_lo: Any) -> Any:
-    """The CRC behind the UDP ports of a datagram of `size` bytes (with UDP header) whose IP header is what
+    """The CRC after the UDP ports of a datagram of `size` bytes (with UDP header) whose IP header is what
     Linux makes for a socket that does not fragment: identification 0, DF set.
     """
     if is_mapped(hi, lo):
@@ -152,7 +152,8 @@ def icrc_at(buf: Any, at: Any) -> Any:
 
 @kernel
 def read_transport(buf: Any, at: Any, end: Any, row: Any) -> Any:
-    """Read the transport packet `buf[at:end]` (without ICRC, BTH there) into `row`; why it is refused."""
+    """Read the transport packet `buf[at:end]` (without ICRC, BTH there) into `row`; returns the reject
+    reason."""
     opcode = U64(buf[at])
     row.opcode = opcode
     flags = packet_kernel.get(buf, at, SOLICITED) * U64(RoceFlag.SOLICITED)
@@ -229,7 +230,7 @@ def clear(row: Any) -> None:
 def parse(frames: Any, buf: Any, setup: Any, out: Any) -> None:
     """Read every frame into its row of `out`; what is wrong with it is the row's `reason` (RoceReason).
 
-    `frames` FRAME [n], `buf` uint8 [bytes], `setup` uint64 [8] (RoceSetup), `out` ROCE [n]. A refused row
+    `frames` FRAME [n], `buf` uint8 [bytes], `setup` uint64 [8] (RoceSetup), `out` ROCE [n]. A rejected row
     holds what had been read; it must not be acted upon.
     """
     for i in range(len(frames)):
@@ -254,7 +255,7 @@ def parse(frames: Any, buf: Any, setup: Any, out: Any) -> None:
         udp_length = end - at + SIZE_UDP
         end -= ICRC
         wrong = icrc.transport_state(state, udp_length, buf, at, end) ^ icrc_at(buf, end)
-        # behind the identification and the flags: the rest of IP, UDP, and the packet
+        # after the identification and the flags: the rest of IP, UDP, and the packet
         if wrong and not (solve and icrc.differs_in_identification(wrong, end - at + U64(20))):
             why = read_transport(buf, at, end, row)
             row.reason = BAD_ICRC

@@ -76,7 +76,7 @@ ROCE = np.dtype(
         ("immediate", "<u4"),
         ("payload_at", "<u4"),  # index in the arena
         ("payload_bytes", "<u4"),  # without pad
-        ("source_port", "<u2"),  # UDP; where it is built it is the setup's
+        ("source_port", "<u2"),  # UDP; of a packet to be built, the setup's
         ("partition", "<u2"),
         ("opcode", "u1"),  # Opcode
         ("syndrome", "u1"),  # AETH
@@ -88,7 +88,7 @@ ROCE = np.dtype(
 
 
 class RoceSetup(IntEnum):
-    """Places in the setup of `roce_kernel`'s `parse` and `build`, uint64 [8]."""
+    """Indices into the setup of `parse` and `build`, uint64 [8]."""
 
     OWN_HI = 0
     """Address to which the own socket is bound, IPv4 as ::ffff:a.b.c.d."""

@@ -35,7 +35,7 @@ def new_row(reports: Any, index: Any) -> Any:
 def main_2_0(
     buf: Any, origin: Any, at: Any, end: Any, length: Any, md_length: Any, table: Any, plans: Any, row: Any
 ) -> Any:
-    """(code, own metadata or 0, offset behind) of the INT main contents at `at`."""
+    """(code, report metadata or 0, offset after) of the INT main contents at `at`."""
     if at + U64(8) > end:
         return CUT_METADATA, NONE, at
     bitmap = get(buf, at, BITS_2)
@@ -59,7 +59,7 @@ def main_2_0(
 
 @kernel
 def told_by_own(hop: Any, row: Any) -> None:
-    """What the report's own metadata say of the report itself: its queue, unless it is a drop, and ingress
+    """Write what the report metadata say of the report itself: its queue, unless it is a drop, and ingress
     time.
     """
     report.queue_of(hop, U64(row.carried) & report.HAS_REASON, row)
@@ -174,7 +174,7 @@ def group_2_0(
 
 @kernel
 def next_in_group(reports: Any, group: Any, index: Any) -> None:
-    """Begin the row of a group's further report with what the group says."""
+    """Begin the row of a group's next report with the values of the group."""
     row = new_row(reports, index)
     head = reports[group]
     row.time_ns = head.time_ns

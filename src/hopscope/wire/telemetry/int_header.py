@@ -1,6 +1,6 @@
 """INT in a packet: shim, INT-MD or INT-MX header, stack of hops, and the tail of 0.4 and 0.5.
 
-Five versions of the header, five carriers of the shim, and what a `Dialect` says is different.  A stack has
+Five versions of the header, five carriers of the shim, and what a `Dialect` changes.  A stack has
 the newest hop first; `pull_stack` returns path order, the source's side first.
 """
 
@@ -39,7 +39,7 @@ class Shim:
     """The shim of any version and carrier."""
 
     old: bool
-    """The shim of INT 0.5 and 1.0; otherwise 2.x. Over Geneve the header behind it tells: False."""
+    """The shim of INT 0.5 and 1.0; otherwise 2.x. Over Geneve the header after it decides: False."""
     type: int = MODE_MD
     length: int = 0
     """Words: with the shim (0.4 and 0.5 with the tail too), in 2.x without; Geneve: of the option's body."""
@@ -68,7 +68,7 @@ class Md:
     """
     remaining_hops: int = 0
     instructions: int = 0
-    """What the bitmap means: swapped back where a dialect has it swapped."""
+    """The bitmap as the specifications have it: swapped back if a dialect swaps it."""
     hops_exceeded: bool = False
     mtu_exceeded: bool = False
     copy: bool = False
@@ -82,7 +82,7 @@ class Md:
 
 @dataclass(slots=True)
 class Tail:
-    """What 0.4 and 0.5 keep behind the stack: the packet's own protocol, port and DSCP."""
+    """What 0.4 and 0.5 keep after the stack: the packet's own protocol, port and DSCP."""
 
     protocol: int = 0
     dport: int = 0
@@ -93,9 +93,11 @@ class Tail:
 
 
 def pull_shim(buf: Buffer, carrier: int = Carrier.UDP, dialect: Dialect = DEFAULT) -> Shim:
-    """The shim; its first byte (Geneve: the option's type) tells the mode, and 0.5 and 1.0 from 2.x.
+    """The shim; its first byte (Geneve: the option's type) gives the mode, and distinguishes 0.5 and 1.0 from
+    2.x.
 
     Raises WireError: truncated, or `unknown_type` for what neither specification nor dialect defines.
+
     """
     place, start = Place.INT_SHIM, buf.at
     header, rule, kind = _shim_header(buf, carrier, dialect)
@@ -118,7 +120,7 @@ def pull_shim(buf: Buffer, carrier: int = Carrier.UDP, dialect: Dialect = DEFAUL
 
 
 def _shim_header(buf: Buffer, carrier: int, dialect: Dialect) -> tuple[Header, int, int]:
-    """(its layout, row of `rules.SHIM`, the byte that tells the type) of the shim at this position."""
+    """(its layout, row of `rules.SHIM`, the byte with the type) of the shim at this position."""
     buf.need(4, Place.INT_SHIM, "INT shim")
     table = dialect.table()
     if carrier == Carrier.GENEVE:
@@ -126,7 +128,7 @@ def _shim_header(buf: Buffer, carrier: int, dialect: Dialect) -> tuple[Header, i
         return layout.GENEVE_OPTION, kind if kind in (MODE_MD, MODE_DESTINATION, MODE_MX) else 0, kind
     kind = buf.raw[buf.at]
     if carrier == Carrier.GRE or (carrier == Carrier.VXLAN_GPE and kind >= 16):
-        # where TCP and UDP have the next protocol type, these have G and reserved bits
+        # in place of the next protocol type over TCP and UDP, these have G and reserved bits
         rule = int(table[rules.SHIM + (kind & 0xF0)])
         header = layout.SHIM_GRE_2_0 if carrier == Carrier.GRE else layout.SHIM_GPE_2_0
         return header, 0 if rule & 16 else rule, kind
@@ -137,7 +139,7 @@ def _shim_header(buf: Buffer, carrier: int, dialect: Dialect) -> tuple[Header, i
 
 
 def push_shim(out: bytearray, shim: Shim, dialect: Dialect = DEFAULT, first: int | None = None) -> None:
-    """Append the shim; `first` is its first byte where a dialect has another than the specifications."""
+    """Append the shim; `first`: its first byte, if a dialect differs from the specifications."""
     start = len(out)
     values = {"type": shim.type, "length": shim.length, "next_protocol": shim.next_protocol}
     if shim.carrier == Carrier.GENEVE:
@@ -164,11 +166,11 @@ def push_shim(out: bytearray, shim: Shim, dialect: Dialect = DEFAULT, first: int
 
 
 def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version: int = 0) -> Md:
-    """The INT-MD or INT-MX header behind `shim`, in a packet that a report of `report_version` brought (5,
+    """The INT-MD or INT-MX header after `shim`, in a packet from a report of `report_version` (5,
     10, 20; 0 none).
 
     Raises WireError: truncated, `unsupported` for destination-type INT, `unknown_version`, `bad_length`
-    where the shim leaves no room for it, and `bad_hop_size` where the hop size is zero or is not what the
+    if the shim leaves no room for it, and `bad_hop_size` if the hop size is zero or is not what the
     instruction bitmap implies.
     """
     start, place = buf.at, Place.INT_HEADER
@@ -310,8 +312,8 @@ def form_of(md: Md, dialect: Dialect = DEFAULT) -> tuple[tuple[Item, ...], int]:
     """(items by bit, bits of the bitmap that take room): what hops of this header look like.
 
     Of the alternatives of a dialect, and of these without the reserved bits (INT 1.0, 4.7: a node that does
-    not know a bit adds 4 bytes of ones, or nothing at all), the first whose size is the hop size; the usual
-    one where none is.
+    not know a bit adds 4 bytes of ones, or nothing at all), the first whose size is the hop size; otherwise
+    the usual one.
     """
     alternatives = dialect.alternatives(KIND_OF[md.version])
     forms = [(items, md.instructions) for items in alternatives]
@@ -336,12 +338,12 @@ def _overhead(shim: Shim, version: int, dialect: Dialect) -> int:
 
 
 def has_tail(shim: Shim, version: int) -> bool:
-    """Whether INT of this version has a tail behind this shim (what Host INT reports may lack it)."""
+    """Whether INT of this version has a tail after this shim (Host INT may lack it)."""
     return version in (4, 5) and shim.carrier in _IN_L4
 
 
 def _is_open(shim: Shim, dialect: Dialect) -> bool:
-    """Whether Length says nothing: 0, in a dialect that knows it so."""
+    """Whether Length is 0 in a dialect in which that means nothing."""
     return dialect.any_shim_length and shim.length == 0 and shim.carrier != Carrier.GENEVE
 
 
@@ -363,10 +365,10 @@ def _stack_words(buf: Buffer, shim: Shim, md: Md, dialect: Dialect) -> int:
 def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[int, list[int]]:
     """(hops, bytes of each record) of the stack at this position, in wire order.
 
-    What the source alone adds counts to the last record, or is one that is no hop where there are none; what
+    What the source alone adds counts to the last record, or is a record without a hop if there are none; what
     follows an INT-MX header is one, or none.
 
-    Raises WireError: `bad_length` where the stack is no whole number of hops.
+    Raises WireError: `bad_length` if the stack is not a whole number of hops.
     """
     start, place = buf.at, Place.INT_STACK
     size, hop_size = 4 * _stack_words(buf, shim, md, dialect), 4 * md.hop_words

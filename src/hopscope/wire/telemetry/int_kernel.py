@@ -30,7 +30,7 @@ E_2, M_2, D_2 = (word(layout.MD_2_0, name) for name in ("hops_exceeded", "mtu_ex
 
 @inlined
 def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any) -> Any:
-    """(code, offset) of what is behind the TCP or UDP header at `at`."""
+    """(code, offset) of what follows the TCP or UDP header at `at`."""
     size = U64(8)
     if protocol == variant.TCP:
         size = U64(20)
@@ -41,7 +41,7 @@ def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any
         size = get(buf, at, TCP_WORDS) << U64(2)
         if size < U64(20):
             return BAD_TCP, at
-        if table[FIXED_TCP]:  # INT is in front of its options
+        if table[FIXED_TCP]:  # INT is before its options
             size = U64(20)
         why = lacks(at, size, end, limit)
         if why:
@@ -51,7 +51,7 @@ def find_shim(buf: Any, at: Any, end: Any, limit: Any, protocol: Any, table: Any
 
 @inlined
 def udp_carrier(buf: Any, shim: Any, limit: Any, role: Any, table: Any) -> Any:
-    """Whether the UDP header in front of a shim was inserted with INT; `role` is that of its port."""
+    """Whether the UDP header before a shim was inserted with INT; `role` is that of its port."""
     if not role & ROLE_INSERTED:
         return variant.OVER_UDP
     if shim < limit:
@@ -79,8 +79,8 @@ def read_int(
     """(code, offset, hops) of the INT with its shim at `shim`, carried by `carrier` (`records.Carrier`) in a
     packet of IP protocol `protocol`; hops go to rows from `first` in path order.
 
-    The offset is where a refused header begins, else what follows INT begins.  The row gets what shim and
-    header say, and over TCP and UDP the packet's own port and protocol, from the tail of 0.5 or by the NPT.
+    The offset is that of a rejected header, else of what follows INT. The row gets the values of shim and
+    header, and over TCP and UDP the packet's own port and protocol, from the tail of 0.5 or by the NPT.
     """
     why = lacks(shim, U64(4), end, limit)
     if why:

@@ -20,14 +20,14 @@ MODES = {
     PREALLOCATED: Mode.IOAM_PREALLOCATED, INCREMENTAL: Mode.IOAM_INCREMENTAL, DIRECT_EXPORT: Mode.IOAM_DEX,
 }  # fmt: skip
 FLOW_ID, SEQUENCE = 0x80, 0x40
-"""Extension flags of direct export; each flag, also one that nobody defined, stands for 4 more bytes."""
+"""Extension flags of direct export; each flag, also an undefined one, stands for 4 more bytes."""
 HOP_BY_HOP, DESTINATION = 0, 60
 """IPv6 extension headers that hold options."""
 _PLACE, _DATA = Place.IOAM_OPTION, Place.IOAM_DATA
 _HEAD = layout.IOAM_OPTION.size
 _ONES_24 = (1 << 24) - 1
 SATURATED = (1 << 31) - 1
-"""What a transit delay is told as that does not fit."""
+"""Reported for a transit delay that does not fit."""
 assert (255 + 2 - _HEAD - layout.IOAM_TRACE.size) // 4 <= MAX_HOPS  # an option has no room for too many nodes
 
 
@@ -74,9 +74,9 @@ class Node:
 
 
 def pull_option(buf: Buffer) -> tuple[Buffer, int]:
-    """What is behind the option's own header, and the IOAM option type.
+    """What follows the option's own header, and the IOAM option type.
 
-    Raises WireError: `truncated`, `bad_length` where the option has no room for its header, and for types
+    Raises WireError: `truncated`, `bad_length` if the option has no room for its header, and for types
     whose contents are not read.
     """
     start = buf.at
@@ -120,8 +120,8 @@ def _items(trace_type: int) -> list[layout.Item]:
 def pull_trace(buf: Buffer, ioam_type: int) -> Trace:
     """The header of a trace; `buf` ends where the option does.
 
-    Raises WireError: `bad_hop_size` where NodeLen is not what the trace type implies, or nothing is traced;
-    `bad_length` where a pre-allocated trace has more room left than the option.
+    Raises WireError: `bad_hop_size` if NodeLen is not what the trace type implies, or nothing is traced;
+    `bad_length` if a pre-allocated trace has more room left than the option.
     """
     start = buf.at
     head = buf.pull(layout.IOAM_TRACE, _PLACE)
@@ -138,7 +138,7 @@ def pull_trace(buf: Buffer, ioam_type: int) -> Trace:
     if trace.mode == Mode.IOAM_PREALLOCATED and 4 * trace.remaining_words > buf.left:
         raise WireError(
             Reason.BAD_LENGTH, _PLACE, start,
-            f"{4 * trace.remaining_words} bytes are said to be free, the option holds {buf.left}",
+            f"{4 * trace.remaining_words} bytes are stated as free, the option holds {buf.left}",
         )  # fmt: skip
     return trace
 
@@ -146,9 +146,9 @@ def pull_trace(buf: Buffer, ioam_type: int) -> Trace:
 def pull_data(buf: Buffer, trace: Trace) -> list[Node]:
     """The nodes in path order, to the end of the option.
 
-    In a pre-allocated trace what is free lies in front of them; of an incremental one, which grows,
-    RemainingLen says only how much may still be added.
-    Raises WireError: `bad_length` where they are no whole number of nodes.
+    In a pre-allocated trace the free room precedes them; of an incremental one, which grows,
+    RemainingLen only states how much may still be added.
+    Raises WireError: `bad_length` if they are not a whole number of nodes.
     """
     if trace.mode == Mode.IOAM_PREALLOCATED:
         buf.at += 4 * trace.remaining_words
@@ -225,7 +225,7 @@ SNAPSHOT = "snapshot"
 def pull_dex(buf: Buffer) -> Dex:
     """Direct export; `buf` ends where the option does.
 
-    Raises WireError: `bad_length` where the extension flags ask for more than the option holds.
+    Raises WireError: `bad_length` if the extension flags ask for more than the option holds.
     """
     start = buf.at
     head = buf.pull(layout.IOAM_DEX, _PLACE)
@@ -258,7 +258,7 @@ def reread(raw: bytes, int_at: int) -> tuple[Trace, list[Node]] | Dex:
 def push_trace(out: bytearray, trace: Trace, nodes: list[Node], option_type: int = 0x31) -> None:
     """Append the IPv6 option with a trace and its nodes, which are given in path order.
 
-    Raises ValueError where it is longer than an option can be, or a value than its field.
+    Raises ValueError if it is longer than an option can be, or a value than its field.
     """
     body = bytearray()
     push(body, layout.IOAM_TRACE, {

@@ -228,7 +228,7 @@ def read_trace(buf: Any, origin: Any, at: Any, stop: Any, kind: Any, row: Any, h
 
 @kernel
 def count_nodes(buf: Any, at: Any, stop: Any, size: Any) -> Any:
-    """(whether a node does not fit, offset of that node, nodes) where each ends in a snapshot."""
+    """(whether a node does not fit, offset of that node, nodes) of nodes that end in snapshots."""
     count = NONE
     while at < stop:
         if at + size + SNAPSHOT > stop:

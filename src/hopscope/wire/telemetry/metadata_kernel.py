@@ -1,9 +1,9 @@
-"""Hop metadata for the batch decoder: where each value is, found once per instruction bitmap and hop size,
-and read per hop.
+"""Hop metadata for the batch decoder: the place of each value, found once per instruction bitmap and hop
+size, and read per hop.
 
 A plan is 20 uint64: its key (0: none yet), words of a hop, `present`, the byte offset of each slot, the bits
 that take room, the row of their items in the dialect's table, and whether all of them are the
-specification's: what is not is read by `form_kernel`.
+specification's: other items are read by `stack_kernel`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def defined(table: Any, rows: Any, bits: Any) -> Any:
 @kernel
 def fill(plans: Any, base: Any, table: Any, kind: Any, bitmap: Any, hop_words: Any) -> None:
     """Find the plan of a bitmap: the first of the dialect's alternatives that has the hop size, then of these
-    without the reserved bits (for which a node may add nothing); where none has it, the usual one.
+    without the reserved bits (for which a node may add nothing); if none has it, the usual one.
     """
     usual = ITEMS + kind * KIND_ROWS
     rows, bits, found = usual, bitmap, hop_words == ANY_SIZE

@@ -112,8 +112,8 @@ def report_0_5(
 
 @inlined
 def own_values(buf: Any, at: Any, plans: Any, base: Any, has_drop: Any, row: Any) -> None:
-    """What is told of a report's own metadata; its queue id, if any, is to be taken from the hop that it is
-    read into.
+    """Write what the report metadata say of the report; its queue id, if any, is taken from the hop that they
+    are read into.
     """
     carried = U64(row.carried) | HAS_OWN
     if plans[base + U64(PRESENT)] & QUEUE:
@@ -170,6 +170,6 @@ def report_1_0(
 
 @kernel
 def queue_of(hop: Any, has_drop: Any, row: Any) -> None:
-    """Queue id of a report's own metadata: that of its occupancy, unless its drop word told one."""
+    """Write the queue id of the report metadata: that of the occupancy, unless the drop word has one."""
     if U64(hop.present) & QUEUE and not has_drop:
         row.queue_id = hop.queue_id

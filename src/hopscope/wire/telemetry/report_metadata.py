@@ -1,4 +1,4 @@
-"""What a report itself carries of the switch that sent it: forms of 0.5, optional metadata of 1.0 and 2.0."""
+"""Report metadata, of the switch that sent the report: forms of 0.5, optional metadata of 1.0 and 2.0."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORM_BITS = {1: 0x4000, 2: 0x7000}
 
 @dataclass(slots=True)
 class Own:
-    """What a report itself carries of the switch that sent it."""
+    """Report metadata: of the switch that sent the report."""
 
     hop: Hop = field(default_factory=Hop)
     queue_id: int | None = None
@@ -40,7 +40,7 @@ def push_own_0_5(out: bytearray, form: int, own: Own, dialect: Dialect = DEFAULT
 
 
 def push_own(out: bytearray, items: tuple[layout.Item, ...], bitmap: int, own: Own) -> None:
-    """Append a report's own metadata."""
+    """Append a report's metadata."""
     for bit, item in enumerate(items):
         if not bitmap >> (15 - bit) & 1:
             continue

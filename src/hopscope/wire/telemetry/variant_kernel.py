@@ -70,7 +70,7 @@ assert layout.MX_2_1.word("discard") == layout.MD_2_0.word("discard")
 
 @kernel
 def shim_rule(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
-    """What the shim's first byte (Geneve: the option's type) says, as in `rules.SHIM`; 0 unknown."""
+    """The rule of the shim's first byte (Geneve: the option's type), as in `rules.SHIM`; 0 unknown."""
     if carrier == OVER_GENEVE:
         type_ = U64(buf[shim + U64(2)])
         return type_ if type_ <= U64(3) else NONE
@@ -111,13 +111,13 @@ def meaning(bitmap: Any, table: Any) -> Any:
 
 @kernel
 def is_l4(carrier: Any) -> Any:
-    """Whether the shim is the one behind TCP or UDP."""
+    """Whether the shim follows TCP or UDP."""
     return carrier == OVER_TCP or carrier == OVER_UDP or carrier == OVER_INSERTED
 
 
 @kernel
 def set_places(at: Any, carrier: Any, npt: Any, instructions: Any, row: Any) -> None:
-    """Where the header is, and what the shim says, into the report's row."""
+    """Write the place of the header, and the shim's values, into the report's row."""
     row.int_at = at
     row.carrier = carrier
     row.npt = npt
@@ -154,13 +154,13 @@ def ds_field(buf: Any, at: Any, which: Any, table: Any) -> Any:
 
 @kernel
 def md_flag(buf: Any, at: Any, which: Any, value: Any, table: Any) -> Any:
-    """`value` where D (0), E (1) or M (2) of the 2.x header at `at` is set."""
+    """`value` if D (0), E (1) or M (2) of the 2.x header at `at` is set, else 0."""
     return ((be32(buf, at) >> U64(table[MD_SHIFTS + U64(which)])) & U64(1)) * value
 
 
 @kernel
 def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any) -> None:
-    """What the header at `at` says of hops and flags, into the report's row."""
+    """Write hop counts and flags of the header at `at` into the report's row."""
     row.int_version = version
     row.int_mode = mode
     if version == U64(20):
@@ -186,8 +186,8 @@ def set_header(buf: Any, at: Any, version: Any, mode: Any, table: Any, row: Any)
 
 @kernel
 def restore_l4(buf: Any, at: Any, protocol: Any, end: Any, limit: Any, row: Any) -> Any:
-    """Write the packet's own protocol and the ports at `at`, behind a UDP header that was added with INT;
-    returns a refusal's code.
+    """Write the packet's own protocol and the ports at `at`, after a UDP header that was added with INT;
+    returns a reject code.
     """
     if protocol == TCP or protocol == UDP:
         why = lacks(at, U64(4), end, limit)
@@ -345,7 +345,7 @@ def read_mx(
     buf: Any, shim: Any, stack: Any, end: Any, limit: Any, carrier: Any, instructions: Any, left: Any,
     is_open: Any, numbered: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
-    """What is behind an INT-MX header: no hops, or the node's record where the dialect has one; `left` words
+    """What follows an INT-MX header: no hops, or the node's record if the dialect has one; `left` words
     belong to it.
     """
     hop_words, base = NONE, NONE

@@ -30,7 +30,7 @@ SHOWN = {
     "LABEL_OPTION": "label", "LABEL_STATE": "label.item", "LABEL_ITEM": "label.item",
     "LABEL_ROUTE": "label.route", "LABEL_ROUTE_ENTRY": "label.route",
 }  # fmt: skip
-"""Headers whose fields are shown, and what their filters begin with behind `hopscope.`; others are read."""
+"""Headers whose fields are shown, and the prefix of their filters after `hopscope.`; others are only read."""
 _MD_FLAGS = ("discard", "hops_exceeded", "mtu_exceeded")
 _DS_FIELDS = ("domain_id", "ds_instruction", "ds_flags")
 _ORIGINAL = (("original_dscp", 6), ("original_port", 16), ("original_protocol", 8))
@@ -55,14 +55,14 @@ def tables(dialects: Mapping[str, Dialect]) -> str:
     reasons = [reason.label for reason in Reason if reason]
     parts = (
         ("Numbers of the layout modules", "L", _block(_constants())),
-        ("Where each rule is in a dialect's table, wire/rules.py", "R", _block(_offsets())),
+        ("Offset of each rule in a dialect's table, wire/rules.py", "R", _block(_offsets())),
         ("Headers: bit offset and width of every field", "H", _block(_headers())),
         ("Which of them are shown, and under which names", "SHOWN", _table(SHOWN)),
         ("Fields that have more than 32 bits somewhere", "WIDE", _table(wide)),
         ("Items: what one bit of an instruction bitmap stands for", "ITEMS", _block(items.lua())),
         ("The rules of the specifications", "SPEC", _rules(DEFAULT, None)),
         ("Dialects: what differs from them", "DIALECTS", _block(chosen)),
-        ("Why something is refused, wire/reasons.py", "REASONS", _table(reasons)),
+        ("Reject reasons, wire/reasons.py", "REASONS", _table(reasons)),
         ("Hops of one report that are read", "MAX_HOPS", str(MAX_HOPS)),
     )
     return "\n".join(f"-- {title}.\nlocal {name} = {text}\n" for title, name, text in parts)
@@ -124,7 +124,7 @@ def _row(field: Field) -> str:
 
 
 def _meanings(doc: str) -> Iterator[tuple[int, str]]:
-    """Names of values where a field's text lists them, as in `1 MD, 2 destination`."""
+    """Names of values, if a field's text lists them, as in `1 MD, 2 destination`."""
     parts = [_NUMBERED.fullmatch(part) for part in doc.split(", ")]
     for part in parts:
         if part is not None and all(parts) and len(parts) > 1:
