@@ -1,6 +1,6 @@
 """First start on an empty kernel cache, and the second: seconds, processor seconds, kernels compiled.
 
-    python bench/first_start.py [--hopscope COMMAND] [--quick]
+    python bench/first_start.py [--hopscope COMMAND] [--quick] [--json]
 
 `--hopscope` names another installation's command, as one with the wheel of `make wheel`.  Starts of the
 same command follow each other, in a folder of their own; the second one finds the first one's kernels.
@@ -19,6 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from harness.common import Bench
 from hopscope.library.samples import SAMPLES, sample
 
 
@@ -58,12 +59,22 @@ def kernels(cache: Path) -> int:
     return len([*cache.rglob("*.inner"), *cache.rglob("*.nbc")])
 
 
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Which installation."""
+    parser.add_argument(
+        "--hopscope", default=str(Path(sys.executable).with_name("hopscope")), help="the command to start"
+    )
+
+
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--hopscope", default=str(Path(sys.executable).with_name("hopscope")))
-    parser.add_argument("--quick", action="store_true", help="only `decode`-sized work: replay")
-    options = parser.parse_args()
+    """First and second start of each command."""
+    bench, options = Bench.start(
+        "first_start",
+        "seconds until a command is ready (collect, demo) or has ended (replay, sink), kernels compiled "
+        "before it, and processor seconds of all its processes.",
+        "an installation's first reading of its .pyc files.",
+        arguments,
+    )
     capture = str(sample(next(iter(SAMPLES))))
     listen = ["--listen", "udp://127.0.0.1:0", "--no-serve", "--data", "data"]
     commands: dict[str, tuple[list[str], str | None]] = {
@@ -72,14 +83,14 @@ def main() -> None:
         "sink": (["sink", capture, "--output", "out.pcap"], None),
         "demo": (["demo", "--http-port", "0"], "http://"),
     }
-    print(f"{'command':<9}{'start':<8}{'s':>7}{'cpu s':>8}{'kernels':>9}")
     for name, (words, until) in commands.items():
-        if options.quick and name != "replay":
+        if bench.quick and name != "replay":
             continue
         with tempfile.TemporaryDirectory() as folder:
-            for start in ("first", "second"):
+            for start in ("empty", "filled"):
                 seconds, used, compiled = started([options.hopscope, *words], Path(folder), until)
-                print(f"{name:<9}{start:<8}{seconds:7.1f}{used:8.1f}{compiled:9}", flush=True)
+                note = f"{used:.1f} s of processors, {compiled} kernels compiled"
+                bench.row({"command": name, "kernel cache": start}, seconds, "s", note)
 
 
 if __name__ == "__main__":
