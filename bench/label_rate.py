@@ -44,7 +44,7 @@ def measure(bench: Bench, k: int, algorithm: str, rounds: int) -> None:
         sim.run((3 + number) * step)
         clock.append((sim.packet_hops - before) / (time.perf_counter() - start))
         rates.append((sim.packet_hops - before) / (time.process_time() - used))
-    packets, _ = sim.underway
+    packets, _ = sim.in_flight
     memory = sim.nbytes
     note = (
         f"best {max(rates) / 1e6:.1f} M, by the clock {statistics.median(clock) / 1e6:.1f} M; "

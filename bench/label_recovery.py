@@ -146,8 +146,8 @@ def by_probes(topology: FatTree, change: Change, ports: Ints, most: int | None) 
     rows = np.array(change.ports)
     down[np.concatenate([rows, topology.ports["reverse"][rows]])] = True
     before, after = (down, None) if change.added else (None, down)
-    old = int_path.plan(topology, before, most=most)
-    plans = [int_path.plan(topology, after, most=most) for _ in range(5)]
+    old = int_path.plan(topology, before, max_hops=most)
+    plans = [int_path.plan(topology, after, max_hops=most) for _ in range(5)]
     planning, trails = median(p.seconds for p in plans), plans[0].trails
     installing = INSTALL * 2 * len(trails)
     ready = CHANGE + NOTICED + planning + installing

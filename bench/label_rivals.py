@@ -13,7 +13,7 @@ import numpy as np
 from harness.common import Bench
 from harness.figures import Sheet
 from hopscope.fabric.labelling.rivals import on_traffic
-from hopscope.fabric.labelling.rivals.on_traffic import SYSTEMS, Scene, Seen, generators
+from hopscope.fabric.labelling.rivals.on_traffic import SYSTEMS, Scenario, SystemResult, generators
 from hopscope.fabric.labelling.rivals.rival import between
 from hopscope.fabric.labelling.rivals.sampled_int import samples_for
 from hopscope.fabric.labelling.simulation.network import NetworkModel
@@ -37,9 +37,9 @@ FLOWS = 4
 TELEMETRY = 0.1
 SAMPLED = 0.99
 """Coverage for which packets are sampled, and marked for postcards, by the closed form."""
-RUN: dict[str, Callable[[Scene], Seen]] = {
+RUN: dict[str, Callable[[Scenario], SystemResult]] = {
     **SYSTEMS,
-    "PINT": partial(on_traffic.pint, flows_from=2, judged=1),
+    "PINT": partial(on_traffic.run_pint, flows_from=2, measured=1),
 }
 
 
@@ -51,7 +51,7 @@ def busiest(topology: Topology, traffic: Sources) -> float:
     return float(use[between(topology)].max())
 
 
-def scene(name: str, load: float, seed: int, intervals: int) -> Scene:
+def scene(name: str, load: float, seed: int, intervals: int) -> Scenario:
     """All hosts send to random others, so fast that the busiest port between switches has this load."""
     topology = parse_topology(name, LINK)
     most = busiest(topology, uniform(topology, 1e6, size=SIZE, flows=FLOWS, seed=seed))
@@ -59,14 +59,14 @@ def scene(name: str, load: float, seed: int, intervals: int) -> Scene:
     traffic = uniform(topology, 8 * SIZE * packets, size=SIZE, flows=FLOWS, seed=seed)
     every = round(packets * topology.hosts * TELEMETRY / samples_for(topology, SAMPLED))
     network = NetworkModel(buffer_bytes=QUEUE * (SIZE + WIRE_OVERHEAD))
-    return Scene(
+    return Scenario(
         topology, traffic, network, telemetry=TELEMETRY, intervals=intervals, sampled=max(1, every), seed=seed
     )
 
 
-def note(name: str, runs: list[Seen]) -> str:
+def note(name: str, runs: list[SystemResult]) -> str:
     """What else a system's runs have shown."""
-    ways = [way.packets for seen in runs for way in seen.ways]
+    ways = [way.packets for seen in runs for way in seen.paths]
     if ways:
         known = [packets for packets in ways if packets]
         return (
@@ -82,7 +82,7 @@ def note(name: str, runs: list[Seen]) -> str:
 def measured(bench: Bench, name: str, load: float, seeds: int, intervals: int) -> list[dict[str, object]]:
     """One fabric at one load: a row for each system, means over seeds."""
     scenes = [scene(name, load, seed, intervals) for seed in range(1, seeds + 1)]
-    bare = [on_traffic.untouched(one) for one in scenes]
+    bare = [on_traffic.run_without_telemetry(one) for one in scenes]
     topology = scenes[0].topology
     capacity = float(topology.ports["rate"][topology.ports["switch"] >= 0].sum())
     alone = 100 * float(np.mean([one.lost for one in bare]))
@@ -95,7 +95,7 @@ def measured(bench: Bench, name: str, load: float, seeds: int, intervals: int) -
             "added_mbit_s": float(np.mean([seen.link_bits for seen in runs])) / 1e6,
             "added_percent": 100 * float(np.mean([seen.link_bits for seen in runs])) / capacity,
             "coverage": float(np.mean([seen.coverage.mean() for seen in runs])),
-            "coverage_least": float(np.min([seen.coverage.min() for seen in runs])),
+            "coverage_min": float(np.min([seen.coverage.min() for seen in runs])),
             "lost_alone_percent": alone, "lost_more_percent": float(np.mean(extra)),
             "lost_more_sd": float(np.std(extra)),
         }  # fmt: skip

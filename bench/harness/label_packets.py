@@ -13,7 +13,7 @@ from .figures import Sheet, Stated, legend, percent
 from .label_runs import ALGORITHMS, COLORS, PACKETS, Row, curve, mean, measure, scheme, spread, table
 
 Curves = dict[str, list[list[Row]]]
-COLUMNS = ("packets", "labelled_packets", "labels_written", "labels_a_packet", "bandwidth", "coverage")
+COLUMNS = ("packets", "labelled_packets", "labels_written", "labels_per_packet", "bandwidth", "coverage")
 INTERVALS = [20, 30, 40, 50, 60, 70, 80, 90, 100]
 SIZES = [4, 8, 12, 16, 20, 24, 28, 32]
 

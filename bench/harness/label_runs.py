@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hopscope.fabric.labelling.experiment.run import perform
+from hopscope.fabric.labelling.experiment.run import simulate_run
 from hopscope.fabric.labelling.experiment.settings import Experiment, Run
 
 Tree = dict[str, dict[str, Any]]
@@ -60,7 +60,7 @@ def measure(seeds: int, **changes: Any) -> list[Row]:
     key = (seeds, tuple(sorted(changes.items())))
     if key not in _KNOWN:
         experiment = Experiment.model_validate(setting(**changes))
-        _KNOWN[key] = [perform(Run(experiment, seed)) for seed in range(1, seeds + 1)]
+        _KNOWN[key] = [simulate_run(Run(experiment, seed)) for seed in range(1, seeds + 1)]
     return _KNOWN[key]
 
 

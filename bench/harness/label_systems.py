@@ -87,13 +87,13 @@ def _fabric(k: int) -> Topology:
     return parse_topology(f"fat-tree:{k}")
 
 
-MOST = int_path.hops_in(1500)
+MOST = int_path.hops_for_mtu(1500)
 """Switches that an INT-path probe passes at most."""
 
 
 @cache
 def _round(name: str, k: int) -> Round:
-    return RIVALS[name].round(_fabric(k), **({"most": MOST} if name == "int-path" else {}))
+    return RIVALS[name].round(_fabric(k), **({"max_hops": MOST} if name == "int-path" else {}))
 
 
 def figure20(quick: bool) -> Sheet:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hopscope.capture.ring.listener import RingListener, RingSender
-from hopscope.detect.distributions.reader import Counts, DistributionReader
+from hopscope.detect.distributions.reader import DistributionReader, ShardCounts
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.rings import SinkEvents
 from hopscope.settings.collector import ListenSettings
@@ -38,7 +38,7 @@ class Passage:
     kernel_drops: int
     rate: float
     """Packets a second."""
-    counts: Counts
+    counts: ShardCounts
     """Distributions of what was received."""
 
 

@@ -17,8 +17,8 @@ from hopscope.detect.bottleneck.shares import (
     of_flow,
     of_network,
     of_sums,
+    quantile,
     slow_above,
-    standing,
 )
 from hopscope.detect.detector import Detector
 from hopscope.detect.distributions.quantiles import Distribution
@@ -129,9 +129,9 @@ def _flows_blame_it(folder: Path, batches: list[ReportBatch], queues: Queues, pl
             assert one.share_mean == pytest.approx(np.mean(known[one.place]) / total)
             assert one.latest_ns == known[one.place][-1]
             latencies = queues.at(one.place)[Measure.HOP_LATENCY]
-            assert one.standing == standing(latencies, known[one.place][-1])
-            assert one.standing is not None
-            assert one.standing.lower < one.standing.upper
+            assert one.quantile == quantile(latencies, known[one.place][-1])
+            assert one.quantile is not None
+            assert one.quantile.lower < one.quantile.upper
         if flow["latency_latest"] > 300_000:
             slow += 1
             blamed += place in known
@@ -173,8 +173,8 @@ def test_queues_that_are_not_known() -> None:
     assert Queues(parts).resolve((1, 2, 0)) == (1, 2, 0)
     assert Queues([]).resolve((1, None, None)) == (1, None, None)
     empty = Distribution(Measure.HOP_LATENCY, one[:0], one[:0], one[:0], 0, 0)
-    assert standing(empty, 5) is None
-    assert standing(parts[0], 3) is not None
+    assert quantile(empty, 5) is None
+    assert quantile(parts[0], 3) is not None
 
 
 def test_hops_without_values() -> None:

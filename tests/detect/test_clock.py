@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hopscope.detect.clock import LOOK_NS, CaptureClock
+from hopscope.detect.clock import TICK_NS, CaptureClock
 from hopscope.library.interface import Reports, detect_events
 from hopscope.settings.collector import DetectSettings
 from hopscope.wire.records import FRAME, FrameBatch
@@ -24,7 +24,7 @@ def test_every_report_is_in_one_part() -> None:
         at = 0
         for ticks, start, end in clock.cut(half):
             assert start == at < end
-            assert half[end - 1] - half[start] < LOOK_NS
+            assert half[end - 1] - half[start] < TICK_NS
             assert ticked <= min(ticks)
             assert ticks == sorted(ticks)
             assert ticks[-1] == half[start]

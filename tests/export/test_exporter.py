@@ -30,7 +30,7 @@ class Made(Exporter[ExportBatch]):
     """A destination that does as it is told: fails so often, or waits until `go`."""
 
     reads = frozenset({"events", "evicted"})
-    longest_pause = 0.02
+    max_pause = 0.02
 
     def __init__(self, room: int = 10, failures: tuple[Exception, ...] = (), waits: bool = False) -> None:
         row = np.zeros(1, DESTINATION)
@@ -66,7 +66,7 @@ class Made(Exporter[ExportBatch]):
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.005)
+    monkeypatch.setattr(module, "MIN_PAUSE", 0.005)
 
 
 def batch(events: int, lost: int = 0) -> ExportBatch:

@@ -46,9 +46,9 @@ class Recorder:
         emit, network_ = network._emit, network
 
         def recorded(flows: Any, until: int, sample: float) -> None:
-            before = network_.underway
+            before = network_.in_flight
             emit(flows, until, sample)
-            for packet in network_._packets[before : network_.underway]:
+            for packet in network_._packets[before : network_.in_flight]:
                 path = [int(p) for p in packet["path"] if p >= 0]
                 self.packets.append((int(packet["time"]), int(packet["number"]), int(packet["size"]), path))
 
@@ -120,10 +120,10 @@ def test_conservation() -> None:
     network = Network(topology, LinkModel(buffer_bytes=5_000))
     traffic = random_traffic(topology, load=0.8)
     run(network, traffic, 0.02, 0.005)
-    assert network.emitted == network.delivered + network.dropped + network.underway
+    assert network.emitted == network.delivered + network.dropped + network.in_flight
     assert network.dropped > 0
     assert network.dropped == int(network.ports["dropped"].sum())
-    assert int(traffic.table["pending"].sum()) == network.underway
+    assert int(traffic.table["pending"].sum()) == network.in_flight
 
 
 def poisson(topology: Topology, load: float, payload: int, seconds: float) -> Any:

@@ -159,7 +159,7 @@ def test_the_truth_adds_up() -> None:
     simulation = Simulation(TREE, replace(MODEL, report=ReportModel(drops_per_switch=0)))
     reports = sum(len(batch) for batch in simulation.run(0.5))
     truth = simulation.truth
-    assert truth.emitted == truth.delivered + truth.dropped + truth.underway
+    assert truth.emitted == truth.delivered + truth.dropped + truth.in_flight
     assert truth.drop_reports == truth.dropped > 0
     assert truth.reports == reports
     assert reports - truth.drop_reports == pytest.approx(4000, rel=0.15)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kernel
 TREE, LEAVES = FatTree(4), LeafSpine(2, 1, 1)
 SHALLOW = LinkModel(buffer_bytes=60_000)
 FAULT = make_fault(TREE, "lossy-port", 0.0, "agg-1-0", 1, 10.0, loss=0.03)
-MODEL = TcpModel(connections=60, most_bytes=200_000)
+MODEL = TcpModel(connections=60, max_bytes=200_000)
 ONE = TcpModel(connections=1, sizes=SizeDistribution("fixed", (292_000, 292_001), (0, 1)))
 
 
@@ -40,7 +40,7 @@ def test_every_packet_arrives_or_is_dropped() -> None:
     assert set(packets["drop_reason"]) == {0, 71, 200}
     lost = np.bincount(segments["connection"][packets["drop_reason"] > 0], minlength=len(connections))
     assert (lost == connections["lost"]).all()
-    assert (connections["sent"].sum() + connections["answers"].sum()) == len(packets)
+    assert (connections["sent"].sum() + connections["acknowledgments"].sum()) == len(packets)
     assert len(set(packets["number"].tolist())) == len(packets)
     assert simulation.ports["dropped"].sum() == lost.sum()
 
@@ -50,7 +50,7 @@ def test_every_byte_is_delivered_once_and_in_order() -> None:
     simulation = lossy()
     for row, connection in enumerate(simulation.connections):
         mine = simulation.segments[(simulation.segments["connection"] == row)]
-        arrived = mine[(mine["answer"] == 0) & (mine["arrived"] > 0)]
+        arrived = mine[(mine["is_ack"] == 0) & (mine["arrived"] > 0)]
         covered = np.zeros(int(connection["bytes"]), np.uint8)
         for segment in arrived:
             at = (int(segment["sequence"]) - int(connection["sequence"]) - 1) % (1 << 32)
@@ -58,10 +58,10 @@ def test_every_byte_is_delivered_once_and_in_order() -> None:
                 covered[at : at + int(segment["payload"])] = 1
         assert covered.all()
         assert connection["delivered"] == connection["bytes"] == len(covered)
-        assert connection["finished"] == mine["arrived"][mine["answer"] == 1].max() or connection["lost"]
-        sent = mine[mine["answer"] == 0]
+        assert connection["finished"] == mine["arrived"][mine["is_ack"] == 1].max() or connection["lost"]
+        sent = mine[mine["is_ack"] == 0]
         assert len(sent) - connection["retransmissions"] == len(np.unique(sent["segment"]))
-        assert connection["retransmissions"] == sent["again"].sum()
+        assert connection["retransmissions"] == sent["is_retransmission"].sum()
 
 
 def test_acknowledgments_say_what_is_expected() -> None:
@@ -69,8 +69,8 @@ def test_acknowledgments_say_what_is_expected() -> None:
     simulation = lossy()
     connection = simulation.connections[0]
     mine = simulation.segments[simulation.segments["connection"] == 0]
-    data = mine[(mine["answer"] == 0) & (mine["arrived"] > 0)]
-    for answer in mine[mine["answer"] == 1]:
+    data = mine[(mine["is_ack"] == 0) & (mine["arrived"] > 0)]
+    for answer in mine[mine["is_ack"] == 1]:
         here = set(data["segment"][data["arrived"] <= answer["sent"]].tolist())
         expected = next(n for n in range(int(connection["segments"]) + 3) if n not in here)
         before = 1 + min((expected - 1) * int(connection["mss"]), int(connection["bytes"]))
@@ -83,7 +83,7 @@ def test_acknowledgments_say_what_is_expected() -> None:
 def test_only_a_syn_is_answered_with_a_syn() -> None:
     """Each SYN that arrived has one answer that is a SYN too; no other packet is one."""
     segments = lossy().segments
-    openings = (segments["segment"] == 0) & (segments["answer"] == 0)
+    openings = (segments["segment"] == 0) & (segments["is_ack"] == 0)
     assert (segments["flags"][openings] == SYN).all()
     answered = segments["sent"][segments["flags"] == SYN | ACK]
     arrived = segments["arrived"][openings & (segments["arrived"] > 0)]
@@ -120,12 +120,12 @@ def test_timers_go_off_when_nothing_came_for_their_time() -> None:
     assert len(simulation.timeouts) == simulation.connections["timeouts"].sum() > 20
     for row in np.unique(simulation.timeouts["connection"]):
         mine = simulation.segments[simulation.segments["connection"] == row]
-        answers = mine[(mine["answer"] == 1) & (mine["arrived"] > 0)]
+        answers = mine[(mine["is_ack"] == 1) & (mine["arrived"] > 0)]
         answers = answers[np.argsort(answers["arrived"], kind="stable")]
         highest = np.maximum.accumulate(np.concatenate([[0], answers["segment"]]))
         starts = answers["arrived"][answers["segment"] > highest[:-1]].tolist()
-        starts.append(int(mine["sent"][(mine["answer"] == 0) & (mine["segment"] == 0)].min()))
-        sent = mine[mine["answer"] == 0]
+        starts.append(int(mine["sent"][(mine["is_ack"] == 0) & (mine["segment"] == 0)].min()))
+        sent = mine[mine["is_ack"] == 0]
         new = sent[np.unique(sent["segment"], return_index=True)[1]]
         for segment in new:  # sent when all before it had been acknowledged
             ready = answers["arrived"][answers["segment"] >= segment["segment"]]
@@ -136,13 +136,13 @@ def test_timers_go_off_when_nothing_came_for_their_time() -> None:
         for timeout in timeouts:
             last = max(start for start in starts if start < timeout["time"])
             assert timeout["time"] - timeout["rto"] == last
-            again = sent[(sent["sent"] == timeout["time"]) & (sent["again"] == 1)]
+            again = sent[(sent["sent"] == timeout["time"]) & (sent["is_retransmission"] == 1)]
             assert again["segment"].tolist()[:1] == [timeout["segment"]]
 
 
 def passes(simulation: TcpSimulation, segment: int) -> float:
     """When a segment of the only connection reaches the port to its host, s."""
-    rows = (simulation.segments["segment"] == segment) & (simulation.segments["answer"] == 0)
+    rows = (simulation.segments["segment"] == segment) & (simulation.segments["is_ack"] == 0)
     row = int(np.flatnonzero(rows)[0])
     traces = simulation._blocks.traces.reshape(-1, STAGES)
     return float(traces[row, STAGES - 1]["ingress"]) / PS

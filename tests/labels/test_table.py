@@ -182,7 +182,7 @@ def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:
     assert [slot for slot in by_slot if slot < intervals - 1] == whole
     assert table.coverage.skipped == 10
     for slot in whole:
-        assert int(by_slot[slot]["heard"]) == len(heard[slot]), slot
+        assert int(by_slot[slot]["reported"]) == len(heard[slot]), slot
         assert int(by_slot[slot]["labels"]) == labels[slot]
         assert int(by_slot[slot]["active"]) == len(active[slot]), slot
     now, closed = looks[-1], len(told)
@@ -190,7 +190,7 @@ def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:
     table.update(labels_of(keys[:3], odd), now)
     for step in range(1, 5):
         table.tick(now + step * 100 * MS, sample)
-    assert LabelReader(table.region).coverage(1000)["heard"][closed:].max() == 3
+    assert LabelReader(table.region).coverage(1000)["reported"][closed:].max() == 3
 
 
 def test_coverage_without_counters_takes_ports_heard_of_lately_as_active() -> None:
@@ -204,7 +204,7 @@ def test_coverage_without_counters_takes_ports_heard_of_lately_as_active() -> No
         )
         table.tick(now)
     told = LabelReader(table.region).coverage(1000)
-    share = told["heard"] / told["active"]
+    share = told["reported"] / told["active"]
     assert share[:15].tolist() == [1.0] * 15
     assert share[25:100].tolist() == [0.5] * 75
     assert share[125:].tolist() == [1.0] * (len(told) - 125)
@@ -221,6 +221,6 @@ def test_long_stop_leaves_intervals_out() -> None:
             table.update(labels_of([(1, 1)], [now]), now)
             table.tick(now)
     told = LabelReader(table.region).coverage(label_table.INTERVALS)
-    assert told["heard"].tolist() == [1] * len(told)
+    assert told["reported"].tolist() == [1] * len(told)
     assert np.diff(told["begin_ns"]).max() > 500 * 10**9
     assert len(told) < 20

@@ -86,11 +86,11 @@ def test_as_a_plain_account(tmp_path: Path) -> None:
         row = rows[flow]
         assert [row[name] for name in ("packets", "late", "partial", "changes")] == account.counts
         assert min(account.counts) > 0
-        way = row["way"][: int(row["hops"])]
+        way = row["path"][: int(row["hops"])]
         assert [tuple(way[at : at + 1][list(_PORT)].tolist()[0]) for at in range(len(way))] == list(
             account.way
         )
-        figures = [tuple(one) for one in way[["time_ns", "occupancy", "occupancy_most"]].tolist()]
+        figures = [tuple(one) for one in way[["time_ns", "occupancy", "highest_occupancy"]].tolist()]
         assert figures == list(account.way.values())
         previous = row["previous"][: int(row["previous_hops"])][list(_PORT)].tolist()
         assert [tuple(one) for one in previous] == account.previous
@@ -112,8 +112,8 @@ def test_latency_by_hop_and_its_highest() -> None:
         table.update(labels, flows, START + step)
     table.tick(START + RATE_NS)
     row = table.rows[np.flatnonzero(table.rows["packets"])[0]]
-    assert row["way"]["latency_ns"][:3].tolist() == [1, 700, 2001]
-    assert row["way"]["latency_most_ns"][:3].tolist() == [1, 5000, 2001]
+    assert row["path"]["latency_ns"][:3].tolist() == [1, 700, 2001]
+    assert row["path"]["highest_latency_ns"][:3].tolist() == [1, 5000, 2001]
 
 
 def test_a_full_table() -> None:
@@ -156,12 +156,12 @@ def test_hostile_packets() -> None:
     table.tick(START)
     (at,) = np.flatnonzero(table.rows["packets"]).tolist()
     assert table.rows[at]["hops"] == 250
-    assert table.rows[at]["way"]["node_id"].tolist() == [8] * HOPS
+    assert table.rows[at]["path"]["node_id"].tolist() == [8] * HOPS
     before = table.late
     table.update(*packets([(1, START, [(8, 8, 8)])]), START + MS)
     assert table.late == before
     table.tick(START + MS)
-    assert table.rows[at]["way"]["time_ns"][0] == START
+    assert table.rows[at]["path"]["time_ns"][0] == START
 
 
 def test_the_next_process_goes_on(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_tracked_flows(live: Fabric, tmp_path: Path) -> None:
         way = [(label["node_id"], label["egress_port"]) for label in block["labels"]]
         assert all(one in chosen[one[0], 2] for one in way)  # each by a port towards this host
         assert next(port.host for port in ports if (port.node, port.number) == way[-1]) == 2
-    told = row["way"][["node_id", "egress_port"]][:3].tolist()
+    told = row["path"][["node_id", "egress_port"]][:3].tolist()
     assert told == way
     assert [node for node, _ in told[::2]] == [1, 2]
 
@@ -221,7 +221,7 @@ def test_a_link_that_is_down_at_its_other_end(live: Fabric) -> None:
         namespaces.ip([f"link set {one} up"], live.parts.switches)
     missed = live.missed() - missed
     counted = dict(zip(live.parts.ports, live.registers.counters.astype(int) - before, strict=True))
-    columns = [PortCounter.SENT, PortCounter.REFUSED, PortCounter.RECEIVED]
+    columns = [PortCounter.SENT, PortCounter.REJECTED, PortCounter.RECEIVED]
     ends = {port.interface: counted[port][columns].tolist() for port in live.parts.ports}
     for name in (one, other):
         sent, refused, received = ends[name]

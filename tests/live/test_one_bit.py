@@ -73,7 +73,7 @@ def coverage(live: Fabric) -> float:
     rows = LabelReader.attach(Path(live.state.data, "regions", FILE_NAME)).coverage(1000)
     rows = rows[rows["begin_ns"] >= begin]
     assert rows["active"].sum() > 0.5 * len(live.parts.ports) * 10 * WINDOW_SECONDS
-    return float(rows["heard"].sum() / rows["active"].sum())
+    return float(rows["reported"].sum() / rows["active"].sum())
 
 
 def flags() -> dict[tuple[str, int], bool]:

@@ -131,7 +131,7 @@ class Twin:
     def wants(self, packet: Packet, port: Port, row: int, start: int) -> bool:
         """Section 3, as it is written there."""
         settings = self.labelling
-        if packet.flags & SourceFlag.ALWAYS:
+        if packet.flags & SourceFlag.LABEL_ALWAYS:
             return True
         if len(packet.labels) >= settings.max_hop:
             return False
@@ -176,12 +176,12 @@ class Twin:
             self.lose(packet, "tail")
             return
         rest = None
-        if switch and not packet.flags & SourceFlag.NEVER and self.wants(packet, port, row, start):
+        if switch and not packet.flags & SourceFlag.LABEL_NEVER and self.wants(packet, port, row, start):
             queued = -(-(start - port.ready) // byte)
             label = Label(start, row, (start - time) // 1000, queued, int(node["ingress"]))
             longer = self.length(replace(packet, labels=[*packet.labels, label]))
             write = True
-            if longer > network.mtu and not last and not packet.flags & SourceFlag.ALWAYS:
+            if longer > network.mtu and not last and not packet.flags & SourceFlag.LABEL_ALWAYS:
                 room = network.mtu - 20 - network.option_bytes - network.item_bytes * self.labelling.max_hop
                 kept = 20 + room // 8 * 8
                 cut = self.labelling.too_long == "fragment" and 28 <= kept < packet.size

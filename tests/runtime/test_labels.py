@@ -93,7 +93,7 @@ def test_silent_ports_label_more_often_and_coverage_is_told(tmp_path: Path) -> N
         told = LabelReader.attach(tmp_path / FILE_NAME)
         busy = told.coverage(1000)
         busy = busy[busy["active"] > 0]
-        share = busy["heard"] / busy["active"]
+        share = busy["reported"] / busy["active"]
         assert share[0] == 1
         assert share[-1] == pytest.approx(2 / 3)
         assert told.coverage(1)["raised"].tolist() == [1]
@@ -156,7 +156,7 @@ def test_a_port_whose_frames_are_all_lost_is_missing_in_coverage(tmp_path: Path)
     told = LabelReader.attach(tmp_path / FILE_NAME).coverage(1000)
     assert len(told) > 2
     assert set(told["active"].tolist()) == {1}
-    assert not told["heard"].any()
+    assert not told["reported"].any()
     process.close()
 
 
@@ -249,7 +249,7 @@ def test_tracked_flows_have_their_ways(tmp_path: Path) -> None:
         drive(process, 1)
     process.close()
     (row,) = TrackedReader.attach(tmp_path / tracked_state.FILE_NAME).flows()
-    assert (row["sport"], row["hops"], row["way"]["node_id"][:2].tolist()) == (7, 2, [1, 2])
+    assert (row["sport"], row["hops"], row["path"]["node_id"][:2].tolist()) == (7, 2, [1, 2])
     counts = read_label_counters(tmp_path)
     told = {name: int(counts[INDEX[f"label_tracked_{name}"]]) for name in (
         "packets_total", "flows", "without_flow_total", "unknown_ports_total", "evicted_total",

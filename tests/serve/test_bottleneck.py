@@ -87,13 +87,13 @@ def test_api_of_a_flow(collector: Any, distributions: Distributions, api: Any) -
     urls = (f"flows/{flow}/bottleneck?by=mean", "flows/00000000000000ff/bottleneck")
     (_, got), (_, none) = ask(collector, api, *urls)
     assert (got["source"], got["latency_ns"]) == ("flows", 3000)
-    assert got["standing"] == {"lower": 1.0, "upper": 1.0}
+    assert got["quantile"] == {"lower": 1.0, "upper": 1.0}
     assert [(one["node"]["id"], one["share"], one["latency_ns"]) for one in got["items"]] == [
         (node, 1 / 3, 1000) for node in (11, 12, 13)
     ]
-    assert got["items"][0]["standing"] == {"lower": 1.0, "upper": 1.0}
-    assert got["items"][2]["standing"] == {"lower": 0.0, "upper": 0.0}
-    assert got["items"][0]["usual_ns"]["lower"] <= 100 <= got["items"][0]["usual_ns"]["upper"]
+    assert got["items"][0]["quantile"] == {"lower": 1.0, "upper": 1.0}
+    assert got["items"][2]["quantile"] == {"lower": 0.0, "upper": 0.0}
+    assert got["items"][0]["median_ns"]["lower"] <= 100 <= got["items"][0]["median_ns"]["upper"]
     assert (none["source"], none["items"]) == ("none", [])
 
 

@@ -41,8 +41,8 @@ def flows_of(rows: Sequence[tuple[int, int, int, int]]) -> Records:
         one["src_lo"], one["dst_lo"], one["proto"] = 0xFFFF0A000000 | number, 0xFFFF0A000001, 17
         one["sport"], one["dport"], one["packets"], one["hops"] = 5000, 53, 1234, hops
         one["received_ns"] = NOW - heard * 1000 * MS
-        one["way"]["node_id"][:hops], one["way"]["latency_ns"] = np.arange(1, 1 + hops)[:HOPS], MS // 10
-        one["way"]["latency_ns"][1] = MS
+        one["path"]["node_id"][:hops], one["path"]["latency_ns"] = np.arange(1, 1 + hops)[:HOPS], MS // 10
+        one["path"]["latency_ns"][1] = MS
         if changed >= 0:
             one["changes"], one["changed_ns"], one["previous_hops"] = 2, NOW - changed * 1000 * MS, 2
             one["previous"]["node_id"][:2] = 7, 8

@@ -25,7 +25,7 @@ def lossy() -> TcpSimulation:
     """TCP with full queues and two ports that lose 20 %: about 60,000 observations."""
     nodes = ("agg-1-0", "agg-2-1")
     faults = tuple(make_fault(TREE, "lossy-port", 0.0, node, 1, 10.0, loss=0.2) for node in nodes)
-    model = TcpModel(connections=150, within_s=0.004, most_bytes=100_000, burst_bytes=30_000, pause_s=0.004)
+    model = TcpModel(connections=150, within_s=0.004, max_bytes=100_000, burst_bytes=30_000, pause_s=0.004)
     simulation = TcpSimulation(TREE, model, LinkModel(buffer_bytes=20_000), faults, 11)
     simulation.run()
     return simulation

@@ -1,1 +1,1 @@
-"""Keyed state of the network and the events that changes of it make."""
+"""Keyed state of the network, and events when it changes."""

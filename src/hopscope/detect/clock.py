@@ -1,4 +1,4 @@
-"""The clock of recorded reports: when to look for what is due, as a worker does by the clock on the wall."""
+"""The clock of recorded reports: times of periodic work in a replay, as by the wall clock in a worker."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import numpy.typing as npt
 
 from ..settings.collector import DetectSettings
 
-LOOK_NS = 100_000_000
-"""As often as a worker looks at its clock."""
+TICK_NS = 100_000_000
+"""Interval between a worker's ticks."""
 
 
 class CaptureClock:
-    """Cuts batches of a capture where the detector must `tick`, to find in a replay what it would live."""
+    """Splits batches of a capture where the detector must `tick`, so that a replay finds the same as live."""
 
     def __init__(self, settings: DetectSettings) -> None:
         periods = (settings.silent_seconds, settings.push_seconds, settings.idle_seconds)
         # a table is swept within an eighth of a period
-        self._due_ns = sorted(int(seconds * 1.125e9) + LOOK_NS for seconds in periods if seconds)
+        self._due_ns = sorted(int(seconds * 1.125e9) + TICK_NS for seconds in periods if seconds)
         self._last_ns: int | None = None
         self.newest_ns = 0
-        """Latest time of all reports so far."""
+        """Latest report time so far."""
 
     def cut(self, times: npt.NDArray[np.int64]) -> Iterator[tuple[list[int], int, int]]:
-        """Parts of a batch by its times, int64 [n], ns: (ticks, start, end).
+        """Split a batch by its times, int64 [n], ns, into (ticks, start, end).
 
-        First `tick` at each of the ticks, then take `start` to `end` in. Within a pause of the capture these
-        are the moments when sources become silent, values are pushed, and keys expire.
+        First `tick` at each of the ticks, then process rows `start` to `end`. In a pause of the capture these
+        are the times at which sources become silent, values are pushed, and keys expire.
         """
-        slots = times // LOOK_NS
+        slots = times // TICK_NS
         bounds = np.flatnonzero(np.diff(slots)) + 1
         for start, end in zip([0, *bounds.tolist()], [*bounds.tolist(), len(times)], strict=True):
             if start == end:

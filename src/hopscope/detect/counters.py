@@ -1,7 +1,7 @@
-"""The workers' counters, declared once: they count into a mapped array in this order.
+"""The workers' counters, declared once, in the order of the mapped array.
 
-`/metrics`, `hopscope top`, `hopscope demo` and docs/reference/counters.md read this table; nothing else
-names a counter.  Law 5: everything that moves has a counter, everything rejected has a reason.
+`/metrics`, `hopscope top`, `hopscope demo` and docs/reference/counters.md read this table; nothing else names
+a counter.  Law 5: everything that moves has a counter, everything rejected has a reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .sink.records import Type
 
 COUNTERS_KIND = "counters"
 COUNTERS_VERSION = 1
-"""Kind and version of the region that a worker counts in."""
+"""Kind and version of a worker's region of counters."""
 _TYPES = {kind.label: number for number, kind in enumerate(Type)}
 COUNTERS: tuple[Counter, ...] = (
     Counter("frames_total", "Frames received from capture (datagrams, or packets of a file)."),

@@ -21,15 +21,15 @@ EVENT_BUFFER = 8192
 MIN_EVENT_BUFFER = 1024
 """One report of 64 hops, or one row of the flow table, can cause almost as many events."""
 MAX_CHANGE = 1 << 40
-"""A T that no difference reaches: values are at most 64 times 2^32."""
+"""A T above any difference: values are at most 64 times 2^32."""
 
 
 class Detector:
-    """State of one shard, and the events that reports cause in it.
+    """State of one shard; turns reports into events.
 
-    `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; existing
-    ones of the same settings are continued.  None: private memory.  `counters` is a block in the order of
-    `counters.COUNTERS`, which is added to.
+    `folder` holds the regions `worker-SHARD.flows`, `.ports`, `.sources` and `control.region`; existing ones
+    of the same settings are continued.  None: private memory.  `counters` is an array in the order of
+    `counters.COUNTERS`; the detector adds to it.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Detector:
 
         if event_buffer < MIN_EVENT_BUFFER:
             raise ValueError(
-                f"an event buffer of {event_buffer} is too small; {MIN_EVENT_BUFFER} is the least"
+                f"an event buffer of {event_buffer} is too small; the minimum is {MIN_EVENT_BUFFER}"
             )
         self.settings = settings
         self.counters = np.zeros(len(COUNTERS), np.uint64) if counters is None else counters

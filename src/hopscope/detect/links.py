@@ -1,19 +1,18 @@
-"""The network's links, from a file that the user keeps: what a switch's egress port leads to.
+"""The network's links, from a user's file: the next node of each egress port.
 
 TOML::
 
-    [links.7]
+[links.7]
     2 = 3
     48 = 9
 
 CSV::
 
-    node_id,egress_port,next_node_id
+node_id,egress_port,next_node_id
     7,2,3
     7,48,9
 
-Each direction of a cable is a row of its own, as each switch has its own port there. A port of no row leads
-to a host.
+Each direction of a cable has its own row. A port without a row leads to a host.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ _HEADER = ["node_id", "egress_port", "next_node_id"]
 
 
 class LinksError(HopscopeError):
-    """A file of links that cannot be read: which file, where in it, what is wrong."""
+    """An invalid file of links; the message has file, place and problem."""
 
 
 def read_links(path: Path | None) -> Links:
-    """Links of a file (by its suffix: `.csv`, else TOML); None: none. Raises LinksError."""
+    """Read links from a file (`.csv`, otherwise TOML); None: no links. Raises LinksError."""
     if path is None:
         return {}
     links: Links = {}
@@ -65,8 +64,8 @@ def read_links(path: Path | None) -> Links:
 
 
 def topology(links: Links) -> Topology:
-    """Links as kernels look them up: node << 16 | egress port, sorted, the node that each leads to, and the
-    sorted pairs node << 32 | next node.
+    """Links in the kernels' form: sorted keys node << 16 | egress port, the next node of each, and sorted
+    pairs node << 32 | next node.
     """
     keys = np.array(sorted(node << 16 | port for node, port in links), np.uint64)
     nexts = np.array([links[int(key) >> 16, int(key) & 0xFFFF] for key in keys], np.uint32)

@@ -1,4 +1,4 @@
-"""Events and state: the record types that detect writes and every other room reads. All little-endian."""
+"""Records of events and state, which detect writes and other rooms read. All little-endian."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Kind(IntEnum):
-    """What an event says."""
+    """Kind of an event."""
 
     NEW_KEY = 1
     """The first value of a key: a flow, a flow at a switch, a queue, a buffer or an egress port."""
@@ -17,35 +17,39 @@ class Kind(IntEnum):
     THRESHOLD = 3
     """A value above its limit, on every report (no hysteresis); `previous` is the limit."""
     RAISED = 4
-    """A value rose above `raise`; no second one before CLEARED, or before its key left and came again.
-    `previous` is the limit."""
+    """A value rose above `raise`; not repeated before CLEARED, or before its key expired and returned.
+    `previous` is the limit.
+    """
     CLEARED = 5
     """A value fell below `clear`. `previous` is the limit."""
     PATH_CHANGE = 6
     """Another path than before; `value` and `previous` are the hashes of the two."""
     LOOP = 7
-    """A path with one node twice, once per path: `node_id`, whose second place in the path is `ident`."""
+    """A path with a node twice, reported once per path: `node_id` is the node, `ident` the index of its
+    second occurrence.
+    """
     DROP = 8
     """A drop report; `value` is the drop reason."""
     QUEUE_REPORT = 9
-    """A report with the congested-queue flag; `value` is the queue occupancy where it is carried."""
+    """A report with the congested-queue flag; `value` is the queue occupancy, if reported."""
     SILENT = 10
-    """A source that had sent reports sends none; `previous` is the ns since its last."""
+    """A source has stopped sending reports; `previous` is the time since its last one, ns."""
     RETURNED = 11
-    """A silent source sends again; `previous` is the ns since its last report."""
+    """A silent source sends again; `previous` is the time since its last report, ns."""
     PUSH = 12
-    """The live value of a key, periodically; it renews the stored value."""
+    """The current value of a key, periodically; it replaces the stored value."""
     VALUE = 13
-    """Any value, where detection is off."""
+    """Any value, if detection is off."""
     FLOW_RECORD = 14
     """A flow left the table (evicted or expired), at the time of its last report: for `flow_path` value =
     packets, previous = first time (ns); for `flow_latency` and each `hop_latency` value = mean, previous =
     latest."""
     GAP = 15
-    """Reports lost by sequence number; `value` is how many."""
+    """Reports lost by sequence number; `value` is their number."""
     ADAPTED = 16
-    """The sink's thresholds were raised or lowered, since there were more events than are taken, or fewer:
-    `value` and `previous` are the factors after and before, in thousandths."""
+    """The sink's thresholds were raised or lowered because of the rate of events; `value` and `previous` are
+    the new and old factors, in thousandths.
+    """
 
     @property
     def label(self) -> str:
@@ -54,10 +58,10 @@ class Kind(IntEnum):
 
 
 class Metric(IntEnum):
-    """What is measured (INTCollector Table I, and the buffer occupancy of INT 2.x)."""
+    """Metric of an event (INTCollector Table I, and the buffer occupancy of INT 2.x)."""
 
     NONE = 0
-    """Of events that measure nothing: drops, silent sources, gaps."""
+    """For events without a metric: drops, silent sources, gaps."""
     FLOW_PATH = 1
     """By flow."""
     FLOW_LATENCY = 2
@@ -81,7 +85,7 @@ class Metric(IntEnum):
 
 METRICS = 8
 PATH_PART = 8
-"""Node ids that one event holds; a longer path takes several events with `hop` 0, 8, 16 …"""
+"""Node ids in one event; a longer path takes several events with `hop` 0, 8, 16 …"""
 NO_PORT = 0xFFFF
 NO_NODE = 0xFFFFFFFF
 NOT_FOUND = 0xFFFFFFFFFFFFFFFF
@@ -98,13 +102,13 @@ EVENT = np.dtype(
         ("src_lo", "<u8"),  # its low half
         ("dst_hi", "<u8"),  # the flow's destination
         ("dst_lo", "<u8"),  # its low half
-        ("node_id", "<u4"),  # NO_NODE where none is known
+        ("node_id", "<u4"),  # NO_NODE if unknown
         ("ident", "<u4"),  # queue, buffer or port id by metric; hw id for SILENT, RETURNED and GAP
         ("path", "<u4", (PATH_PART,)),  # node ids in path order, for events of flow_path and LOOP
-        ("sport", "<u2"),  # the flow's ports; 0 where it has none
+        ("sport", "<u2"),  # the flow's ports; 0 without ports
         ("dport", "<u2"),  # see sport
-        ("port", "<u2"),  # egress port of the hop that caused it; NO_PORT where unknown
-        ("shard", "<u2"),  # number of the worker that found it
+        ("port", "<u2"),  # egress port of the hop that caused it; NO_PORT if unknown
+        ("shard", "<u2"),  # number of the worker
         ("kind", "u1"),  # Kind
         ("metric", "u1"),  # Metric
         ("hop", "u1"),  # index in the path
@@ -119,8 +123,8 @@ EVENT_VERSION = 1
 
 THRESHOLD = np.dtype(
     [
-        ("change", "<u8"),  # T of |v - stored| > T; NEVER switches the comparison off
-        ("raise_above", "<u8"),  # limit of a crossing; NEVER switches it off
+        ("change", "<u8"),  # T of |v - stored| > T; NEVER disables the comparison
+        ("raise_above", "<u8"),  # upper limit; NEVER disables it
         ("clear_below", "<u8"),  # NEVER: no hysteresis, a THRESHOLD event on every report above the limit
     ]
 )
@@ -132,7 +136,7 @@ NEVER = 0xFFFFFFFFFFFFFFFF
 WAYS = 12
 """Ways of a FlowCache row (SmartNIC INT sink, section III-B)."""
 INLINE_HOPS = 8
-"""Hops that every flow has room for; longer paths take a block of the hop pool."""
+"""Inline hops of a flow; longer paths take a block of the hop pool."""
 POOL_HOPS = 56
 
 FLOW_ROW = np.dtype(
@@ -182,7 +186,9 @@ class FlowState(IntEnum):
     HAS_LATENCY = 2
     HAS_LOOP = 4
     INCOMPLETE = 8
-    """The latest report did not tell the whole path: hops or MTU exceeded, intermediate, drop, nameless."""
+    """The latest report did not have the whole path: hops or MTU exceeded, intermediate, drop, or a hop
+    without node id.
+    """
 
 
 HOP_STATE = np.dtype(
@@ -192,15 +198,15 @@ HOP_STATE = np.dtype(
         ("latency_stored", "<u4"),
         ("egress_port", "<u2"),
         ("alarm", "u1"),
-        ("state", "u1"),  # bit per sink.records.Measure: what is in the sums; the collector has bit 0 alone
+        ("state", "u1"),  # bit per sink.records.Measure: values in the sums; the collector only has bit 0
         ("latency_sum", "<u8"),
         ("samples", "<u4"),  # packets in the sums
-        ("port_slot", "<u4"),  # row of (switch, egress port) in the port table: a hint, verified by key
+        ("port_slot", "<u4"),  # row of (switch, egress port) in the port table; a hint, verified by key
         ("queue_slot", "<u4"),  # the same of its queue; in the sink, row of its distributions
         ("buffer_slot", "<u4"),
         ("queue_latest", "<u4"),
         ("utilization_latest", "<u4"),
-        ("queue_sum", "<u8"),  # the sink alone
+        ("queue_sum", "<u8"),  # sink only
         ("utilization_sum", "<u8"),
     ]
 )
@@ -209,7 +215,7 @@ at flows * INLINE_HOPS + block * POOL_HOPS + (h - 8)."""
 
 
 class PortKind(IntEnum):
-    """What a row of the port table is about."""
+    """Kind of a row of the port table."""
 
     EMPTY = 0
     EGRESS = 1
@@ -226,8 +232,8 @@ PORT = np.dtype(
         ("stored", "<u4", (2,)),
         ("highest", "<u4", (2,)),  # since the last push
         ("pushed_ns", "<i8"),
-        ("version", "<u4"),  # odd while more of the row is written than latest, highest, samples and last_ns
-        ("port", "<u2"),  # egress port of the last hop that reported it; NO_PORT where unknown
+        ("version", "<u4"),  # odd while other fields than latest, highest, samples and last_ns are written
+        ("port", "<u2"),  # egress port of the last hop that reported it; NO_PORT if unknown
         ("state", "u1"),  # bit per metric slot: has a value
         ("alarm", "u1"),  # bit per metric slot
         ("first_ns", "<i8"),
@@ -239,7 +245,8 @@ PORT = np.dtype(
 )
 """One switch's queue, buffer or egress port, 128 bytes, in an open-addressing table.
 
-What every report writes is in the first cache line."""
+Fields written by every report are in the first cache line.
+"""
 
 SOURCE = np.dtype(
     [
@@ -258,8 +265,8 @@ SOURCE = np.dtype(
         ("bits", "<u4"),  # width of the sequence number: 22 or 32; 0: the row is empty
         ("silent", "<u4"),
         ("version", "<u4"),  # odd while the row is being written
-        ("restarts", "<u8"),  # times that the numbering began anew
-        ("suspect", "<u4"),  # a number far from `highest`: where the numbering may have begun anew
+        ("restarts", "<u8"),  # restarts of the numbering
+        ("suspect", "<u4"),  # a number far from `highest`: the numbering may have restarted there
         ("suspected", "<u4"),  # 1: `suspect` waits to be confirmed
         ("depth", "<u4"),  # numbers from the first one to `highest`, at most 64; 0: none yet
         ("reserved", "u1", (12,)),
@@ -268,7 +275,7 @@ SOURCE = np.dtype(
 """One sequence space: (source address, node id, hw id), 128 bytes."""
 
 DISTRIBUTED = 3
-"""Metrics that have a distribution at every queue: hop latency, queue occupancy, link utilisation."""
+"""Metrics with a distribution at every queue: hop latency, queue occupancy, link utilisation."""
 BINS = 128
 """Bins of one distribution."""
 DISTRIBUTION = np.dtype(
@@ -280,16 +287,16 @@ DISTRIBUTION = np.dtype(
         ("highest", "<u4", (DISTRIBUTED,)),
         ("first_ns", "<i8"),
         ("node_id", "<u4"),
-        ("port", "<u2"),  # egress port; NO_PORT where unknown
+        ("port", "<u2"),  # egress port; NO_PORT if unknown
         ("queue_id", "u1"),
         ("reserved", "u1", (49,)),
     ]
 )
-"""What is known of one (switch, egress port, queue), 128 bytes, in an open-addressing table.
+"""Sums and latest values of one (switch, egress port, queue), 128 bytes, in an open-addressing table.
 
-What every packet writes is in the first cache line.  Its bins are uint64 [rows][DISTRIBUTED][BINS].  Row 0 is
-not in the table: metric 0 of it is the end-to-end latency of all, of which `latest` and `highest` stop at
-MAX_LATENCY.  Those of a switch are the sums over its rows.
+Fields written by every packet are in the first cache line. Its bins are uint64 [rows][DISTRIBUTED][BINS]. Row
+0 is not in the table: its metric 0 is the end-to-end latency of all packets, with `latest` and `highest`
+limited to MAX_LATENCY. A switch's distribution is the sum of its rows.
 """
 NO_VALUE = 0xFFFFFFFF
 MAX_LATENCY = 0xFFFFFFFE

@@ -1,15 +1,15 @@
-"""Which parts of the tables are due for their periodic work."""
+"""Schedule of the tables' periodic work."""
 
 from __future__ import annotations
 
 from ..settings.collector import DetectSettings
 
 SLICES = 8
-"""Sweeps of a table in a push period."""
+"""Sweeps of a table per push period."""
 
 
 class Sweep:
-    """Slices of the flow and port tables, so that each row is swept `SLICES` times in a push period."""
+    """Slices of the flow and port tables, such that each row is swept `SLICES` times per push period."""
 
     def __init__(self, settings: DetectSettings, rows: int, ports: int) -> None:
         period = min(settings.push_seconds or settings.idle_seconds, settings.idle_seconds) / SLICES
@@ -23,7 +23,7 @@ class Sweep:
         self._done = 0.0
 
     def advance(self, now_ns: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]], bool]:
-        """Slices of the flow rows and of the port rows since the last call, and whether sources are due."""
+        """Due slices of the flow rows and of the port rows, and whether sources are due."""
         last = now_ns if self._last_ns is None else self._last_ns
         self._last_ns = now_ns
         share = min(max(now_ns - last, 0) / self.period_ns, 1.0)

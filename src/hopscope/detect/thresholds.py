@@ -1,4 +1,4 @@
-"""Limits by metric: from the configuration to the table that detection reads, and back."""
+"""Limits by metric: conversion between settings and tables, and the control region."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..memory.region import Region, barrier
 from ..settings.collector import MetricLimits, ThresholdSettings
-from ..settings.sink import MOST_SWITCHES, SinkSettings
+from ..settings.sink import MAX_SWITCHES, SinkSettings
 from .records import METRICS, NEVER, NO_NODE, STATE_VERSION, THRESHOLD, Metric
 from .sink import limits as sink_limits
 from .sink.records import SINK_LIMIT
@@ -23,8 +23,8 @@ KIND = "control"
 ARRAYS = {
     "thresholds": (THRESHOLD, METRICS),
     "changes": (np.uint64, 1),  # odd while limits are written
-    "sink_limits": (SINK_LIMIT, 1 + MOST_SWITCHES),
-    "sink_nodes": (np.uint32, MOST_SWITCHES),  # rising; sink_limits[1 + i] are those of sink_nodes[i]
+    "sink_limits": (SINK_LIMIT, 1 + MAX_SWITCHES),
+    "sink_nodes": (np.uint32, MAX_SWITCHES),  # ascending; sink_limits[1 + i] are those of sink_nodes[i]
 }
 
 
@@ -41,7 +41,7 @@ def to_table(settings: ThresholdSettings) -> Table:
 
 
 def to_settings(table: Table) -> ThresholdSettings:
-    """The settings that a table stands for."""
+    """Settings from a table."""
     limits: dict[str, Any] = {}
     for name in ThresholdSettings.model_fields:
         row = table[Metric[name.upper()]]
@@ -53,7 +53,7 @@ def to_settings(table: Table) -> ThresholdSettings:
 def create_control(
     path: Path | None, settings: ThresholdSettings, sink: SinkSettings | None = None
 ) -> Region:
-    """Make the region with the limits in force, in a file or (None) in private memory."""
+    """Create the region of the current limits, in a file or (None) in private memory."""
     region = Region.create(path, KIND, STATE_VERSION, ARRAYS)
     region["thresholds"][:] = to_table(settings)
     set_sink_limits(region, sink or SinkSettings())
@@ -63,7 +63,7 @@ def create_control(
 def open_control(
     folder: Path | None, settings: ThresholdSettings, sink: SinkSettings | None = None
 ) -> Region:
-    """Map the region of a folder, read-only, or make it from the settings where there is none."""
+    """Map the region of a folder, read-only, or create it from the settings if there is none."""
     if folder is None:
         return create_control(None, settings, sink)
     path = folder / CONTROL_FILE
@@ -71,14 +71,14 @@ def open_control(
 
 
 def set_limits(region: Region, limits: Mapping[str, Any]) -> None:
-    """Put other limits in force: {metric: {change, raise_above, clear_below}}, null for never.
+    """Set limits: {metric: {change, raise_above, clear_below}}, null for never.
 
-    Detection follows with its next batch.  ValueError for limits that make no sense, and nothing is changed.
+    Detection uses them from its next batch on. Raises ValueError for invalid limits, without changes.
     """
     settings = limits_as_json(region)
     for metric, values in limits.items():
         if metric not in settings:
-            raise ValueError(f"no metric '{metric}' has limits; those that have: {', '.join(settings)}")
+            raise ValueError(f"unknown metric '{metric}'; known are {', '.join(settings)}")
         settings[metric] = dict(values)
     table = to_table(ThresholdSettings.model_validate(settings))
     with _changing(region):
@@ -86,7 +86,7 @@ def set_limits(region: Region, limits: Mapping[str, Any]) -> None:
 
 
 def set_sink_limits(region: Region, settings: SinkSettings) -> None:
-    """Put the limits of `settings` in force for sinks, which follow with their next batch."""
+    """Set the limits of `settings` for sinks, which use them from their next batch on."""
     limits, nodes = sink_limits.to_tables(settings)
     with _changing(region):
         region["sink_limits"][: len(limits)] = limits
@@ -95,17 +95,19 @@ def set_sink_limits(region: Region, settings: SinkSettings) -> None:
 
 
 def limits_as_json(region: Region) -> dict[str, dict[str, int | None]]:
-    """Limits in force, by metric."""
+    """Current limits by metric."""
     return cast("dict[str, dict[str, int | None]]", to_settings(read_limits(region)).model_dump())
 
 
 def read_limits(region: Region) -> Table:
-    """A copy of the limits in force, THRESHOLD[METRICS], whole even while they are changed."""
+    """A consistent copy of the current limits, THRESHOLD[METRICS]."""
     return _whole(region, "thresholds")[0]
 
 
 def read_sink_limits(region: Region) -> tuple[Table, npt.NDArray[np.uint32]]:
-    """A copy of the sinks' limits in force: SINK_LIMIT [1 + switches], and the switches' node ids, rising."""
+    """A consistent copy of the sinks' current limits: SINK_LIMIT [1 + switches], and the switches' node ids,
+    ascending.
+    """
     limits, nodes = _whole(region, "sink_limits", "sink_nodes")
     count = int(np.searchsorted(nodes, np.uint32(NO_NODE)))
     return limits[: count + 1], nodes[:count]
@@ -122,7 +124,7 @@ def _changing(region: Region) -> Iterator[None]:
 
 
 def _whole(region: Region, *names: str) -> list[npt.NDArray[Any]]:
-    """Copies of arrays that nobody was writing."""
+    """Consistent copies of arrays."""
     changes = region["changes"]
     for _ in range(1000):
         before = changes[0]

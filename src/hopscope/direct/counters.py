@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.counter import Counter, family
-from ..memory.counted import CountedRegion, read_counted
+from ..memory.counter_region import CounterRegion, read_counter_region
 from ..rdma.counters import COUNTERS as RDMA_COUNTERS
 from ..rdma.records import Verb
 from ..wire.dta.codec import Opcode
@@ -134,7 +134,7 @@ INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate
 """Counter key to its index."""
 
 
-class TranslatorCounters(CountedRegion):
+class TranslatorCounters(CounterRegion):
     """The counters of a translator or software NIC."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -144,4 +144,4 @@ class TranslatorCounters(CountedRegion):
 
 def read_counters(folder: Path) -> npt.NDArray[np.uint64]:
     """uint64 [COUNTERS]; zeros if no translator has run."""
-    return read_counted(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))
+    return read_counter_region(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))

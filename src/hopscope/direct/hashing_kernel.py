@@ -76,13 +76,13 @@ def slot(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, copy: 
 @inlined
 def checksum(mode: Any, tables: Any, h: Any, arena: Any, at: Any, count: Any, bits: Any) -> Any:
     """Checksum of a key, `bits` (8 to 64) wide: never 0, so a slot of zeros matches no key."""
-    most = U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits))
+    mask = U64(0xFFFFFFFFFFFFFFFF) >> (U64(64) - U64(bits))
     value = (
         hashed(h, CHECKSUM) if U64(mode) == MIX else _crc_checksum(mode, tables, arena, at, count)
     )  # fmt: skip
-    low = value & most
+    low = value & mask
     if low == U64(0) and U64(mode) != PUBLISHED:  # all other values take an equal share of what would be 0
-        return U64(1) + reduce(value, min(most, U64(0xFFFFFFFF)))
+        return U64(1) + reduce(value, min(mask, U64(0xFFFFFFFF)))
     return low
 
 

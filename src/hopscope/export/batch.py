@@ -12,7 +12,7 @@ from ..wire.records import Records
 
 @dataclass(frozen=True, slots=True)
 class RingRead:
-    """New records of one kind of ring, by shard, and how many were lost in front of them."""
+    """New records of one kind of ring, by shard, and the number lost before them."""
 
     blocks: Sequence[Records] = ()
     lost: int = 0
@@ -26,7 +26,7 @@ class ExportBatch:
     """One delivery: new records of the rings, or a part of the state. Blocks are copies."""
 
     events: RingRead = RingRead()
-    """EVENT: changes and alarms that detection found, as in history."""
+    """EVENT: changes and alarms, as in history."""
     sink_events: RingRead = RingRead()
     """SINK_EVENT."""
     evicted: RingRead = RingRead()
@@ -36,12 +36,12 @@ class ExportBatch:
     distributions: Sequence[Distribution] | None = None
     """All distributions since the start of the workers, by switch."""
     begins: bool = False
-    """With this batch all flows are delivered again: those that a destination has may be stale."""
+    """From this batch on all flows are delivered again, since the destination's may be stale."""
     ends: bool = False
     """With this batch every flow that was live at `begins`, and still is, has been delivered."""
 
     def only(self, reads: frozenset[str]) -> ExportBatch:
-        """The part of it that comes from these kinds of rings."""
+        """The part of it from these kinds of rings."""
         return ExportBatch(**{name: getattr(self, name) for name in reads})
 
     @property
@@ -51,11 +51,11 @@ class ExportBatch:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of these."""
+        """Their size in bytes."""
         reads = (self.events, self.sink_events, self.evicted)
         return sum(block.nbytes for read in reads for block in read.blocks)
 
     @property
     def lost(self) -> int:
-        """Events and evictions that were lost before."""
+        """Events and evictions lost before them."""
         return self.events.lost + self.sink_events.lost + self.evicted.lost

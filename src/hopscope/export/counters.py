@@ -39,12 +39,13 @@ LOST = (
     (
         "forgotten_total",
         "forgotten",
-        "the destination accepted them, and had lost them when it came back",
+        "the destination accepted them, and lost them before it came back",
     ),
     ("stopped_total", "stopped", "still queued when the collector stopped"),
 )
-"""Why events and evictions did not reach a destination: counter, its label in `hopscope_export_lost_total`,
-meaning.  State is never lost: it is read again."""
+"""Reasons for lost events and evictions: counter, label in `hopscope_export_lost_total`, meaning. State is
+never lost: it is read again.
+"""
 NAMES = tuple(dict.fromkeys(row[0] for row in (*ALERTS, *EXPORTS, *LOST)))
 DESTINATION = np.dtype(
     [
@@ -56,8 +57,7 @@ DESTINATION = np.dtype(
         *((name, "<u8") for name in NAMES),
     ]
 )
-"""One destination: what it is, where (without a password), whether it works, since when, the problem,
-and its counters."""
+"""One destination: kind, place (without a password), health, and counters."""
 FILE_NAME = "export.counters"
 KIND = "export"
 VERSION = 2
@@ -70,9 +70,9 @@ class Health:
 
     ok: bool
     since_ns: int
-    """Since when, ns since the epoch."""
+    """Start of this health state, ns since the epoch."""
     problem: str
-    """What is wrong, one line; empty: nothing."""
+    """The problem in one line; empty: none."""
 
 
 def open_counters(folder: Path, destinations: Sequence[tuple[str, str]]) -> Region:
@@ -119,6 +119,6 @@ def lost_of(row: np.void) -> int:
 
 
 def labels_of(rows: Records) -> list[str]:
-    """A name for each DESTINATION: its kind and which of its kind it is, as in the settings."""
+    """A name for each DESTINATION: its kind and index, as in the settings."""
     kinds = [bytes(kind).decode() for kind in rows["kind"]]
     return [f"{kind}[{kinds[:at].count(kind)}]" for at, kind in enumerate(kinds)]

@@ -1,11 +1,10 @@
-"""What every destination is: settings in, batches out of a bounded queue, in a thread of its own.
+"""Base of destinations: each has a bounded queue of batches, and its own thread.
 
-Nothing waits for a destination.  The export process reads the rings and offers every destination what is
-new; each has a queue of bounded size and a thread that delivers.  State (live flows, distributions) is not
-queued: the thread reads it from the regions when it is due, so it is late if a destination is slow, and
-never lost.  What is lost of events and evictions is counted by reason (`counters.LOST`).
-
-A new destination is a subclass that says what it `reads` and implements `deliver`; see `redis.py`.
+Nothing waits for a destination.  The export process reads the rings and offers every destination what is new;
+each has a queue of bounded size and a thread that delivers.  State (live flows, distributions) is not queued:
+the thread reads it from the regions when it is due, so it is late if a destination is slow, but never lost.
+Lost events and evictions are counted by reason (`counters.LOST`). A new destination is a subclass with
+`reads` and `deliver`; see `redis.py`.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ from .counters import Health, health_of
 if TYPE_CHECKING:
     from .state import StateFeed
 
-FIRST_PAUSE = 0.5
-LONGEST_PAUSE = 60.0
+MIN_PAUSE = 0.5
+MAX_PAUSE = 60.0
 IDLE_SECONDS = 0.1
-"""How often a thread with nothing to deliver looks whether state is due."""
+"""Interval at which an idle thread checks whether state is due."""
 
 
 class DeliveryError(HopscopeError):
-    """A destination did not take something: one line that says why, without a password."""
+    """A destination rejected an item; the message has the reason in one line, without a password."""
 
     def __init__(self, problem: str, again: bool = True) -> None:
         super().__init__(problem)
         self.again = again
-        """Whether another try may help."""
+        """Whether a retry may succeed."""
 
 
 Item = TypeVar("Item")
@@ -50,22 +49,22 @@ Item = TypeVar("Item")
 class Exporter(ABC, Generic[Item]):
     """One destination: `start` it, `export` batches to it from one thread, `stop` it.
 
-    `row` is its DESTINATION, one record that only this object writes.  An Item is what is delivered at a
-    time: an ExportBatch, or what a subclass makes of it in `items`.
+    `row` is its DESTINATION, one record that only this object writes.  An Item is one delivery: an
+    ExportBatch, or what a subclass makes of it in `items`.
     """
 
     reads: frozenset[str] = frozenset({"events"})
-    """Kinds of rings that it wants: fields of ExportBatch."""
+    """Kinds of rings that it needs: fields of ExportBatch."""
     leaving = "evicted"
     """The kind with evicted flows: if some are lost, all live flows are exported again."""
     retries: int | None = None
-    """Tries after a failure; None: until it is taken."""
-    longest_pause = LONGEST_PAUSE
+    """Retries after a failure; None: unlimited."""
+    max_pause = MAX_PAUSE
 
     def __init__(self, row: Records, room: int, state: StateFeed | None = None) -> None:
         self.row = row
         self.state = state
-        """What is live; None: it wants none."""
+        """The live state; None: not needed."""
         self.log = logger("export")
         self._room = room
         self._taken = 0
@@ -80,18 +79,20 @@ class Exporter(ABC, Generic[Item]):
 
     @abstractmethod
     def deliver(self, item: Item) -> None:
-        """Write one item, in the destination's thread. DeliveryError: it was not taken, or not all of it."""
+        """Write one item, in the destination's thread. Raises DeliveryError if it was not accepted
+        completely.
+        """
 
     @abstractmethod
     def items(self, batch: ExportBatch) -> Iterator[Item]:
-        """What is to be delivered of a batch; called in the thread that exports, so it must not wait."""
+        """Items to deliver for a batch; called in the exporting thread, so it must not wait."""
 
     def size(self, item: Item) -> int:
-        """Room that an item takes in the queue: all that wait have at most `room`."""
+        """Size of an item; the queue holds at most `room` in total."""
         return 1
 
     def events(self, item: Item) -> int:
-        """Events and evictions in an item, which are lost with it."""
+        """Number of events and evictions in an item."""
         return 1
 
     def close(self) -> None:
@@ -101,15 +102,15 @@ class Exporter(ABC, Generic[Item]):
 
     @property
     def kind(self) -> str:
-        """Kind of destination, as its settings are called."""
+        """Kind of destination: the name of its settings."""
         return bytes(self.row["kind"][0]).decode()
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start the thread."""
         self._thread.start()
 
     def export(self, batch: ExportBatch) -> None:
-        """Queue what it wants of a batch, or count it as lost. Never waits."""
+        """Queue the items of a batch, or count them as lost. Never waits."""
         batch = batch.only(self.reads)
         self.count("ring_lost_total", batch.lost)
         leaving: RingRead = getattr(batch, self.leaving)
@@ -129,10 +130,10 @@ class Exporter(ABC, Generic[Item]):
             self.state.repeat()
 
     def dropped(self, item: Item) -> None:
-        """An item did not fit the queue; it is counted already."""
+        """Called for an item that did not fit into the queue, after counting it."""
 
     def health(self) -> Health:
-        """Whether the last delivery was taken, and since when that is so."""
+        """Whether the last delivery was accepted, and since when."""
         return health_of(self.row[0])
 
     def stop(self, timeout: float) -> None:
@@ -140,13 +141,13 @@ class Exporter(ABC, Generic[Item]):
         stop_all([self], timeout)
 
     def finish(self) -> None:
-        """Nothing more will come: end as soon as all is delivered."""
+        """End the thread when everything queued is delivered."""
         with self._filled:
             self._ending = True
             self._filled.notify()
 
     def ended(self, timeout: float, give_up: bool = False) -> bool:
-        """Whether it has ended, after at most `timeout` seconds; `give_up`: without what still waits."""
+        """Whether the thread has ended within `timeout` seconds; `give_up`: drop queued items."""
         if give_up:
             self._stop.set()
         self._thread.join(timeout)
@@ -154,7 +155,7 @@ class Exporter(ABC, Generic[Item]):
 
     @property
     def grace(self) -> float:
-        """Seconds that one delivery may take, which are waited for at the end."""
+        """Maximum seconds of one delivery, awaited at the end."""
         return 1.0
 
     def count(self, name: str, more: int = 1) -> None:
@@ -182,7 +183,7 @@ class Exporter(ABC, Generic[Item]):
             self.close()
 
     def left(self, item: Item) -> None:
-        """An item was still queued at the end."""
+        """Called for an item that was still queued at the end."""
         self.count("stopped_total", self.events(item))
 
     def _next(self) -> Item | None:
@@ -196,7 +197,7 @@ class Exporter(ABC, Generic[Item]):
             return item
 
     def _refresh(self, rest: bool = False) -> None:
-        """Deliver the state that is due; after a failure it is read again, after a pause."""
+        """Deliver the due state; after a failure it is read again, after a pause."""
         if self.state is None:
             return
         try:
@@ -205,27 +206,27 @@ class Exporter(ABC, Generic[Item]):
                     if self._stop.is_set():
                         return
                     if not self._try(item):
-                        self._stop.wait(0 if self._ending else min(FIRST_PAUSE, self.longest_pause))
+                        self._stop.wait(0 if self._ending else min(MIN_PAUSE, self.max_pause))
                         return
-        except HopscopeError as error:  # a region that is foreign
+        except HopscopeError as error:  # a foreign region
             self._healthy(False, str(error))
 
     def _deliver(self, item: Item) -> None:
-        """Try until it is taken, the retries are used up, or the end."""
+        """Try until it is accepted, retries are exhausted, or the thread must end."""
         tried = 0
         while not self._try(item, final=tried == self.retries):
             if self._refused or tried == self.retries:
                 self.failed(item)
                 return
-            pause = min(self.longest_pause, FIRST_PAUSE * 2 ** min(tried, 30))
+            pause = min(self.max_pause, MIN_PAUSE * 2 ** min(tried, 30))
             tried += 1
             self.count("retried_total")
-            if self._stop.wait(pause * random.uniform(0.5, 1.5)):  # apart from other collectors' retries
+            if self._stop.wait(pause * random.uniform(0.5, 1.5)):  # jitter against other collectors' retries
                 self.left(item)
                 return
 
     def failed(self, item: Item) -> None:
-        """An item was given up."""
+        """Called for an abandoned item."""
         self.count("failed_total", self.events(item))
 
     _refused = False
@@ -248,7 +249,7 @@ class Exporter(ABC, Generic[Item]):
         return True
 
     def _give(self, item: Item) -> None:
-        """Deliver; an unexpected exception is an error of this item alone."""
+        """Deliver; an unexpected exception only affects this item."""
         try:
             self.deliver(item)
         except DeliveryError:
@@ -268,7 +269,7 @@ class Exporter(ABC, Generic[Item]):
 
 
 def stop_all(exporters: Sequence[Exporter[Any]], timeout: float) -> None:
-    """Let all of them deliver what waits, at the same time, for at most `timeout` seconds; then end them."""
+    """Let all deliver their queues in parallel for at most `timeout` seconds, then end them."""
     until = time.monotonic() + timeout
     for one in exporters:
         one.finish()

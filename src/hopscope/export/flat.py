@@ -1,7 +1,7 @@
-"""Records as fields of text and numbers, without nesting: what a key-value or column store takes.
+"""Records as flat fields of text and numbers, for key-value or column stores.
 
-Every record of a kind has the same fields in the same order; one that has no value is an empty text.  A
-list by hop is one text: its values in path order, separated by commas, empty if a switch did not report it.
+Every record of a kind has the same fields in the same order; a missing value is an empty text. A list by hop
+is one text: values in path order, separated by commas, empty if a switch did not report it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TYPES = {bits: " ".join(t.label for t in Type if bits & t) for bits in range(2 
 
 
 def flow_id(number: int) -> str:
-    """A flow's id as the API writes it: 16 hexadecimal digits."""
+    """A flow id as in the API: 16 hexadecimal digits."""
     return f"{number:016x}"
 
 
@@ -119,8 +119,8 @@ def flow_fields(block: FlowBlock, names: Names) -> Iterator[Fields]:
 
 
 def evicted_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """Flows that left, from EVICTED records whose parts follow each other; parts without a beginning, which
-    was lost, are left out.
+    """Evicted flows, from EVICTED records with consecutive parts; parts whose beginning was lost are left
+    out.
     """
     heads = np.flatnonzero(records["first_hop"] == 0)
     ends = np.append(heads[1:], len(records))
@@ -152,7 +152,9 @@ def evicted_fields(records: Records, names: Names) -> Iterator[Fields]:
 
 
 def left_fields(records: Records, names: Names) -> Iterator[Fields]:
-    """Flows that left the collector's table, as far as an EVENT (FLOW_RECORD of its path) describes them."""
+    """Flows evicted from the collector's table, as far as an EVENT (FLOW_RECORD of its path) describes
+    them.
+    """
     for row, five in zip(records, _tuples(records), strict=True):
         path = row["path"][: min(int(row["hop_count"]), PATH_PART)].tolist()
         yield {
@@ -169,8 +171,8 @@ def left_fields(records: Records, names: Names) -> Iterator[Fields]:
 
 
 def distribution_fields(one: Distribution, names: Names) -> Fields:
-    """A distribution: its number of values, mean, quantiles (upper bounds), and `le:EDGE` the values of each
-    bin up to its upper edge, those below not counted in.
+    """A distribution: number of values, mean, quantiles (upper bounds), and in `le:EDGE` the values of each
+    bin (not cumulative) by its upper edge.
     """
     found: Fields = {
         "measure": one.measure.label,
@@ -190,7 +192,7 @@ def distribution_fields(one: Distribution, names: Names) -> Fields:
 
 
 def _common(flows: Records) -> Iterator[Fields]:
-    """What FLOW and EVICTED have in common."""
+    """Fields that FLOW and EVICTED share."""
     columns = (
         "flow_id",
         "packets",
@@ -214,7 +216,7 @@ def _common(flows: Records) -> Iterator[Fields]:
 
 
 def _tuples(records: Records) -> list[Fields]:
-    """5-tuples of records that have one."""
+    """5-tuples of records."""
     names = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
     rows = zip(*(records[name].tolist() for name in names), strict=True)
     return [
@@ -224,7 +226,7 @@ def _tuples(records: Records) -> list[Fields]:
 
 
 class _Hops:
-    """Columns of hops as text, of which some rows are those of a flow."""
+    """Columns of hops as text; a flow has some of the rows."""
 
     def __init__(
         self, nodes: list[int], ports: list[int], measures: Sequence[tuple[list[str], list[str]]]

@@ -1,9 +1,9 @@
 """Redis: the latest state of flows and distributions, events as streams (`redis_commands` has the keys).
 
-Entries of streams get their ids here, rising, so that a chunk whose answer was lost is sent again with the
-same ids and nothing is in a stream twice.  On every new connection the number of entries that a stream has
-ever had is compared with what the server had confirmed: what is missing was forgotten by the server, and is
-counted; then the whole state is written again.
+Entries of streams get ascending ids here, so that a chunk whose answer was lost is sent again with the same
+ids, and no entry is in a stream twice. On every new connection, the total number of a stream's entries is
+compared with the confirmed number: the difference was lost by the server, and is counted; then the whole
+state is written again.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .redis_commands import Chunk, Commands
 from .state import StateFeed
 
 ID = 5
-"""Place of the id in an XADD command."""
+"""Index of the id in an XADD command."""
 BUSY = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY")
-"""Errors that pass, and for which the client has no class; a batch that meets any other one is given up."""
+"""Temporary errors without a class in the client; after any other one a batch is abandoned."""
 
 
 def require_redis() -> None:
@@ -38,11 +38,11 @@ def require_redis() -> None:
 
 
 class Redis(Exporter[ExportBatch]):
-    """One Redis server. `idle_seconds`: after these a flow without packets leaves the table; `sink`: the
-    workers are sinks, so flows that leave are in rings of their own.
+    """One Redis server. `idle_seconds`: idle time after which a flow leaves the table; `sink`: the workers
+    are sinks, so evicted flows are in separate rings.
     """
 
-    longest_pause = 5.0
+    max_pause = 5.0
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Redis(Exporter[ExportBatch]):
 
     @property
     def grace(self) -> float:
-        """One answer, and a little."""
+        """Timeout of one answer, with a margin."""
         return self.settings.timeout_seconds + 1
 
     def items(self, batch: ExportBatch) -> Iterator[ExportBatch]:
-        """The batch itself, if there is anything in it."""
+        """The batch itself, unless it is empty."""
         if (
             batch.count
             or batch.begins
@@ -94,7 +94,7 @@ class Redis(Exporter[ExportBatch]):
         return item.nbytes
 
     def events(self, item: ExportBatch) -> int:
-        """Of these, what was not written yet."""
+        """Events and evictions that were not written yet."""
         return max(0, item.count - (self._done if item is self._batch else 0))
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class Redis(Exporter[ExportBatch]):
                 one.url,
                 socket_timeout=one.timeout_seconds,
                 socket_connect_timeout=one.timeout_seconds,
-                retry=Retry(NoBackoff(), 0),  # a chunk must not be sent twice unnoticed
+                retry=Retry(NoBackoff(), 0),  # a chunk must not be retried unnoticed
                 protocol=2,
                 redis_connect_func=self._connected,
                 **more,
@@ -148,7 +148,7 @@ class Redis(Exporter[ExportBatch]):
         self.count("connections_total")
 
     def _compare(self) -> None:
-        """Behind a new connection: count what the server has forgotten, and write the whole state again."""
+        """After a new connection: count entries that the server has lost, and write the whole state again."""
         import redis
 
         for key in self.commands.streams:
@@ -184,7 +184,7 @@ class Redis(Exporter[ExportBatch]):
         for command, answer in zip(chunk.commands, answers, strict=True):
             if not isinstance(answer, redis.ResponseError):
                 written += 1
-            elif not (again and "equal or smaller" in str(answer)):  # else: it was there already
+            elif not (again and "equal or smaller" in str(answer)):  # otherwise it was already there
                 failed.append(command)
                 error = error or answer
         if chunk.stream:
@@ -198,7 +198,7 @@ class Redis(Exporter[ExportBatch]):
         if chunk.stream:  # rejected entries get later ids than the others
             self._count_delivered(chunk, len(chunk.commands) - len(failed))
             chunk.commands, chunk.count = failed, len(failed)
-            self._fresh |= "equal or smaller" in str(error)  # somebody else writes to this stream
+            self._fresh |= "equal or smaller" in str(error)  # another client writes to this stream
         self._sent = False
         raise error
 
@@ -209,7 +209,7 @@ class Redis(Exporter[ExportBatch]):
             self._done += count
 
     def _number(self, chunk: Chunk) -> None:
-        """Give the entries of a stream their ids: the time in ms, and a number."""
+        """Set the ids of a stream's entries: time in ms, and a number."""
         if chunk.stream:
             first = max(time.time_ns() // 1_000_000, self._last_ms[chunk.stream] + 1)
             self._last_ms[chunk.stream] = first

@@ -1,4 +1,4 @@
-"""What is written to Redis for a batch: keys, fields, and commands in chunks.
+"""Redis commands for a batch: keys, fields, and chunks.
 
 With PREFIX = `hopscope`:
 
@@ -7,11 +7,11 @@ key                             type         what
 =============================== ============ ===========================================================
 `hopscope:flow:ID`              hash         latest state of a flow; `ended` is empty while it is live
 `hopscope:flows`                sorted set   ids of live flows by the time of their last packet, us
-`hopscope:flows:ended`          sorted set   ids of flows that left, by the second in which they expire
+`hopscope:flows:ended`          sorted set   ids of evicted flows, by the second in which they expire
 `hopscope:events`               stream       events of detection, as in history
 `hopscope:sink_events`          stream       events of the sink
 `hopscope:distribution:N:M`     hash         measure M at switch N; `all:end_to_end`: of whole paths
-`hopscope:distributions`        set          those that there are, as `N:M`
+`hopscope:distributions`        set          names of all distributions, as `N:M`
 =============================== ============ ===========================================================
 """
 
@@ -44,25 +44,25 @@ from .flat import (
 T = TypeVar("T")
 Command = list[str | int | float | bytes]
 CHUNK = 512
-"""Events, flows or distributions that are written at a time."""
+"""Maximum events, flows or distributions per chunk."""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """Commands that are sent together."""
+    """Commands sent together."""
 
     commands: list[Command]
     counter: str = ""
-    """What they are, as a counter; empty: nothing that counts."""
+    """Counter of its content; empty: none."""
     count: int = 0
     stream: str = ""
-    """Key of the stream whose entries they are: the commands get their ids as they are sent."""
+    """Key of the stream, if they are its entries; ids are set when they are sent."""
     gone: list[int] = field(default_factory=list)
-    """Ids of flows that have left with it."""
+    """Ids of the flows evicted with it."""
 
 
 class Commands:
-    """Makes the commands; `live_seconds`: how long a flow stays without an eviction."""
+    """Makes the commands; `live_seconds`: lifetime of a flow without an eviction."""
 
     def __init__(
         self, settings: RedisSettings, names: Names, live_seconds: float, has_evictions: bool
@@ -81,7 +81,7 @@ class Commands:
         self.streams = (self.key("events"), self.key("sink_events"))
 
     def key(self, *parts: object) -> str:
-        """A key below the prefix."""
+        """A key with the prefix."""
         return ":".join([self._settings.prefix, *map(str, parts)])
 
     def of(self, batch: ExportBatch) -> Iterator[Chunk]:
@@ -159,7 +159,7 @@ class Commands:
                     ["DEL", next_],
                     ["HSET", next_, *_flat(distribution_fields(one, self._names))],
                     ["EXPIRE", next_, self._live],
-                    ["RENAME", next_, key],  # as a whole: bins of another time do not stay in it
+                    ["RENAME", next_, key],  # atomically: no old bins remain
                     ["SADD", draft, name],
                 ]
             yield Chunk(commands, "distributions_total", len(some))
@@ -167,7 +167,7 @@ class Commands:
 
 
 def _left(events: Records) -> Records:
-    """Those EVENT records that say that a flow left the collector's table."""
+    """EVENT records of flows evicted from the collector's table."""
     found: Records = events[
         (events["kind"] == Kind.FLOW_RECORD) & (events["metric"] == Metric.FLOW_PATH) & (events["hop"] == 0)
     ]
@@ -180,8 +180,8 @@ def _in_parts(items: Iterator[T]) -> Iterator[list[T]]:
 
 
 def _flat(fields: Fields) -> list[bytes]:
-    """Names and values in turn, as bytes: the client takes these as they are, faster than texts and
-    numbers (25 us an event, not 34).  No value has a NUL: names are printable.
+    """Alternating names and values as bytes, which the client passes through: 25 us per event, 34 with texts
+    and numbers.  No value has a NUL: names are printable.
     """
     flat: list[bytes] = [b""] * (2 * len(fields))
     flat[::2] = _encoded(tuple(fields))

@@ -31,7 +31,7 @@ from .webhook import Webhook
 
 TURN_SECONDS = 0.1
 CLOSE_SECONDS = 5.0
-"""How long destinations may take at the end to deliver what waits."""
+"""Maximum time for destinations to deliver their queues at the end."""
 KINDS = {
     "events": ("events", EVENT_VERSION),
     "sink_events": (EVENT_RING, SINK_EVENT_VERSION),
@@ -41,7 +41,7 @@ KINDS = {
 
 
 def destinations(settings: Settings) -> list[tuple[str, str]]:
-    """Kind and place of every destination. HopscopeError: one lacks what it needs."""
+    """Kind and place of every destination. Raises HopscopeError if one lacks a requirement."""
     if settings.redis:
         require_redis()
     return [
@@ -51,8 +51,8 @@ def destinations(settings: Settings) -> list[tuple[str, str]]:
 
 
 def run(settings: Settings, folder: Path, stop: Stop) -> None:
-    """Export until `stop` is set, or the process that started this one is gone; then the rest, for at
-    most CLOSE_SECONDS.
+    """Export until `stop` is set, or the parent process has ended; then deliver the rest for at most
+    CLOSE_SECONDS.
     """
     parent = os.getppid()
     region = open_counters(folder, destinations(settings))
@@ -88,7 +88,7 @@ def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[E
 
 
 def _turn(source: RingSource, exporters: list[Exporter[Any]]) -> bool:
-    """Take new records of the rings once; returns whether there may be more already."""
+    """Export new records of the rings once; returns whether there may be more."""
     batch = source.read()
     if batch.count or batch.lost:
         for one in exporters:
@@ -116,11 +116,11 @@ class RingSource:
         return ExportBatch(**found)
 
     def _whole(self, block: Records) -> Records:
-        """The block without a flow at its end whose parts are not all there; they wait for the next one."""
+        """The block without an incomplete flow at its end, which is kept for the next block."""
         shard = int(block["shard"][0])
         waiting = self._parts.pop(shard, np.empty(0, EVICTED))
         if len(waiting) and waiting["sequence"][-1] + np.uint64(1) != block["sequence"][0]:
-            # the rest of the flow that waited is lost: parts of another one do not belong to it
+            # the rest of the kept flow is lost: the next parts belong to another one
             block = block[np.logical_or.accumulate(block["first_hop"] == 0)]
         block = np.concatenate([waiting, block])
         heads = np.flatnonzero(block["first_hop"] == 0)

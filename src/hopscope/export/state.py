@@ -1,4 +1,4 @@
-"""The live state that a destination is given: flows that have changed, distributions, a part at a time."""
+"""The live state for a destination: changed flows and distributions, a part at a time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..memory.region import RegionError
 from .batch import ExportBatch
 
 ROWS = 256
-"""Rows of the flow tables that are read at a time."""
+"""Rows of the flow tables read at a time."""
 FLOWS = 1024
-"""Flows of a part, besides those of one more step: events are delivered between parts."""
+"""Flows per part, plus those of one more step; events are delivered between parts."""
 
 
 class StateFeed:
-    """State below `regions`: every flow that has changed, and all distributions, once in `seconds`.
+    """State in `regions`: every changed flow, and all distributions, once per `seconds`.
 
     It belongs to the thread of one destination; only `restart` and `repeat` may be called from others.
     """
@@ -39,7 +39,7 @@ class StateFeed:
         self._counted_at = -self._seconds
 
     def restart(self) -> None:
-        """Deliver everything again: what was delivered may be gone or stale."""
+        """Deliver everything again, since the destination's state may be lost or stale."""
         self._restart.set()
 
     def repeat(self) -> None:
@@ -47,12 +47,12 @@ class StateFeed:
         self._repeat.set()
 
     def forget(self, flow_ids: Numbers) -> None:
-        """Deliver these flows again if they are live: the destination has them as evicted."""
+        """Deliver these flows again if they are live, since the destination has them as evicted."""
         if self._walk is not None:
             self._walk.forget(flow_ids)
 
     def due(self) -> Iterator[ExportBatch]:
-        """What is due now: at most one part of the flows, and all distributions once per period."""
+        """The state due now: at most one part of the flows, and all distributions once per period."""
         now = time.monotonic()
         if self._walk is not None:
             self._debt = min(1.0, self._debt + (now - self._turned) / self._seconds)
@@ -63,7 +63,7 @@ class StateFeed:
             yield ExportBatch(distributions=self.distributions())
 
     def rest(self) -> Iterator[ExportBatch]:
-        """All that has changed and was not given yet: called at the end."""
+        """All changes not delivered yet; called at the end."""
         if self._walk is not None:
             for _ in range(2):  # the current walk, and a complete one
                 self._debt = 1.0
@@ -75,14 +75,14 @@ class StateFeed:
             yield ExportBatch(distributions=self.distributions())
 
     def distributions(self) -> list[Distribution]:
-        """Those of every switch, and end to end, since the workers began."""
+        """Distributions of every switch, and end to end, since the workers started."""
         try:
             return grouped(DistributionReader.attach(self._regions).distributions(), "switch")
         except RegionError:
-            return []  # half made: next time
+            return []  # not complete yet: try again next time
 
     def _flows(self) -> Iterator[ExportBatch]:
-        """Walk on as far as is due, until there are enough flows for one part."""
+        """Continue the walk as far as is due, or until there are enough flows for one part."""
         assert self._walk is not None
         if self._row == 0 and self._walk.attach():
             self._restart.set()

@@ -1,8 +1,7 @@
 """Alerts: events of chosen kinds, posted as JSON to a webhook, at a bounded rate, with retries.
 
-Events above the rate, and those dropped because too many posts wait, are counted; the next post has their
-number
-of its kind.
+Events above the rate, and those dropped because the queue of posts is full, are counted; the next post has
+their number for its kind.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from .batch import ExportBatch
 from .exporter import DeliveryError, Exporter
 
 QUEUE = 100
-"""Posts that wait for a webhook that is slow or gone."""
+"""Maximum queued posts for a slow or unreachable webhook."""
 EVENTS = 50
-"""Events in one post, those of one kind that were found together; more are held back."""
+"""Maximum events per post, of one kind; further ones are suppressed."""
 Post = dict[str, Any]
 Describe = Callable[[np.void], dict[str, Any]]
-"""An EVENT record as the object that the API shows."""
+"""Converts an EVENT record to the API's object."""
 
 
 @dataclass(slots=True)
 class PostLimit:
-    """Posts of one kind that may still be sent: a bucket of a minute's worth that fills evenly."""
+    """Rate limit of one kind: a token bucket with the capacity of one minute."""
 
     per_minute: int
     left: float = field(init=False)
     since: float = field(init=False)
     throttled: int = 0
-    """Events that the next post counts as left out."""
+    """Suppressed events, which the next post counts."""
 
     def __post_init__(self) -> None:
         self.left, self.since = float(self.per_minute), time.monotonic()
@@ -70,11 +69,11 @@ class Webhook(Exporter[Post]):
 
     @property
     def grace(self) -> float:
-        """One post, and a little."""
+        """Timeout of one post, with a margin."""
         return self.settings.timeout_seconds + 1
 
     def items(self, batch: ExportBatch) -> Iterator[Post]:
-        """At most one post for each of the kinds among the events of a block."""
+        """At most one post per kind in a block."""
         for block in batch.events.blocks:
             yield from self._posts(block)
 
@@ -102,12 +101,12 @@ class Webhook(Exporter[Post]):
         return len(item["events"])
 
     def dropped(self, item: Post) -> None:
-        """The next post of its kind counts its events, too."""
+        """Add its events to the count of the next post of its kind."""
         kind = next(kind for kind in self._allowed if Kind(kind).label == item["kind"])
         self._allowed[kind].throttled += item["throttled"] + len(item["events"])
 
     def failed(self, item: Post) -> None:
-        """A post was given up."""
+        """Count an abandoned post."""
         self.count("failed_total")
 
     left = failed
@@ -133,7 +132,7 @@ class Webhook(Exporter[Post]):
         self.count("events_total", len(item["events"]))
 
     def _post(self, client: httpx.Client, content: bytes) -> tuple[str, bool]:
-        """Post once: what went wrong (empty: nothing), and whether another try may help."""
+        """Post once; returns the problem (empty: none), and whether a retry may succeed."""
         headers = {"content-type": "application/json", "user-agent": f"hopscope/{VERSION}"}
         deadline = time.monotonic() + self.settings.timeout_seconds
         try:

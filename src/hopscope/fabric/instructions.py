@@ -1,4 +1,4 @@
-"""Instruction bitmaps: the fields that switches write, by version of INT."""
+"""Instruction bitmaps: fields written by switches, by INT version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .ports import FabricError
 
 """Report versions as text, and in records; INT's version goes with them (2.0: INT 2.1)."""
 INSTRUCTIONS = {5: 0xFF00, 10: 0xFF00, 20: 0xFF80}
-"""All fields that a version of INT defines."""
+"""All fields defined by an INT version."""
 
 _FIELDS: dict[int, tuple[tuple[int, int], ...]] = {
     version: (

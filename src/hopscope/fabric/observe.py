@@ -27,8 +27,8 @@ def observe(simulation: Simulation, seconds: float, window: float = 0.01) -> Rec
 
     def take(departures: Departures, flows: Records) -> None:
         packets = departures.packets
-        told = _of_flows(packets, flows[packets["flow"]])
-        parts.append(spread(simulation.topology, ports, packets, departures.traces, told, epoch_ns))
+        observations = _of_flows(packets, flows[packets["flow"]])
+        parts.append(spread(simulation.topology, ports, packets, departures.traces, observations, epoch_ns))
 
     before, simulation.on_departures = simulation.on_departures, take
     try:
@@ -46,12 +46,17 @@ def in_order(parts: Sequence[Records]) -> Records:
 
 
 def spread(
-    topology: Topology, state: Records, packets: Records, traces: Records, told: Records, epoch_ns: int
+    topology: Topology,
+    state: Records,
+    packets: Records,
+    traces: Records,
+    observations: Records,
+    epoch_ns: int,
 ) -> Records:
-    """OBSERVATION of every switch that each PACKET passed, and of the one that dropped it; packet by packet.
+    """OBSERVATION records by packet, of every switch that it passed, and of the one that dropped it.
 
-    `traces` is TRACE [packets, STAGES], `state` PORT_STATE; `told` is one OBSERVATION a packet with all
-    that does not depend on the switch.
+    `traces` is TRACE [packets, STAGES], `state` PORT_STATE; `observations` has one OBSERVATION per packet,
+    with the fields that do not depend on the switch.
     """
     stages = np.arange(STAGES)
     path, dropped = packets["path"], packets["drop_reason"] > 0
@@ -63,7 +68,7 @@ def spread(
     before = last_used(path)[which, stage]
     sender = path[which, before]
     ports, trace = topology.ports, traces[which, stage]
-    here = told[which].copy()
+    here = observations[which].copy()
     lost = stage == end[which, 0]
     sent = (packets["size"][which].astype(np.int64) + WIRE_OVERHEAD) * state["ps_per_byte"][sender]
     traced = packets["trace"][which] >= 0
@@ -84,23 +89,23 @@ def spread(
 
 
 def last_used(path: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """For each stage the stage that a packet came from, int64 [packets, STAGES]; 0 for stage 0."""
+    """Previous stage on the path by stage, int64 [packets, STAGES]; 0 for stage 0."""
     stages = np.maximum.accumulate(np.where(path >= 0, np.arange(path.shape[1]), 0), axis=1)
     return np.concatenate([np.zeros((len(path), 1), np.int64), stages[:, :-1]], axis=1)
 
 
 def _of_flows(packets: Records, flows: Records) -> Records:
-    """One OBSERVATION a packet, with what its flow and its number say."""
-    told = np.zeros(len(packets), OBSERVATION)
-    told["packet"] = packets["number"]
-    told["flow"] = flow_bytes(
+    """One OBSERVATION per packet, with the fields given by its flow and its number."""
+    observations = np.zeros(len(packets), OBSERVATION)
+    observations["packet"] = packets["number"]
+    observations["flow"] = flow_bytes(
         flows["src_address"], flows["dst_address"], flows["proto"], flows["sport"], flows["dport"]
     )
-    told["size"] = packets["size"]
-    told["payload"] = packets["size"] - flows["headers"]
+    observations["size"] = packets["size"]
+    observations["payload"] = packets["size"] - flows["headers"]
     is_tcp = flows["proto"] == TCP
     number = packets["number"] & np.uint64(0xFFFFFFFF)
-    told["sequence"] = np.where(is_tcp, number * flows["payload"] & np.uint64(0xFFFFFFFF), 0)
-    told["flags"] = np.where(is_tcp, ACK, 0)
-    told["ip_version"] = 4
-    return told
+    observations["sequence"] = np.where(is_tcp, number * flows["payload"] & np.uint64(0xFFFFFFFF), 0)
+    observations["flags"] = np.where(is_tcp, ACK, 0)
+    observations["ip_version"] = 4
+    return observations

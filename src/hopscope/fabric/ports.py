@@ -1,7 +1,7 @@
-"""Ports and links of a fabric, and the path that ECMP gives to a flow.
+"""Ports and links of a fabric, and ECMP paths of flows.
 
-Every transmitting port has a row in `PORT`: first the hosts' network cards, then the switches' ports.  A path
-is one port per *stage* (network card, edge up, aggregation up, core down, aggregation down, edge to host);
+Every transmitting port has a row in `PORT`: first the hosts' interfaces, then the switches' ports.  A path is
+one port per *stage* (host interface, edge up, aggregation up, core down, aggregation down, edge to host);
 stages that a path does not use are -1.  Packets move through them in this order: queueing is feed-forward.
 """
 
@@ -24,8 +24,8 @@ NO_PORT = -1
 PORT = np.dtype(
     [
         ("rate", "<i8"),  # bit/s
-        ("node_id", "<u4"),  # 0: a host's network card
-        ("switch", "<i4"),  # row in `switches`; -1: a host's network card
+        ("node_id", "<u4"),  # 0: a host's interface
+        ("switch", "<i4"),  # row in `switches`; -1: a host's interface
         ("number", "<u2"),  # on the wire, from 1
         ("peer_number", "<u2"),  # port number at the other end: the next switch's ingress port; 0 at a host
         ("peer_switch", "<i4"),  # -1: a host
@@ -38,11 +38,11 @@ PORT = np.dtype(
         ),  # the switch has a buffer for ports towards the spine (0) and one towards the hosts (1)
     ]
 )
-"""One transmitting port and the link behind it."""
+"""One transmitting port and its link."""
 
 
 def mix64(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`: every input bit reaches every output bit."""
+    """Finaliser of MurmurHash3 (64 bit), as `jit.mix64`: every input bit affects every output bit."""
     x = x ^ (x >> np.uint64(33))
     x = x * np.uint64(0xFF51AFD7ED558CCD)
     x = x ^ (x >> np.uint64(33))
@@ -51,7 +51,7 @@ def mix64(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def seed_bits(seed: int) -> np.uint64:
-    """What a seed stands for in hashes, 64 bits: seeds that are neighbours have nothing in common."""
+    """64 bits for a seed in hashes; consecutive seeds are unrelated."""
     bits = np.array([(seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFF_FFFF_FFFF_FFFF], np.uint64)
     return np.uint64(mix64(mix64(bits))[0])
 
@@ -59,14 +59,14 @@ def seed_bits(seed: int) -> np.uint64:
 def flow_hash(
     src: npt.ArrayLike, dst: npt.ArrayLike, proto: npt.ArrayLike, sport: npt.ArrayLike, dport: npt.ArrayLike
 ) -> npt.NDArray[np.uint64]:
-    """Hash of IPv4 5-tuples, uint64 [flows]: what every switch's ECMP is salted from."""
+    """Hash of IPv4 5-tuples, uint64 [flows]; every switch's ECMP salts it."""
     u = [np.asarray(a).astype(np.uint64) for a in (src, dst, proto, sport, dport)]
     first = mix64(np.atleast_1d((u[0] << np.uint64(32)) | u[1]))
     return mix64(first ^ ((u[2] << np.uint64(32)) | (u[3] << np.uint64(16)) | u[4]))
 
 
 class FabricError(HopscopeError, ValueError):
-    """A fabric, a fault or a traffic that cannot be: what was asked for and what there is."""
+    """An impossible fabric, fault or traffic; the message has the value, and what is available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class Switch:
 
 
 class Topology:
-    """Switches, hosts, ports and links; subclasses build them and list the ways from edge to edge."""
+    """Switches, hosts, ports and links; subclasses build them and compute the paths between edge switches."""
 
     name: str
     choices: tuple[int, ...]
-    """How many ways a switch chooses from at each level on the way up."""
+    """Number of uplinks that a switch chooses from, by level."""
 
     def __init__(self) -> None:
         self.switches: list[Switch] = []
@@ -96,12 +96,14 @@ class Topology:
     # -------------------------------------------------------------------------------------------- building
 
     def _hosts(self, edges: Ints, each: int, addresses: list[int], names: list[str], rate: int) -> None:
-        """Attach `each` hosts to every edge switch, on its ports from 1; cards take the first port rows."""
+        """Attach `each` hosts to every edge switch, on its ports from 1; their interfaces take the first port
+        rows.
+        """
         self.host_switch = np.repeat(edges, each)
         self.host_address = np.array(addresses, np.int64)
         self.host_names = names
         hosts = len(names)
-        for host, edge in enumerate(self.host_switch):  # (columns in the order of PORT)
+        for host, edge in enumerate(self.host_switch):  # columns in the order of PORT
             number = host % each + 1
             self._rows.append((rate, 0, -1, 1, number, int(edge), -1, hosts + host, 0, 1))
         for host, edge in enumerate(self.host_switch):
@@ -116,7 +118,9 @@ class Topology:
     def _link(
         self, low: int, low_number: int, high: int, high_number: int, rate: int, up: int, down: int
     ) -> None:
-        """Join a switch to one nearer the spine, both ways; `up` and `down` are the ports' stages."""
+        """Link a switch to one nearer to the spine, in both directions; `up` and `down` are the ports'
+        stages.
+        """
         at = len(self._rows)
         self._towards[low, high] = at
         self._towards[high, low] = at + 1
@@ -133,11 +137,11 @@ class Topology:
 
     @property
     def hosts(self) -> int:
-        """How many hosts there are."""
+        """Number of hosts."""
         return len(self.host_names)
 
     def port_row(self, node: int | str, number: int) -> int:
-        """Row of a switch's port, by the switch's node id or name; FabricError says what there is."""
+        """Row of a switch's port, by the switch's node id or name. Raises FabricError."""
         for index, switch in enumerate(self.switches):
             if node in (switch.name, switch.node_id, str(switch.node_id)):
                 row = self._number.get((index, number))
@@ -145,24 +149,24 @@ class Topology:
                     return row
                 count = sum(1 for key in self._number if key[0] == index)
                 raise FabricError(f"{switch.name} has no port {number}: its ports are 1 to {count}")
-        few = ", ".join(s.name for s in self.switches[:3])
+        examples = ", ".join(s.name for s in self.switches[:3])
         raise FabricError(
-            f"{self.name} has no switch {node!r}: its switches are {few} … {self.switches[-1].name}"
+            f"{self.name} has no switch {node!r}: its switches are {examples} … {self.switches[-1].name}"
         )
 
     def port_name(self, row: int) -> str:
-        """What a port leads to, as in `to core-3` or `to host-0-1-0`."""
+        """Name of a port by its peer, such as `to core-3` or `to host-0-1-0`."""
         port = self.ports[row]
         if port["peer_switch"] >= 0:
             return f"to {self.switches[int(port['peer_switch'])].name}"
         return f"to {self.host_names[int(port['peer_host'])]}"
 
     def switch_name(self, node_id: int) -> str:
-        """Name of a switch by its node id, as in `agg-1-0`."""
+        """Name of a switch by its node id, such as `agg-1-0`."""
         return self.switches[node_id - 1].name
 
     def link_between(self, node_id: int, next_id: int) -> int:
-        """Row of the port of switch `node_id` that sends to switch `next_id`; -1: they are no neighbours."""
+        """Row of the port of switch `node_id` that sends to switch `next_id`; -1: not neighbours."""
         return self._towards.get((node_id - 1, next_id - 1), NO_PORT)
 
     def names_toml(self) -> str:
@@ -175,20 +179,20 @@ class Topology:
         return "\n".join(lines) + "\n"
 
     def links_to(self, switch: int) -> Ints:
-        """Fewest links from each switch (row) to this one, int64 [switches]; -1: there is no way."""
+        """Distance in links from each switch (row) to this one, int64 [switches]; -1: no path."""
         inner = self.ports[(self.ports["switch"] >= 0) & (self.ports["peer_switch"] >= 0)]
-        away = np.full(len(self.switches), -1, np.int64)
-        away[switch] = 0
-        for links in range(len(away)):
-            at = inner["switch"][away[inner["peer_switch"]] == links]
-            at = at[away[at] < 0]
+        distance = np.full(len(self.switches), -1, np.int64)
+        distance[switch] = 0
+        for links in range(len(distance)):
+            at = inner["switch"][distance[inner["peer_switch"]] == links]
+            at = at[distance[at] < 0]
             if not len(at):
                 break
-            away[at] = links + 1
-        return away
+            distance[at] = links + 1
+        return distance
 
     def hosts_below(self, switch: int) -> list[int]:
-        """Hosts that a switch (row) reaches on its ports away from the spine."""
+        """Hosts below a switch (row): those reached by its ports away from the spine."""
         found: list[int] = []
         for port in self.ports[(self.ports["switch"] == switch) & (self.ports["buffer_id"] == 1)]:
             below, host = int(port["peer_switch"]), int(port["peer_host"])
@@ -197,8 +201,8 @@ class Topology:
 
     # --------------------------------------------------------------------------------------------- routing
 
-    def _way(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
-        """Ports of stages 1 to 4 [flows, 4] between edge switches, for a choice at every level going up."""
+    def _inner_path(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
+        """Ports of stages 1 to 4 [flows, 4] between edge switches, for a choice at every level."""
         raise NotImplementedError
 
     def paths(
@@ -208,49 +212,53 @@ class Topology:
         hashes: npt.NDArray[np.uint64],
         down: npt.ArrayLike | None = None,
     ) -> npt.NDArray[np.int32]:
-        """ECMP paths of flows between hosts, int32 [flows, STAGES]: port rows, NO_PORT where unused.
+        """ECMP paths of flows between hosts, int32 [flows, STAGES]: port rows, NO_PORT if unused.
 
-        `hashes` is `flow_hash`; `down` is bool [ports], true where a port's link has failed.  Flows whose
-        way has failed take another by hash; all others stay.  FabricError: no way is left.
+        `hashes` is `flow_hash`; `down` is bool [ports], true if a port's link has failed. Flows whose path
+        has failed take another one by hash; all others stay. Raises FabricError if no path is left.
         """
-        paths, lost = self.ways(src, dst, hashes, down)
+        paths, lost = self.try_paths(src, dst, hashes, down)
         if lost.any():
-            raise FabricError(f"{self.name}: too many links have failed, no way is left between some hosts")
+            raise FabricError(f"{self.name}: too many links have failed; some hosts have no path left")
         return paths
 
-    def ways(
+    def try_paths(
         self,
         src: npt.ArrayLike,
         dst: npt.ArrayLike,
         hashes: npt.NDArray[np.uint64],
         down: npt.ArrayLike | None = None,
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-        """`paths`, and for which flows no way is left, bool [flows]: theirs lead through failed links."""
+        """`paths`, and the flows without a working path, bool [flows]: theirs use failed links."""
         source, target = np.asarray(src, np.int64), np.asarray(dst, np.int64)
         path = np.full((len(source), STAGES), NO_PORT, np.int32)
         path[:, 0] = source
         path[:, -1] = self.host_port[target]
         failed = np.zeros(len(self.ports), bool) if down is None else np.asarray(down, bool)
-        todo = np.arange(len(source))
+        pending = np.arange(len(source))
         for attempt in product(*(range(n) for n in self.choices)):
-            choice = [self._choose(hashes[todo], level, attempt[level]) for level in range(len(self.choices))]
-            way = self._way(self.host_switch[source[todo]], self.host_switch[target[todo]], choice)
-            path[todo, 1:-1] = way
-            todo = todo[(failed[way] & (way != NO_PORT)).any(axis=1)]
-            if not len(todo):
+            choice = [
+                self._choose(hashes[pending], level, attempt[level]) for level in range(len(self.choices))
+            ]
+            inner = self._inner_path(
+                self.host_switch[source[pending]], self.host_switch[target[pending]], choice
+            )
+            path[pending, 1:-1] = inner
+            pending = pending[(failed[inner] & (inner != NO_PORT)).any(axis=1)]
+            if not len(pending):
                 break
         lost = np.zeros(len(source), bool)
-        lost[todo] = True
+        lost[pending] = True
         return path, lost
 
     def check_paths(self, down: npt.NDArray[np.bool_]) -> None:
-        """Raise FabricError where failed links, bool [ports], leave no way between some hosts."""
+        """Raise FabricError if failed links, bool [ports], leave no path between some hosts."""
         one_each = np.unique(self.host_switch, return_index=True)[1]
         src, dst = (grid.ravel() for grid in np.meshgrid(one_each, one_each))
         self.paths(src, dst, np.zeros(len(src), np.uint64), down)
 
     def _choose(self, hashes: npt.NDArray[np.uint64], level: int, attempt: int) -> Ints:
-        """Each flow's way at one level: by hash; where that has failed, by another hash among the others."""
+        """Each flow's choice at one level: by hash; in further attempts, by another hash among the others."""
         count = np.uint64(self.choices[level])
         first = mix64(hashes ^ np.uint64(0x9E3779B97F4A7C15 * (level + 1) & 0xFFFFFFFFFFFFFFFF))
         if not attempt:
@@ -259,7 +267,7 @@ class Topology:
         return ((first % count + np.uint64(1) + other % (count - np.uint64(1))) % count).astype(np.int64)
 
     def links(self) -> Iterator[int]:
-        """Rows of the ports between switches that lead to the spine: one for each link that may fail."""
+        """Rows of the ports between switches that lead to the spine: one per link."""
         for row, port in enumerate(self.ports):
             if port["peer_switch"] >= 0 and port["switch"] >= 0 and port["buffer_id"] == 0:
                 yield row

@@ -1,8 +1,8 @@
 """Exact FIFO queueing of a fabric, in time windows whose state carries over.
 
-A port serves packets in order of arrival at its link's rate, behind a pipeline of constant delay and with a
-finite buffer that drops at its tail.  Switches store and forward: a packet arrives when its last bit has.
-Results do not depend on where windows begin and end.
+A port serves packets in order of arrival at its link's rate, after a pipeline of constant delay, with a
+finite buffer and tail drop. Switches store and forward: a packet arrives with its last bit. Results do not
+depend on the windows' limits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .topology import FabricError, Topology
 MAX_WINDOW = 1 << 40
 """Longest window, ps: a sort key has 40 bits for the time in it."""
 MAX_PACKETS = 1 << 24
-"""Packets that may be in the network at once."""
+"""Maximum packets in the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Departures:
     traces: Records
     """TRACE [reports, STAGES], written by the hops; meaningless if `packets.trace` is -1."""
     delivered: int = 0
-    """Packets that left the network in this window, with INT or without."""
+    """Packets that left the network in this window, with or without INT."""
     dropped: int = 0
 
 
@@ -71,10 +71,10 @@ class Network:
         self.delivered = 0
         self.dropped = 0
         self.hops = 0
-        """Packets served by ports, network cards included: the unit of simulation speed."""
+        """Packets served by ports, including hosts' interfaces: the unit of simulation speed."""
 
     @property
-    def underway(self) -> int:
+    def in_flight(self) -> int:
         """Packets in the network."""
         return self._count
 
@@ -103,7 +103,7 @@ class Network:
             if full < 0:
                 break
             if not self._free_count:
-                self._more_traces()
+                self._grow_traces()
                 continue
             if self._count >= MAX_PACKETS:
                 raise MemoryError(
@@ -113,7 +113,7 @@ class Network:
             self._keys = np.zeros(len(self._packets), np.uint64)
         self.emitted += self._count - before
 
-    def _more_traces(self) -> None:
+    def _grow_traces(self) -> None:
         """Double the trace block; the rows in use keep their numbers."""
         slots = len(self._free)
         free = np.zeros(2 * slots, np.int64)
@@ -123,11 +123,11 @@ class Network:
         self._traces = np.concatenate([self._traces, np.zeros(slots * STAGES, TRACE)])
 
     def _arrivals(self, stage: int, until: int) -> npt.NDArray[np.uint64]:
-        """Sort keys of what arrives at a stage in this window, in order of time."""
+        """Sort keys of the arrivals at a stage in this window, in order of time."""
         count = self._kernel.arrivals(self._packets, self._count, stage, self.now, until, self._keys)
         keys = self._keys[:count]
         keys.sort()
-        self._kernel.settle_ties(self._packets, keys)
+        self._kernel.sort_ties(self._packets, keys)
         return keys
 
     def _report(self, flows: Records, until: int) -> Departures:
@@ -146,11 +146,11 @@ class Network:
 
 
 def port_states(topology: Topology, link: LinkModel) -> Records:
-    """PORT_STATE [ports] of an idle fabric; hosts' network cards have endless buffers and no pipeline."""
+    """PORT_STATE [ports] of an idle fabric; hosts' interfaces have unlimited buffers and no pipeline."""
     ports = topology.ports
     state = np.zeros(len(ports), PORT_STATE)
     if np.any(8 * PS % ports["rate"]):
-        raise FabricError("a link rate must divide 8·10^12 bit/s: a byte takes a whole number of ps")
+        raise FabricError("a link rate must divide 8·10^12 bit/s: a byte must take a whole number of ps")
     state["ps_per_byte"] = 8 * PS // ports["rate"]
     state["pipeline"] = link.pipeline_ns * PS_NS
     state["propagation"] = link.propagation_ns * PS_NS

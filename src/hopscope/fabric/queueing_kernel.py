@@ -22,14 +22,14 @@ PORT_FAULT = int(DropReason.PORT_FAULT)
 
 @kernel
 def uniform(serial: Any, index: Any, salt: Any) -> Any:
-    """A number in (0, 1] that depends on the flow, the packet and the salt only."""
+    """A number in (0, 1] that depends only on flow, packet and salt."""
     bits = mix64(mix64(U64(serial) * U64(0x9E3779B97F4A7C15) + U64(salt)) + U64(index))
     return (float(bits >> U64(11)) + 1.0) * (1.0 / 9007199254740992.0)
 
 
 @kernel
 def next_gap(flow: Any, payload: Any) -> Any:
-    """Time from this packet of a flow to its next, ps, by its rate; exponential gaps where it is `random`."""
+    """Time from this packet of a flow to its next, ps, by its rate; exponential if the flow is `random`."""
     gap = flow.ps_per_byte * payload
     if flow.random == 1:
         gap *= -math.log(uniform(flow.serial, flow.sent, U64(1)))
@@ -38,7 +38,7 @@ def next_gap(flow: Any, payload: Any) -> Any:
 
 @kernel
 def next_send(flow: Any, payload: Any) -> Any:
-    """When a flow sends again after a packet with this payload, ps; after a burst, in its next period."""
+    """Time of a flow's next packet after one with this payload, ps; after a burst, in its next period."""
     if flow.period > 0:
         flow.burst_sent += payload
         if flow.burst_sent >= flow.burst:
@@ -52,7 +52,7 @@ def next_send(flow: Any, payload: Any) -> Any:
 def emit(
     flows: Any, until: Any, sample: Any, packets: Any, count: Any, traces_free: Any, free_count: Any
 ) -> Any:
-    """Send what is due before `until`: (packets, free traces, flow where either pool was full, or -1).
+    """Send the packets due before `until`: (packets, free traces, flow at which a pool was full, or -1).
 
     `sample` is the share of a tracked flow's packets that carry INT, from 0 to 1.
     """
@@ -91,7 +91,9 @@ def emit(
 
 @kernel
 def arrivals(packets: Any, count: Any, stage: Any, start: Any, until: Any, keys: Any) -> Any:
-    """Sort keys (time since `start`, then row) of what is at `stage` before `until`; returns how many."""
+    """Sort keys (time since `start`, then row) of arrivals at `stage` before `until`; returns their
+    number.
+    """
     n = 0
     for row in range(count):
         packet = packets[row]
@@ -102,8 +104,8 @@ def arrivals(packets: Any, count: Any, stage: Any, start: Any, until: Any, keys:
 
 
 @kernel
-def settle_ties(packets: Any, keys: Any) -> None:
-    """Order packets of the same ps by number, in sorted keys: their rows in the pool do not matter."""
+def sort_ties(packets: Any, keys: Any) -> None:
+    """Order packets of the same ps by number in sorted keys, whatever their rows in the pool."""
     mask = (U64(1) << U64(ROW_BITS)) - U64(1)
     for i in range(1, len(keys)):
         at = i
@@ -118,7 +120,9 @@ def settle_ties(packets: Any, keys: Any) -> None:
 
 @kernel
 def measure(port: Any, start: Any, service: Any) -> None:
-    """Count a packet's sending time in its interval; keep the last complete interval's share, per mille."""
+    """Add a packet's sending time to its interval; store the last complete interval's utilisation, per
+    mille.
+    """
     interval = start // INTERVAL_PS
     if interval != port.interval:
         port.utilization = min(1000, port.busy * 1000 // INTERVAL_PS) if interval == port.interval + 1 else 0
@@ -138,8 +142,8 @@ def shared_bytes(ports: Any, members: Any, first: Any, last: Any, at: Any) -> An
 
 
 @kernel
-def refusal(port: Any, packet: Any, queued: Any) -> Any:
-    """Why a port drops a packet: reason, 0 for none."""
+def drop_reason(port: Any, packet: Any, queued: Any) -> Any:
+    """Reason why a port drops a packet; 0: it does not."""
     if port.loss > 0 and (mix64(packet.number + U64(0x5851F42D4C957F2D)) >> U64(32)) < U64(port.loss):
         return PORT_FAULT
     if queued + packet.size + WIRE_OVERHEAD > port.buffer:
@@ -149,13 +153,13 @@ def refusal(port: Any, packet: Any, queued: Any) -> Any:
 
 @kernel
 def serve_one(ports: Any, members: Any, group_at: Any, traces: Any, packet: Any, stage: Any) -> None:
-    """Pass one packet through the port of its stage: it is dropped, or arrives at its next stage."""
+    """Process a packet at the port of its stage: it is dropped, or arrives at its next stage."""
     index = packet.path[stage]
     port = ports[index]
     port.ready = max(port.ready, packet.time + port.pipeline + port.slow)
     start = max(port.ready, port.free)
     queued = (start - port.ready + port.ps_per_byte - 1) // port.ps_per_byte
-    reason = refusal(port, packet, queued)
+    reason = drop_reason(port, packet, queued)
     if reason != 0:
         port.dropped += U64(1)
         packet.drop_reason = reason
@@ -197,7 +201,7 @@ def serve(packets: Any, keys: Any, stage: Any, ports: Any, members: Any, group_a
 
 @kernel
 def retire(packets: Any, count: Any, until: Any, flows: Any, traces_free: Any, free_count: Any) -> Any:
-    """Drop from the pool what has been reported; (packets that stay, free traces, delivered, dropped)."""
+    """Remove reported packets from the pool; (packets that stay, free traces, delivered, dropped)."""
     kept = 0
     delivered = 0
     dropped = 0
@@ -221,7 +225,7 @@ def retire(packets: Any, count: Any, until: Any, flows: Any, traces_free: Any, f
 
 @kernel
 def reportable(packets: Any, keys: Any, out: Any) -> Any:
-    """Rows, in `out`, of the sorted packets that are reported: with INT, or dropped; returns how many."""
+    """Rows of the sorted packets to report (with INT, or dropped), in `out`; returns their number."""
     mask = (U64(1) << U64(ROW_BITS)) - U64(1)
     n = 0
     for i in range(len(keys)):

@@ -1,7 +1,7 @@
-"""What passes between the fabric's kernels: flows, packets, port state, traces. Times in ps, sizes in bytes.
+"""Records of the fabric's kernels: flows, packets, port state, traces. Times in ps, sizes in bytes.
 
-Picoseconds make a byte an integer number of time units at every usual link rate (20 ps at 400 Gbit/s), so
-that queueing is exact; int64 holds 106 days of them.
+At every common link rate a byte takes a whole number of ps (20 at 400 Gbit/s), so queueing is exact; int64
+holds 106 days.
 """
 
 from __future__ import annotations
@@ -11,33 +11,35 @@ from enum import IntEnum
 import numpy as np
 
 STAGES = 6
-"""Stages of a path: network card, edge up, aggregation up, core down, aggregation down, edge to host."""
+"""Stages of a path: host interface, edge up, aggregation up, core down, aggregation down, edge to host."""
 REPORT_STAGE = STAGES
-"""Stage of a packet that is through, or dropped, and waits for the time of its report."""
+"""Stage of a packet that was delivered or dropped, and waits for the time of its report."""
 WIRE_OVERHEAD = 38
-"""Bytes on the wire besides the IP packet: Ethernet header 14, FCS 4, preamble 8, gap 12."""
+"""Bytes on the wire in addition to the IP packet: Ethernet header 14, FCS 4, preamble 8, gap 12."""
 PS = 1_000_000_000_000
-"""ps in a second."""
+"""ps per second."""
 PS_NS = 1_000
-"""ps in a nanosecond."""
+"""ps per nanosecond."""
 
 
 class DropReason(IntEnum):
-    """Drop reasons that switches send; the first as in switch.p4's list, which INT implementations share."""
+    """Drop reasons sent by switches. TRAFFIC_MANAGER is that of switch.p4, whose list INT implementations
+    share.
+    """
 
     NONE = 0
     TRAFFIC_MANAGER = 71
     """Tail drop: the queue was full."""
     PORT_FAULT = 200
-    """A lossy port; outside switch.p4's list."""
+    """A lossy port; not in switch.p4's list."""
 
 
 FLOW = np.dtype(
     [
-        ("next", "<i8"),  # when its next packet is sent, ps
+        ("next", "<i8"),  # time of its next packet, ps
         ("remaining", "<i8"),  # payload bytes still to send
         ("ps_per_byte", "<f8"),  # of payload, at the flow's own rate
-        ("serial", "<u8"),  # number of the flow, from 0; seeds its randomness
+        ("serial", "<u8"),  # number of the flow, from 0; seeds its random numbers
         ("sent", "<u8"),  # packets
         ("period", "<i8"),  # ps between the starts of bursts; 0: no bursts
         ("burst", "<i8"),  # payload bytes of one burst
@@ -51,7 +53,7 @@ FLOW = np.dtype(
         ("pending", "<i4"),  # packets in the network
         ("sport", "<u2"),
         ("dport", "<u2"),
-        ("payload", "<u2"),  # most payload bytes of a packet
+        ("payload", "<u2"),  # maximum payload bytes of a packet
         ("headers", "<u2"),  # IP and L4 header bytes
         ("proto", "u1"),
         ("active", "u1"),  # 0: the row is free once `pending` is 0
@@ -59,7 +61,7 @@ FLOW = np.dtype(
         ("random", "u1"),  # 1: exponential gaps between packets, 0: equal gaps
     ]
 )
-"""One flow, open loop: it sends at its own rate whatever the network does."""
+"""One open-loop flow: its rate does not depend on the network."""
 
 PACKET = np.dtype(
     [
@@ -79,29 +81,29 @@ PACKET = np.dtype(
 
 TRACE = np.dtype(
     [
-        ("ingress", "<i8"),  # the packet has arrived in the switch, ps
-        ("egress", "<i8"),  # its first bit leaves the queue, ps
-        ("occupancy", "<u4"),  # of its queue when it got there, without itself, bytes
+        ("ingress", "<i8"),  # when the packet arrived in the switch, ps
+        ("egress", "<i8"),  # when its first bit left the queue, ps
+        ("occupancy", "<u4"),  # of its queue on arrival, without itself, bytes
         ("buffer", "<u4"),  # of all queues that share the buffer, bytes
         ("utilization", "<u4"),  # of the link in the last complete interval, per mille
         ("reserved", "<u4"),
     ]
 )
-"""What one hop wrote into a packet that carries INT; a block of STAGES rows a packet."""
+"""INT metadata that one hop wrote into a packet; a block of STAGES rows per packet."""
 
 PORT_STATE = np.dtype(
     [
-        ("free", "<i8"),  # when the last bit of all that is queued has left, ps
+        ("free", "<i8"),  # when the last bit of the queue will have left, ps
         ("ready", "<i8"),  # when the last packet left the pipeline, ps
-        ("busy", "<i8"),  # ps of sending that began in this interval
+        ("busy", "<i8"),  # ps of sending that started in this interval
         ("interval", "<i8"),  # number of the interval
         ("utilization", "<u4"),  # per mille, in the last complete interval
         ("loss", "<u4"),  # probability of loss · 2^32
         ("ps_per_byte", "<i8"),
         ("pipeline", "<i8"),  # delay before the queue, ps
-        ("slow", "<i8"),  # delay that a fault adds, ps
+        ("slow", "<i8"),  # delay added by a fault, ps
         ("propagation", "<i8"),
-        ("buffer", "<i8"),  # bytes that the queue holds
+        ("buffer", "<i8"),  # queue capacity, bytes
         ("group", "<i4"),  # row of `groups`: ports that share a buffer; -1: none
         ("stage", "<i4"),
         ("packets", "<u8"),  # sent
@@ -110,33 +112,33 @@ PORT_STATE = np.dtype(
         ("highest", "<i8"),  # occupancy, bytes, since it was last reset
     ]
 )
-"""One port: a FIFO with a finite buffer in front of a link, and its counters."""
+"""One port: a FIFO with a finite buffer before a link, and its counters."""
 
 CONNECTION = np.dtype(
     [
         ("start", "<i8"),  # when the SYN is sent, ps
         ("finished", "<i8"),  # when the FIN was acknowledged, ps; 0: not yet
-        ("bytes", "<i8"),  # what the application sends
-        ("delivered", "<i8"),  # what the other application has got, in order
+        ("bytes", "<i8"),  # sent by the application
+        ("delivered", "<i8"),  # received by the other application, in order
         ("segments", "<i4"),  # with data: 1 to `segments`; 0 is the SYN, `segments` + 1 the FIN
-        ("written", "<i4"),  # segments that the application has written so far
-        ("burst", "<i4"),  # segments that it writes at a time
+        ("written", "<i4"),  # segments written by the application so far
+        ("burst", "<i4"),  # segments written at a time
         ("first", "<i8"),  # row of segment 0 in the receivers' map
         ("pause", "<i8"),  # mean pause between writes, ps
-        ("una", "<i4"),  # the first segment that is not acknowledged
-        ("next", "<i4"),  # the segment to send next
-        ("high", "<i4"),  # behind the highest that was sent
+        ("una", "<i4"),  # first unacknowledged segment
+        ("next", "<i4"),  # next segment to send
+        ("high", "<i4"),  # after the highest segment sent
         ("expected", "<i4"),  # the receiver's next segment
         ("duplicates", "<i4"),  # duplicate acknowledgments in a row
-        ("recover", "<i4"),  # what was sent when the last loss was found
+        ("recover", "<i4"),  # `high` when the last loss was detected
         ("recovering", "<i4"),  # 1: fast recovery
-        ("waiting", "<i4"),  # 1: all that was written is acknowledged, and the application pauses
+        ("waiting", "<i4"),  # 1: everything written is acknowledged, and the application pauses
         ("cwnd", "<f8"),  # segments
         ("ssthresh", "<f8"),
         ("rto", "<i8"),  # ps
         ("srtt", "<i8"),  # ps; 0: not measured
         ("rttvar", "<i8"),
-        ("timed", "<i4"),  # segment whose round trip is measured, -1: none
+        ("timed", "<i4"),  # segment whose round trip is measured; -1: none
         ("mss", "<i4"),  # payload bytes of a segment; the last one is shorter
         ("timed_at", "<i8"),
         ("deadline", "<i8"),  # of the retransmission timer; 0: off
@@ -144,37 +146,37 @@ CONNECTION = np.dtype(
         ("sequence", "<u4"),  # of the SYN
         ("peer_sequence", "<u4"),
         ("sent", "<u4"),  # packets with data, SYN or FIN
-        ("answers", "<u4"),  # packets that only acknowledge
+        ("acknowledgments", "<u4"),  # packets that carry only an acknowledgment
         ("retransmissions", "<u4"),
         ("fast_retransmits", "<u4"),
         ("timeouts", "<u4"),
-        ("lost", "<u4"),  # packets of both directions that were dropped
+        ("lost", "<u4"),  # dropped packets of both directions
         ("path", "<i4", (STAGES,)),  # port rows
         ("back", "<i4", (STAGES,)),
-        ("flow", "u1", (13,)),  # 5-tuples, as in an observation
+        ("flow", "u1", (13,)),  # 5-tuple, as in an observation
         ("back_flow", "u1", (13,)),
     ]
 )
-"""One TCP connection: sender, receiver, and what happened to it."""
+"""One TCP connection: sender, receiver, and counts."""
 
 SEGMENT = np.dtype(
     [
         ("sent", "<i8"),  # ps
-        ("arrived", "<i8"),  # at the other host, ps; 0: underway, or dropped
+        ("arrived", "<i8"),  # at the other host, ps; 0: in flight, or dropped
         ("connection", "<i4"),
-        ("segment", "<i4"),  # its number; of an acknowledgment: the one that is expected
+        ("segment", "<i4"),  # its number; of an acknowledgment: the expected one
         ("sequence", "<u4"),
         ("acknowledgment", "<u4"),
         ("payload", "<u4"),
         ("flags", "u1"),
-        ("answer", "u1"),  # 1: it goes from receiver to sender
-        ("again", "u1"),  # 1: a retransmission
+        ("is_ack", "u1"),  # 1: an acknowledgment from receiver to sender
+        ("is_retransmission", "u1"),  # 1: a retransmission
         ("reserved", "u1"),
     ]
 )
-"""What is TCP about a packet, row by row with PACKET."""
+"""TCP fields of a packet, row by row with PACKET."""
 
 TIMEOUT = np.dtype(
-    [("time", "<i8"), ("rto", "<i8"), ("connection", "<i4"), ("segment", "<i4")]  # ps; rto: what had passed
+    [("time", "<i8"), ("rto", "<i8"), ("connection", "<i4"), ("segment", "<i4")]  # ps; rto: the elapsed time
 )
-"""The retransmission timer went off: for which segment, which is sent again."""
+"""A retransmission timeout, and the segment that is retransmitted."""

@@ -39,9 +39,9 @@ class Truth:
     """Packets sent by hosts."""
     delivered: int = 0
     dropped: int = 0
-    underway: int = 0
+    in_flight: int = 0
     hops: int = 0
-    """Packets served by ports, network cards included."""
+    """Packets served by ports, including hosts' interfaces."""
     reports: int = 0
     drop_reports: int = 0
     suppressed: int = 0
@@ -130,7 +130,7 @@ class Simulation:
         self.on_departures(departures, self.traffic.table)
         reports = self.switches.report(departures, self.traffic.table, end - begin)
         truth, network = self.truth, self.network
-        truth.emitted, truth.hops, truth.underway = network.emitted, network.hops, network.underway
+        truth.emitted, truth.hops, truth.in_flight = network.emitted, network.hops, network.in_flight
         truth.delivered, truth.dropped = network.delivered, network.dropped
         truth.suppressed = self.switches.suppressed
         truth.reports += len(reports)

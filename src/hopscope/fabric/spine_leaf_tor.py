@@ -1,4 +1,4 @@
-"""The 4-4-4 topology in which HULA and INT-label were measured, with the routes of INT-label's testbed.
+"""The 4-4-4 topology of HULA's and INT-label's evaluation, with the routes of INT-label's testbed.
 
 Katta et al., HULA: Scalable Load Balancing Using Programmable Data Planes (SOSR 2016); links, devices and
 routes as in the published code of INT-label (`INT_label/topology/clos.py`, `packet/send/Path`).
@@ -31,10 +31,9 @@ INSTALLED = {
     (SERVER_8, 4): (0, 0),
     (SERVER_8, 5): (0, 0),
 }
-"""Leaf and spine, each of two, between two servers: through these 24 ports pass, as section 6.1 says.
-
-The published list of routes uses 25 ports: in it, server 1 reaches server 3 by its other leaf. Here servers 3
-and 4, which are below one ToR switch, are reached alike. Which port the paper leaves out it does not say.
+"""Leaf and spine, one of two each, between two servers: these routes use 24 ports, as section 6.1 says. The
+published list of routes uses 25: there, server 1 reaches server 3 by its other leaf. Here servers 3 and 4,
+below one ToR switch, are reached by the same route. The paper does not name the unused port.
 """
 
 
@@ -67,32 +66,32 @@ class SpineLeafTor(Topology):
         for ends, port in self._towards.items():
             self._between[ends] = port
 
-    def _way(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
+    def _inner_path(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
         leaf, spine = choice
-        way = np.full((len(src), 4), NO_PORT, np.int64)
-        near, far = 4 + (src - 8) // WIDTH * 2 + leaf, 4 + (dst - 8) // WIDTH * 2 + leaf
+        inner = np.full((len(src), 4), NO_PORT, np.int64)
+        near, remote = 4 + (src - 8) // WIDTH * 2 + leaf, 4 + (dst - 8) // WIDTH * 2 + leaf
         top = WIDTH * leaf + spine
-        apart, between = src != dst, near != far
-        way[apart, 0] = self._between[src, near][apart]
-        way[between, 1] = self._between[near, top][between]
-        way[between, 2] = self._between[top, far][between]
-        way[apart, 3] = self._between[far, dst][apart]
-        return way
+        apart, between = src != dst, near != remote
+        inner[apart, 0] = self._between[src, near][apart]
+        inner[between, 1] = self._between[near, top][between]
+        inner[between, 2] = self._between[top, remote][between]
+        inner[apart, 3] = self._between[remote, dst][apart]
+        return inner
 
-    def ways(
+    def try_paths(
         self,
         src: npt.ArrayLike,
         dst: npt.ArrayLike,
         hashes: npt.NDArray[np.uint64],
         down: npt.ArrayLike | None = None,
     ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-        """Ways as every topology gives them; those of servers 1 and 8 are installed while they work."""
-        paths, lost = super().ways(src, dst, hashes, down)
+        """ECMP paths, except between servers 1 and 8, whose installed routes are used while they work."""
+        paths, lost = super().try_paths(src, dst, hashes, down)
         failed = np.zeros(len(self.ports), bool) if down is None else np.asarray(down, bool)
         for row, pair in enumerate(zip(np.asarray(src).tolist(), np.asarray(dst).tolist(), strict=True)):
             if pair in INSTALLED:
-                near, far = (self.host_switch[[host]] for host in pair)
-                way = self._way(near, far, [np.array([c]) for c in INSTALLED[pair]])[0]
-                if not failed[way[way != NO_PORT]].any():
-                    paths[row, 1:-1] = way
+                near, remote = (self.host_switch[[host]] for host in pair)
+                inner = self._inner_path(near, remote, [np.array([c]) for c in INSTALLED[pair]])[0]
+                if not failed[inner[inner != NO_PORT]].any():
+                    paths[row, 1:-1] = inner
         return paths, lost

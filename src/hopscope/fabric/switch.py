@@ -1,7 +1,7 @@
-"""INT in switches: the metadata in packets, and the reports of sinks and dropping switches.
+"""INT in switches: metadata in packets, and reports of sinks and of switches that drop packets.
 
 In mode md every switch of a packet's path is an INT-MD hop; the last one is the sink, which sends a Telemetry
-Report when the packet's first bit leaves it.  In modes mx (INT-MX: the packet carries instructions alone) and
+Report when the packet's first bit leaves it.  In modes mx (INT-MX: the packet carries only instructions) and
 xd (INT-XD: it carries nothing) every switch of the path sends a postcard, a report with its own metadata.  A
 switch that drops a packet sends a drop report with port, queue and reason.
 
@@ -30,7 +30,7 @@ from .topology import FabricError, Topology
 CELL_BYTES = 80
 """Unit of queue and buffer occupancy."""
 MODES = ("md", "mx", "xd")
-"""Ways of telemetry: the path in the packet, instructions in it, nothing in it."""
+"""INT modes: embed data, embed instructions, export data."""
 MAX_INT_HOPS = 8
 """Remaining hop count that INT sources write."""
 _LOW_32 = np.uint64(0xFFFFFFFF)
@@ -57,13 +57,13 @@ class ReportModel:
     drops_per_switch: int = 2000
     """Maximum drop reports per second of a switch; 0: no limit."""
     source_address: int = (127 << 24) | 1
-    """IPv4 address of the first switch as a source of reports; each has the next."""
+    """IPv4 source address of the first switch's reports; each further switch has the next."""
     epoch_ns: int = 1_700_000_000_000_000_000
-    """Switches' clock, and the time of reports, at the start."""
+    """Start time of the switches' clock and of reports."""
 
 
 class Switches:
-    """The INT side of all switches: what their packets carry becomes reports."""
+    """The INT function of all switches: packets to reports."""
 
     def __init__(self, topology: Topology, ports: Records, model: ReportModel) -> None:
         if model.version not in REPORT_VERSIONS:
@@ -83,7 +83,7 @@ class Switches:
         self._sequence = np.zeros(len(topology.switches) * model.pipes, np.int64)
         self._tokens = np.zeros((2, len(topology.switches)))
         self._datagrams = 0
-        self._begin = 0  # of the next window, ps
+        self._begin = 0  # start of the next window, ps
         self.suppressed = 0
         """Reports suppressed by a limit."""
 
@@ -131,8 +131,8 @@ class Switches:
         return ReportBatch(reports, hops, int(reports["packet"][0]) if len(reports) else self._datagrams)
 
     def _reporting(self, departures: Departures) -> tuple[Records, Records, npt.NDArray[np.int64]]:
-        """What is reported: packets with the time of the report, their traces, and the stage of the switch
-        that reports; in order of time.
+        """Packets to report with the time of the report, their traces, and the stage of the reporting switch;
+        in order of time.
         """
         packets, traces = departures.packets, departures.traces
         dropped = packets["drop_reason"] > 0
@@ -145,7 +145,7 @@ class Switches:
         which, stage = np.nonzero(passed)
         packets, traces = packets[which].copy(), traces[which]
         left = traces["egress"][np.arange(len(which)), stage]
-        # what left a switch in the window before is known when the packet has arrived: late, but in order
+        # a departure in the previous window is known when the packet has arrived: late, but in order
         packets["time"] = np.where(dropped[which], packets["time"], np.maximum(left, self._begin))
         order = np.lexsort((stage, packets["number"], packets["time"]))
         return packets[order], traces[order], stage[order]
@@ -157,7 +157,7 @@ class Switches:
         stage: npt.NDArray[np.int64],
         dropped: npt.NDArray[np.bool_],
     ) -> Records:
-        """HOP [reports]: what each switch reports of itself."""
+        """HOP [reports]: each switch's own metadata."""
         rows = np.arange(len(packets))
         egress, previous = packets["path"][rows, stage], _previous(packets["path"])[rows, stage - 1]
         hops = self._written(egress, previous, traces[rows, stage])
@@ -175,7 +175,7 @@ class Switches:
         reports["inner_length"] = packets["size"]
 
     def _fill_int(self, reports: Records, carrying: npt.NDArray[np.bool_]) -> None:
-        """INT's headers in the reports that carry it; their packets are so much longer."""
+        """Fill in the INT headers of reports that carry INT, which lengthen their packets."""
         if self.model.mode == "xd":
             return
         hops = reports["hop_count"].astype(np.int64)
@@ -192,7 +192,7 @@ class Switches:
             reports[name] = np.where(carrying, value, 0)
 
     def _carried(self) -> tuple[int, int]:
-        """`carried` of a drop report and of an INT report."""
+        """`carried` bits of a drop report and of an INT report."""
         both = Carried.FLOW | Carried.PORTS
         time = Carried.INGRESS_TIME if self.version != 20 else 0
         own = Carried.NODE_ID | Carried.OWN_HOP | Carried.QUEUE_ID | Carried.DROP_REASON
@@ -205,7 +205,7 @@ class Switches:
     def _within_limits(
         self, port: npt.NDArray[np.int32], dropped: npt.NDArray[np.bool_], window_ps: int
     ) -> npt.NDArray[np.bool_]:
-        """Which reports the switches' limits let through, bool [reports]."""
+        """Reports within the switches' limits, bool [reports]."""
         switch = self.topology.ports["switch"][port]
         kept = np.ones(len(port), bool)
         limits = (self.model.reports_per_switch, self.model.drops_per_switch)
@@ -221,7 +221,7 @@ class Switches:
         return kept
 
     def _identify(self, port: npt.NDArray[np.int32]) -> Records:
-        """Who sends each report, in which datagram and with which sequence number: _IDENTITY [reports]."""
+        """Source, datagram and sequence number of each report: _IDENTITY [reports]."""
         ports, pipes, group = self.topology.ports, self.model.pipes, self.model.group
         identity = np.zeros(len(port), _IDENTITY)
         switch = ports["switch"][port].astype(np.int64)
@@ -235,7 +235,7 @@ class Switches:
         sequence = self._sequence[space] + rank // group
         identity["sequence"] = sequence & (0x3FFFFF if self.version == 20 else 0xFFFFFFFF)
         np.maximum.at(self._sequence, space, sequence + 1)
-        # a datagram's number is the place in time of its first report
+        # a datagram's number is the time order of its first report
         at = np.arange(len(port))
         order = np.lexsort((rank, space))
         first = order[np.maximum.accumulate(np.where(rank[order] % group == 0, at, 0))]
@@ -247,7 +247,9 @@ class Switches:
     def _hops(
         self, packets: Records, traces: Records, port: npt.NDArray[np.int32], dropped: npt.NDArray[np.bool_]
     ) -> tuple[Records, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """HOP rows in path order, each report's first and count; a drop report's own row is not counted."""
+        """HOP rows in path order, and each report's first row and count; a drop report's own row is not
+        counted.
+        """
         path, previous = packets["path"][:, 1:], _previous(packets["path"])
         used = (path >= 0) & ~dropped[:, None]
         rows = np.where(dropped, 1, used.sum(axis=1))
@@ -270,7 +272,7 @@ class Switches:
     def _written(
         self, egress: npt.NDArray[np.int32], previous: npt.NDArray[np.int32], trace: Records
     ) -> Records:
-        """HOP rows for hops through `egress` ports that came from `previous` ports."""
+        """HOP rows for hops with these `egress` ports, coming from `previous` ports."""
         hops = np.zeros(len(egress), HOP)
         self._ports(hops, egress, previous)
         ingress, leave = trace["ingress"] // PS_NS, trace["egress"] // PS_NS
@@ -290,20 +292,20 @@ class Switches:
         return hops
 
     def _own(self, egress: npt.NDArray[np.int32], previous: npt.NDArray[np.int32]) -> Records:
-        """HOP rows of drop reports: node and ports."""
+        """HOP rows of drop reports, with node and ports."""
         hops = np.zeros(len(egress), HOP)
         self._ports(hops, egress, previous)
         hops["present"] = Have.NODE_ID | Have.PORTS
         return hops
 
     def _clock(self, ps: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-        """Switch time, ns, at the width of the version's timestamps."""
+        """Switch time, ns, in the width of the version's timestamps."""
         ns = (self.model.epoch_ns + ps // PS_NS).astype(np.uint64)
         return ns if self.version == 20 else ns & _LOW_32
 
 
 def _rank(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How many equal keys come before each, int64 [keys]."""
+    """Number of equal keys before each, int64 [keys]."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(keys) else np.zeros(0, bool)
@@ -314,7 +316,7 @@ def _rank(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _previous(path: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """For each stage after the first, the port that a packet came from, int32 [packets, STAGES - 1]."""
+    """Previous port on the path, by stage after the first, int32 [packets, STAGES - 1]."""
     stages = np.where(path >= 0, np.arange(path.shape[1]), 0)
     last = np.maximum.accumulate(stages, axis=1)[:, :-1]
     return np.asarray(np.take_along_axis(path, last, axis=1))

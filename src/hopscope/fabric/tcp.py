@@ -1,12 +1,12 @@
-"""TCP over a fabric: a workload for monitors that look for losses, timeouts and flowlets.
+"""TCP over a fabric: a workload for monitors of losses, timeouts and flowlets.
 
-The fabric's own traffic is open loop and moves in windows; here senders react to what the network does, so
-every packet is an event of its own, and every packet is kept. It is for some hundred thousand packets. Ports
-are the fabric's: the same queues, the same faults.
+The fabric's own traffic is open loop and moves in windows; here senders react to the network, so every packet
+is a separate event and is kept: use it for some hundred thousand packets. Ports, queues and faults are those
+of the fabric.
 
 Senders follow RFC 5681 (slow start, congestion avoidance, fast retransmit), 6582 (NewReno) and 6298 (timer)
-in whole segments; no selective or delayed acknowledgments. An application writes bursts and pauses when all
-of one is acknowledged. The SYN takes a segment of its own, so does the FIN; only one side sends.
+in whole segments; no selective or delayed acknowledgments. An application writes bursts, and pauses when a
+burst is acknowledged. SYN and FIN are separate segments; only one side sends.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .records import CONNECTION, PACKET, PS, PS_NS, SEGMENT, STAGES, TIMEOUT, TR
 from .topology import FabricError, Topology, flow_hash
 from .traffic import TCP_PAYLOAD, TCP_PORTS, WEB_SEARCH, SizeDistribution
 
-FOREVER = 1 << 62
-"""Later than every event, ps."""
+END_OF_TIME = 1 << 62
+"""After every event, ps."""
 DEFAULT_LINK = LinkModel()
 
 
@@ -39,10 +39,10 @@ class TcpModel:
     within_s: float = 0.02
     """Connections start at random within this time, s."""
     sizes: SizeDistribution = WEB_SEARCH
-    most_bytes: int = 1_000_000
-    """Larger sizes are cut to this: every packet is kept."""
+    max_bytes: int = 1_000_000
+    """Maximum size, since every packet is kept."""
     burst_bytes: int = 0
-    """Bytes that an application writes at once; 0: all."""
+    """Bytes per write of an application; 0: all."""
     pause_s: float = 0.002
     """Mean of its exponential pauses, s."""
     window: int = 128
@@ -50,7 +50,7 @@ class TcpModel:
     initial_window: int = 10
     """Segments (RFC 6928)."""
     min_rto_s: float = 0.01
-    """RFC 6298 says 1 s; data centres take a few ms."""
+    """RFC 6298 requires 1 s; data centres use a few ms."""
     initial_rto_s: float = 0.03
     max_rto_s: float = 2.0
     """Upper limit of the doubled timer."""
@@ -60,7 +60,7 @@ class TcpModel:
 
 @dataclass(slots=True)
 class _Blocks:
-    """What the loop fills: it stops where one is full, and is called again with larger ones."""
+    """Arrays filled by the loop; it stops when one is full, and is called again with larger ones."""
 
     packets: Records = field(default_factory=lambda: np.zeros(8192, PACKET))
     log: Records = field(default_factory=lambda: np.zeros(8192, SEGMENT))
@@ -70,7 +70,7 @@ class _Blocks:
     fill: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(3, np.int64))
 
     def grow(self) -> None:
-        """Twice as large."""
+        """Double the arrays."""
         for name in ("packets", "log", "traces", "timeouts", "heap"):
             block = getattr(self, name)
             setattr(self, name, np.concatenate([block, np.zeros_like(block)]))
@@ -79,7 +79,7 @@ class _Blocks:
 class TcpSimulation:
     """Connections between hosts of a topology, moved forward by `run`; the same seed gives the same bytes.
 
-    Of the faults, lossy ports and slow hops are known: FabricError for another.
+    Supported faults are lossy ports and slow hops. Raises FabricError for others.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class TcpSimulation:
         seed: int = 1,
     ) -> None:
         if model.connections < 1 or topology.hosts < 2:
-            raise FabricError("TCP needs a connection, and two hosts")
+            raise FabricError("TCP needs at least one connection and two hosts")
         if not 1 <= model.window <= 4096 or not 1 <= model.initial_window <= model.window:
             raise FabricError(f"a window of {model.window} segments, {model.initial_window} at first")
         for fault in faults:
@@ -102,7 +102,7 @@ class TcpSimulation:
         """PORT_STATE [ports]."""
         self._members, self._group_at = groups(topology, self.ports)
         self.connections = self._draw(np.random.default_rng(seed))
-        """CONNECTION [connections]: also the truth of what happened to each."""
+        """CONNECTION [connections], with the ground truth of each."""
         segments = self.connections["segments"].astype(np.int64) + 2
         self.connections["first"] = np.cumsum(segments) - segments
         self._got = np.zeros(int(segments.sum()), np.uint8)
@@ -116,8 +116,8 @@ class TcpSimulation:
         self._begin()
 
     def run(self, seconds: float | None = None) -> None:
-        """Advance to `seconds`, or until nothing happens any more."""
-        end = FOREVER if seconds is None else round(seconds * PS)
+        """Advance to `seconds`, or until no event is left."""
+        end = END_OF_TIME if seconds is None else round(seconds * PS)
         while self._changes and self._changes[0][0] < end:
             at, begins, fault = self._changes.pop(0)
             self._until(at)
@@ -126,12 +126,12 @@ class TcpSimulation:
 
     @property
     def packets(self) -> Records:
-        """PACKET [packets]: every one that was sent; it was dropped where it has a reason."""
+        """PACKET [packets]: every packet sent; dropped ones have a reason."""
         return self._blocks.packets[: int(self._blocks.fill[0])]
 
     @property
     def segments(self) -> Records:
-        """SEGMENT [packets]: what is TCP about each."""
+        """SEGMENT [packets]: their TCP fields."""
         return self._blocks.log[: int(self._blocks.fill[0])]
 
     @property
@@ -141,34 +141,36 @@ class TcpSimulation:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing will happen any more."""
+        """Whether no event is left."""
         return not self._blocks.fill[1]
 
     def observations(self) -> Records:
-        """OBSERVATION of all packets that have arrived or were dropped, in order of time."""
+        """OBSERVATION of all delivered or dropped packets, in order of time."""
         done = np.flatnonzero((self.packets["drop_reason"] > 0) | (self.segments["arrived"] > 0))
         packets, segments = self.packets[done], self.segments[done]
         connections = self.connections[segments["connection"]]
-        told = np.zeros(len(done), OBSERVATION)
-        told["packet"] = packets["number"]
-        answer = segments["answer"][:, None] == 1
-        told["flow"] = np.where(answer, connections["back_flow"], connections["flow"])
-        told["size"] = packets["size"]
+        observations = np.zeros(len(done), OBSERVATION)
+        observations["packet"] = packets["number"]
+        is_ack = segments["is_ack"][:, None] == 1
+        observations["flow"] = np.where(is_ack, connections["back_flow"], connections["flow"])
+        observations["size"] = packets["size"]
         for name in ("payload", "sequence", "acknowledgment", "flags"):
-            told[name] = segments[name]
-        told["ip_version"] = 4
+            observations[name] = segments[name]
+        observations["ip_version"] = 4
         traces = self._blocks.traces.reshape(-1, STAGES)[done]
-        return in_order([spread(self.topology, self.ports, packets, traces, told, self.model.epoch_ns)])
+        return in_order(
+            [spread(self.topology, self.ports, packets, traces, observations, self.model.epoch_ns)]
+        )
 
     def flowlets(self, gap_ns: int) -> dict[bytes, list[int]]:
-        """Packets of each flowlet as its sender sent them, by flow (both directions): a gap of more than
-        `gap_ns` between two packets ends one.
+        """Packets per flowlet at the sender, by flow (both directions); a gap of more than `gap_ns` ends a
+        flowlet.
         """
         found: dict[bytes, list[int]] = {}
         last: dict[bytes, int] = {}
         for segment in self.segments[np.argsort(self.segments["sent"], kind="stable")]:
             connection = self.connections[segment["connection"]]
-            flow = connection["back_flow" if segment["answer"] else "flow"].tobytes()
+            flow = connection["back_flow" if segment["is_ack"] else "flow"].tobytes()
             sizes, sent = found.setdefault(flow, []), int(segment["sent"])
             if not sizes or sent - last[flow] > gap_ns * PS_NS:
                 sizes.append(0)
@@ -210,10 +212,10 @@ class TcpSimulation:
             hashes = flow_hash(src, dst, np.full(count, TCP), *ends[2:])
             made[path] = topology.paths(ends[0], ends[1], hashes)
         made["start"] = rng.integers(0, round(model.within_s * PS) + 1, count)
-        made["bytes"] = np.minimum(model.sizes.draw(rng.random(count)), model.most_bytes)
+        made["bytes"] = np.minimum(model.sizes.draw(rng.random(count)), model.max_bytes)
         made["mss"] = TCP_PAYLOAD
         made["segments"] = -(-made["bytes"] // TCP_PAYLOAD)
-        burst = model.burst_bytes or model.most_bytes
+        burst = model.burst_bytes or model.max_bytes
         made["burst"] = -(-burst // TCP_PAYLOAD)
         made["pause"] = round(model.pause_s * PS)
         made["cwnd"], made["ssthresh"] = model.initial_window, model.window

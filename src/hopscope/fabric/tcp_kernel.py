@@ -1,7 +1,7 @@
-"""TCP senders and receivers over the fabric's ports, as one loop over events in order of time.
+"""TCP senders and receivers over the fabric's ports: one loop over events in order of time.
 
-An event is a packet that reaches a port or a host, a timer that may have run out, or an application that
-writes. Ports serve by `queueing_kernel.serve_one`: arrivals come in order of time, so queueing is exact.
+An event is a packet that reaches a port or a host, a timer that may have expired, or a write of an
+application. Ports use `queueing_kernel.serve_one`: arrivals are in order of time, so queueing is exact.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from .records import STAGES, WIRE_OVERHEAD
 HEADERS = 40
 FIN, SYN, ACK = 1, 2, 16
 PACKETS, EVENTS, TIMEOUTS = 0, 1, 2
-"""Places in `fill`."""
+"""Indices into `fill`."""
 KINDS = 3
 AT_PORT, TIMER, WRITES = 0, 1, 2
-"""An event is row * KINDS + kind: of a packet, or of a connection."""
+"""An event is row * KINDS + kind; the row is a packet's or a connection's."""
 MIN_RTO, MAX_RTO, WINDOW = 0, 1, 2
-"""Places in `limits`: ps, ps, segments."""
+"""Indices into `limits`: ps, ps, segments."""
 DUPLICATES = 3
-"""Duplicate acknowledgments that stand for a loss (RFC 5681 3.2)."""
+"""Duplicate acknowledgments that indicate a loss (RFC 5681 3.2)."""
 
 
 @kernel
-def push(heap: Any, fill: Any, time: Any, what: Any) -> None:
-    """Add an event; those of one ps come in the order of `what`."""
+def push(heap: Any, fill: Any, time: Any, event: Any) -> None:
+    """Add an event; events of the same ps are ordered by `event`."""
     at = fill[EVENTS]
     fill[EVENTS] += 1
     while at > 0:
         up = (at - 1) // 2
-        if heap[up, 0] < time or (heap[up, 0] == time and heap[up, 1] <= what):
+        if heap[up, 0] < time or (heap[up, 0] == time and heap[up, 1] <= event):
             break
         heap[at, 0], heap[at, 1] = heap[up, 0], heap[up, 1]
         at = up
-    heap[at, 0], heap[at, 1] = time, what
+    heap[at, 0], heap[at, 1] = time, event
 
 
 @kernel
@@ -45,7 +45,7 @@ def drop_first(heap: Any, fill: Any) -> None:
     """Remove the earliest event."""
     fill[EVENTS] -= 1
     count = fill[EVENTS]
-    time, what = heap[count, 0], heap[count, 1]
+    time, event = heap[count, 0], heap[count, 1]
     at = 0
     while 2 * at + 1 < count:
         low = 2 * at + 1
@@ -54,28 +54,30 @@ def drop_first(heap: Any, fill: Any) -> None:
             or (heap[low + 1, 0] == heap[low, 0] and heap[low + 1, 1] < heap[low, 1])
         ):
             low += 1
-        if time < heap[low, 0] or (time == heap[low, 0] and what <= heap[low, 1]):
+        if time < heap[low, 0] or (time == heap[low, 0] and event <= heap[low, 1]):
             break
         heap[at, 0], heap[at, 1] = heap[low, 0], heap[low, 1]
         at = low
-    heap[at, 0], heap[at, 1] = time, what
+    heap[at, 0], heap[at, 1] = time, event
 
 
 @kernel
-def emit(c: Any, row: Any, segment: Any, answer: Any, time: Any, packets: Any, log: Any, fill: Any) -> Any:
-    """One more packet: its row. `answer`: 1 for an acknowledgment, whose `segment` is the expected one."""
+def emit(c: Any, row: Any, segment: Any, is_ack: Any, time: Any, packets: Any, log: Any, fill: Any) -> Any:
+    """Create a packet; returns its row. `is_ack`: 1 for an acknowledgment, whose `segment` is the expected
+    one.
+    """
     at = fill[PACKETS]
     fill[PACKETS] += 1
-    packet, told = packets[at], log[at]
+    packet, record = packets[at], log[at]
     last = c.segments
     payload = 0
-    if answer == 0 and 0 < segment <= last:
+    if is_ack == 0 and 0 < segment <= last:
         payload = c.bytes - (last - 1) * c.mss if segment == last else 0 + c.mss
-    # what comes before a segment in the sequence space: the SYN, and the data of the segments before it
+    # bytes before a segment in the sequence space: the SYN, and the data of previous segments
     ahead = 0 if segment == 0 else 1 + min((segment - 1) * c.mss, c.bytes) + (1 if segment > last + 1 else 0)
-    number = U64(c.answers) if answer == 1 else U64(c.sent)
+    number = U64(c.acknowledgments) if is_ack == 1 else U64(c.sent)
     packet.time = time
-    packet.number = (U64(2 * row + answer) << U64(32)) | number
+    packet.number = (U64(2 * row + is_ack) << U64(32)) | number
     packet.flow = row
     packet.size = HEADERS + payload
     packet.trace = at
@@ -83,33 +85,33 @@ def emit(c: Any, row: Any, segment: Any, answer: Any, time: Any, packets: Any, l
     packet.drop_stage = 0
     packet.stage = 0
     for stage in range(STAGES):
-        packet.path[stage] = c.back[stage] if answer == 1 else c.path[stage]
-    told.sent = time
-    told.arrived = 0
-    told.connection = row
-    told.segment = segment
-    told.payload = payload
-    told.answer = answer
-    told.again = 0
-    if answer == 1:
-        c.answers += U32(1)
-        told.sequence = U32(U64(c.peer_sequence) + U64(1))
-        told.acknowledgment = U32(U64(c.sequence) + U64(ahead))
-        told.flags = ACK
+        packet.path[stage] = c.back[stage] if is_ack == 1 else c.path[stage]
+    record.sent = time
+    record.arrived = 0
+    record.connection = row
+    record.segment = segment
+    record.payload = payload
+    record.is_ack = is_ack
+    record.is_retransmission = 0
+    if is_ack == 1:
+        c.acknowledgments += U32(1)
+        record.sequence = U32(U64(c.peer_sequence) + U64(1))
+        record.acknowledgment = U32(U64(c.sequence) + U64(ahead))
+        record.flags = ACK
         return at
     c.sent += U32(1)
-    told.sequence = U32(U64(c.sequence) + U64(ahead))
-    told.acknowledgment = U32(U64(c.peer_sequence) + U64(1)) if segment > 0 else U32(0)
-    told.flags = SYN if segment == 0 else ACK | FIN if segment > last else ACK
+    record.sequence = U32(U64(c.sequence) + U64(ahead))
+    record.acknowledgment = U32(U64(c.peer_sequence) + U64(1)) if segment > 0 else U32(0)
+    record.flags = SYN if segment == 0 else ACK | FIN if segment > last else ACK
     if segment < c.high:
-        told.again = 1
+        record.is_retransmission = 1
         c.retransmissions += U32(1)
     return at
 
 
 @kernel
 def set_timer(c: Any, row: Any, deadline: Any, heap: Any, fill: Any) -> None:
-    """Start the retransmission timer anew; 0: stop it."""
+    """Restart the retransmission timer; 0: stop it."""
     c.deadline = deadline
     if deadline > 0 and (c.timer_at == 0 or deadline < c.timer_at):
         c.timer_at = deadline
@@ -118,7 +120,7 @@ def set_timer(c: Any, row: Any, deadline: Any, heap: Any, fill: Any) -> None:
 
 @kernel
 def transmit(c: Any, row: Any, segment: Any, time: Any, packets: Any, log: Any, heap: Any, fill: Any) -> None:
-    """Send a segment, and measure its round trip where no other is being measured (Karn's rule)."""
+    """Send a segment, and measure its round trip unless another is being measured (Karn's algorithm)."""
     at = emit(c, row, segment, 0, time, packets, log, fill)
     push(heap, fill, time, at * KINDS + AT_PORT)
     if segment < c.high:
@@ -133,7 +135,7 @@ def transmit(c: Any, row: Any, segment: Any, time: Any, packets: Any, log: Any, 
 
 @kernel
 def send_more(c: Any, row: Any, time: Any, limits: Any, packets: Any, log: Any, heap: Any, fill: Any) -> None:
-    """Send what the window and the application allow."""
+    """Send as many segments as the window and the application allow."""
     allowed = 1
     if c.una > 0:
         allowed = c.segments + 2 if c.written == c.segments else c.written + 1
@@ -144,8 +146,8 @@ def send_more(c: Any, row: Any, time: Any, limits: Any, packets: Any, log: Any, 
 
 
 @kernel
-def measured(c: Any, sample: Any) -> None:
-    """Smoothed round trip and its variation (RFC 6298 2)."""
+def update_rtt(c: Any, sample: Any) -> None:
+    """Update smoothed round-trip time and variation (RFC 6298 2)."""
     if c.srtt == 0:
         c.srtt = sample
         c.rttvar = sample // 2
@@ -155,13 +157,15 @@ def measured(c: Any, sample: Any) -> None:
 
 
 @kernel
-def acknowledged(
+def on_acknowledgment(
     c: Any, row: Any, ack: Any, time: Any, limits: Any, packets: Any, log: Any, heap: Any, fill: Any
 ) -> None:
-    """An acknowledgment: slow start, congestion avoidance, fast retransmit and recovery (RFC 5681, 6582)."""
+    """Process an acknowledgment: slow start, congestion avoidance, fast retransmit and recovery (RFC 5681,
+    6582).
+    """
     if ack > c.una:
         if c.timed >= 0 and ack > c.timed:
-            measured(c, time - c.timed_at)
+            update_rtt(c, time - c.timed_at)
             c.timed = -1
         if c.srtt > 0:
             c.rto = min(limits[MAX_RTO], max(limits[MIN_RTO], c.srtt + 4 * c.rttvar))
@@ -202,10 +206,10 @@ def acknowledged(
 
 
 @kernel
-def received(
+def on_segment(
     c: Any, row: Any, segment: Any, time: Any, got: Any, packets: Any, log: Any, heap: Any, fill: Any
 ) -> None:
-    """A segment at the receiver: what is now in order goes to the application; it is acknowledged."""
+    """Process a segment at the receiver: deliver data in order, and acknowledge."""
     got[c.first + segment] = 1
     while c.expected < c.segments + 2 and got[c.first + c.expected] == 1:
         if c.expected == c.segments:
@@ -221,10 +225,10 @@ def received(
 
 
 @kernel
-def timer(
+def on_timer(
     c: Any, row: Any, time: Any, limits: Any, timeouts: Any, packets: Any, log: Any, heap: Any, fill: Any
 ) -> None:
-    """A timer's event: one that was moved waits on, one that has run out sends again (RFC 6298 5.4-5.6)."""
+    """Process a timer's event: wait on if it was moved, retransmit if it expired (RFC 6298 5.4-5.6)."""
     if time != c.timer_at:
         return
     c.timer_at = 0
@@ -233,9 +237,9 @@ def timer(
     if c.deadline > time:
         set_timer(c, row, c.deadline, heap, fill)
         return
-    told = timeouts[fill[TIMEOUTS]]
+    record = timeouts[fill[TIMEOUTS]]
     fill[TIMEOUTS] += 1
-    told.time, told.rto, told.connection, told.segment = time, c.rto, row, c.una
+    record.time, record.rto, record.connection, record.segment = time, c.rto, row, c.una
     c.timeouts += U32(1)
     c.ssthresh = max((c.high - c.una) / 2.0, 2.0)
     c.cwnd = 1.0
@@ -250,18 +254,18 @@ def timer(
 
 
 @kernel
-def at_port(
+def on_port(
     c: Any, row: Any, at: Any, time: Any, limits: Any, got: Any, ports: Any, members: Any, group_at: Any,
     traces: Any, packets: Any, log: Any, heap: Any, fill: Any,
 ) -> None:  # fmt: skip
-    """A packet reaches the port of its stage, or behind the last one its host."""
-    packet, told = packets[at], log[at]
+    """Process a packet at the port of its stage, or after the last one at its host."""
+    packet, record = packets[at], log[at]
     if packet.stage == STAGES:
-        told.arrived = time
-        if told.answer == 1:
-            acknowledged(c, row, told.segment, time, limits, packets, log, heap, fill)
+        record.arrived = time
+        if record.is_ack == 1:
+            on_acknowledgment(c, row, record.segment, time, limits, packets, log, heap, fill)
         else:
-            received(c, row, told.segment, time, got, packets, log, heap, fill)
+            on_segment(c, row, record.segment, time, got, packets, log, heap, fill)
         return
     stage = int(packet.stage)
     port = ports[packet.path[stage]]
@@ -280,28 +284,28 @@ def run(
     until: Any, limits: Any, connections: Any, got: Any, ports: Any, members: Any, group_at: Any,
     traces: Any, packets: Any, log: Any, timeouts: Any, heap: Any, fill: Any,
 ) -> Any:  # fmt: skip
-    """Events before `until` (ps): whether they are all done; False where a block has no room for the next."""
-    most = limits[WINDOW] + 2
+    """Process events before `until` (ps); returns False if an array has no room for the next."""
+    max_sends = limits[WINDOW] + 2
     while fill[EVENTS] > 0 and heap[0, 0] < until:
         if (
-            fill[PACKETS] + most > len(packets)
-            or fill[EVENTS] + most + 2 > len(heap)
+            fill[PACKETS] + max_sends > len(packets)
+            or fill[EVENTS] + max_sends + 2 > len(heap)
             or fill[TIMEOUTS] == len(timeouts)
         ):
             return False
-        time, what = heap[0, 0], heap[0, 1]
+        time, event = heap[0, 0], heap[0, 1]
         drop_first(heap, fill)
-        at, kind = what // KINDS, what % KINDS
+        at, kind = event // KINDS, event % KINDS
         if kind == AT_PORT:
             row = int(packets[at].flow)
-            at_port(
+            on_port(
                 connections[row], row, at, time, limits, got, ports, members, group_at, traces, packets, log,
                 heap, fill,
             )  # fmt: skip
             continue
         c = connections[at]
         if kind == TIMER:
-            timer(c, at, time, limits, timeouts, packets, log, heap, fill)
+            on_timer(c, at, time, limits, timeouts, packets, log, heap, fill)
         else:
             c.waiting = 0
             c.written = min(c.segments, c.written + c.burst)

@@ -1,4 +1,4 @@
-"""Fabrics: k-ary fat trees, leaf-spine, and the one in which INT-label was measured.
+"""Fabrics: k-ary fat trees, leaf-spine, and the topology of INT-label's evaluation.
 
 Fat tree: Al-Fares et al., A Scalable, Commodity Data Center Network Architecture (SIGCOMM 2008).
 """
@@ -78,20 +78,20 @@ class FatTree(Topology):
     def _core(self, agg: int, choice: int) -> int:
         return 2 * self.k * self.half + agg * self.half + choice
 
-    def _way(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
+    def _inner_path(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
         agg, core = choice
-        way = np.full((len(src), 4), NO_PORT, np.int64)
-        near, far = src // self.half * self.half + agg, dst // self.half * self.half + agg
+        inner = np.full((len(src), 4), NO_PORT, np.int64)
+        near, remote = src // self.half * self.half + agg, dst // self.half * self.half + agg
         apart, between = src != dst, src // self.half != dst // self.half
-        way[apart, 0] = self._edge_up[src, agg][apart]
-        way[between, 1] = self._agg_up[near, core][between]
-        way[between, 2] = self._agg_up[far, core][between] + 1  # the other direction is the next row
-        way[apart, 3] = self._edge_up[dst, agg][apart] + 1
-        return way
+        inner[apart, 0] = self._edge_up[src, agg][apart]
+        inner[between, 1] = self._agg_up[near, core][between]
+        inner[between, 2] = self._agg_up[remote, core][between] + 1  # the other direction is the next row
+        inner[apart, 3] = self._edge_up[dst, agg][apart] + 1
+        return inner
 
 
 class LeafSpine(Topology):
-    """Leaves that are each joined to every spine; a path between leaves has three switches."""
+    """Every leaf is linked to every spine; a path between leaves has three switches."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class LeafSpine(Topology):
     ) -> None:
         super().__init__()
         if not 2 <= leaves <= 256 or not 1 <= spines <= 64 or not 1 <= hosts <= 128:
-            raise FabricError("leaf-spine takes 2 to 256 leaves, 1 to 64 spines and 1 to 128 hosts a leaf")
+            raise FabricError("leaf-spine takes 2 to 256 leaves, 1 to 64 spines and 1 to 128 hosts per leaf")
         self.leaves, self.spines = leaves, spines
         self.name = f"leaf-spine:{leaves}x{spines}x{hosts}"
         self.choices = (spines,)
@@ -125,16 +125,16 @@ class LeafSpine(Topology):
             [[self._towards[leaf, leaves + s] for s in range(spines)] for leaf in range(leaves)], np.int64
         )
 
-    def _way(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
-        way = np.full((len(src), 4), NO_PORT, np.int64)
+    def _inner_path(self, src: Ints, dst: Ints, choice: list[Ints]) -> Ints:
+        inner = np.full((len(src), 4), NO_PORT, np.int64)
         apart = src != dst
-        way[apart, 0] = self._up[src, choice[0]][apart]
-        way[apart, 2] = self._up[dst, choice[0]][apart] + 1
-        return way
+        inner[apart, 0] = self._up[src, choice[0]][apart]
+        inner[apart, 2] = self._up[dst, choice[0]][apart] + 1
+        return inner
 
 
 def parse_topology(text: str, rate: int = DEFAULT_RATE) -> Topology:
-    """Build `fat-tree:K`, `leaf-spine:LxS[xH]` (hosts a leaf) or `paper`, Raises FabricError."""
+    """Build `fat-tree:K`, `leaf-spine:LxS[xH]` (hosts per leaf) or `paper`. Raises FabricError."""
     if text == "paper":
         return SpineLeafTor(rate)
     kind, _, size = text.partition(":")

@@ -1,9 +1,8 @@
 """Traffic: flows with measured size distributions that arrive at random and send at their own rates.
 
-The model is open: a flow sends at a constant mean rate, whatever the network does, with exponential gaps
-between its packets; there is no congestion control and there are no acknowledgements.  Arrivals are Poisson.
-The table starts in equilibrium, with flows of size-biased length part of the way through.  Everything follows
-from the seed, and neither arrivals nor packets depend on how time is cut into windows.
+The model is open loop: a flow sends at a constant mean rate with exponential gaps, without congestion control
+or acknowledgments. Arrivals are Poisson. The table starts in equilibrium, with partly sent flows of
+size-biased length. The result depends only on the seed, not on the windows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ UDP_PAYLOADS = (128, 512, 1024, 1400)
 """Payload sizes that UDP flows choose from, bytes."""
 TCP_PORTS = (80, 443, 3306, 5432, 8080, 9000, 11211)
 UDP_PORTS = (53, 443, 3478, 5060, 8125)
-"""None of a tunnel: the packets have no tunnel in them."""
+"""Not those of tunnels: the packets contain none."""
 TCP, UDP = 6, 17
 _BLOCK = 256
 """Arrivals drawn at a time."""
@@ -50,7 +49,7 @@ class SizeDistribution:
         return np.maximum(1, sizes).astype(np.int64)
 
     def draw_biased(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
-        """Sizes of flows met at a random moment: probability times size, bytes."""
+        """Sizes of the flows that are active at a random moment (probability times size), bytes."""
         low, high = np.array(self.size_bytes[:-1]), np.array(self.size_bytes[1:])
         weight = np.diff(self.probability) * (low + high) / 2
         part = rng.choice(len(weight), count, p=weight / weight.sum())
@@ -76,7 +75,7 @@ SIZES = {d.name: d for d in (WEB_SEARCH, DATA_MINING)}
 
 @dataclass(frozen=True)
 class TrafficModel:
-    """What hosts send."""
+    """Parameters of traffic."""
 
     flows: int = 1000
     """Mean number of active flows."""
@@ -99,7 +98,7 @@ class Traffic:
             raise FabricError("traffic needs at least two hosts")
         self.topology, self.model = topology, model
         self.table = flow_table(max(256, 2 * model.flows))
-        """FLOW [rows]; the row of a flow whose packets are all through is used again."""
+        """FLOW [rows]; the row of a flow is reused when all its packets have left the network."""
         self.down = np.zeros(len(topology.ports), bool)
         """True for the ports whose links have failed."""
         self._rng = np.random.default_rng(seed)
@@ -108,9 +107,9 @@ class Traffic:
         tcp = (1 - model.udp) / (TCP_PAYLOAD + TCP_HEADERS + WIRE_OVERHEAD)
         udp = model.udp * float(np.mean(1 / (np.array(UDP_PAYLOADS) + UDP_HEADERS + WIRE_OVERHEAD)))
         self._flow_rate = capacity * model.load / 8 / model.flows
-        """Rate of one flow, bytes on the wire a second."""
+        """Rate of one flow, bytes on the wire per second."""
         self.packets_per_second = capacity * model.load / 8 * (tcp + udp)
-        """About how many packets hosts send; the last packet of a flow is shorter."""
+        """Approximate packets per second from all hosts; the last packet of a flow is shorter."""
         self._arrival_rate = model.flows * self._flow_rate / model.sizes.mean
         self._arrivals = np.zeros(0, FLOW)
         self._last_arrival = 0.0
@@ -121,7 +120,7 @@ class Traffic:
         self.add(begun)
 
     def arrive(self, until: int) -> int:
-        """Begin the flows that arrive before `until` (ps); returns how many."""
+        """Start the flows that arrive before `until` (ps); returns their number."""
         begun = 0
         while True:
             due = int(np.searchsorted(self._arrivals["next"], until))
@@ -137,7 +136,7 @@ class Traffic:
             self._arrivals["next"] = times
 
     def add(self, flows: Records) -> None:
-        """Put flows into free rows of the table, with their paths; they begin at `next`."""
+        """Put flows with their paths into free rows of the table; they start at `next`."""
         if not len(flows):
             return
         flows = flows.copy()
@@ -153,7 +152,7 @@ class Traffic:
         self.table[free[: len(flows)]] = flows
 
     def reroute(self) -> int:
-        """Give every active flow the path that ECMP chooses now; returns how many moved."""
+        """Give every active flow its current ECMP path; returns the number of moved flows."""
         rows = np.nonzero(self.table["active"])[0]
         paths = self._paths(self.table[rows])
         moved = (paths != self.table["path"][rows]).any(axis=1)
@@ -165,7 +164,7 @@ class Traffic:
         return self.topology.paths(flows["src_host"], flows["dst_host"], hashes, self.down)
 
     def _draw(self, count: int) -> Records:
-        """Flows with random ends, sizes and protocols; `next` is not set."""
+        """Flows with random end points, sizes and protocols; `next` is not set."""
         rng, hosts = self._rng, self.topology.hosts
         src = rng.integers(0, hosts, count)
         dst = (src + rng.integers(1, hosts, count)) % hosts
@@ -185,7 +184,7 @@ class Traffic:
 def endpoints(
     topology: Topology, src: Sequence[int] | npt.ArrayLike, dst: npt.ArrayLike, udp: npt.ArrayLike
 ) -> Records:
-    """Flows between hosts with addresses, protocol and header sizes; the rest is for the caller to set."""
+    """Flows between hosts with addresses, protocol and header sizes; the caller sets the rest."""
     source, target, is_udp = np.asarray(src), np.asarray(dst), np.asarray(udp, bool)
     flows = np.zeros(len(source), FLOW)
     flows["src_host"], flows["dst_host"] = source, target

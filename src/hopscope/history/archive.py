@@ -1,4 +1,5 @@
-"""Journals become segments, small segments larger ones, old segments are deleted; distributions by period.
+"""Turns journals into segments, merges small segments, deletes old ones, and archives distributions by
+period.
 
 A killed archive loses and duplicates nothing: a segment gets its name only when it is on disk, its journals
 are removed only after that, and until they are, readers skip events that the segment covers (`files`).

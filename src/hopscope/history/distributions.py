@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 
 from ..detect.distributions.quantiles import VIEWS, By, Distribution
-from ..detect.distributions.reader import Counts, attach, copied, shard_of
+from ..detect.distributions.reader import ShardCounts, attach, copy_region, shard_of
 from ..detect.distributions.region import KIND
 from ..detect.records import BINS, DISTRIBUTED, DISTRIBUTION
 from ..detect.sink.records import MEASURES, Measure
@@ -71,7 +71,7 @@ class PeriodSnapshot:
 
     paths: list[Path]
     """Files."""
-    live: list[tuple[Counts, Period]]
+    live: list[tuple[ShardCounts, Period]]
     """The workers' counts since the last period in files."""
 
     def select(self, connection: duckdb.DuckDBPyConnection) -> str:
@@ -103,13 +103,13 @@ def snapshot(folder: Path, now_ns: int, window: Window = EVERYTHING) -> PeriodSn
     return PeriodSnapshot(paths, live)
 
 
-def _live(folder: Path, now_ns: int) -> Iterator[tuple[Counts, Period]]:
+def _live(folder: Path, now_ns: int) -> Iterator[tuple[ShardCounts, Period]]:
     """Counts of each region that are not in files, with the current period."""
     for path in sorted((folder / "regions").glob(f"worker-*.{KIND}")):
         try:
             shard = shard_of(path)
             note = read_note(path.parent, shard)
-            counts = copied(attach(path), shard)
+            counts = copy_region(attach(path), shard)
         except RegionError as error:
             if not path.exists():
                 continue  # the collector has just stopped: all is in files
@@ -121,7 +121,7 @@ def _live(folder: Path, now_ns: int) -> Iterator[tuple[Counts, Period]]:
         yield change, Period(shard, number, since_ns, max(now_ns, since_ns + 1))
 
 
-_NOTHING = Counts(
+_NOTHING = ShardCounts(
     0, 0, 0, np.empty(0, np.int64), np.empty(0, DISTRIBUTION),
     np.empty((0, DISTRIBUTED, BINS), np.uint64), np.zeros((MEASURES, BINS), np.uint64),
 )  # fmt: skip

@@ -23,7 +23,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from ..detect.distributions.reader import Counts, bounds
+from ..detect.distributions.reader import ShardCounts, bounds
 from ..detect.records import DISTRIBUTED, DISTRIBUTION_VERSION, NO_PORT
 from ..detect.sink.records import Measure
 from .columns import connect, quoted
@@ -115,7 +115,7 @@ def check_periods(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) 
     return check_footers(connection, paths, *VERSION) if paths else {}
 
 
-def write_period(folder: Path, counts: Counts, period: Period) -> PeriodFile:
+def write_period(folder: Path, counts: ShardCounts, period: Period) -> PeriodFile:
     """Write the counts of a period; the file is named once it is on disk. HistoryError: it failed."""
     target = file_of(folder, period.shard, period.number, period.number, period.since_ns, period.until_ns)
     with connect(_MEMORY_BYTES, threads=1) as connection:
@@ -155,7 +155,7 @@ def mergeable(files: Sequence[PeriodFile]) -> Sequence[PeriodFile]:
     return ()
 
 
-def register(connection: duckdb.DuckDBPyConnection, name: str, counts: Counts, period: Period) -> str:
+def register(connection: duckdb.DuckDBPyConnection, name: str, counts: ShardCounts, period: Period) -> str:
     """Register counts as table `name`; returns the SELECT of COLUMNS from it."""
     used, metric, place = np.nonzero(counts.bins)
     cell = used * DISTRIBUTED + metric

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from ..detect.distributions.reader import Counts, attach, copied, shard_of
+from ..detect.distributions.reader import ShardCounts, attach, copy_region, shard_of
 from ..detect.distributions.region import KIND
 from ..detect.records import BINS, DISTRIBUTED, DISTRIBUTION, DISTRIBUTION_VERSION, NO_PORT
 from ..detect.sink.records import MEASURES, Measure
@@ -36,7 +36,7 @@ _MEMORY_BYTES = 1024**3
 class PeriodNote:
     """What of a region is in the files of its shard."""
 
-    counts: Counts | None
+    counts: ShardCounts | None
     """Counts of the region at the end of the last period; None: there was none."""
     number: int
     """Number of the next period."""
@@ -90,7 +90,7 @@ class PeriodArchive:
         self._end(*known, shard, now_ns)
 
     def _end(self, region: Region, note: PeriodNote, shard: int, now_ns: int) -> None:
-        counts = copied(region, shard)
+        counts = copy_region(region, shard)
         change = counts.since(note.counts)
         if change is None:
             self._notify(f"{region.path}: counts are lower than what history has: the period is left out")
@@ -108,7 +108,7 @@ class PeriodArchive:
         """What of a region was archived: its note, and a file that is not in the note."""
         files = [file for file in all_files(self.folder) if file.shard == shard]
         following = max((file.last + 1 for file in files), default=0)
-        counts = copied(region, shard)
+        counts = copy_region(region, shard)
         note = PeriodNote(None, following, counts.made_ns)
         try:
             kept = read_note(self.regions, shard)
@@ -128,7 +128,7 @@ class PeriodArchive:
         return note
 
 
-def _with_files(note: PeriodNote, counts: Counts, paths: list[Path]) -> PeriodNote:
+def _with_files(note: PeriodNote, counts: ShardCounts, paths: list[Path]) -> PeriodNote:
     """The note with the counts of these files of the same region."""
     first = 0 if note.counts is None else note.number
     wanted = f"generation = {counts.generation} AND number >= {first} AND shard = {counts.shard}"
@@ -158,7 +158,9 @@ def _with_files(note: PeriodNote, counts: Counts, paths: list[Path]) -> PeriodNo
         bins[slot, metric, at] += np.array(values, np.uint64)
         rows["sum"][slot, metric] += np.uint64(total)
         note.until_ns = max(note.until_ns, until_ns)
-    note.counts = Counts(counts.shard, counts.generation, counts.made_ns, counts.at, rows, bins, counts.edges)
+    note.counts = ShardCounts(
+        counts.shard, counts.generation, counts.made_ns, counts.at, rows, bins, counts.edges
+    )
     return note
 
 
@@ -171,7 +173,7 @@ def read_note(regions: Path, shard: int) -> PeriodNote | None:
     if region.shape() != _shape(len(region["at"]) if "at" in region else 0):
         raise RegionError(f"{path}: its arrays are not those of a note of distributions")
     generation, made_ns, number, until_ns = region["note"].tolist()
-    counts = Counts(
+    counts = ShardCounts(
         shard,
         generation,
         made_ns,
@@ -218,7 +220,7 @@ def take_leftovers(folder: Path, regions: Path, notify: Callable[[str], None] = 
         notify(f"{error}: distributions of the last period are left out")
 
 
-def take_once(folder: Path, counts: Counts) -> None:
+def take_once(folder: Path, counts: ShardCounts) -> None:
     """Write all counts as one period, by the time of the reports: for a replayed capture."""
     used = counts.rows["last_ns"] != 0
     if not used.any():

@@ -158,12 +158,12 @@ def _limit_process(seconds: float) -> None:
         return
     os.nice(5)
     cpu = int((seconds + 1) * min(4, os.cpu_count() or 1)) + 5
-    for limit, most in (
+    for limit, limit_bytes in (
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, cpu),
     ):
-        resource.setrlimit(limit, (most, most))
+        resource.setrlimit(limit, (limit_bytes, limit_bytes))
 
 
 def _limit_memory(memory_bytes: int) -> None:
@@ -173,8 +173,8 @@ def _limit_memory(memory_bytes: int) -> None:
     import resource
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + memory_bytes + _OVERHEAD_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    limit_bytes = pages * resource.getpagesize() + memory_bytes + _OVERHEAD_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
 
 
 def _push(table: Table, out: IO[bytes]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.counter import Counter, family
-from ..memory.counted import CountedRegion, read_counted
+from ..memory.counter_region import CounterRegion, read_counter_region
 from ..wire.reasons import Reason
 
 KIND, VERSION = "label counters", 1
@@ -149,7 +149,7 @@ INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate
 """Key of a counter to its index."""
 
 
-class LabelCounts(CountedRegion):
+class LabelCounts(CounterRegion):
     """The counters of the label process."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -159,4 +159,4 @@ class LabelCounts(CountedRegion):
 
 def read_label_counters(folder: Path) -> npt.NDArray[np.uint64]:
     """uint64 [COUNTERS] of the regions' folder; zeros without a label process."""
-    return read_counted(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))
+    return read_counter_region(folder / FILE_NAME, KIND, VERSION, len(COUNTERS))

@@ -117,7 +117,7 @@ class Coverage:
         number = int(self._closed[0])
         row = self._ring[number % len(self._ring)]
         row["begin_ns"] = slot * self.telemetry_ns
-        row["active"], row["heard"] = np.count_nonzero(active), np.count_nonzero(covered)
+        row["active"], row["reported"] = np.count_nonzero(active), np.count_nonzero(covered)
         row["labels"], row["packets"] = self._sums[slot % self._open]
         row["raised"] = raised
         self._closed[0] = number + 1

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 EVERY = 255
-"""In place of S: the port labels every packet, as the one-bit form of section 5 has it."""
+"""Value in place of S: the port labels every packet, as in the one-bit form of section 5."""
 
 
 class Chance(IntEnum):
-    """Function by which a packet with i labels gets another one inside the interval."""
+    """Probability function for a further label, inside the interval, in a packet with i labels."""
 
     NEVER = 0
     """Base A: none."""
@@ -24,8 +24,8 @@ class Chance(IntEnum):
     """i / MAX_hop (Algorithm 5, Figures 15 and 16)."""
     F3 = 4
     """F2 times the elapsed share of the interval (section 6)."""
-    OWN = 5
-    """A user's kernel: f(count, max_hop, elapsed, interval)."""
+    CUSTOM = 5
+    """A custom kernel: f(count, max_hop, elapsed, interval)."""
 
 
 class PortCounter(IntEnum):
@@ -59,11 +59,11 @@ class PortCounter(IntEnum):
     """Frames dropped because the transmit ring or the queue was full, or a slot too short."""
     UNSENT = 13
     """Last hop: labels without room in a datagram."""
-    REFUSED = 14
+    REJECTED = 14
     """Frames rejected by the interface: it was down, or they were too long."""
     MISSED = 15
     """Frames lost because the port's receive ring was full: the switches were paused for too long."""
-    UNTAKEN = 16
+    REJECTED_EXPORTS = 16
     """Datagrams of labels rejected by the controller's host, by ingress port of their packets."""
 
 

@@ -1,4 +1,4 @@
-"""Whether a switch labels a packet (INT-label, sections 3 and 5), for simulation and software switch."""
+"""The labelling rule of a switch (INT-label, sections 3 and 5), for simulation and software switch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ F1 = int(Chance.F1)
 F2 = int(Chance.F2)
 F2_LISTING = int(Chance.F2_LISTING)
 F3 = int(Chance.F3)
-OWN = int(Chance.OWN)
+CUSTOM = int(Chance.CUSTOM)
 
 
 @inlined
-def chance_of(count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, own: Any) -> Any:
+def chance_of(count: Any, max_hop: Any, elapsed: Any, interval: Any, chance: Any, custom: Any) -> Any:
     """Probability of another label for a packet with `count` labels, `elapsed` after the port's last one."""
-    if own is not None:
-        if chance == OWN:
-            return own(count, max_hop, elapsed, interval)
+    if custom is not None:
+        if chance == CUSTOM:
+            return custom(count, max_hop, elapsed, interval)
     if count == 0:
         return 0.0
     if chance == F1:
@@ -44,14 +44,14 @@ def wants_label(
     chance: Any,
     max_hop: Any,
     random: Any,
-    own: Any,
+    custom: Any,
 ) -> Any:
     """Whether a port labels a packet that leaves it at `now`; numbers of one unit of time, int64.
 
     `count` is INT_num, which starts at `max_hop` for a tracked flow: such a packet is labelled at
-    every switch (3.3), in rest and by Base A too.  `last` is Reg1, `shift` Reg2: the interval is
+    every switch (3.3), also during rest and with Base A.  `last` is Reg1, `shift` Reg2: the interval is
     `interval` / 2^shift, or EVERY.  `rest` is T1, in which chance labels nothing (Algorithm 5). `chance` is
-    a `Chance`, `random` uniform in [0, 1), `own` a kernel for Chance.OWN, or None.
+    a `Chance`, `random` uniform in [0, 1), `custom` a kernel for Chance.CUSTOM, or None.
     """
     if shift == EVERY or count >= max_hop:
         return True
@@ -61,4 +61,4 @@ def wants_label(
         return True
     if chance == 0 or elapsed < rest:
         return False
-    return random < chance_of(count, max_hop, elapsed, interval, chance, own)
+    return random < chance_of(count, max_hop, elapsed, interval, chance, custom)

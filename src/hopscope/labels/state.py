@@ -29,7 +29,7 @@ LABEL_ROW = np.dtype(
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the newest label
         ("occupancy", "<u4"),  # of the newest label, bytes
-        ("rate", "<f4"),  # labels a second, over the last whole second
+        ("rate", "<f4"),  # labels per second, over the last full second
         ("port", "<u2"),
         ("ingress_port", "<u2"),  # of the newest label's packet
         ("shift", "u1"),  # Reg2: S, or the flag of the one-bit form
@@ -43,14 +43,14 @@ COVERAGE = np.dtype(
     [
         ("begin_ns", "<i8"),
         ("active", "<u4"),  # ports with traffic
-        ("heard", "<u4"),  # of these, ports with a label
+        ("reported", "<u4"),  # of these, ports that sent a label
         ("labels", "<u4"),
         ("packets", "<u4"),  # packets with these labels
         ("raised", "<u4"),  # ports whose Reg2 is not 0
         ("spare", "<u4"),
     ]
 )
-"""One telemetry interval, 32 bytes; coverage is heard / active (INT-label, 6.2)."""
+"""One telemetry interval, 32 bytes; coverage is reported / active (INT-label, 6.2)."""
 
 
 def arrays_of(ports: int, intervals: int) -> dict[str, Any]:

@@ -32,17 +32,17 @@ class _Hop:
     time_ns: int
     node_id: int
     latency_ns: int
-    latency_most_ns: int
+    highest_latency_ns: int
     occupancy: int
-    occupancy_most: int
+    highest_occupancy: int
     ingress_port: int
     egress_port: int
 
     def update(self, new: _Hop) -> None:
         """The same switch and ports, a newer packet."""
         self.time_ns, self.latency_ns, self.occupancy = new.time_ns, new.latency_ns, new.occupancy
-        self.latency_most_ns = max(self.latency_most_ns, new.latency_ns)
-        self.occupancy_most = max(self.occupancy_most, new.occupancy)
+        self.highest_latency_ns = max(self.highest_latency_ns, new.latency_ns)
+        self.highest_occupancy = max(self.highest_occupancy, new.occupancy)
 
     def row(self) -> tuple[int, ...]:
         return tuple(getattr(self, name) for name in self.__slots__)
@@ -73,7 +73,7 @@ class TrackedTable:
     def __init__(self, path: Path | None, now_ns: int, *, flows: int = MAX_FLOWS) -> None:
         """A table at `path` is continued; None: private memory. Raises RegionError."""
         arrays = arrays_of(flows)
-        found = None if path is None else Region.continued(path, KIND, VERSION, arrays)
+        found = None if path is None else Region.resume(path, KIND, VERSION, arrays)
         self.region = found or Region.create(path, KIND, VERSION, arrays)
         self.rows: Records = self.region["rows"]
         self._versions: npt.NDArray[np.uint32] = self.region["versions"]
@@ -211,7 +211,7 @@ class TrackedTable:
                 row[name] = value
             for name in _FIGURES:
                 row[name] = getattr(flow, name)
-            for name, path in (("way", flow.path), ("previous", flow.previous)):
+            for name, path in (("path", flow.path), ("previous", flow.previous)):
                 row[name][: len(path)] = [hop.row() for hop in path]
         at = np.array([flow.row for _, flow in changed])
         self._versions[at] += 1
@@ -233,7 +233,7 @@ class TrackedTable:
             setattr(flow, name, row[name].item())
         flow.received_ns = min(flow.received_ns, now_ns)
         flow.counted = flow.packets
-        flow.path = [_Hop(*hop) for hop in row["way"][: min(flow.hops, HOPS)].tolist()]
+        flow.path = [_Hop(*hop) for hop in row["path"][: min(flow.hops, HOPS)].tolist()]
         flow.previous = [_Hop(*hop) for hop in row["previous"][: min(flow.previous_hops, HOPS)].tolist()]
         flow.ports = [(hop.node_id, hop.ingress_port, hop.egress_port) for hop in flow.path]
 

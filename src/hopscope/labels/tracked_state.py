@@ -22,9 +22,9 @@ TRACKED_HOP = np.dtype(
         ("time_ns", "<i8"),  # of its newest label, by the switch's clock
         ("node_id", "<u4"),
         ("latency_ns", "<u4"),  # of the newest packet in this switch
-        ("latency_most_ns", "<u4"),  # since the path was first seen
+        ("highest_latency_ns", "<u4"),  # since the path was first seen
         ("occupancy", "<u4"),  # of the egress queue then, bytes
-        ("occupancy_most", "<u4"),
+        ("highest_occupancy", "<u4"),
         ("ingress_port", "<u2"),
         ("egress_port", "<u2"),
     ]
@@ -44,14 +44,14 @@ TRACKED_FLOW = np.dtype(
         ("late", "<u8"),  # of these, overtaken by a newer one
         ("partial", "<u8"),  # of these, without the labels of some switches on the path
         ("changes", "<u8"),  # of the path
-        ("rate", "<f4"),  # tracked packets a second, over the last whole RATE_NS
+        ("rate", "<f4"),  # tracked packets per second, over the last full RATE_NS
         ("sport", "<u2"),
         ("dport", "<u2"),
         ("proto", "u1"),
-        ("hops", "u1"),  # of the newest path; `way` has the first HOPS at most
+        ("hops", "u1"),  # of the newest path; `path` has at most the first HOPS
         ("previous_hops", "u1"),  # 0: the path never changed
         ("spare", "u1", (5,)),
-        ("way", TRACKED_HOP, (HOPS,)),  # the source's side first
+        ("path", TRACKED_HOP, (HOPS,)),  # the source's side first
         ("previous", TRACKED_HOP, (HOPS,)),  # the previous path, with its last values
     ]
 )

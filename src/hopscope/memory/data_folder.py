@@ -1,4 +1,4 @@
-"""Whose a data folder is: its lock, its schema, and where its shared memory lies."""
+"""Data folder ownership: lock, schema, and the folder of its shared memory."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..base.errors import HopscopeError
 from ..base.version import VERSION
 
 SCHEMA = 1
-"""Layout of the data folder; a folder of a higher one is refused."""
+"""Version of the data folder's layout; a higher one is rejected."""
 SHARED_MEMORY = Path("/dev/shm")
 STORES = "direct"
-"""Folder in it that a translator or a software NIC owns, not the collector."""
+"""Subfolder owned by a translator or a software NIC, not by the collector."""
 LINGER_SECONDS = 15.0
-"""How long the processes of a killed supervisor may need to notice and to close their journals."""
+"""Time that the processes of a killed supervisor may need to notice it and close their journals."""
 
 
 class FolderError(HopscopeError):
-    """The data folder cannot be used: which one, why, and what to do."""
+    """The data folder cannot be used; the message says which one, why, and what to do."""
 
 
 def read_owner(folder: Path) -> dict[str, Any]:
-    """`owner.json`: schema, pid, version, api, regions, started_ns; empty where no collector has run."""
+    """`owner.json`: schema, pid, version, api, regions, started_ns; empty if no collector has run."""
     try:
         owner = json.loads((folder / "owner.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -40,10 +40,10 @@ def read_owner(folder: Path) -> dict[str, Any]:
 
 
 class DataFolder:
-    """A data folder that this process owns: `acquire` it, `close` it. Raises FolderError.
+    """A data folder owned by this process: `acquire` it, `close` it. Raises FolderError.
 
-    The lock is held by an open file that child processes inherit (`lock`): so after a supervisor was killed
-    the folder stays locked until its last worker has closed its journal.
+    Child processes inherit the open file that holds the lock (`lock`), so after a supervisor is killed the
+    folder stays locked until its last worker has closed its journal.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class DataFolder:
         self.regions = _regions_folder(self.path, regions)
         """Folder of this data folder's regions."""
         self._rescue = rescue
-        """Called with the folder and its regions before those of a killed collector are deleted."""
+        """Called with the folder and its regions before the regions of a killed collector are deleted."""
         self.lock = -1
         """Descriptor of the lock, to be inherited by child processes."""
 
     def acquire(self) -> None:
-        """Lock the folder, make its parts, empty its regions."""
+        """Lock the folder, create its subfolders, and empty its regions."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._refuse_foreign()
+            self._reject_foreign()
             self.lock = self._locked()
-            self._refuse_newer()
+            self._reject_newer()
             for part in ("journal", "segments"):
                 (self.path / part).mkdir(exist_ok=True)
             self._make_regions()
@@ -82,7 +82,7 @@ class DataFolder:
             self.close()
             raise
 
-    def _refuse_foreign(self) -> None:
+    def _reject_foreign(self) -> None:
         names = sorted(entry.name for entry in os.scandir(self.path) if entry.name != STORES)
         if names and "owner.lock" not in names:
             raise FolderError(
@@ -91,7 +91,7 @@ class DataFolder:
             )
 
     def _locked(self) -> int:
-        import fcntl  # not on Windows, where nothing is collected
+        import fcntl  # not available on Windows, where collecting is not supported
 
         descriptor = os.open(self.path / "owner.lock", os.O_RDWR | os.O_CREAT, 0o640)
         until = time.monotonic() + LINGER_SECONDS
@@ -104,12 +104,12 @@ class DataFolder:
                 if (isinstance(pid, int) and _alive(pid)) or time.monotonic() > until:
                     os.close(descriptor)
                     raise FolderError(
-                        f"data folder {self.path} is held by another collector (pid {pid}); "
+                        f"data folder {self.path} is used by another collector (pid {pid}); "
                         "stop it, or choose another folder with --data"
                     ) from None
                 time.sleep(0.05)
 
-    def _refuse_newer(self) -> None:
+    def _reject_newer(self) -> None:
         schema = read_owner(self.path).get("schema", SCHEMA)
         if schema != SCHEMA:
             raise FolderError(
@@ -140,7 +140,7 @@ class DataFolder:
         draft.replace(link)
 
     def write_owner(self, **more: Any) -> None:
-        """Say in `owner.json` who owns the folder; readers see the old or the new one, never half."""
+        """Write `owner.json` atomically."""
         owner = {
             "schema": SCHEMA,
             "pid": os.getpid(),
@@ -154,7 +154,7 @@ class DataFolder:
         draft.replace(self.path / "owner.json")
 
     def close(self) -> None:
-        """Give the shared memory and the lock back."""
+        """Delete the shared memory, and release the lock."""
         if self.lock < 0:
             return
         shutil.rmtree(self.regions, ignore_errors=True)
@@ -173,8 +173,8 @@ class DataFolder:
 
 @contextmanager
 def owned_stores(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder of stores: each has one writer. Raises FolderError."""
-    import fcntl  # not on Windows, where nothing is collected
+    """Hold the lock of a folder of stores, which has one writer. Raises FolderError."""
+    import fcntl  # not available on Windows, where collecting is not supported
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,7 @@ def _alive(pid: int) -> bool:
 
 
 def check_writable(folder: Path) -> str | None:
-    """Why nothing can be written to `folder` (or where it would be made), or None."""
+    """Reason why `folder`, or its future parent, is not writable; None: it is."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:

@@ -15,9 +15,9 @@ offset bytes what
 64     …     array table, JSON: ``[[name, dtype, length, offset], …]``; every offset is a multiple of 64
 ====== ===== ==================================================================================
 
-The file is allocated whole before it is mapped, and never truncated: a full disk under a mapping would be a
-SIGBUS.  It is written beside its place and renamed, so that nobody maps half a header; a region that is made
-again under the same name leaves the old one to those who had mapped it (`is_current` tells them).
+The file is allocated completely before it is mapped, and never truncated: a full disk under a mapping would
+cause a SIGBUS. It is written under a temporary name and renamed, so no process maps half a header. If a
+region is recreated under the same name, processes that mapped the old one keep it; `is_current` detects that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ..base.errors import HopscopeError
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, tuple[Any, int]]
-"""Name of an array to its dtype and its length."""
+"""Dtype and length of arrays by name."""
 
 MAGIC = b"HOPSREGN"
 FORMAT = 1
@@ -54,17 +54,19 @@ _LOCK = threading.Lock()
 
 
 class RegionError(HopscopeError):
-    """A region cannot be made, or is not what was expected; the message says what was found."""
+    """A region cannot be created, or is not as expected; the message says what was found."""
 
 
 def barrier() -> None:
-    """Order this thread's reads and writes of mapped memory: taking a lock is a fence on every processor."""
+    """Order this thread's reads and writes of mapped memory: acquiring a lock is a fence on every
+    processor.
+    """
     with _LOCK:
         pass
 
 
 def _layout(arrays: Arrays) -> tuple[list[list[Any]], int]:
-    """Array table with offsets, and the bytes of the whole region."""
+    """Array table with offsets, and the size of the region in bytes."""
     table = [[name, _describe(np.dtype(dtype)), int(length), 0] for name, (dtype, length) in arrays.items()]
     header = _HEADER.size + len(json.dumps(table)) + 24 * len(table)  # room for the offsets' digits
     at = -(-header // ALIGN) * ALIGN
@@ -75,12 +77,12 @@ def _layout(arrays: Arrays) -> tuple[list[list[Any]], int]:
 
 
 def _describe(dtype: np.dtype[Any]) -> Any:
-    """JSON form of a dtype; offsets and padding are kept, since NumPy writes them as void fields."""
+    """JSON form of a dtype; offsets and padding are preserved, since NumPy writes padding as void fields."""
     return dtype.str if dtype.names is None else [list(field) for field in dtype.descr]
 
 
 def _dtype(described: Any) -> np.dtype[Any]:
-    """The inverse of `_describe`; a field of records is a list of their fields, a shape comes third."""
+    """The inverse of `_describe`; nested records are lists of their fields; a shape is the third item."""
     if isinstance(described, str):
         return np.dtype(described)
     return np.dtype([(name, _dtype(of), *map(tuple, shape)) for name, of, *shape in described])
@@ -111,9 +113,9 @@ class Region:
 
     @classmethod
     def create(cls, path: Path | str | None, kind: str, version: int, arrays: Arrays) -> Region:
-        """Make a region of zeros and map it for writing; None as path: private memory of this process.
+        """Create a region of zeros and map it for writing; path None: private memory of this process.
 
-        Raises RegionError where there is no space, or the folder cannot be written.
+        Raises RegionError if there is no space, or the folder is not writable.
         """
         table, size = _layout(arrays)
         text = json.dumps(table).encode()
@@ -136,19 +138,21 @@ class Region:
             draft.replace(path)
         except OSError as error:
             draft.unlink(missing_ok=True)
-            raise RegionError(f"{path}: cannot make a region of {size:,} bytes: {error.strerror}") from error
+            raise RegionError(
+                f"{path}: cannot create a region of {size:,} bytes: {error.strerror}"
+            ) from error
         return cls(path, kind, version, memory, table, inode)
 
     @classmethod
     def attach(cls, path: Path | str, kind: str, version: int, writable: bool = False) -> Region:
-        """Map an existing region, read-only by default.
+        """Map an existing region, by default read-only.
 
-        Raises RegionError where there is none, or it is foreign, short, or of another kind or version.
+        Raises RegionError if there is none, or it is foreign, too short, or of another kind or version.
         """
         path = Path(path)
         try:
             with path.open("rb+" if writable else "rb") as file:
-                found = os.fstat(file.fileno())  # not by name: another may have it a moment later
+                found = os.fstat(file.fileno())  # not by name, which another file may have by now
                 size = found.st_size
                 head = file.read(_HEADER.size)
                 table = _check(path, head, file, size, kind, version)
@@ -160,11 +164,11 @@ class Region:
         return cls(path, kind, version, memory, table, found.st_ino)
 
     @classmethod
-    def continued(cls, path: Path, kind: str, version: int, arrays: Arrays) -> Region | None:
-        """The region under `path`, to be written on; None where there is none, or one of another kind,
-        version or shape.
+    def resume(cls, path: Path, kind: str, version: int, arrays: Arrays) -> Region | None:
+        """Map the region at `path` to continue it; None if there is none, or one of another kind, version or
+        shape.
 
-        Raises RegionError for a file that is no region: it is somebody else's.
+        Raises RegionError for a file that is not a region, since it belongs to another program.
         """
         if not path.exists():
             return None
@@ -185,17 +189,17 @@ class Region:
         return name in self._arrays
 
     def shape(self) -> dict[str, tuple[np.dtype[Any], int]]:
-        """Names, dtypes and lengths of the arrays, as `create` takes them."""
+        """Names, dtypes and lengths of the arrays, as for `create`."""
         return {name: (array.dtype, len(array)) for name, array in self._arrays.items()}
 
     def rename(self, path: Path) -> None:
-        """Take the place of what is under `path`, at once for everybody who opens it. Raises OSError."""
+        """Replace the file at `path` atomically. Raises OSError."""
         if self.path is not None:
             self.path.replace(path)
             self.path = path
 
     def is_current(self) -> bool:
-        """Whether the file is still the one under this name, and not an old one that is only mapped."""
+        """Whether the mapped file is still the one at its path."""
         if self.path is None:
             return True
         try:
@@ -204,9 +208,9 @@ class Region:
             return False
 
     def close(self) -> None:
-        """Forget the arrays; the memory is unmapped once nobody holds one of them."""
+        """Release the arrays; memory is unmapped when no reference to one is left."""
         self._arrays = {}
-        with suppress(BufferError, AttributeError):  # arrays still held elsewhere keep the mapping
+        with suppress(BufferError, AttributeError):  # arrays referenced elsewhere keep the mapping
             self._memory.close()
 
     def __enter__(self) -> Region:
@@ -219,7 +223,7 @@ class Region:
 
 
 def _private(size: int) -> Any:
-    """Zeroed memory of this process only, on huge pages where the system has them."""
+    """Zeroed private memory, on huge pages if available."""
     if not hasattr(mmap, "MAP_PRIVATE"):
         return bytearray(size)
     size = -(-size // HUGE_PAGE) * HUGE_PAGE if size >= HUGE_PAGE else size
@@ -238,20 +242,20 @@ def _allocate(handle: int, size: int) -> None:
 
 
 def _advise(memory: mmap.mmap) -> None:
-    """Ask for huge pages; a system without them says no, and nothing is lost."""
+    """Request huge pages, if the system has them."""
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError, ValueError):
             memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 def _check(path: Path, head: bytes, file: Any, size: int, kind: str, version: int) -> list[list[Any]]:
-    """Array table of a file whose header is what was expected; RegionError says what was found otherwise."""
+    """Array table of a file with a valid header. Raises RegionError."""
     if len(head) < _HEADER.size or head[:8] != MAGIC:
         raise RegionError(f"{path}: not a Hopscope region (no {MAGIC.decode()} at its start)")
     _, form, order, found_version, table_bytes, total, found_kind = _HEADER.unpack(head)
     if form != FORMAT:
         raise RegionError(
-            f"{path}: header format {form}, expected {FORMAT}: made by another version of Hopscope"
+            f"{path}: header format {form}, expected {FORMAT}: written by another version of Hopscope"
         )
     if order != BYTE_ORDER or sys.byteorder != "little":
         raise RegionError(
@@ -263,7 +267,7 @@ def _check(path: Path, head: bytes, file: Any, size: int, kind: str, version: in
     if found_version != version:
         raise RegionError(f"{path}: schema version {found_version} of '{kind}', expected {version}")
     if size < total:
-        raise RegionError(f"{path}: {size:,} bytes, but its header says {total:,}: the file was cut")
+        raise RegionError(f"{path}: {size:,} bytes, but its header says {total:,}: the file is truncated")
     try:
         table: list[list[Any]] = json.loads(file.read(table_bytes))
         dtypes = [_dtype(described) for _, described, _, _ in table]

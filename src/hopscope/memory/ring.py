@@ -1,9 +1,9 @@
-"""Rings: one writer, any number of readers with cursors of their own; a slow reader learns what it lost.
+"""Rings: one writer, any number of readers with their own cursors; a slow reader knows how much it lost.
 
-Two counters of records since the ring was made stand in front of the records: `claim` is raised before the
-writer touches a slot, `head` after the journal has the records.  A reader copies records below `head`, then
-looks at `claim` again: what lies a whole ring behind it may have been overwritten while it was copied, and is
-counted as lost.  So reading never blocks the writer, and read + lost is what was published.
+Two counters of records precede the records: `claim` is increased before the writer touches a slot, `head`
+after the journal has the records. A reader copies records below `head`, then reads `claim` again: records a
+whole ring below it may have been overwritten during the copy, and count as lost. So readers never block the
+writer, and read + lost = published.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .region import Region, RegionError, barrier
 
 KIND = "ring"
 CLAIM, HEAD = 0, 8
-"""Places in the `cursor` array; each counter has a cache line of its own."""
+"""Indices into the `cursor` array; each counter has its own cache line."""
 
 
 def create_ring(path: Path | str | None, record: npt.DTypeLike, capacity: int, version: int) -> Region:
-    """Region of a ring of `capacity` records, a power of two; `version` is that of the record type."""
+    """Create the region of a ring of `capacity` records, a power of two; `version`: of the record type."""
     if capacity < 1 or capacity & (capacity - 1):
-        raise ValueError(f"a ring holds a power of two of records, not {capacity}")
+        raise ValueError(f"the capacity of a ring is a power of two, not {capacity}")
     return Region.create(path, KIND, version, {"cursor": (np.uint64, 16), "records": (record, capacity)})
 
 
 def attach_ring(path: Path | str, version: int, writable: bool = False) -> Region:
-    """Map a ring; RegionError where it is none, or of another record version."""
+    """Map a ring. Raises RegionError if it is not a ring, or of another record version."""
     return Region.attach(path, KIND, version, writable)
 
 
-def continue_ring(path: Path | None, record: npt.DTypeLike, capacity: int, version: int) -> Region:
-    """The ring under `path`, to be written on; made anew where there is none of this size and version."""
+def resume_ring(path: Path | None, record: npt.DTypeLike, capacity: int, version: int) -> Region:
+    """Continue the ring at `path`; it is recreated if there is none of this size and version."""
     if path is not None:
         try:
             region = attach_ring(path, version, writable=True)
@@ -46,7 +46,7 @@ def continue_ring(path: Path | None, record: npt.DTypeLike, capacity: int, versi
 
 
 class RingWriter:
-    """The one writer; it continues after the last published record of an existing ring."""
+    """The writer; it continues after the last published record of an existing ring."""
 
     def __init__(self, region: Region) -> None:
         self._cursor = region["cursor"]
@@ -57,27 +57,27 @@ class RingWriter:
 
     @property
     def head(self) -> int:
-        """Records published since the ring was made."""
+        """Records published since the ring was created."""
         return int(self._cursor[HEAD])
 
     def reserve(self, count: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        """Slots for the next `count` records, in two parts (a ring has an end); the second may be empty."""
+        """Slots for the next `count` records, in two parts (the ring wraps); the second may be empty."""
         if count > self.capacity:
-            raise ValueError(f"{count} records do not fit a ring of {self.capacity}")
+            raise ValueError(f"{count} records exceed a ring of {self.capacity}")
         head = self.head
-        self._cursor[CLAIM] = max(int(self._cursor[CLAIM]), head + count)  # a killed writer's claim stays
+        self._cursor[CLAIM] = max(int(self._cursor[CLAIM]), head + count)  # keep a killed writer's claim
         barrier()
         at = head & (self.capacity - 1)
         first = min(count, self.capacity - at)
         return self.records[at : at + first], self.records[: count - first]
 
     def publish(self, count: int) -> None:
-        """Let readers see the next `count` records: called when the journal has them."""
+        """Make the next `count` records visible to readers; call it when the journal has them."""
         barrier()
         self._cursor[HEAD] = self.head + count
 
     def write(self, records: npt.NDArray[Any]) -> None:
-        """Reserve, copy and publish; more records than the ring holds go through it in parts."""
+        """Reserve, copy and publish; more records than the capacity are written in parts."""
         for at in range(0, len(records), self.capacity):
             part = records[at : at + self.capacity]
             first, second = self.reserve(len(part))
@@ -87,7 +87,7 @@ class RingWriter:
 
 
 class RingReader:
-    """A reader with its own cursor: the number of the next record, counted since the ring was made."""
+    """A reader with its own cursor: the number of the next record since the ring was created."""
 
     def __init__(self, region: Region, start: Literal["new", "oldest"] | int = "new") -> None:
         self._cursor = region["cursor"]
@@ -103,14 +103,14 @@ class RingReader:
 
     @property
     def head(self) -> int:
-        """Records published since the ring was made."""
+        """Records published since the ring was created."""
         return int(self._cursor[HEAD])
 
     def read(self, limit: int = 4096) -> tuple[npt.NDArray[Any], int]:
-        """At most `limit` records, a copy, and how many were lost in front of them. Empty: nothing new."""
+        """At most `limit` new records, copied, and the number lost before them."""
         head = self.head
         barrier()
-        if self.cursor > head:  # the ring was made anew under this reader
+        if self.cursor > head:  # the ring was recreated
             self.cursor = head
         begin = min(max(self.cursor, self._oldest()), head)
         end = min(begin + limit, head)
@@ -123,7 +123,7 @@ class RingReader:
         return records[safe - begin :], lost
 
     def _oldest(self) -> int:
-        """First record that no writer may be overwriting."""
+        """First record that the writer cannot be overwriting."""
         return max(0, int(self._cursor[CLAIM]) - self.capacity)
 
     def _copy(self, begin: int, end: int) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""The rings of one kind of all workers in a folder, read with cursors of one's own."""
+"""The rings of one kind of all workers in a folder, read with own cursors."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .ring import HEAD, RingReader, attach_ring
 Records = npt.NDArray[np.void]
 LIMIT = 16_384
 SHARDS = 1024
-LOOK_SECONDS = 0.05
-"""How often the folder is looked at for rings that are new or were made anew."""
+SCAN_SECONDS = 0.05
+"""Interval between scans of the folder for new or recreated rings."""
 
 
 class Rings:
-    """Rings `worker-N.KIND` below `regions`, whose records have a `sequence` without gaps.
+    """Reads the rings `worker-N.KIND` in `regions`, whose records have a `sequence` without gaps.
 
-    `following` uint64 [shards] is where each goes on, 1 + the sequence of the last record that was read; it
-    is written to, so that another reader can continue with it.  0, or none given: at the oldest record of
-    a ring, or at its end where `start` is "new".  Rings that come later are read whole.
+    `following` uint64 [shards] has the position of each, 1 + the sequence of the last record read; it is
+    updated, so that another reader can continue with it. 0, or None: start at the oldest record, or with
+    `start` "new" at the end. Rings that appear later are read from their oldest record.
     """
 
     def __init__(
@@ -42,16 +42,16 @@ class Rings:
         self._version = version
         self._following = np.zeros(SHARDS, np.uint64) if following is None else following
         self._readers: dict[int, tuple[Region, RingReader]] = {}
-        self._looked = -LOOK_SECONDS
+        self._scanned_at = -SCAN_SECONDS
         self.lost = 0
         """Records lost so far."""
         self._attach(start)
 
     def read(self, limit: int = LIMIT) -> tuple[list[Records], int]:
-        """New records, a block of at most `limit` of each ring that has some, copied; and how many were
-        lost in front of them: those that no ring has any more.
+        """New records: a copied block of at most `limit` from each ring that has some; and the number of
+        records lost before them, which no ring has any more.
         """
-        if time.monotonic() - self._looked >= LOOK_SECONDS:
+        if time.monotonic() - self._scanned_at >= SCAN_SECONDS:
             self._attach()
         blocks, lost = [], 0
         for shard, (_, reader) in self._readers.items():
@@ -69,7 +69,7 @@ class Rings:
         return blocks, lost
 
     def _attach(self, start: Literal["new", "oldest"] = "oldest") -> None:
-        self._looked = time.monotonic()
+        self._scanned_at = time.monotonic()
         for path in self._regions.glob(self._files):
             match = self._pattern.fullmatch(path.name)
             if match is None or int(match[1]) >= len(self._following):
@@ -81,19 +81,19 @@ class Rings:
             try:
                 region = attach_ring(path, self._version)
             except RegionError:
-                continue  # half made: next time
+                continue  # not complete yet: try again next time
             if _next(region) < self._following[shard]:
-                self._following[shard] = 0  # its numbers began anew
+                self._following[shard] = 0  # its numbering restarted
             self._readers[shard] = (region, RingReader(region, start))
 
 
 def _next(region: Region) -> int:
-    """1 + the sequence of a ring's newest record; 0: it has none."""
+    """1 + the sequence of a ring's newest record; 0: empty."""
     head, records = int(region["cursor"][HEAD]), region["records"]
     return int(records["sequence"][(head - 1) & (len(records) - 1)]) + 1 if head else 0
 
 
 def columns(records: Records) -> dict[str, npt.NDArray[Any]]:
-    """Fields of records as contiguous arrays, by name; those that are reserved are left out."""
+    """Fields of records as contiguous arrays by name, without reserved ones."""
     names = records.dtype.names or ()
     return {name: records[name].copy() for name in names if not name.startswith("reserved")}

@@ -1,8 +1,8 @@
-"""Snapshots: rows of a table that another process writes, each one consistent.
+"""Snapshots: consistent rows of a table that another process writes.
 
 A writer makes a row's version odd, changes the row, and makes it even again.  A reader copies version, row
-and version: equal and even means whole.  There is one version per row, since one for a whole table would
-starve its readers.  A row that stays odd was left so by a killed writer, and is not returned.
+and version: equal and even means consistent. Each row has its own version, since one for the table would
+starve its readers. A row that stays odd was left by a killed writer, and is not returned.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from .region import barrier
 
 Array = npt.NDArray[Any]
 TRIES = 64
-PATIENT = 16
-"""Tries after which each further one waits half a millisecond: the writer may have lost its processor."""
+SPIN_TRIES = 16
+"""Tries after which each further one waits half a millisecond, since the writer may not be running."""
 CHUNK = 1024
-"""Rows that are copied between two looks at their versions: short, so that few are changed meanwhile."""
+"""Rows copied between two checks of their versions; few, so that few change meanwhile."""
 
 
 def snapshot_rows(rows: Array, versions: Array) -> Array:
-    """Copy of `rows` [n, …] in which every row is consistent by `versions` [n]; torn rows are left out."""
+    """Copy of the rows of `rows` [n, …] that are consistent by `versions` [n]."""
     _, (copy,) = consistent(versions, lambda at: (rows[at],), np.arange(len(rows)))
     return copy
 
@@ -33,16 +33,18 @@ def snapshot_rows(rows: Array, versions: Array) -> Array:
 def consistent(
     versions: Array, read: Callable[[Array], tuple[Array, ...]], rows: Array, tries: int = TRIES
 ) -> tuple[Array, tuple[Array, ...]]:
-    """Read some rows of several arrays: (row numbers that were consistent, arrays as `read` gave them).
+    """Read some rows of several arrays: (numbers of the consistent rows, arrays as returned by `read`).
 
-    `read(numbers)` copies the rows with these numbers, each array's first axis being the rows.
+    `read(numbers)` copies the rows with these numbers; the first axis of each array is the rows.
     """
     kept: list[Array] = []
     parts: list[tuple[Array, ...]] = []
-    for at in range(0, max(len(rows), 1), CHUNK):  # once at least: the result has dtypes even without rows
+    for at in range(
+        0, max(len(rows), 1), CHUNK
+    ):  # at least once, so that the result has dtypes even without rows
         pending = rows[at : at + CHUNK]
         for attempt in range(tries):
-            if attempt >= PATIENT:
+            if attempt >= SPIN_TRIES:
                 time.sleep(0.0005)
             before = versions[pending]
             barrier()

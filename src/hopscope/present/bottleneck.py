@@ -20,15 +20,15 @@ from ..detect.bottleneck.shares import (
     HopShare,
     LossShare,
     Place,
+    QuantileRange,
     Queues,
     QueueShare,
-    Standing,
     of_drops,
     of_flow,
     of_network,
     of_sums,
+    quantile,
     slow_above,
-    standing,
 )
 from ..detect.distributions.quantiles import Distribution
 from .collector_state import CollectorState
@@ -69,7 +69,7 @@ class FlowAttribution:
     """`flows`: the flow is live; `events`: it has left, and history knows its stored values."""
     flow: np.void | None
     """FLOW of a live flow."""
-    standing: Standing | None
+    quantile: QuantileRange | None
     """Of its latest latency among those of all packets."""
     items: list[HopShare]
 
@@ -124,7 +124,7 @@ def flow(
         items = of_flow(path, queues, gauges_of(state.ports(), places), by)
         mine = None
         if queues.end_to_end is not None and row["state"] & 2:
-            mine = standing(queues.end_to_end, int(row["latency_latest"]))
+            mine = quantile(queues.end_to_end, int(row["latency_latest"]))
         return FlowAttribution("flows", row, mine, items)
     if history is None or asked is None:
         return FlowAttribution("none", row, None, [])

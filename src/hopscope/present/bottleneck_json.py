@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.names import Names
-from ..detect.bottleneck.shares import Gauge, HopShare, LossShare, Place, QueueShare, Standing
+from ..detect.bottleneck.shares import Gauge, HopShare, LossShare, Place, QuantileRange, QueueShare
 from ..detect.distributions.quantiles import Distribution, Quantile
 from .bottleneck import FlowAttribution, NetworkAttribution
 from .events import flow_object, node_object, when, wide
@@ -36,7 +36,7 @@ def flow_object_of(found: FlowAttribution, names: Names) -> Object:
         "flow": None if row is None else flow_object(row),
         "latency_ns": None if row is None or not row["state"] & 2 else wide(int(row["latency_latest"])),
         "latency_mean_ns": None if row is None or not samples else int(row["latency_sum"]) / samples,
-        "standing": _standing(found.standing),
+        "quantile": _quantile(found.quantile),
         "items": [hop_object(each, names) for each in found.items],
     }
 
@@ -68,9 +68,9 @@ def hop_object(share: HopShare, names: Names) -> Object:
         "latency_ns": share.latest_ns,
         "mean_ns": share.mean_ns,
         "samples": share.samples,
-        "usual_ns": _bounds(share.usual_ns),
-        "usual_p99_ns": _bounds(share.usual_p99_ns),
-        "standing": _standing(share.standing),
+        "median_ns": _bounds(share.median_ns),
+        "p99_ns": _bounds(share.p99_ns),
+        "quantile": _quantile(share.quantile),
         "occupancy": _gauge(share.occupancy),
         "utilization": _gauge(share.utilization),
     }
@@ -105,7 +105,7 @@ def _bounds(found: Quantile | None) -> Object | None:
     return {"lower": wide(found.lower), "upper": upper, "estimate": found.estimate}
 
 
-def _standing(found: Standing | None) -> Object | None:
+def _quantile(found: QuantileRange | None) -> Object | None:
     return None if found is None else {"lower": found.lower, "upper": found.upper}
 
 

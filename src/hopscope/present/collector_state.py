@@ -42,7 +42,7 @@ _STALE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class CounterSnapshot:
     """Counters of all workers at one moment."""
 
     time_ns: int
@@ -99,11 +99,11 @@ class CollectorState:
         self._counters: dict[int, Region] = {}
         self._control: Region | None = None
         self._reader: Any = None
-        self._history: deque[Counts] = deque()
+        self._history: deque[CounterSnapshot] = deque()
         self.problems: dict[str, str] = {}
         """Regions that could not be read, with the reason."""
 
-    def counters(self) -> Counts:
+    def counters(self) -> CounterSnapshot:
         """Counters, summed over workers; zeros where no collector has run."""
         return self._once("counters", self._read_counters)
 
@@ -243,13 +243,13 @@ class CollectorState:
             self.problems["distributions"] = str(error)
             return []
 
-    def _read_counters(self) -> Counts:
+    def _read_counters(self) -> CounterSnapshot:
         clock = time.monotonic()
         workers = {number: region["counters"].copy() for number, region in self._counters.items()}
         total = np.zeros(len(COUNTERS), np.uint64)
         for block in workers.values():
             total += block
-        counts = Counts(time.time_ns(), total, workers, clock)
+        counts = CounterSnapshot(time.time_ns(), total, workers, clock)
         while self._history and clock - self._history[0].clock > _KEEP_SECONDS:
             self._history.popleft()
         self._history.append(counts)
@@ -284,7 +284,7 @@ def listing(folder: Path) -> tuple[tuple[str, int], ...]:
         return ()
 
 
-def difference(before: Counts, after: Counts) -> npt.NDArray[np.float64]:
+def difference(before: CounterSnapshot, after: CounterSnapshot) -> npt.NDArray[np.float64]:
     """What was counted between two readings, float64 [COUNTERS]; a counter that fell began anew from zero."""
     grown = np.zeros(len(COUNTERS))
     for number, block in after.workers.items():

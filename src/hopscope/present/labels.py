@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ..labels.state import COVERAGE, FILE_NAME, LABEL_ROW, LabelReader, LabelRule
-from ..memory.copied import Copied
+from ..memory.region_cache import CachedRegion
 from ..wire.records import Records
 
 
@@ -25,7 +25,7 @@ def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> in
     return max(0, int(begins[-1]) - first + 1)
 
 
-class Labels(Copied[LabelReader]):
+class Labels(CachedRegion[LabelReader]):
     """The region of the process that takes labels: `copy` has LABEL_ROW [ports], by switch and port."""
 
     def __init__(self, regions: Path) -> None:

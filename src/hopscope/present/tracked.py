@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..labels.tracked_state import FILE_NAME, HOPS, TRACKED_FLOW, TrackedReader
-from ..memory.copied import Copied
+from ..memory.region_cache import CachedRegion
 from ..wire.records import Records
 
 _ORDER = ("src_hi", "src_lo", "dst_hi", "dst_lo", "proto", "sport", "dport")
 
 
-class TrackedFlows(Copied[TrackedReader]):
+class TrackedFlows(CachedRegion[TrackedReader]):
     """The region of tracked flows: `copy` has TRACKED_FLOW [flows], by addresses, protocol and ports."""
 
     def __init__(self, regions: Path) -> None:
@@ -29,16 +29,16 @@ def _flows(reader: TrackedReader) -> Records:
 def latencies(rows: Records) -> npt.NDArray[np.int64]:
     """Sum of the latencies in the switches of each newest way, ns, int64 [flows]."""
     told = np.arange(HOPS) < rows["hops"][:, np.newaxis]
-    return np.asarray(np.where(told, rows["way"]["latency_ns"], 0).sum(axis=1, dtype=np.int64))
+    return np.asarray(np.where(told, rows["path"]["latency_ns"], 0).sum(axis=1, dtype=np.int64))
 
 
 def passes(rows: Records, node_id: int) -> npt.NDArray[np.bool_]:
     """Whether each newest way goes through a switch, bool [flows]."""
     told = np.arange(HOPS) < rows["hops"][:, np.newaxis]
-    return np.asarray((told & (rows["way"]["node_id"] == node_id)).any(axis=1))
+    return np.asarray((told & (rows["path"]["node_id"] == node_id)).any(axis=1))
 
 
-def way_of(row: np.void, name: str = "way") -> Records:
+def path_of(row: np.void, name: str = "path") -> Records:
     """TRACKED_HOP [hops] of the newest way, or (`previous`) of the one before, the source's side first."""
     hops: Records = row[name]
-    return hops[: int(row["hops" if name == "way" else "previous_hops"])]
+    return hops[: int(row["hops" if name == "path" else "previous_hops"])]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.counter import Counter, family
-from ..memory.counted import CountedRegion, read_counted
+from ..memory.counter_region import CounterRegion, read_counter_region
 from ..wire.reasons import RoceReason
 from .records import Sender
 
@@ -86,7 +86,7 @@ NIC_INDEX = {counter.key: number for number, counter in enumerate(NIC_COUNTERS)}
 NIC_FILE, NIC_KIND, NIC_VERSION = "nic.counters", "nic", 1
 
 
-class NicCounters(CountedRegion):
+class NicCounters(CounterRegion):
     """The counters of a software NIC."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -96,4 +96,4 @@ class NicCounters(CountedRegion):
 
 def read_nic_counters(folder: Path) -> npt.NDArray[np.uint64]:
     """Counters of the current or last NIC of a folder, uint64 [NIC_COUNTERS]; zeros if there was none."""
-    return read_counted(folder / NIC_FILE, NIC_KIND, NIC_VERSION, len(NIC_COUNTERS))
+    return read_counter_region(folder / NIC_FILE, NIC_KIND, NIC_VERSION, len(NIC_COUNTERS))

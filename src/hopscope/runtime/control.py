@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from ..base.control_client import LINE_BYTES, SOCKET_NAME, socket_path
-from ..detect.sink.limits import OF_SWITCHES
+from ..detect.sink.limits import SWITCH_MEASURES
 from ..detect.sink.limits import as_json as sink_limits_as_json
 from ..settings.collector import ThresholdSettings
 from ..settings.errors import error_lines
@@ -52,7 +52,7 @@ def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
         raise ValueError(expected)
     tree = sink_limits_as_json(settings)
     switches = tree.pop("switches")
-    of_all = {name: dict(tree[name]) for name in OF_SWITCHES}
+    of_all = {name: dict(tree[name]) for name in SWITCH_MEASURES}
     changes = dict(changes)
     of_nodes = changes.pop("switches", {})
     if not isinstance(of_nodes, dict):
@@ -67,7 +67,7 @@ def changed_sink_limits(settings: SinkSettings, changes: Any) -> SinkSettings:
     try:
         return SinkSettings.model_validate(
             {
-                "thresholds": {name: tree[name] for name in OF_SWITCHES},
+                "thresholds": {name: tree[name] for name in SWITCH_MEASURES},
                 "end_to_end": tree["end_to_end"],
                 "switches": [{"node": node, **limits} for node, limits in switches.items()],
             }

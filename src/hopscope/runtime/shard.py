@@ -14,9 +14,9 @@ from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from ..detect.records import EVENT, EVENT_VERSION
 from ..history.journal import JournalWriter, Retry
 from ..history.journal_file import number_events, read_journals
-from ..memory.counted import CountedRegion
+from ..memory.counter_region import CounterRegion
 from ..memory.region import Region
-from ..memory.ring import RingWriter, continue_ring
+from ..memory.ring import RingWriter, resume_ring
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
 
@@ -42,7 +42,7 @@ class Shard:
         on_events: Callable[[Records], object] | None = None,
     ) -> None:
         self.number, self.data, self.regions = number, data, regions
-        self.counted = CountedRegion(
+        self.counted = CounterRegion(
             None if regions is None else regions / f"worker-{number}.counters",
             COUNTERS_KIND, COUNTERS_VERSION, COUNTERS,
         )  # fmt: skip
@@ -54,9 +54,7 @@ class Shard:
         self._failed_syncs = 0
         self._next_sequence = 0  # of events, without a journal
         if regions is not None:
-            ring = continue_ring(
-                regions / f"worker-{number}.events", EVENT, history.ring_events, EVENT_VERSION
-            )
+            ring = resume_ring(regions / f"worker-{number}.events", EVENT, history.ring_events, EVENT_VERSION)
             self._ring = RingWriter(ring)
         if data is not None:
             self._journal = JournalWriter(

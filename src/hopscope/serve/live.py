@@ -14,7 +14,7 @@ import numpy as np
 from fastapi import FastAPI
 from nicegui import events, ui
 
-from ..detect.bottleneck.shares import Queues, Standing, of_flow
+from ..detect.bottleneck.shares import QuantileRange, Queues, of_flow
 from .context import Context
 from .page.charts import LOSS, RATE, Series, options
 from .page.fragments import Fragments
@@ -107,12 +107,12 @@ class Drawing:
             return f'<p class="empty">{said}</p>'
         return fragments.path(rows[0], self.context.state.hops_of(rows[0]), self._standings(rows[0]))
 
-    def _standings(self, flow: np.void) -> dict[int, Standing]:
+    def _standings(self, flow: np.void) -> dict[int, QuantileRange]:
         """Where the latest latencies of a flow's hops stand among those of all packets there, by hop."""
         queues = Queues(self.context.state.distributions())
         path = self.context.state.path_of(flow) if queues.places() else None
         shares = [] if path is None else of_flow(path, queues)
-        return {one.hop: one.standing for one in shares if one.hop is not None and one.standing is not None}
+        return {one.hop: one.quantile for one in shares if one.hop is not None and one.quantile is not None}
 
     def _slowest(self, snapshot: Snapshot) -> int:
         """Id of the slowest flow, the same for some seconds so that it can be read; 0 where there is none."""

@@ -43,7 +43,7 @@ class SinkSwitch(Section):
     """Utilisation of the egress link."""
 
 
-MOST_SWITCHES = 4096
+MAX_SWITCHES = 4096
 """Most switches with their own limits."""
 MOST_EVENTS = 10**9
 """Highest rate of events per second that a setting takes: more than any sink finds."""
@@ -97,7 +97,7 @@ class SinkSettings(Section):
     """Limits of every switch."""
     end_to_end: SinkLimits = SinkLimits(change=50_000)
     """Limits of the sum of a packet's hop latencies."""
-    switches: tuple[SinkSwitch, ...] = Field(default=(), max_length=MOST_SWITCHES)
+    switches: tuple[SinkSwitch, ...] = Field(default=(), max_length=MAX_SWITCHES)
     """Switches with their own limits."""
     quota: int = Field(default=0, ge=0, le=10**9)
     """Most events per second of one type and worker; 0: no limit. Suppressed events are counted by type."""

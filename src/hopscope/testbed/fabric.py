@@ -30,7 +30,7 @@ MAX_RING_BYTES = 768 << 20
 _SLOT_MARGIN = 128
 """More than the headers of a slot and of Ethernet."""
 _PREFIX = "hopscope"
-_LONGEST_INTERFACE = 15
+_MAX_INTERFACE_NAME = 15
 _IPV6_NETWORK = int(ipaddress.IPv6Address("fd00::"))
 
 
@@ -98,10 +98,11 @@ def plan(topology: Topology, name: str, *, max_hop: int, inner_mtu: int | None =
     table = topology.ports
     at = [int(row) for row in (table["switch"] >= 0).nonzero()[0]]
     mtu = inner_mtu or HOST_MTU + LABEL_OPTION.size + max_hop * LABEL_STATE.size
-    most = MAX_RING_BYTES // (RING_BYTES + SLOTS * slot_bytes(mtu))
-    if len(at) > most:
+    max_ports = MAX_RING_BYTES // (RING_BYTES + SLOTS * slot_bytes(mtu))
+    if len(at) > max_ports:
         raise TestbedError(
-            f"{topology.name}: found {len(at)} switch ports, expected at most {most} on one machine, with "
+            f"{topology.name}: found {len(at)} switch ports, expected at most {max_ports} on one machine, "
+            "with "
             f"{mtu} bytes between switches"
         )
     at.sort(key=lambda row: (int(table[row]["node_id"]), int(table[row]["number"])))
@@ -140,7 +141,7 @@ def _interface(topology: Topology, row: int) -> str:
     """Name of a switch port's interface, as `leaf-0.3`: the switch's name and the port's number."""
     node, number = int(topology.ports[row]["node_id"]), int(topology.ports[row]["number"])
     named = f"{topology.switch_name(node)}.{number}"
-    return named if len(named) <= _LONGEST_INTERFACE else f"switch{node}.{number}"
+    return named if len(named) <= _MAX_INTERFACE_NAME else f"switch{node}.{number}"
 
 
 def build(parts: FabricPlan) -> None:

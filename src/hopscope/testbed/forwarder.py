@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ..fabric.labelling.simulation.network import chance_of
+from ..fabric.labelling.simulation.network import chance_function
 from ..labels.registers import Registers
 from ..settings.label import LabellingSettings
 from ..wire.records import FrameBatch, Records
-from .records import HOST_ADDRESS, TRACKED, WAY, SwitchAt
+from .records import HOST_ADDRESS, NEXT_HOPS, TRACKED, SwitchAt
 
 Octets = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.int32]
@@ -35,11 +35,11 @@ class RoutingTables:
         self.hosts = 1 + max((host for *_, host in table), default=0)
         nodes = sorted({node for node, _ in next_ports})
         self.first = {node: row * self.hosts for row, node in enumerate(nodes)}
-        """Row in `ways` of each node's next hops to host 0."""
-        self.ways: Records = np.zeros(max(len(nodes), 1) * self.hosts, WAY)
+        """Row in `next_hops` of each node's next hops to host 0."""
+        self.next_hops: Records = np.zeros(max(len(nodes), 1) * self.hosts, NEXT_HOPS)
         choices: list[int] = []
         for (node, host), ports in sorted(next_ports.items()):
-            self.ways[self.first[node] + host] = (len(choices), len(ports))
+            self.next_hops[self.first[node] + host] = (len(choices), len(ports))
             choices += ports
         self.choices: npt.NDArray[np.uint32] = np.array(choices or [0], np.uint32)
 
@@ -58,7 +58,7 @@ class Forwarder:
         seed: int = 1,
     ) -> None:
         """`to_host`: for every port (row of the registers), whether it leads to a host; `tracked`: flows as
-        (source, destination, every so many packets), addresses of 128 bits.
+        (source, destination, n: one packet in n is tracked), addresses of 128 bits.
         """
         from ..base.jit import readonly
         from . import route_kernel, switch_kernel
@@ -73,14 +73,14 @@ class Forwarder:
             for source, target, every in tracked
         ]
         self._tracked: Records = np.array(rows, TRACKED)
-        self._tables = readonly(routes.addresses), readonly(routes.ways), readonly(routes.choices)
+        self._tables = readonly(routes.addresses), readonly(routes.next_hops), readonly(routes.choices)
         self._ports = readonly(registers.node), readonly(registers.number)
         self._exports: Octets = np.zeros(DATAGRAMS * int(switch_kernel.DATAGRAM_BYTES), np.uint8)
         self._filled: Lengths = np.zeros(DATAGRAMS, np.uint32)
         self._at = np.zeros(len(SwitchAt), np.uint64)
         self._at[SwitchAt.PROTOCOL] = labelling.protocol
         self._at[SwitchAt.MAX_HOP] = labelling.max_hop
-        self._at[SwitchAt.CHANCE] = chance_of(labelling)
+        self._at[SwitchAt.CHANCE] = chance_function(labelling)
         self._at[SwitchAt.REST] = round(labelling.interval * labelling.rest * 1e9)
         self._at[SwitchAt.FRAGMENT] = labelling.too_long == "fragment"
         self._at[SwitchAt.SEED] = seed
@@ -90,7 +90,7 @@ class Forwarder:
         at = self._at
         at[SwitchAt.INGRESS] = ingress
         at[SwitchAt.FROM_HOST] = self._to_host[ingress]
-        at[SwitchAt.FIRST_WAY] = self._first[ingress]
+        at[SwitchAt.FIRST_NEXT_HOPS] = self._first[ingress]
         rows = np.zeros(len(batch), np.int32)
         self._route(
             self._readonly(batch.arena), self._readonly(batch.frames), *self._tables, at,

@@ -30,7 +30,7 @@ class SwitchAt(IntEnum):
     """1: the ingress port leads to a host."""
     TO_HOST = 10
     """1: the egress port leads to a host, so labels are removed."""
-    FIRST_WAY = 11
+    FIRST_NEXT_HOPS = 11
     """Row of the next hops of the ingress port's switch to host 0."""
     NOW = 12
     """Time, ns."""
@@ -46,7 +46,7 @@ class SwitchAt(IntEnum):
 
 HOST_ADDRESS = np.dtype([("high", "<u8"), ("low", "<u8"), ("host", "<u8")])
 """An address of a host, IPv4 as ::ffff:a.b.c.d."""
-WAY = np.dtype([("first", "<u4"), ("count", "<u4")])
+NEXT_HOPS = np.dtype([("first", "<u4"), ("count", "<u4")])
 """Next hops of a switch to a host: `count` egress ports from `first` on."""
 TRACKED = np.dtype(
     [
@@ -58,4 +58,4 @@ TRACKED = np.dtype(
         ("seen", "<u4"),
     ]
 )
-"""A tracked flow, by its addresses: every so many of its packets are labelled by all switches."""
+"""A tracked flow by its addresses: one packet in `every` is labelled by all switches."""

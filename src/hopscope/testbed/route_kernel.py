@@ -1,7 +1,7 @@
 """Routing of the software switch: the egress port of every frame of an ingress port. Offsets are array
 indices; all numbers are uint64 unless noted.
 
-Parameters: `buf`: uint8 frame bytes; `frames`: FRAME; `addresses`: HOST_ADDRESS; `ways`: WAY; `choices`:
+Parameters: `buf`: uint8 frame bytes; `frames`: FRAME; `addresses`: HOST_ADDRESS; `next_hops`: WAY; `choices`:
 uint32, egress ports; `at`: uint64 [SwitchAt]; `counters`: uint64 [ports, PortCounter]; `rows`: int32
 [frames].
 """
@@ -19,7 +19,7 @@ from .records import SwitchAt
 
 RECEIVED, UNROUTED, DAMAGED = int(PortCounter.RECEIVED), int(PortCounter.UNROUTED), int(PortCounter.DAMAGED)
 PROTOCOL, MAX_HOP, INGRESS = int(SwitchAt.PROTOCOL), int(SwitchAt.MAX_HOP), int(SwitchAt.INGRESS)
-FROM_HOST, FIRST_WAY = int(SwitchAt.FROM_HOST), int(SwitchAt.FIRST_WAY)
+FROM_HOST, FIRST_NEXT_HOPS = int(SwitchAt.FROM_HOST), int(SwitchAt.FIRST_NEXT_HOPS)
 TCP, UDP = U64(PROTOCOL_TCP), U64(PROTOCOL_UDP)
 GOLDEN = U64(0x9E3779B97F4A7C15)
 
@@ -49,12 +49,12 @@ def is_part(buf: Any, ip: Any, version: Any) -> Any:
 
 
 @inlined
-def ports_of(buf: Any, ip: Any, version: Any, carried: Any, behind: Any, limit: Any) -> Any:
-    """Source and destination port, 32 bits, of a packet whose `carried` protocol begins at `behind`; 0 for
+def ports_of(buf: Any, ip: Any, version: Any, carried: Any, payload: Any, limit: Any) -> Any:
+    """Source and destination port, 32 bits, of a packet whose `carried` protocol begins at `payload`; 0 for
     protocols without ports, and for fragments, since only the first has them.
     """
-    if (carried == TCP or carried == UDP) and behind + U64(4) <= limit and not is_part(buf, ip, version):
-        return be32(buf, behind)
+    if (carried == TCP or carried == UDP) and payload + U64(4) <= limit and not is_part(buf, ip, version):
+        return be32(buf, payload)
     return ZERO
 
 
@@ -75,7 +75,7 @@ def host_of(addresses: Any, high: Any, low: Any) -> Any:
 
 
 @kernel
-def way_of(buf: Any, origin: Any, end: Any, addresses: Any, ways: Any, choices: Any, at: Any) -> Any:
+def egress_of(buf: Any, origin: Any, end: Any, addresses: Any, next_hops: Any, choices: Any, at: Any) -> Any:
     """Egress port (row of the registers) of a frame, int64; below 0: -1 - the counter of the drop reason.
 
     All packets of a flow take one path, labelled or not; fragments are hashed by addresses only.
@@ -85,40 +85,40 @@ def way_of(buf: Any, origin: Any, end: Any, addresses: Any, ways: Any, choices: 
         return I64(-1 - DAMAGED)
     if packet.ip_version(type_) == ZERO:
         return I64(-1 - UNROUTED)
-    version, carried, behind, limit = find_ip(buf, ip, end, type_)
-    if version == ZERO or behind > limit or limit > end:
+    version, carried, payload, limit = find_ip(buf, ip, end, type_)
+    if version == ZERO or payload > limit or limit > end:
         return I64(-1 - DAMAGED)
     if carried == at[PROTOCOL]:
-        if at[FROM_HOST]:  # hosts know of no labels
+        if at[FROM_HOST]:  # hosts do not send labels
             return I64(-1 - DAMAGED)
-        why, count, _ = labels_at(buf, behind, limit, end, PAPER, at[MAX_HOP])
-        if why:
+        reason, count, _ = labels_at(buf, payload, limit, end, PAPER, at[MAX_HOP])
+        if reason:
             return I64(-1 - DAMAGED)
-        carried = U64(buf[behind + NEXT])
-        behind += OPTION + count * ITEM
+        carried = U64(buf[payload + NEXT])
+        payload += OPTION + count * ITEM
     source_high, source_low, high, low = addresses_of(buf, ip, version)
     host = host_of(addresses, high, low)
     if host < 0:
         return I64(-1 - UNROUTED)
-    way = ways[at[FIRST_WAY] + U64(host)]
-    if way.count == 0:
+    entry = next_hops[at[FIRST_NEXT_HOPS] + U64(host)]
+    if entry.count == 0:
         return I64(-1 - UNROUTED)
     mixed = mix64(source_low ^ mix64(source_high + GOLDEN)) ^ mix64(low ^ mix64(high)) ^ carried
-    mixed ^= ports_of(buf, ip, version, carried, behind, limit) << U64(16)
-    mixed = mix64(mixed + (at[FIRST_WAY] + ONE) * GOLDEN)
-    return I64(choices[U64(way.first) + mixed % U64(way.count)])
+    mixed ^= ports_of(buf, ip, version, carried, payload, limit) << U64(16)
+    mixed = mix64(mixed + (at[FIRST_NEXT_HOPS] + ONE) * GOLDEN)
+    return I64(choices[U64(entry.first) + mixed % U64(entry.count)])
 
 
 @kernel
 def route_frames(
-    buf: Any, frames: Any, addresses: Any, ways: Any, choices: Any, at: Any, counters: Any, rows: Any
+    buf: Any, frames: Any, addresses: Any, next_hops: Any, choices: Any, at: Any, counters: Any, rows: Any
 ) -> None:
     """Egress port of every frame of one ingress port, int32 [frames]; -1: dropped and counted."""
     port = at[INGRESS]
     for i in range(len(frames)):
         frame = frames[i]
         origin = U64(frame.offset)
-        row = way_of(buf, origin, origin + U64(frame.length), addresses, ways, choices, at)
+        row = egress_of(buf, origin, origin + U64(frame.length), addresses, next_hops, choices, at)
         counters[port, RECEIVED] += ONE
         if row < 0:
             counters[port, -1 - row] += ONE

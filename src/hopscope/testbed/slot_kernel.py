@@ -1,7 +1,7 @@
 """Writing transmit slots of the software switch: a packet with another label, restored, or in two fragments.
 Offsets are array indices; all numbers are uint64 unless noted.
 
-`origin` and `end` bound a frame in `buf`, `ip` and `behind` its IP header; `to` is the start of its slot in
+`origin` and `end` bound a frame in `buf`, `ip` and `payload` its IP header; `to` is the start of its slot in
 `out`.
 """
 
@@ -63,79 +63,79 @@ def put_item(out: Any, to: Any, node: Any, ingress: Any, egress: Any, received: 
 
 @inlined
 def fit(
-    buf: Any, origin: Any, ip: Any, version: Any, behind: Any, whole: Any, size: Any, longer: Any,
+    buf: Any, origin: Any, ip: Any, version: Any, payload: Any, ip_bytes: Any, size: Any, added_bytes: Any,
     labelled: Any, spare: Any, at: Any,
 ) -> Any:  # fmt: skip
-    """IP bytes of the first fragment if a label makes a packet of `whole` bytes `longer`; `whole`: no
+    """IP bytes of the first fragment if a label adds `added_bytes` to a packet of `ip_bytes`; `ip_bytes`: no
     fragmentation; 0: no label. `size` is the frame's; `spare`: a second slot is free.
 
-    As `fit` of the simulation: a packet is fragmented only at its first label, leaving room for MAX_hop
+    As in the simulation: a packet is fragmented only at its first label, leaving room for MAX_hop
     labels, so that it is not fragmented again; a tracked packet continues with the labels that fit. Packets
     with DF or options, and IPv6, which the simulation does not have, are never fragmented.
     """
     mtu, room = min(at[MTU], ONES_16), at[ROOM]
-    if whole + longer <= mtu:
-        return whole if size + longer <= room else label.ZERO
+    if ip_bytes + added_bytes <= mtu:
+        return ip_bytes if size + added_bytes <= room else label.ZERO
     if (
         at[FRAGMENT] == label.ZERO or labelled or not spare or version == label.SIX
-        or behind - ip != SIZE_IPV4 or get(buf, ip, IPV4_WHOLE) != label.ZERO
+        or payload - ip != SIZE_IPV4 or get(buf, ip, IPV4_WHOLE) != label.ZERO
     ):  # fmt: skip
         return label.ZERO
     first = SIZE_IPV4 + (mtu - min(mtu, SIZE_IPV4 + label.OPTION + at[MAX_HOP] * label.ITEM)) // EIGHT * EIGHT
     # a fragment that ends beyond the longest packet is forged: a larger offset would run into its flags
-    ends = get(buf, ip, IPV4_FRAGMENT) * EIGHT + whole
-    if first == SIZE_IPV4 or whole <= first or ip - origin + first + longer > room or ends > ONES_16:
+    ends = get(buf, ip, IPV4_FRAGMENT) * EIGHT + ip_bytes
+    if first == SIZE_IPV4 or ip_bytes <= first or ip - origin + first + added_bytes > room or ends > ONES_16:
         return label.ZERO
     return first
 
 
 @inlined
 def label_into(
-    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, behind: Any, end: Any, option: Any,
-    next_: Any, count: Any, whole: Any, stays: Any, node: Any, ingress: Any, egress: Any, received: Any,
-    at: Any,
+    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, payload: Any, end: Any, option: Any,
+    next_: Any, count: Any, ip_bytes: Any, kept_bytes: Any, node: Any, ingress: Any, egress: Any,
+    received: Any, at: Any,
 ) -> Any:  # fmt: skip
-    """Write a packet with the port's label before its others; returns the bytes of the frame. Of the `whole`
-    IP packet, `stays` bytes are written; fewer make a first fragment.
+    """Write a packet with the port's label before its others; returns the bytes of the frame. Of the
+    IP packet, `kept_bytes` are written; fewer than `ip_bytes` make a first fragment.
     """
-    head, own_ip = behind - origin, to + ip - origin
-    longer = label.OPTION - option + label.ITEM
-    copy(out, to, buf, origin, behind)
+    head, own_ip = payload - origin, to + ip - origin
+    added_bytes = label.OPTION - option + label.ITEM
+    copy(out, to, buf, origin, payload)
     put8(out, to + head + label.NEXT, next_)
     put8(out, to + head + label.COUNT, count)
     put_item(out, to + head + label.OPTION, node, ingress, egress, received, at)
-    if stays < whole:
-        end = ip + stays
+    if kept_bytes < ip_bytes:
+        end = ip + kept_bytes
         replace16(out, own_ip, IPV4_FLAGS, be16(out, own_ip + IPV4_FLAGS) | MORE_BIT)
-    copy(out, to + head + label.OPTION + label.ITEM, buf, behind + option, end)
-    amend(out, own_ip, version, at[PROTOCOL], stays + longer)
-    return end - origin + longer
+    copy(out, to + head + label.OPTION + label.ITEM, buf, payload + option, end)
+    amend(out, own_ip, version, at[PROTOCOL], kept_bytes + added_bytes)
+    return end - origin + added_bytes
 
 
 @inlined
 def second_fragment(
-    out: Any, to: Any, buf: Any, origin: Any, ip: Any, behind: Any, whole: Any, stays: Any
+    out: Any, to: Any, buf: Any, origin: Any, ip: Any, payload: Any, ip_bytes: Any, kept_bytes: Any
 ) -> Any:  # fmt: skip
     """Write the rest after `label_into` as an IPv4 packet without a label (RFC 791); returns the bytes of the
     frame.
     """
-    head, own_ip = behind - origin, to + ip - origin
-    copy(out, to, buf, origin, behind)
-    copy(out, to + head, buf, ip + stays, ip + whole)
-    replace16(out, own_ip, IPV4_FLAGS, be16(buf, ip + IPV4_FLAGS) + (stays - SIZE_IPV4) // EIGHT)
-    replace16(out, own_ip, IPV4_TOTAL, whole - stays + SIZE_IPV4)
-    return head + whole - stays
+    head, own_ip = payload - origin, to + ip - origin
+    copy(out, to, buf, origin, payload)
+    copy(out, to + head, buf, ip + kept_bytes, ip + ip_bytes)
+    replace16(out, own_ip, IPV4_FLAGS, be16(buf, ip + IPV4_FLAGS) + (kept_bytes - SIZE_IPV4) // EIGHT)
+    replace16(out, own_ip, IPV4_TOTAL, ip_bytes - kept_bytes + SIZE_IPV4)
+    return head + ip_bytes - kept_bytes
 
 
 @inlined
 def restore_into(
-    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, behind: Any, end: Any, gone: Any,
-    next_: Any, whole: Any,
+    out: Any, to: Any, buf: Any, origin: Any, ip: Any, version: Any, payload: Any, end: Any, removed: Any,
+    next_: Any, ip_bytes: Any,
 ) -> Any:  # fmt: skip
-    """Write a packet without the `gone` bytes of labels after its IP header; returns the bytes of the
+    """Write a packet without the `removed` bytes of labels after its IP header; returns the bytes of the
     frame.
     """
-    copy(out, to, buf, origin, behind)
-    copy(out, to + behind - origin, buf, behind + gone, end)
-    amend(out, to + ip - origin, version, next_, whole - gone)
-    return end - origin - gone
+    copy(out, to, buf, origin, payload)
+    copy(out, to + payload - origin, buf, payload + removed, end)
+    amend(out, to + ip - origin, version, next_, ip_bytes - removed)
+    return end - origin - removed

@@ -21,7 +21,7 @@ DROPS = (
     PortCounter.UNROUTED,
     PortCounter.DAMAGED,
     PortCounter.NO_ROOM,
-    PortCounter.REFUSED,
+    PortCounter.REJECTED,
     PortCounter.MISSED,
 )
 """Counters of dropped frames."""
@@ -66,6 +66,6 @@ def coverage(state: FabricState, seconds: float) -> str | None:
     busy = latest[latest["active"] > 0]
     if not len(busy):
         return f"no port had traffic in the last {seconds:g} s; coverage is undefined"
-    share = float((busy["heard"] / busy["active"]).mean())
+    share = float((busy["reported"] / busy["active"]).mean())
     among = f"{len(busy)} of the last {len(latest)} telemetry intervals"
     return f"coverage {share:.2%}: there was traffic in {among}"

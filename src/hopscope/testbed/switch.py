@@ -47,7 +47,7 @@ _COUNT_SECONDS = 0.2
 class TestbedSwitches:
     """All switches of a fabric; runs in a thread that has entered their namespace.
 
-    A port whose interface is deleted is ignored from then on: frames for it are counted as refused.
+    A port whose interface is deleted is ignored from then on: frames for it are counted as rejected.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class TestbedSwitches:
         to_host = [port.host >= 0 for port in parts.ports]
         tracked = [(network(one.src)[0], network(one.dst)[0], one.every) for one in settings.track]
         self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, tracked=tracked)
-        self._refused = registers.count(PortCounter.REFUSED)
+        self._rejected = registers.count(PortCounter.REJECTED)
         self._missed = registers.count(PortCounter.MISSED)
-        self._untaken = registers.count(PortCounter.UNTAKEN)
+        self._rejected_exports = registers.count(PortCounter.REJECTED_EXPORTS)
         self._counted = 0.0
         self._now = SteadyClock()
         """Clock of labels and of Reg1."""
@@ -116,7 +116,7 @@ class TestbedSwitches:
         for row, sender in enumerate(self._senders):
             if sender.waiting:
                 sender.flush()
-            self._refused[row] = sender.rejected + sender.dropped
+            self._rejected[row] = sender.rejected + sender.dropped
         if time.monotonic() - self._counted > _COUNT_SECONDS:
             self._counted = time.monotonic()
             for row, listener in enumerate(self._listeners):
@@ -131,7 +131,7 @@ class TestbedSwitches:
         except CaptureError as error:
             self._poll.unregister(handle)
             self._listeners[row].close()
-            log.logger("switches").warning("port removed after an error", why=str(error))
+            log.logger("switches").warning("port removed after an error", reason=str(error))
             return None
 
     def _move(self, batch: FrameBatch, ingress: int) -> None:
@@ -150,11 +150,11 @@ class TestbedSwitches:
         for datagram in self._forwarder.exports():
             try:
                 self._export.send(datagram)
-            except OSError:  # nobody listens now, or its buffer is full
-                self._untaken[ingress] += np.uint64(1)
+            except OSError:  # port unreachable, or its buffer is full
+                self._rejected_exports[ingress] += np.uint64(1)
 
     def drain(self) -> None:
-        """Leave what is in the rings: a switch that stops loses it."""
+        """Do nothing: a switch that stops loses the frames in its rings."""
 
     def close(self) -> None:
         """Close the rings."""

@@ -27,9 +27,9 @@ CHANCE, REST = int(SwitchAt.CHANCE), int(SwitchAt.REST)
 SEED, DRAWN = int(SwitchAt.SEED), int(SwitchAt.DRAWN)
 EGRESS, TO_HOST = int(SwitchAt.EGRESS), int(SwitchAt.TO_HOST)
 DATAGRAM, UNSENT = int(SwitchAt.DATAGRAM), int(PortCounter.UNSENT)
-DATAGRAM_BYTES, DATAGRAM_MOST = U64(8192), U64(1472)
+DATAGRAM_BYTES, MAX_DATAGRAM = U64(8192), U64(1472)
 """Room for a datagram, enough for the longest block; the length at which the next datagram begins."""
-MOST_COUNT = U64(255)
+MAX_COUNT = U64(255)
 TWO_53 = 9007199254740992.0
 
 
@@ -71,7 +71,7 @@ def put_flow(out: Any, to: Any, buf: Any, ip: Any, version: Any, next_: Any, ins
 
 @kernel
 def export_block(
-    buf: Any, ip: Any, version: Any, behind: Any, limit: Any, option: Any, next_: Any, number: Any,
+    buf: Any, ip: Any, version: Any, payload: Any, limit: Any, option: Any, next_: Any, number: Any,
     carried: Any, tracked: Any, wants: Any, node: Any, ingress: Any, egress: Any, received: Any, at: Any,
     exports: Any, lengths: Any,
 ) -> Any:  # fmt: skip
@@ -80,7 +80,7 @@ def export_block(
     """
     total = carried + U64(wants)
     size, index = label.OPTION + total * label.ITEM + tracked * label.FLOW, at[DATAGRAM]
-    if U64(lengths[index]) > label.ZERO and U64(lengths[index]) + size > DATAGRAM_MOST:
+    if U64(lengths[index]) > label.ZERO and U64(lengths[index]) + size > MAX_DATAGRAM:
         index += label.ONE
     if index >= U64(len(lengths)) or U64(lengths[index]) + size > DATAGRAM_BYTES:
         return UNSENT
@@ -88,7 +88,7 @@ def export_block(
     to = index * DATAGRAM_BYTES + U64(lengths[index])
     lengths[index] = U64(lengths[index]) + size
     if tracked:
-        put_flow(exports, to, buf, ip, version, next_, behind + option + carried * label.ITEM, limit)
+        put_flow(exports, to, buf, ip, version, next_, payload + option + carried * label.ITEM, limit)
         to += label.FLOW
     put8(exports, to + label.NEXT, next_)
     put8(exports, to + label.COUNT, number + U64(wants))
@@ -97,7 +97,7 @@ def export_block(
         slot.put_item(exports, to, node, ingress, egress, received, at)
         to += label.ITEM
     if carried:
-        copy(exports, to, buf, behind + label.OPTION, behind + label.OPTION + carried * label.ITEM)
+        copy(exports, to, buf, payload + label.OPTION, payload + label.OPTION + carried * label.ITEM)
     return EXPORTED
 
 
@@ -141,18 +141,18 @@ def forward_frames(
         origin, size, received = U64(frame.offset), U64(frame.length), U64(frame.time_ns)
         end = origin + size
         _, ip, type_, _, _ = ethernet(buf, origin, end, end)
-        version, carried, behind, limit = label.find_ip(buf, ip, end, type_)
+        version, carried, payload, limit = label.find_ip(buf, ip, end, type_)
         labelled = carried == protocol
         number, items, tracked, option = label.ZERO, label.ZERO, label.ZERO, label.ZERO
         next_ = carried
         if labelled:
             next_, number, option = (
-                U64(buf[behind + label.NEXT]),
-                U64(buf[behind + label.COUNT]),
+                U64(buf[payload + label.NEXT]),
+                U64(buf[payload + label.COUNT]),
                 label.OPTION,
             )
-            _, items, tracked = label.labels_at(buf, behind, limit, end, label.PAPER, max_hop)
-        carries, whole = option + items * label.ITEM, limit - ip
+            _, items, tracked = label.labels_at(buf, payload, limit, end, label.PAPER, max_hop)
+        carries, ip_bytes = option + items * label.ITEM, limit - ip
         left = size - carries if to_host else size
         if used >= free or left > room or slots[used] + room > U64(len(out)):
             counters[port, NO_ROOM] += label.ONE
@@ -163,25 +163,27 @@ def forward_frames(
         wants = wants_label(
             I64(number), now, last[port], interval[0], every, rest, chance, I64(max_hop), random, None
         )
-        full = MOST_COUNT - max_hop if tracked else max_hop
+        full = MAX_COUNT - max_hop if tracked else max_hop
         if items >= full or (version != label.SIX and be16(buf, ip + slot.IPV4_CHECK) == ONES_16):
             wants = False
-        stays, longer = whole, label.ZERO
+        kept_bytes, added_bytes = ip_bytes, label.ZERO
         if to_host:
             if items or wants:
                 what = export_block(
-                    buf, ip, version, behind, limit, option, next_, number, items, tracked, wants, node,
+                    buf, ip, version, payload, limit, option, next_, number, items, tracked, wants, node,
                     in_number, out_number, received, at, exports, export_lengths,
                 )  # fmt: skip
                 counters[port, what] += items + U64(wants)
             counters[port, RESTORED] += U64(labelled)
         elif wants:
-            longer = label.OPTION - option + label.ITEM
+            added_bytes = label.OPTION - option + label.ITEM
             spare = used + label.ONE < free and slots[used + label.ONE] + room <= U64(len(out))
-            stays = slot.fit(buf, origin, ip, version, behind, whole, size, longer, labelled, spare, at)
-            if stays == label.ZERO:
+            kept_bytes = slot.fit(
+                buf, origin, ip, version, payload, ip_bytes, size, added_bytes, labelled, spare, at
+            )
+            if kept_bytes == label.ZERO:
                 counters[port, TOO_LONG] += label.ONE
-                stays, longer, wants = whole, label.ZERO, False
+                kept_bytes, added_bytes, wants = ip_bytes, label.ZERO, False
         if wants:
             last[port] = now
             counters[port, LABELS] += label.ONE
@@ -191,26 +193,26 @@ def forward_frames(
             to, length = slots[used], size
             if to_host and labelled:
                 length = slot.restore_into(
-                    out, to, buf, origin, ip, version, behind, end, carries, next_, whole
+                    out, to, buf, origin, ip, version, payload, end, carries, next_, ip_bytes
                 )  # fmt: skip
             elif wants and not to_host:
                 length = slot.label_into(
-                    out, to, buf, origin, ip, version, behind, end, option, next_, number + label.ONE, whole,
-                    stays, node, in_number, out_number, received, at,
+                    out, to, buf, origin, ip, version, payload, end, option, next_, number + label.ONE,
+                    ip_bytes, kept_bytes, node, in_number, out_number, received, at,
                 )  # fmt: skip
             else:
                 copy(out, to, buf, origin, end)
             if not to_host:
-                counters[port, LABEL_BYTES] += carries + longer
+                counters[port, LABEL_BYTES] += carries + added_bytes
             filled(lengths, used, length, counters, at)
             used += label.ONE
-        if stays == whole:
+        if kept_bytes == ip_bytes:
             continue
         counters[port, FRAGMENTED] += label.ONE
         if is_lost(U64(loss[port]), at):
             counters[port, LOST] += label.ONE
             continue
-        length = slot.second_fragment(out, slots[used], buf, origin, ip, behind, whole, stays)
+        length = slot.second_fragment(out, slots[used], buf, origin, ip, payload, ip_bytes, kept_bytes)
         filled(lengths, used, length, counters, at)
         used += label.ONE
     return used

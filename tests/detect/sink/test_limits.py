@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hopscope.detect.records import NEVER
-from hopscope.detect.sink.adaptive import Adaptive
+from hopscope.detect.sink.adaptive import AdaptiveThresholds
 from hopscope.detect.sink.limits import as_json, for_kernel, overrides, to_settings, to_tables
 from hopscope.detect.sink.quota import Buckets
 from hopscope.detect.thresholds import create_control, open_control, read_sink_limits, set_sink_limits
@@ -139,7 +139,7 @@ def test_rates_have_a_bound() -> None:
 
 def test_adaptive_steps() -> None:
     """Limits rise by a step a period up to the highest, stay in between, and fall again."""
-    adaptive = Adaptive(
+    adaptive = AdaptiveThresholds(
         AdaptSettings(enabled=True, events_per_second=100, factor=2, max_factor=6, step_seconds=1)
     )
     now = 0
@@ -166,11 +166,11 @@ def test_adaptive_steps() -> None:
 
 def test_adaptive_without_time_between_steps() -> None:
     """A period shorter than a nanosecond is one: two calls at one moment are no division by zero."""
-    adaptive = Adaptive(AdaptSettings(enabled=True, events_per_second=1, step_seconds=1e-12))
+    adaptive = AdaptiveThresholds(AdaptSettings(enabled=True, events_per_second=1, step_seconds=1e-12))
     assert [adaptive.step(5, 9), adaptive.step(5, 9), adaptive.step(6, 9)] == [None, None, (1.0, 1.25)]
 
 
 def test_adaptive_off() -> None:
     """Switched off, nothing moves them."""
-    adaptive = Adaptive(AdaptSettings(events_per_second=1))
+    adaptive = AdaptiveThresholds(AdaptSettings(events_per_second=1))
     assert [adaptive.step(k * SECOND, 1000) for k in range(5)] == [None] * 5

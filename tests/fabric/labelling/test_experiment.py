@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from hopscope.fabric.labelling.experiment import sweep as whole
 from hopscope.fabric.labelling.experiment.files import ExperimentError, Journal
-from hopscope.fabric.labelling.experiment.run import EVENT_MEASURES, MEASURES, build, columns, perform
+from hopscope.fabric.labelling.experiment.run import EVENT_MEASURES, MEASURES, build, columns, simulate_run
 from hopscope.fabric.labelling.experiment.series import SERIES
 from hopscope.fabric.labelling.experiment.settings import Experiment, Run, sweepable
 from hopscope.fabric.topology import FabricError
@@ -46,7 +46,7 @@ def test_every_combination_is_run_with_every_seed() -> None:
     [
         ({"sweep": {"labelling": {"intervall": [1]}}}, "did you mean labelling.interval"),
         ({"sweep": {"labelling.interval": [0.1, 0]}}, "labelling.interval: found 0, expected more than 0"),
-        ({"sweep": {"labelling.interval": 0.1}}, r"expected a list of values, as \[0.1\]"),
+        ({"sweep": {"labelling.interval": 0.1}}, r"expected a list of values such as \[0.1\]"),
         ({"sweep": {"labelling.interval": []}}, "found an empty list"),
         ({"sweep": {"network.loss": [0.1, 0.1]}}, "twice"),
         ({"sweep": {"experiment.seeds": [1]}}, "cannot be swept"),
@@ -69,7 +69,7 @@ def test_results_have_a_row_for_each_run(tmp_path: Path, monkeypatch: pytest.Mon
     """CSV and Parquet agree, parameters first; the picture is one; the progress ends with all runs."""
     import duckdb
 
-    monkeypatch.setattr(whole, "perform", drawn)
+    monkeypatch.setattr(whole, "simulate_run", drawn)
     told: list[tuple[float, int]] = []
     results = whole.run_experiment(
         Experiment.model_validate(FILE), tmp_path, progress=lambda done, total: told.append((done, total))
@@ -100,7 +100,7 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
             raise KeyboardInterrupt
         return drawn(run)
 
-    monkeypatch.setattr(whole, "perform", stopped)
+    monkeypatch.setattr(whole, "simulate_run", stopped)
     experiment = Experiment.model_validate(FILE)
     with pytest.raises(KeyboardInterrupt):
         whole.run_experiment(experiment, tmp_path)
@@ -118,7 +118,7 @@ def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
     """A foreign file is neither read nor changed."""
     path = tmp_path / "small.runs.jsonl"
     path.write_text('{"run": {}}\n')
-    with pytest.raises(ExperimentError, match="line 1 is no finished run: move the file away"):
+    with pytest.raises(ExperimentError, match="line 1 is not a finished run; move the file away"):
         Journal(path)
     assert path.read_text() == '{"run": {}}\n'
 
@@ -126,12 +126,12 @@ def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"plot": {"y": ["cover"]}}, "plot.y: no column 'cover'"),
-        ({"plot": {"x": "labelling.rate"}}, "plot.x: no column"),
+        ({"plot": {"y": ["cover"]}}, "plot.y: unknown column 'cover'"),
+        ({"plot": {"x": "labelling.rate"}}, "plot.x: unknown column"),
         ({"traffic": {"senders": ["h"]}}, "traffic.senders: leaf-spine:2x2x2 has no host 'h'"),
         ({"network": {"topology": "ring:4"}}, "unknown topology 'ring:4'"),
-        ({"traffic": {"size": 1501}}, "traffic.size 1501 is above network.mtu 1500"),
-        ({"experiment": {"seconds": 1e9}}, "a longer experiment.telemetry, or fewer experiment.seconds"),
+        ({"traffic": {"size": 1501}}, "traffic.size 1501 exceeds network.mtu 1500"),
+        ({"experiment": {"seconds": 1e9}}, "use a longer experiment.telemetry, or fewer experiment.seconds"),
         ({"adaptive": {"mode": "shift", "k": 1e-9}}, "adaptive.k 1e-09: a port is late after 2e-11 s"),
     ],
 )
@@ -139,7 +139,7 @@ def test_what_cannot_be_simulated_is_told_before_the_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
 ) -> None:
     """No run has begun when the error comes."""
-    monkeypatch.setattr(whole, "perform", lambda run, progress: pytest.fail("a run has begun"))
+    monkeypatch.setattr(whole, "simulate_run", lambda run, progress: pytest.fail("a run has begun"))
     with pytest.raises(Exception, match=said):
         whole.run_experiment(Experiment.model_validate(FILE | change), tmp_path)
 
@@ -148,18 +148,18 @@ def test_what_cannot_be_simulated_is_told_before_the_first_run(
 def test_a_run_measures_what_its_simulation_has() -> None:
     """Counts after the warm-up add up; the same seed gives the same row; with 0 … MAX_hop labels are all."""
     run = Experiment.model_validate(FILE).runs()[2]
-    row = perform(run)
+    row = simulate_run(run)
     assert list(row) == columns(run.settings)
     assert {name for name in MEASURES if name in row} | {"packets_by_labels"} == set(MEASURES)
-    assert row == perform(run)
+    assert row == simulate_run(run)
     by_labels = [row[f"packets_with_{n}"] for n in range(6)]
     assert sum(by_labels) == row["packets"] == pytest.approx(1250, abs=2)  # two hosts, 625 packets a second
     assert sum(by_labels[1:]) == row["labelled_packets"]
     carried = sum(n * packets for n, packets in enumerate(by_labels))
-    assert row["labels_a_packet"] == pytest.approx(carried / row["labelled_packets"])
+    assert row["labels_per_packet"] == pytest.approx(carried / row["labelled_packets"])
     assert abs(row["labels"] - carried) <= 5  # (some are on the way to the controller)
     assert row["lost"] == 0
-    assert row["coverage_least"] <= row["coverage"] <= 1
+    assert row["coverage_min"] <= row["coverage"] <= 1
     assert row["resolution"] <= row["resolution_worst"]
     assert json.loads(json.dumps(row)) == row
 
@@ -174,7 +174,7 @@ def test_coverage_is_that_of_intervals_after_the_warm_up() -> None:
     simulation.run(1.3)
     expected = measures.coverage(simulation.received, simulation.active, 0.1)[3:]
     assert len(expected) == 10
-    assert perform(run)["coverage"] == pytest.approx(float(np.mean(expected)))
+    assert simulate_run(run)["coverage"] == pytest.approx(float(np.mean(expected)))
 
 
 @pytest.mark.kernel
@@ -183,7 +183,7 @@ def test_labels_under_way_at_the_end_count_where_they_were_written() -> None:
     the last interval arrive after the run's end.
     """
     slow = FILE | {"network": FILE["network"] | {"pipeline_ns": 50_000_000}}
-    at_once, late = (perform(Experiment.model_validate(file).runs()[0]) for file in (FILE, slow))
+    at_once, late = (simulate_run(Experiment.model_validate(file).runs()[0]) for file in (FILE, slow))
     assert late["coverage_at_switch"] == at_once["coverage_at_switch"] == 1
     assert late["coverage"] <= 1
 
@@ -192,8 +192,8 @@ def test_labels_under_way_at_the_end_count_where_they_were_written() -> None:
 def test_pro_counters_loss() -> None:
     """With the controller's feedback the ports are heard of more often than without (3.2)."""
     file = FILE | {"experiment": {"seconds": 2}, "network": FILE["network"] | {"loss": 0.5}, "sweep": {}}
-    plain = perform(Experiment.model_validate(file).runs()[0])
-    pro = perform(Experiment.model_validate(file | {"adaptive": {"mode": "shift"}}).runs()[0])
+    plain = simulate_run(Experiment.model_validate(file).runs()[0])
+    pro = simulate_run(Experiment.model_validate(file | {"adaptive": {"mode": "shift"}}).runs()[0])
     assert pro["coverage"] > plain["coverage"] + 0.02
     assert pro["lost"] == pytest.approx(plain["lost"], abs=0.05)
 
@@ -223,12 +223,12 @@ def test_patterns_of_traffic() -> None:
     """
     network = {"topology": "leaf-spine:2x2x4", "rate": 1e8}
     flows = {"pattern": "flows", "flows": 20, "load": 0.1, "sizes": "data-mining"}
-    row = perform(
+    row = simulate_run(
         Experiment.model_validate(FILE | {"network": network, "traffic": flows, "sweep": {}}).runs()[0]
     )
     assert 0.2 < row["packets"] * 1500 * 8 / (8 * 1e8 * 0.1) < 2  # of 1 s, with packets shorter than 1,500 B
     few = {"destinations": 1, "tracked": 1, "rate": 1e6}
-    row = perform(Experiment.model_validate(FILE | {"traffic": few, "sweep": {}}).runs()[0])
+    row = simulate_run(Experiment.model_validate(FILE | {"traffic": few, "sweep": {}}).runs()[0])
     assert row["labelled_packets"] == row["packets"] > 200
     assert row["ports"] <= 2 * 3
     many = {"network": {"topology": "fat-tree:32"}, "traffic": {"pattern": "uniform"}, "sweep": {}}

@@ -15,14 +15,14 @@ from hopscope.fabric.labelling.experiment.events import (
     FailureSettings,
     LossSettings,
     events_of,
-    order,
     port_rows,
+    schedule,
 )
-from hopscope.fabric.labelling.experiment.files import DemandError, Journal
-from hopscope.fabric.labelling.experiment.run import build, columns, events_in, perform
-from hopscope.fabric.labelling.experiment.series import around_events, recovery, silence
+from hopscope.fabric.labelling.experiment.files import Journal, SpecificationError
+from hopscope.fabric.labelling.experiment.run import build, columns, events_in, simulate_run
+from hopscope.fabric.labelling.experiment.series import around_events, longest_silence, recovery
 from hopscope.fabric.labelling.experiment.settings import Experiment, Run
-from hopscope.fabric.labelling.simulation.records import LABELLED
+from hopscope.fabric.labelling.simulation.records import RECEIVED_LABEL
 from hopscope.fabric.records import PS
 from hopscope.fabric.topology import LeafSpine, parse_topology
 from hopscope.wire.records import Records
@@ -65,7 +65,11 @@ def test_ports_are_named_as_elsewhere() -> None:
             {"loss": [{"node": "leaf-0", "port": 9, "share": 1}]},
             r"loss\[0\].port: found 9, expected a port of",
         ),
-        ({"loss": [{"node": "spine-*", "port": "up", "share": 1}]}, r"found 'up', .* 1 to 2, as 'to leaf-1'"),
+        (
+            {"loss": [{"node": "spine-*", "port": "up", "share": 1}]},
+            r"found 'up', .* 1 to 2, a peer such as "
+            r"'to leaf-1'",
+        ),
         (
             {"failure": [{"node": 1, "at": 2}]},
             r"failure\[0\].at: found 2, expected less than experiment.secon",
@@ -90,10 +94,10 @@ def test_events_that_cannot_be_are_told_before_the_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
 ) -> None:
     """One line with the key, what was found and what is expected; no run has begun."""
-    monkeypatch.setattr(whole, "perform", lambda run, progress: pytest.fail("a run has begun"))
+    monkeypatch.setattr(whole, "simulate_run", lambda run, progress: pytest.fail("a run has begun"))
     if "network.topology" in change.get("sweep", {}):
         change = change | {"failure": [{"node": "spine-1x"}]}
-    with pytest.raises(DemandError, match=said) as caught:
+    with pytest.raises(SpecificationError, match=said) as caught:
         whole.run_experiment(Experiment.model_validate(FILE | change), tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -103,7 +107,7 @@ def test_events_that_cannot_be_are_told_before_the_first_run(
     [
         (
             {"failure": {"node": "spine-1"}},
-            r"found one table, \[failure\], expected tables of a list, \[\[fail",
+            r"found a table, \[failure\], expected a list of tables, \[\[fail",
         ),
         ({"failure": [{"node": True}]}, "found True, expected a name or a number"),
         ({"loss": [{"share": 1.5}]}, "less than or equal to 1"),
@@ -171,7 +175,7 @@ def test_events_that_overlap() -> None:
         FailureSettings(node="spine-0", until=2, reroute=0.1),
     ]
     told: Any = Told(0.0)
-    order(told, events_of(FABRIC, failures, [], 10), 5.0)
+    schedule(told, events_of(FABRIC, failures, [], 10), 5.0)
     assert told.orders == [(None, "fails", sorted(link + other), 0.0), (7.0, "works", sorted(other), 0.1),
                            (8.0, "works", sorted(link), 0.5)]  # fmt: skip
     port = [int(link[0])]
@@ -180,14 +184,14 @@ def test_events_that_overlap() -> None:
         LossSettings(node=1, port="to spine-0", share=0.2, at=0, until=5),
     ]
     told = Told(0.25)
-    order(told, events_of(FABRIC, [], losses, 10), 0.0)
+    schedule(told, events_of(FABRIC, [], losses, 10), 0.0)
     assert told.orders == [(0.0, "loses", port, 0.2), (1.0, "loses", port, 0.5), (4.0, "loses", port, 0.2),
                            (5.0, "loses", port, 0.25)]  # fmt: skip
 
 
 def labels_of(*heard: tuple[int, float, float]) -> Records:
-    """LABELLED of (port, labelled, received), s, in this order."""
-    labels = np.zeros(len(heard), LABELLED)
+    """RECEIVED_LABEL of (port, labelled, received), s, in this order."""
+    labels = np.zeros(len(heard), RECEIVED_LABEL)
     for name, values in zip(("port", "labelled", "received"), zip(*heard, strict=True), strict=True):
         labels[name] = [round(value * PS) if name != "port" else value for value in values]
     return labels
@@ -202,11 +206,13 @@ def test_silence_is_the_longest_time_without_news_of_a_busy_port() -> None:
     busy = [(1, at, at + 0.1) for at in np.arange(0, 8, 0.5)]
     labels = labels_of((0, 3.4, 3.5), (0, 4.4, 4.5), (0, 4.0, 7.0), (0, 7.8, 7.9), *busy)
     labels = labels[np.argsort(labels["received"], kind="stable")]
-    assert silence(labels, active, 2, 1.0) == pytest.approx(1.9)  # from 6, when it is busy again
+    assert longest_silence(labels, active, 2, 1.0) == pytest.approx(1.9)  # from 6, when it is busy again
     alone = active & (np.arange(3) == 1)
-    assert silence(labels, alone, 2, 1.0) == pytest.approx(0.5)
-    assert silence(labels[labels["port"] == 1], active, 2, 1.0) == pytest.approx(3.0)  # port 0 from 2 to 5
-    assert np.isnan(silence(labels[:0], active[:, 2:], 2, 1.0))
+    assert longest_silence(labels, alone, 2, 1.0) == pytest.approx(0.5)
+    assert longest_silence(labels[labels["port"] == 1], active, 2, 1.0) == pytest.approx(
+        3.0
+    )  # port 0 from 2 to 5
+    assert np.isnan(longest_silence(labels[:0], active[:, 2:], 2, 1.0))
 
 
 def test_recovery_waits_for_the_last_port() -> None:
@@ -243,7 +249,7 @@ def test_a_failure_and_its_traces() -> None:
     """
     file = FILE | {"experiment": FILE["experiment"] | {"intervals": True}}
     run = Experiment.model_validate(file).runs()[0]
-    row = perform(run)
+    row = simulate_run(run)
     intervals = row.pop("intervals")
     assert list(row) == columns(run.settings)
     lost, ports = np.array(intervals["lost"]), np.array(intervals["ports"])
@@ -258,7 +264,7 @@ def test_a_failure_and_its_traces() -> None:
     assert 0.02 < row["recovery_begin"] < 0.1 + bound
     assert 0.1 < row["recovery_end"] < 0.1 + bound  # the spine has traffic when routing knows
     assert 0.05 < row["silence"] < 0.1 + bound
-    plain = perform(Experiment.model_validate(FILE).runs()[0])
+    plain = simulate_run(Experiment.model_validate(FILE).runs()[0])
     assert plain == row  # looking at every interval changes nothing
 
 
@@ -299,7 +305,7 @@ def test_intervals_are_written_and_kept(tmp_path: Path, monkeypatch: pytest.Monk
     """
     import duckdb
 
-    monkeypatch.setattr(whole, "perform", drawn)
+    monkeypatch.setattr(whole, "simulate_run", drawn)
     file = FILE | {"sweep": {"failure.0.until": [1, "never"], "adaptive.mode": ["off", "shift"]}}
     assert not whole.run_experiment(Experiment.model_validate(file), tmp_path).intervals
     asked = Experiment.model_validate(file | {"experiment": FILE["experiment"] | {"intervals": True}})
@@ -320,5 +326,5 @@ def test_damaged_intervals_are_told(tmp_path: Path, columns: str) -> None:
     """A journal whose intervals are no columns of one length is refused with its line."""
     path = tmp_path / "small.runs.jsonl"
     path.write_text(json.dumps({"run": {}, "measures": {}})[:-2] + f'"intervals": {columns}}}}}\n')
-    with pytest.raises(HopscopeError, match="line 1 is no finished run"):
+    with pytest.raises(HopscopeError, match="line 1 is not a finished run"):
         Journal(path)

@@ -28,7 +28,7 @@ def test_expected_coverage_is_that_of_drawn_updates(interval: float, rate: float
     rng = np.random.default_rng(5)
     gaps = interval + rng.exponential(demand.gap, 400_000)
     gaps += rng.normal(0, demand.sigma * math.sqrt(2 * demand.hops), len(gaps))
-    gaps += rng.choice([demand.apart, 0, 0, -demand.apart], len(gaps))
+    gaps += rng.choice([demand.path_skew, 0, 0, -demand.path_skew], len(gaps))
     empty = np.maximum(gaps - demand.telemetry, 0).sum() / gaps.sum()
     assert expected_coverage(interval, demand) == pytest.approx(1 - empty, abs=8e-4)
 
@@ -72,7 +72,7 @@ def test_a_plan_has_what_was_asked_for_among_its_choices() -> None:
         assert before.target < after.target
         assert before.interval > after.interval
         assert before.overhead < after.overhead
-    assert plan.late == pytest.approx(0.008 / 2)
+    assert plan.delay == pytest.approx(0.008 / 2)
 
 
 def test_base_a_costs_what_its_intervals_say() -> None:
@@ -96,7 +96,7 @@ def test_base_b_gathers_labels_in_fewer_packets() -> None:
 
 def test_what_cannot_be_says_what_can() -> None:
     """Too little traffic for the resolution: the resolution that is named can be planned."""
-    with pytest.raises(PlanError, match=r"heard of in 46\.47 % .* 90\.5/s is possible") as told:
+    with pytest.raises(PlanError, match=r"updated in 46\.47 % .* allows 90\.5/s") as told:
         plan_labels(LabelDemand(1000, 0.999, 5e6))
     possible = float(str(told.value).split("coverage ")[2].split("/s")[0])
     assert plan_labels(LabelDemand(possible * 0.999, 0.999, 5e6)).best.interval < 0.001

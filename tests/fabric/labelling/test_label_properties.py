@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hopscope.fabric.labelling.simulation.network import NetworkModel
-from hopscope.fabric.labelling.simulation.records import NEVER, SourceFlag
+from hopscope.fabric.labelling.simulation.records import NEVER_LABELLED, SourceFlag
 from hopscope.fabric.labelling.simulation.simulator import LabelSimulation
 from hopscope.fabric.labelling.simulation.sources import Sources, flows, from_hosts, join, uniform
 from hopscope.fabric.topology import parse_topology
@@ -72,7 +72,7 @@ def test_every_port_with_traffic_labels_within_t_and_t_s(
         sent = np.nonzero(sim.active[:, port])[0]
         longest = (int(np.diff(sent).max(initial=0)) + 1) * tick
         times = np.unique(history[:, port])
-        times = times[times != NEVER]
+        times = times[times != NEVER_LABELLED]
         assert times[0] < (sent[0] + 1) * tick, "the first packet is labelled"
         assert np.diff(times).max(initial=0) <= INTERVAL * PS + longest
         assert (sent[-1] + 1) * tick - times[-1] <= INTERVAL * PS + longest
@@ -243,7 +243,7 @@ def test_flows_of_measured_sizes_end() -> None:
     sim.run(0.05)
     assert sim.counts.emitted == sources.records["remaining"].sum()
     assert sim.counts.delivered + sim.counts.dropped == sim.counts.emitted
-    assert sim.underway == (0, 0)
+    assert sim.in_flight == (0, 0)
 
 
 def test_the_order_of_sources_is_of_no_effect() -> None:

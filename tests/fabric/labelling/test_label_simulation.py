@@ -27,9 +27,9 @@ def test_packets_and_labels_are_conserved() -> None:
     """What was sent has arrived, was dropped, or is underway; so it is with labels."""
     sim = simulation(loss=0.01)
     sim.run(0.02)
-    counts, (packets, labels) = sim.counts, sim.underway
+    counts, (packets, labels) = sim.counts, sim.in_flight
     assert counts.emitted == counts.delivered + counts.dropped + packets > 0
-    logged = len(sim.received) + len(sim._waiting)
+    logged = len(sim.received) + len(sim._in_flight)
     assert counts.labels == logged + counts.labels_lost + labels
     assert counts.labels_lost > 0
     assert sim.active.shape == (5, len(sim.topology.ports))

@@ -44,17 +44,18 @@ def some_sources(topology: Topology, rng: np.random.Generator) -> Sources:
     seed = int(rng.integers(1, 1 << 30))
     hosts = rng.choice(topology.hosts, 3, replace=False)
     first = some_trail(topology, rng, 1)[0]
+    always = SourceFlag.PROBE | SourceFlag.LABEL_ALWAYS
     return join(
         from_hosts(topology, hosts, 200e6, size=int(rng.integers(60, 1400)), tracked=17, seed=seed),
         from_hosts(topology, hosts[:2], 400e6, size=1000, random=False, flows=2, seed=seed + 1),
         from_hosts(topology, hosts[1:], 300e6, size=1480, seed=seed + 2, packets=50),
         on_routes(
             [trail(topology, some_trail(topology, rng, 40))], 2e-4, size=60,
-            flags=SourceFlag.PROBE | SourceFlag.ALWAYS,
+            flags=always,
         ),
         on_routes(
             [tree(topology, first, some_tree(topology, rng, first, 3))], 3e-5, size=64,
-            flags=int(rng.choice([SourceFlag.PROBE | SourceFlag.ALWAYS, SourceFlag.PROBE, SourceFlag.NEVER])),
+            flags=int(rng.choice([always, SourceFlag.PROBE, SourceFlag.LABEL_NEVER])),
         ),
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ FORM = np.dtype(
     [("labelled", "<i8"), ("received", "<i8"), ("port", "<i4"), ("packet", "<u8"), ("position", "u1"),
      ("count", "u1")]
 )  # fmt: skip
-"""The columns of LABELLED that measures reads."""
+"""The columns of RECEIVED_LABEL that measures reads."""
 
 
 def drawn(seed: int, labels: int = 400, ports: int = 7, intervals: int = 5) -> tuple[np.ndarray, np.ndarray]:

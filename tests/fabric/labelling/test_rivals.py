@@ -87,11 +87,11 @@ def test_bits_of_int_path() -> None:
     by_hand = sum(14 + 20 + 8 + 64 + 22 * hop for hop in range(1, length + 1))
     cost = RIVALS["int-path"].round(topology)
     assert (cost.link_bits, cost.packets, cost.coverage) == (8 * by_hand, 1, 0.5)
-    both = int_path.cost(topology, both_ways=True)
+    both = int_path.cost(topology, both_directions=True)
     assert (both.link_bits, both.coverage) == (16 * by_hand, 1.0)
-    short = int_path.cost(FatTree(8), most=int_path.hops_in(1500))
+    short = int_path.cost(FatTree(8), max_hops=int_path.hops_for_mtu(1500))
     assert short.packets == 4  # (256 links, 63 items in 1500 bytes: 64 hops, the last item just fits)
-    assert int_path.hops_in(1500) == 64
+    assert int_path.hops_for_mtu(1500) == 64
 
 
 @pytest.mark.parametrize("topology", [FatTree(4), LeafSpine(3, 2, 2)], ids=lambda t: t.name)
@@ -127,7 +127,7 @@ def test_pings_of_pingmesh() -> None:
     topology = FatTree(4)
     cost = RIVALS["pingmesh"].round(topology)
     assert (cost.generators, cost.exports, cost.packets) == (16, 16 * 8, 2 * 16 * 8)
-    rows = pingmesh.ways(topology, pingmesh.pairs(topology))
+    rows = pingmesh.ping_paths(topology, pingmesh.pairs(topology))
     assert cost.link_bits == 8 * 60 * ((rows != NO_PORT).sum() + len(rows))
     assert not cost.per_hop
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hopscope.fabric.labelling.rivals import RIVALS, on_traffic, pint, postcards, sampled_int
-from hopscope.fabric.labelling.rivals.in_band import InBandPostcards, ways_to
-from hopscope.fabric.labelling.rivals.on_traffic import IDLE, SYSTEMS, Scene
+from hopscope.fabric.labelling.rivals.in_band import InBandPostcards, paths_to
+from hopscope.fabric.labelling.rivals.on_traffic import IDLE, SYSTEMS, Scenario
 from hopscope.fabric.labelling.rivals.pint_traffic import (
     Digests,
     delivered,
@@ -30,21 +30,21 @@ TREE = FatTree(4, 20_000_000)
 ROUNDS = 5
 
 
-def scene(**changes: object) -> Scene:
+def scene(**changes: object) -> Scenario:
     """A fat tree of 20 Mbit/s, at a third of its load."""
     traffic = uniform(TREE, 7e6, flows=4)
-    return replace(Scene(TREE, traffic, intervals=ROUNDS, sampled=40), **changes)  # type: ignore[arg-type]
+    return replace(Scenario(TREE, traffic, intervals=ROUNDS, sampled=40), **changes)  # type: ignore[arg-type]
 
 
 def test_sampled_packets_cost_and_cover_what_their_closed_form_says() -> None:
     """As many samples as the run took: their bits and the share of ports they pass."""
     here = scene(intervals=40)
-    seen = on_traffic.sampled(here)
+    seen = on_traffic.run_sampled_int(here)
     samples = seen.traffic.emitted / here.sampled / (here.seconds / here.telemetry)
     cost = sampled_int.cost(TREE, samples=samples)
     assert seen.link_bits == pytest.approx(cost.link_bits / here.telemetry, rel=0.03)
     assert seen.coverage.mean() == pytest.approx(cost.coverage, abs=0.03)
-    assert seen.traffic.bytes == pytest.approx(on_traffic.untouched(here).traffic.bytes, rel=1e-4)
+    assert seen.traffic.bytes == pytest.approx(on_traffic.run_without_telemetry(here).traffic.bytes, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["INT-path, both ways", "HULA", "Pingmesh"])
@@ -52,7 +52,7 @@ def test_probes_beside_traffic_cost_what_their_closed_form_says(name: str) -> No
     """Bits of a round; Pingmesh's has the link from the server too, where its probes here begin behind it."""
     seen, here = SYSTEMS[name](scene()), scene()
     key, how = {"HULA": ("hula", {}), "Pingmesh": ("pingmesh", {})}.get(
-        name, ("int-path", {"both_ways": True})
+        name, ("int-path", {"both_directions": True})
     )
     cost = RIVALS[key].round(TREE, **how)
     bits = cost.link_bits - (8 * 60 * cost.packets if name == "Pingmesh" else 0)
@@ -67,7 +67,7 @@ def test_postcards_of_every_port() -> None:
     every = LabellingSettings(algorithm="base-a", interval=0.05)
     cards = InBandPostcards(TREE, scene().traffic, every, collector=5)
     cards.run(1.0)
-    ways = ways_to(TREE, 5)
+    ways = paths_to(TREE, 5)
     rounds = np.bincount(cards.received["port"], minlength=len(TREE.ports))[TREE.hosts :]
     assert 17 <= rounds.min() <= rounds.max() <= 20  # (an interval lasts until the next packet)
     frames = cards.probe_counts.emitted * (cards.probe_counts.bytes / cards.probe_counts.hops + 14)
@@ -79,7 +79,7 @@ def test_postcards_of_every_port() -> None:
 
 def test_postcards_tell_of_each_switch_of_a_marked_packet() -> None:
     """Every label that a marked packet brings is on a postcard too; none waits for the packet's end."""
-    cards = InBandPostcards(TREE, on_traffic.sampling(scene()), IDLE, telemetry=0.1)
+    cards = InBandPostcards(TREE, on_traffic.mark_sampled(scene()), IDLE, telemetry=0.1)
     cards.simulation.ports["last"] = 0
     cards.run(0.6)
     all_labels = cards.simulation.received
@@ -96,7 +96,7 @@ def test_postcards_of_packets_that_are_lost_arrive() -> None:
     """A core that loses all leaves INT nothing of its packets; the two switches before it send postcards."""
     here = scene(sampled=5)
     core = np.flatnonzero(TREE.ports["node_id"] == TREE.switches[-1].node_id)
-    cards = InBandPostcards(TREE, on_traffic.sampling(here), IDLE, collector=0)
+    cards = InBandPostcards(TREE, on_traffic.mark_sampled(here), IDLE, collector=0)
     cards.simulation.ports["last"] = 0
     for port in core:
         cards.simulation.set_loss(int(port), 1.0)
@@ -113,7 +113,7 @@ def test_feedback_does_not_depend_on_how_time_is_cut() -> None:
     """The same postcards in one call and in seven, none before its packet."""
     found = []
     for cuts in ([0.2], np.linspace(0.0313, 0.2, 7).tolist()):
-        cards = InBandPostcards(TREE, on_traffic.sampling(scene(sampled=7)), IDLE, seed=3)
+        cards = InBandPostcards(TREE, on_traffic.mark_sampled(scene(sampled=7)), IDLE, seed=3)
         for until in cuts:
             cards.run(until)
         found.append(cards.received)
@@ -126,7 +126,7 @@ def test_feedback_does_not_depend_on_how_time_is_cut() -> None:
 def test_ways_to_a_collector(name: str) -> None:
     """They begin at their switch, hang together, end at the host, and are as short as by matrix powers."""
     topology = parse_topology(name)
-    ports, ways = topology.ports, ways_to(topology, 1)
+    ports, ways = topology.ports, paths_to(topology, 1)
     inner = between(topology)
     near = np.eye(len(topology.switches), dtype=bool)
     steps = np.full(len(near), 0)
@@ -191,7 +191,7 @@ def test_pint_begins_anew_where_the_way_changes() -> None:
 def test_all_systems_beside_the_same_traffic() -> None:
     """The same packets are sent; nothing is lost far from congestion; each adds and sees something."""
     here = scene(intervals=2)
-    bare = on_traffic.untouched(here)
+    bare = on_traffic.run_without_telemetry(here)
     assert (bare.link_bits, bare.coverage.max()) == (0, 0)
     for name, system in SYSTEMS.items():
         seen = system(here)
@@ -207,7 +207,7 @@ def test_all_systems_beside_the_same_traffic() -> None:
 
 def test_postcards_meet_at_the_collector() -> None:
     """Where every packet is marked, the collector's link takes a fraction of what is sent to it."""
-    seen = on_traffic.postcards(scene(sampled=1, intervals=1, network=NetworkModel(buffer_bytes=100_000)))
+    seen = on_traffic.run_postcards(scene(sampled=1, intervals=1, network=NetworkModel(buffer_bytes=100_000)))
     assert seen.probes.tail_drops > 0.3 * seen.probes.emitted
     assert seen.lost > 0
 
@@ -221,8 +221,8 @@ def test_what_cannot_be_sent_is_refused() -> None:
         with pytest.raises(FabricError):
             simulation.send(sources, times, labels)
     with pytest.raises(FabricError):
-        ways_to(TREE, 16)
+        paths_to(TREE, 16)
     with pytest.raises(FabricError):
         Digests(bits=1)
     with pytest.raises(FabricError):
-        InBandPostcards(TREE, scene().traffic, IDLE, making=0)
+        InBandPostcards(TREE, scene().traffic, IDLE, delay=0)

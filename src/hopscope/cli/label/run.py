@@ -31,14 +31,14 @@ def run(
     The file describes the network, failures and the sweep; see docs/guides/label-plan.md. An interrupted run
     continues when started again.
     """
-    from ...fabric.labelling.experiment.files import DemandError
+    from ...fabric.labelling.experiment.files import SpecificationError
     from ...fabric.labelling.experiment.sweep import run_experiment
 
     experiment = read(file)
     try:
         with _progress() as progress:
             results = run_experiment(experiment, output or file.parent, fresh=fresh, progress=progress)
-    except DemandError as error:
+    except SpecificationError as error:
         raise HopscopeError(f"{file}: {error}") from error
     runs = len(results.rows)
     again = f", {results.resumed:,} of them finished before" if results.resumed else ""

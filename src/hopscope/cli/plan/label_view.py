@@ -38,8 +38,8 @@ def show(plan: LabelPlan, found: PlanCheck | None, why: str = "") -> None:
         f"{demand.rate / 1e6:g} Mbit/s, a packet every {time(demand.gap)}",
         style="dim", soft_wrap=True,
     )  # fmt: skip
-    if plan.late:
-        console.print(f"mean age of a label at the last hop: {time(plan.late)}", style="dim")
+    if plan.delay:
+        console.print(f"mean age of a label at the last hop: {time(plan.delay)}", style="dim")
     if found is not None:
         console.print()
         _simulated(console, plan, found)
@@ -71,7 +71,7 @@ def _simulated(console: Console, plan: LabelPlan, found: PlanCheck) -> None:
     if found.coverage is None:
         console.print("nothing to measure: no port sent traffic; increase --simulate", style="bold")
     elif found.coverage < plan.demand.coverage:
-        apart = plan.demand.apart
+        apart = plan.demand.path_skew
         if apart > plan.best.interval:
             reason = (
                 f"labels on the longest paths arrive {time(apart)} later than those on the shortest, which "

@@ -26,7 +26,7 @@ PLACE_COLUMNS = (
 )  # fmt: skip
 LOSS_COLUMNS = ("node", "port", "queue", "share", "drops")
 HOP_COLUMNS = (
-    "hop", "node", "port", "queue", "share", "share_mean", "latency_ns", "mean_ns", "usual_ns", "standing",
+    "hop", "node", "port", "queue", "share", "share_mean", "latency_ns", "mean_ns", "median_ns", "quantile",
     "occupancy", "utilization",
 )  # fmt: skip
 LIMITED = Answer(limit=10)
@@ -118,7 +118,7 @@ def _flow(
         return
     _print_source(found, "no matching flow")
     if found["flow"] is not None:
-        quantile = found["standing"]
+        quantile = found["quantile"]
         text = "" if quantile is None else f", at quantile {_between(quantile, '.3f')} of all packets"
         print(f"{flow_text(found['flow'])}: {found['latency_ns']} ns end to end{text}", file=sys.stderr)
     answer.put(HOP_COLUMNS, found["items"], _texts)
@@ -158,11 +158,11 @@ def _texts(item: dict[str, Any]) -> dict[str, Any]:
             flat[name] = f"{item[name]:.1%}"
     if item.get("mean_ns") is not None:
         flat["mean_ns"] = round(item["mean_ns"])
-    for name in ("p99_ns", "usual_ns"):
+    for name in ("p99_ns", "median_ns"):
         if item.get(name) is not None:
             flat[name] = _between(item[name], "d")
-    if item.get("standing") is not None:
-        flat["standing"] = _between(item["standing"], ".3f")
+    if item.get("quantile") is not None:
+        flat["quantile"] = _between(item["quantile"], ".3f")
     for name in ("occupancy", "utilization"):
         if name in item:
             flat[name] = _gauge(item[name])

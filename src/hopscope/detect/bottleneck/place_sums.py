@@ -1,4 +1,4 @@
-"""What live tables say of places without distributions: sums over paths, slow flows, queues and links."""
+"""Sums over live paths for places without distributions: latency, slow flows, queues and links."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .shares import Gauge, Place, Queues
 
 
 class PlaceSums:
-    """Sums over the paths of many flows, taken in blocks: latency and packets by place, and slow flows.
+    """Sums over the paths of many flows, added in blocks: latency and packets by place, and slow flows.
 
-    `slow_above_ns`: latest end-to-end latency above which a flow is slow; None: none is.
+    `slow_above_ns`: latest end-to-end latency above which a flow is slow; None: no flow is.
     """
 
     def __init__(self, queues: Queues, slow_above_ns: int | None) -> None:
         self.sums: dict[Place, tuple[int, int]] = {}
-        """(Sum of latencies, packets) of all flows, since each was first seen."""
+        """(Sum of latencies, packets) of all flows by place, since each was first seen."""
         self.slow: dict[Place, int] = {}
         """Slow flows by place."""
         self.slow_flows = 0
@@ -28,7 +28,7 @@ class PlaceSums:
         self.slow_above_ns = slow_above_ns
 
     def add(self, block: FlowHops) -> None:
-        """Take the flows of a block."""
+        """Add the flows of a block."""
         hops = block.hops
         slow = np.zeros(len(block.flows), np.bool_)
         if self.slow_above_ns is not None:
@@ -55,7 +55,7 @@ class PlaceSums:
 
 
 def gauges_of(ports: Records, places: Iterable[Place]) -> dict[Place, tuple[Gauge, Gauge]]:
-    """(Occupancy, utilisation) of places, as far as PORT records tell it."""
+    """(Occupancy, utilisation) of places, as far as PORT records have it."""
     queues: dict[tuple[int, int], Gauge] = {}
     links: dict[tuple[int, int | None], Gauge] = {}
     for row in ports[ports["state"] & 1 > 0]:

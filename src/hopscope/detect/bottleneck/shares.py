@@ -1,10 +1,10 @@
-"""What is to blame for latency: which switch, egress port and queue have which share of it, with numbers.
+"""Latency attribution: the share of each switch, egress port and queue in latency.
 
-The SmartNIC INT sink leaves this open (section IV-E): find the flows with the highest end-to-end latency, and
-in their paths, from exported statistics, the switch with the highest queue occupancy or utilisation.  Here a
-place is blamed for what it adds: its hop latency, as a share of a flow's end-to-end latency, or of all
-packets'.  Occupancy and utilisation stand beside it: a full queue says that packets wait, an empty one that
-the switch itself is slow.
+The SmartNIC INT sink describes this task (section IV-E): find the flows with the highest end-to-end latency,
+and on their paths, from exported statistics, the switch with the highest queue occupancy or utilisation. Here
+a place is rated by the latency that it adds: its hop latency, as a share of a flow's end-to-end latency, or
+of that of all packets. Occupancy and utilisation are listed with it: a full queue means that packets wait, an
+empty one that the switch itself is slow.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from ..records import NO_PORT
 from ..sink.records import Measure
 
 Place = tuple[int, int | None, int | None]
-"""(node id, egress port, queue); None: not known."""
+"""(node id, egress port, queue); None: unknown."""
 By = Literal["mean", "latest"]
 _NULL = 0xFFFFFFFF
 SLOW, SLOW_MEDIANS = 0.95, 8
-"""A flow is slow when its latest end-to-end latency is above that of this share of all packets, or above so
-many times the median: where a twentieth of all packets is slow, the first would not see it."""
+"""A flow is slow if its latest end-to-end latency is above that of this share of all packets, or above this
+multiple of the median: the first criterion misses flows if a twentieth of all packets is slow.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """Occupancy of a queue, or utilisation of a link, in the unit that the switch sends; None: not known."""
+    """Occupancy of a queue, or utilisation of a link, in the switch's unit; None: unknown."""
 
     latest: int | None = None
     mean: float | None = None
@@ -39,77 +40,77 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Where a value stands in a distribution: at a quantile between these."""
+class QuantileRange:
+    """Quantile of a value in a distribution, as an interval."""
 
     lower: float
-    """At least this share of all values is below it."""
+    """At least this share of all values is below the value."""
     upper: float
-    """At most this share is not above it."""
+    """At most this share is at or below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HopShare:
-    """One hop's part in a flow's end-to-end latency."""
+    """One hop's share of a flow's end-to-end latency."""
 
     hop: int | None
-    """Index in the path; None: not known."""
+    """Index in the path; None: unknown."""
     place: Place
     share_mean: float | None
-    """Of the sum of the hops' mean latencies, 0 to 1."""
+    """Share of the sum of the hops' mean latencies, 0 to 1."""
     share_latest: float | None
-    """Of the sum of the hops' latest latencies."""
+    """Share of the sum of the hops' latest latencies."""
     mean_ns: float | None
     latest_ns: int | None
     samples: int
     """Packets in the mean."""
-    usual_ns: Quantile | None
+    median_ns: Quantile | None
     """Median of all packets at this place."""
-    usual_p99_ns: Quantile | None
+    p99_ns: Quantile | None
     """Their 99th percentile."""
-    standing: Standing | None
-    """Of the latest value among all packets at this place."""
+    quantile: QuantileRange | None
+    """Quantile of the latest value among all packets at this place."""
     occupancy: Gauge
     utilization: Gauge
 
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """One place's part in the latency of all packets."""
+    """One place's share of the latency of all packets."""
 
     place: Place
     share: float
-    """Of the sum of all hop latencies, 0 to 1."""
+    """Share of the sum of all hop latencies, 0 to 1."""
     latency_sum_ns: int
     packets: int
     mean_ns: float
     median_ns: Quantile | None
     p99_ns: Quantile | None
-    """None where only sums are known."""
+    """None if only sums are known."""
     highest_ns: int | None
     occupancy: Gauge
     utilization: Gauge
     slow_flows: int | None = None
-    """Slow flows through it; None: not known."""
+    """Number of slow flows through it; None: unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossShare:
-    """One place's part in the packets that were dropped and reported so."""
+    """One place's share of the reported packet drops."""
 
     place: Place
     share: float
-    """Of all drops, 0 to 1."""
+    """Share of all drops, 0 to 1."""
     drops: int
 
 
 class Queues:
-    """Distributions by place, looked up for hops whose queue may not be known."""
+    """Distributions by place, also for hops whose queue is unknown."""
 
     def __init__(self, parts: Iterable[Distribution]) -> None:
         self._by_place: dict[Place, dict[Measure, Distribution]] = {}
         self.end_to_end: Distribution | None = None
-        """Latency of whole paths."""
+        """Distribution of end-to-end latency."""
         for part in parts:
             if part.measure == Measure.END_TO_END:
                 self.end_to_end = part
@@ -121,15 +122,15 @@ class Queues:
             self._ports.setdefault(place[:2], []).append(place)
 
     def places(self) -> list[Place]:
-        """All that have values."""
+        """All places that have values."""
         return list(self._by_place)
 
     def at(self, place: Place) -> Mapping[Measure, Distribution]:
-        """Distributions of a place; empty where there are none."""
+        """Distributions of a place; empty if there are none."""
         return self._by_place.get(place, {})
 
     def resolve(self, place: Place) -> Place:
-        """The place with its queue, where its port has but one."""
+        """The place with its queue, if its port has only one."""
         if place[2] is not None:
             return place
         found = self._ports.get(place[:2], [])
@@ -142,9 +143,9 @@ NO_GAUGES: Mapping[Place, tuple[Gauge, Gauge]] = {}
 def of_flow(
     path: FlowHops, queues: Queues, gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES, by: By = "latest"
 ) -> list[HopShare]:
-    """The hops of one flow, by their share of its `latest` or `mean` latency, the largest first.
+    """The hops of one flow by their share of its `latest` or `mean` latency, largest first.
 
-    `gauges` are (occupancy, utilisation) of places that no distribution has.  Hops without a latency come
+    `gauges` are (occupancy, utilisation) of places without distributions.  Hops without a latency come
     last, in path order.
     """
     shares = [
@@ -192,14 +193,14 @@ def _hop_share(
         samples,
         None if latency is None else latency.quantile(0.5),
         None if latency is None else latency.quantile(0.99),
-        None if latency is None or latest is None else standing(latency, latest),
+        None if latency is None or latest is None else quantile(latency, latest),
         _gauge(found.get(Measure.QUEUE_OCCUPANCY), occupancy, _own(hop["queue_latest"])),
         _gauge(found.get(Measure.LINK_UTILIZATION), utilization, _own(hop["utilization_latest"])),
     )
 
 
 def _own(value: int) -> int | None:
-    """What the flow's latest packet said; all ones: nothing."""
+    """Value of the flow's latest packet; None if it is all ones."""
     return None if int(value) == _NULL else int(value)
 
 
@@ -209,14 +210,14 @@ def _gauge(part: Distribution | None, other: Gauge, latest: int | None = None) -
     return Gauge(latest if latest is not None else other.latest, part.mean, part.highest)
 
 
-def standing(part: Distribution, value: int) -> Standing | None:
-    """The quantile at which a value stands among those of a distribution; None where that is empty."""
+def quantile(part: Distribution, value: int) -> QuantileRange | None:
+    """Quantile of a value in a distribution; None if the distribution is empty."""
     count = part.count
     if not count:
         return None
     below = int(part.counts[part.upper < value].sum())
     reached = int(part.counts[part.lower <= value].sum())
-    return Standing(below / count, reached / count)
+    return QuantileRange(below / count, reached / count)
 
 
 def of_network(
@@ -224,8 +225,8 @@ def of_network(
     slow: Mapping[Place, int] | None = None,
     gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES,
 ) -> list[QueueShare]:
-    """Places by their share of the latency of all packets, the largest first; those without latency are not
-    in it. `slow`: slow flows by place, as `slow_places` counts them.
+    """Places by their share of the latency of all packets, largest first, without those that have no latency.
+    `slow`: number of slow flows by place.
     """
     found = []
     for place in queues.places():
@@ -257,7 +258,7 @@ def of_sums(
     slow: Mapping[Place, int] | None = None,
     gauges: Mapping[Place, tuple[Gauge, Gauge]] = NO_GAUGES,
 ) -> list[QueueShare]:
-    """The same where only (sum of latencies, packets) is known of each place, and no distribution."""
+    """The same from (sum of latencies, packets) by place, without distributions."""
     return _ranked(
         [
             QueueShare(
@@ -278,20 +279,20 @@ def _ranked(found: Sequence[QueueShare]) -> list[QueueShare]:
 
 
 def of_drops(drops: Mapping[Place, int]) -> list[LossShare]:
-    """Places by their share of all drops, the largest first."""
+    """Places by their share of all drops, largest first."""
     total = sum(drops.values())
     ranked = sorted(drops.items(), key=lambda one: (-one[1], _sortable(one[0])))
     return [LossShare(place, count / total, count) for place, count in ranked if count]
 
 
 def slow_above(end_to_end: Distribution | None) -> int | None:
-    """End-to-end latency (ns) above which a flow is slow; None where nothing is known."""
+    """End-to-end latency (ns) above which a flow is slow; None without data."""
     if end_to_end is None:
         return None
-    most, median = end_to_end.quantile(SLOW), end_to_end.quantile(0.5)
-    if most is None or median is None:
+    largest, median = end_to_end.quantile(SLOW), end_to_end.quantile(0.5)
+    if largest is None or median is None:
         return None
-    return round(min(most.estimate, SLOW_MEDIANS * median.estimate))
+    return round(min(largest.estimate, SLOW_MEDIANS * median.estimate))
 
 
 def _sortable(place: Place) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
-"""Distributions as people ask for them: counts of bins, joined over queues, shards and periods; quantiles.
+"""Distributions for queries: counts of bins, merged over queues, shards and periods, and quantiles.
 
-A value is known by its bin alone, so a quantile is an interval: the k-th smallest value lies between the k-th
-smallest of all lower ends and the k-th smallest of all upper ends.  That holds whatever the bins are, also
-after the settings have changed them.  In logarithmic bins the ends differ by at most LOG_ERROR.
+Only the bin of a value is known, so a quantile is an interval: the k-th smallest value lies between the k-th
+smallest lower edge and the k-th smallest upper edge. That holds for any bins, also if the settings have
+changed them. In logarithmic bins the edges differ by at most LOG_ERROR.
 """
 
 from __future__ import annotations
@@ -19,71 +19,76 @@ from ..records import MAX_LATENCY
 from ..sink.records import Measure
 
 NO_BOUND = 0xFFFFFFFFFFFFFFFF
-"""Upper edge of a last bin."""
+"""Upper edge of the last bin."""
 LOG_ERROR = 0.25
-"""Logarithmic bins are less wide than this share of their lowest value."""
+"""Width of logarithmic bins as a share of their lowest value, upper bound."""
 QUANTILES = (0.5, 0.9, 0.99, 0.999)
-"""Quantiles that tables show."""
+"""Quantiles shown in tables."""
 By = Literal["queue", "port", "switch", "network"]
 VIEWS: tuple[By, ...] = ("queue", "port", "switch", "network")
-Counts = npt.NDArray[np.uint64]
+BinCounts = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """Where a quantile lies."""
+    """Interval of a quantile."""
 
     lower: int
-    """It is at least this."""
+    """Lower bound."""
     upper: int | None
-    """It is at most this; None: that is not known."""
+    """Upper bound; None: unknown."""
     estimate: float
-    """By interpolation in its bin: off by at most the bin's width."""
+    """Interpolation in its bin: the error is at most the bin's width."""
 
 
 @dataclass(slots=True)
 class Distribution:
-    """How often the values of a measure fell into which bins, at a queue, a port, a switch or everywhere."""
+    """Histogram of a measure at a queue, port or switch, or in the whole network."""
 
     measure: Measure
-    lower: Counts
-    """Lowest value of each bin, uint64 [bins], rising; bins without values are left out."""
-    upper: Counts
-    """Highest value of each bin, uint64 [bins]; NO_BOUND: it has no end."""
-    counts: Counts
+    lower: BinCounts
+    """Lowest value of each bin, uint64 [bins], ascending, without empty bins."""
+    upper: BinCounts
+    """Highest value of each bin, uint64 [bins]; NO_BOUND: unbounded."""
+    counts: BinCounts
     """Values in each bin, uint64 [bins]."""
     sum: int
-    """Of all values."""
+    """Sum of all values."""
     highest: int
-    """No value is above it; of a time window in which the maximum did not rise, it may be an older one."""
+    """Upper bound of all values; in a time window in which the maximum did not rise, it may be an older
+    one.
+    """
     node: int | None = None
     port: int | None = None
-    """None: of all ports, or not known."""
+    """None: all ports, or unknown."""
     queue: int | None = None
     since_ns: int | None = None
-    """The window that is covered begins here, ns since the epoch; None: with the first value."""
+    """Start of the covered window, ns since the epoch; None: the first value."""
     until_ns: int | None = None
-    """… and ends here; None: it goes on."""
+    """Its end; None: still open."""
 
     @property
     def count(self) -> int:
-        """Values."""
+        """Number of values."""
         return int(self.counts.sum())
 
     @property
     def mean(self) -> float | None:
-        """Exact for what is at rest; while values come in, as near as the bins say. None without values."""
+        """Exact for a finished distribution; while values are added, within the precision of the bins. None
+        without values.
+        """
         count = self.count
         if not count:
             return None
-        least = float(self.lower.astype(float) @ self.counts) / count
-        most = float(np.minimum(self.upper, np.uint64(self._most())).astype(float) @ self.counts) / count
-        return min(max(self.sum / count, least), most)
+        min_value = float(self.lower.astype(float) @ self.counts) / count
+        max_value = float(np.minimum(self.upper, np.uint64(self._max())).astype(float) @ self.counts) / count
+        return min(max(self.sum / count, min_value), max_value)
 
     def quantile(self, q: float) -> Quantile | None:
-        """Interval of the smallest value that a share `q` of all values do not exceed; None without values.
+        """Interval of the smallest value that at least a share `q` of all values do not exceed; None without
+        values.
 
-        ValueError: q is not from 0 to 1.
+        Raises ValueError unless q is from 0 to 1.
         """
         if not 0 <= q <= 1:
             raise ValueError(f"found a quantile of {q:g}, expected 0 to 1")
@@ -96,8 +101,8 @@ class Distribution:
         order = np.argsort(self.upper, kind="stable")
         last = int(order[np.searchsorted(np.cumsum(self.counts[order]), k)])
         lower = int(self.lower[at])
-        most = self._most()
-        upper = max(lower, min(int(self.upper[last]), most))
+        max_value = self._max()
+        upper = max(lower, min(int(self.upper[last]), max_value))
         if upper == NO_BOUND:
             return Quantile(lower, None, float(lower))
         share = 0.5
@@ -105,14 +110,14 @@ class Distribution:
             share = (int(k) - int(below[at] - self.counts[at]) - 0.5) / int(self.counts[at])
         return Quantile(lower, upper, lower + (upper - lower) * share)
 
-    def _most(self) -> int:
-        """`highest`, where it is one."""
+    def _max(self) -> int:
+        """`highest`, if it is known."""
         stopped = self.measure == Measure.END_TO_END and self.highest >= MAX_LATENCY
         return NO_BOUND if stopped else self.highest
 
 
 def merged(parts: Sequence[Distribution]) -> Distribution:
-    """All values of some distributions of one measure (at least one); it names what all have in common."""
+    """Merge one or more distributions of one measure; the result has the place that all have in common."""
     first = parts[0]
     if len(parts) == 1:
         return first
@@ -138,9 +143,9 @@ def merged(parts: Sequence[Distribution]) -> Distribution:
 
 
 def grouped(parts: Iterable[Distribution], by: By) -> list[Distribution]:
-    """Joined by queue, egress port, switch, or over the whole network; the end-to-end latency is of no place.
+    """Merge by queue, egress port, switch, or over the whole network; end-to-end latency has no place.
 
-    In order of measure, node, port and queue; a port that is not known comes last.
+    Sorted by measure, node, port and queue; unknown ports come last.
     """
     groups: dict[tuple[object, ...], list[Distribution]] = {}
     named = len(VIEWS) - 1 - VIEWS.index(by)
@@ -149,14 +154,17 @@ def grouped(parts: Iterable[Distribution], by: By) -> list[Distribution]:
         groups.setdefault((part.measure, *place), []).append(part)
     found = []
     for group in groups.values():
-        one = merged(group)
-        places = [one.node, one.port, one.queue][:named] + [None] * (3 - named)
-        found.append(replace(one, node=places[0], port=places[1], queue=places[2]))
+        distribution = merged(group)
+        places = [distribution.node, distribution.port, distribution.queue][:named] + [None] * (3 - named)
+        found.append(replace(distribution, node=places[0], port=places[1], queue=places[2]))
     return sorted(found, key=_order)
 
 
-def _order(one: Distribution) -> tuple[int, ...]:
-    return (one.measure, *(1 << 32 if n is None else n for n in (one.node, one.port, one.queue)))
+def _order(distribution: Distribution) -> tuple[int, ...]:
+    return (
+        distribution.measure,
+        *(1 << 32 if n is None else n for n in (distribution.node, distribution.port, distribution.queue)),
+    )
 
 
 def _same(values: list[int | None]) -> int | None:

@@ -1,4 +1,4 @@
-"""Reads what workers count, from another process: copies of their regions, and distributions of them."""
+"""Reads workers' distributions from another process."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Numbers = npt.NDArray[np.uint64]
 
 
 @dataclass(slots=True)
-class Counts:
-    """A copy of what one shard has counted so far, or between two moments."""
+class ShardCounts:
+    """Counts of one shard so far, or between two times."""
 
     shard: int
     generation: int
-    """Random number of the region: another one counts from 0."""
+    """Random number of the region; a new region has another one, and counts from 0."""
     made_ns: int
-    """When the region was made."""
+    """Creation time of the region."""
     at: npt.NDArray[np.int64]
-    """Rows of the region that are in use, int64 [rows], rising; a row stays the same queue's."""
+    """Used rows of the region, int64 [rows], ascending; a row always belongs to the same queue."""
     rows: Records
     """DISTRIBUTION [rows]."""
     bins: Numbers
@@ -36,10 +36,10 @@ class Counts:
     edges: Numbers
     """Upper edges of the bins, uint64 [MEASURES, BINS]."""
 
-    def since(self, before: Counts | None) -> Counts | None:
-        """What was counted after `before`; None where a counter fell: this is not its continuation.
+    def since(self, before: ShardCounts | None) -> ShardCounts | None:
+        """Counts after `before`; None if a count decreased, so this is not its continuation.
 
-        `highest` stays that of all values: the highest of the difference is at most that.
+        `highest` remains that of all values, an upper bound for the difference.
         """
         rows, bins = self.rows.copy(), self.bins.copy()
         if before is not None and before.generation == self.generation:
@@ -54,7 +54,7 @@ class Counts:
         return replace(self, at=self.at[changed], rows=rows[changed], bins=bins[changed])
 
     def distributions(self) -> list[Distribution]:
-        """One for every measure of every queue that has values, and the end-to-end latency."""
+        """One for every measure and queue with values, and the end-to-end latency."""
         found = []
         for at, row, bins in zip(self.at.tolist(), self.rows, self.bins, strict=True):
             for k in np.flatnonzero(bins.any(axis=1)).tolist():
@@ -73,45 +73,45 @@ class Counts:
 
 
 def bounds(edges: Numbers) -> tuple[Numbers, Numbers]:
-    """Lowest and highest values of the bins whose upper edges these are, uint64 [BINS] each."""
+    """Lowest and highest values of the bins with these upper edges, uint64 [BINS] each."""
     lower = np.zeros_like(edges)
     lower[1:] = edges[:-1] + np.uint64(1)  # after the last bin there is none: these stay empty
     return lower, edges
 
 
-def copied(region: Region, shard: int) -> Counts:
-    """A copy of a region; what is counted meanwhile may be in some of its numbers and not in others."""
+def copy_region(region: Region, shard: int) -> ShardCounts:
+    """Copy a region; values counted during the copy may be in some of its numbers and not in others."""
     rows, bins = region["rows"], region["bins"].reshape(-1, DISTRIBUTED, BINS)
     at = np.flatnonzero(rows["key"])
     barrier()
     sums = rows[at]
     edges = region["edges"][: MEASURES * BINS].reshape(MEASURES, BINS).copy()
     generation, made_ns = region["origin"].tolist()
-    return Counts(shard, generation, made_ns, at, sums, bins[at], edges)
+    return ShardCounts(shard, generation, made_ns, at, sums, bins[at], edges)
 
 
 class DistributionReader:
-    """The distributions of all shards in a folder; nothing that it does can hold up their writers."""
+    """The distributions of all shards in a folder; reading never blocks their writers."""
 
     def __init__(self, shards: dict[int, Region]) -> None:
         self.shards = shards
-        """Region by number of the worker."""
+        """Regions by worker number."""
 
     @classmethod
     def attach(cls, folder: Path) -> DistributionReader:
-        """Map the regions of all workers; none where nothing is counted. RegionError: one is foreign."""
+        """Map the regions of all workers, if there are any. Raises RegionError for a foreign one."""
         return cls({shard_of(path): attach(path) for path in sorted(folder.glob(f"worker-*.{KIND}"))})
 
     def is_current(self) -> bool:
-        """Whether no worker has made its region anew since they were mapped."""
+        """Whether no worker has recreated its region since they were mapped."""
         return all(region.is_current() for region in self.shards.values())
 
-    def counts(self) -> list[Counts]:
-        """A copy of every shard's."""
-        return [copied(region, shard) for shard, region in self.shards.items()]
+    def counts(self) -> list[ShardCounts]:
+        """Copy the counts of every shard."""
+        return [copy_region(region, shard) for shard, region in self.shards.items()]
 
     def distributions(self) -> list[Distribution]:
-        """By measure and queue, over all shards, since each of them began; see `quantiles.grouped`."""
+        """By measure and queue over all shards, since each started; see `quantiles.grouped`."""
         groups: dict[tuple[object, ...], list[Distribution]] = {}
         for counts in self.counts():
             for one in counts.distributions():
@@ -120,7 +120,9 @@ class DistributionReader:
 
 
 def attach(path: Path, kind: str = KIND) -> Region:
-    """A worker's region, to read. RegionError: it is foreign, of another version, or not whole."""
+    """Map a worker's region for reading. Raises RegionError if it is foreign, of another version, or
+    incomplete.
+    """
     region = Region.attach(path, kind, DISTRIBUTION_VERSION)
     queues = len(region["rows"]) if "rows" in region else 0
     if region.shape() != shape_of(queues):
@@ -129,7 +131,7 @@ def attach(path: Path, kind: str = KIND) -> Region:
 
 
 def shard_of(path: Path) -> int:
-    """Number of the worker whose region this is. RegionError: its name has none."""
+    """Worker number of a region. Raises RegionError if its name has none."""
     number = path.name.removeprefix("worker-").split(".")[0]
     if not (number.isascii() and number.isdigit()):
         raise RegionError(f"{path}: not named as a worker's region (worker-N.{KIND})")

@@ -1,4 +1,4 @@
-"""How often which value occurred at which queue: the region that a worker counts in."""
+"""A worker's region of histograms by queue."""
 
 from __future__ import annotations
 
@@ -23,27 +23,29 @@ Edges = npt.NDArray[np.uint64]
 
 
 def log_edges() -> Edges:
-    """Upper edges of the logarithmic bins, uint64 [BINS]: one a value below 8, then four an octave."""
+    """Upper edges of the logarithmic bins, uint64 [BINS]: one bin per value below 8, then four per octave."""
     lowest = [bin_at if bin_at < 8 else (4 + bin_at % 4) << (bin_at // 4 - 1) for bin_at in range(1, BINS)]
     return np.array([value - 1 for value in lowest] + [NO_BOUND], np.uint64)
 
 
 def padded(edges: Sequence[int]) -> Edges:
-    """Upper edges as kernels search them, uint64 [BINS]; none: the logarithmic ones."""
+    """Upper edges in the kernels' form, uint64 [BINS]; the logarithmic ones if there are none."""
     if not edges:
         return log_edges()
     return np.array([*edges, *[NO_BOUND] * (BINS - len(edges))], np.uint64)
 
 
 def edges_of(settings: DistributionSettings) -> Edges:
-    """`edges` of `distribution_kernel`: the upper edges by Measure, then 1 for each that is logarithmic."""
+    """`edges` of `distribution_kernel`: the upper edges by Measure, then 1 for each logarithmic one."""
     configured = [getattr(settings, measure.label) for measure in Measure]
     flags = np.array([not edges for edges in configured], np.uint64)
     return np.concatenate([*map(padded, configured), flags])
 
 
 def shape_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
-    """Arrays of a region; `origin` is a random number, and when the region was made (ns since the epoch)."""
+    """Arrays of a region; `origin` is a random number, and the creation time of the region (ns since the
+    epoch).
+    """
     number = np.dtype(np.uint64)
     return {
         "rows": (DISTRIBUTION, queues),
@@ -56,8 +58,8 @@ def shape_of(queues: int) -> dict[str, tuple[np.dtype[Any], int]]:
 class Distributions:
     """Counts of one shard, in the region `worker-SHARD.distributions` of a folder; None: private memory.
 
-    An existing region of the same settings is continued; one of others is made anew, and a file that is no
-    region is a RegionError.
+    An existing region with the same settings is continued, another one recreated. Raises RegionError for a
+    foreign file.
     """
 
     def __init__(self, settings: DistributionSettings, folder: Path | None = None, shard: int = 0) -> None:
@@ -71,7 +73,7 @@ class Distributions:
         self._full = np.zeros(1, np.uint64)
 
     def update(self, batch: ReportBatch) -> int:
-        """Count the hops of accepted reports; returns how many the table had no room for."""
+        """Count the hops of accepted reports; returns the number of those without room in the table."""
         from ...base.jit import readonly
         from .distribution_kernel import count_batch
 
@@ -85,7 +87,7 @@ def _open(settings: DistributionSettings, folder: Path | None, shard: int) -> Re
     shape, edges = shape_of(settings.queues), edges_of(settings)
     path = None if folder is None else folder / f"worker-{shard}.{KIND}"
     if path is not None:
-        found = Region.continued(path, KIND, DISTRIBUTION_VERSION, shape)
+        found = Region.resume(path, KIND, DISTRIBUTION_VERSION, shape)
         if found is not None and np.array_equal(found["edges"], edges):
             return found
     region = Region.create(path, KIND, DISTRIBUTION_VERSION, shape)

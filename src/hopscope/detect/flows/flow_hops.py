@@ -31,12 +31,12 @@ class FlowHops:
     owner: npt.NDArray[np.int64]
     """Row of the flow, int64 [hops]."""
     number: npt.NDArray[np.int64]
-    """Index in the path, int64 [hops], rising in a flow."""
+    """Index in the path, int64 [hops], ascending within a flow."""
     queue: npt.NDArray[np.int64]
-    """Queue id, int64 [hops]; NO_QUEUE: not known."""
+    """Queue id, int64 [hops]; NO_QUEUE: unknown."""
 
     def of(self, row: int) -> FlowHops:
-        """One flow alone."""
+        """The hops of one flow."""
         mine = self.owner == row
         return FlowHops(
             self.flows[row : row + 1],
@@ -50,13 +50,13 @@ class FlowHops:
 def flow_hops(table: Region, ports: Region) -> Iterator[FlowHops]:
     """All live flows of one shard, from its regions `flows` and `ports`."""
     used = np.flatnonzero(table["rows"]["tag"].any(axis=1))
-    most = _LONG_ROWS if _pooled(table) else _ROWS
-    for at in range(0, len(used), most):
-        yield _block(table, ports, used[at : at + most])
+    max_rows = _LONG_ROWS if _pooled(table) else _ROWS
+    for at in range(0, len(used), max_rows):
+        yield _block(table, ports, used[at : at + max_rows])
 
 
 def hops_of_flow(table: Region, ports: Region, flow: np.void) -> FlowHops | None:
-    """One flow of one shard; None where it is not there."""
+    """One flow of one shard; None if it is not in the table."""
     block = _block(table, ports, np.array([int(flow["flow_id"]) & (len(table["rows"]) - 1)]))
     for row, found in enumerate(block.flows):
         if all(found[name] == flow[name] for name in _KEY):
@@ -65,7 +65,7 @@ def hops_of_flow(table: Region, ports: Region, flow: np.void) -> FlowHops | None
 
 
 def _pooled(table: Region) -> bool:
-    """Whether any path is longer than what every flow has room for."""
+    """Whether any path is longer than the inline hops of a flow."""
     return int(table["pool"][0]) < len(table["pool"]) - 1
 
 
@@ -100,11 +100,11 @@ def _block(table: Region, ports: Region, used: npt.NDArray[np.int64]) -> FlowHop
 
 
 def _queues(hops: Records, ports: Records) -> npt.NDArray[np.int64]:
-    """Queue id of each hop: a sink keeps it in the hop, a collector knows the row of its queue."""
+    """Queue id of each hop: a sink stores it in the hop, a collector has the row of its queue."""
     slot = np.minimum(hops["queue_slot"], len(ports) - 1)
     row = ports[slot]
     known = (hops["queue_slot"] < len(ports)) & (row["kind"] == PortKind.QUEUE)
     known &= row["node_id"] == hops["node_id"]
-    told = np.where(known, row["ident"].astype(np.int64) & 0xFF, NO_QUEUE)
+    collector_queue = np.where(known, row["ident"].astype(np.int64) & 0xFF, NO_QUEUE)
     in_sink = hops["state"] & 2 > 0
-    return np.asarray(np.where(in_sink, hops["buffer_slot"].astype(np.int64) & 0xFF, told))
+    return np.asarray(np.where(in_sink, hops["buffer_slot"].astype(np.int64) & 0xFF, collector_queue))

@@ -1,7 +1,7 @@
-"""Walks over the flow tables of all shards, and gives those flows that have changed since the last time.
+"""Walks over the flow tables of all shards; returns flows that have changed since the last walk.
 
-What is remembered is one number a way of the table, made of what every packet changes: 8 bytes a flow, and
-no clock.  A few rows are read at a time, so a table of millions of flows is never copied whole.
+It remembers one number per flow, derived from fields that every packet changes: 8 bytes per flow, and no
+clock. A few rows are read at a time, so a table of millions of flows is never copied at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..records import FLOW, HOP_STATE, INLINE_HOPS, POOL_HOPS, STATE_VERSION, WA
 Records = npt.NDArray[np.void]
 Numbers = npt.NDArray[np.uint64]
 _POOLED_ROWS = 16
-"""Rows with long paths that are copied at a time: each has half a MiB of hops."""
+"""Rows copied at a time if paths are long: each has half a MiB of hops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class FlowBlock:
 
 
 def joined(blocks: Sequence[FlowBlock]) -> FlowBlock:
-    """Several blocks as one."""
+    """Concatenate blocks."""
     flows = np.concatenate([np.empty(0, FLOW), *(block.flows for block in blocks)])
     hops = np.concatenate([np.empty(0, HOP_STATE), *(block.hops for block in blocks)])
     counts = [np.diff(block.ends, prepend=0) for block in blocks]
@@ -57,7 +57,7 @@ class _Shard:
         self.seen = np.zeros(self.flows.shape, np.uint64)
 
     def changed(self, start: int, end: int) -> tuple[Records, Records, npt.NDArray[np.int64]]:
-        """Flows in these rows that have changed, their hops, and how many each has."""
+        """Changed flows in these rows, their hops, and the number of hops of each."""
         there = self.rows["tag"][start:end] != 0
         marks = _mark(self.flows[start:end])
         self.seen[start:end][~there] = 0
@@ -88,7 +88,7 @@ class _Shard:
             flows["pool_block"] > 0, flows["hop_count"], np.minimum(flows["hop_count"], INLINE_HOPS)
         )
         counts = np.minimum(known.astype(np.int64), INLINE_HOPS + room)
-        whole = counts == known  # else it took a block of the pool meanwhile: read it again next time
+        whole = counts == known  # otherwise it took a block of the pool meanwhile: read it again next time
         self.seen[numbers] = np.where(tags != 0, np.where(whole, marks, 0), 0)
         taken = np.arange(INLINE_HOPS + room) < counts[wanted][:, None]
         return flows[wanted], hops[wanted][taken], counts[wanted]
@@ -100,16 +100,16 @@ class _Shard:
 
 
 class FlowWalk:
-    """The flow tables of a folder of regions; a row of them is where a flow is in every shard."""
+    """The flow tables in a folder of regions; a flow has the same row in every shard."""
 
     def __init__(self, regions: Path) -> None:
         self._regions = regions
         self._shards: dict[Path, _Shard] = {}
         self.rows = 0
-        """Rows of a shard's table; 0: there is none yet."""
+        """Rows of a shard's table; 0: no table yet."""
 
     def attach(self) -> bool:
-        """Look for tables that are new or were made anew; whether there were some."""
+        """Map new and recreated tables; returns whether there were any."""
         found = False
         for path in sorted(self._regions.glob("worker-*.flows")):
             known = self._shards.get(path)
@@ -118,15 +118,15 @@ class FlowWalk:
             try:
                 self._shards[path] = _Shard(Region.attach(path, "flows", STATE_VERSION))
             except RegionError:
-                continue  # half made: next time
+                continue  # not complete yet: try again next time
             found = True
         self.rows = max((len(shard.rows) for shard in self._shards.values()), default=0)
         return found
 
     def changed(self, start: int, end: int) -> FlowBlock:
-        """Flows in the rows `start` to `end` that were not given yet as they are now.
+        """Flows in rows `start` to `end` that have changed since they were last returned.
 
-        Of a flow that several shards know, and that has changed in both, the one with the latest packet.
+        If a flow has changed in several shards, the one with the latest packet.
         """
         parts = [shard.changed(start, min(end, len(shard.rows))) for shard in self._shards.values()]
         if not parts:
@@ -141,7 +141,7 @@ class FlowWalk:
         return FlowBlock(flows, hops, np.cumsum(counts))
 
     def forget(self, flow_ids: Numbers | None = None) -> None:
-        """Give these flows again where they are live, as if they had changed; None: all."""
+        """Return these flows again if they are live, as if they had changed; None: all."""
         for shard in self._shards.values():
             if flow_ids is None:
                 shard.seen[:] = 0
@@ -150,7 +150,7 @@ class FlowWalk:
 
 
 def _mark(flows: Records) -> Numbers:
-    """What tells a flow from others and from itself before its last packet; never 0."""
+    """A number that identifies a flow and its last packet; never 0."""
     return (
         flows["flow_id"]
         ^ flows["packets"] * np.uint64(0x9E3779B97F4A7C15)

@@ -1,4 +1,4 @@
-"""Reads the state that detectors write, from another process; rows are whole, shards are merged."""
+"""Reads detectors' state from another process; rows are consistent, shards are merged."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ _SEQUENCE_BITS = (22, 32)
 
 
 class StateReader:
-    """The tables of all shards in a folder; nothing that it does can hold up their writers."""
+    """The tables of all shards in a folder; reading never blocks their writers."""
 
     def __init__(self, shards: list[dict[str, Region]]) -> None:
         self._shards = shards
 
     @classmethod
     def attach(cls, folder: Path) -> StateReader:
-        """Map the regions of every worker in a folder; RegionError where one is foreign or there is none."""
+        """Map the regions of every worker in a folder. Raises RegionError for a foreign one, or without
+        any.
+        """
         shards = [
             {
                 kind: Region.attach(path.with_suffix(f".{kind}"), kind, STATE_VERSION)
@@ -35,19 +37,19 @@ class StateReader:
             for path in sorted(folder.glob("worker-*.flows"))
         ]
         if not shards:
-            raise RegionError(f"{folder}: no state of a worker (worker-N.flows) is here")
+            raise RegionError(f"{folder}: has no state of a worker (worker-N.flows)")
         return cls(shards)
 
     def is_current(self) -> bool:
-        """Whether no worker has made its regions anew since they were mapped."""
+        """Whether no worker has recreated its regions since they were mapped."""
         return all(region.is_current() for shard in self._shards for region in shard.values())
 
     def flows(self) -> Records:
-        """FLOW [flows], each once: of a flow that several workers know, the newest."""
+        """FLOW [flows], each once; of a flow in several shards, the newest."""
         return _newest([_flows(shard["flows"]) for shard in self._shards], FLOW, ("flow_id",))
 
     def ports(self) -> Records:
-        """PORT [rows], each key once: of a queue that several workers know, the newest."""
+        """PORT [rows], each key once; of a queue in several shards, the newest."""
         found = []
         for shard in self._shards:
             rows = shard["ports"]["ports"]
@@ -65,9 +67,8 @@ class StateReader:
         return _newest(found, SOURCE, ("source_hi", "source_lo", "node_id", "hw_id", "bits"))
 
     def hops_of(self, flow: np.void) -> Records:
-        """HOP_STATE [hops] of a row of `flows`, in path order; empty for a flow that has left.
-
-        Of a path of more than 8 hops that the pool had no room for, only 8 are known.
+        """HOP_STATE [hops] of a row of `flows`, in path order; empty for an evicted flow. Of a longer path
+        without room in the pool, only 8 hops are known.
         """
         best: Records = np.empty(0, HOP_STATE)
         newest = -1
@@ -78,18 +79,18 @@ class StateReader:
         return best
 
     def paths(self) -> Iterator[FlowHops]:
-        """All live flows with their hops, in blocks; a flow that several workers know is in several."""
+        """All live flows with their hops, in blocks; a flow in several shards occurs several times."""
         for shard in self._shards:
             yield from flow_hops(shard["flows"], shard["ports"])
 
     def path_of(self, flow: np.void) -> FlowHops | None:
-        """Hops of a row of `flows` with their queues; None for a flow that has left."""
+        """Hops of a row of `flows` with their queues; None for an evicted flow."""
         found = (hops_of_flow(shard["flows"], shard["ports"], flow) for shard in self._shards)
         known = [one for one in found if one is not None]
         return max(known, key=lambda one: int(one.flows["last_ns"][0]), default=None)
 
     def through(self, node_id: int) -> npt.NDArray[np.uint64]:
-        """Ids of the flows that have a switch on their path, uint64 [flows]."""
+        """Ids of the flows with this switch on their path, uint64 [flows]."""
         found = [_through(shard["flows"], node_id) for shard in self._shards]
         return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
 
@@ -113,7 +114,7 @@ def _through(region: Region, node_id: int) -> npt.NDArray[np.uint64]:
 
 
 def _rows(rows: Records, numbers: npt.NDArray[Any]) -> tuple[Records]:
-    """Consistent copies of rows that carry their own version."""
+    """Consistent copies of rows with a version field."""
     _, copies = consistent(rows["version"], lambda at: (rows[at],), numbers)
     return (copies[0],)
 
@@ -126,7 +127,7 @@ def _flows(region: Region) -> Records:
 
 
 def _hops(region: Region, flow: np.void) -> tuple[int, Records] | None:
-    """(Time of the last report, hops) of a flow in one shard: its id says in which row it is."""
+    """(Time of the last report, hops) of a flow in one shard; its id gives its row."""
     rows, flows, hops = region["rows"], region["flows"].reshape(-1, WAYS), region["hops"]
     row = int(flow["flow_id"]) & (len(rows) - 1)
     key = ["src_hi", "src_lo", "dst_hi", "dst_lo", "sport", "dport", "proto", "ip_version"]
@@ -157,7 +158,7 @@ def _hops(region: Region, flow: np.void) -> tuple[int, Records] | None:
 
 
 def _newest(shards: list[Records], dtype: np.dtype[Any], key: tuple[str, ...]) -> Records:
-    """All rows of all shards; of those with the same key, the one whose last report is the newest."""
+    """All rows of all shards; of those with the same key, the one with the newest report."""
     if len(shards) == 1:
         return shards[0]
     rows = np.concatenate([np.empty(0, dtype), *shards])

@@ -53,10 +53,10 @@ def region_path(folder: Path, shard: int, kind: str) -> Path:
 
 
 def open_tables(settings: DetectSettings, folder: Path | None, shard: int) -> dict[str, Region]:
-    """Regions by kind, made or continued, and safe to write: what a killed writer left torn is dropped.
+    """Regions by kind, created or continued; rows left torn by a killed writer are dropped.
 
-    State is a cache of what the journal tells, so a region of another schema or size (the settings were
-    changed) is made anew; a file that is no region at all is a RegionError.
+    State is a cache of the journal, so a region with another schema or size (changed settings) is recreated.
+    Raises RegionError for a foreign file.
     """
     tables = {kind: _open(arrays, folder, shard, kind) for kind, arrays in arrays_of(settings).items()}
     _mend_flows(tables["flows"])
@@ -69,7 +69,7 @@ def _open(arrays: dict[str, tuple[Any, int]], folder: Path | None, shard: int, k
     if folder is None:
         return Region.create(None, kind, STATE_VERSION, arrays)
     path = region_path(folder, shard, kind)
-    found = Region.continued(path, kind, STATE_VERSION, arrays)
+    found = Region.resume(path, kind, STATE_VERSION, arrays)
     return found or Region.create(path, kind, STATE_VERSION, arrays)
 
 
@@ -87,7 +87,7 @@ def _mend_flows(region: Region) -> None:
 
 
 def _mend_ports(region: Region) -> None:
-    """Delete rows left odd; their place stays, since chains of probes go through it."""
+    """Delete rows left odd; their slots stay used, since probe sequences pass through them."""
     ports = region["ports"]
     odd = ports["version"] & 1 == 1
     ports["key"][odd] = 1
@@ -96,7 +96,7 @@ def _mend_ports(region: Region) -> None:
 
 
 def _mend_sources(region: Region) -> None:
-    """Make rows left odd nobody's, and free for the next source that needs a place."""
+    """Free rows left odd, so that another source can take them."""
     sources = region["sources"]
     odd = sources["version"] & 1 == 1
     for name in ("source_hi", "source_lo"):

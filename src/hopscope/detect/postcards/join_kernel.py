@@ -13,7 +13,7 @@ newest to the oldest.
 `cards`, `hops`       REPORT and HOP [cards]: a postcard, and what its node did
 `links`, `free`       uint32 [cards]: the postcard that arrived before; unused places
 `periods`, `numbers`  uint64 [cards]: wrap of the ingress time, number of the packet in the capture
-`longest`             LONGEST [power of two], by hash of the flow
+`longest`             LONGEST_PATH [power of two], by hash of the flow
 `work`, `topology`    see `order_kernel`
 `rows`, `row_hops`    REPORT and HOP [n]: joined paths; `row_numbers` uint64 [n]: as `numbers`
 `tally`               uint64 [TALLY]: counts of this call

@@ -48,7 +48,7 @@ PACKET = np.dtype(
     ]
 )
 """A packet whose postcards wait, or were emitted recently, 64 bytes."""
-LONGEST = np.dtype(
+LONGEST_PATH = np.dtype(
     [
         ("hash", "<u8"),
         ("last_ns", "<i8"),
@@ -182,7 +182,7 @@ class _Table:
             np.arange(cards, dtype=np.uint32)[::-1].copy(),  # free
             np.zeros(cards, np.uint64),  # periods
             np.zeros(cards, np.uint64),  # numbers
-            np.zeros(packets, LONGEST),
+            np.zeros(packets, LONGEST_PATH),
         )
         words = [np.zeros(MAX_HOPS, np.uint64) for _ in range(6)]
         # order, chained, nodes, nexts, ends, after, steps

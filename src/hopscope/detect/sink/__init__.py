@@ -1,1 +1,1 @@
-"""The INT sink: what it keeps of every packet's INT, and what it tells (SmartNIC INT sink, section III)."""
+"""The INT sink: flow state and events from the INT of every packet (SmartNIC INT sink, section III)."""

@@ -1,19 +1,19 @@
-"""Thresholds that follow the rate of events: a state machine that is told the time (INT sink, III-C)."""
+"""Thresholds that adapt to the rate of events (INT sink, III-C); the caller passes the time."""
 
 from __future__ import annotations
 
 from ...settings.sink import AdaptSettings
 
 QUIET_STEPS = 10
-"""Periods in a row with less than half of the rate, after which thresholds fall by a step."""
+"""Consecutive periods with less than half of the rate, after which thresholds decrease by a step."""
 
 
-class Adaptive:
-    """By how much the limits of the configuration are multiplied: 1 to `highest`, in steps of `factor`.
+class AdaptiveThresholds:
+    """Factor for the configured limits: 1 to `max_factor`, in steps of `factor`.
 
-    They rise by a step a period while there are more events than `events_per_second`, or while a reader says
-    that it is behind; they fall by one after ten quiet periods in a row.  Between half of the rate and the
-    rate they stay: that a step down brings more events does not bring the step up again at once.
+    It increases by a step per period while there are more events than `events_per_second`, or a reader lags;
+    it decreases by a step after ten quiet periods in a row. Between half of the rate and the rate it stays,
+    so that the additional events after a step down do not cause a step up at once.
     """
 
     def __init__(self, settings: AdaptSettings) -> None:
@@ -25,16 +25,18 @@ class Adaptive:
         self._behind = False
         self._steps = 0
         self.scale = 1.0
-        """Factor in force."""
+        """Current factor."""
 
     def note_lag(self, behind: bool = True) -> None:
-        """A reader of the ring has lost records, or is about to: the thresholds rise with the next step."""
+        """Report that a reader of the ring has lost records, or is about to; thresholds increase with the
+        next step.
+        """
         self._behind = self._behind or behind
 
     def step(self, now_ns: int, events: int) -> tuple[float, float] | None:
-        """Take `events` since the last call into account; (scale before, after) where it changed.
+        """Account for `events` since the last call; returns (factor before, after) if it changed.
 
-        `now_ns` may be of any clock; where it goes back the period begins anew.
+        `now_ns` may be of any clock; if it goes back, the period restarts.
         """
         self._events += events
         if not self._settings.enabled:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...memory.ring import RingWriter, continue_ring
+from ...memory.ring import RingWriter, resume_ring
 from ...settings.collector import Settings
 from ...settings.sink import DistributionSettings
 from ...wire.records import Records, ReportBatch
@@ -19,7 +19,7 @@ from ..flows.tables import open_tables
 from ..records import EVENT, HOP_STATE, NO_NODE, NO_PORT, Kind
 from ..sweep import Sweep
 from ..thresholds import open_control, read_sink_limits
-from .adaptive import Adaptive
+from .adaptive import AdaptiveThresholds
 from .limits import for_kernel, overrides
 from .quota import Buckets
 from .records import EVICTED, EVICTED_VERSION, SINK_EVENT, SINK_EVENT_VERSION, EvictionReason, Type
@@ -40,8 +40,8 @@ class SinkDetector:
 
     A packet is a row without a report, with a flow and a stack of INT metadata.  The means of a hop are those
     of the packets since its set of measures last changed: `state` in HOP_STATE has the set, `samples` their
-    number.  A hop that left the path is forgotten.  The rings never wait for readers: what is overwritten
-    before it was read is lost to the reader, and only the reader can know and count it.
+    number.  A hop that left the path is forgotten.  The rings never wait for readers: a reader loses records
+    that are overwritten before it reads them, and counts them itself.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SinkDetector:
             if counted
             else Distributions(DistributionSettings(queues=16))
         )
-        self.adaptive = Adaptive(self.sink.adapt)
+        self.adaptive = AdaptiveThresholds(self.sink.adapt)
         self.event_rows = np.empty(0, np.uint32)
         """Rows of the last update's batch that caused events, uint32, rising."""
         self.on_eviction: Callable[[Records], object] | None = None
@@ -75,7 +75,7 @@ class SinkDetector:
 
         def ring(kind: str, record: npt.DTypeLike, capacity: int, version: int) -> RingWriter:
             path = None if folder is None else folder / f"worker-{shard}.{kind}"
-            return RingWriter(continue_ring(path, record, capacity, version))
+            return RingWriter(resume_ring(path, record, capacity, version))
 
         self.event_ring = ring(EVENT_RING, SINK_EVENT, self.sink.ring_events, SINK_EVENT_VERSION)
         self.eviction_ring = ring(EVICTION_RING, EVICTED, self.sink.ring_evictions, EVICTED_VERSION)
@@ -121,8 +121,8 @@ class SinkDetector:
     def update(self, batch: ReportBatch) -> Iterator[Records]:
         """Process packets: flow table, distributions, rings.
 
-        Yields blocks of EVENT records for the journal, at most `sink.journal_events` per second; those held
-        back are counted, and in the ring all the same.  `sequence` and `shard` are left to the journal.  The
+        Yields blocks of EVENT records for the journal, at most `sink.journal_events` per second; suppressed
+        ones are counted, and still written to the ring.  `sequence` and `shard` are left to the journal.  The
         state is up to date once the iterator is exhausted.
         """
         self._read_limits()
@@ -211,7 +211,7 @@ class SinkDetector:
         return event
 
     def _read_limits(self) -> None:
-        """Prepare the limits for the kernel when those in force or their scale have changed."""
+        """Prepare the limits for the kernel if the current ones or their factor have changed."""
         changes = int(self.control["changes"][0])
         if changes == self._seen_changes:
             return

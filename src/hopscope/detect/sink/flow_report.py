@@ -1,11 +1,11 @@
 """A flow's aggregate as a Telemetry Report (SmartNIC INT sink, II-B): EVICTED records to datagrams.
 
-Inside is a packet of the flow that never was: Ethernet, IP with TTL 0 (which no packet has that arrives), TCP
-or UDP, and INT whose hops hold means.  Report 2.0 has room for the rest: the domain FLOW_DOMAIN
-(`wire.dialect`) tells in the report's main contents how many packets there were and when, and behind each hop
-its sums and latest values, so no number of the record is lost.  0.5 and 1.0 have the means, and the time of
-the last packet in 32 bits.  Hops beyond eight are reports of their own, as they are records of their own:
-their INT says that it is not the whole path (E).
+A report contains a synthetic packet of the flow: Ethernet, IP with TTL 0 (which no received packet has), TCP
+or UDP, and INT whose hops have the means. Report 2.0 has room for everything else: with the domain
+FLOW_DOMAIN (`wire.dialect`), the report's main contents have the number of packets and their times, and each
+hop is followed by its sums and latest values, so no number of the record is lost. 0.5 and 1.0 have the means,
+and the time of the last packet in 32 bits. As records do, reports have at most eight hops; the INT of a
+further part says that it is not the whole path (E).
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _MEASURES = (
 
 
 def flow_reports(flows: Records, *, version: int, node_id: int, hw_id: int, sequence: int) -> FrameBatch:
-    """One report (version 5, 10 or 20) of each EVICTED record, as payloads of UDP, in order.
+    """One report (version 5, 10 or 20) per EVICTED record, as UDP payloads, in order.
 
-    `sequence` is the number of the first.  In 0.5 and 1.0 a flow of neither TCP nor UDP has no INT: these
-    cannot say what its protocol is.
+    `sequence` is the number of the first. In 0.5 and 1.0 a flow that is neither TCP nor UDP has no INT, since
+    its protocol cannot be expressed.
     """
     numbers = np.uint64(sequence) + np.arange(len(flows), dtype=np.uint64)
     hops = np.minimum(flows["hop_count"].astype(np.int64) - flows["first_hop"], PATH_PART).clip(0)
@@ -84,7 +84,7 @@ def flow_reports(flows: Records, *, version: int, node_id: int, hw_id: int, sequ
 
 @lru_cache(maxsize=256)
 def _form(version: int, ip: int, l4: int, hops: int) -> tuple[np.dtype[Any], int, int]:
-    """(the datagram's type, where its packet begins, where that ends) of such flows."""
+    """(dtype of the datagram, start and end of its packet) for such flows."""
     full = version == 20
     fields: list[Any] = list(_HEAD[version])
     if full:

@@ -1,4 +1,4 @@
-"""Living flows of a sink as EVICTED records, a part of the table at a time."""
+"""Live flows of a sink as EVICTED records, a part of the table at a time."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _OF_HOP = {
 
 
 class LiveFlows:
-    """Every flow of a table (region `worker-N.flows`) once in `seconds`, if it had packets meanwhile.
+    """Every flow of a table (region `worker-N.flows`) once per `seconds`, if it had packets meanwhile.
 
-    It goes over the table with the time, so that no moment has more of it than others.  Only the process
-    that writes the table may use it.
+    The walk over the table is spread evenly over that time. Only the process that writes the table may use
+    it.
     """
 
     def __init__(self, table: Region, seconds: float, shard: int = 0) -> None:
@@ -39,7 +39,7 @@ class LiveFlows:
         self._row = self._since_ns = self._owed = 0
 
     def due(self, now_ns: int) -> Records:
-        """EVICTED [records] of flows whose turn it is at `now_ns`; `why` is 0, and `sequence` too."""
+        """EVICTED [records] of the flows due at `now_ns`, with `reason` and `sequence` 0."""
         since, self._since_ns = self._since_ns or now_ns, now_ns
         self._owed += min(max(0, now_ns - since), self._period_ns) * len(self._rows)
         count, self._owed = divmod(self._owed, self._period_ns)
@@ -74,6 +74,6 @@ class LiveFlows:
         hops["have"], hops["samples"] = have, np.where(have, states["samples"], 0)
         hops["node_id"] = np.where(known, states["node_id"], NO_NODE)
         hops["port"] = np.where(known, states["egress_port"], NO_PORT)
-        # in a sink, what a collector uses for the row of a buffer is the queue's id
+        # a sink stores the queue id where a collector has the row of a buffer
         hops["queue_id"] = np.where(known, states["buffer_slot"] & 0xFF, 0)
         return out

@@ -1,4 +1,4 @@
-"""Records of the sink's rings, and its limits. All little-endian; other programs may read them."""
+"""Records of the sink's rings, and its limits. All little-endian, documented for other programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ..records import PATH_PART
 
 
 class Measure(IntEnum):
-    """What has limits and distributions in the sink: the paper's three metrics, and the sum of the first."""
+    """Measures with limits and distributions in the sink: the paper's three metrics, and the sum of the
+    first.
+    """
 
     HOP_LATENCY = 0
     QUEUE_OCCUPANCY = 1
@@ -64,11 +66,11 @@ SINK_EVENT = np.dtype(
         ("src_lo", "<u8"),  # its low half
         ("dst_hi", "<u8"),  # the flow's destination
         ("dst_lo", "<u8"),  # its low half
-        ("sport", "<u2"),  # the flow's ports; 0 where it has none
+        ("sport", "<u2"),  # the flow's ports; 0 without ports
         ("dport", "<u2"),  # see sport
         ("proto", "u1"),  # the flow's IP protocol
         ("ip_version", "u1"),  # 4 or 6
-        ("types", "<u2"),  # bits of Type: all that this packet caused at this switch, or end to end
+        ("types", "<u2"),  # bits of Type caused by this packet at this switch, or end to end
         ("latency", "<u8"),  # ns: of the hop, or of the whole path
         ("latency_previous", "<u8"),  # that of the flow's previous packet
         ("occupancy", "<u4"),  # of the hop's queue
@@ -77,7 +79,7 @@ SINK_EVENT = np.dtype(
         ("utilization_previous", "<u4"),  # see latency_previous
         ("node_id", "<u4"),  # NO_NODE: end to end
         ("path", "<u4", (PATH_PART,)),  # end to end: the first 8 node ids; else 0
-        ("port", "<u2"),  # egress port; NO_PORT where unknown
+        ("port", "<u2"),  # egress port; NO_PORT if unknown
         ("queue_id", "u1"),  # the hop's queue
         ("hop", "u1"),  # index in the path
         ("hop_count", "u1"),  # hops of the path
@@ -92,19 +94,19 @@ SINK_EVENT_VERSION = 1
 EVICTED_HOP = np.dtype(
     [
         ("latency_sum", "<u8"),  # ns
-        ("occupancy_sum", "<u8"),  # in the unit that the switch sends
+        ("occupancy_sum", "<u8"),  # in the switch's unit
         ("utilization_sum", "<u8"),  # see occupancy_sum
         ("node_id", "<u4"),  # the switch
         ("latency_latest", "<u4"),  # ns, of the last packet
         ("occupancy_latest", "<u4"),  # of the last packet
         ("utilization_latest", "<u4"),  # of the last packet
         ("samples", "<u4"),  # packets in the sums; mean = sum / samples
-        ("port", "<u2"),  # egress port; NO_PORT where unknown
+        ("port", "<u2"),  # egress port; NO_PORT if unknown
         ("queue_id", "u1"),  # its queue
-        ("have", "u1"),  # bit per Measure: the sums and latest values that there are
+        ("have", "u1"),  # bit per Measure: present sums and latest values
     ]
 )
-"""One hop of a flow that left, 48 bytes."""
+"""One hop of an evicted flow, 48 bytes."""
 
 
 class EvictionReason(IntEnum):
@@ -138,7 +140,7 @@ EVICTED = np.dtype(
         ("latency_sum", "<u8"),  # end to end
         ("latency_samples", "<u8"),  # packets in the sum
         ("path_hash", "<u8"),  # of its node ids
-        ("sport", "<u2"),  # the flow's ports; 0 where it has none
+        ("sport", "<u2"),  # the flow's ports; 0 without ports
         ("dport", "<u2"),  # see sport
         ("proto", "u1"),  # the flow's IP protocol
         ("ip_version", "u1"),  # 4 or 6
@@ -150,12 +152,13 @@ EVICTED = np.dtype(
         ("hops", EVICTED_HOP, (PATH_PART,)),  # EVICTED_HOP, in path order
     ]
 )
-"""A flow that left the table, 512 bytes: the record of `worker-N.evictions`; of a path of more than 8 hops
-several, one after the other. Its layout is EVICTED_VERSION."""
+"""An evicted flow, 512 bytes: the record of `worker-N.evictions`; a path of more than 8 hops takes several
+consecutive ones. Its layout is EVICTED_VERSION.
+"""
 EVICTED_VERSION = 1
 
 SINK_LIMIT = np.dtype([("change", "<u8", (MEASURES,)), ("above", "<u8", (MEASURES,))])
-"""Limits of one switch, by Measure: C where |value - previous| > `change`, T where value > `above`.
+"""Limits of one switch, by Measure: C if |value - previous| > `change`, T if value > `above`.
 
-Row 0 is that of all switches without one of their own, and of END_TO_END.
+Row 0 is for all switches without their own row, and for END_TO_END.
 """

@@ -1,7 +1,7 @@
-"""The sink's rings, for other programs: SINK_EVENT and EVICTED records of all workers, as they come.
+"""Readers of the sink's rings, for other programs: SINK_EVENT and EVICTED records of all workers.
 
-A reader has a cursor of its own in every ring.  It never makes the sink wait: one that is slower than the
-sink loses what is overwritten, and is told how much.  docs/guides/rings.md has the layout of the files.
+A reader has its own cursor in every ring, and never blocks the sink: a slow reader loses overwritten records,
+and knows how many. docs/guides/rings.md has the layout of the files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ EVENT_RING = "sink-events"
 EVICTION_RING = "evictions"
 
 
-class _Reader:
-    """Reader of one kind of ring below `folder`: a data folder, or that of its regions."""
+class _RingReader:
+    """Reader of one kind of ring in `folder`: a data folder, or the folder of its regions."""
 
     kind: str
     version: int
@@ -38,9 +38,9 @@ class _Reader:
         return self._rings.lost
 
     def read(self, limit: int = LIMIT) -> tuple[Records, int]:
-        """New records of all workers, at most `limit` of each, and how many were lost in front of them.
+        """New records of all workers, at most `limit` of each, and the number of records lost before them.
 
-        Records are a copy; those of one worker are in order, and `shard` says whose they are.
+        Records are a copy; those of one worker (`shard`) are in order.
         """
         blocks, lost = self._rings.read(limit)
         if len(blocks) == 1:
@@ -48,18 +48,18 @@ class _Reader:
         return np.concatenate([np.empty(0, self.record), *blocks]), lost
 
     def read_columns(self, limit: int = LIMIT) -> tuple[dict[str, npt.NDArray[Any]], int]:
-        """The same as arrays by field."""
+        """As `read`, with arrays by field."""
         records, lost = self.read(limit)
         return columns(records), lost
 
 
-class SinkEvents(_Reader):
+class SinkEvents(_RingReader):
     """Events of the sink: SINK_EVENT records."""
 
     kind, version, record = EVENT_RING, SINK_EVENT_VERSION, SINK_EVENT
 
 
-class Evictions(_Reader):
-    """Flows that left the sink's table: EVICTED records, several for a path of more than 8 hops."""
+class Evictions(_RingReader):
+    """Evicted flows of the sink: EVICTED records, several for a path of more than 8 hops."""
 
     kind, version, record = EVICTION_RING, EVICTED_VERSION, EVICTED

@@ -47,18 +47,18 @@ def observe(arena: Any, frames: Any, switch: Any, out: Any) -> Any:
         start = U64(frame["offset"])
         end = start + U64(frame["length"])
         if U64(frame["link"]) == packet.ETHERNET:
-            why, at, type_, _, _ = packet.ethernet(arena, start, end, end)
+            reason, at, type_, _, _ = packet.ethernet(arena, start, end, end)
         else:
-            why, at, type_, _, _ = packet.other_link(arena, start, end, U64(frame["link"]))
+            reason, at, type_, _, _ = packet.other_link(arena, start, end, U64(frame["link"]))
         version = packet.ip_version(type_)
-        if why or version == packet.NONE:
+        if reason or version == packet.NONE:
             continue
         ip = at
         if version == U64(4):
-            why, at, protocol, _, length, part = packet.ipv4(arena, ip, end, end, True)
+            reason, at, protocol, _, length, part = packet.ipv4(arena, ip, end, end, True)
         else:
-            why, at, protocol, _, length, part = packet.ipv6(arena, ip, end, end)
-        if why:
+            reason, at, protocol, _, length, part = packet.ipv6(arena, ip, end, end)
+        if reason:
             continue
         seen = out[count]
         count += 1

@@ -167,12 +167,12 @@ def _writer(layout: Layout, targets: Sequence[int]) -> Writer:
 
 def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -> list[dict[str, Any]]:
     found = query(store, keys, copies=options.copies)
-    most, risk = bound(store, options.copies)
+    excess, risk = bound(store, options.copies)
     return [
         {
             "status": Status(status).label,
             "counter": int(counter),
-            "bound": math.ceil(most * 1000) / 1000,
+            "bound": math.ceil(excess * 1000) / 1000,
             "risk": round(risk, 6),
         }
         for status, counter in zip(found.status, found.counter, strict=True)

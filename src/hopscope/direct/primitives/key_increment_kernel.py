@@ -27,12 +27,12 @@ def write(
 ) -> None:
     """Append one FETCH_ADD per copy of every report in `rows`, but only one per distinct slot."""
     mode, seed, slots = params[place.HASHING], params[place.SEED], params[place.SLOTS]
-    most, collectors = params[place.COPIES], U64(targets.shape[0])
+    max_copies, collectors = params[place.COPIES], U64(targets.shape[0])
     count = fill[COUNT]
     for i in range(rows.shape[0]):
         report = reports[U64(rows[i])]
         copies = U64(report["redundancy"])
-        if copies == U64(0) or copies > most:
+        if copies == U64(0) or copies > max_copies:
             report["reason"] = BAD_REDUNDANCY
             continue
         key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])

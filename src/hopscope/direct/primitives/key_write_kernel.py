@@ -51,7 +51,7 @@ def write(
         params[place.SLOTS],
         params[place.STRIDE],
     )
-    bits, width, most = params[place.CHECKSUM_BITS], params[place.DATA_BYTES], params[place.COPIES]
+    bits, width, max_copies = params[place.CHECKSUM_BITS], params[place.DATA_BYTES], params[place.COPIES]
     swap, spread = params[place.VARIANT] == SWAP, params[place.SPREAD] != U64(0)
     check_bytes = (bits + U64(7)) >> U64(3)
     collectors, size = U64(targets.shape[0]), U64(arena.shape[0])
@@ -59,7 +59,7 @@ def write(
     for i in range(rows.shape[0]):
         report = reports[U64(rows[i])]
         copies = U64(report["redundancy"])
-        if copies == U64(0) or copies > most:
+        if copies == U64(0) or copies > max_copies:
             report["reason"] = BAD_REDUNDANCY
             continue
         key_at, key_bytes = U64(report["key_at"]), U64(report["key_bytes"])

@@ -193,10 +193,10 @@ def query_arguments(
     keys = np.ascontiguousarray(keys, np.uint8)
     if keys.ndim != 2 or not 1 <= keys.shape[1] <= 255:
         raise StoreError(f"keys of shape {keys.shape}, expected [keys, bytes of a key], of 1 to 255 bytes")
-    most = int(stores[0].params[at.COPIES])
-    copies = most if copies is None else copies
-    if not 1 <= copies <= most:
-        raise StoreError(f"{copies} copies: the store has {most}")
+    max_copies = int(stores[0].params[at.COPIES])
+    copies = max_copies if copies is None else copies
+    if not 1 <= copies <= max_copies:
+        raise StoreError(f"{copies} copies: the store has {max_copies}")
     if len(stores) not in (1, found.collectors) or any(store.layout != found for store in stores):
         raise StoreError(
             f"{len(stores)} stores, expected those of {found.collectors} collectors of one layout"

@@ -31,12 +31,12 @@ class SequenceTracker:
         if form not in WINDOWS:
             raise ValueError(f"the form of {form} bytes has no sequence numbers")
         self.form = form
-        window, most = WINDOWS[form], (1 << form.sequence_bits) - 1
+        window, highest = WINDOWS[form], (1 << form.sequence_bits) - 1
         rows = -(-reporters // 8) * 8
         self._kernel = kernel
         self._limits = np.zeros(4, np.uint64)
-        self._limits[kernel.WINDOW], self._limits[kernel.MASK] = window, most
-        self._limits[kernel.AHEAD] = min(_AHEAD, most + 1 - window)
+        self._limits[kernel.WINDOW], self._limits[kernel.MASK] = window, highest
+        self._limits[kernel.AHEAD] = min(_AHEAD, highest + 1 - window)
         self._limits[kernel.IDLE_NS] = int(idle_s * 1e9)
         self._rows = np.zeros(rows, REPORTER)
         self._seen = np.zeros(rows * window // 64, np.uint64)

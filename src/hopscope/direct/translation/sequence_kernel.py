@@ -54,13 +54,13 @@ def find(reporters: Any, high: Any, low: Any, make: Any, now: Any, limits: Any, 
     sets = U64(len(reporters)) // SET_ROWS
     start = ((mix64(low ^ (high * U64(0x9E3779B97F4A7C15))) >> U64(32)) * sets >> U64(32)) * SET_ROWS
     oldest = start
-    for way in range(SET_ROWS):
-        row = reporters[start + way]
+    for column in range(SET_ROWS):
+        row = reporters[start + column]
         if is_row(row, high, low):
-            return start + way
+            return start + column
         free = reporters[oldest].depth == U32(0)
         if not free and (row.depth == U32(0) or row.last_ns < reporters[oldest].last_ns):
-            oldest = start + way
+            oldest = start + column
     if not make:
         return NONE
     row = reporters[oldest]
@@ -115,12 +115,12 @@ def settle(reporters: Any, at: Any, seen: Any, number: Any, limits: Any, tally: 
     place = number & (window - ONE)
     index, bit = base + (place >> SIX), ONE << (place & U64(63))
     newest, depth = U64(row.newest), U64(row.depth)
-    behind = (newest - number) & mask
+    distance = (newest - number) & mask
     ahead = (number - newest) & mask
     if depth == ZERO:
         begin(row, seen, base, number, window)
         return ZERO, U8(0)
-    if behind < window:
+    if distance < window:
         if seen[index] & bit:
             row.duplicate += ONE
             tally[DUPLICATE] += ONE
@@ -128,7 +128,7 @@ def settle(reporters: Any, at: Any, seen: Any, number: Any, limits: Any, tally: 
         seen[index] |= bit
         row.late += ONE
         tally[LATE] += ONE
-        if behind < depth:  # numbers before the first report were not counted as lost
+        if distance < depth:  # numbers before the first report were not counted as lost
             row.lost -= ONE
             tally[LOST] -= ONE
         return ZERO, U8(0)
@@ -237,15 +237,15 @@ def make_nacks(
             # older numbers than the window would be rejected as stale
             many = min(U64(gaps[i]), min(window - ONE, MAX_NAMED))
             count = put_nack(answers, count, frames[i], (number - many) & mask, many, GAP, mask)
-        why = report.reason
-        if why != RATE_LIMITED and why != CONGESTED and why != NO_COLLECTOR:
+        reason = report.reason
+        if reason != RATE_LIMITED and reason != CONGESTED and reason != NO_COLLECTOR:
             continue
         at = find(reporters, frames[i].source_hi, frames[i].source_lo, False, I64(0), limits, tally)
         if at != NONE:
-            behind = (U64(reporters[at].newest) - number) & mask
-            if behind < window:
+            distance = (U64(reporters[at].newest) - number) & mask
+            if distance < window:
                 forget_range(seen, at * (window >> SIX), number, ONE, window)
-            if behind < U64(reporters[at].depth):
+            if distance < U64(reporters[at].depth):
                 reporters[at].lost += ONE
                 tally[LOST] += ONE
         if asks:

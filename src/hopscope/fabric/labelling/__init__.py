@@ -1,1 +1,1 @@
-"""INT-label simulated: who labels which packets, what the controller hears, what others would cost."""
+"""INT-label simulated: packets and labels, what the controller learns, and the cost of other systems."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from ...detect.sink.adaptive import Adaptive
+from ...detect.sink.adaptive import AdaptiveThresholds
 from ...detect.sink.detector import SinkDetector
 from ...export.counters import read_counters
 from ..pipeline import Stage
@@ -37,7 +37,7 @@ class Lag:
 class Adapt(Stage):
     """Has the sink raise its limits while destinations lag."""
 
-    def __init__(self, folder: Path, adaptive: Adaptive) -> None:
+    def __init__(self, folder: Path, adaptive: AdaptiveThresholds) -> None:
         self._lag, self._adaptive = Lag(folder), adaptive
         self._look_ns = 0
 

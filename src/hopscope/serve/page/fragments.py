@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...base.names import Names
-from ...detect.bottleneck.shares import Standing
+from ...detect.bottleneck.shares import QuantileRange
 from ...detect.records import NO_PORT
 from ...present.collector_state import Limits
 from ...present.units import duration, endpoints, measured, place, port_text, si
@@ -29,7 +29,7 @@ _ALL_EMPTY = {
     "buffers": "All buffers were empty",
     "links": "All links were idle",
 }
-NO_STANDINGS: Mapping[int, Standing] = {}
+NO_STANDINGS: Mapping[int, QuantileRange] = {}
 
 
 class Fragments:
@@ -234,7 +234,9 @@ class Fragments:
 
     # -------------------------------------------------------------------------------------------- path
 
-    def path(self, flow: np.void, hops: Records, standings: Mapping[int, Standing] = NO_STANDINGS) -> str:
+    def path(
+        self, flow: np.void, hops: Records, standings: Mapping[int, QuantileRange] = NO_STANDINGS
+    ) -> str:
         """A flow's path, hop by hop, with a ribbon of each hop's share of the latency; `standings` by hop."""
         known = [int(hop["latency_latest"]) if hop["state"] & 1 else 0 for hop in hops]
         total = max(1, sum(known))
@@ -263,7 +265,7 @@ class Fragments:
         )
 
     def _hop_card(
-        self, hop: np.void, latency: int, total: int, slowest: bool, standing: Standing | None
+        self, hop: np.void, latency: int, total: int, slowest: bool, quantile: QuantileRange | None
     ) -> str:
         node, port = int(hop["node_id"]), int(hop["egress_port"])
         mood = "bad" if hop["alarm"] else "slow" if slowest else ""
@@ -271,8 +273,8 @@ class Fragments:
         for name, value in (("queue", int(hop["queue_latest"])), ("link", int(hop["utilization_latest"]))):
             if 0 < value < 0xFFFFFFFF:
                 seen.append(f"{name} {si(value)}")
-        if standing is not None and standing.lower >= 0.5:
-            seen.insert(1, f"slower than {int(100 * standing.lower)} % here")
+        if quantile is not None and quantile.lower >= 0.5:
+            seen.insert(1, f"slower than {int(100 * quantile.lower)} % here")
         via = "" if port == NO_PORT else port_text(self.names, node, port)
         return (
             f'<span class="hop {mood}"><b>{escape(self.names.node_label(node))}</b><small>{via}</small>'

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from ...detect.distributions.quantiles import Distribution, grouped
-from ...detect.distributions.reader import Counts, DistributionReader
+from ...detect.distributions.reader import DistributionReader, ShardCounts
 from ...memory.region import RegionError
 from ...present.collector_state import CollectorState
 
@@ -42,7 +42,7 @@ class Recent:
     def __init__(self, state: CollectorState) -> None:
         self._state = state
         self._reader: DistributionReader | None = None
-        self._copies: deque[tuple[float, dict[int, Counts]]] = deque(maxlen=_COPIES)
+        self._copies: deque[tuple[float, dict[int, ShardCounts]]] = deque(maxlen=_COPIES)
         self._due = 0.0
         self._recently = Recently()
 
@@ -54,7 +54,7 @@ class Recent:
             self._recently = self._window(self._counts(), now)
         return self._recently
 
-    def _counts(self) -> dict[int, Counts]:
+    def _counts(self) -> dict[int, ShardCounts]:
         try:
             if self._reader is None or not self._reader.shards or not self._reader.is_current():
                 self._reader = DistributionReader.attach(self._state.regions)
@@ -65,7 +65,7 @@ class Recent:
             self._reader = None
             return {}
 
-    def _window(self, counts: dict[int, Counts], now: float) -> Recently:
+    def _window(self, counts: dict[int, ShardCounts], now: float) -> Recently:
         before = self._copies[0] if self._copies else None
         if counts and (before is None or now - self._copies[-1][0] >= _GAP_SECONDS):
             self._copies.append((now, counts))

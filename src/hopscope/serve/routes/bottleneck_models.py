@@ -16,7 +16,7 @@ class Bounds(Model):
     estimate: float
 
 
-class StandingModel(Model):
+class QuantileModel(Model):
     """The quantile at which a value stands, 0 to 1."""
 
     lower: float
@@ -105,10 +105,10 @@ class HopContribution(PlaceModel):
     latency_ns: int | None
     mean_ns: float | None
     samples: int
-    usual_ns: Bounds | None
+    median_ns: Bounds | None
     """Median of all packets at this place."""
-    usual_p99_ns: Bounds | None
-    standing: StandingModel | None
+    p99_ns: Bounds | None
+    quantile: QuantileModel | None
     """Of the latest latency among those of all packets at this place."""
     occupancy: GaugeModel
     utilization: GaugeModel
@@ -122,6 +122,6 @@ class FlowBottlenecks(Model):
     flow: FlowKey | None
     latency_ns: Wide | None
     latency_mean_ns: float | None
-    standing: StandingModel | None
+    quantile: QuantileModel | None
     """Of its latest latency among those of all packets."""
     items: list[HopContribution]

@@ -12,7 +12,7 @@ from ...labels.state import NEVER
 from ...present.events import when, wide
 from ...present.labels import spanned
 from ...present.select import FlowFilter
-from ...present.tracked import latencies, passes, way_of
+from ...present.tracked import latencies, passes, path_of
 from ...wire.address import address
 from ..context import Ctx
 from . import label_models as m
@@ -106,7 +106,7 @@ async def coverage(
         busy = rows[rows["active"] > 0]
         return m.CoverageSeries(
             telemetry_ns=None if about is None else about.telemetry_ns,
-            mean=float(np.mean(busy["heard"] / busy["active"])) if len(busy) else None,
+            mean=float(np.mean(busy["reported"] / busy["active"])) if len(busy) else None,
             intervals=len(rows),
             expected_intervals=spanned(rows, about.telemetry_ns) if about is not None else 0,
             items=[_interval(row) for row in rows],
@@ -154,10 +154,10 @@ def _flow(row: np.void, names: Names, now_ns: int) -> m.TrackedFlow:
         packets_per_second=float(row["rate"]),
         latency_ns=wide(int(latencies(np.array([row]))[0])),
         hop_count=int(row["hops"]),
-        path=[_hop(hop, names) for hop in way_of(row)],
+        path=[_hop(hop, names) for hop in path_of(row)],
         changes=wide(int(row["changes"])),
         changed=when(int(row["changed_ns"])) if changed else None,
-        previous_path=[_hop(hop, names) for hop in way_of(row, "previous")] if changed else None,
+        previous_path=[_hop(hop, names) for hop in path_of(row, "previous")] if changed else None,
     )
 
 
@@ -170,19 +170,19 @@ def _hop(hop: np.void, names: Names) -> m.TrackedHop:
         egress_port=Port(id=outward, name=names.port(node, outward)),
         label_time_ns=wide(int(hop["time_ns"])),
         latency_ns=int(hop["latency_ns"]),
-        highest_latency_ns=int(hop["latency_most_ns"]),
+        highest_latency_ns=int(hop["highest_latency_ns"]),
         occupancy=int(hop["occupancy"]),
-        highest_occupancy=int(hop["occupancy_most"]),
+        highest_occupancy=int(hop["highest_occupancy"]),
     )
 
 
 def _interval(row: np.void) -> m.CoverageInterval:
-    active, heard = int(row["active"]), int(row["heard"])
+    active, reported = int(row["active"]), int(row["reported"])
     return m.CoverageInterval(
         begin=when(int(row["begin_ns"])),
         active=active,
-        reported=heard,
-        coverage=heard / active if active else None,
+        reported=reported,
+        coverage=reported / active if active else None,
         labels=int(row["labels"]),
         packets=int(row["packets"]),
         raised=int(row["raised"]),

@@ -1,7 +1,7 @@
-"""Events of an experiment: links and switches that fail, ports that lose packets, from when to when.
+"""Events of an experiment: failing links and switches, ports that lose packets, each with its times.
 
-Times are counted from the end of the warm-up.  A port is named as `hopscope simulate` and `hopscope fabric`
-name it: by its switch's name or number, and its number there.
+Times count from the end of the warm-up. Ports are named as in `hopscope simulate` and `hopscope fabric`: by
+the switch's name or number, and the port's number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..simulation.simulator import LabelSimulation
 
 MAX_EVENTS = 100
-"""Tables of one kind in a file."""
+"""Maximum tables of one kind in a file."""
 NEVER = "never"
 CLASSES: dict[str, Callable[[Any], npt.NDArray[np.bool_]]] = {
     "up": lambda ports: (ports["peer_switch"] >= 0) & (ports["buffer_id"] == 0),
@@ -32,7 +32,7 @@ CLASSES: dict[str, Callable[[Any], npt.NDArray[np.bool_]]] = {
     "hosts": lambda ports: ports["peer_switch"] < 0,
     "all": lambda ports: np.ones(len(ports), bool),
 }
-"""Ports of a switch by where they lead: towards the spine, away from it, to any switch, to hosts."""
+"""Ports of a switch by direction: towards the spine, away from it, to any switch, to hosts."""
 
 
 def _name_or_number(value: object) -> object:
@@ -50,64 +50,64 @@ MaybeSeconds = Annotated[Seconds | None, BeforeValidator(_never)]
 
 
 class FailureSettings(Section):
-    """Links that fail in both directions, or a switch with all of its links; or one that is added."""
+    """A link that fails in both directions, or a switch with all its links; also one that is added later."""
 
     node: NodeName
-    """The switch: its name, as `spine-1`, its number, or a pattern, as `spine-*`."""
+    """The switch: a name such as `spine-1`, a number, or a pattern such as `spine-*`."""
     port: NodeName = "all"
-    """The port whose link fails: its number, where it leads, as `to leaf-2`, or `up` (towards the spine),
-    `down`, `between` (both), `hosts`, `all`: the whole switch.
+    """The port whose link fails: its number, its peer, such as `to leaf-2`, or `up` (towards the spine),
+    `down`, `between` (both), `hosts`, or `all` (the whole switch).
     """
     at: MaybeSeconds = None
-    """When it fails, s after the warm-up; not given: it is down from the start on, warm-up included. So
-    a switch is added `until`.
+    """Start of the failure, s after the warm-up. Default: down from the start of the simulation; with
+    `until`, this adds a link or switch at that time.
     """
     until: MaybeSeconds = None
-    """When it works again; not given, or `never`: not in this experiment."""
+    """End of the failure, s after the warm-up. Default, or `never`: it lasts to the end of the experiment."""
     reroute: float = Field(default=0.0, ge=0, le=1e4)
-    """From the failure, and from its end, until ECMP goes by it, s."""
+    """Delay until ECMP reacts to the failure, and to its end, s."""
 
 
 class LossSettings(Section):
-    """Ports that lose packets at random, in the direction in which they send."""
+    """Ports that lose packets at random, in their sending direction."""
 
     node: NodeName = "*"
-    """The switch: its name, its number, or a pattern; all, where it is not given."""
+    """The switch: a name, a number, or a pattern. Default: all."""
     port: NodeName = "between"
-    """The port: its number, where it leads, as `to leaf-2`, or `up`, `down`, `between`, `hosts`, `all`."""
+    """The port: its number, its peer, such as `to leaf-2`, or `up`, `down`, `between`, `hosts`, `all`."""
     share: float = Field(ge=0, le=1)
-    """Of the packets, instead of `network.loss`; of several that hold for a port, the highest."""
+    """Share of packets lost; replaces `network.loss`. If several apply to a port, the highest one."""
     at: MaybeSeconds = None
-    """From when on, s after the warm-up; not given: from the start, warm-up included."""
+    """Start, s after the warm-up. Default: the start of the simulation."""
     until: MaybeSeconds = None
-    """Until when; not given, or `never`: to the end."""
+    """End, s after the warm-up. Default, or `never`: the end of the experiment."""
 
 
 KINDS: dict[str, type[Section]] = {"failure": FailureSettings, "loss": LossSettings}
-"""Tables of a file that may stand there several times."""
+"""Tables that may occur several times in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that holds for some ports from a time to another, s after the warm-up."""
+    """A failure or loss of some ports between two times, s after the warm-up."""
 
     key: str
-    """Where it stands in the file, as `failure[0]`."""
+    """Place in the file, such as `failure[0]`."""
     name: str
-    """For readers, as `spine-1 fails` or `leaf-0 up loses 30 %`."""
+    """Text such as `spine-1 fails` or `leaf-0 up loses 0.3`."""
     rows: Ints
     """Port rows."""
     at: float | None
-    """None: from the start on."""
+    """None: from the start of the simulation."""
     until: float | None
-    """None: to the end."""
+    """None: to the end of the experiment."""
     share: float | None
-    """Of packets that are lost; None: the links fail."""
+    """Share of packets lost; None: the links fail."""
     reroute: float
-    """Until routing knows, s."""
+    """Delay until routing reacts, s."""
 
-    def holds(self, time: float | None) -> bool:
-        """Whether it holds from this time on; None: before all others."""
+    def is_active(self, time: float | None) -> bool:
+        """Whether it is active from this time on; None: at the start of the simulation."""
         begun = self.at is None or (time is not None and self.at <= time)
         return begun and (self.until is None or time is None or time < self.until)
 
@@ -115,10 +115,9 @@ class Event:
 def events_of(
     topology: Topology, failures: Sequence[FailureSettings], losses: Sequence[LossSettings], seconds: float
 ) -> list[Event]:
-    """The events of a file on this fabric, where `seconds` are measured.
+    """The events of a file on this fabric; `seconds`: measured time.
 
-    ExperimentError: no such switch or port, or a time at which nothing can happen; with key, what was found
-    and what is expected.
+    Raises ExperimentError for an unknown switch or port, or a time outside the measured one.
     """
     found = []
     tables: dict[str, Sequence[FailureSettings | LossSettings]] = {"failure": failures, "loss": losses}
@@ -138,12 +137,11 @@ def events_of(
 def _check_times(key: str, at: float | None, until: float | None, seconds: float) -> None:
     if at is not None and at >= seconds:
         raise ExperimentError(
-            f"{key}.at: found {at:g}, expected less than experiment.seconds, {seconds:g}: it would not begin"
+            f"{key}.at: found {at:g}, expected less than experiment.seconds, {seconds:g}: it would never "
+            "start"
         )
     if until is not None and until <= (at or 0):
-        raise ExperimentError(
-            f"{key}.until: found {until:g}, expected a time after {at or 0:g}, when it begins"
-        )
+        raise ExperimentError(f"{key}.until: found {until:g}, expected a time after its start, {at or 0:g}")
     if until is not None and until >= seconds:
         raise ExperimentError(
             f"{key}.until: found {until:g}, expected less than experiment.seconds, {seconds:g}, or {NEVER!r}"
@@ -158,7 +156,7 @@ def _named(topology: Topology, node: int | str, port: int | str) -> str:
 
 
 def _switches(topology: Topology, node: int | str) -> list[int]:
-    """Switches (rows) of a name, a number or a pattern."""
+    """Rows of the switches that match a name, a number or a pattern."""
     return [
         index
         for index, switch in enumerate(topology.switches)
@@ -167,69 +165,78 @@ def _switches(topology: Topology, node: int | str) -> list[int]:
 
 
 def port_rows(topology: Topology, node: int | str, port: int | str, key: str) -> Ints:
-    """Rows of the ports of switches that are named so, int64; ExperimentError with `key`: there is none."""
+    """Rows of the matching ports, int64. Raises ExperimentError if there are none; `key` is for its
+    message.
+    """
     switches = _switches(topology, node)
     if not switches:
-        few = ", ".join(switch.name for switch in topology.switches[:3])
+        examples = ", ".join(switch.name for switch in topology.switches[:3])
         raise ExperimentError(
-            f"{key}.node: found {node!r}, expected a switch of {topology.name}: {few} … "
-            f"{topology.switches[-1].name}, 1 to {len(topology.switches)}, or a pattern, as spine-*"
+            f"{key}.node: found {node!r}, expected a switch of {topology.name}: {examples} … "
+            f"{topology.switches[-1].name}, 1 to {len(topology.switches)}, or a pattern such as spine-*"
         )
     links = topology.ports
-    own = np.nonzero(np.isin(links["switch"], switches))[0].astype(np.int64)
+    rows_of_switches = np.nonzero(np.isin(links["switch"], switches))[0].astype(np.int64)
     text = str(port)
     if text in CLASSES:
-        rows = own[CLASSES[text](links[own])]
+        rows = rows_of_switches[CLASSES[text](links[rows_of_switches])]
     elif text.isdecimal():
-        rows = own[links["number"][own] == int(text[:9])]
+        rows = rows_of_switches[links["number"][rows_of_switches] == int(text[:9])]
     else:
-        rows = np.array([row for row in own if topology.port_name(int(row)) == text], np.int64)
+        rows = np.array([row for row in rows_of_switches if topology.port_name(int(row)) == text], np.int64)
     if not len(rows):
         where = topology.switches[switches[0]].name if len(switches) == 1 else repr(node)
-        leads = topology.port_name(int(own[-1]))
+        leads = topology.port_name(int(rows_of_switches[-1]))
         raise ExperimentError(
-            f"{key}.port: found {port!r}, expected a port of {where}: 1 to {links['number'][own].max()}, "
-            f"as {leads!r}, or {', '.join(CLASSES)}"
+            f"{key}.port: found {port!r}, expected a port of {where}: 1 to "
+            f"{links['number'][rows_of_switches].max()}, "
+            f"a peer such as {leads!r}, or {', '.join(CLASSES)}"
         )
     return rows
 
 
-def order(simulation: LabelSimulation, events: Sequence[Event], start: float) -> None:
-    """Tell a simulation that has not begun what will happen; the warm-up ends at `start`, s.
+def schedule(simulation: LabelSimulation, events: Sequence[Event], start: float) -> None:
+    """Schedule the events in a simulation that has not started; the warm-up ends at `start`, s.
 
-    A link works again when the last failure of it is over.
+    A link is repaired when its last failure ends.
     """
     failures = [event for event in events if event.share is None]
     losses = [event for event in events if event.share is not None]
     links = simulation.topology.ports
     down = np.zeros(len(links), bool)
-    usual = np.where((links["switch"] >= 0) & (links["peer_switch"] >= 0), simulation.network.loss, 0.0)
-    share = usual
+    configured = np.where((links["switch"] >= 0) & (links["peer_switch"] >= 0), simulation.network.loss, 0.0)
+    share = configured
     for time in [None, *changes(events)]:
         at = None if time is None else start + time
-        was, down = down, np.zeros(len(links), bool)
+        before, down = down, np.zeros(len(links), bool)
         for event in failures:
-            if event.holds(time):
+            if event.is_active(time):
                 down[event.rows] = down[links["reverse"][event.rows]] = True
         for change, rows, delays in (
-            (simulation.fail_link, np.nonzero(down & ~was)[0], [e.reroute for e in failures if e.at == time]),
+            (
+                simulation.fail_link,
+                np.nonzero(down & ~before)[0],
+                [e.reroute for e in failures if e.at == time],
+            ),
             (
                 simulation.repair_link,
-                np.nonzero(was & ~down)[0],
+                np.nonzero(before & ~down)[0],
                 [e.reroute for e in failures if e.until == time],
             ),
         ):
             if len(rows):
                 change(*rows.tolist(), at_s=at, reroute_s=0.0 if time is None else max(delays, default=0.0))
-        had, special = share, np.full(len(links), -1.0)
+        previous, special = share, np.full(len(links), -1.0)
         for event in losses:
-            if event.holds(time):
+            if event.is_active(time):
                 special[event.rows] = np.maximum(special[event.rows], event.share or 0.0)
-        share = np.where(special >= 0, special, usual)
-        for chance in np.unique(share[share != had]):
-            simulation.set_loss(np.nonzero((share != had) & (share == chance))[0], float(chance), at_s=at)
+        share = np.where(special >= 0, special, configured)
+        for chance in np.unique(share[share != previous]):
+            simulation.set_loss(
+                np.nonzero((share != previous) & (share == chance))[0], float(chance), at_s=at
+            )
 
 
 def changes(events: Iterable[Event]) -> list[float]:
-    """Times at which something begins or ends, s after the warm-up, in order."""
+    """Start and end times of events, s after the warm-up, ascending."""
     return sorted({time for event in events for time in (event.at, event.until) if time is not None})

@@ -1,6 +1,6 @@
-"""Files of an experiment: finished runs as they come, then Parquet, CSV and a picture.
+"""Files of an experiment: a journal of finished runs, then Parquet, CSV and a plot.
 
-`NAME.runs.jsonl` has one finished run a line, so that an experiment which was stopped goes on where it was.
+`NAME.runs.jsonl` has one finished run per line, so that a stopped experiment can be resumed.
 """
 
 from __future__ import annotations
@@ -22,38 +22,40 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Intervals = Sequence[Mapping[str, npt.NDArray[np.float64]]]
-"""Columns of the telemetry intervals of each run."""
-WHOLE = ("ports", "labels")
-"""Those that count."""
+"""For each run, its columns per telemetry interval."""
+INTEGER_COLUMNS = ("ports", "labels")
+"""Columns of integers."""
 Key = str
 
 
 class ExperimentError(HopscopeError):
-    """An experiment cannot be run or written: what was found, and what to do."""
+    """An experiment cannot be run or written; the message says what was found, and what to do."""
 
 
-class DemandError(ExperimentError):
-    """What the file of an experiment asks for cannot be: its key, what was found, what is expected."""
+class SpecificationError(ExperimentError):
+    """A setting in the file of an experiment cannot be simulated: key, found, expected."""
 
 
-def key_of(parameters: Mapping[str, Any]) -> Key:
-    """What tells a run from all others."""
+def run_key(parameters: Mapping[str, Any]) -> Key:
+    """Unique key of a run."""
     return json.dumps(parameters, sort_keys=True)
 
 
 class Journal:
-    """Finished runs on disk: those of before, and more as they come."""
+    """Finished runs on disk, previous ones and new ones."""
 
-    def __init__(self, path: Path, fresh: bool = False) -> None:
-        """Open a journal; `fresh` forgets what is in it. ExperimentError: it is none."""
+    def __init__(self, path: Path, discard: bool = False) -> None:
+        """Open a journal; `discard`: ignore its content. Raises ExperimentError if the file is not a
+        journal.
+        """
         self.path = path
         self.done: dict[Key, Row] = {}
         """Measures of finished runs by the key of their parameters."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            whole = 0 if fresh else self._read()
+            size = 0 if discard else self._read()
             self._file: TextIO = path.open("a", encoding="utf-8")
-            self._file.truncate(whole)  # a line that was cut off is run again
+            self._file.truncate(size)  # an incomplete line is run again
         except OSError as error:
             raise ExperimentError(f"{path}: {error.strerror}") from error
 
@@ -66,19 +68,20 @@ class Journal:
         for number, line in enumerate(content[:whole].splitlines(), 1):
             try:
                 found = json.loads(line)
-                self.done[key_of(found["run"])] = _compact(dict(found["measures"]))
+                self.done[run_key(found["run"])] = _compact(dict(found["measures"]))
             except (ValueError, KeyError, TypeError) as error:
                 raise ExperimentError(
-                    f"{self.path}: line {number} is no finished run: move the file away, or run with --fresh"
+                    f"{self.path}: line {number} is not a finished run; move the file away, or run with "
+                    "--fresh"
                 ) from error
         return whole
 
     def put(self, parameters: Mapping[str, Any], measures: Row) -> None:
-        """A run has ended: its line is on disk before this returns."""
+        """Record a finished run; it is on disk when this returns."""
         self._file.write(json.dumps({"run": parameters, "measures": measures}) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self.done[key_of(parameters)] = _compact(measures)
+        self.done[run_key(parameters)] = _compact(measures)
 
     def close(self) -> None:
         """Close the file."""
@@ -86,7 +89,9 @@ class Journal:
 
 
 def _compact(measures: Row) -> Row:
-    """Measures with the columns of intervals as arrays, which are smaller; ValueError: they are none."""
+    """Measures with the columns of intervals as arrays, which need less memory. Raises ValueError if they are
+    malformed.
+    """
     if "intervals" not in measures:
         return measures
     columns = {name: np.asarray(one, np.float64) for name, one in dict(measures["intervals"]).items()}
@@ -96,7 +101,7 @@ def _compact(measures: Row) -> Row:
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
-    """One line a run; missing values are empty."""
+    """One line per run; missing values are empty."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -104,7 +109,7 @@ def write_csv(path: Path, rows: Sequence[Row]) -> None:
 
 
 def write_parquet(path: Path, rows: Sequence[Row]) -> None:
-    """One row a run; missing values are null."""
+    """One row per run; missing values are null."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -115,7 +120,7 @@ def write_parquet(path: Path, rows: Sequence[Row]) -> None:
 def write_intervals(
     parquet: Path, table: Path, rows: Sequence[Row], columns: Sequence[str], intervals: Intervals
 ) -> None:
-    """One row a telemetry interval of a run, which begin with "run" and these columns of the run."""
+    """One row per telemetry interval, starting with "run" and these columns of the run."""
     import duckdb
 
     lengths = [len(next(iter(one.values()))) for one in intervals]
@@ -131,7 +136,7 @@ def write_intervals(
     } | {name: np.concatenate([one[name] for one in intervals]) for name in intervals[0]}
     own = []
     for name in intervals[0]:
-        kind, column = "BIGINT" if name in WHOLE else "DOUBLE", _quoted(name)
+        kind, column = "BIGINT" if name in INTEGER_COLUMNS else "DOUBLE", _quoted(name)
         own.append(f"CAST(nullif(i.{column}, 'nan') AS {kind}) AS {column}")
     shown = [f"r.{_quoted(name)}" for name in ("run", *columns)] + ["i.interval", "i.time", *own]
     query = f"SELECT {', '.join(shown)} FROM whole i JOIN results r USING (run) ORDER BY r.run, i.interval"
@@ -170,9 +175,9 @@ def _kind(values: Sequence[object]) -> str:
 def check_columns(
     parameters: Sequence[str], measures: Sequence[str], x: str, y: Sequence[str], by: Sequence[str]
 ) -> None:
-    """ExperimentError: one of the picture's columns is none of the results', or no number on the y axis."""
+    """Raises ExperimentError if a column of the plot is unknown, or a y column is not numeric."""
     every = [*parameters, *measures]
     for key, asked, there in (("x", (x,) if x else (), every), ("y", y, measures), ("by", by, every)):
         for column in asked:
             if column not in there:
-                raise ExperimentError(f"plot.{key}: no column {column!r}; there are {', '.join(there)}")
+                raise ExperimentError(f"plot.{key}: unknown column {column!r}; known are {', '.join(there)}")

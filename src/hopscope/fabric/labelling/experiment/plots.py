@@ -1,4 +1,4 @@
-"""Pictures of an experiment: measures over what is swept, and telemetry intervals over time with events."""
+"""Plots of an experiment: measures over the swept settings, and telemetry intervals over time with events."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ SECONDS = {
     "labelling.interval", "experiment.telemetry", "experiment.seconds", "experiment.warm_up", "resolution",
     "resolution_worst", "silence", "delay", "delay_99", "recovery_begin", "recovery_end",
 }  # fmt: skip
-"""Columns in s; those of events too, whose last part is a time."""
+"""Columns in s; also columns of events whose last part is a time."""
 TIMES = ("at", "until", "reroute")
 MAX_PANELS = 6
-"""Different timetables of events that one picture shows."""
+"""Maximum different schedules of events in one plot."""
 MAX_SHOWN = 8
-"""Events that are named in it."""
+"""Maximum events named in it."""
 FAILS, LOSES = "#c0392b", "#d68910"
 
 
 def write_plot(
     path: Path, rows: Sequence[Row], x: str, y: Sequence[str], by: Sequence[str], title: str
 ) -> bool:
-    """A panel for each of `y` over `x`, a curve for each combination of `by`; bars are standard deviations
-    over what is not told apart, the seeds. False: matplotlib is not installed.
+    """A panel for each of `y` over `x`, a curve for each combination of `by`. Error bars: standard deviation
+    over the remaining settings and the seeds. Returns False without matplotlib.
     """
     try:
         from matplotlib.figure import Figure
@@ -64,10 +64,9 @@ def write_timeline(
     by: Sequence[str],
     title: str,
 ) -> bool:
-    """Columns of telemetry intervals over time: a row of panels for each of `y`, a column for each timetable
-    of events, which stand above it; a curve for each combination of `by`, the mean over the rest.
-
-    `intervals` and `events` are those of each row.  False: matplotlib is not installed.
+    """Telemetry intervals over time: a row of panels for each of `y`, a column for each schedule of events,
+    with the events above it; a curve for each combination of `by`, averaged over the rest. `intervals` and
+    `events` belong to `rows`. Returns False without matplotlib.
     """
     try:
         from matplotlib.figure import Figure
@@ -78,7 +77,7 @@ def write_timeline(
         key = tuple((e.key, e.name, e.at, e.until, e.reroute) for e in own)
         tables.setdefault(key, []).append(place)
     if len(tables) > MAX_PANELS:
-        title += f" ({MAX_PANELS} of {len(tables)} timetables)"
+        title += f" ({MAX_PANELS} of {len(tables)} schedules)"
     groups = list(tables.values())[:MAX_PANELS]
     bars = max(min(len(events[group[0]]), MAX_SHOWN) for group in groups)
     heights = ([0.1 + 0.26 * bars] if bars else []) + [2.6] * len(y)
@@ -115,7 +114,7 @@ def with_unit(column: str) -> str:
 
 
 def _draw_events(axes: Any, events: Sequence[Event], end: float, bars: int) -> None:
-    """One bar an event, from its begin to its end, with its name."""
+    """One bar per event, from its start to its end, with its name."""
     for place, event in enumerate(events[:MAX_SHOWN]):
         begin, until = event.at or 0.0, end if event.until is None else event.until
         axes.barh(place, until - begin, 0.8, begin, color=_color(event), alpha=0.25)
@@ -124,7 +123,7 @@ def _draw_events(axes: Any, events: Sequence[Event], end: float, bars: int) -> N
         left = begin < 0.6 * end
         side = "left" if left else "right"
         text = axes.text(begin if left else until, place, f" {name} ", fontsize=8, va="center", ha=side)
-        text.set_in_layout(False)  # (a long name takes no room from the panels)
+        text.set_in_layout(False)  # a long name must not shrink the panels
     axes.set_ylim(bars - 0.5, -0.5)
     axes.set_axis_off()
 
@@ -136,7 +135,7 @@ def _color(event: Event) -> str:
 def _over_time(
     rows: Sequence[Row], intervals: Intervals, group: Sequence[int], measure: str, by: Sequence[str]
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Curve to the middles of its intervals, s, and the mean of those of its runs that have a value."""
+    """By curve: the middle of each interval, s, and the mean of the runs that have a value."""
     curves: dict[str, list[int]] = {}
     for place in group:
         curves.setdefault(_name(rows[place], by), []).append(place)
@@ -156,7 +155,7 @@ def _over_time(
 def _curves(
     rows: Sequence[Row], x: str, measure: str, by: Sequence[str]
 ) -> dict[str, dict[Any, list[float]]]:
-    """Curve to x to the values there; what has no value is left out."""
+    """By curve and x: the values; missing ones are left out."""
     curves: dict[str, dict[Any, list[float]]] = {}
     for row in rows:
         if row[measure] is not None:
@@ -169,7 +168,7 @@ def _name(row: Mapping[str, Any], by: Sequence[str]) -> str:
 
 
 def _finish(figure: Figure, named: Any, head: str, title: str, path: Path) -> None:
-    """Title, one legend for all panels with the curves of the panel `named`, and the file."""
+    """Add a title, and one legend for all panels with the curves of panel `named`; write the file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     FigureCanvasAgg(figure)

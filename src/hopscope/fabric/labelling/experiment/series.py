@@ -1,7 +1,7 @@
-"""An experiment over time: its telemetry intervals, and what events did to them.
+"""An experiment over time: its telemetry intervals, and the effect of events.
 
-Labels are LABELLED records in the order of their arrival, `active` is bool [intervals, ports] (`measures`);
-`first` is the first interval that is measured, and times of events count from its beginning.
+Labels are RECEIVED_LABEL records in order of arrival, `active` is bool [intervals, ports] (see `measures`);
+`first` is the first measured interval, and times of events count from its start.
 """
 
 from __future__ import annotations
@@ -13,24 +13,28 @@ import numpy as np
 
 from ...records import PS
 from ..simulation import measures
-from ..simulation.counts import Counts
+from ..simulation.counts import TrafficCounts
 from .events import Event, changes
 
 SERIES = {
-    "coverage": "share of the ports with traffic that the controller heard of",
+    "coverage": "share of the ports with traffic that the controller got a label of",
     "ports": "switch ports that had traffic",
-    "labels": "labels that the controller has received",
-    "lost": "share of the packets that ended which did not arrive",
+    "labels": "labels received by the controller",
+    "lost": "share of finished packets that were lost",
 }
-"""What is known of every telemetry interval."""
+"""Measures of every telemetry interval."""
 
 
 def series(
-    labels: measures.Labels, active: measures.Bools, first: int, telemetry: float, counted: Sequence[Counts]
+    labels: measures.Labels,
+    active: measures.Bools,
+    first: int,
+    telemetry: float,
+    counted: Sequence[TrafficCounts],
 ) -> dict[str, list[float | None]]:
-    """SERIES of every interval that is measured, None where there is no value.
+    """SERIES of every measured interval, None without a value.
 
-    `counted`: counts when the first began, and at the end of each.
+    `counted`: counts at the start of the first, and at the end of each.
     """
     width = round(telemetry * PS)
     arrived = np.bincount(labels["received"] // width, minlength=len(active))[first : len(active)]
@@ -47,18 +51,18 @@ def series(
     }
 
 
-def silence(labels: measures.Labels, active: measures.Bools, first: int, telemetry: float) -> float:
-    """Longest time in which nothing newer was heard of a port, s; NaN where no port had traffic.
+def longest_silence(labels: measures.Labels, active: measures.Bools, first: int, telemetry: float) -> float:
+    """Longest time without a newer label of a port, s; NaN if no port had traffic.
 
-    Only telemetry intervals in which the port had traffic count: an idle one ends a silence, and another
-    begins after it.
+    Only telemetry intervals in which the port had traffic count: an idle interval ends a silence, and a new
+    one starts after it.
     """
     width = round(telemetry * PS)
     shown = active[first:]
     ever = np.nonzero(shown.any(axis=0))[0]
     if not len(ever):
         return float("nan")
-    # A port's time is cut where it becomes idle or busy, and by all that is new of it.
+    # A port's time is split where it becomes idle or busy, and at each newer label.
     new = labels[measures.updates(labels)]
     new = new[(new["received"] >= first * width) & (new["received"] < len(active) * width)]
     turn, turning = np.nonzero(shown[1:] != shown[:-1])
@@ -76,10 +80,10 @@ def silence(labels: measures.Labels, active: measures.Bools, first: int, telemet
 def around_events(
     labels: measures.Labels, active: measures.Bools, first: int, telemetry: float, events: Sequence[Event]
 ) -> dict[str, Any]:
-    """EVENT_MEASURES of a run with these events, None where there is no value."""
+    """EVENT_MEASURES of a run with these events, None without a value."""
     share = measures.coverage(labels, active, telemetry)[first:]
     begin = np.arange(len(share)) * telemetry
-    slack = telemetry * 1e-6  # (an event at the end of an interval is not in it)
+    slack = telemetry * 1e-6  # an event at the end of an interval is not in it
     starts = [event.at for event in events]
     stops = [event.until for event in events]
     earliest = -np.inf if None in starts else min(time for time in starts if time is not None)
@@ -110,10 +114,10 @@ def recovery(
     time: float,
     reroute: float,
 ) -> float:
-    """From a change at `time` until the controller had something of every port that was written after it, s.
+    """Time from a change at `time` until the controller has a label of every port written after it, s.
 
-    Ports are those with traffic in the first telemetry interval that begins when routing knows of the
-    change, `reroute` later; infinity: one was not heard of before the end, or no such interval is there.
+    Ports are those with traffic in the first telemetry interval that starts after routing has reacted,
+    `reroute` later. Infinity if one has no label before the end, or there is no such interval.
     """
     width = round(telemetry * PS)
     change = first * width + round(time * PS)
@@ -121,6 +125,6 @@ def recovery(
     if interval >= len(active):
         return float("inf")
     after = labels[labels["labelled"] >= change]
-    heard = np.full(active.shape[1], np.inf)
-    np.minimum.at(heard, after["port"], after["received"].astype(np.float64))
-    return float((heard[active[interval]].max(initial=change) - change) / PS)
+    first_received = np.full(active.shape[1], np.inf)
+    np.minimum.at(first_received, after["port"], after["received"].astype(np.float64))
+    return float((first_received[active[interval]].max(initial=change) - change) / PS)

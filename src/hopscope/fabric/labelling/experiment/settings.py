@@ -1,4 +1,4 @@
-"""What a file of an experiment says: the fabric, its traffic, its labelling, and what is swept."""
+"""Settings of an experiment: fabric, traffic, labelling, and swept values."""
 
 from __future__ import annotations
 
@@ -18,95 +18,95 @@ from .events import KINDS as EVENTS
 from .events import MAX_EVENTS, FailureSettings, LossSettings
 
 MAX_RUNS = 100_000
-LONGEST_NS = 1_000_000_000
-"""Longest delay of a link, a switch, or the way to the controller, ns."""
+MAX_DELAY_NS = 1_000_000_000
+"""Longest delay of a link, a switch, or the path to the controller, ns."""
 _DEFAULT = NetworkModel()
 
 
 class RunSettings(Section):
-    """How long, how often, and what the results are called."""
+    """Duration, repetitions, and names of the results."""
 
     name: str = Field(default="experiment", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """First part of the names of the result's files."""
+    """Prefix of the names of result files."""
     seeds: int = Field(default=3, ge=1, le=10_000)
-    """Runs of every point, each with a seed of its own from 1."""
+    """Runs per point, with seeds from 1."""
     seconds: Seconds = Field(default=10.0, gt=0)
-    """Simulated time that is measured, s."""
+    """Measured simulated time, s."""
     warm_up: Seconds = 1.0
-    """Simulated time before it, of which nothing is measured, s: rounded up to whole telemetry intervals."""
+    """Simulated time before the measured one, s; rounded up to whole telemetry intervals."""
     telemetry: Seconds = Field(default=0.1, gt=1e-6)
-    """Telemetry interval, s: coverage is measured in each."""
+    """Telemetry interval, s; coverage is measured per interval."""
     processes: int = Field(default=2, ge=1, le=2)
-    """Runs at the same time."""
+    """Parallel runs."""
     intervals: bool = False
-    """Also write every telemetry interval of every run: NAME.intervals.parquet, .csv and .png."""
+    """Also write all telemetry intervals of all runs: NAME.intervals.parquet, .csv and .png."""
 
 
 class NetworkSettings(Section):
-    """The fabric, its links and switches, and the way to the controller."""
+    """The fabric, its links and switches, and the delay to the controller."""
 
     topology: str = "paper"
     """`paper` (4-4-4 switches, 8 hosts), `fat-tree:K`, `leaf-spine:LxS` or `leaf-spine:LxSxHOSTS`."""
     rate: float = Field(default=1e9, ge=1e3, le=1e12)
     """Rate of every link, bit/s."""
     buffer_bytes: int = Field(default=_DEFAULT.buffer_bytes, ge=1, le=2**32 - 1)
-    """What the queue of one port holds, bytes."""
-    propagation_ns: int = Field(default=_DEFAULT.propagation_ns, ge=0, le=LONGEST_NS)
+    """Queue capacity of a port, bytes."""
+    propagation_ns: int = Field(default=_DEFAULT.propagation_ns, ge=0, le=MAX_DELAY_NS)
     """Delay of a link, ns."""
-    pipeline_ns: int = Field(default=_DEFAULT.pipeline_ns, ge=0, le=LONGEST_NS)
+    pipeline_ns: int = Field(default=_DEFAULT.pipeline_ns, ge=0, le=MAX_DELAY_NS)
     """Delay of a switch before the queue, ns."""
-    jitter_ns: int = Field(default=_DEFAULT.jitter_ns, ge=0, le=LONGEST_NS)
-    """Most that chance adds to the delay of a switch, ns."""
+    jitter_ns: int = Field(default=_DEFAULT.jitter_ns, ge=0, le=MAX_DELAY_NS)
+    """Maximum random delay added in a switch, ns."""
     loss: float = Field(default=_DEFAULT.loss, ge=0, le=1)
-    """Chance that a link between switches loses a packet."""
+    """Probability that a link between switches loses a packet."""
     mtu: int = Field(default=_DEFAULT.mtu, ge=576, le=65535)
     """Longest IP packet inside the fabric, bytes."""
-    export_ns: int = Field(default=_DEFAULT.export_ns, ge=0, le=LONGEST_NS)
+    export_ns: int = Field(default=_DEFAULT.export_ns, ge=0, le=MAX_DELAY_NS)
     """From the last hop to the controller, ns (T_u)."""
-    control_ns: int = Field(default=_DEFAULT.control_ns, ge=0, le=LONGEST_NS)
+    control_ns: int = Field(default=_DEFAULT.control_ns, ge=0, le=MAX_DELAY_NS)
     """From the controller to a switch, ns."""
 
 
 class TrafficSettings(Section):
-    """Who sends how much to whom."""
+    """Senders, rates and destinations."""
 
     pattern: Literal["senders", "uniform", "flows"] = "senders"
-    """`senders`: some hosts send, each packet to any other host, as in the paper; `uniform`: all hosts do;
-    `flows`: flows of measured sizes between random hosts begin at random, as in `hopscope simulate`.
+    """`senders`: some hosts send, each packet to a random other host, as in the paper; `uniform`: all hosts
+    do; `flows`: flows with measured sizes start at random between random hosts, as in `hopscope simulate`.
     """
     senders: tuple[str, ...] = ()
-    """`senders`: names of hosts; empty: the first and the last."""
+    """`senders`: host names; empty: the first and the last host."""
     rate: float = Field(default=5e6, gt=0, le=1e12)
-    """What each sender sends, bit/s of IP packets."""
+    """Rate of each sender, bit/s of IP packets."""
     size: int = Field(default=1000, ge=40, le=65535)
     """IP bytes of a packet."""
     random: bool = False
     """Exponential gaps between packets instead of equal ones."""
     destinations: int = Field(default=0, ge=0)
-    """Hosts that each sender sends to, drawn once; 0: all others, too many ways above k = 16."""
+    """Destinations per sender, drawn once; 0: all other hosts, which is too many paths above k = 16."""
     tracked: int = Field(default=0, ge=0)
-    """Every so many packets of a sender, one is tracked: labelled at every switch; 0: none."""
+    """One in this many packets of a sender is tracked: labelled at every switch; 0: none."""
     flows: int = Field(default=200, ge=1, le=100_000)
-    """`flows`: that are active at once, on average."""
+    """`flows`: mean number of concurrent flows."""
     load: float = Field(default=0.1, gt=0, lt=1)
-    """`flows`: share of the hosts' link rate that they send."""
+    """`flows`: load as a share of the hosts' link rate."""
     sizes: Literal["web-search", "data-mining"] = "web-search"
-    """`flows`: distribution of their sizes."""
+    """`flows`: flow size distribution."""
 
 
 class PlotSettings(Section):
-    """The picture: mean over the seeds, bars for their standard deviation."""
+    """The plot: mean over the seeds, with error bars for the standard deviation."""
 
     x: str = ""
-    """Column on the x axis; empty: the first that is swept."""
+    """Column on the x axis; empty: the first swept setting."""
     y: tuple[str, ...] = Field(default=("coverage",), min_length=1, max_length=6)
-    """Columns on the y axis, a panel each."""
+    """Columns on the y axis, one panel each."""
     by: tuple[str, ...] | None = None
-    """Columns that make a curve each; not given: all others that are swept."""
+    """Columns that distinguish curves; default: all other swept settings."""
     over_time: tuple[Literal["coverage", "ports", "labels", "lost"], ...] = Field(
         default=("coverage",), min_length=1, max_length=4
     )
-    """With `experiment.intervals`: what is drawn over time, a row of panels each."""
+    """With `experiment.intervals`: columns plotted over time, one row of panels each."""
 
 
 class Experiment(Section):
@@ -118,31 +118,31 @@ class Experiment(Section):
     labelling: LabellingSettings = LabellingSettings()
     adaptive: AdaptiveSettings = AdaptiveSettings()
     failure: tuple[FailureSettings, ...] = Field(default=(), max_length=MAX_EVENTS)
-    """Links and switches that fail, or are added."""
+    """Links and switches that fail or are added."""
     loss: tuple[LossSettings, ...] = Field(default=(), max_length=MAX_EVENTS)
     """Ports that lose packets."""
     plot: PlotSettings = PlotSettings()
     sweep: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
-    """Dotted keys to lists of values: every combination is run."""
+    """Lists of values by dotted key; every combination is run."""
 
     @field_validator("failure", "loss", mode="before")
     @classmethod
     def _several(cls, value: object, info: ValidationInfo) -> object:
         if isinstance(value, Mapping):
             name = info.field_name
-            raise ValueError(f"found one table, [{name}], expected tables of a list, [[{name}]]")
+            raise ValueError(f"found a table, [{name}], expected a list of tables, [[{name}]]")
         return value
 
     @field_validator("sweep", mode="before")
     @classmethod
     def _flat(cls, value: object) -> object:
-        """TOML makes tables of dotted keys."""
+        """Flatten the tables that TOML makes of dotted keys."""
         if not isinstance(value, Mapping):
             return value
         flat = dict(_leaves(value))
         for key, values in flat.items():
             if not isinstance(values, (list, tuple)):
-                raise ValueError(f"{key}: found {values!r}, expected a list of values, as [{values!r}]")
+                raise ValueError(f"{key}: found {values!r}, expected a list of values such as [{values!r}]")
         return flat
 
     @field_validator("sweep")
@@ -152,21 +152,21 @@ class Experiment(Section):
         count = 1
         for key, values in value.items():
             if key.split(".")[0] in EVENTS and tables[key.split(".")[0]] is None:
-                continue  # what is wrong with the tables is told already
+                continue  # errors in the tables are already reported
             _check_key(key, {name: len(found or ()) for name, found in tables.items()})
             if not values:
-                raise ValueError(f"{key}: found an empty list, expected the values to run with")
+                raise ValueError(f"{key}: found an empty list, expected at least one value")
             for one in values:
                 _check_value(key, one, tables)
             if any(one in values[:at] for at, one in enumerate(values)):
-                raise ValueError(f"{key}: a value stands there twice")
+                raise ValueError(f"{key}: found a value twice")
             count *= len(values)
         if count > MAX_RUNS:
-            raise ValueError(f"{count:,} combinations, at most {MAX_RUNS:,} are run: sweep fewer values")
+            raise ValueError(f"found {count:,} combinations, expected at most {MAX_RUNS:,}")
         return value
 
     def runs(self) -> list[Run]:
-        """Every combination of what is swept, with every seed, in the order of the file."""
+        """Every combination of the swept values with every seed, in the order of the file."""
         found = []
         for values in product(*self.sweep.values()):
             tree = self.model_dump(include={*SECTIONS, *EVENTS}, mode="json")
@@ -187,12 +187,12 @@ KINDS: dict[str, type[Section]] = {
     "labelling": LabellingSettings, "adaptive": AdaptiveSettings,
 }  # fmt: skip
 UNSWEPT = ("experiment.name", "experiment.seeds", "experiment.processes", "experiment.intervals")
-"""What is the same in all runs of an experiment, and no column of its results."""
+"""Settings that are the same in all runs, and not columns of the results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One simulation: what an experiment says at one point of its sweep, and a seed."""
+    """One simulation: one point of the sweep, and a seed."""
 
     settings: Experiment
     seed: int
@@ -211,7 +211,7 @@ class Run:
 
 
 def sweepable(tables: Mapping[str, int] | None = None) -> list[str]:
-    """Dotted keys that may be swept, where a file has so many tables of each kind of EVENTS."""
+    """Dotted keys that may be swept; `tables`: number of tables of each of KINDS in the file."""
     keys = [f"{name}.{key}" for name, kind in KINDS.items() for key in kind.model_fields]
     for name, count in (tables or {}).items():
         keys += [f"{name}.{place}.{key}" for place in range(count) for key in EVENTS[name].model_fields]
@@ -242,7 +242,7 @@ def _check_key(key: str, tables: Mapping[str, int]) -> None:
             f"{key} cannot be swept: expected {section}.NUMBER.KEY; the file has {few}, keys are {names}"
         )
     close = difflib.get_close_matches(key, keys, n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(keys)}"
+    hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(keys)}"
     raise ValueError(f"{key} cannot be swept{hint}")
 
 

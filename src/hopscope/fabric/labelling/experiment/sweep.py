@@ -1,4 +1,4 @@
-"""Experiments: every combination of what is swept, several seeds each, into a table and a picture."""
+"""Experiments: run every combination of the swept values with several seeds; write tables and plots."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from ....base.errors import HopscopeError
 from .events import KINDS as EVENTS
 from .events import Event
 from .files import (
-    DemandError,
     ExperimentError,
     Journal,
     Row,
+    SpecificationError,
     check_columns,
-    key_of,
+    run_key,
     write_csv,
     write_intervals,
     write_parquet,
 )
 from .plots import write_plot, write_timeline
-from .run import build, columns, events_in, perform
+from .run import build, columns, events_in, simulate_run
 from .settings import Experiment, Run
 
 Progress = Callable[[float, int], object]
-"""Told how many runs have ended, of how many; with the part of one that is done in this process."""
+"""Called with the number of finished runs (with the finished part of the current one) and of all runs."""
 MAX_INTERVALS = 5_000_000
-"""Telemetry intervals of all runs that are written: 32 bytes each in memory."""
+"""Maximum telemetry intervals written for all runs; each takes 32 bytes of memory."""
 
 
 @dataclass(slots=True)
 class Results:
-    """What an experiment has given."""
+    """Results of an experiment."""
 
     rows: list[Row]
-    """One for each run, in the order of the file: its number from 1, parameters, then measures."""
+    """One per run, in the order of the file: its number from 1, parameters, then measures."""
     parquet: Path
     csv: Path
     picture: Path | None = None
-    """None where nothing is swept, or matplotlib is missing."""
+    """None if nothing is swept, or matplotlib is missing."""
     intervals: list[Path] = field(default_factory=list)
-    """Parquet, CSV and picture of the telemetry intervals, where they were asked for."""
+    """Parquet, CSV and plot of the telemetry intervals, if requested."""
     resumed: int = 0
-    """Runs that were found finished."""
+    """Runs that were already finished."""
 
     @property
     def files(self) -> list[Path]:
-        """All that was written."""
+        """All files written."""
         return [self.parquet, self.csv, *([self.picture] if self.picture else []), *self.intervals]
 
 
 def run_experiment(
     experiment: Experiment, folder: Path, *, fresh: bool = False, progress: Progress | None = None
 ) -> Results:
-    """Run what is not finished yet, and write NAME.parquet, NAME.csv and NAME.png into `folder`.
+    """Run what is unfinished, and write NAME.parquet, NAME.csv and NAME.png into `folder`.
 
-    Finished runs are kept in NAME.runs.jsonl as they come; `fresh` runs all anew.  With
-    `experiment.intervals`, NAME.intervals.parquet, .csv and .png come besides.  DemandError: something
-    cannot be run as the file says, and no run has begun.  ExperimentError: anything else.
+    Finished runs are kept in NAME.runs.jsonl; `fresh` ignores them. With `experiment.intervals`, also writes
+    NAME.intervals.parquet, .csv and .png.  Raises SpecificationError, before any run, if a setting cannot be
+    simulated; ExperimentError for other failures.
     """
     runs = experiment.runs()
     x, y, by = axes(experiment)
@@ -72,18 +72,21 @@ def run_experiment(
     journal = Journal(folder / f"{name}.runs.jsonl", fresh)
     try:
         wanted = {*columns(runs[0].settings), *(["intervals"] if with_intervals else [])}
-        waiting = [run for run in runs if not wanted <= {*journal.done.get(key_of(run.parameters()), ())}]
+        waiting = [run for run in runs if not wanted <= {*journal.done.get(run_key(run.parameters()), ())}]
         resumed = len(runs) - len(waiting)
-        tell: Callable[[float], object] = (lambda done: progress(done, len(runs))) if progress else _nobody
-        tell(resumed)
+        notify: Callable[[float], object] = (
+            (lambda done: progress(done, len(runs))) if progress else _ignore_progress
+        )
+        notify(resumed)
         for done, (run, measures) in enumerate(
-            _performed(waiting, experiment.experiment.processes, lambda share: tell(resumed + share)), resumed
+            _simulated(waiting, experiment.experiment.processes, lambda share: notify(resumed + share)),
+            resumed,
         ):
             journal.put(run.parameters(), measures)
-            tell(done + 1)
+            notify(done + 1)
     finally:
         journal.close()
-    found = [(run.parameters(), dict(journal.done[key_of(run.parameters())])) for run in runs]
+    found = [(run.parameters(), dict(journal.done[run_key(run.parameters())])) for run in runs]
     intervals = [measures.pop("intervals", {}) for _, measures in found]
     rows = [{"run": n} | parameters | measures for n, (parameters, measures) in enumerate(found, 1)]
     rows = [{column: row.get(column) for column in _all_columns(rows)} for row in rows]
@@ -103,14 +106,14 @@ def run_experiment(
     return results
 
 
-def _nobody(done: float) -> None:
-    """Nobody wants to know."""
+def _ignore_progress(done: float) -> None:
+    """Ignore progress."""
 
 
 def _check(
     experiment: Experiment, runs: Sequence[Run], x: str, y: Sequence[str], by: Sequence[str]
 ) -> list[list[Event]]:
-    """Events of every run; DemandError: what cannot be simulated is told before hours of others."""
+    """Events of every run. Raises SpecificationError if one cannot be simulated, before hours of others."""
     seeds, events = experiment.experiment.seeds, []
     try:
         check_columns([*runs[0].parameters()], columns(runs[0].settings), x, y, by)
@@ -118,40 +121,40 @@ def _check(
         for run in runs[::seeds]:
             events += [events_in(run, build(run).topology)] * seeds
     except HopscopeError as error:
-        raise DemandError(str(error)) from error
+        raise SpecificationError(str(error)) from error
     return events
 
 
 def check_intervals(experiment: Experiment, runs: Sequence[Run]) -> None:
-    """ExperimentError: more telemetry intervals would be written than memory holds."""
+    """Raises ExperimentError if the telemetry intervals would not fit into memory."""
     if experiment.experiment.intervals:
         times = [run.settings.experiment for run in runs]
         count = sum(max(1, round(one.seconds / one.telemetry)) for one in times)
         if count > MAX_INTERVALS:
             raise ExperimentError(
                 f"experiment.intervals: found {count:,} telemetry intervals in {len(runs):,} runs, expected "
-                f"at most {MAX_INTERVALS:,}: a longer experiment.telemetry, fewer seconds, seeds or values"
+                f"at most {MAX_INTERVALS:,}; use a longer experiment.telemetry, or fewer seconds, seeds or "
+                "values"
             )
 
 
 def axes(experiment: Experiment) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Columns of the picture: x, those of y, those that make curves; x is empty where nothing is swept."""
+    """Columns of the plot: x, y, and those that distinguish curves; x is empty if nothing is swept."""
     plot, swept = experiment.plot, list(experiment.sweep)
     x = plot.x or (swept[0] if swept else "")
     by = tuple(key for key in swept if key != x) if plot.by is None else plot.by
     return x, plot.y, by
 
 
-def _performed(
-    runs: Sequence[Run], processes: int, tell: Callable[[float], object]
+def _simulated(
+    runs: Sequence[Run], processes: int, notify: Callable[[float], object]
 ) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """Runs and their measures as they end; in this process where one is enough.
-
-    `tell` hears how many are done, with parts of those in this process.
+    """Runs and their measures as they finish; with one process, in this one. `notify` is called with the
+    number of finished runs, with the finished part of those in this process.
     """
-    here = runs if processes == 1 else runs[:1]  # the first compiles what the others load
+    here = runs if processes == 1 else runs[:1]  # the first one compiles the kernels that the others load
     for done, run in enumerate(here):
-        yield run, perform(run, lambda share, done=done: tell(done + share))  # type: ignore[misc]
+        yield run, simulate_run(run, lambda share, done=done: notify(done + share))  # type: ignore[misc]
     others = runs[len(here) :]
     if not others:
         return
@@ -162,7 +165,7 @@ def _performed(
         try:
             while True:
                 for run in todo:
-                    pending[pool.submit(perform, run)] = run
+                    pending[pool.submit(simulate_run, run)] = run
                     if len(pending) >= 2 * processes:
                         break
                 if not pending:
@@ -171,8 +174,8 @@ def _performed(
                     yield pending.pop(ended), ended.result()
         except BrokenProcessPool as error:
             raise ExperimentError(
-                "a process of the experiment was killed (out of memory?): start it again, it goes on where "
-                "it was; experiment.processes = 1 needs less memory"
+                "a process of the experiment was killed (out of memory?): start it again to resume; "
+                "experiment.processes = 1 needs less memory"
             ) from error
         finally:
             for one in pending:
@@ -180,5 +183,5 @@ def _performed(
 
 
 def _all_columns(rows: Sequence[Row]) -> list[str]:
-    """Columns of all rows: runs with another MAX_hop count up to another number of labels."""
+    """Columns of all rows: the number of label counts depends on MAX_hop."""
     return list(dict.fromkeys(column for row in rows for column in row))

@@ -1,4 +1,4 @@
-"""Other ways to see a whole network, on the same fabrics: what each needs, costs and sees."""
+"""Other systems that observe a whole network, on the same fabrics: their needs, costs and coverage."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from .rival import Probes, Rival, Round
 RIVALS: dict[str, Rival] = {
     one.RIVAL.name: one.RIVAL for one in (int_label, int_path, hula, pingmesh, sampled_int, postcards)
 }
-"""Systems that cover a network, by name; PINT, which follows one flow, is in `pint`."""
+"""Systems that cover a network, by name; PINT, which traces one flow, is in `pint`."""
 
 __all__ = ["RIVALS", "Probes", "Rival", "Round"]

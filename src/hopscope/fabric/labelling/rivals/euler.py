@@ -1,8 +1,8 @@
 """Fewest trails that pass every edge of a graph once, of about equal length.
 
 Virtual edges join the odd vertices in pairs, Hierholzer's algorithm finds a circuit in time linear in the
-edges, and cutting it at the virtual edges leaves half as many trails as there were odd vertices: no other
-way needs fewer.  Trails that meet in a vertex can exchange what follows it: so long ones get shorter.
+edges, and cutting it at the virtual edges leaves half as many trails as there were odd vertices: fewer are
+impossible. Trails that meet in a vertex can exchange their remainders, which shortens long ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 Edge = tuple[int, int]
 """Its two vertices."""
 Trail = list[tuple[int, bool]]
-"""Edges in order, each with whether it is passed from its first vertex to its second."""
+"""Edges in order, each with whether it is traversed from its first vertex to its second."""
 
 
 def euler_trails(vertices: int, ends: Sequence[Edge]) -> tuple[list[Trail], int]:
@@ -21,32 +21,32 @@ def euler_trails(vertices: int, ends: Sequence[Edge]) -> tuple[list[Trail], int]
     `ends` are the two vertices of each edge.  By connected part: one circuit, or half as many trails as it
     has odd vertices.
     """
-    beside: list[list[int]] = [[] for _ in range(vertices)]
+    incident: list[list[int]] = [[] for _ in range(vertices)]
     both = list(ends)
     for edge, (low, high) in enumerate(ends):
-        beside[low].append(edge)
-        beside[high].append(edge)
-    odd = [vertex for vertex in range(vertices) if len(beside[vertex]) % 2]
+        incident[low].append(edge)
+        incident[high].append(edge)
+    odd = [vertex for vertex in range(vertices) if len(incident[vertex]) % 2]
     part = _parts(vertices, ends)
     waiting: dict[int, int] = {}
-    for vertex in odd:  # (each part has an even number of them)
+    for vertex in odd:  # each component has an even number of them
         other = waiting.pop(part[vertex], None)
         if other is None:
             waiting[part[vertex]] = vertex
         else:
-            beside[other].append(len(both))
-            beside[vertex].append(len(both))
+            incident[other].append(len(both))
+            incident[vertex].append(len(both))
             both.append((other, vertex))
     passed = [False] * len(both)
     trails: list[Trail] = []
     for start in [*odd, *range(vertices)]:
-        circuit = _circuit(start, beside, both, passed)
+        circuit = _circuit(start, incident, both, passed)
         trails += _cut(circuit, len(ends))
     return trails, len(odd)
 
 
 def _parts(vertices: int, ends: Sequence[Edge]) -> list[int]:
-    """Number of the connected part of each vertex."""
+    """Number of the connected component of each vertex."""
     above = list(range(vertices))
 
     def top(vertex: int) -> int:
@@ -60,21 +60,23 @@ def _parts(vertices: int, ends: Sequence[Edge]) -> list[int]:
     return [top(vertex) for vertex in range(vertices)]
 
 
-def _circuit(start: int, beside: list[list[int]], ends: Sequence[Edge], passed: list[bool]) -> Trail:
-    """Hierholzer: edges of a circuit through all of `start`'s part that is not passed yet, in order."""
-    way: list[tuple[int, int, bool]] = [(start, -1, True)]
+def _circuit(start: int, incident: list[list[int]], ends: Sequence[Edge], passed: list[bool]) -> Trail:
+    """Hierholzer's algorithm: edges, in order, of a circuit through all unvisited edges of `start`'s
+    component.
+    """
+    stack: list[tuple[int, int, bool]] = [(start, -1, True)]
     found: Trail = []
-    while way:
-        vertex, edge, ahead = way[-1]
-        while beside[vertex] and passed[beside[vertex][-1]]:
-            beside[vertex].pop()
-        if beside[vertex]:
-            following = beside[vertex].pop()
+    while stack:
+        vertex, edge, ahead = stack[-1]
+        while incident[vertex] and passed[incident[vertex][-1]]:
+            incident[vertex].pop()
+        if incident[vertex]:
+            following = incident[vertex].pop()
             passed[following] = True
             low, high = ends[following]
-            way.append((high, following, True) if low == vertex else (low, following, False))
+            stack.append((high, following, True) if low == vertex else (low, following, False))
         else:
-            way.pop()
+            stack.pop()
             if edge >= 0:
                 found.append((edge, ahead))
     return found[::-1]
@@ -105,7 +107,9 @@ def balance(trails: list[Trail], ends: Sequence[Edge]) -> list[Trail]:
 
 
 def _exchange(trails: list[Trail], other: int, ends: Sequence[Edge]) -> bool:
-    """Exchange what follows a vertex between the last, longest trail and another, if both become shorter."""
+    """Exchange the remainders of the last, longest trail and another after a common vertex, if both become
+    shorter.
+    """
     long, short = trails[-1], trails[other]
     at = {vertex: place for place, vertex in enumerate(_vertices(short, ends))}
     best, found = len(long), None

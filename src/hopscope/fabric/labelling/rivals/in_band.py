@@ -1,8 +1,8 @@
-"""Postcards over the fabric's own links: they cross what they measure, and meet at the collector's host.
+"""In-band postcards: they cross the links that they measure, to the collector's host.
 
-Where a port would write a label, its switch makes a postcard instead, a moment later: for packets that are
-marked (`tracked` of the sources) at every switch of the way, else once an interval by port. So a postcard is
-there even if its packet is lost further on; but it takes a place in queues, and can be lost itself.
+Where a port would write a label, its switch sends a postcard instead, a moment later: for marked packets
+(`tracked` of the sources) at every switch of the path, else once per interval and port. So a postcard exists
+even if its packet is lost later; but it occupies queues, and can be lost itself.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from ....settings.label import LabellingSettings
 from ....wire.records import Records
 from ...ports import FabricError, Ints, Topology, mix64, seed_bits
 from ...records import PS
-from ..simulation.counts import Counts
-from ..simulation.network import NetworkModel, ps_of
-from ..simulation.records import LABEL_NODE, LABELLED, NONE, SOURCE, SourceFlag
+from ..simulation.counts import TrafficCounts
+from ..simulation.network import NetworkModel, to_ps
+from ..simulation.records import LABEL_NODE, NO_ROW, RECEIVED_LABEL, SOURCE, SourceFlag
 from ..simulation.simulator import LabelSimulation
-from ..simulation.sources import Sources, chains, join
+from ..simulation.sources import Sources, join, unicast_routes
 from .postcards import POSTCARD
 from .rival import ETHERNET, ITEM, between
 
-MAKING = 1e-4
-"""From a packet's first bit to its postcard, s: assumed; the simulation feeds back in such windows."""
+POSTCARD_DELAY = 1e-4
+"""Time from a packet's first bit to its postcard, s (assumed); the simulation adds postcards in such windows.
+"""
 
 
-def ways_to(topology: Topology, host: int, *, seed: int = 1) -> list[list[int]]:
-    """A shortest way, port rows, from each port's switch to a host: by hash of the port where several are.
+def paths_to(topology: Topology, host: int, *, seed: int = 1) -> list[list[int]]:
+    """A shortest path (port rows) from each port's switch to a host; a hash of the port chooses among
+    several.
 
-    One list for each row of the topology's ports; empty for those of hosts.
+    One list per row of the topology's ports; empty for those of hosts.
     """
     if not 0 <= host < topology.hosts:
         raise FabricError(f"{topology.name} has hosts 0 to {topology.hosts - 1}, not {host}")
@@ -40,31 +42,31 @@ def ways_to(topology: Topology, host: int, *, seed: int = 1) -> list[list[int]]:
     for row in inner:
         leaving.setdefault(int(ports["switch"][row]), []).append(int(row))
     last = int(topology.host_switch[host])
-    far = topology.links_to(last).tolist()
+    distance = topology.links_to(last).tolist()
     draws = mix64(mix64(np.arange(len(ports), dtype=np.uint64)) ^ seed_bits(seed))
     found: list[list[int]] = []
     for row, draw in enumerate(draws.tolist()):
-        at, way = int(ports["switch"][row]), list[int]()
-        while at not in (last, NONE):
-            nearer = [out for out in leaving[at] if far[int(ports["peer_switch"][out])] < far[at]]
-            way.append(nearer[draw % len(nearer)])
+        at, path = int(ports["switch"][row]), list[int]()
+        while at not in (last, NO_ROW):
+            nearer = [out for out in leaving[at] if distance[int(ports["peer_switch"][out])] < distance[at]]
+            path.append(nearer[draw % len(nearer)])
             draw //= len(nearer)
-            at = int(ports["peer_switch"][way[-1]])
-        found.append([*way, int(topology.host_port[host])] if at == last else [])
+            at = int(ports["peer_switch"][path[-1]])
+        found.append([*path, int(topology.host_port[host])] if at == last else [])
     return found
 
 
 def postcard_sources(topology: Topology, host: int, *, item: int = ITEM, seed: int = 1) -> Sources:
-    """A source for each switch port, in their order, which sends nothing until it is told to."""
-    ways = [way for way in ways_to(topology, host, seed=seed) if way]
-    width = max(len(way) for way in ways)
-    nodes, starts = chains(topology, [way + [NONE] * (width - len(way)) for way in ways])
-    records = np.zeros(len(ways), SOURCE)
+    """A source for each switch port, in order, which sends only on `LabelSimulation.send`."""
+    paths = [path for path in paths_to(topology, host, seed=seed) if path]
+    width = max(len(path) for path in paths)
+    nodes, starts = unicast_routes(topology, [path + [NO_ROW] * (width - len(path)) for path in paths])
+    records = np.zeros(len(paths), SOURCE)
     records["gap"], records["size"] = 1, POSTCARD - ETHERNET + item
-    records["flags"] = SourceFlag.PROBE | SourceFlag.NEVER
-    records["routes_first"], records["routes_count"] = np.arange(len(ways)), 1
-    none = np.full((len(ways), 2), NONE, np.int64)
-    return Sources(records, starts, nodes, none, np.zeros(len(ways), np.uint64))
+    records["flags"] = SourceFlag.PROBE | SourceFlag.LABEL_NEVER
+    records["routes_first"], records["routes_count"] = np.arange(len(paths)), 1
+    none = np.full((len(paths), 2), NO_ROW, np.int64)
+    return Sources(records, starts, nodes, none, np.zeros(len(paths), np.uint64))
 
 
 class InBandPostcards:
@@ -81,41 +83,43 @@ class InBandPostcards:
         network: NetworkModel = NetworkModel(),  # noqa: B008 - frozen
         seed: int = 1,
         telemetry: float = 0.1,
-        making: float = MAKING,
+        delay: float = POSTCARD_DELAY,
     ) -> None:
-        """`collector`: the host that takes them; `making`: until a postcard is made, s."""
-        self._window = ps_of(making)
+        """`collector`: the host that receives them; `delay`: time until a postcard is sent, s."""
+        self._window = to_ps(delay)
         if self._window < 1:
-            raise FabricError(f"a postcard is made after its packet was seen, not {making} s")
-        # Labels of no length stand for what switches see; the collector has what its switch sends
+            raise FabricError(f"a postcard needs a positive delay, not {delay} s")
+        # Labels of length 0 are what switches see; the collector gets what its switch delivers
         model = replace(network, item_bytes=0, option_bytes=0, export_ns=0)
         cards = postcard_sources(topology, collector, item=item, seed=seed)
         self.simulation = LabelSimulation(
             topology, join(sources, cards), labelling, network=model, seed=seed, telemetry=telemetry
         )
-        """The network; its labels are postcards' and, of no length, those of marked packets that arrived."""
+        """The network; its labels are those of postcards and, with length 0, those of delivered marked
+        packets.
+        """
         self._rows = np.flatnonzero(topology.ports["switch"] >= 0)
         self._first = len(sources.records)
-        self._told = self._written()
+        self._reported = self._label_counts()
 
-    def _written(self) -> Ints:
+    def _label_counts(self) -> Ints:
         return np.asarray(self.simulation.ports["labels"][self._rows], np.int64)
 
     def run(self, until_s: float) -> None:
-        """Go on until then, s, in windows in which no postcard can be due that is not known yet."""
-        until = ps_of(until_s)
+        """Simulate until this time, s, in windows so short that no unknown postcard can become due."""
+        until = to_ps(until_s)
         simulation = self.simulation
         while simulation.now < until:
-            # Windows end at multiples of their length, however time is cut into calls
+            # Windows end at multiples of their length, whatever the calls
             simulation.run(min(until, (simulation.now // self._window + 1) * self._window) / PS)
             if simulation.now % self._window:
                 continue
-            written = self._written()
-            more = written - self._told
-            self._told = written
+            counts = self._label_counts()
+            more = counts - self._reported
+            self._reported = counts
             if not more.any():
                 continue
-            # Several packets of one port in one window: all postcards follow the last of them
+            # Several packets of one port in one window: all postcards follow the last one
             at = np.repeat(np.flatnonzero(more), more[more > 0])
             labels = np.zeros(len(at), LABEL_NODE)
             labels["port"] = self._rows[at]
@@ -125,18 +129,18 @@ class InBandPostcards:
 
     @property
     def received(self) -> Records:
-        """LABELLED of the postcards that the collector has, in order; latency and occupancy are 0."""
+        """RECEIVED_LABEL of the postcards that the collector has, in order; latency and occupancy are 0."""
         labels = self.simulation.received
         cards: npt.NDArray[np.void] = labels[(labels["flags"] & int(SourceFlag.PROBE)) != 0]
-        assert cards.dtype == LABELLED
+        assert cards.dtype == RECEIVED_LABEL
         return cards
 
     @property
-    def counts(self) -> Counts:
-        """What happened to traffic."""
+    def counts(self) -> TrafficCounts:
+        """Counts of traffic."""
         return self.simulation.counts
 
     @property
-    def probe_counts(self) -> Counts:
-        """What happened to postcards."""
+    def probe_counts(self) -> TrafficCounts:
+        """Counts of postcards."""
         return self.simulation.probe_counts

@@ -1,4 +1,4 @@
-"""INT-label itself by the same measure: Base A, one label of every port a round."""
+"""INT-label by the same measure: Base A, one label per port and round."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...ports import Topology
 from .rival import ITEM, Rival, Round, stages
 
 OPTION = 2
-"""INT OPTION, bytes, in each labelled packet."""
+"""INT OPTION in each labelled packet, bytes."""
 
 
 def generators(topology: Topology) -> int:
@@ -17,15 +17,15 @@ def generators(topology: Topology) -> int:
 def cost(topology: Topology, *, labels: float = 1.0, item: int = ITEM) -> Round:
     """A round in which every port writes `labels`: T_i / T.
 
-    A label crosses the links that are left to the last switch; there it is taken off, so one written at a
-    port to a host crosses none.  Each counts with an INT OPTION of its own: packets with several have one.
+    A label crosses the remaining links to the last switch, which removes it; one written at a port to a host
+    crosses none. Each counts with its own INT OPTION, although packets with several labels have one.
     """
     traffic = stages(topology)
     crossed = float(traffic.ports @ traffic.links_left)
     written = labels * float(traffic.ports.sum())
     return Round(
         0, 0.0, written, 8 * labels * crossed * (item + OPTION), min(1.0, labels),
-        word=f"{OPTION} + {item} B a label, traffic between random hosts; exports: at most",
+        note=f"{OPTION} + {item} B per label, traffic between random hosts; exports: at most",
     )  # fmt: skip
 
 

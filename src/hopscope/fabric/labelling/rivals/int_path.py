@@ -1,12 +1,12 @@
 """INT-path: probes on Euler trails that cover every link once (Pan et al., INFOCOM 2019).
 
-A connected graph with 2n odd vertices falls into n trails, and no fewer, that pass every link once (§III-A);
-a graph without any is one circuit.  Trails are made about as long as each other (§III-E).  Hosts are no
-vertices: with them, every host would be odd.
+A connected graph with 2n odd vertices needs exactly n trails to cover every link once (§III-A); one without
+odd vertices is a circuit. Trails are balanced to about the same length (§III-E). Hosts are not vertices: each
+would be odd.
 
-A probe is an UDP packet with a stack of 512 bits for 128 ports of its route and 22 bytes by switch (§II-C).
-Each link is passed in one direction, as the paper's undirected graph has it, so that one of its two ports is
-seen; `both_ways` sends a second probe back along each trail.
+A probe is a UDP packet with a stack of 512 bits for 128 ports of its route and 22 bytes per switch (§II-C).
+Each link is crossed in one direction, since the paper's graph is undirected, so one of its two ports is
+observed; `both_directions` sends a second probe back along each trail.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ from .euler import balance, euler_trails
 from .rival import ETHERNET, IPV4, UDP, Probes, Rival, Round, chain, probing_round
 
 STACK = 64
-"""Source routing stack, bytes: 512 bits, 4 by hop."""
+"""Source routing stack, bytes: 512 bits, 4 per hop."""
 MAX_HOPS = 128
 """Hops that the stack has room for."""
 PROBE = IPV4 + UDP + STACK
 INT_ITEM = 22
-"""What one switch writes (§II-C; `inthdr_t` of the published code: 176 bits)."""
+"""Bytes written by one switch (§II-C; `inthdr_t` of the published code: 176 bits)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Trails that cover all links that are up."""
+class TrailPlan:
+    """Trails that cover all working links."""
 
     trails: list[list[int]]
-    """Port rows in the order in which a probe leaves by them."""
+    """Port rows in the order in which a probe passes them."""
     odd: int
     """Switches with an odd number of links."""
     seconds: float
-    """Time that the planning took."""
+    """Duration of the planning."""
 
 
-def plan(topology: Topology, down: npt.ArrayLike | None = None, *, most: int | None = None) -> Plan:
-    """Trails over all links between switches but those `down`, bool [ports]; `most`: cut to this length."""
+def plan(topology: Topology, down: npt.ArrayLike | None = None, *, max_hops: int | None = None) -> TrailPlan:
+    """Trails over all links between switches except those `down`, bool [ports]; `max_hops`: split at this
+    length.
+    """
     start = time.perf_counter()
     failed = np.zeros(len(topology.ports), bool) if down is None else np.asarray(down, bool)
     links = [row for row in topology.links() if not failed[row]]
@@ -52,20 +54,20 @@ def plan(topology: Topology, down: npt.ArrayLike | None = None, *, most: int | N
     trails, odd = euler_trails(len(topology.switches), ends)
     trails = balance(trails, ends)
     rows = [[links[link] if ahead else reverse[link] for link, ahead in trail] for trail in trails]
-    if most is not None:
-        rows = [trail[at : at + most] for trail in rows for at in range(0, len(trail), most)]
-    return Plan(rows, odd, time.perf_counter() - start)
+    if max_hops is not None:
+        rows = [trail[at : at + max_hops] for trail in rows for at in range(0, len(trail), max_hops)]
+    return TrailPlan(rows, odd, time.perf_counter() - start)
 
 
-def hops_in(mtu: int, item: int = INT_ITEM) -> int:
-    """Switches that a probe of at most `mtu` bytes of IP, and of its stack, can pass."""
+def hops_for_mtu(mtu: int, item: int = INT_ITEM) -> int:
+    """Maximum switches on a probe's path by the MTU (IP bytes) and its stack."""
     return max(1, min(MAX_HOPS, (mtu - PROBE) // item))
 
 
 def generators(topology: Topology) -> int:
     """INT-label's count (section 6): one for a circuit, else as many as there are odd vertices.
 
-    Each trail has two ends, of which one generates probes and one collects, or both do both.
+    One end of a trail generates probes and the other collects them, or both do both.
     """
     found = plan(topology)
     return max(found.odd, 1)
@@ -75,25 +77,26 @@ def probes(
     topology: Topology,
     *,
     down: npt.ArrayLike | None = None,
-    both_ways: bool = False,
+    both_directions: bool = False,
     item: int = INT_ITEM,
-    most: int | None = None,
+    max_hops: int | None = None,
 ) -> Probes:
     """Trails of a round."""
-    trails = plan(topology, down, most=most).trails
-    if both_ways:
+    trails = plan(topology, down, max_hops=max_hops).trails
+    if both_directions:
         trails = trails + [[int(topology.ports["reverse"][row]) for row in trail[::-1]] for trail in trails]
     return Probes([chain(trail) for trail in trails], PROBE, item)
 
 
 def cost(
-    topology: Topology, *, both_ways: bool = False, item: int = INT_ITEM, most: int | None = None
+    topology: Topology, *, both_directions: bool = False, item: int = INT_ITEM, max_hops: int | None = None
 ) -> Round:
-    """A round of one probe on each trail; `most` hops a trail (`hops_in`), None: however long it is."""
-    found = probes(topology, both_ways=both_ways, item=item, most=most)
-    count = generators(topology) if most is None else len(found.routes)
-    word = f"{PROBE + ETHERNET} B and {item} B a hop, {len(found.routes)} probes{', both ways' * both_ways}"
-    return probing_round(topology, found, count, word=word)
+    """A round of one probe per trail; `max_hops` per trail (see `hops_for_mtu`), None: unlimited."""
+    found = probes(topology, both_directions=both_directions, item=item, max_hops=max_hops)
+    count = generators(topology) if max_hops is None else len(found.routes)
+    note = f"{PROBE + ETHERNET} B and {item} B per hop, {len(found.routes)} probes"
+    note += ", both directions" * both_directions
+    return probing_round(topology, found, count, note=note)
 
 
 RIVAL = Rival("int-path", "INT-path", "INT-path §II-C, §III; INT-label §6", cost, generators, probes)

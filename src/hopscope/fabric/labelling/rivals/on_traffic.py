@@ -1,7 +1,7 @@
-"""All systems in the simulation, on one fabric beside the same traffic: what they see, add, and make it lose.
+"""All systems simulated on one fabric with the same traffic: coverage, added load, and caused loss.
 
-Every packet of traffic leaves its host at the same time and takes the same way, whatever the system: so the
-loss above that of the run without telemetry is the system's.
+Every packet of traffic leaves its host at the same time and takes the same path in every run, so the loss
+above that of the run without telemetry is caused by the system.
 """
 
 from __future__ import annotations
@@ -16,58 +16,59 @@ from ....settings.label import LabellingSettings
 from ....wire.records import Records
 from ...ports import FabricError, Topology
 from ..simulation import measures
-from ..simulation.counts import Counts
+from ..simulation.counts import TrafficCounts
 from ..simulation.network import NetworkModel
-from ..simulation.records import LABELLED, SourceFlag
+from ..simulation.records import RECEIVED_LABEL, SourceFlag
 from ..simulation.simulator import LabelSimulation
 from ..simulation.sources import Sources, join
 from . import hula, int_path, pingmesh
 from .in_band import InBandPostcards
-from .pint_traffic import Digests, Known, delivered, digest_network, reconstruct, with_digests
-from .rival import ETHERNET, SHORTEST, Probes, between
+from .pint_traffic import DecodedPath, Digests, delivered, digest_network, reconstruct, with_digests
+from .rival import ETHERNET, MIN_FRAME, Probes, between
 from .sampled_int import HEADERS
 from .sources import probe_sources
 
 IDLE = LabellingSettings(algorithm="base-a", interval=1e4)
-"""Labels nothing by itself within three hours."""
+"""Writes no label by interval within three hours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What all systems have in common."""
+class Scenario:
+    """The fabric, traffic and measured times that all systems share."""
 
     topology: Topology
     traffic: Sources
     network: NetworkModel = field(default_factory=NetworkModel)
     interval: float = 0.05
-    """T of INT-label, and time between the probes of one generator, s."""
+    """T of INT-label, and interval between the probes of one generator, s."""
     telemetry: float = 0.1
     """Telemetry interval, s."""
     intervals: int = 10
-    """Telemetry intervals that are judged."""
+    """Measured telemetry intervals."""
     sampled: int = 100
-    """Every so many packets of a source one is sampled, or marked for postcards."""
+    """One in this many packets of a source is sampled, or marked for postcards."""
     seed: int = 1
 
     @property
     def seconds(self) -> float:
-        """Simulated time: one telemetry interval for all to begin in is not judged."""
+        """Simulated time; the first telemetry interval is not measured."""
         return (self.intervals + 1) * self.telemetry
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one system did."""
+class SystemResult:
+    """Measurements of one system."""
 
-    traffic: Counts
-    probes: Counts
+    traffic: TrafficCounts
+    probes: TrafficCounts
     link_bits: float
-    """Added to links, a second, Ethernet headers of its own packets too."""
+    """Bits per second added to links, including Ethernet headers of its own packets."""
     coverage: npt.NDArray[np.float64]
-    """Share of the ports between switches that were covered, by telemetry interval; PINT: that lie on ways
-    which were put together out of the interval's packets."""
-    ways: tuple[Known, ...] = ()
-    """PINT: what the whole run's packets tell of each flow."""
+    """Share of the ports between switches that were covered, by telemetry interval. PINT: those on paths that
+    were decoded from the interval's packets.
+    """
+    paths: tuple[DecodedPath, ...] = ()
+    """PINT: each flow's path as decoded from the packets of the whole run."""
 
     @property
     def lost(self) -> float:
@@ -75,148 +76,168 @@ class Seen:
         return self.traffic.dropped / max(1, self.traffic.emitted)
 
 
-def _coverage(scene: Scene, labels: Records) -> npt.NDArray[np.float64]:
-    """By interval, of all ports between switches, with traffic or not."""
-    ports = np.zeros((scene.intervals + 1, len(scene.topology.ports)), bool)
-    ports[:, between(scene.topology)] = True
-    return measures.coverage(labels, ports, scene.telemetry)[1:]
+def _coverage(scenario: Scenario, labels: Records) -> npt.NDArray[np.float64]:
+    """Coverage by interval of all ports between switches, with or without traffic."""
+    ports = np.zeros((scenario.intervals + 1, len(scenario.topology.ports)), bool)
+    ports[:, between(scenario.topology)] = True
+    return measures.coverage(labels, ports, scenario.telemetry)[1:]
 
 
-def _seen(scene: Scene, simulation: LabelSimulation | InBandPostcards, labels: Records) -> Seen:
+def _result(
+    scenario: Scenario, simulation: LabelSimulation | InBandPostcards, labels: Records
+) -> SystemResult:
     own, probes = simulation.counts, simulation.probe_counts
     added = own.label_bytes + probes.label_bytes + probes.bytes + ETHERNET * probes.hops
-    return Seen(own, probes, 8 * added / scene.seconds, _coverage(scene, labels))
+    return SystemResult(own, probes, 8 * added / scenario.seconds, _coverage(scenario, labels))
 
 
 def _simulate(
-    scene: Scene, sources: Sources, labelling: LabellingSettings, item: int, option: int
+    scenario: Scenario, sources: Sources, labelling: LabellingSettings, item: int, option: int
 ) -> LabelSimulation:
-    network = replace(scene.network, item_bytes=item, option_bytes=option)
+    network = replace(scenario.network, item_bytes=item, option_bytes=option)
     simulation = LabelSimulation(
-        scene.topology, sources, labelling, network=network, seed=scene.seed, telemetry=scene.telemetry
+        scenario.topology,
+        sources,
+        labelling,
+        network=network,
+        seed=scenario.seed,
+        telemetry=scenario.telemetry,
     )
-    simulation.ports["last"] = 0  # as if every port had labelled at the beginning: IDLE is idle
+    simulation.ports["last"] = 0  # as if every port had labelled at the start, so that IDLE writes no label
     return simulation
 
 
-def labelled(scene: Scene, labelling: LabellingSettings | None = None) -> Seen:
-    """INT-label; Base A of the scene's interval where nothing else is given."""
-    labelling = labelling or LabellingSettings(algorithm="base-a", interval=scene.interval)
-    network = scene.network
-    simulation = _simulate(scene, scene.traffic, labelling, network.item_bytes, network.option_bytes)
-    simulation.run(scene.seconds)
-    return _seen(scene, simulation, simulation.received)
+def run_int_label(scenario: Scenario, labelling: LabellingSettings | None = None) -> SystemResult:
+    """INT-label; default: Base A with the scenario's interval."""
+    labelling = labelling or LabellingSettings(algorithm="base-a", interval=scenario.interval)
+    network = scenario.network
+    simulation = _simulate(scenario, scenario.traffic, labelling, network.item_bytes, network.option_bytes)
+    simulation.run(scenario.seconds)
+    return _result(scenario, simulation, simulation.received)
 
 
-def untouched(scene: Scene) -> Seen:
+def run_without_telemetry(scenario: Scenario) -> SystemResult:
     """No telemetry."""
-    return labelled(scene, IDLE)
+    return run_int_label(scenario, IDLE)
 
 
-def probed(scene: Scene, probes: Probes) -> Seen:
-    """Probes of one system, a round every interval; a port is covered by each that arrives behind it."""
-    size = probes.size if probes.item else max(probes.size, SHORTEST - ETHERNET)
-    sources = probe_sources(scene.topology, replace(probes, size=size), scene.interval, seed=scene.seed)
-    sources.records["flags"] = int(SourceFlag.PROBE | SourceFlag.ALWAYS)  # (pings carry labels of no length)
-    simulation = _simulate(scene, join(scene.traffic, sources), IDLE, probes.item, 0)
-    simulation.run(scene.seconds)
-    return _seen(scene, simulation, simulation.received)
+def run_probes(scenario: Scenario, probes: Probes) -> SystemResult:
+    """Probes of one system, a round per interval; each probe that is delivered covers the ports on its
+    path.
+    """
+    size = probes.size if probes.item else max(probes.size, MIN_FRAME - ETHERNET)
+    sources = probe_sources(
+        scenario.topology, replace(probes, size=size), scenario.interval, seed=scenario.seed
+    )
+    sources.records["flags"] = int(
+        SourceFlag.PROBE | SourceFlag.LABEL_ALWAYS
+    )  # pings carry labels of length 0
+    simulation = _simulate(scenario, join(scenario.traffic, sources), IDLE, probes.item, 0)
+    simulation.run(scenario.seconds)
+    return _result(scenario, simulation, simulation.received)
 
 
-def sampling(scene: Scene) -> Sources:
-    """The traffic, every so many packets of which all switches write into."""
-    records = scene.traffic.records.copy()
-    records["tracked"] = scene.sampled
-    return replace(scene.traffic, records=records)
+def mark_sampled(scenario: Scenario) -> Sources:
+    """The traffic, with sampled packets marked: all switches write into them."""
+    records = scenario.traffic.records.copy()
+    records["tracked"] = scenario.sampled
+    return replace(scenario.traffic, records=records)
 
 
-def sampled(scene: Scene) -> Seen:
+def run_sampled_int(scenario: Scenario) -> SystemResult:
     """Ingress-sampled INT."""
-    simulation = _simulate(scene, sampling(scene), IDLE, scene.network.item_bytes, HEADERS)
-    simulation.run(scene.seconds)
-    return _seen(scene, simulation, simulation.received)
+    simulation = _simulate(scenario, mark_sampled(scenario), IDLE, scenario.network.item_bytes, HEADERS)
+    simulation.run(scenario.seconds)
+    return _result(scenario, simulation, simulation.received)
 
 
-def postcards(scene: Scene, *, collector: int = 0) -> Seen:
-    """Postcards of marked packets, in-band, as many packets as are sampled."""
-    cards = InBandPostcards(
-        scene.topology, sampling(scene), IDLE, collector=collector, item=scene.network.item_bytes,
-        network=scene.network, seed=scene.seed, telemetry=scene.telemetry,
+def run_postcards(scenario: Scenario, *, collector: int = 0) -> SystemResult:
+    """In-band postcards of as many packets as are sampled."""
+    network = scenario.network
+    simulation = InBandPostcards(
+        scenario.topology, mark_sampled(scenario), IDLE, collector=collector, item=network.item_bytes,
+        network=network, seed=scenario.seed, telemetry=scenario.telemetry,
     )  # fmt: skip
-    cards.simulation.ports["last"] = 0
-    cards.run(scene.seconds)
-    return _seen(scene, cards, cards.received)
+    simulation.simulation.ports["last"] = 0
+    simulation.run(scenario.seconds)
+    return _result(scenario, simulation, simulation.received)
 
 
-def pint(
-    scene: Scene,
+def run_pint(
+    scenario: Scenario,
     *,
     flows_from: int = 8,
-    judged: int = 3,
-    how: Digests = Digests(),  # noqa: B008 - frozen
-) -> Seen:
-    """PINT on all traffic; `ways` of the flows of some sources, over the whole run.
+    measured: int = 3,
+    digests: Digests = Digests(),  # noqa: B008 - frozen
+) -> SystemResult:
+    """PINT on all traffic; `paths` are those of the flows of the first `flows_from` sources, over the whole
+    run.
 
-    Coverage is of all flows, each by the packets alone that arrived in the interval, and of the first
-    `judged` intervals.
+    Coverage is that of all flows, decoded per interval, in the first `measured` intervals.
     """
-    network = digest_network(scene.network, how.bits)
-    simulation = _simulate(scene, with_digests(scene.traffic), IDLE, 0, network.option_bytes)
-    ids = np.array([switch.node_id for switch in scene.topology.switches])
-    inner = np.isin(np.arange(len(scene.topology.ports)), between(scene.topology))
-    coverage, kept = [], [np.zeros(0, LABELLED)]
-    for interval in range(scene.intervals + 1):
-        simulation.run((interval + 1) * scene.telemetry)
+    network = digest_network(scenario.network, digests.bits)
+    simulation = _simulate(scenario, with_digests(scenario.traffic), IDLE, 0, network.option_bytes)
+    ids = np.array([switch.node_id for switch in scenario.topology.switches])
+    inner = np.isin(np.arange(len(scenario.topology.ports)), between(scenario.topology))
+    coverage, kept = [], [np.zeros(0, RECEIVED_LABEL)]
+    for interval in range(scenario.intervals + 1):
+        simulation.run((interval + 1) * scenario.telemetry)
         labels = simulation.take()
         kept.append(labels[labels["source"] < flows_from])
         covered = np.zeros(len(inner), bool)
-        if 0 < interval <= judged:
-            for flow, known in _traced(scene, labels, ids, how):
-                covered[flow] |= known.packets > 0
+        if 0 < interval <= measured:
+            for flow, decoded in _decode_paths(scenario, labels, ids, digests):
+                covered[flow] |= decoded.packets > 0
         coverage.append(float((covered & inner).sum() / inner.sum()))
-    seen = _seen(scene, simulation, np.zeros(0, LABELLED))
-    ways = tuple(known for _, known in _traced(scene, np.concatenate(kept), ids, how))
-    return replace(seen, coverage=np.array(coverage[1 : judged + 1]), ways=ways)
+    result = _result(scenario, simulation, np.zeros(0, RECEIVED_LABEL))
+    paths = tuple(decoded for _, decoded in _decode_paths(scenario, np.concatenate(kept), ids, digests))
+    return replace(result, coverage=np.array(coverage[1 : measured + 1]), paths=paths)
 
 
-def _traced(
-    scene: Scene, labels: Records, ids: npt.NDArray[np.int64], how: Digests
-) -> list[tuple[npt.NDArray[np.int64], Known]]:
-    """Each flow's ports, and what PINT knows of its way; wrong ways count as unknown."""
+def _decode_paths(
+    scenario: Scenario, labels: Records, ids: npt.NDArray[np.int64], digests: Digests
+) -> list[tuple[npt.NDArray[np.int64], DecodedPath]]:
+    """Each flow's ports, and its path as decoded by PINT; wrong paths count as unknown."""
     found = []
     for flow in delivered(labels):
-        nodes = scene.topology.ports["node_id"][flow.ports]
-        known = reconstruct(flow.numbers, how.written(flow.numbers, nodes), len(nodes), ids, how)
-        if known.packets and known.switches != tuple(nodes.tolist()):
-            known = replace(known, packets=0)
-        found.append((flow.ports, known))
+        nodes = scenario.topology.ports["node_id"][flow.ports]
+        decoded = reconstruct(flow.numbers, digests.written(flow.numbers, nodes), len(nodes), ids, digests)
+        if decoded.packets and decoded.switches != tuple(nodes.tolist()):
+            decoded = replace(decoded, packets=0)
+        found.append((flow.ports, decoded))
     return found
 
 
 def _trails(topology: Topology, network: NetworkModel) -> Probes:
-    """INT-path's there and back, so that both ports of a link are seen, cut to what fits into the MTU."""
-    return int_path.probes(topology, both_ways=True, most=int_path.hops_in(network.mtu))
+    """INT-path's trails in both directions, so that both ports of a link are observed, split to fit the
+    MTU.
+    """
+    return int_path.probes(topology, both_directions=True, max_hops=int_path.hops_for_mtu(network.mtu))
 
 
-SYSTEMS: dict[str, Callable[[Scene], Seen]] = {
-    "INT-label, Base A": labelled,
-    "INT-label, Base B": lambda scene: labelled(scene, LabellingSettings(interval=scene.interval)),
-    "INT-path, both ways": lambda scene: probed(scene, _trails(scene.topology, scene.network)),
-    "HULA": lambda scene: probed(scene, hula.probes(scene.topology)),
-    "Pingmesh": lambda scene: probed(scene, pingmesh.probes(scene.topology)),
-    "ingress-sampled INT": sampled,
-    "postcards, in-band": postcards,
-    "PINT": pint,
+SYSTEMS: dict[str, Callable[[Scenario], SystemResult]] = {
+    "INT-label, Base A": run_int_label,
+    "INT-label, Base B": lambda scenario: run_int_label(
+        scenario, LabellingSettings(interval=scenario.interval)
+    ),
+    "INT-path, both ways": lambda scenario: run_probes(
+        scenario, _trails(scenario.topology, scenario.network)
+    ),
+    "HULA": lambda scenario: run_probes(scenario, hula.probes(scenario.topology)),
+    "Pingmesh": lambda scenario: run_probes(scenario, pingmesh.probes(scenario.topology)),
+    "ingress-sampled INT": run_sampled_int,
+    "postcards, in-band": run_postcards,
+    "PINT": run_pint,
 }
-"""By name."""
+"""Functions that run each system, by name."""
 
 
-def generators(name: str, scene: Scene) -> int:
-    """Switches or servers from which probes start; FabricError: there is no such system."""
+def generators(name: str, scenario: Scenario) -> int:
+    """Number of switches or servers that send probes. Raises FabricError for an unknown system."""
     if name not in SYSTEMS:
-        raise FabricError(f"{name!r} is none of {', '.join(SYSTEMS)}")
+        raise FabricError(f"unknown system {name!r}; known are {', '.join(SYSTEMS)}")
     if name.startswith("INT-path"):
-        firsts = [port for port, _ in _trails(scene.topology, scene.network).routes]
-        return len(np.unique(scene.topology.ports["switch"][firsts]))
+        firsts = [port for port, _ in _trails(scenario.topology, scenario.network).routes]
+        return len(np.unique(scenario.topology.ports["switch"][firsts]))
     counts = {"HULA": hula.generators, "Pingmesh": pingmesh.generators}
-    return counts[name](scene.topology) if name in counts else 0
+    return counts[name](scenario.topology) if name in counts else 0

@@ -1,12 +1,12 @@
-"""PINT: a digest of few bits, from which a flow's path is put together (Ben Basat et al., SIGCOMM 2020).
+"""PINT: a flow's path is decoded from digests of a few bits (Ben Basat et al., SIGCOMM 2020).
 
-Path tracing (§4.2): global hashes of the packet's number decide, the same at switches and at the
-receiver.  A packet is of the baseline with chance τ: switch i overwrites the digest with chance 1/i
-(reservoir sampling), so that it holds h(id, packet) of one switch of the way at random.  Else it is of the
-XOR layer: each switch XORs its h(id, packet) onto the digest with chance p.  The receiver knows who acted,
-and all ids: a baseline digest leaves the ids whose hash it is; an XOR digest becomes one as soon as all
-but one of those who acted are known.  Several digests in one packet decide independently (PINT's `2 x (b =
-8)`).  τ = 1/2 and p = 1/10 are those of the published code (ProbabilisticINT/Mininet-PINT:
+Path tracing (§4.2): decisions are global hashes of the packet's number, known to switches and receiver. A
+packet belongs to the baseline with probability τ: switch i overwrites the digest with probability 1/i
+(reservoir sampling), so it holds h(id, packet) of one random switch of the path. Else it belongs to the XOR
+layer: each switch XORs its h(id, packet) into the digest with probability p. The receiver knows which
+switches acted, and all ids: a baseline digest leaves the ids with this hash; an XOR digest becomes like one
+when all but one of the acting switches are known. Several digests in a packet are independent (PINT's `2 x (b
+= 8)`).  τ = 1/2 and p = 1/10 are those of the published code (ProbabilisticINT/Mininet-PINT:
 `decider_hash_pint`, `xor_hash`); PINT's text has p = 1/d for a typical path of d = 10.
 """
 
@@ -24,22 +24,22 @@ XOR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Tracing:
-    """Packets until the receiver knows every switch of a way."""
+class TraceResult:
+    """Packets until the receiver knows every switch of a path."""
 
     packets: npt.NDArray[np.int64]
-    """By trial; `limit` + 1 where that was not enough."""
+    """By trial; `limit` + 1 if `limit` was not enough."""
     bits: int
-    """That each packet carries."""
+    """Bits carried by each packet."""
 
     @property
     def mean(self) -> float:
-        """Packets in the mean."""
+        """Mean number of packets."""
         return float(self.packets.mean())
 
     @property
     def extra_bits(self) -> float:
-        """Bits that a flow's packets carry until its way is known, in the mean."""
+        """Mean number of bits that a flow's packets carry until its path is known."""
         return self.bits * self.mean
 
 
@@ -54,28 +54,31 @@ def trace(
     baseline: float = BASELINE,
     xor: float = XOR,
     seed: int = 1,
-) -> Tracing:
-    """Packets that a way over `hops` switches takes, by simulation.
+) -> TraceResult:
+    """Packets needed to decode a path of `hops` switches, by simulation.
 
-    `bits`: of a packet, for `digests` digests of as many bits each; `universe`: switches that it may lead
-    over, None: the ways' own, as in the published code.  FabricError says what is wrong.
+    `bits` of a packet are shared equally by `digests`; `universe`: number of candidate switches, None: only
+    those of the path, as in the published code. Raises FabricError for impossible parameters.
     """
-    known = hops if universe is None else universe
+    switches = hops if universe is None else universe
     each = bits // max(digests, 1)
-    if hops < 1 or known < hops or digests < 1 or not 1 <= each <= 32 or trials < 1 or limit < 1:
+    if hops < 1 or switches < hops or digests < 1 or not 1 <= each <= 32 or trials < 1 or limit < 1:
         raise FabricError(
-            f"digests have 1 to 32 bits and ways 1 switch to all {known}, not {each} bits and {hops} switches"
+            f"found {each} bits and {hops} switches, expected digests of 1 to 32 bits and 1 to {switches} "
+            "switches"
         )
     if not (0 < baseline <= 1 and 0 <= xor <= 1):
-        raise FabricError(f"chances are 0 to 1, that of the baseline above 0, not {baseline:g} and {xor:g}")
+        raise FabricError(
+            f"probabilities are 0 to 1, that of the baseline above 0, not {baseline:g} and {xor:g}"
+        )
     rng = np.random.default_rng(seed)
     found = [
-        _one(rng, hops, known, 1 << each, digests, limit, baseline, xor) for _ in range(trials)
+        _trial(rng, hops, switches, 1 << each, digests, limit, baseline, xor) for _ in range(trials)
     ]  # fmt: skip
-    return Tracing(np.array(found, np.int64), each * digests)
+    return TraceResult(np.array(found, np.int64), each * digests)
 
 
-def _one(
+def _trial(
     rng: np.random.Generator,
     hops: int,
     universe: int,
@@ -85,10 +88,10 @@ def _one(
     baseline: float,
     xor: float,
 ) -> int:
-    """Packets of one trial; ids of the way are 0 to hops - 1 of the universe, without loss of generality."""
+    """Packets of one trial; without loss of generality the path's ids are 0 to hops - 1."""
     possible = np.ones((hops, universe), bool)
     decoded = possible.sum(axis=1) == 1
-    waiting: list[tuple[set[int], Ints]] = []
+    unresolved: list[tuple[set[int], Ints]] = []
 
     def learn(hop: int, agrees: npt.NDArray[np.bool_]) -> None:
         possible[hop] &= agrees
@@ -103,28 +106,30 @@ def _one(
                 continue
             acted = set(np.flatnonzero(rng.random(hops) < xor).tolist())
             if acted:
-                # (once the others are known, what is left of the digest is this hop's hash: agreeing ids
-                # are those of equal hash, whoever is left)
-                waiting.append((acted, hashes))
-        again = True
-        while again:
-            again, still = False, []
-            for acted, hashes in waiting:
+                # Once the others are known, the rest of the digest is this hop's hash: the remaining ids have
+                # it
+                unresolved.append((acted, hashes))
+        progress = True
+        while progress:
+            progress, remaining = False, []
+            for acted, hashes in unresolved:
                 acted = {hop for hop in acted if not decoded[hop]}
                 if len(acted) == 1:
                     (hop,) = acted
                     learn(hop, hashes == hashes[hop])
-                    again = again or bool(decoded[hop])
+                    progress = progress or bool(decoded[hop])
                 elif acted:
-                    still.append((acted, hashes))
-            waiting = still
+                    remaining.append((acted, hashes))
+            unresolved = remaining
         if decoded.all():
             return packet
     return limit + 1
 
 
 def packets_of_baseline(hops: int) -> float:
-    """Packets in the mean where a digest names its switch and only the baseline is used: coupons, n H_n."""
+    """Mean number of packets if a digest names its switch and only the baseline is used (coupon collector): n
+    H_n.
+    """
     if hops < 1:
-        raise FabricError(f"a way has 1 switch or more, not {hops}")
+        raise FabricError(f"a path has 1 switch or more, not {hops}")
     return hops * float((1 / np.arange(1, hops + 1)).sum())

@@ -1,8 +1,8 @@
-"""Postcards: a switch tells the collector of a packet at once, nothing is added to packets.
+"""Postcards: a switch reports a packet to the collector at once; nothing is added to packets.
 
 NetSight (Handigol et al., HotSDN 2012) sends one for every packet and hop; draft-song-ippm-postcard-based-
-telemetry for those that are marked.  Here a port sends one each round, as it would write a label, or one for
-each of `every` packets that it forwards in a round.  Postcards take a network of their own: one link each.
+telemetry for those that are marked.  Here a port sends `every` postcards per round. Postcards use a separate
+network: one link each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ...ports import Topology
 from .rival import ETHERNET, IPV4, ITEM, UDP, Rival, Round
 
 POSTCARD = ETHERNET + IPV4 + UDP
-"""Bytes around the item."""
+"""Header bytes of a postcard."""
 
 
 def generators(topology: Topology) -> int:
@@ -22,12 +22,12 @@ def generators(topology: Topology) -> int:
 
 
 def cost(topology: Topology, *, every: float = 1.0, item: int = ITEM) -> Round:
-    """A round; `every`: postcards of one port."""
+    """A round; `every`: postcards per port."""
     ports = int((topology.ports["switch"] >= 0).sum())
     bits = 8.0 * ports * every * (POSTCARD + item)
     return Round(
         0, 0.0, ports * every, bits, float(1 - np.exp(-every)) if every < 1 else 1.0,
-        word=f"{POSTCARD + item} B each, over one link of a network of their own",
+        note=f"{POSTCARD + item} B each, over one link of a separate network",
     )  # fmt: skip
 
 

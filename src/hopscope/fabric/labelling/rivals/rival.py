@@ -1,4 +1,4 @@
-"""What one round of telemetry costs: the measure by which all rivals are compared."""
+"""Cost of one round of telemetry, by which all systems are compared."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from ...ports import NO_PORT, Ints, Topology, mix64, seed_bits
 from ..simulation.sources import Branches
 
 ETHERNET = 14
-"""Ethernet header, bytes; preamble, check sequence and gap are left out everywhere."""
+"""Ethernet header, bytes; preamble, check sequence and gap are not counted anywhere."""
 IPV4 = 20
 UDP = 8
-SHORTEST = 60
+MIN_FRAME = 60
 """Shortest Ethernet frame without its check sequence, bytes."""
 ITEM = 32
-"""Bytes that one switch writes: INT-label's item (section 2) and that of its HULA (`inthdr_t`: 256 bits)."""
+"""Bytes written per switch: INT-label's item (section 2) and that of its HULA (`inthdr_t`: 256 bits)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round, in which a system reports every port that it can once."""
+    """One round, in which a system reports every port that it covers once."""
 
     generators: int
-    """Places that send probes."""
+    """Switches or servers that send probes."""
     packets: float
-    """Probes that are put into the network."""
+    """Probes sent."""
     exports: float
-    """Packets that reach the controller or a collector with what was seen."""
+    """Packets with results that reach the controller or a collector."""
     link_bits: float
-    """Bits that the system adds, summed over the links between switches and to hosts that they cross."""
+    """Bits added by the system, summed over all links that they cross, including those to hosts."""
     coverage: float
     """Share of the switches' ports to other switches whose state is reported."""
     per_hop: bool = True
-    """False: the system sees paths as a whole, and no port by itself."""
-    word: str = ""
-    """What the numbers rest on."""
+    """False: the system measures whole paths, not single ports."""
+    note: str = ""
+    """Assumptions behind the numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """Probes of one round: every route is sent along once, and every switch on it adds `item` bytes."""
+    """Probes of one round: one per route; every switch on it adds `item` bytes."""
 
     routes: Sequence[tuple[int, Branches]]
-    """First port and what follows it; a chain has one branch at every port."""
+    """First port and the branches after it; a chain has one branch at every port."""
     size: int
-    """Bytes of a probe that no switch has written into, from its IP header on."""
+    """Initial bytes of a probe, from its IP header on."""
     item: int
-    """Bytes that a switch adds; 0: none, as in Pingmesh."""
+    """Bytes added per switch; 0: none, as in Pingmesh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +60,16 @@ class Rival:
     name: str
     title: str
     source: str
-    """Where its parameters are from."""
+    """Source of its parameters."""
     round: Callable[..., Round]
     """round(topology, **settings of the system)."""
     generators: Callable[[Topology], int]
     probes: Callable[..., Probes] | None = None
-    """probes(topology, **settings): None where it sends none."""
+    """probes(topology, **settings); None if it sends none."""
 
 
 def between(topology: Topology) -> Ints:
-    """Rows of the ports from a switch to a switch."""
+    """Rows of the ports between switches."""
     ports = topology.ports
     return np.flatnonzero((ports["switch"] >= 0) & (ports["peer_switch"] >= 0))
 
@@ -80,7 +80,7 @@ def towards_hosts(topology: Topology) -> npt.NDArray[np.bool_]:
 
 
 def chain(ports: Sequence[int]) -> tuple[int, Branches]:
-    """Port rows in their order as a tree without branches."""
+    """Port rows in order, as a tree without branches."""
     following: Branches = {}
     for port in reversed(ports[1:]):
         following = {int(port): following}
@@ -88,7 +88,7 @@ def chain(ports: Sequence[int]) -> tuple[int, Branches]:
 
 
 def walk(probes: Probes) -> tuple[Ints, Ints]:
-    """Ports that the probes of a round leave by, with multiplicity, and how many items each then carries."""
+    """Ports that probes of a round pass, with multiplicity, and the items that each carries there."""
     ports: list[int] = []
     depths: list[int] = []
     todo = [(port, below, 1) for port, below in probes.routes]
@@ -101,24 +101,24 @@ def walk(probes: Probes) -> tuple[Ints, Ints]:
 
 
 def frame(ip_bytes: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Bytes of Ethernet frames around so many bytes of IP."""
-    return np.maximum(SHORTEST, np.asarray(ip_bytes, np.float64) + ETHERNET)
+    """Bytes of Ethernet frames with this many IP bytes."""
+    return np.maximum(MIN_FRAME, np.asarray(ip_bytes, np.float64) + ETHERNET)
 
 
 def probing_round(
-    topology: Topology, probes: Probes, generators: int, times: int = 1, word: str = ""
+    topology: Topology, probes: Probes, generators: int, times: int = 1, note: str = ""
 ) -> Round:
-    """A round of these probes, `times` as many where the fabric is made of so many places alike."""
+    """A round of these probes, repeated from `times` equivalent places of the fabric."""
     ports, depths = walk(probes)
     bits = 8 * float(frame(probes.size + probes.item * depths).sum()) * times
     inner = between(topology)
     seen = np.isin(inner, ports).mean() if times == 1 else 1.0
     ends = len(walk_ends(probes)) * times
-    return Round(generators, len(probes.routes) * times, ends, bits, float(seen), probes.item > 0, word)
+    return Round(generators, len(probes.routes) * times, ends, bits, float(seen), probes.item > 0, note)
 
 
 def walk_ends(probes: Probes) -> list[int]:
-    """Ports behind which a copy of a probe is collected, with multiplicity."""
+    """Last port of each copy of a probe, with multiplicity."""
     found: list[int] = []
     todo = list(probes.routes)
     while todo:
@@ -147,16 +147,16 @@ class Stages:
     ports: Ints
     """Switch ports of each stage."""
     share: npt.NDArray[np.float64]
-    """Share of the packets that pass a port of the stage."""
+    """Share of the packets that use a port of the stage."""
     links_left: npt.NDArray[np.float64]
-    """Links between switches that packets cross from a port of the stage on, its own too: mean."""
+    """Mean number of remaining links between switches, including the port's own."""
     inner: npt.NDArray[np.bool_]
     """Ports of the stage lead to switches."""
     paths: npt.NDArray[np.int32]
 
 
 def stages(topology: Topology, seed: int = 1) -> Stages:
-    """What traffic between random hosts passes, stage by stage."""
+    """Stages on the paths of traffic between random hosts."""
     paths = routes_of(topology, seed)[:, 1:]
     used = paths != NO_PORT
     inner = used & (topology.ports["peer_switch"][paths] >= 0)

@@ -1,9 +1,9 @@
-"""Ingress-sampled INT: the first switch samples packets, and every switch of the way writes into these.
+"""Ingress-sampled INT: the first switch samples packets, and every switch on the path writes into them.
 
 Sel-INT (Tang et al., TNSM 2019) samples at the ingress.  Headers of INT-MD 2.1 over TCP or UDP: shim 4 and
-header 12 bytes; the item is INT-label's, so that only the scheme differs.  A round covers a port
-if any of its sampled packets passes it: samples fall on ports at random, so some are seen many times and some
-not at all, and coverage is 1 - exp(-m) for m samples that pass a port in the mean.
+header 12 bytes; the item is INT-label's, so that only the scheme differs.  A round covers a port if one of
+its sampled packets passes it. Samples hit ports at random, some often and some never, so coverage is 1 -
+exp(-m) for a mean of m samples per port.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _coverage(traffic: Stages, samples: float) -> float:
 
 
 def samples_for(topology: Topology, coverage: float) -> float:
-    """Sampled packets in a round, of the whole network, that cover this share of ports in the mean."""
+    """Sampled packets per round in the whole network for this mean coverage."""
     if not 0 < coverage < 1:
-        raise FabricError(f"a coverage that sampling can have is between 0 and 1, not {coverage:g}")
+        raise FabricError(f"sampling needs a coverage between 0 and 1, not {coverage:g}")
     traffic = stages(topology)
     low, high = 0.0, 1.0
     while _coverage(traffic, high) < coverage:
@@ -45,7 +45,7 @@ def samples_for(topology: Topology, coverage: float) -> float:
 def cost(
     topology: Topology, *, samples: float | None = None, coverage: float = 0.99, item: int = ITEM
 ) -> Round:
-    """A round with so many sampled packets, or as many as `coverage` needs."""
+    """A round with `samples` packets, or as many as `coverage` needs."""
     if samples is None:
         samples = samples_for(topology, coverage)
     traffic = stages(topology)
@@ -53,7 +53,7 @@ def cost(
     bits = 8 * samples * float((HEADERS * links + item * links * (links + 1) / 2).mean())
     return Round(
         0, 0.0, samples, bits, _coverage(traffic, samples),
-        word=f"{samples:,.0f} packets sampled in a round, {HEADERS} B and {item} B a hop",
+        note=f"{samples:,.0f} packets sampled per round, {HEADERS} B and {item} B per hop",
     )  # fmt: skip
 
 

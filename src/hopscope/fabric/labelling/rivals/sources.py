@@ -1,4 +1,4 @@
-"""Probes of rivals as traffic of the simulation."""
+"""Probes as traffic sources of the simulation."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from .rival import Probes
 
 
 def probe_sources(topology: Topology, probes: Probes, every_s: float, *, seed: int = 1) -> Sources:
-    """A source for each route of a round, which sends one probe every `every_s` s, from a random phase on.
+    """A source for each route of a round: one probe every `every_s` s, with a random phase.
 
-    Every switch writes an item of `NetworkModel.item_bytes` into those that carry items: the model's must be
-    `probes.item`.
+    If `probes.item` is not 0, every switch writes `NetworkModel.item_bytes` into a probe; both must be equal.
     """
-    flags = SourceFlag.PROBE | (SourceFlag.ALWAYS if probes.item else SourceFlag.NEVER)
+    flags = SourceFlag.PROBE | (SourceFlag.LABEL_ALWAYS if probes.item else SourceFlag.LABEL_NEVER)
     routes = [tree(topology, port, below) for port, below in probes.routes]
     return on_routes(routes, every_s, size=probes.size, flags=int(flags), seed=seed)

@@ -1,7 +1,7 @@
-"""The calendar: arrivals in buckets no longer than the shortest way to a next port, each sorted by time.
+"""The event calendar: arrivals in buckets no longer than the shortest time between two ports, each sorted.
 
-What is served in a bucket makes arrivals in later buckets only, so a bucket that is sorted once is complete.
-Events are sources (their next packet) and packets (their arrival at the port of their node).
+Serving a bucket creates arrivals in later buckets only, so a sorted bucket is complete. Events are sources
+(their next packet) and packets (their arrival at the port of their node).
 """
 
 from __future__ import annotations
@@ -12,35 +12,37 @@ from typing import Any
 from ....base.jit import I64, U64, inlined, kernel, mix64, prefetch, prefetch_read
 from .pool_kernel import insert, take_packet
 from .port_kernel import serve
-from .records import Count, SourceFlag, State, Stop
+from .records import Count, EngineSlot, SourceFlag, StopReason
 
 ROW_BITS = 24
 """Bits of a sort key that hold the packet's row; the others hold its time in the bucket."""
 ROW_MASK = (1 << ROW_BITS) - 1
 DIGITS = 256
-AHEAD = 8
-"""Packets for whose port is asked in front: k = 32 9.0 → 11.4 M packet-hops a second, k = 16 18 → 21."""
-FEW = 32
-"""Keys that are sorted by insertion."""
+PREFETCH_AHEAD = 8
+"""Packets between the prefetch of a port and its use: k = 32 9.0 → 11.4 M packet-hops per second, k = 16 18 →
+21.
+"""
+INSERTION_SORT_MAX = 32
+"""Maximum keys sorted by insertion."""
 RANDOM = int(SourceFlag.RANDOM)
 TRACKED = int(SourceFlag.TRACKED)
-KEPT = int(SourceFlag.PROBE | SourceFlag.ALWAYS | SourceFlag.NEVER)
+PACKET_FLAGS = int(SourceFlag.PROBE | SourceFlag.LABEL_ALWAYS | SourceFlag.LABEL_NEVER)
 PROBE = int(SourceFlag.PROBE)
 PROBES = int(Count.PROBES)
 EMITTED = int(Count.EMITTED)
-BUCKET = int(State.BUCKET)
-FAR = int(State.FAR)
-FREE_PACKETS = int(State.FREE_PACKETS)
-DONE = int(Stop.DONE)
-FULL_PACKETS = int(Stop.PACKETS)
-FULL_KEYS = int(Stop.KEYS)
+BUCKET = int(EngineSlot.BUCKET)
+OVERFLOW = int(EngineSlot.OVERFLOW)
+FREE_PACKETS = int(EngineSlot.FREE_PACKETS)
+DONE = int(StopReason.DONE)
+FULL_PACKETS = int(StopReason.PACKETS)
+FULL_KEYS = int(StopReason.KEYS)
 SALT_ROUTE = 0x2545F4914F6CDD1D
 SALT_GAP = 0x5851F42D4C957F2D
 
 
 @inlined
 def emit(source: Any, packet: Any, net: Any) -> None:
-    """Make a source's next packet, and find when the one after it is due."""
+    """Create a source's next packet, and set the time of the one after it."""
     seed = net.setup[0].seed
     number = (U64(source.serial) << U64(32)) | U64(source.sent)
     packet.time = source.next
@@ -54,7 +56,7 @@ def emit(source: Any, packet: Any, net: Any) -> None:
     packet.size = source.size
     packet.count = 0
     packet.hops = 0
-    flags = source.flags & KEPT
+    flags = source.flags & PACKET_FLAGS
     if source.tracked > 0 and source.sent % source.tracked == 0:
         flags |= TRACKED
     packet.flags = flags
@@ -68,7 +70,7 @@ def emit(source: Any, packet: Any, net: Any) -> None:
 
 
 @kernel
-def put_back(keys: Any, begin: Any, end: Any, net: Any) -> None:
+def return_events(keys: Any, begin: Any, end: Any, net: Any) -> None:
     """Return events that have not been served to their bucket."""
     for i in range(begin, end):
         row = I64(keys[i] & U64(ROW_MASK))
@@ -76,8 +78,10 @@ def put_back(keys: Any, begin: Any, end: Any, net: Any) -> None:
 
 
 @kernel
-def gather(until: Any, keys: Any, net: Any) -> Any:
-    """Take what arrives in this bucket before `until`, new packets too, as keys: (how many, Stop)."""
+def collect_due(until: Any, keys: Any, net: Any) -> Any:
+    """Take the arrivals in this bucket before `until`, including new packets, as keys: (count,
+    StopReason).
+    """
     first = len(net.sources)
     shift = net.setup[0].bucket_shift
     bucket = net.state[BUCKET]
@@ -87,7 +91,7 @@ def gather(until: Any, keys: Any, net: Any) -> Any:
     event = net.heads[slot]
     net.heads[slot] = -1
     n = 0
-    short = DONE
+    reason = DONE
     while event >= 0:
         following = net.link[event]
         if event >= first:
@@ -99,16 +103,16 @@ def gather(until: Any, keys: Any, net: Any) -> Any:
                 n += 1
             else:
                 if time < limit:
-                    short = FULL_KEYS
+                    reason = FULL_KEYS
                 insert(event, time, net)
         else:
             source = net.sources[event]
             while source.remaining > 0 and source.next < limit:
                 if n == len(keys):
-                    short = FULL_KEYS
+                    reason = FULL_KEYS
                     break
                 if net.state[FREE_PACKETS] == 0:
-                    short = FULL_PACKETS
+                    reason = FULL_PACKETS
                     break
                 row = take_packet(net)
                 keys[n] = (U64(source.next - begin) << U64(ROW_BITS)) | U64(row)
@@ -118,12 +122,12 @@ def gather(until: Any, keys: Any, net: Any) -> Any:
             if source.remaining > 0:
                 insert(event, source.next, net)
         event = following
-    return n, short
+    return n, reason
 
 
 @inlined
-def before(a: Any, b: Any, net: Any) -> Any:
-    """Whether of two packets (keys) that arrive in the same ps, the first is served first."""
+def serve_before(a: Any, b: Any, net: Any) -> Any:
+    """Whether packet `a` (a key) is served before packet `b` that arrives in the same ps."""
     left = net.packets[a & U64(ROW_MASK)]
     right = net.packets[b & U64(ROW_MASK)]
     if left.number != right.number:
@@ -132,10 +136,10 @@ def before(a: Any, b: Any, net: Any) -> Any:
 
 
 @kernel
-def sort(keys: Any, spare: Any, n: Any, digits: Any, shift: Any) -> Any:
-    """Sort keys by time; whether the result is in `spare`. By insertion, or by radix where there are many."""
+def sort(keys: Any, scratch: Any, n: Any, digits: Any, shift: Any) -> Any:
+    """Sort keys by time, by insertion or radix; returns whether the result is in `scratch`."""
     swapped = False
-    if n <= FEW:
+    if n <= INSERTION_SORT_MAX:
         for i in range(1, n):
             key = keys[i]
             at = i
@@ -156,9 +160,9 @@ def sort(keys: Any, spare: Any, n: Any, digits: Any, shift: Any) -> Any:
             total += here
         for i in range(n):
             d = (keys[i] >> U64(place)) & U64(DIGITS - 1)
-            spare[digits[d]] = keys[i]
+            scratch[digits[d]] = keys[i]
             digits[d] += 1
-        keys, spare = spare, keys
+        keys, scratch = scratch, keys
         swapped = not swapped
         place += 8
     return swapped
@@ -166,13 +170,13 @@ def sort(keys: Any, spare: Any, n: Any, digits: Any, shift: Any) -> Any:
 
 @kernel
 def sift(keys: Any, begin: Any, at: Any, n: Any, net: Any) -> None:
-    """Let a key sink in the heap of `n` keys from `begin` on, whose last is on top."""
+    """Sift a key down in the heap of `n` keys from `begin` on, with the last packet on top."""
     key = keys[begin + at]
     while 2 * at + 1 < n:
         child = 2 * at + 1
-        if child + 1 < n and before(keys[begin + child], keys[begin + child + 1], net):
+        if child + 1 < n and serve_before(keys[begin + child], keys[begin + child + 1], net):
             child += 1
-        if before(keys[begin + child], key, net):
+        if serve_before(keys[begin + child], key, net):
             break
         keys[begin + at] = keys[begin + child]
         at = child
@@ -180,8 +184,8 @@ def sift(keys: Any, begin: Any, at: Any, n: Any, net: Any) -> None:
 
 
 @kernel
-def settle_tie(keys: Any, begin: Any, n: Any, net: Any) -> None:
-    """Order `n` keys of the same ps by packet: a flood's copies are thousands at once."""
+def sort_tie(keys: Any, begin: Any, n: Any, net: Any) -> None:
+    """Heap-sort `n` keys of the same ps by packet: a flood makes thousands of copies at once."""
     for at in range(n // 2 - 1, -1, -1):
         sift(keys, begin, at, n, net)
     for end in range(n - 1, 0, -1):
@@ -192,30 +196,30 @@ def settle_tie(keys: Any, begin: Any, n: Any, net: Any) -> None:
 
 
 @inlined
-def settle_ties(keys: Any, n: Any, net: Any) -> None:
-    """Order packets of the same ps by number, in sorted keys: their rows in the pool do not matter."""
+def sort_ties(keys: Any, n: Any, net: Any) -> None:
+    """Order packets of the same ps by number in sorted keys, whatever their rows in the pool."""
     begin = 0
     for i in range(1, n + 1):
         if i < n and (keys[i] >> U64(ROW_BITS)) == (keys[begin] >> U64(ROW_BITS)):
             continue
         if i - begin > 1:
-            settle_tie(keys, begin, i - begin, net)
+            sort_tie(keys, begin, i - begin, net)
         begin = i
 
 
 @inlined
-def ask(key: Any, net: Any) -> None:
-    """Ask for the port that a packet will pass a few packets later."""
+def prefetch_port(key: Any, net: Any) -> None:
+    """Prefetch the port of a packet that is served a few packets later."""
     node = net.packets[key & U64(ROW_MASK)].node
     prefetch(net.ports, U64(net.routes[node].port), U64(0))
 
 
 @kernel
-def sweep(net: Any) -> None:
-    """Take what is no longer beyond the ring into it."""
+def pull_overflow(net: Any) -> None:
+    """Move events into the ring that are no longer beyond it."""
     first = len(net.sources)
-    event = net.state[FAR]
-    net.state[FAR] = -1
+    event = net.state[OVERFLOW]
+    net.state[OVERFLOW] = -1
     while event >= 0:
         following = net.link[event]
         time = net.sources[event].next if event < first else net.packets[event - first].time
@@ -224,32 +228,32 @@ def sweep(net: Any) -> None:
 
 
 @kernel
-def advance(until: Any, keys: Any, spare: Any, digits: Any, net: Any, own: Any) -> Any:
-    """Serve all arrivals before `until`, ps: a Stop. Called again it goes on, wherever it was.
+def advance(until: Any, keys: Any, scratch: Any, digits: Any, net: Any, custom: Any) -> Any:
+    """Serve all arrivals before `until`, ps; returns a StopReason. A further call continues.
 
-    `net` is a Net, `own` a kernel for Chance.OWN, or None; `keys` and `spare` have room for one bucket.
+    `net` is a Net, `custom` a kernel for Chance.OWN, or None; `keys` and `scratch` have room for one bucket.
     """
     shift = net.setup[0].bucket_shift
     mask = len(net.heads) - 1
     while (net.state[BUCKET] << shift) < until:
         bucket = net.state[BUCKET]
-        if bucket & mask == 0 and net.state[FAR] >= 0:
-            sweep(net)
+        if bucket & mask == 0 and net.state[OVERFLOW] >= 0:
+            pull_overflow(net)
         if net.heads[bucket & mask] >= 0:
-            n, short = gather(until, keys, net)
-            if short != DONE:
-                put_back(keys, 0, n, net)
-                return short
-            order = spare if sort(keys, spare, n, digits, shift) else keys
-            settle_ties(order, n, net)
+            n, reason = collect_due(until, keys, net)
+            if reason != DONE:
+                return_events(keys, 0, n, net)
+                return reason
+            order = scratch if sort(keys, scratch, n, digits, shift) else keys
+            sort_ties(order, n, net)
             for i in range(n):
                 row = I64(order[i] & U64(ROW_MASK))
-                if i + AHEAD < n:
-                    ask(order[i + AHEAD], net)
-                short = serve(row, net, own)
-                if short != DONE:
-                    put_back(order, i, n, net)
-                    return short
+                if i + PREFETCH_AHEAD < n:
+                    prefetch_port(order[i + PREFETCH_AHEAD], net)
+                reason = serve(row, net, custom)
+                if reason != DONE:
+                    return_events(order, i, n, net)
+                    return reason
         if ((bucket + 1) << shift) > until:
             break
         net.state[BUCKET] = bucket + 1

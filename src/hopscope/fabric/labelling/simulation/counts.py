@@ -1,4 +1,4 @@
-"""What happened to the packets of a simulation, as numbers with names."""
+"""Counts of a simulation by name."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .records import Count
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class TrafficCounts:
     """Packets, labels and bytes of traffic, or of probes.
 
-    emitted + copies + fragments = delivered + dropped + underway
+    emitted + copies + fragments = delivered + dropped + in flight
     """
 
     emitted: int
@@ -20,34 +20,34 @@ class Counts:
     tail_drops: int
     """The queue was full."""
     lost: int
-    """By the chance of a link."""
+    """By a link's random loss."""
     link_down: int
-    """Sent into a link that had failed."""
+    """Sent into a failed link."""
     copies: int
-    """Further packets where a route branches."""
+    """Additional packets at branches of a route."""
     fragments: int
-    """Further packets where a label made one too long."""
+    """Additional packets because a label made one too long."""
     labelled: int
-    """Packets that arrived with labels."""
+    """Packets delivered with labels."""
     labels: int
-    """Written."""
+    """Labels written."""
     labels_lost: int
-    """In packets that were dropped."""
+    """Labels in dropped packets."""
     skipped: int
-    """Labels that were not written, since the packet would have been too long."""
+    """Labels not written because the packet would have been too long."""
     hops: int
-    """Times that a packet was sent by a port."""
+    """Packets sent by ports, counted at every hop."""
     bytes: int
-    """On all links, IP length without labels."""
+    """IP bytes on all links, without labels."""
     label_bytes: int
-    """On all links, labels and their options."""
+    """Bytes of labels and their options on all links."""
 
     @classmethod
-    def of(cls, counts: Ints) -> Counts:
+    def from_array(cls, counts: Ints) -> TrafficCounts:
         """From the kernel's counts."""
         return cls(*(int(counts[place]) for place in Count if place < Count.PROBES))
 
     @property
     def dropped(self) -> int:
-        """For any reason."""
+        """Packets dropped for any reason."""
         return self.tail_drops + self.lost + self.link_down

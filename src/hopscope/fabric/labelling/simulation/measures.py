@@ -1,7 +1,7 @@
-"""How good labelling is: coverage, labelled packets, resolution, delay.
+"""Quality of labelling: coverage, labelled packets, resolution, delay.
 
-Functions of LABELLED records, the labels that reached the controller in the order of their arrival (times in
-ps, `port` a row of the topology's ports), and of `active`, bool [intervals, ports]: which switch ports sent
+Functions of RECEIVED_LABEL records, the labels that reached the controller, in order of arrival (times in ps,
+`port` a row of the topology's ports), and of `active`, bool [intervals, ports]: the switch ports that sent
 traffic in each telemetry interval.
 """
 
@@ -15,15 +15,15 @@ import numpy.typing as npt
 from ...records import PS
 
 Labels = npt.NDArray[np.void]
-"""LABELLED records."""
+"""RECEIVED_LABEL records."""
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 At = Literal["controller", "switch"]
 
 
 def updates(labels: Labels) -> Bools:
-    """Which labels changed the controller's database: newer by their label time than all before of their
-    port, bool [labels] (INT-label, Algorithm 4).
+    """Labels that updated the controller's database, being newer than all previous ones of their port, bool
+    [labels] (INT-label, Algorithm 4).
     """
     return _newest(labels["port"], labels["labelled"])
 
@@ -31,23 +31,23 @@ def updates(labels: Labels) -> Bools:
 def coverage(labels: Labels, active: Bools, telemetry: float, *, at: At = "controller") -> Floats:
     """Share of the ports with traffic in a telemetry interval that were covered in it, float64 [intervals].
 
-    `at` chooses between the paper's two definitions. `controller`, the default: the controller's database
-    was updated for the port in the interval (4.2, and what the published code counts). `switch`: the port
-    labelled a packet in the interval, and that label arrived at any time (6.2's words). `telemetry` is the
-    interval in s. NaN where no port had traffic.
+    `at` selects one of the paper's two definitions. `controller`, the default: the controller's database was
+    updated for the port in the interval (4.2, and the published code). `switch`: the port labelled a packet
+    in the interval, and this label arrived at any time (6.2). `telemetry` is the interval in s. NaN if no
+    port had traffic.
     """
     covered = _covered(labels, active, telemetry, at)
     return share(np.count_nonzero(covered, axis=1), np.count_nonzero(active, axis=1))
 
 
 def port_coverage(labels: Labels, active: Bools, telemetry: float, *, at: At = "controller") -> Floats:
-    """Share of a port's intervals with traffic in which it was covered, float64 [ports]; as `coverage`."""
+    """Share of a port's intervals with traffic in which it was covered, float64 [ports]; see `coverage`."""
     covered = _covered(labels, active, telemetry, at)
     return share(np.count_nonzero(covered, axis=0), np.count_nonzero(active, axis=0))
 
 
 def _covered(labels: Labels, active: Bools, telemetry: float, at: At) -> Bools:
-    """Which active ports were covered in which interval, bool [intervals, ports]."""
+    """Active ports that were covered in each interval, bool [intervals, ports]."""
     covered = np.zeros_like(active)
     if at == "controller":
         labels = labels[updates(labels)]
@@ -59,14 +59,14 @@ def _covered(labels: Labels, active: Bools, telemetry: float, at: At) -> Bools:
 
 
 def share(part: npt.ArrayLike, whole: npt.ArrayLike) -> Floats:
-    """`part` / `whole`, NaN where there is no whole."""
+    """`part` / `whole`; NaN where `whole` is 0."""
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     found: Floats = np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
     return found
 
 
 def labelled_packets(labels: Labels) -> int:
-    """Packets whose labels reached the controller: exports of last hops."""
+    """Packets whose labels reached the controller (exports of last hops)."""
     return int(np.count_nonzero(labels["position"] == 0))
 
 
@@ -83,19 +83,19 @@ def resolution(labels: Labels, ports: int) -> Floats:
 
 
 def delay(labels: Labels) -> Floats:
-    """Time from a label until the controller has it, s, float64 [labels]."""
+    """Time from writing a label until the controller has it, s, float64 [labels]."""
     found: Floats = (labels["received"] - labels["labelled"]) / PS
     return found
 
 
 def _newest(ports: npt.NDArray[Any], times: npt.NDArray[np.int64]) -> Bools:
-    """Where a time is above all earlier ones of its port, in the order of the rows."""
+    """Rows whose time is above all earlier ones of their port, in row order."""
     if not len(times):
         return np.zeros(0, bool)
     rank = np.unique(times, return_inverse=True)[1].astype(np.int64) + 1
     order = np.argsort(ports, kind="stable")
     group = np.cumsum(np.r_[0, np.diff(ports[order]) != 0])
-    highest = np.maximum.accumulate(group * (len(times) + 1) + rank[order])  # groups cannot reach each other
+    highest = np.maximum.accumulate(group * (len(times) + 1) + rank[order])  # groups cannot overlap
     before = np.r_[-1, highest[:-1]]
     new = np.empty(len(times), bool)
     new[order] = group * (len(times) + 1) + rank[order] > before

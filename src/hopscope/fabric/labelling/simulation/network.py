@@ -1,4 +1,4 @@
-"""What all ports of a simulated network have in common, and their state."""
+"""Parameters and initial state of the ports of a simulated network."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ....settings.label import LabellingSettings
 from ....wire.records import Records
 from ...ports import FabricError, Topology, seed_bits
 from ...records import PS, PS_NS, WIRE_OVERHEAD
-from .records import LABEL_PORT, NEVER, SETUP, PortFlag, TooLong
+from .records import LABELLING_PORT, NEVER_LABELLED, SETUP, PortFlag, TooLong
 
 MAX_SECONDS = 50_000
-"""Longest simulated time: fourteen hours, so that times fit 64 bits whatever is added to them."""
-LINE = 64
+"""Longest simulated time: fourteen hours, so that sums of times fit 64 bits."""
+CACHE_LINE = 64
 """Bytes of a cache line."""
 _CHANCES = {"f1": Chance.F1, "f2": Chance.F2, "f2-listing": Chance.F2_LISTING, "f3": Chance.F3}
 
@@ -26,78 +26,80 @@ class NetworkModel:
     """Queues, links and delays."""
 
     buffer_bytes: int = 1_500_000
-    """Bytes that a port's queue holds, on the wire; what comes on top is dropped."""
+    """Queue capacity of a port, bytes on the wire; excess packets are dropped."""
     propagation_ns: int = 1000
     """Delay of every link."""
     pipeline_ns: int = 1000
-    """From a packet's arrival in a switch or a card to its queue."""
+    """From a packet's arrival in a switch or host interface to its queue."""
     jitter_ns: int = 0
-    """Most that is added to it, uniformly by packet and port; packets of one port keep their order."""
+    """Maximum random addition to it, uniform by packet and port; packets of one port keep their order."""
     loss: float = 0.0
-    """Chance that a link between switches loses a packet."""
+    """Probability that a link between switches loses a packet."""
     mtu: int = 1500
-    """Longest IP packet inside the fabric, with labels; probes that carry items are not held to it."""
+    """Longest IP packet inside the fabric, with labels; probes that carry items may exceed it."""
     export_ns: int = 100_000
     """From the last hop to the controller: T_u (section 4.2)."""
     control_ns: int = 100_000
     """From the controller to a switch."""
     item_bytes: int = 32
-    """One label (section 2)."""
+    """Bytes of one label (section 2)."""
     option_bytes: int = 2
-    """INT OPTION in front of a packet's labels (section 5)."""
+    """Bytes of INT OPTION before a packet's labels (section 5)."""
 
     def __post_init__(self) -> None:
-        least = (self.buffer_bytes, self.item_bytes, self.option_bytes, self.jitter_ns, self.export_ns)
-        if min(*least, self.control_ns, self.propagation_ns, self.pipeline_ns) < 0:
-            raise FabricError(f"a network's delays and sizes are 0 or more: found {self}")
+        sizes = (self.buffer_bytes, self.item_bytes, self.option_bytes, self.jitter_ns, self.export_ns)
+        if min(*sizes, self.control_ns, self.propagation_ns, self.pipeline_ns) < 0:
+            raise FabricError(f"found {self}, expected delays and sizes of 0 or more")
         if not 0 <= self.loss <= 1:
-            raise FabricError(f"loss is a chance from 0 to 1, not {self.loss}")
+            raise FabricError(f"loss is a probability from 0 to 1, not {self.loss}")
         if not 0 < self.buffer_bytes < 1 << 32 or not 0 < self.mtu < 1 << 16:
             raise FabricError("a queue holds 1 to 4294967295 bytes, and an MTU is 1 to 65535")
 
 
-def in_lines(rows: int, dtype: npt.DTypeLike) -> Records:
-    """Zeros that begin with a cache line, so that a port's 64 bytes and a packet's 32 are in one.
+def aligned_zeros(rows: int, dtype: npt.DTypeLike) -> Records:
+    """Zeros aligned to a cache line, so that a port's 64 bytes and a packet's 32 are in one.
 
-    NumPy's own begin 16 bytes into one. Packet-hops a second, best of 12: k = 16 23.9 → 26.7 M, k = 32
+    NumPy's arrays start 16 bytes into one. Packet-hops per second, best of 12: k = 16 23.9 → 26.7 M, k = 32
     10.2 → 11.5 M.
     """
     size = rows * np.dtype(dtype).itemsize
-    octets = np.zeros(size + LINE, np.uint8)
-    begin = -octets.ctypes.data % LINE
+    octets = np.zeros(size + CACHE_LINE, np.uint8)
+    begin = -octets.ctypes.data % CACHE_LINE
     return octets[begin : begin + size].view(dtype)
 
 
-def ps_of(seconds: float) -> int:
-    """A time in ps; FabricError where it is none that fits."""
+def to_ps(seconds: float) -> int:
+    """A time in ps. Raises FabricError if it is out of range."""
     if not 0 <= seconds <= MAX_SECONDS:
         raise FabricError(f"a simulated time is 0 to {MAX_SECONDS} s, not {seconds}")
     return round(seconds * PS)
 
 
-def loss_of(chance: float) -> tuple[int, int]:
-    """A chance of loss as a port has it: (chance · 2^32, PortFlag.LOSE_ALL or 0)."""
+def loss_threshold(chance: float) -> tuple[int, int]:
+    """A probability of loss in a port's form: (probability · 2^32, PortFlag.LOSE_ALL or 0)."""
     if not 0 <= chance <= 1:
-        raise FabricError(f"loss is a chance from 0 to 1, not {chance}")
+        raise FabricError(f"loss is a probability from 0 to 1, not {chance}")
     return min(round(chance * 2**32), 2**32 - 1), int(PortFlag.LOSE_ALL) if chance == 1 else 0
 
 
 def port_states(topology: Topology, network: NetworkModel) -> Records:
-    """LABEL_PORT [ports] of a network in which nothing has happened yet."""
+    """LABELLING_PORT [ports] at the start."""
     links = topology.ports
-    ports = in_lines(len(links), LABEL_PORT)
+    ports = aligned_zeros(len(links), LABELLING_PORT)
     if (8 * PS % links["rate"]).any() or (links["rate"] < 8 * PS >> 32).any():
-        raise FabricError(f"{topology.name}: a byte lasts no whole number of ps at the rate of its links")
+        raise FabricError(
+            f"{topology.name}: at the rate of its links a byte does not last a whole number of ps"
+        )
     ports["ps_per_byte"] = 8 * PS // links["rate"]
     if network.buffer_bytes * int(ports["ps_per_byte"].max()) >= 1 << 62:
-        raise FabricError(f"{network.buffer_bytes} bytes in a queue last too long at the rate of its link")
+        raise FabricError(f"{network.buffer_bytes} bytes in a queue take too long at the rate of its link")
     ports["buffer"] = network.buffer_bytes
-    ports["last"] = NEVER
+    ports["last"] = NEVER_LABELLED
     switch, last = links["switch"] >= 0, links["peer_switch"] < 0
     ports["flags"] = np.where(switch, int(PortFlag.SWITCH), 0) | np.where(
-        switch & last, int(PortFlag.LAST), 0
+        switch & last, int(PortFlag.LAST_HOP), 0
     )
-    chance, flag = loss_of(network.loss)
+    chance, flag = loss_threshold(network.loss)
     inner = switch & ~last
     ports["loss"][inner] = chance
     ports["flags"][inner] |= flag
@@ -105,7 +107,9 @@ def port_states(topology: Topology, network: NetworkModel) -> Records:
 
 
 def lookahead(ports: Records, network: NetworkModel, smallest: int) -> int:
-    """Shortest time from a packet's arrival at a port to that at the next one, ps; `smallest`: IP bytes."""
+    """Shortest time from a packet's arrival at a port to its arrival at the next, ps; `smallest`: IP
+    bytes.
+    """
     sending = int(ports["ps_per_byte"].min()) * (smallest + WIRE_OVERHEAD)
     return sending + (network.pipeline_ns + network.propagation_ns) * PS_NS
 
@@ -116,30 +120,30 @@ def setup_row(
     *,
     seed: int,
     telemetry: float,
-    own: bool,
+    custom: bool,
 ) -> Records:
-    """SETUP [1], without the width of its buckets."""
+    """SETUP [1]; the engine sets the width of the buckets."""
     setup = np.zeros(1, SETUP)
     row = setup[0]
-    interval = ps_of(labelling.interval)
+    interval = to_ps(labelling.interval)
     row["seed"] = seed_bits(seed)
     row["interval"] = interval
     row["rest"] = round(interval * labelling.rest)
-    row["telemetry"] = ps_of(telemetry)
+    row["telemetry"] = to_ps(telemetry)
     if row["telemetry"] < 1:
-        raise FabricError(f"a telemetry interval is longer than 0 s, not {telemetry}")
+        raise FabricError(f"a telemetry interval is above 0 s, not {telemetry}")
     row["pipeline"] = network.pipeline_ns * PS_NS
     row["jitter"] = network.jitter_ns * PS_NS
     row["propagation"] = network.propagation_ns * PS_NS
     row["export"] = network.export_ns * PS_NS
     row["item_bytes"], row["option_bytes"] = network.item_bytes, network.option_bytes
     row["mtu"] = network.mtu
-    row["chance"] = Chance.OWN if own else chance_of(labelling)
+    row["chance"] = Chance.CUSTOM if custom else chance_function(labelling)
     row["max_hop"] = labelling.max_hop
     row["too_long"] = TooLong.FRAGMENT if labelling.too_long == "fragment" else TooLong.SKIP
     return setup
 
 
-def chance_of(labelling: LabellingSettings) -> Chance:
-    """By what chance packets that carry labels get further ones: none in Base A."""
+def chance_function(labelling: LabellingSettings) -> Chance:
+    """Probability function for a further label in a labelled packet; none in Base A."""
     return _CHANCES[labelling.chance] if labelling.algorithm == "base-b" else Chance.NEVER

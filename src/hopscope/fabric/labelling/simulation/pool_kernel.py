@@ -1,41 +1,41 @@
-"""Pools of packets and labels, the calendar's lists, and packets that go on, are dropped or exported."""
+"""Pools of packets and labels, lists of the calendar, and forwarding, dropping and exporting of packets."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ....base.jit import I64, U64, inlined, kernel
-from .records import IP_HEADER, Count, SourceFlag, State
+from .records import IP_HEADER, Count, EngineSlot, SourceFlag
 
 FRAGMENT = int(SourceFlag.FRAGMENT)
 TRACKED = int(SourceFlag.TRACKED)
 COPIES = int(Count.COPIES)
 LABELS_LOST = int(Count.LABELS_LOST)
-FAR = int(State.FAR)
-BUCKET = int(State.BUCKET)
-FREE_PACKET = int(State.FREE_PACKET)
-FREE_PACKETS = int(State.FREE_PACKETS)
-FREE_LABEL = int(State.FREE_LABEL)
-FREE_LABELS = int(State.FREE_LABELS)
-LOGGED = int(State.LOGGED)
+OVERFLOW = int(EngineSlot.OVERFLOW)
+BUCKET = int(EngineSlot.BUCKET)
+FREE_PACKET = int(EngineSlot.FREE_PACKET)
+FREE_PACKETS = int(EngineSlot.FREE_PACKETS)
+FREE_LABEL = int(EngineSlot.FREE_LABEL)
+FREE_LABELS = int(EngineSlot.FREE_LABELS)
+LOGGED = int(EngineSlot.LOGGED)
 
 
 @inlined
 def insert(event: Any, time: Any, net: Any) -> None:
-    """Put an event into the bucket of its time, or among those beyond the ring."""
+    """Put an event into the bucket of its time, or into the overflow list beyond the ring."""
     bucket = time >> net.setup[0].bucket_shift
     if bucket - net.state[BUCKET] < len(net.heads):
         slot = bucket & (len(net.heads) - 1)
         net.link[event] = net.heads[slot]
         net.heads[slot] = event
     else:
-        net.link[event] = net.state[FAR]
-        net.state[FAR] = event
+        net.link[event] = net.state[OVERFLOW]
+        net.state[OVERFLOW] = event
 
 
 @inlined
 def free_packet(row: Any, net: Any) -> None:
-    """Give a packet's row back; packets' events come after the sources'."""
+    """Free a packet's row; events of packets come after those of sources."""
     net.link[len(net.sources) + row] = net.state[FREE_PACKET]
     net.state[FREE_PACKET] = row
     net.state[FREE_PACKETS] += 1
@@ -43,7 +43,7 @@ def free_packet(row: Any, net: Any) -> None:
 
 @inlined
 def take_packet(net: Any) -> Any:
-    """A free row; the caller has seen that there is one."""
+    """Take a free row; the caller has checked that there is one."""
     row = net.state[FREE_PACKET]
     net.state[FREE_PACKET] = net.link[len(net.sources) + row]
     net.state[FREE_PACKETS] -= 1
@@ -52,7 +52,7 @@ def take_packet(net: Any) -> Any:
 
 @inlined
 def take_label(net: Any) -> Any:
-    """A free row; the caller has seen that there is one."""
+    """Take a free row; the caller has checked that there is one."""
     row = net.state[FREE_LABEL]
     net.state[FREE_LABEL] = net.labels[row].next
     net.state[FREE_LABELS] -= 1
@@ -61,7 +61,7 @@ def take_label(net: Any) -> Any:
 
 @kernel
 def free_labels(at: Any, net: Any) -> None:
-    """Give all labels of a packet back."""
+    """Free all labels of a packet."""
     while at >= 0:
         following = net.labels[at].next
         net.labels[at].next = net.state[FREE_LABEL]
@@ -72,7 +72,7 @@ def free_labels(at: Any, net: Any) -> None:
 
 @kernel
 def export(packet: Any, time: Any, received: Any, net: Any) -> None:
-    """Log all labels of a packet, the first first, and give them back."""
+    """Log all labels of a packet, oldest first, and free them."""
     at = packet.labels
     position = I64(packet.count)
     while at >= 0:
@@ -99,7 +99,7 @@ def export(packet: Any, time: Any, received: Any, net: Any) -> None:
 
 @kernel
 def copy_labels(at: Any, net: Any) -> Any:
-    """A second list with the same labels; returns its first row."""
+    """Copy a list of labels; returns the first row."""
     first = -1
     before = -1
     while at >= 0:
@@ -116,10 +116,10 @@ def copy_labels(at: Any, net: Any) -> Any:
 
 
 @kernel
-def drop(row: Any, why: Any, kind: Any, net: Any) -> None:
-    """A packet is no more, nor its labels."""
+def drop(row: Any, reason: Any, kind: Any, net: Any) -> None:
+    """Drop a packet and its labels, and count them."""
     packet = net.packets[row]
-    net.counts[kind + why] += 1
+    net.counts[kind + reason] += 1
     if packet.labels >= 0:
         net.counts[kind + LABELS_LOST] += packet.count
         free_labels(packet.labels, net)
@@ -127,21 +127,23 @@ def drop(row: Any, why: Any, kind: Any, net: Any) -> None:
 
 
 @kernel
-def split(row: Any, most: Any, net: Any) -> Any:
-    """Cut a packet behind `most` IP bytes; row of the rest, which has a header of its own (RFC 791)."""
+def split(row: Any, first_bytes: Any, net: Any) -> Any:
+    """Fragment a packet after `first_bytes` IP bytes; returns the row of the rest, with its own header (RFC
+    791).
+    """
     rest = take_packet(net)
     net.packets[rest] = net.packets[row]
-    net.packets[rest].size = I64(net.packets[row].size) - most + IP_HEADER
+    net.packets[rest].size = I64(net.packets[row].size) - first_bytes + IP_HEADER
     net.packets[rest].flags = (net.packets[rest].flags | FRAGMENT) & (255 ^ TRACKED)
     net.packets[rest].labels = -1
     net.packets[rest].count = 0
-    net.packets[row].size = most
+    net.packets[row].size = first_bytes
     return rest
 
 
 @inlined
-def onward(row: Any, arrival: Any, kind: Any, net: Any) -> None:
-    """Send a packet to the next nodes of its route, at the time of its arrival there."""
+def forward(row: Any, arrival: Any, kind: Any, net: Any) -> None:
+    """Forward a packet to the next nodes of its route, where it arrives at `arrival`."""
     packet = net.packets[row]
     node = net.routes[packet.node]
     following = node.next

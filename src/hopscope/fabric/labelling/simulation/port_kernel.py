@@ -1,4 +1,4 @@
-"""One packet at one port: FIFO queue, label, link, and on to the next port or off to the controller."""
+"""One packet at one port: FIFO queue, label, link, then the next port or the controller."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 from ....base.jit import I64, U64, inlined, kernel, mix64
 from ....labels.rule_kernel import wants_label
 from ...records import PS_NS, WIRE_OVERHEAD
-from .pool_kernel import drop, export, free_packet, onward, split, take_label
-from .records import HISTOGRAM, IP_HEADER, Count, PortFlag, SourceFlag, State, Stop, TooLong
+from .pool_kernel import drop, export, forward, free_packet, split, take_label
+from .records import HISTOGRAM, IP_HEADER, Count, EngineSlot, PortFlag, SourceFlag, StopReason, TooLong
 
 PROBE = int(SourceFlag.PROBE)
-ALWAYS = int(SourceFlag.ALWAYS)
-UNLABELLED = int(SourceFlag.NEVER)
+LABEL_ALWAYS = int(SourceFlag.LABEL_ALWAYS)
+LABEL_NEVER = int(SourceFlag.LABEL_NEVER)
 TRACKED = int(SourceFlag.TRACKED)
 FRAGMENT = int(SourceFlag.FRAGMENT)
 SWITCH = int(PortFlag.SWITCH)
-LAST = int(PortFlag.LAST)
+LAST_HOP = int(PortFlag.LAST_HOP)
 DOWN = int(PortFlag.DOWN)
 LOSE_ALL = int(PortFlag.LOSE_ALL)
 PROBES = int(Count.PROBES)
@@ -25,99 +25,99 @@ TAIL_DROP = int(Count.TAIL_DROP)
 LOST = int(Count.LOST)
 LINK_DOWN = int(Count.LINK_DOWN)
 FRAGMENTS = int(Count.FRAGMENTS)
-LABELLED = int(Count.LABELLED)
+LABELLED_PACKETS = int(Count.LABELLED_PACKETS)
 LABELS = int(Count.LABELS)
 SKIPPED = int(Count.SKIPPED)
 HOPS = int(Count.HOPS)
 BYTES = int(Count.BYTES)
 LABEL_BYTES = int(Count.LABEL_BYTES)
-FREE_PACKETS = int(State.FREE_PACKETS)
-FREE_LABELS = int(State.FREE_LABELS)
-LOGGED = int(State.LOGGED)
-FULL_PACKETS = int(Stop.PACKETS)
-FULL_LABELS = int(Stop.LABELS)
-FULL_LOG = int(Stop.LOG)
+FREE_PACKETS = int(EngineSlot.FREE_PACKETS)
+FREE_LABELS = int(EngineSlot.FREE_LABELS)
+LOGGED = int(EngineSlot.LOGGED)
+FULL_PACKETS = int(StopReason.PACKETS)
+FULL_LABELS = int(StopReason.LABELS)
+FULL_LOG = int(StopReason.LOG)
 FRAGMENTED = int(TooLong.FRAGMENT)
-LAST_PLACE = HISTOGRAM - 1
-MOST_LATENCY = (1 << 32) - 1
+HISTOGRAM_LAST = HISTOGRAM - 1
+MAX_LATENCY = (1 << 32) - 1
 SALT_CHANCE = 0x9E3779B97F4A7C15
 SALT_LOSS = 0xD1B54A32D192ED03
 SALT_JITTER = 0x8CB92BA72F3D8DD7
 
 
 @inlined
-def drawn(seed: Any, packet: Any, port: Any, salt: Any) -> Any:
-    """64 random bits that depend on packet (or the rest cut off from it), port and purpose only."""
+def random_bits(seed: Any, packet: Any, port: Any, salt: Any) -> Any:
+    """64 random bits that depend only on packet (or its second fragment), port and purpose."""
     part = U64(packet.flags & FRAGMENT) << U64(40)
     return mix64(mix64(packet.number ^ seed ^ U64(salt)) + U64(port) + part)
 
 
 @inlined
-def full(packet: Any, node: Any, net: Any) -> Any:
-    """Which pool might be too small for this packet at this port; 0: none."""
-    carried = I64(packet.count) + 1
-    others: Any = max(1, 2 * I64(node.copies) - 1)  # copies of the packet and of what may be cut off
-    if net.state[FREE_PACKETS] < others:
+def missing_room(packet: Any, node: Any, net: Any) -> Any:
+    """The pool that may be too small for this packet at this port, a StopReason; 0: none."""
+    labels = I64(packet.count) + 1
+    copies: Any = max(1, 2 * I64(node.copies) - 1)  # copies of the packet and of its second fragment
+    if net.state[FREE_PACKETS] < copies:
         return FULL_PACKETS
-    if net.state[FREE_LABELS] < others * carried:
+    if net.state[FREE_LABELS] < copies * labels:
         return FULL_LABELS
-    if net.state[LOGGED] + carried > len(net.log):
+    if net.state[LOGGED] + labels > len(net.log):
         return FULL_LOG
     return 0
 
 
 @inlined
-def chosen(packet: Any, node: Any, port: Any, start: Any, net: Any, own: Any) -> Any:
-    """Whether this port labels this packet, but for its length."""
+def wants_port_label(packet: Any, node: Any, port: Any, start: Any, net: Any, custom: Any) -> Any:
+    """Whether this port labels this packet, apart from its length."""
     setup = net.setup[0]
     flags = packet.flags
-    if (port.flags & SWITCH) == 0 or (flags & UNLABELLED) != 0:
+    if (port.flags & SWITCH) == 0 or (flags & LABEL_NEVER) != 0:
         return False
-    if (flags & ALWAYS) != 0:
+    if (flags & LABEL_ALWAYS) != 0:
         return True
     count = I64(packet.count)
     if count >= setup.max_hop:
         return False
     if (flags & TRACKED) != 0:
         count += setup.max_hop
-    random = float(drawn(setup.seed, packet, node.port, SALT_CHANCE) >> U64(11)) / 9007199254740992.0
+    random = float(random_bits(setup.seed, packet, node.port, SALT_CHANCE) >> U64(11)) / 9007199254740992.0
     return wants_label(
         count, start, port.last, setup.interval, I64(port.shift), setup.rest, setup.chance, setup.max_hop,
-        random, own,
+        random, custom,
     )  # fmt: skip
 
 
 @kernel
-def fit(row: Any, kind: Any, net: Any) -> Any:
-    """A label would make the packet too long: row of the rest that was cut off; -1: it gets no label.
+def fragment_for_label(row: Any, kind: Any, net: Any) -> Any:
+    """Fragment a packet that a label would make too long: row of the second fragment; -1: no label.
 
-    What stays is short enough for all labels of a path, so that it is not cut again.
+    The first fragment has room for all labels of a path, so that it is not fragmented again.
     """
     setup = net.setup[0]
-    most = setup.mtu - IP_HEADER - setup.option_bytes - setup.item_bytes * setup.max_hop
-    most = IP_HEADER + most // 8 * 8
+    first_bytes = setup.mtu - IP_HEADER - setup.option_bytes - setup.item_bytes * setup.max_hop
+    first_bytes = IP_HEADER + first_bytes // 8 * 8
     if (
         setup.too_long != FRAGMENTED
-        or most < IP_HEADER + 8
+        or first_bytes < IP_HEADER + 8
         or net.packets[row].count > 0
-        or net.packets[row].size <= most
+        or net.packets[row].size <= first_bytes
     ):
         net.counts[kind + SKIPPED] += 1
         return -1
     net.counts[kind + FRAGMENTS] += 1
-    return split(row, most, net)
+    return split(row, first_bytes, net)
 
 
 @inlined
 def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, net: Any) -> None:
-    """The port's label, and the time of it in Reg1."""
+    """Write the port's label, and its time to Reg1."""
     at = take_label(net)
     label = net.labels[at]
     label.time = start
     label.next = packet.labels
     label.port = node.port
     label.ingress = node.ingress
-    label.latency = min((start - packet.time) // PS_NS, MOST_LATENCY)
+    label.latency = min((start - packet.time) // PS_NS, MAX_LATENCY)
     label.occupancy = queued
     packet.labels = at
     packet.count += 1
@@ -127,7 +127,7 @@ def write_label(packet: Any, node: Any, port: Any, start: Any, queued: Any, net:
 
 @inlined
 def send(row: Any, size: Any, start: Any, kind: Any, net: Any) -> None:
-    """Put a packet that has been labelled or not on the link; `size`: its IP length there, with labels."""
+    """Send a packet into the link; `size`: its IP length there, with labels."""
     setup = net.setup[0]
     packet = net.packets[row]
     node = net.routes[packet.node]
@@ -145,30 +145,32 @@ def send(row: Any, size: Any, start: Any, kind: Any, net: Any) -> None:
         net.active[interval, node.port] = 1
     if port.loss > 0 and (
         (port.flags & LOSE_ALL) != 0
-        or (drawn(setup.seed, packet, node.port, SALT_LOSS) >> U64(32)) < U64(port.loss)
+        or (random_bits(setup.seed, packet, node.port, SALT_LOSS) >> U64(32)) < U64(port.loss)
     ):
         drop(row, LOST, kind, net)
         return
     arrival = port.free + setup.propagation
     if node.next >= 0:
-        onward(row, arrival, kind, net)
+        forward(row, arrival, kind, net)
         return
     net.counts[kind + DELIVERED] += 1
     if packet.labels >= 0:
-        net.counts[kind + LABELLED] += 1
+        net.counts[kind + LABELLED_PACKETS] += 1
         export(packet, arrival, arrival + setup.export, net)
     free_packet(row, net)
 
 
 @inlined
-def serve(row: Any, net: Any, own: Any) -> Any:
-    """Pass one packet through the port of its node; or the pool that is too small: nothing has happened."""
+def serve(row: Any, net: Any, custom: Any) -> Any:
+    """Process one packet at the port of its node. Returns 0, or the pool that is too small (nothing was
+    done).
+    """
     setup = net.setup[0]
     packet = net.packets[row]
     node = net.routes[packet.node]
-    short = full(packet, node, net)
-    if short != 0:
-        return short
+    reason = missing_room(packet, node, net)
+    if reason != 0:
+        return reason
     port = net.ports[node.port]
     kind = PROBES if (packet.flags & PROBE) != 0 else 0
     if (port.flags & DOWN) != 0:
@@ -176,44 +178,46 @@ def serve(row: Any, net: Any, own: Any) -> Any:
         return 0
     delay = setup.pipeline
     if setup.jitter > 0:
-        jitter = drawn(setup.seed, packet, node.port, SALT_JITTER) % U64(setup.jitter + 1)
+        jitter = random_bits(setup.seed, packet, node.port, SALT_JITTER) % U64(setup.jitter + 1)
         delay += I64(jitter)
     ready = max(port.ready, packet.time + delay)
     port.ready = ready
     start = max(ready, port.free)
-    carried = I64(packet.count)
+    labels = I64(packet.count)
     size = I64(packet.size)
-    if carried > 0:
-        size += setup.option_bytes + carried * setup.item_bytes
+    if labels > 0:
+        size += setup.option_bytes + labels * setup.item_bytes
     byte = I64(port.ps_per_byte)
     if start - ready + (size + WIRE_OVERHEAD) * byte > I64(port.buffer) * byte:
         drop(row, TAIL_DROP, kind, net)
         return 0
     rest = -1
-    if chosen(packet, node, port, start, net, own):
-        longer = setup.item_bytes + (setup.option_bytes if carried == 0 else 0)
+    if wants_port_label(packet, node, port, start, net, custom):
+        longer = setup.item_bytes + (setup.option_bytes if labels == 0 else 0)
         write = True
-        if (packet.flags & ALWAYS) == 0 and (port.flags & LAST) == 0 and size + longer > setup.mtu:
-            rest = fit(row, kind, net)
+        if (packet.flags & LABEL_ALWAYS) == 0 and (port.flags & LAST_HOP) == 0 and size + longer > setup.mtu:
+            rest = fragment_for_label(row, kind, net)
             write = rest >= 0
             if write:
                 size = I64(packet.size)
-            elif carried == 0:
-                packet.flags &= 255 ^ TRACKED  # INT_num begins at MAX_hop with the first switch's label only
+            elif labels == 0:
+                packet.flags &= 255 ^ TRACKED  # INT_num starts at MAX_hop only with the first switch's label
         if write:
             write_label(packet, node, port, start, (start - ready + byte - 1) // byte, net)
             net.counts[kind + LABELS] += 1
             size += longer
-    if (port.flags & LAST) != 0:
+    if (port.flags & LAST_HOP) != 0:
         if kind == 0:
-            net.histogram[min(I64(packet.hops) + 1, LAST_PLACE), min(I64(packet.count), LAST_PLACE)] += 1
+            net.histogram[
+                min(I64(packet.hops) + 1, HISTOGRAM_LAST), min(I64(packet.count), HISTOGRAM_LAST)
+            ] += 1
         if packet.labels >= 0:
-            net.counts[kind + LABELLED] += 1
+            net.counts[kind + LABELLED_PACKETS] += 1
             export(packet, start, start + setup.export, net)
             size = I64(packet.size)
             packet.count = 0
     send(row, size, start, kind, net)  # fmt: skip
     if rest >= 0:
-        again = net.packets[rest]
-        send(rest, I64(again.size), port.free, kind, net)  # fmt: skip
+        second = net.packets[rest]
+        send(rest, I64(second.size), port.free, kind, net)  # fmt: skip
     return 0

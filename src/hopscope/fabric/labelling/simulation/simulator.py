@@ -1,4 +1,4 @@
-"""INT-label on a network, packet by packet: what the controller hears, and what it costs."""
+"""INT-label on a simulated network, packet by packet."""
 
 from __future__ import annotations
 
@@ -15,33 +15,32 @@ from ....wire.label.records import LABEL
 from ....wire.records import Records
 from ...ports import FabricError, Ints, Topology
 from ...records import PS, PS_NS
-from .counts import Counts
-from .engine import Engine, compiled, switch_active
-from .network import NetworkModel, lookahead, loss_of, port_states, ps_of, setup_row
-from .records import IP_HEADER, LABELLED, NONE, Count, PortFlag, SourceFlag
-from .sources import Sources, chains, check
+from .counts import TrafficCounts
+from .engine import Engine, compile_chance, switch_active
+from .network import NetworkModel, lookahead, loss_threshold, port_states, setup_row, to_ps
+from .records import IP_HEADER, NO_ROW, RECEIVED_LABEL, Count, PortFlag, SourceFlag
+from .sources import Sources, check, unicast_routes
 
 
 class SimulatedController(Protocol):
-    """Who decides on S in simulated time, as `controller.simulated_controller`."""
+    """Decides on S in simulated time; see `controller.simulated_controller`."""
 
     turn_ns: int
-    """Time between its turns."""
+    """Interval between its turns."""
 
     def receive(self, labels: Records, now_ns: int, /) -> None:
-        """LABEL records that have arrived since the last turn, in order of arrival."""
+        """Process LABEL records that arrived since the last turn, in order of arrival."""
 
     def turn(self, now_ns: int, /) -> tuple[npt.ArrayLike, npt.ArrayLike]:
-        """What it changes now: port rows, and the S of each (0 or 1 where `one-bit`)."""
+        """Changes to make now: port rows, and the S of each (0 or 1 with `one-bit`)."""
 
 
 class LabelSimulation:
     """A network, its traffic, and switches that label.
 
-    Registers, loss and failures hold for packets that arrive at a port after a change, not for those that
-    are in its queue. The result depends on the seed, and neither on how time is cut into calls of `run` nor
-    on the order of sources. Counts are of what ports have done with arrivals before `now`: a packet is
-    delivered when the last port has sent it.
+    Changes of registers, loss and failures affect packets that arrive at a port later, not those in its
+    queue. The result depends on the seed, not on the calls of `run` or the order of sources. Counts cover
+    arrivals at ports before `now`; a packet counts as delivered when the last port has sent it.
     """
 
     def __init__(
@@ -57,171 +56,173 @@ class LabelSimulation:
         telemetry: float = 0.1,
         controller: SimulatedController | None = None,
     ) -> None:
-        """`telemetry`: telemetry interval, s.  `adaptive`: only whether Reg2 is S or the flag.
+        """`telemetry`: telemetry interval, s. `adaptive` only selects whether Reg2 is S or the flag.
 
-        `chance`: f(count, max_hop, elapsed, interval), times in ps, that Numba can compile, which takes some
-        seconds: the chance of Base B, whatever the settings say.
+        `chance`: f(count, max_hop, elapsed, interval), times in ps: a probability for Base B that replaces
+        the one in the settings. Numba compiles it, which takes some seconds.
         """
         check(topology, sources)
         self.topology, self.network, self.labelling = topology, network, labelling
         self.telemetry = telemetry
         """Telemetry interval, s."""
         self.now = 0
-        """All arrivals before it have been served, ps."""
+        """Current time, ps: all earlier arrivals are served."""
         self._sources = sources
         adaptive = adaptive or AdaptiveSettings()
         self._one_bit = adaptive.mode == "one-bit"
         self._controller = controller
-        self._turn = NONE if controller is None else controller.turn_ns * PS_NS
-        own = compiled(chance)
-        setup = setup_row(labelling, network, seed=seed, telemetry=telemetry, own=own is not None)
+        self._turn = NO_ROW if controller is None else controller.turn_ns * PS_NS
+        custom = compile_chance(chance)
+        setup = setup_row(labelling, network, seed=seed, telemetry=telemetry, custom=custom is not None)
         self.ports = port_states(topology, network)
-        """LABEL_PORT [ports]: registers and counters."""
-        cut = labelling.too_long == "fragment"  # what is cut off may be as short as a byte
+        """LABELLING_PORT [ports]: registers and counters."""
+        cut = labelling.too_long == "fragment"  # a second fragment may have one byte
         smallest = IP_HEADER + 1 if cut else int(sources.records["size"].min())
         ahead = lookahead(self.ports, network, smallest)
-        self._engine = Engine(setup, self.ports, sources, ahead, own)
+        self._engine = Engine(setup, self.ports, sources, ahead, custom)
         self._switch = topology.ports["switch"] >= 0
-        self._waiting = np.zeros(0, LABELLED)
+        self._in_flight = np.zeros(0, RECEIVED_LABEL)
         self._received: list[Records] = []
-        self._untold: list[Records] = []
-        self._later: list[tuple[int, int, Callable[[], None]]] = []
-        self._ordered = 0
+        self._unreported: list[Records] = []
+        self._scheduled: list[tuple[int, int, Callable[[], None]]] = []
+        self._schedule_count = 0
 
     # ------------------------------------------------------------------------------------------- running
 
     def run(self, until_s: float, progress: Callable[[float], object] | None = None) -> None:
-        """Go on until then, s; `progress` is called with the time, s, on the way."""
-        until = ps_of(until_s)
+        """Simulate until this time, s; `progress` is called with the current time, s."""
+        until = to_ps(until_s)
         step = max(1, round(self.telemetry * PS)) if progress else until
         while self.now < until:
-            stop = min(until, self.now + step, *(t for t in (self._turn,) if t != NONE))
-            if self._later:
-                stop = min(stop, self._later[0][0])
+            stop = min(until, self.now + step, *(t for t in (self._turn,) if t != NO_ROW))
+            if self._scheduled:
+                stop = min(stop, self._scheduled[0][0])
             self._advance(max(stop, self.now))
-            while self._later and self._later[0][0] <= self.now:
-                heapq.heappop(self._later)[2]()
+            while self._scheduled and self._scheduled[0][0] <= self.now:
+                heapq.heappop(self._scheduled)[2]()
             if self._turn == self.now:
-                self._take_turn()
+                self._run_controller()
             if progress:
                 progress(self.now / PS)
 
     def _advance(self, until: int) -> None:
-        parts = [self._waiting, *self._engine.advance(until)]
+        parts = [self._in_flight, *self._engine.advance(until)]
         self.now = until
-        waiting = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        due = waiting["received"] <= until
-        arrived = waiting[due]
-        self._waiting = waiting[~due]
+        in_flight = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        due = in_flight["received"] <= until
+        arrived = in_flight[due]
+        self._in_flight = in_flight[~due]
         if len(arrived):
             self._received.append(arrived[np.argsort(arrived["received"], kind="stable")])
             if self._controller is not None:
-                self._untold.append(self._received[-1])
+                self._unreported.append(self._received[-1])
 
     def _at(self, time: int, action: Callable[[], None]) -> None:
-        """Do something at a time, ps; at once where it has come."""
+        """Run an action at a time, ps; now if that has passed."""
         if time <= self.now:
             action()
             return
-        self._ordered += 1
-        heapq.heappush(self._later, (time, self._ordered, action))
+        self._schedule_count += 1
+        heapq.heappush(self._scheduled, (time, self._schedule_count, action))
 
     # ---------------------------------------------------------------------------------------- what happened
 
     @property
     def received(self) -> Records:
-        """LABELLED of every label that has reached the controller, in order of arrival."""
+        """RECEIVED_LABEL of every label that has reached the controller, in order of arrival."""
         if len(self._received) > 1:
             self._received = [np.concatenate(self._received)]
-        return self._received[0] if self._received else np.zeros(0, LABELLED)
+        return self._received[0] if self._received else np.zeros(0, RECEIVED_LABEL)
 
     def take(self) -> Records:
-        """`received`, which is empty afterwards."""
+        """Return `received`, and clear it."""
         received = self.received
         self._received = []
         return received
 
     @property
     def active(self) -> npt.NDArray[np.bool_]:
-        """Which switch ports sent traffic in which telemetry interval, bool [complete intervals, ports]."""
+        """Switch ports that sent traffic in each complete telemetry interval, bool [intervals, ports]."""
         return switch_active(self._engine.active, self.now // round(self.telemetry * PS), self._switch)
 
     @property
-    def counts(self) -> Counts:
-        """What happened to traffic."""
-        return Counts.of(self._engine.counts[: int(Count.PROBES)])
+    def counts(self) -> TrafficCounts:
+        """Counts of traffic."""
+        return TrafficCounts.from_array(self._engine.counts[: int(Count.PROBES)])
 
     @property
-    def probe_counts(self) -> Counts:
-        """What happened to probes."""
-        return Counts.of(self._engine.counts[int(Count.PROBES) :])
+    def probe_counts(self) -> TrafficCounts:
+        """Counts of probes."""
+        return TrafficCounts.from_array(self._engine.counts[int(Count.PROBES) :])
 
     @property
     def histogram(self) -> Ints:
-        """Packets by switches passed and labels, int64 [switches, labels]; the last of each are `or more`."""
+        """Packets by switches passed and labels, int64 [switches, labels]; the last ones mean `or more`."""
         return self._engine.histogram
 
     @property
-    def underway(self) -> tuple[int, int]:
+    def in_flight(self) -> tuple[int, int]:
         """Packets and labels in the network."""
         return self._engine.packets, self._engine.labels
 
     @property
     def packet_hops(self) -> int:
-        """Times that a packet was sent by a port, host cards included."""
+        """Packets sent by ports, counted at every hop, including host interfaces."""
         return self.counts.hops + self.probe_counts.hops
 
     @property
     def nbytes(self) -> dict[str, int]:
-        """Memory of the engine by what it is for, bytes: packets, labels, ports, sources, calendar."""
+        """Memory of the engine by purpose, bytes: packets, labels, ports, sources, calendar."""
         return self._engine.nbytes
 
     # ------------------------------------------------------------------------------------------- changes
 
     def set_loss(self, port: npt.ArrayLike, chance: float, *, at_s: float | None = None) -> None:
-        """From now on, or from a time, the links of ports (rows) lose packets with this chance."""
-        loss, flag = loss_of(chance)
+        """Set the loss probability of the links of ports (rows), now or at a time."""
+        loss, flag = loss_threshold(chance)
         rows = np.asarray(port, np.int64)
 
         def change() -> None:
             self.ports["loss"][rows] = loss
             self.ports["flags"][rows] = self.ports["flags"][rows] & (255 ^ int(PortFlag.LOSE_ALL)) | flag
 
-        self._at(self.now if at_s is None else ps_of(at_s), change)
+        self._at(self.now if at_s is None else to_ps(at_s), change)
 
     def set_interval_shift(self, port: npt.ArrayLike, shift: npt.ArrayLike) -> None:
-        """Reg2 of ports (rows) from now on: S, from 0 to 40; where `one-bit`, 1: every packet is labelled."""
+        """Set Reg2 of ports (rows): S, 0 to 40; with `one-bit`, 1 labels every packet."""
         value = np.asarray(shift, np.int64)
         if ((value < 0) | (value > (1 if self._one_bit else 40))).any():
             raise FabricError(f"S is 0 to {1 if self._one_bit else 40}, not {shift!r}")
         self.ports["shift"][np.asarray(port)] = np.where(value > 0, EVERY, 0) if self._one_bit else value
 
     def send(self, sources: npt.ArrayLike, times: npt.ArrayLike, labels: Records) -> None:
-        """A packet of each of these sources (rows), with one LABEL_NODE each, at times, ps, from `now` on."""
+        """Send a packet of each of these sources (rows) with one LABEL_NODE, at times, ps, not before
+        `now`.
+        """
         rows, when = np.asarray(sources, np.int64), np.asarray(times, np.int64)
         if not len(rows) == len(when) == len(labels) or (when < self.now).any():
-            raise FabricError(f"packets are sent at {self.now} ps or later, each with a label")
+            raise FabricError(f"expected packets at {self.now} ps or later, each with a label")
         if ((rows < 0) | (rows >= len(self._engine.sources))).any():
-            raise FabricError(f"there are sources 0 to {len(self._engine.sources) - 1}")
+            raise FabricError(f"unknown source; expected 0 to {len(self._engine.sources) - 1}")
         self._engine.send(rows, when, labels)
 
     def fail_link(self, *ports: int, at_s: float | None = None, reroute_s: float = 0.0) -> None:
-        """The links of these ports (rows) fail in both directions; after `reroute_s` ECMP goes round them."""
+        """Fail the links of these ports (rows) in both directions; ECMP avoids them after `reroute_s`."""
         self._change_links(ports, True, at_s, reroute_s)
 
     def repair_link(self, *ports: int, at_s: float | None = None, reroute_s: float = 0.0) -> None:
-        """The links of these ports work again; after `reroute_s` ECMP uses them. So a switch is added."""
+        """Repair the links of these ports; ECMP uses them after `reroute_s`. This also adds a switch."""
         self._change_links(ports, False, at_s, reroute_s)
 
     def links_of(self, switch: int | str) -> list[int]:
-        """Port rows of all links of a switch, by node id or name: to take it away, and add it."""
+        """Port rows of all links of a switch, by node id or name."""
         index = next((i for i, s in enumerate(self.topology.switches) if switch in (s.node_id, s.name)), None)
         if index is None:
             raise FabricError(f"{self.topology.name} has no switch {switch!r}")
         return [int(row) for row in np.nonzero(self.topology.ports["switch"] == index)[0]]
 
     def _change_links(self, ports: tuple[int, ...], down: bool, at_s: float | None, reroute_s: float) -> None:
-        time = self.now if at_s is None else ps_of(at_s)
+        time = self.now if at_s is None else to_ps(at_s)
         rows = np.array(ports, np.int64)
         wrong = rows[(rows < 0) | (rows >= len(self.ports))]
         if len(wrong):
@@ -233,19 +234,19 @@ class LabelSimulation:
             self.ports["flags"][rows] = flags | (int(PortFlag.DOWN) if down else 0)
 
         self._at(time, change)
-        self._at(time + ps_of(reroute_s), self._reroute)
+        self._at(time + to_ps(reroute_s), self._reroute)
 
     def _reroute(self) -> None:
-        """Give every source the ways that ECMP chooses now; where none is left it keeps the last one."""
+        """Give every source its current ECMP path; it keeps the old one if there is none."""
         sources, engine = self._sources, self._engine
         down = (self.ports["flags"] & int(PortFlag.DOWN)) != 0
         rows = np.nonzero(sources.pairs[:, 0] >= 0)[0]
         ends = sources.pairs[rows]
-        paths, lost = self.topology.ways(ends[:, 0], ends[:, 1], sources.hashes[rows], down)
+        paths, lost = self.topology.try_paths(ends[:, 0], ends[:, 1], sources.hashes[rows], down)
         rows, paths = rows[~lost], paths[~lost]
         if not len(rows):
             return
-        nodes, starts = chains(self.topology, paths)
+        nodes, starts = unicast_routes(self.topology, paths)
         old = np.repeat(engine.starts[rows] - starts, np.diff(starts, append=len(nodes))) + np.arange(
             len(nodes)
         )
@@ -254,7 +255,7 @@ class LabelSimulation:
         if not moved.any():
             return
         rows = rows[moved]
-        nodes, starts = chains(self.topology, paths[moved])
+        nodes, starts = unicast_routes(self.topology, paths[moved])
         nodes["next"][nodes["next"] >= 0] += len(engine.routes)
         engine.starts = engine.starts.copy()
         engine.starts[rows] = starts + len(engine.routes)
@@ -262,12 +263,12 @@ class LabelSimulation:
 
     # ------------------------------------------------------------------------------------------- controller
 
-    def _take_turn(self) -> None:
+    def _run_controller(self) -> None:
         assert self._controller is not None
         now_ns = self.now // PS_NS
-        untold = np.concatenate([np.zeros(0, LABELLED), *self._untold])
-        self._untold = []
-        self._controller.receive(self.as_labels(untold), now_ns)
+        unreported = np.concatenate([np.zeros(0, RECEIVED_LABEL), *self._unreported])
+        self._unreported = []
+        self._controller.receive(self.as_labels(unreported), now_ns)
         ports, values = (np.asarray(a, np.int64) for a in self._controller.turn(now_ns))
         if len(ports):
             self._at(
@@ -276,7 +277,7 @@ class LabelSimulation:
         self._turn += max(1, self._controller.turn_ns) * PS_NS
 
     def as_labels(self, received: Records) -> Records:
-        """LABELLED as the LABEL records that a decoder gives; `packet` counts packets in them."""
+        """Convert RECEIVED_LABEL to a decoder's LABEL records; `packet` numbers the packets among them."""
         links = self.topology.ports[received["port"]]
         labels = np.zeros(len(received), LABEL)
         labels["time_ns"] = received["labelled"] // PS_NS

@@ -1,4 +1,4 @@
-"""Who sends what along which routes: traffic of hosts, probes of whoever measures."""
+"""Senders and their routes: traffic of hosts, probes of measuring systems."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ....wire.records import Records
 from ...ports import NO_PORT, FabricError, Ints, Topology, flow_hash, mix64, seed_bits
 from ...records import PS
 from ...traffic import Traffic, TrafficModel
-from .records import NONE, ROUTE, SOURCE, SourceFlag
+from .records import NO_ROW, ROUTE, SOURCE, SourceFlag
 
-LONGEST = 50_000 * PS
+MAX_GAP = 50_000 * PS
 """Longest mean time between a source's packets."""
-ALWAYS_SENDS = 1 << 62
-"""Packets of a source that never ends."""
+UNLIMITED = 1 << 62
+"""Packets of an unlimited source."""
 
 
 def _pairs() -> Ints:
-    return np.full((0, 2), NONE, np.int64)
+    return np.full((0, 2), NO_ROW, np.int64)
 
 
 @dataclass
@@ -36,23 +36,23 @@ class Sources:
     routes: Records = field(default_factory=lambda: np.zeros(0, ROUTE))
     """ROUTE [nodes]"""
     pairs: Ints = field(default_factory=_pairs)
-    """Hosts [starts, 2] between which ECMP chooses the route; NONE: it is fixed."""
+    """Hosts [starts, 2] between which ECMP chooses the route; NO_ROW: fixed."""
     hashes: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, np.uint64))
-    """By which it chooses [starts]."""
+    """ECMP hash of each route, uint64 [starts]."""
 
 
 def check(topology: Topology, sources: Sources) -> None:
-    """Raise FabricError where a source or a route is none that can be simulated."""
+    """Raise FabricError for invalid sources or routes."""
     records, routes, starts = sources.records, sources.routes, sources.starts
     if not len(records):
         raise FabricError("a simulation needs at least one source")
     if (records["size"] < 20).any() or (records["size"] > 65535).any():
         raise FabricError("packets have 20 to 65535 bytes, from the IP header on")
-    if (records["gap"] < 1).any() or (records["gap"] > LONGEST).any() or (records["next"] < 0).any():
+    if (records["gap"] < 1).any() or (records["gap"] > MAX_GAP).any() or (records["next"] < 0).any():
         raise FabricError("sources send at 0 s or later, with gaps of 1 ps to fourteen hours")
     first, count = records["routes_first"].astype(np.int64), records["routes_count"].astype(np.int64)
     if (first < 0).any() or (count < 1).any() or (first + count > len(starts)).any():
-        raise FabricError("every source has a route at least")
+        raise FabricError("every source needs at least one route")
     rows, following = np.arange(len(routes)), routes["next"].astype(np.int64)
     inner = following >= 0
     if (
@@ -64,13 +64,11 @@ def check(topology: Topology, sources: Sources) -> None:
         or (following + routes["copies"] > len(routes))[inner].any()
         or (routes["copies"][inner] < 1).any()
     ):
-        raise FabricError(
-            f"a route leads through ports that {topology.name} does not have, or back to itself"
-        )
+        raise FabricError(f"a route uses ports that {topology.name} does not have, or returns to itself")
 
 
 def join(*parts: Sources) -> Sources:
-    """All sources of all parts, numbered anew in this order."""
+    """All sources of all parts, renumbered in this order."""
     whole = Sources()
     for part in parts:
         records, routes = part.records.copy(), part.routes.copy()
@@ -88,8 +86,8 @@ def join(*parts: Sources) -> Sources:
     return whole
 
 
-def chains(topology: Topology, paths: npt.ArrayLike) -> tuple[Records, npt.NDArray[np.int32]]:
-    """Nodes of unicast routes from port rows [routes, ports], NO_PORT where unused: (ROUTE, first nodes)."""
+def unicast_routes(topology: Topology, paths: npt.ArrayLike) -> tuple[Records, npt.NDArray[np.int32]]:
+    """Nodes of unicast routes from port rows [routes, ports], NO_PORT if unused: (ROUTE, first nodes)."""
     rows = np.asarray(paths, np.int64)
     used = rows != NO_PORT
     lengths = used.sum(axis=1)
@@ -101,19 +99,21 @@ def chains(topology: Topology, paths: npt.ArrayLike) -> tuple[Records, npt.NDArr
     nodes["next"] = np.arange(1, len(nodes) + 1)
     nodes["copies"] = 1
     nodes["ingress"][1:] = topology.ports["peer_number"][nodes["port"][:-1]]
-    nodes["next"][ends - 1], nodes["copies"][ends - 1] = NONE, 0
+    nodes["next"][ends - 1], nodes["copies"][ends - 1] = NO_ROW, 0
     starts = ends - lengths
     nodes["ingress"][starts] = 0
     return nodes, starts.astype(np.int32)
 
 
 def trail(topology: Topology, ports: Sequence[int]) -> Records:
-    """ROUTE of one route of any length, as an Euler trail; FabricError: two of its links do not meet."""
+    """ROUTE of one route of any length, such as an Euler trail. Raises FabricError if two of its links do not
+    meet.
+    """
     links = topology.ports[np.asarray(ports, np.int64)]
     apart = np.nonzero(links["peer_switch"][:-1] != links["switch"][1:])[0]
     if len(apart):
         raise FabricError(f"port {ports[apart[0]]} does not lead to the switch of port {ports[apart[0] + 1]}")
-    return chains(topology, [list(ports)])[0]
+    return unicast_routes(topology, [list(ports)])[0]
 
 
 def paths_between(
@@ -124,12 +124,12 @@ def paths_between(
     flows: int = 1,
     down: npt.ArrayLike | None = None,
 ) -> Sources:
-    """Routes without sources: ECMP's for `flows` flows between each two hosts [pairs, 2]."""
+    """ECMP routes, without sources, for `flows` flows between each pair of hosts [pairs, 2]."""
     ends = np.repeat(np.asarray(pairs, np.int64).reshape(-1, 2), flows, axis=0)
     flow = np.tile(np.arange(flows, dtype=np.uint64), len(ends) // flows)
     both = (ends[:, 0].astype(np.uint64) << np.uint64(32)) | ends[:, 1].astype(np.uint64)
     hashes = mix64(mix64(both ^ seed_bits(seed)) + flow)
-    routes, starts = chains(topology, topology.paths(ends[:, 0], ends[:, 1], hashes, down))
+    routes, starts = unicast_routes(topology, topology.paths(ends[:, 0], ends[:, 1], hashes, down))
     return Sources(starts=starts, routes=routes, pairs=ends, hashes=hashes)
 
 
@@ -143,21 +143,21 @@ def from_hosts(
     flows: int = 1,
     random: bool = True,
     tracked: int = 0,
-    packets: int = ALWAYS_SENDS,
+    packets: int = UNLIMITED,
     seed: int = 1,
 ) -> Sources:
-    """Each sender sends `rate_bps` (IP bits/s) in packets of `size` IP bytes, each to any other host.
+    """Each sender sends `rate_bps` (IP bits/s) in packets of `size` IP bytes, each to a random other host.
 
-    `destinations`: of that many hosts, drawn once for a sender; None: of all others.  `flows`: between two
-    hosts, each with a way of its own by ECMP.  `random`: exponential gaps.  `packets`: how many a sender
-    sends.  `tracked`: every so many of them one is tracked.
+    `destinations`: number of other hosts, drawn once per sender; None: all. `flows`: number of flows between
+    two hosts, each with its own ECMP path. `random`: exponential gaps. `packets`: number of packets per
+    sender. `tracked`: one packet in this many is tracked.
     """
     hosts = np.array(list(senders), np.int64)
     others = topology.hosts - 1
     each = min(destinations or others, others)
     if not len(hosts) or others < 1 or rate_bps <= 0 or not 20 <= size <= 65535:
         raise FabricError(
-            "traffic needs a sender, another host, a rate above 0 and 20 to 65535 bytes a packet"
+            "traffic needs a sender, another host, a rate above 0 and packets of 20 to 65535 bytes"
         )
     rng = np.random.default_rng(seed)
     if each == others:
@@ -167,7 +167,7 @@ def from_hosts(
     pairs = np.stack([np.repeat(hosts, each), ((hosts[:, None] + hop) % topology.hosts).ravel()], axis=1)
     sources = paths_between(topology, pairs, seed=seed, flows=flows)
     records = np.zeros(len(hosts), SOURCE)
-    gap = max(1, min(round(size * 8 * PS / rate_bps), LONGEST))
+    gap = max(1, min(round(size * 8 * PS / rate_bps), MAX_GAP))
     records["serial"] = np.arange(len(hosts))
     records["next"] = (rng.random(len(hosts)) * gap).astype(np.int64)
     records["gap"], records["size"], records["tracked"], records["remaining"] = gap, size, tracked, packets
@@ -181,19 +181,19 @@ def from_hosts(
 def uniform(
     topology: Topology, rate_bps: float, *, size: int = 1000, seed: int = 1, **how: int | None
 ) -> Sources:
-    """Every host sends to any other host, as in `from_hosts`; `rate_bps` is that of one host."""
+    """Every host sends to random other hosts, as in `from_hosts`; `rate_bps` is that of one host."""
     return from_hosts(topology, range(topology.hosts), rate_bps, size=size, seed=seed, **how)  # type: ignore[arg-type]
 
 
 def flows(topology: Topology, model: TrafficModel, seconds: float, *, seed: int = 1) -> Sources:
-    """Flows that are active or begin in the first `seconds`, as `fabric.traffic` draws them: a source each.
+    """A source for each flow of `fabric.traffic` that is active or starts in the first `seconds`.
 
     The last packet of a flow is as long as the others.
     """
     traffic = Traffic(topology, model, seed)
     traffic.arrive(round(seconds * PS))
     table = traffic.table[traffic.table["active"] != 0]
-    routes, starts = chains(topology, table["path"])
+    routes, starts = unicast_routes(topology, table["path"])
     records = np.zeros(len(table), SOURCE)
     for name in ("next", "serial"):
         records[name] = table[name]
@@ -208,17 +208,17 @@ def flows(topology: Topology, model: TrafficModel, seconds: float, *, seed: int 
 
 
 Branches = dict[int, Any]
-"""A tree of port rows: each port with those that follow it, an empty one at the ends."""
+"""A tree of port rows: each port with those after it; empty at the leaves."""
 
 
 def tree(topology: Topology, port: int, branches: Branches) -> Records:
-    """ROUTE of a multicast: packets pass `port`, and behind each port one copy takes each branch."""
+    """ROUTE of a multicast: packets pass `port`; after each port a copy takes each branch."""
     nodes = np.zeros(1, ROUTE)
     nodes[0]["port"] = port
     todo = [(0, port, branches)]
     while todo:
         at, before, below = todo.pop(0)
-        nodes[at]["next"] = len(nodes) if below else NONE
+        nodes[at]["next"] = len(nodes) if below else NO_ROW
         nodes[at]["copies"] = len(below)
         for following, further in below.items():
             if topology.ports["peer_switch"][before] != topology.ports["switch"][following]:
@@ -237,9 +237,9 @@ def on_routes(
     size: int,
     flags: int = 0,
     seed: int = 1,
-    packets: int = ALWAYS_SENDS,
+    packets: int = UNLIMITED,
 ) -> Sources:
-    """One source for each fixed route (`trail`, `tree`), which sends every `gap_s` from a random phase on."""
+    """One source for each fixed route (`trail`, `tree`), sending every `gap_s` with a random phase."""
     rng = np.random.default_rng(seed)
     lengths = np.array([len(route) for route in routes], np.int64)
     offsets = np.cumsum(lengths) - lengths
@@ -247,7 +247,7 @@ def on_routes(
     inner = nodes["next"] >= 0
     nodes["next"][inner] += np.repeat(offsets, lengths).astype(np.int32)[inner]
     records = np.zeros(len(routes), SOURCE)
-    gap = max(1, min(round(gap_s * PS), LONGEST))
+    gap = max(1, min(round(gap_s * PS), MAX_GAP))
     records["serial"] = np.arange(len(routes))
     records["next"] = (rng.random(len(routes)) * gap).astype(np.int64)
     records["gap"], records["size"], records["remaining"], records["flags"] = gap, size, packets, flags
@@ -256,6 +256,6 @@ def on_routes(
         records,
         offsets.astype(np.int32),
         nodes,
-        np.full((len(routes), 2), NONE, np.int64),
+        np.full((len(routes), 2), NO_ROW, np.int64),
         np.zeros(len(routes), np.uint64),
     )

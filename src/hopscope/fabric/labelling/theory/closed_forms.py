@@ -1,8 +1,8 @@
-"""Closed forms of INT-label, section 4: how often the controller hears of a port, labels by packet.
+"""Closed forms of INT-label, section 4: coverage of ports, labels per packet.
 
-The paper's formulas as they stand, and beside each what holds where it does not: `probe_probability` has a
-gap between two updates, `window_coverage` a telemetry interval; `labels_base_b` has the paper's recurrence,
-`mean_field` the one in which ports remember what chance has labelled.  Times are in one unit, s by custom.
+The paper's formulas, each with a variant for cases that it does not cover: `probe_probability` is about a gap
+between two updates, `window_coverage` about a telemetry interval; `labels_base_b` is the paper's recurrence,
+in `mean_field` ports remember labels written by probability. All times are in one unit, usually s.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from ....base.errors import HopscopeError
 
 Floats = npt.NDArray[np.float64]
 Chance = Callable[[int, int, float, float], float]
-"""f(labels carried, MAX_hop, time since the port's last label, interval): chance of another label."""
+"""f(labels carried, MAX_hop, time since the port's last label, interval): probability of another label."""
 Interval = Callable[[float, float], float]
-"""g(f, T_s / T): chance of a label by the interval where that by count is f."""
+"""g(f, T_s / T): probability of a label by the interval, if that by count is f."""
 
 MAX_HOP = 5
-"""MAX_hop of the paper."""
+"""The paper's MAX_hop."""
 
 
 class TheoryError(HopscopeError, ValueError):
-    """A parameter for which a formula says nothing: what was given and what is expected."""
+    """A parameter outside a formula's domain: value and expectation."""
 
 
 # ----------------------------------------------------------------------------------- 4.2: delay and coverage
 
 
 def probe_probability(interval: float, wait: float, telemetry: float, sigma: float, hops: int = 1) -> float:
-    """P_t = 1 - Φ((T + T_p - T_i) / (√2 σ)): chance that a port's next update comes within T_i of its last.
+    """P_t = 1 - Φ((T + T_p - T_i) / (√2 σ)): probability that a port's next update comes within T_i of its
+    last.
 
     `wait` is T_p; `sigma` the standard deviation of the delay of one hop, `hops` of them to the controller.
-    Delays of n hops add up to a variance of n σ², so that at T_i = T + T_p the chance is 1/2 for any n; the
-    paper's 0.5^n would need every hop to be in time by itself.  sigma = 0: 0, 1/2 or 1.
+    Delays of n hops add up to a variance of n σ², so that at T_i = T + T_p the probability is 1/2 for any n;
+    the paper's 0.5^n would require every hop separately to be in time.  sigma = 0: 0, 1/2 or 1.
     """
     _positive(interval=interval, telemetry=telemetry)
     spread = sigma * sqrt(2 * _hops(hops))
-    late = interval + _least(0, wait=wait) - telemetry
-    if _least(0, sigma=sigma) == 0:
+    late = interval + _at_least(0, wait=wait) - telemetry
+    if _at_least(0, sigma=sigma) == 0:
         return 0.5 if late == 0 else float(late < 0)
     return 1 - phi(late / spread)
 
@@ -50,15 +51,15 @@ def probe_probability(interval: float, wait: float, telemetry: float, sigma: flo
 def window_coverage(
     interval: float, wait: float, telemetry: float, sigma: float = 0.0, hops: int = 1
 ) -> float:
-    """Chance that a telemetry interval T_i has an update of a port: the coverage rate of section 6.
+    """Probability that a telemetry interval T_i has an update of a port: the coverage rate of section 6.
 
-    An update gap is G = T + T_p + Q with Q ~ N(0, 2nσ²) (4.2).  Windows begin anywhere, so one of length w is
-    empty with E[(G - w)+] / E[G] (the residual life of a stationary renewal process): coverage at T_i = T is
-    near 1 - T_p / T, not below 1/2 as P_t is.  Exact while updates keep their order.
+    An update gap is G = T + T_p + Q with Q ~ N(0, 2nσ²) (4.2).  Windows start anywhere, so one of length w is
+    empty with probability E[(G - w)+] / E[G] (the residual life of a stationary renewal process): coverage at
+    T_i = T is near 1 - T_p / T, not below 1/2 as P_t is.  Exact while updates keep their order.
     """
     _positive(interval=interval, telemetry=telemetry)
-    mean = interval + _least(0, wait=wait)
-    spread = _least(0, sigma=sigma) * sqrt(2 * _hops(hops))
+    mean = interval + _at_least(0, wait=wait)
+    spread = _at_least(0, sigma=sigma) * sqrt(2 * _hops(hops))
     late = mean - telemetry
     if spread == 0:
         return 1 - max(0.0, late) / mean
@@ -68,12 +69,13 @@ def window_coverage(
 
 
 def lossy_coverage(interval: float, wait: float, telemetry: float, loss: float) -> float:
-    """Chance that a telemetry interval has an update of a port whose labels are lost with `loss` on the way.
+    """Probability that a telemetry interval has an update of a port, if labels are lost with probability
+    `loss`.
 
-    A window has n or n + 1 labels, n = floor(T_i / (T + T_p)), n + 1 with the fraction's chance.
+    A window has n or n + 1 labels, n = floor(T_i / (T + T_p)), n + 1 with the probability of the fraction.
     """
     _positive(interval=interval, telemetry=telemetry)
-    labels = telemetry / (interval + _least(0, wait=wait))
+    labels = telemetry / (interval + _at_least(0, wait=wait))
     whole = floor(labels)
     more = labels - whole
     lost = _share(loss=loss)
@@ -84,7 +86,7 @@ def lossy_coverage(interval: float, wait: float, telemetry: float, loss: float) 
 
 
 def hop_distribution(k: int) -> dict[int, float]:
-    """P(H): switches on the way from a host of a k-ary fat tree to any other, {1, 3, 5: probability}."""
+    """P(H): switches on the path from a host of a k-ary fat tree to another, {1, 3, 5: probability}."""
     if k < 2 or k % 2:
         raise TheoryError(f"a fat tree's k is an even number from 2, not {k}")
     half, others = k // 2, k**3 // 4 - 1
@@ -94,7 +96,7 @@ def hop_distribution(k: int) -> dict[int, float]:
 def label_share(ratio: float, arrivals: str = "poisson") -> float:
     """Share of a port's packets that Base A labels, for a mean packet gap of `ratio` T.
 
-    `paper`: T_s / T (4.3), the limit of both others for many packets in an interval.  `poisson`: a gap
+    `paper`: T_s / T (4.3), the limit of the other two for many packets in an interval.  `poisson`: a gap
     between labels is T and the wait for a packet, r / (1 + r).  `periodic`: the first packet later than T
     after the last label, one of floor(T / T_s) + 1.  The paper's T_s is the longest gap; this is the mean.
     """
@@ -104,14 +106,14 @@ def label_share(ratio: float, arrivals: str = "poisson") -> float:
     if arrivals == "poisson":
         return ratio / (1 + ratio)
     if arrivals == "periodic":
-        if ratio < 1e-12:  # (the other packet, one in so many, is beyond the digits)
+        if ratio < 1e-12:  # one packet fewer makes no difference in float64
             return ratio
         return 1 / (floor(1 / ratio * (1 + 1e-12)) + 1)
     raise TheoryError(f"arrivals are paper, poisson or periodic, not {arrivals!r}")
 
 
 def labels_base_a(hops: int | Mapping[int, float], ratio: float, arrivals: str = "paper") -> Floats:
-    """P(Z_A = s), s = 0 … most hops: labels of a packet where every port decides by itself (4.3).
+    """P(Z_A = s), s = 0 … most hops: labels of a packet if every port decides independently (4.3).
 
     `hops` is k of a fat tree, or a distribution {switches: probability}; `ratio` is T_s / T.
     """
@@ -125,29 +127,31 @@ def labels_base_a(hops: int | Mapping[int, float], ratio: float, arrivals: str =
 
 
 def linear_g(chance: float, ratio: float) -> float:
-    """g(f) = T_s/T (1 - f): that of the published code (`Probability/poly_simplify.py`).
+    """g(f) = T_s/T (1 - f), as in the published code (`Probability/poly_simplify.py`).
 
-    f + g(f) is then 1 - (1 - f)(1 - T_s/T): a label by chance does not put off the one by interval.
+    f + g(f) is then 1 - (1 - f)(1 - T_s/T): a label by probability does not delay the one by interval.
     """
     return ratio * (1 - chance)
 
 
 def renewal_g(chance: float, ratio: float) -> float:
-    """g(f) = (1 - f) π(f), π the share of packets that find the interval run out; our choice.
+    """g(f) = (1 - f) π(f), π the share of packets that find the interval expired; our choice.
 
-    Packets come at random with mean gap r T and each is labelled by chance f: a period between labels lasts
-    the whole of T with exp(-f / r), and has (1 - exp(-f/r)) / f + exp(-f/r) packets in the mean, one of which
-    found the interval run out where it lasted that long.  π is their quotient: r / (1 + r) at f = 0, and
-    falling with f, since every label by chance begins the interval anew.  With 1 - f for packets that chance
-    would have labelled too, g is what the paper asks of it: decreasing, T_s / T at 0 (up to r²), 0 at 1.
+    Packets arrive at random with mean gap r T, and each is labelled with probability f. A period between
+    labels lasts all of T with probability exp(-f / r), and has a mean of (1 - exp(-f/r)) / f + exp(-f/r)
+    packets; in a period of length T, one finds the interval expired. π is the quotient: r / (1 + r) at f = 0,
+    decreasing with f, since every label by probability restarts the interval. The factor 1 - f excludes
+    packets labelled by probability anyway. So g meets the paper's conditions: decreasing, T_s / T at 0 (up to
+    r²), 0 at 1.
     """
     return (1 - chance) * run_out(chance, ratio)
 
 
 def run_out(chance: float, ratio: float) -> float:
-    """π: share of a port's packets that find the interval run out; `chance` is that of the others.
+    """π: share of a port's packets that find the interval expired; `chance`: probability of a label for the
+    others.
 
-    exp(-a) / ((1 - exp(-a)) / f + exp(-a)) with a = f / r; derived in `renewal_g`.
+    exp(-a) / ((1 - exp(-a)) / f + exp(-a)) with a = f / r; see `renewal_g`.
     """
     _positive(ratio=ratio)
     rate = _share(chance=chance) / ratio
@@ -157,7 +161,7 @@ def run_out(chance: float, ratio: float) -> float:
 
 
 G: dict[str, Interval] = {"linear": linear_g, "renewal": renewal_g}
-"""Choices of the g that the paper leaves open, by name."""
+"""Choices for g, which the paper does not specify, by name."""
 
 
 def chance_f1(count: int, max_hop: int, elapsed: float, interval: float) -> float:
@@ -176,22 +180,22 @@ def chance_listing(count: int, max_hop: int, elapsed: float, interval: float) ->
 
 
 def chance_f3(count: int, max_hop: int, elapsed: float, interval: float) -> float:
-    """F3: F2 times the share of the interval that has passed (section 6)."""
+    """F3: F2 times the elapsed share of the interval (section 6)."""
     return chance_f2(count, max_hop, elapsed, interval) * min(1.0, elapsed / interval)
 
 
 CHANCES: dict[str, Chance] = {
     "f1": chance_f1, "f2": chance_f2, "f2-listing": chance_listing, "f3": chance_f3,
 }  # fmt: skip
-"""Chances of Base B by the names of the setting `label.labelling.chance`."""
+"""Probabilities of Base B by the names of the setting `label.labelling.chance`."""
 
 
 def chance_of(chance: str | Chance) -> Chance:
-    """A chance by name, or itself; TheoryError names what there is."""
+    """A probability by name, or itself. Raises TheoryError for an unknown name."""
     if callable(chance):
         return chance
     if chance not in CHANCES:
-        raise TheoryError(f"no chance {chance!r}: there are {', '.join(CHANCES)}, or a function")
+        raise TheoryError(f"unknown chance {chance!r}; expected {', '.join(CHANCES)}, or a function")
     return CHANCES[chance]
 
 
@@ -204,22 +208,22 @@ def labels_base_b(
 ) -> Floats:
     """P(Z_B = s), s = 0 … most hops, by the paper's recurrence of W_n (4.3), for a g by name or a function.
 
-    One label more has f(i) + g(f(i)) with i of the packet itself, so packets without labels always get one
-    with g(0) = T_s / T.  That is too much on every hop but the first, for any g: packets with labels have
-    begun the interval anew.  `mean_field.labels_on_fat_tree` takes that in.  A chance that goes by the time
-    since the last label (F3) is averaged over the interval.
+    A further label has probability f(i) + g(f(i)) with i of the packet itself, so packets without labels
+    always get one with g(0) = T_s / T. That is too high on every hop but the first, for any g, since labelled
+    packets have restarted the interval. `mean_field.labels_on_fat_tree` accounts for that. A probability that
+    depends on the time since the last label (F3) is averaged over the interval.
     """
     chances, function = _distribution(hops), chance_of(chance)
     by_interval = G.get(g) if isinstance(g, str) else g
     if by_interval is None:
-        raise TheoryError(f"no g {g!r}: there are {', '.join(G)}, or a function of (f, T_s/T)")
+        raise TheoryError(f"unknown g {g!r}; expected {', '.join(G)}, or a function of (f, T_s/T)")
     most = max(chances)
     step = np.empty(most)
     for i in range(most):
         f = float(np.mean([function(i, max_hop, x, 1.0) for x in (np.arange(64) + 0.5) / 64]))
         step[i] = f + by_interval(f, ratio)
         if not 0 <= step[i] <= 1 + 1e-12:
-            raise TheoryError(f"with {i} labels f + g(f) is {step[i]:.4g}, no probability")
+            raise TheoryError(f"with {i} labels f + g(f) is {step[i]:.4g}, not a probability")
     labels, packet = np.zeros(most + 1), np.zeros(most + 1)
     packet[0] = 1.0
     for hop in range(1, most + 1):
@@ -231,20 +235,14 @@ def labels_base_b(
 
 
 def expected_labels(labels: npt.ArrayLike) -> float:
-    """E[Z] of a distribution of labels by packet: Figs. 15 and 16."""
+    """E[Z] of a distribution of labels per packet (Figs. 15 and 16)."""
     shares = np.asarray(labels, np.float64)
     return float(shares @ np.arange(len(shares)))
 
 
 def labelled_packets(labels: npt.ArrayLike) -> float:
-    """P(Z > 0): share of packets that carry labels to the last hop, and cost it an export."""
+    """P(Z > 0): share of packets that carry labels to the last hop; each is an export."""
     return 1 - float(np.asarray(labels, np.float64)[0])
-
-
-def packets_per_interval(interval: float, rate: float, size: int = 1000) -> float:
-    """T / T_s of a port that sends `rate` bit/s in packets of `size` bytes."""
-    _positive(interval=interval, rate=rate, size=size)
-    return interval * rate / (8 * size)
 
 
 def labelling_period(interval: float, gap: float, arrivals: str = "poisson") -> float:
@@ -264,7 +262,7 @@ def _distribution(hops: int | Mapping[int, float]) -> dict[int, float]:
 
 
 def phi(x: float) -> float:
-    """Φ(x), with all digits in the tail below."""
+    """Φ(x), precise in the lower tail."""
     return erfc(-x / sqrt(2)) / 2
 
 
@@ -281,7 +279,7 @@ def _positive(**values: float) -> float:
     return next(iter(values.values()))
 
 
-def _least(least: float, **values: float) -> float:
+def _at_least(least: float, **values: float) -> float:
     for name, value in values.items():
         if not (isfinite(value) and value >= least):
             raise TheoryError(f"{name} is {least:g} or more, not {value:g}")

@@ -1,9 +1,8 @@
-"""Labels by packet where ports remember: INT-label's section 4.3 for any routes, ports at different rates.
+"""Labels per packet if ports remember: INT-label's section 4.3 for any routes and port rates.
 
-Each port is a renewal process of its own: packets come at random at its rate, and a label, by interval or by
-chance, begins its interval anew.  What it sees are the packets of its routes with the labels that they have
-by then.  That ports are independent of each other is the only assumption left; `bench/label_theory.py` says
-where it breaks.
+Each port is a renewal process: packets arrive at random at its rate, and a label, by interval or by
+probability, restarts its interval. It sees the packets of its routes with the labels that they carry by then.
+The only remaining assumption is that ports are independent; `bench/label_theory.py` shows where it fails.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ import numpy.typing as npt
 from .closed_forms import MAX_HOP, Chance, Floats, TheoryError, chance_of, hop_distribution
 
 CELLS = 256
-"""Parts of the time since a label, from 0 to T, in each of which a chance is constant (F3, rest vary)."""
+"""Parts of the interval T in each of which a probability is constant (F3 and rest vary with time)."""
 _TIMES = (np.arange(CELLS) + 0.5) / CELLS
 
 
 @dataclass(frozen=True, slots=True)
 class MeanField:
-    """What labelling does on a network: shares of packets, all between 0 and 1."""
+    """Labelling on a network: shares of packets, between 0 and 1."""
 
     labels: Floats
     """P(Z = s) of delivered packets, [most switches on a route + 1]."""
     label_share: Floats
-    """Share of a port's packets that it labels, [ports]; 0 where none pass."""
+    """Share of a port's packets that it labels, [ports]; 0 without packets."""
     by_interval: Floats
-    """Share of a port's packets that find its interval run out, [ports]."""
+    """Share of a port's packets that find its interval expired, [ports]."""
     rate: Floats
-    """Packets a second by port, [ports]."""
+    """Packets per second, [ports]."""
 
     @property
     def periods(self) -> Floats:
-        """Mean time between the labels of a port, s [ports]; inf where none pass."""
+        """Mean time between the labels of a port, s [ports]; inf without packets."""
         with np.errstate(divide="ignore"):
             return np.asarray(1 / (self.rate * self.label_share))
 
@@ -51,34 +50,34 @@ def labels_on_routes(
     rest: float = 0.0,
     max_hop: int = MAX_HOP,
 ) -> MeanField:
-    """Labels of packets that take `routes`, port numbers in their order (negative: none), at `rates` 1/s.
+    """Labels of packets on `routes`, port numbers in order (negative: none), at `rates` 1/s.
 
-    `interval` is T in s; `chance` that of Base B by name or a function, None: Base A; `rest` T1 / T.
-    TheoryError: a rate, or an interval, that is not positive and finite; a rest beyond 0 to 1; more than
-    1,000 rounds, where routes feed back.
+    `interval` is T in s; `chance` the probability of Base B, by name or a function, None: Base A; `rest` is
+    T1 / T. Raises TheoryError for rates or intervals that are not positive and finite, a rest outside 0 to 1,
+    or no result after 1,000 rounds, when routes depend on each other.
     """
-    ways = _table(routes)
+    paths = _table(routes)
     rate = np.asarray(rates, np.float64)
-    positive = rate.shape == ways.shape[:1] and bool(((rate > 0) & np.isfinite(rate)).all())
+    positive = rate.shape == paths.shape[:1] and bool(((rate > 0) & np.isfinite(rate)).all())
     if not (positive and interval > 0 and isfinite(interval)):
-        raise TheoryError(f"{len(ways)} routes take as many positive rates, and a positive interval")
+        raise TheoryError(f"{len(paths)} routes need as many positive rates, and a positive interval")
     if not 0 <= rest <= 1:
         raise TheoryError(f"rest is between 0 and 1, not {rest:g}")
-    most, ports = ways.shape[1], int(ways.max()) + 1
-    used = ways >= 0
+    path_hops, ports = paths.shape[1], int(paths.max()) + 1
+    used = paths >= 0
     load = np.zeros(ports)
-    np.add.at(load, ways[used], np.broadcast_to(rate[:, None], ways.shape)[used])
-    table = _chances(chance, most, max_hop, rest)
-    step = np.zeros((ports, most + 1))  # chance of a label, by port and labels carried
+    np.add.at(load, paths[used], np.broadcast_to(rate[:, None], paths.shape)[used])
+    table = _chances(chance, path_hops, max_hop, rest)
+    step = np.zeros((ports, path_hops + 1))  # probability of a label, by port and labels carried
     out, busy = np.zeros(ports), load > 0
     for _ in range(1000):
-        carried, labels = _walk(ways, rate, step)
-        seen = carried[busy] / load[busy, None]  # (routes are counted by rate)
-        packets = load[busy, None] * interval / CELLS  # of a cell
-        hazard = seen @ table * packets  # labels by chance that a cell would have
-        left = np.exp(-np.cumsum(hazard, axis=1))  # no label by chance until the cell's end
+        carried, labels = _walk(paths, rate, step)
+        seen = carried[busy] / load[busy, None]  # routes are weighted by rate
+        packets = load[busy, None] * interval / CELLS  # packets in a cell
+        hazard = seen @ table * packets  # expected labels by probability in a cell
+        left = np.exp(-np.cumsum(hazard, axis=1))  # probability of no such label until the cell's end
         within = np.divide(-np.expm1(-hazard), hazard, out=np.ones_like(hazard), where=hazard > 1e-12)
-        met = np.exp(hazard - np.cumsum(hazard, axis=1)) * within * packets  # packets, by period
+        met = np.exp(hazard - np.cumsum(hazard, axis=1)) * within * packets  # packets per period
         found = left[:, -1] / (met.sum(axis=1) + left[:, -1])
         by_chance = met @ table.T / met.sum(axis=1, keepdims=True)
         new = np.zeros_like(step)
@@ -89,7 +88,7 @@ def labels_on_routes(
             share = np.zeros(ports)
             share[busy] = (seen * new[busy]).sum(axis=1)
             return MeanField(labels / rate.sum(), share, out, load)
-    raise TheoryError("labels on these routes feed back on each other without end")
+    raise TheoryError("no convergence: labels on these routes depend on each other")
 
 
 def labels_on_fat_tree(
@@ -100,10 +99,10 @@ def labels_on_fat_tree(
     rest: float = 0.0,
     max_hop: int = MAX_HOP,
 ) -> MeanField:
-    """Labels on a k-ary fat tree whose hosts all send to random others, T_s / T = `ratio` at ports to hosts.
+    """Labels on a k-ary fat tree whose hosts send to random others; `ratio` is T_s / T at ports to hosts.
 
-    Ports of one stage are alike, and each stage has k³/4 of them: edge up, aggregation up, core down,
-    aggregation down, edge to host.  Those towards the core see fewer packets, so theirs are further apart.
+    Ports of one stage are equivalent; each stage has k³/4: edge up, aggregation up, core down, aggregation
+    down, edge to host. Those towards the core carry fewer packets, with longer gaps.
     """
     hops = hop_distribution(k)
     routes = {1: (4,), 3: (0, 3, 4), 5: (0, 1, 2, 3, 4)}
@@ -117,37 +116,37 @@ def labels_on_fat_tree(
 def _table(routes: Sequence[Sequence[int]] | npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     if len(routes) == 0:
         raise TheoryError("there are no routes")
-    most = max(len(route) for route in routes)
-    ways = np.full((len(routes), most), -1, np.int64)
+    path_hops = max(len(route) for route in routes)
+    paths = np.full((len(routes), path_hops), -1, np.int64)
     for row, route in enumerate(routes):
-        ways[row, : len(route)] = route
-    if (ways < 0).all():
+        paths[row, : len(route)] = route
+    if (paths < 0).all():
         raise TheoryError("no route has a port")
-    return ways
+    return paths
 
 
-def _chances(chance: str | Chance | None, most: int, max_hop: int, rest: float) -> Floats:
-    """Chance by labels carried and time since the port's last label, [most + 1, CELLS]."""
-    table = np.zeros((most + 1, CELLS))
+def _chances(chance: str | Chance | None, path_hops: int, max_hop: int, rest: float) -> Floats:
+    """Probability by labels carried and time since the port's last label, [path_hops + 1, CELLS]."""
+    table = np.zeros((path_hops + 1, CELLS))
     if chance is None:
         return table
     function = chance_of(chance)
-    for count in range(most + 1):
+    for count in range(path_hops + 1):
         table[count] = [function(count, max_hop, float(x), 1.0) for x in _TIMES]
     if not (np.isfinite(table).all() and table.min() >= 0 and table.max() <= 1):
-        raise TheoryError(f"a chance is between 0 and 1, not {table.min():g} to {table.max():g}")
+        raise TheoryError(f"a probability is between 0 and 1, not {table.min():g} to {table.max():g}")
     table[:, rest > _TIMES] = 0.0
     return table
 
 
-def _walk(ways: npt.NDArray[np.int64], rate: Floats, step: Floats) -> tuple[Floats, Floats]:
-    """Packets a second by port and labels carried on arrival, and by labels at the end of their routes."""
+def _walk(paths: npt.NDArray[np.int64], rate: Floats, step: Floats) -> tuple[Floats, Floats]:
+    """Packets per second by port and labels carried on arrival, and by labels at the end of their routes."""
     ports, counts = step.shape
     carried = np.zeros((ports, counts))
-    packet = np.zeros((len(ways), counts))
+    packet = np.zeros((len(paths), counts))
     packet[:, 0] = rate
-    for hop in range(ways.shape[1]):
-        at = ways[:, hop]
+    for hop in range(paths.shape[1]):
+        at = paths[:, hop]
         on = np.flatnonzero(at >= 0)
         np.add.at(carried, at[on], packet[on])
         moved = packet[on, :-1] * step[at[on], :-1]

@@ -1,4 +1,4 @@
-"""A plan tried: the chosen interval, simulated on a fabric whose ports have at least the plan's traffic."""
+"""Check of a plan: its interval, simulated on a fabric whose ports have at least the plan's traffic."""
 
 from __future__ import annotations
 
@@ -19,56 +19,54 @@ if TYPE_CHECKING:
     from ..simulation.sources import Sources
 
 MAX_HOSTS = 128
-"""Larger fabrics are no quick simulation, and say nothing else about the port that has least."""
+"""Larger fabrics are slow to simulate, and show the same for the port with the least traffic."""
 MAX_HOPS_SIMULATED = 2e8
-"""Packet hops that are simulated at most: some ten seconds."""
+"""Maximum simulated packet hops: about ten seconds."""
 MIN_INTERVALS = 20
 LINK_RATES = (1e9, 1e10, 1e11, 1e12)
-"""Links are the slowest of these that traffic fills by a tenth at most, bit/s."""
+"""Candidate link rates, bit/s: the lowest with at most a tenth utilisation is used."""
 WARM_UP = 5
-"""Telemetry intervals that are not measured at least; more where labels are longer under way."""
+"""Minimum warm-up, telemetry intervals; longer if labels take longer to arrive."""
 MAX_IN_FLIGHT_S = 5.0
-"""Longest time of a label in the network that is simulated, s: the calendar grows with it."""
+"""Longest simulated time of a label in the network, s; the calendar grows with it."""
 MAX_PACKETS = 500_000
-"""Packets under way at a time that are simulated: with 420,000 a plan took 19 s, with ten times as many
-minutes.
-"""
+"""Maximum simulated packets in flight: with 420,000 a plan took 19 s, with ten times as many, minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """What a simulation has found, and theory's mean field for the same traffic; None: nothing to measure."""
+    """Results of a simulation, and the mean-field theory for the same traffic; None: nothing to measure."""
 
     topology: str
     ports: int
     """Switch ports with traffic."""
     seconds: float
-    """Measured."""
+    """Measured simulated time."""
     coverage: float | None
     slowest: float | None
-    """Coverage of the tenth of the ports that have least traffic."""
+    """Coverage of the tenth of the ports with the least traffic."""
     labelled: float | None
-    """Share of packets that arrive with labels."""
+    """Share of packets delivered with labels."""
     labelled_theory: float
     labels: float | None
-    """Labels of such a packet, mean."""
+    """Mean number of labels of such a packet."""
     labels_theory: float
     overhead: float | None
-    """Bytes of labels over bytes of traffic, on all links."""
+    """Label bytes divided by traffic bytes, on all links."""
     resolution: float | None
-    """Time between updates of a port, mean over ports, s."""
+    """Mean time between updates of a port, s."""
     delay: float | None
-    """From a label until the controller has it, mean, s."""
+    """Mean time from writing a label until the controller has it, s."""
     exports: float
-    """Packets with labels a second."""
+    """Packets with labels per second."""
 
 
 def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> PlanCheck:
-    """Simulate a plan's best choice for so long, or less where it would take too many packets.
+    """Simulate a plan's best choice for `seconds`, or less if that takes too many packets.
 
-    Every host sends to all others.  The delay of a hop is spread evenly around its mean.  Measured is once
-    labels of the first packets have arrived.  PlanError: the fabric is too large, the time too short, or
-    labels too long under way.
+    Every host sends to all others. The delay of a hop is uniform around its mean. Measurement starts when
+    labels of the first packets have arrived. Raises PlanError if the fabric is too large, the time too short,
+    or delays too long.
     """
     from ...topology import parse_topology
     from ..simulation.network import NetworkModel
@@ -79,19 +77,19 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> PlanChec
     fabric = parse_topology(topology)
     if fabric.hosts > MAX_HOSTS:
         raise PlanError(
-            f"--topology {topology} has {fabric.hosts:,} hosts: at most {MAX_HOSTS} are simulated; take a "
-            "smaller fabric, the plan is about the port with the least traffic wherever it is"
+            f"--topology {topology} has {fabric.hosts:,} hosts, at most {MAX_HOSTS} are simulated; use "
+            "a smaller fabric, since the plan is about the port with the least traffic"
         )
     hosts = range(fabric.hosts)
-    ways = _ways(from_hosts(fabric, hosts, demand.rate, seed=seed))
+    paths = _route_ports(from_hosts(fabric, hosts, demand.rate, seed=seed))
     switch = fabric.ports["switch"] >= 0
-    longest = int((switch[ways] & (ways >= 0)).sum(axis=1).max())
+    longest = int((switch[paths] & (paths >= 0)).sum(axis=1).max())
     if demand.hops < longest:
         raise PlanError(
-            f"--topology {topology} has ways over {longest} switches: give --hops {longest}, or a topology "
-            "with shorter ways"
+            f"--topology {topology} has paths of {longest} switches; use --hops {longest}, or a topology "
+            "with shorter paths"
         )
-    each = np.bincount(ways[ways >= 0], minlength=len(switch)) / (fabric.hosts - 1)
+    each = np.bincount(paths[paths >= 0], minlength=len(switch)) / (fabric.hosts - 1)
     used = switch & (each > 0)
     rate = demand.rate / float(each[used].min())
     fabric = parse_topology(topology, _link_rate(rate * float(each.max())))
@@ -103,26 +101,29 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> PlanChec
         jitter_ns=round(spread * 1e9),
         mtu=max(1500, demand.size + 2 + 32 * demand.hops),
     )
-    underway = ways.shape[1] * (network.pipeline_ns + network.jitter_ns) / 1e9  # at most, but for queues
-    warm_up = max(WARM_UP, ceil(underway / telemetry) + 2)
-    affordable = MAX_HOPS_SIMULATED / (packets * float((ways >= 0).sum(axis=1).mean()))
-    if underway > MAX_IN_FLIGHT_S:
+    in_flight_s = (
+        paths.shape[1] * (network.pipeline_ns + network.jitter_ns) / 1e9
+    )  # upper bound, without queues
+    warm_up = max(WARM_UP, ceil(in_flight_s / telemetry) + 2)
+    affordable = MAX_HOPS_SIMULATED / (packets * float((paths >= 0).sum(axis=1).mean()))
+    if in_flight_s > MAX_IN_FLIGHT_S:
         raise PlanError(
-            f"labels are up to {underway:.3g} s under way, and at most {MAX_IN_FLIGHT_S:g} s are simulated: "
-            "give a shorter --delay or --jitter, or --topology none"
+            f"labels take up to {in_flight_s:.3g} s to arrive, and at most {MAX_IN_FLIGHT_S:g} s are "
+            "simulated; "
+            "use a shorter --delay or --jitter, or --topology none"
         )
-    if packets * underway > MAX_PACKETS:
+    if packets * in_flight_s > MAX_PACKETS:
         raise PlanError(
-            f"{packets * underway:,.0f} packets are under way at a time, and at most {MAX_PACKETS:,} are "
-            "simulated: give a shorter --delay, a lower --rate, or --topology none"
+            f"{packets * in_flight_s:,.0f} packets are in flight at a time, and at most {MAX_PACKETS:,} are "
+            "simulated; use a shorter --delay, a lower --rate, or --topology none"
         )
     intervals = int(min(seconds, affordable - warm_up * telemetry) / telemetry + 1e-9)
     if intervals < MIN_INTERVALS:
         raise PlanError(
             f"--simulate {seconds:g}s: {intervals} telemetry intervals, expected {MIN_INTERVALS} or more"
             if seconds < affordable - warm_up * telemetry
-            else f"at {packets:,.0f} packets a second {MIN_INTERVALS} telemetry intervals cannot be "
-            "simulated quickly: take a smaller --topology, or --topology none"
+            else f"at {packets:,.0f} packets per second, {MIN_INTERVALS} telemetry intervals cannot be "
+            "simulated quickly; use a smaller --topology, or --topology none"
         )
     labelling = LabellingSettings(
         algorithm=demand.algorithm, chance=demand.chance, interval=interval, max_hop=max(2, demand.hops)
@@ -140,8 +141,8 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> PlanChec
     slow = used & (each <= np.quantile(each[used], 0.1))
     chance = None if demand.algorithm == "base-a" else demand.chance
     theory = labels_on_routes(
-        np.where(switch[ways] & (ways >= 0), ways, -1),
-        np.full(len(ways), rate / (8 * demand.size) / (fabric.hosts - 1)),
+        np.where(switch[paths] & (paths >= 0), paths, -1),
+        np.full(len(paths), rate / (8 * demand.size) / (fabric.hosts - 1)),
         interval, chance, max_hop=max(2, demand.hops),
     )  # fmt: skip
     labels = received[received["received"] >= round(warm_up * telemetry * PS)]
@@ -167,25 +168,25 @@ def check(plan: LabelPlan, topology: str, seconds: float, seed: int) -> PlanChec
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float | None:
-    """Of the values that there are, None without any."""
+    """Mean of the values that are not NaN; None without any."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else None
 
 
-def _ways(sources: Sources) -> npt.NDArray[np.int64]:
-    """Port rows of every route, -1 behind its end, int64 [routes, ports]."""
-    at, ways = sources.starts.astype(np.int64), []
+def _route_ports(sources: Sources) -> npt.NDArray[np.int64]:
+    """Port rows of every route, -1 after its end, int64 [routes, ports]."""
+    at, paths = sources.starts.astype(np.int64), []
     while (at >= 0).any():
-        ways.append(np.where(at >= 0, sources.routes["port"][at], -1))
+        paths.append(np.where(at >= 0, sources.routes["port"][at], -1))
         at = np.where(at >= 0, sources.routes["next"][at], -1)
-    return np.stack(ways, axis=1)
+    return np.stack(paths, axis=1)
 
 
 def _link_rate(fullest: float) -> int:
-    """Rate of all links where the fullest has this traffic, bit/s."""
+    """Rate of all links if the busiest one has this traffic, bit/s."""
     fitting = [rate for rate in LINK_RATES if fullest <= rate / 10]
     if not fitting:
         raise PlanError(
-            f"a link would carry {fullest / 1e9:.3g} Gbit/s: a lower --rate is simulated the same"
+            f"a link would carry {fullest / 1e9:.3g} Gbit/s; use a lower --rate, which gives the same result"
         )
     return round(fitting[0])

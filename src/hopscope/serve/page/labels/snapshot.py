@@ -57,7 +57,7 @@ def label_snapshot(labels: Labels, flows: TrackedFlows, now_ns: int, seconds: in
         return None
     told = labels.coverage(1 + seconds * SECOND_NS // about.telemetry_ns)
     busy = told[(told["active"] > 0) & (told["begin_ns"] > now_ns - seconds * SECOND_NS)]
-    share = busy["heard"] / busy["active"]
+    share = busy["reported"] / busy["active"]
     ago = (now_ns - busy["begin_ns"]) // SECOND_NS
     points = [
         CoverageSecond(int(a), float(share[ago == a].mean()), float(share[ago == a].min()))

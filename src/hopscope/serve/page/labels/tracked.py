@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from ....base.names import Names
-from ....present.tracked import latencies, way_of
+from ....present.tracked import latencies, path_of
 from ....present.units import ago, duration, endpoints, si
 from ....wire.records import Records
 from .snapshot import LabelSnapshot
@@ -49,7 +49,7 @@ def _moved(flows: Records, now_ns: int) -> np.ndarray:
 
 
 def _row(row: np.void, now_ns: int, names: Names) -> str:
-    way = way_of(row)
+    way = path_of(row)
     one = np.array([row])
     moved, total = bool(_moved(one, now_ns)[0]), int(latencies(one)[0])
     slowest = int(np.argmax(way["latency_ns"])) if 2 * int(way["latency_ns"].max()) > total else -1
@@ -58,13 +58,13 @@ def _row(row: np.void, now_ns: int, names: Names) -> str:
     hops += f"<small>and {more} more</small>" * (more > 0)
     before = ""
     if row["previous_hops"]:
-        old = " → ".join(escape(names.node_label(int(one["node_id"]))) for one in way_of(row, "previous"))
+        old = " → ".join(escape(names.node_label(int(one["node_id"]))) for one in path_of(row, "previous"))
         since = ago(now_ns - int(row["changed_ns"]))
         before = f'<small class="before" title="{old}">until {since} ago: {old}</small>'
     changes, mood = si(int(row["changes"])), ' class="moved"' * moved
     return (
         f"<tr{mood}><td>{endpoints(row, ports=bool(row['sport'] or row['dport']))}"
-        f'<td><span class="way">{hops}</span>{before}'
+        f'<td><span class="path">{hops}</span>{before}'
         f'<td class="n"><b>{duration(total)}</b>'
         f'<td class="n">{si(int(way["occupancy"].max()))}'
         f'<td class="n" title="{_counts(row)}">{si(int(row["packets"]))}'
@@ -82,8 +82,8 @@ def _hop(hop: np.void, slowest: bool, names: Names) -> str:
     ]
     tip = (
         f"{names.node_label(node)}: {', '.join(sides)}\n"
-        f"latency {duration(int(hop['latency_ns']))}, highest {duration(int(hop['latency_most_ns']))}\n"
-        f"queue {si(int(hop['occupancy']))} bytes, highest {si(int(hop['occupancy_most']))}"
+        f"latency {duration(int(hop['latency_ns']))}, highest {duration(int(hop['highest_latency_ns']))}\n"
+        f"queue {si(int(hop['occupancy']))} bytes, highest {si(int(hop['highest_occupancy']))}"
     )
     return (
         f'<span class="step{mood}" title="{escape(tip)}">{escape(names.node_label(node))}'

@@ -1,4 +1,4 @@
-"""Counters of one process in a region: it goes on from what an earlier one counted, others read along."""
+"""Counters of a process in a region: they survive restarts, and other processes read them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..base.counter import Counter, collect
 from .region import Region, RegionError
 
 
-class CountedRegion:
-    """The counters of a process: what was there, from an earlier one, and what it counts itself."""
+class CounterRegion:
+    """Counters that start from the values of a previous process."""
 
     def __init__(self, path: Path | None, kind: str, version: int, counters: Sequence[Counter]) -> None:
-        """Those at `path` are continued, begun anew where the file does not fit; None: private memory. Raises
-        RegionError where it cannot be made.
+        """Continue the counters at `path`; if the file does not fit, restart at 0. None: private memory.
+        Raises RegionError if the region cannot be created.
         """
-        self.values = open_counted(path, kind, version, len(counters))
+        self.values = open_counter_region(path, kind, version, len(counters))
         """uint64 [counters]."""
         self._counters = counters
         self._place = {counter.key: number for number, counter in enumerate(counters)}
@@ -28,35 +28,35 @@ class CountedRegion:
         self._before[[place for place, each in enumerate(counters) if each.gauge or each.absolute]] = 0
 
     def put(self, key: str, total: int) -> None:
-        """Set a counter; `total` counts from the start of this process."""
+        """Set a counter; `total` is the count since the start of this process."""
         place = self._place[key]
         self.values[place] = self._before[place] + np.uint64(total)
 
     def collect(self, owner: object) -> None:
-        """Set every counter whose declaration says where in `owner` its value is."""
+        """Set every counter whose declaration names an attribute of `owner`."""
         collect(self._counters, owner, self.put)
 
     def __getitem__(self, key: str) -> int:
         return int(self.values[self._place[key]])
 
 
-def open_counted(path: Path | None, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
-    """uint64 [count] at `path` to count on, begun anew where the file does not fit; None: private memory.
+def open_counter_region(path: Path | None, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
+    """uint64 [count] at `path`, continued if the file fits, else zeros; None: private memory.
 
-    Raises RegionError where it cannot be made.
+    Raises RegionError if the region cannot be created.
     """
     arrays = {"counters": (np.dtype(np.uint64), count)}
     region = None
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(RegionError):
-            region = Region.continued(path, kind, version, arrays)
+            region = Region.resume(path, kind, version, arrays)
     values: npt.NDArray[np.uint64] = (region or Region.create(path, kind, version, arrays))["counters"]
     return values
 
 
-def read_counted(path: Path, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
-    """uint64 [count] of a `CountedRegion`; zeros where there is none, or one of other counters."""
+def read_counter_region(path: Path, kind: str, version: int, count: int) -> npt.NDArray[np.uint64]:
+    """uint64 [count] of a `CounterRegion`; zeros if there is none, or one with other counters."""
     try:
         with Region.attach(path, kind, version) as region:
             values = region["counters"].copy()

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from hopscope.base.counter import Counter
-from hopscope.memory.counted import CountedRegion
+from hopscope.memory.counter_region import CounterRegion
 
 COUNTERS = (
     Counter("taken_total", "", of="taken"),
@@ -18,8 +18,8 @@ COUNTERS = (
 def test_a_restarted_process_counts_on(tmp_path: Path) -> None:
     """A total is added to what was there; a gauge and a total that outlived the process are not."""
     owner = SimpleNamespace(taken=5, drops=2, ports=7)
-    CountedRegion(tmp_path / "x.counters", "x", 1, COUNTERS).collect(owner)
-    again = CountedRegion(tmp_path / "x.counters", "x", 1, COUNTERS)
+    CounterRegion(tmp_path / "x.counters", "x", 1, COUNTERS).collect(owner)
+    again = CounterRegion(tmp_path / "x.counters", "x", 1, COUNTERS)
     owner.taken, owner.drops, owner.ports = 1, 3, 4
     again.collect(owner)
     again.collect(owner)

@@ -1,4 +1,4 @@
-"""What another process writes into a region, copied for several readers here."""
+"""Cached copies of another process's region, for several readers in this process."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from .region import RegionError
 
 Records = npt.NDArray[np.void]
 
-FRESH_SECONDS = 0.2
-"""How long a copy is used again; longer where it took long to make, up to LONGEST_SECONDS."""
-LONGEST_SECONDS = 1.0
+MIN_AGE_SECONDS = 0.2
+"""Lifetime of a copy; longer if copying takes long, up to MAX_AGE_SECONDS."""
+MAX_AGE_SECONDS = 1.0
 
 
 class Reader(Protocol):
     """Reads a region."""
 
     def now(self) -> int:
-        """The time now by the clock of the region's times, ns: ages are to be taken from it."""
+        """Current time by the clock of the region's times, ns, for ages."""
         ...
 
 
 R = TypeVar("R", bound=Reader)
 
 
-class Copied(Generic[R]):
-    """Reads a region, and maps it anew when it is made anew. Safe to use from several threads."""
+class CachedRegion(Generic[R]):
+    """Reads a region, and maps it again if it was recreated. Thread-safe."""
 
     def __init__(
         self, path: Path, attach: Callable[[Path], R], rows: Callable[[R], Records], dtype: np.dtype[np.void]
     ) -> None:
-        """`attach` raises RegionError where there is none; `rows` are what is copied, `dtype` [rows]."""
+        """`attach` raises RegionError if there is no region; `rows` returns the rows to copy, `dtype`
+        [rows].
+        """
         self._path, self._attach, self._rows = path, attach, rows
         self._lock = threading.Lock()
         self._reader: R | None = None
@@ -47,8 +49,8 @@ class Copied(Generic[R]):
         self._copy: tuple[int, Records] = (0, self._none)
 
     def copy(self) -> tuple[int, Records]:
-        """When the rows were read, ns by the clock of their times, which ages are to be taken from; and the
-        rows, none where there is no region.
+        """Time of the copy, ns by the clock of the rows' times, and the rows; no rows if there is no
+        region.
         """
         with self._lock:
             reader, now = self._attached(), time.monotonic()
@@ -57,11 +59,11 @@ class Copied(Generic[R]):
             if now >= self._until:
                 self._copy = reader.now(), self._rows(reader)
                 took = time.monotonic() - now
-                self._until = now + took + min(LONGEST_SECONDS, max(FRESH_SECONDS, 10 * took))
+                self._until = now + took + min(MAX_AGE_SECONDS, max(MIN_AGE_SECONDS, 10 * took))
             return self._copy
 
     def _attached(self) -> R | None:
-        """The reader, under the lock; None where there is no region."""
+        """The reader; None if there is no region. The caller holds the lock."""
         try:
             inode = self._path.stat().st_ino
             if self._reader is None or inode != self._inode:
