@@ -80,7 +80,7 @@ def test_a_plan_is_simulated(run: Run, tmp_path: Path) -> None:
         (("--topology", "none", "--plot", "plan.xyz"), "--plot plan.xyz: expected a file named ."),
     ],
 )
-def test_mistakes_are_told_in_a_line(run: Run, flags: tuple[str, ...], said: str) -> None:
+def test_mistakes_are_reported_in_a_line(run: Run, flags: tuple[str, ...], said: str) -> None:
     """Status 2, one line, and what is expected."""
     status, out, err = run(*ASKED, "--topology", "fat-tree:4", *flags)
     assert (status, out) == (2, "")
@@ -168,7 +168,7 @@ def test_the_example_with_events_runs(run: Run, tmp_path: Path) -> None:
         ("[experiment\n", "Expected ']'"),
     ],
 )
-def test_mistakes_in_an_experiment_are_told(run: Run, tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_in_an_experiment_are_reported(run: Run, tmp_path: Path, text: str, said: str) -> None:
     """A line with the file, the key and what is expected."""
     file = tmp_path / "wrong.toml"
     file.write_text(text)

@@ -230,7 +230,9 @@ def test_gauges() -> None:
 
 
 def test_hops_of_a_table() -> None:
-    """Long paths are whole, hops of nobody are left out; a queue is the sink's, or the collector's row."""
+    """Long paths are whole, hops without a node are left out; a queue is the sink's, or the collector's
+    row.
+    """
     tables = open_tables(DetectSettings(flow_rows=4, hop_pool=2, ports=16), None, 0)
     table, ports = tables["flows"], tables["ports"]["ports"]
     table["rows"]["tag"][1, 3] = table["rows"]["tag"][2, 0] = 9

@@ -38,7 +38,7 @@ def test_logarithmic_bins_are_where_they_are_said_to_be() -> None:
 
 def test_a_batch_is_counted_exactly(make: ModuleType) -> None:
     """Counts, sums, highest and latest values of every queue, and of the paths, are NumPy's of the same
-    values, with logarithmic and with configured bins; postcards, cut paths, nulls and refused reports count
+    values, with logarithmic and with configured bins; postcards, cut paths, nulls and rejected reports count
     as far as they tell something.
     """
     draw = np.random.default_rng(5)
@@ -96,7 +96,7 @@ def test_a_batch_is_counted_exactly(make: ModuleType) -> None:
     assert int(counts.rows["sum"][0, 0]) == sum(paths)
 
 
-def test_a_full_table_refuses_and_goes_on(make: ModuleType) -> None:
+def test_a_full_table_rejects_and_continues(make: ModuleType) -> None:
     """Queues beyond the table's room are counted, those in it stay exact, and row 0 stays the paths'."""
     counts = Distributions(DistributionSettings(queues=16))
     batch = make.batch([make.Report(make.path(*range(1, 31)), int_version=20)])

@@ -166,7 +166,7 @@ def test_row_of_a_joined_path() -> None:
 
 
 def test_other_reports_pass_at_once() -> None:
-    """A stack, a refused report, one without packet id, a queue's report: unchanged, in order."""
+    """A stack, a rejected report, one without packet id, a queue's report: unchanged, in order."""
     cards = [
         Card(1, stack=2), Card(2, reason=3), Card(3, packet=0), Card(4, flags=int(Flag.CONGESTED)),
         Card(5, flags=int(Flag.TRACKED | Flag.DROPPED)),
@@ -191,8 +191,8 @@ def test_no_postcards_no_work() -> None:
     assert list(one.tick(T0)) == []
 
 
-def test_records_behind_mx_headers_are_postcards() -> None:
-    """Where a node's metadata lie behind the MX header of its report, they are the hop."""
+def test_records_after_mx_headers_are_postcards() -> None:
+    """Where a node's metadata lie after the MX header of its report, they are the hop."""
     given_in = batch(hops_of(7, 8))
     given_in.reports["hop_count"], given_in.reports["int_mode"] = 1, Mode.MX
     given_in.reports["carried"] = Carried.FLOW
@@ -247,7 +247,7 @@ def test_ingress_times_order_hops(start: int) -> None:
 
 
 def test_window() -> None:
-    """What comes when the window has passed is late, and passes through; later ones are a packet anew."""
+    """What comes when the window has passed is late, and passes through; later ones are a packet again."""
     one = joiner()
     first, second, third = hops_of(1, 2, 3)
     second.time, third.time = WINDOW - 1, WINDOW

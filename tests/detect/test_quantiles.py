@@ -120,7 +120,7 @@ def _count(counts: Distributions, slot: int, node: int, values: list[int], port:
 
 def test_shards_are_merged_and_differences_taken(tmp_path: Path) -> None:
     """A queue that two workers saw is one distribution; what was counted between two moments is exact, a
-    counter that fell is no continuation, and a region made anew counts from the start.
+    counter that fell is no continuation, and a region recreated counts from the start.
     """
     settings = DistributionSettings(queues=16)
     workers = [Distributions(settings, tmp_path, shard) for shard in range(2)]
@@ -148,8 +148,8 @@ def test_shards_are_merged_and_differences_taken(tmp_path: Path) -> None:
     assert Distributions(settings, tmp_path, 0).rows["sum"][3, 0] == 30, "the same settings continue a region"
 
 
-def test_foreign_regions_are_refused(tmp_path: Path) -> None:
-    """A file that is no region, or one with other arrays, is told in one line; a writer keeps off it."""
+def test_foreign_regions_are_rejected(tmp_path: Path) -> None:
+    """A file that is no region, or one with other arrays, is reported in one line; a writer keeps off it."""
     path = tmp_path / "worker-0.distributions"
     Region.create(path, "distributions", 1, {"rows": (np.uint64, 3)}).close()
     with pytest.raises(HopscopeError, match="its arrays are not those of distributions"):

@@ -28,7 +28,7 @@ def kinds(events: list[Any]) -> list[str]:
 
 
 def test_first_report_of_a_flow(make: Any) -> None:
-    """A new flow is told by its path, its hops' values in path order, and its latency."""
+    """A new flow is reported by its path, its hops' values in path order, and its latency."""
     events = make.run(detector(), [make.Report(make.path(7, 8, latency=30, occupancy=5, queue=2, port=9))])
     assert make.brief(events)[1:] == [
         ("new_key", "queue_occupancy", 5),
@@ -54,7 +54,7 @@ def test_first_report_of_a_flow(make: Any) -> None:
 
 
 def test_hysteresis(make: Any) -> None:
-    """Raised once above, cleared once below; in between nothing, and each tells its limit."""
+    """Raised once above, cleared once below; in between nothing, and each reports its limit."""
     one = detector(hop_latency=MetricLimits(raise_above=100, clear_below=50), flow_latency=MetricLimits())
     values = [10, 100, 101, 300, 101, 50, 99, 49, 10, 200]
     events = []
@@ -65,7 +65,7 @@ def test_hysteresis(make: Any) -> None:
 
 
 def test_threshold_without_hysteresis(make: Any) -> None:
-    """Every report above the limit is told, and tells the limit."""
+    """Every report above the limit is reported, and reports the limit."""
     one = detector(queue_occupancy=MetricLimits(raise_above=10))
     reports = [
         make.Report(make.path(1, occupancy=value), sequence=i) for i, value in enumerate([10, 11, 11, 4, 12])
@@ -95,7 +95,7 @@ def test_thresholds_change_while_it_runs(make: Any) -> None:
 
 
 def test_path_change_keeps_what_stays(make: Any) -> None:
-    """A switch that is in the new path too keeps its stored latency; the others begin anew."""
+    """A switch that is in the new path too keeps its stored latency; the others restart."""
     one = detector(flow_latency=MetricLimits())
     make.run(one, [make.Report(make.path(1, 2, 3, latency=50, have=5))])
     events = make.run(one, [make.Report(make.path(1, 4, 2, 3, latency=50, have=5), sequence=1)])
@@ -105,7 +105,7 @@ def test_path_change_keeps_what_stays(make: Any) -> None:
     assert events[0].previous != events[0].value
 
 
-def test_loop_is_told_once_per_path(make: Any) -> None:
+def test_a_loop_is_reported_once_per_path(make: Any) -> None:
     """A path with a node twice is a loop, told once, and again when another such path comes."""
     one = detector()
     loop = make.path(1, 2, 3, 2, have=NODES_ONLY)
@@ -119,7 +119,7 @@ def test_loop_is_told_once_per_path(make: Any) -> None:
 
 
 @pytest.mark.parametrize("odd", [{"int_flags": 1}, {"int_flags": 2}, {"flags": 12}])
-def test_incomplete_path_is_no_change(make: Any, odd: dict[str, int]) -> None:
+def test_an_incomplete_path_is_not_a_change(make: Any, odd: dict[str, int]) -> None:
     """Hops exceeded, MTU exceeded, an intermediate report: neither path nor latency changes."""
     one = detector()
     make.run(one, [make.Report(make.path(1, 2, 3, latency=50, have=5))])
@@ -129,7 +129,7 @@ def test_incomplete_path_is_no_change(make: Any, odd: dict[str, int]) -> None:
 
 
 def test_first_path_incomplete(make: Any) -> None:
-    """A flow first seen incompletely is told as new, and as new again once its whole path is known."""
+    """A flow first seen incompletely is reported as new, and as new again once its whole path is known."""
     one = detector()
     events = make.run(
         one,
@@ -164,7 +164,7 @@ def test_joined_path_is_a_stack(make: Any) -> None:
     assert ("path_change", "flow_path") in [(event.kind, event.metric) for event in found]
 
 
-def test_joined_path_with_a_gap_is_no_change(make: Any) -> None:
+def test_a_joined_path_with_a_gap_is_not_a_change(make: Any) -> None:
     """Where postcards are missing, the path of the flow stays, and there is no flow latency of it."""
     one = detector()
     make.run(one, [make.Report(make.path(1, 2, 3))])
@@ -172,7 +172,7 @@ def test_joined_path_with_a_gap_is_no_change(make: Any) -> None:
     assert make.run(one, [report]) == []
 
 
-def test_record_behind_an_mx_header_is_no_path(make: Any) -> None:
+def test_a_record_after_an_mx_header_is_not_a_path(make: Any) -> None:
     """One node's record in an MX packet updates what is known of that node, and changes no path."""
     one = detector(hop_latency=MetricLimits(change=0))
     make.run(one, [make.Report(make.path(1, 2, 3))])
@@ -183,7 +183,7 @@ def test_record_behind_an_mx_header_is_no_path(make: Any) -> None:
 
 
 def test_held_postcard_has_only_its_sequence_number(make: Any) -> None:
-    """Its hop is told with the path, but what is missing before it, and its queue's mark, at once."""
+    """Its hop is reported with the path, but what is missing before it, and its queue's mark, at once."""
     one = detector()
     held = int(Flag.HELD | Flag.CONGESTED)
     reports = [make.Report(own=make.Hop(5), flags=held, sequence=number, time=number) for number in (7, 9)]
@@ -226,7 +226,7 @@ def test_local_report_updates_ports_and_known_flows(make: Any) -> None:
 
 
 def test_drop_report(make: Any) -> None:
-    """A drop is told with its reason, its switch and queue, and its flow."""
+    """A drop is reported with its reason, its switch and queue, and its flow."""
     one = detector()
     (event,) = make.run(one, [make.Report([], node=4, flags=1, int_version=0, drop_reason=71, queue_id=2)])
     assert (event.kind, event.value, event.node, event.ident) == ("drop", 71, 4, 2)
@@ -259,14 +259,16 @@ def test_nameless_hops_are_counted(make: Any) -> None:
 
 
 def test_long_path_in_parts(make: Any) -> None:
-    """A path of 20 nodes is told in three events, of hops 0, 8 and 16."""
+    """A path of 20 nodes is reported in three events, of hops 0, 8 and 16."""
     events = make.run(detector(), [make.Report(make.path(*range(1, 21), have=NODES_ONLY))])
     assert [(e.hop, e.hop_count) for e in events] == [(0, 20), (8, 20), (16, 20)]
     assert sum((e.path for e in events), ())[:20] == tuple(range(1, 21))
 
 
 def test_one_report_of_64_hops_fits(make: Any) -> None:
-    """The longest path, with everything above every limit, is told whole from the smallest event buffer."""
+    """The longest path, with everything above every limit, is reported whole from the smallest event
+    buffer.
+    """
     limits = {name: MetricLimits(change=0, raise_above=0) for name in ThresholdSettings.model_fields}
     settings = DetectSettings(thresholds=ThresholdSettings(**limits), **SMALL)
     reports = [
@@ -295,8 +297,8 @@ def test_resumes_where_the_buffer_was_full(make: Any) -> None:
     assert (small.counters == large.counters).all()
 
 
-def test_refused_reports_change_nothing(make: Any) -> None:
-    """A refused report is neither a flow nor a value; its number counts where its header was read."""
+def test_rejected_reports_change_nothing(make: Any) -> None:
+    """A rejected report is neither a flow nor a value; its number counts where its header was read."""
     one = detector()
     assert make.run(one, [make.Report(make.path(1), reason=1, place=3, sequence=0)]) == []
     assert not one.tables["sources"]["sources"]["bits"].any()
@@ -314,6 +316,6 @@ def test_full_port_table(make: Any) -> None:
 
 
 def test_event_buffer_too_small() -> None:
-    """A buffer in which one report might not fit is refused."""
+    """A buffer in which one report might not fit is rejected."""
     with pytest.raises(ValueError, match="1024 is the least"):
         Detector(DetectSettings(**SMALL), event_buffer=100)

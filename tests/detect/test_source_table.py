@@ -43,7 +43,7 @@ def told(row: Any) -> tuple[int, int, int]:
 
 
 def test_gap(make: Any) -> None:
-    """Missing numbers are lost, and one event tells how many, of which source."""
+    """Missing numbers are lost, and one event reports how many, of which source."""
     row, (event,) = follow(make, [5, 6, 10])
     assert told(row) == (3, 0, 0)
     assert (event.kind, event.value, event.node, event.ident, event.flow[1]) == ("gap", 3, 3, 2, 1)
@@ -73,7 +73,7 @@ def test_duplicates(make: Any) -> None:
     assert told(follow(make, [1, 2, 2, 1, 3, 3])[0]) == (0, 3, 0)
 
 
-def test_early_reordering_is_no_gain(make: Any) -> None:
+def test_early_reordering_does_not_lower_losses(make: Any) -> None:
     """Numbers from before the first report had not been counted as lost; they lower nothing."""
     assert told(follow(make, [10, 12, 9, 8])[0]) == (1, 0, 2)
 
@@ -90,7 +90,7 @@ def test_wrap(make: Any, version: int, bits: int) -> None:
 
 
 def test_restart(make: Any) -> None:
-    """A source that begins its numbering anew has lost nothing, and is not taken for late."""
+    """A source that begins its numbering again has lost nothing, and is not taken for late."""
     row, events = follow(make, [*range(500_000, 500_100), *range(100)])
     assert told(row) == (0, 0, 1)
     assert (row["restarts"], row["highest"]) == (1, 99)
@@ -149,7 +149,9 @@ def test_full_table(make: Any) -> None:
 
 
 def test_silent_and_returned(make: Any) -> None:
-    """A source that stops is told once, with the time since its last report; and again when it is back."""
+    """A source that stops is reported once, with the time since its last report; and again when it is
+    back.
+    """
     detector = Detector(DetectSettings(**SMALL, silent_seconds=5))
     report = make.Report(flow=None, int_version=0, node=3, hw=2)
     make.run(detector, [report])

@@ -1,4 +1,4 @@
-"""State in regions: read whole from elsewhere, continued by a restarted worker, refused when foreign."""
+"""State in regions: read whole from elsewhere, continued by a restarted worker, rejected when foreign."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_rows_left_odd_are_dropped(make: Any, tmp_path: Path) -> None:
     assert len(StateReader.attach(tmp_path).flows()) == 5
 
 
-def test_other_settings_begin_anew(make: Any, tmp_path: Path) -> None:
-    """Regions of another size are made anew; whoever had mapped the old ones can tell."""
+def test_other_settings_recreate_regions(make: Any, tmp_path: Path) -> None:
+    """Regions of another size are recreated; whoever had mapped the old ones can tell."""
     fill(make, Detector(DetectSettings(**SMALL), tmp_path))
     reader = StateReader.attach(tmp_path)
     Detector(DetectSettings(**{**SMALL, "flow_rows": 32}), tmp_path)
@@ -103,7 +103,7 @@ def test_other_settings_begin_anew(make: Any, tmp_path: Path) -> None:
     assert len(reader.ports()) == 6
 
 
-def test_foreign_files_are_refused(tmp_path: Path) -> None:
+def test_foreign_files_are_rejected(tmp_path: Path) -> None:
     """A file that is no region is never overwritten, nor read as one."""
     (tmp_path / "worker-0.ports").write_bytes(b"my thesis")
     with pytest.raises(RegionError, match="not a Hopscope region"):
@@ -114,7 +114,7 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_sizes(tmp_path: Path) -> None:
-    """Memory is told before it is taken."""
+    """The size of memory is known before it is allocated."""
     settings = DetectSettings(**SMALL)
     detector = Detector(settings, tmp_path)
     arrays = [region[name] for region in detector.tables.values() for name in region.shape()]
@@ -150,7 +150,7 @@ while not (folder / "stop").exists():
 
 
 @pytest.mark.e2e
-def test_reader_beside_a_busy_worker(tmp_path: Path) -> None:
+def test_a_reader_during_a_busy_worker(tmp_path: Path) -> None:
     """While a worker takes millions of reports and evicts flows, every flow that is read is whole."""
     process = subprocess.Popen([sys.executable, "-c", HAMMER, tmp_path])
     try:

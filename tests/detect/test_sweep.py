@@ -67,7 +67,7 @@ def test_idle_flow_leaves_a_record(make: Any) -> None:
 
 
 def test_idle_ports_leave_and_their_chains_hold(make: Any) -> None:
-    """Rows of the port table that expire do not hide those that were placed behind them."""
+    """Rows of the port table that expire do not hide those that were placed after them."""
     detector = Detector(DetectSettings(push_seconds=0, idle_seconds=5, **SMALL))
     for second in range(9):
         nodes = range(200) if second == 0 else range(0, 200, 7)
@@ -106,7 +106,7 @@ def test_no_push_without_detection(make: Any) -> None:
 
 
 def test_clock_put_back(make: Any) -> None:
-    """Put back by an hour: live keys are still pushed, idle ones leave in time, silence is told."""
+    """Put back by an hour: live keys are still pushed, idle ones leave in time, silence is reported."""
     settings = SMALL | {"silent_seconds": 5}
     detector = Detector(DetectSettings(push_seconds=10, idle_seconds=60, **settings))
     run(make, detector, 3, 2, 2)

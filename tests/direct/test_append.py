@@ -43,7 +43,7 @@ def test_entries_come_back_in_order(width: int, batch: int) -> None:
 
 
 def test_only_old_batches_age() -> None:
-    """A batch goes out once its oldest entry is old enough, however many come behind it."""
+    """A batch goes out once its oldest entry is old enough, however many come after it."""
     bench = Bench(AppendLayout(batches=8, lists=2), idle_ns=100)
     reader = ListsReader(bench.store, [0, 1])
     bench.take(0, numbers(0, 1))
@@ -58,7 +58,7 @@ def test_only_old_batches_age() -> None:
     assert reader.poll()[0].tolist() == [1]
 
 
-def test_lists_and_lengths_that_do_not_fit_are_refused() -> None:
+def test_lists_and_lengths_that_do_not_fit_are_rejected() -> None:
     """A list that is not there, data of another length: counted; layouts and readers say what is wrong."""
     bench = Bench(AppendLayout(batches=2, lists=7, batch=1))
     assert bench.take([6, 7, 1 << 31], numbers(0, 3))["reason"].tolist() == [
@@ -91,7 +91,7 @@ def test_lists_and_lengths_that_do_not_fit_are_refused() -> None:
 
 
 def test_the_immediate_flag_marks_the_batch() -> None:
-    """The write of a batch with such an entry tells the list's number; the next one does not."""
+    """The write of a batch with such an entry reports the list's number; the next one does not."""
     bench = Bench(AppendLayout(batches=4, lists=9, batch=2))
     flags = [0, DtaFlag.IMMEDIATE, 0, 0]
     verbs = bench.verbs(*appended(5, numbers(0, 4), flags=flags)).filled

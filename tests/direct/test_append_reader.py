@@ -52,7 +52,7 @@ def test_many_lists_are_polled_in_turn() -> None:
     assert not reader.lost.any()
 
 
-def test_a_translator_that_begins_anew_goes_on() -> None:
+def test_a_restarted_translator_continues() -> None:
     """Heads are found in the memory; a reader notices nothing, and entries are counted on."""
     bench = Bench(AppendLayout(batches=4, lists=2, batch=2))
     reader = ListReader(bench.store, 1)
@@ -83,13 +83,13 @@ def test_a_translator_that_cannot_read_begins_a_generation(read_before: int, aft
     assert (ListReader(bench.store, 1, "oldest").read()[0] == got).all()
 
 
-def test_batches_lost_on_their_way_do_not_stop_a_reader() -> None:
+def test_lost_batches_do_not_stop_a_reader() -> None:
     """Writes that never come (an unreliable transport) are passed after some polls, and counted."""
     bench = Bench(AppendLayout(batches=64, batch=2))
     reader = ListReader(bench.store, 0)
     bench.take(0, numbers(0, 4))
     for first in (4, 16):
-        bench.verbs(*appended(0, numbers(first, 6)))  # three batches that nobody executes
+        bench.verbs(*appended(0, numbers(first, 6)))  # three batches that nothing executes
         bench.take(0, numbers(first + 6, 6))
     got, lost = [], 0
     for _ in range(64):
@@ -208,7 +208,7 @@ def test_readers_survive_any_memory(content: bytes, limit: int) -> None:
     AppendWriter(layout, [0]).begin([store.memory], 1)
 
 
-def test_a_reader_beside_a_writer() -> None:
+def test_a_reader_during_writes() -> None:
     """Two threads: 384,000 entries of 64 equal bytes, none torn, none twice, all read or counted."""
     layout = AppendLayout(batches=1, data_bytes=64, batch=16)
     bench = Bench(layout)

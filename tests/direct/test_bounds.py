@@ -1,4 +1,4 @@
-"""Whatever a report says, nothing outside of a store is written; a damaged file is refused in one line."""
+"""Whatever a report says, nothing outside of a store is written; a damaged file is rejected in one line."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_no_verb_is_outside_of_its_store(layout: Layout, seed: int, size: int) -
 @hypothesis_settings(max_examples=100)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 80))
 def test_verbs_of_any_content_stay_inside(seed: int, size: int) -> None:
-    """What plain Python allows is done, everything else is refused and changes nothing, also not outside."""
+    """What plain Python allows is done, everything else is rejected and changes nothing, also not outside."""
     from hopscope.base.jit import readonly
     from hopscope.rdma.apply_kernel import apply
     from hopscope.rdma.records import VERB, VerbFlag
@@ -218,7 +218,7 @@ def test_a_reader_cannot_write(tmp_path: Path) -> None:
         (at.SPREAD, 1, "4 copies spread over 1"),
     ],
 )
-def test_a_header_that_cannot_be_is_refused(tmp_path: Path, place: int, value: int, told: str) -> None:
+def test_an_impossible_header_is_rejected(tmp_path: Path, place: int, value: int, told: str) -> None:
     """Every parameter of a store's file, changed: one line says what was found."""
     path = tmp_path / "flows.region"
     store = some_store(path)
@@ -227,7 +227,7 @@ def test_a_header_that_cannot_be_is_refused(tmp_path: Path, place: int, value: i
         attach(path)
 
 
-def test_another_primitives_store_is_refused(tmp_path: Path) -> None:
+def test_another_primitives_store_is_rejected(tmp_path: Path) -> None:
     """A query that is meant for Key-Write does not read counters."""
     Store.create(tmp_path / "counters.region", KeyIncrementLayout(slots=10))
     with pytest.raises(StoreError, match=r"primitive 3, expected 1 of 1 \(key-write\)"):
@@ -235,7 +235,7 @@ def test_another_primitives_store_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3, 63, 64, 200, 4095])
-def test_a_file_that_is_cut_is_refused(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_file_is_rejected(tmp_path: Path, cut: int) -> None:
     """An empty file, half a header, half a memory."""
     path = tmp_path / "flows.region"
     some_store(path)
@@ -244,7 +244,7 @@ def test_a_file_that_is_cut_is_refused(tmp_path: Path, cut: int) -> None:
         attach(path)
 
 
-def test_any_damage_to_a_header_is_refused_or_harmless(tmp_path: Path) -> None:
+def test_any_damage_to_a_header_is_rejected_or_harmless(tmp_path: Path) -> None:
     """Each byte before the memory, changed: an error of ours, or a store that is queried without a crash."""
     path = tmp_path / "flows.region"
     some_store(path)

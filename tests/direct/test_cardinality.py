@@ -1,4 +1,4 @@
-"""A primitive beside DTA's own: sketches count distinct elements as well as HyperLogLog promises."""
+"""A primitive next to DTA's own: sketches count distinct elements as well as HyperLogLog promises."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_registers_are_those_of_the_plain_twin(found: list[bytes], seed: int) ->
     assert not again._highest.any()
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_unfitting_values_are_rejected() -> None:
     """Sketches that are not there, keys of other lengths, no element: counted, and no write outside."""
     layout = CardinalityLayout(sketches=2, precision=4)
     writer = CardinalityWriter(layout, [0])
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 def test_it_is_one_module() -> None:
-    """The registry knows it, its datagrams are read, and files of it are told, by its module alone."""
+    """The registry knows it, its datagrams are read, and its files are described, by its module alone."""
     primitive = load()[16]
     layout = primitive.layout.sized(1 << 20, precision=8)
     assert layout.nbytes == 1 << 20

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.kernel
 
 
 @pytest.mark.parametrize("copies", [1, 2, 4])
-def test_filled_slots_after_so_many_reports_of_a_key(copies: int) -> None:
-    """N (1 - (1 - 1/N)^r) slots in the mean over 3,000 keys, within four standard errors, r = 1 to 6."""
+def test_filled_slots_by_reports_of_a_key(copies: int) -> None:
+    """N (1 - (1 - 1/N)^r) slots on average over 3,000 keys, within four standard errors, r = 1 to 6."""
     layout = KeyWriteLayout(slots=1 << 22, copies=copies)
     store = Store.create(None, layout)
     transport, reporter = MemoryTransport([store]), DartReporter(layout, seed=copies)
@@ -126,7 +126,7 @@ def test_reports_go_to_the_collector_of_their_key(spread: bool) -> None:
     assert (alone > 0.5) if spread else (alone == 0)
 
 
-def test_what_does_not_fit_the_store_is_refused() -> None:
+def test_reports_that_do_not_fit_the_store_are_rejected() -> None:
     """Data of another length, keys without bytes, too few targets: an error that says what was expected."""
     reporter = DartReporter(KeyWriteLayout(slots=8))
     keys = as_bytes(np.arange(3, dtype=np.uint64))

@@ -50,7 +50,9 @@ class Writing:
 
 
 def test_an_epoch_begins_empty_and_the_old_one_stays_as_it_was(tmp_path: Path) -> None:
-    """A reader of the old region is told that it is old; both epochs answer for what was written in them."""
+    """A reader of the old region learns that it is old; both epochs answer for what was written in
+    them.
+    """
     writing = Writing(tmp_path)
     writing.keeper.tick(100)
     old_keys = writing.write(0)
@@ -146,7 +148,7 @@ def test_nothing_is_lost_while_writers_and_a_reader_go_on(tmp_path: Path) -> Non
 
 
 def test_another_file_system_gets_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where renaming is refused, the history has an equal file, and no draft is left."""
+    """Where renaming is rejected, the history has an equal file, and no draft is left."""
     writing = Writing(tmp_path)
     keys = writing.write(0)
     replace = Path.replace
@@ -164,7 +166,7 @@ def test_another_file_system_gets_a_copy(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_full_disk_stops_no_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The epoch goes on, the failure is told, and the swap follows when there is space again."""
+    """The epoch goes on, the failure is reported, and the swap follows when there is space again."""
     writing = Writing(tmp_path, interval_ns=SECOND)
 
     def full(*_: object) -> Region:
@@ -234,8 +236,8 @@ def test_a_killed_process_loses_no_epoch(tmp_path: Path, stage: str) -> None:
     assert names == sorted(["flows.region", "history", *([] if stage == "linked" else ["flows-0.region"])])
 
 
-def test_a_store_that_was_made_anew_replaces_no_past_epoch(tmp_path: Path) -> None:
-    """Somebody removes the current file: numbers go on behind the history."""
+def test_a_recreated_store_replaces_no_past_epoch(tmp_path: Path) -> None:
+    """The current file is removed: numbers go on after the history."""
     writing = Writing(tmp_path)
     writing.keeper.swap(5)
     writing.keeper.close()

@@ -1,4 +1,4 @@
-"""Key-Increment: counters are never too small, and too large no oftener than a count-min sketch's."""
+"""Key-Increment: counters are never too small, and too large no more often than a count-min sketch's."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_key_that_was_never_counted_is_empty() -> None:
 
 
 def test_what_is_reported_by_default_is_found_by_default() -> None:
-    """A reporter, a store and a query that are told no number of copies mean the same one."""
+    """Reporter, store and query have the same default number of copies."""
     store = Store.create(None, KeyIncrementLayout(slots=1 << 16))
     keys = as_bytes(np.arange(100, dtype=np.uint64))
     frames = Reporter(Form.SIZED).key_increment(keys, np.full(100, 5, np.uint64))
@@ -124,7 +124,7 @@ def test_wrong_reports_change_nothing() -> None:
     assert not store.memory.any()
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_values_are_rejected() -> None:
     """Counters of 4 bytes, as in the paper, and questions that do not fit."""
     with pytest.raises(ValueError, match="data_bytes is 4, expected 8: the operand of fetch-and-add"):
         KeyIncrementLayout(slots=64, data_bytes=4)

@@ -1,4 +1,4 @@
-"""Key-Write: what was reported is found, as plain Python finds it, and whatever is wrong is refused."""
+"""Key-Write: what was reported is found, as plain Python finds it, and whatever is wrong is rejected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_report_is_found() -> None:
     assert not query(store, keys + np.uint8(100)).found.any()
 
 
-def test_redundancy_out_of_range_is_refused() -> None:
+def test_redundancy_out_of_range_is_rejected() -> None:
     """No copies, and more than the store allows, change nothing and are counted."""
     store = Store.create(None, KeyWriteLayout(slots=64, copies=2))
     translator = Translator([store.layout], MemoryTransport([store]))
@@ -132,7 +132,7 @@ def test_two_values_are_a_conflict_until_one_leads() -> None:
 
 
 def test_an_empty_store_has_no_answer_even_for_short_checksums() -> None:
-    """Slots that were never written are nobody's: no checksum is 0."""
+    """Slots that were never written belong to no key: no checksum is 0."""
     for hashing in (Hashing.MIX, Hashing.CRC):
         store = Store.create(None, KeyWriteLayout(slots=64, checksum_bits=8, hashing=hashing))
         assert not query(store, as_bytes(np.arange(5000, dtype=np.uint64))).status.any()
@@ -164,13 +164,13 @@ def test_a_swapped_copy_takes_only_an_empty_slot() -> None:
         ({"variant": Variant.SWAP, "copies": 2, "hashing": Hashing.PUBLISHED}, "published checksum may be 0"),
     ],
 )
-def test_layouts_that_cannot_be_are_refused(fields: dict[str, object], told: str) -> None:
+def test_impossible_layouts_are_rejected(fields: dict[str, object], told: str) -> None:
     """The error names the field or what a variant needs."""
     with pytest.raises(ValueError, match=told):
         KeyWriteLayout(**{"slots": 64, **fields})  # type: ignore[arg-type]
 
 
-def test_questions_that_do_not_fit_are_refused() -> None:
+def test_unsuitable_queries_are_rejected() -> None:
     """More copies than the store has, a consensus above them, no keys, other stores than its collectors'."""
     layout = KeyWriteLayout(slots=64, copies=2, collectors=2)
     store = Store.create(None, layout)
@@ -192,7 +192,7 @@ def test_questions_that_do_not_fit_are_refused() -> None:
 
 
 def test_immediate_marks_the_first_copy() -> None:
-    """The owner of the memory is told once, with the lower half of the checksum."""
+    """The owner of the memory is notified once, with the lower half of the checksum."""
     from hopscope.direct.hashing import checksums_of
     from hopscope.rdma.records import VerbFlag
     from hopscope.wire.dta.records import DtaFlag

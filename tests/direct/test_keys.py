@@ -35,7 +35,7 @@ def test_keys_are_read_as_switches_hash_them(text: str, key: bytes) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0x", "0xabc", "300:1", "4294967296", "a,b,tcp,1,2", "10.0.0.1,::1,tcp,1,2", "1+", "-1"]
 )
-def test_keys_that_cannot_be_read_are_told(text: str) -> None:
+def test_invalid_keys_are_reported(text: str) -> None:
     """One line says what was found."""
     with pytest.raises(StoreError, match="key"):
         parse_key(text)
@@ -83,14 +83,14 @@ def test_a_layout_is_described_by_what_it_has_of_its_own() -> None:
         ("../x=key-write", "expected a name"),
     ],
 )
-def test_a_store_that_cannot_be_made_is_told(text: str, said: str) -> None:
+def test_a_store_that_cannot_be_created_is_reported(text: str, said: str) -> None:
     """One line says what is wrong."""
     with pytest.raises(StoreError, match=said):
         parse_store(text)
 
 
 def test_a_folder_of_stores_is_continued(tmp_path: Path) -> None:
-    """A writer that starts again finds what it wrote; readers find it by name; another layout is refused."""
+    """A restarted writer finds what it wrote; readers find it by name; another layout is rejected."""
     spec = parse_store("a=key-write,slots=16")
     open_stores(tmp_path, [spec])["a"].memory[:] = 7
     assert open_stores(tmp_path, [spec])["a"].memory[0] == 7

@@ -82,7 +82,7 @@ def packet(version: int, protocol: int, payload: bytes = b"hello") -> bytes:
 @pytest.mark.parametrize("version", [4, 6])
 @pytest.mark.parametrize("protocol", [TCP, UDP])
 def test_frames_cut_anywhere_agree_with_the_codecs(version: int, protocol: int) -> None:
-    """Whole and cut at every byte, with other bytes behind: the same observation, or none."""
+    """Whole and cut at every byte, with other bytes after: the same observation, or none."""
     whole = packet(version, protocol)
     raws = [whole[:end] for end in range(len(whole) + 1)]
     expected = [found for raw in raws if (found := scalar(raw, Link.ETHERNET)) is not None]

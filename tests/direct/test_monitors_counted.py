@@ -125,7 +125,7 @@ def test_monitors_that_are_made_and_batches() -> None:
     assert (long.values[both, :3] == short.values[both]).all()
 
 
-def test_an_unknown_name_is_told() -> None:
+def test_an_unknown_name_is_rejected() -> None:
     """The message says which monitors there are."""
     with pytest.raises(MonitorError, match="unknown monitor 'intt'; known: int-path-tracing, "):
         run_monitors(seen(), ["intt"])
@@ -152,7 +152,7 @@ def test_the_guide_lists_all_monitors() -> None:
 
 @pytest.mark.parametrize("name", list(MONITORS))
 def test_any_observation_is_taken(name: str) -> None:
-    """Random bytes as observations: reports are made or refused, nothing fails, no verb is out of bounds."""
+    """Random bytes as observations: reports are made or rejected, nothing fails, no verb is out of bounds."""
     rng = np.random.default_rng(8)
     strange = np.frombuffer(rng.bytes(2000 * OBSERVATION.itemsize), OBSERVATION).copy()
     strange["hop"][::2] = 1

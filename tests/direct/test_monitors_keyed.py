@@ -125,7 +125,7 @@ def test_pint(batches: int) -> None:
     assert told.found[many].mean() > 0.9
 
 
-def test_pint_says_where_switches_cannot_be_told_apart() -> None:
+def test_pint_reports_indistinguishable_switches() -> None:
     """Two switches whose bytes agree in all copies of a hop: a conflict, no guess."""
     monitor = Pint(hops=1, per_hop=1)
     same = next(v for v in range(2, 5000) if digest([0], v) == digest([0], 1))
@@ -169,7 +169,9 @@ def test_postcards_tell_latencies() -> None:
 
 @pytest.mark.parametrize("rate", [1, 8])
 def test_postcards_of_packets_that_mix_are_not_wrong(rate: int) -> None:
-    """Flows with many packets underway: a path is told right or not at all, and a sample tells more."""
+    """Flows with many packets in flight: a path is reported right or not at all, and a sample reports
+    more.
+    """
     running = fed(monitor := Postcards(rate=rate), seen())
     flows, truth = flows_of(seen()), paths()
     told = monitor.query(running.store, flows, SWITCHES)
@@ -190,7 +192,7 @@ def test_trajectories(batches: int) -> None:
     told = monitor.query(running.store, monitor.labels(arrived), SWITCHES)
     for row in np.flatnonzero(told.found):
         assert told.path[row, : told.length[row]].tolist() == truth[int(arrived[row])]
-    # two packets underway at once may want the same row of the translator's cache: one of them has holes
+    # two packets in flight at once may want the same row of the translator's cache: one of them has holes
     assert (told.verdict[~told.found] == PathVerdict.HOLES).all()
     writer = running.translator.writers[0]
     assert isinstance(writer, PostcardingWriter)
@@ -200,7 +202,7 @@ def test_trajectories(batches: int) -> None:
     assert not monitor.query(running.store, monitor.labels(others[:500]), SWITCHES).found.any()
 
 
-def test_trajectories_say_how_often_ways_are_taken() -> None:
+def test_trajectories_count_packets_by_path() -> None:
     """Frequencies over a sample of labels are those of the packets themselves."""
     running = fed(monitor := Trajectories(rate=8), seen(), expected=1 << 16)
     arrived = np.unique(seen()["packet"][(seen()["is_sink"] == 1) & monitor.sampled(seen()["packet"])])
@@ -212,7 +214,7 @@ def test_trajectories_say_how_often_ways_are_taken() -> None:
 
 
 def test_a_full_translator_cache_loses_no_truth() -> None:
-    """Chunks of more packets than there is room for: what is told is right, the rest has a reason."""
+    """Chunks of more packets than there is room for: what is reported is right, the rest has a reason."""
     running = fed(monitor := Trajectories(rate=1), seen(), expected=32)
     truth = ways(seen())
     arrived = np.unique(seen()["packet"][seen()["is_sink"] == 1])

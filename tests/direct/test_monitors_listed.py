@@ -50,7 +50,9 @@ def test_a_list_that_is_too_short_keeps_the_newest() -> None:
 
 
 def test_congestion_of_a_microburst() -> None:
-    """In the fabric's own traffic, an incast is told by the port at which it is, and its losses likewise."""
+    """In the fabric's own traffic, an incast is reported by its port, and its losses
+    likewise.
+    """
     fault = make_fault(TREE, "microburst", 0.005, "edge-0-0", 1, 0.03, fill=1.5)
     model = SimulationModel(
         traffic=TrafficModel(flows=100, load=0.1), link=LinkModel(buffer_bytes=200_000), faults=(fault,),
@@ -194,7 +196,7 @@ CLOSING = PacketQuery(3, "closed connections", lambda seen: np.asarray(seen["fla
 
 @pytest.mark.parametrize("batches", BATCHES)
 def test_sonata(batches: int) -> None:
-    """Counts of two queries by switch and window, and the tuples behind them."""
+    """Counts of two queries by switch and window, and the tuples after them."""
     window_ns = 5_000_000
     counts: Counter[tuple[int, int, int]] = Counter()
     tuples = defaultdict(list)

@@ -19,8 +19,8 @@ from support.direct_make import as_bytes, dta
 pytestmark = pytest.mark.kernel
 
 
-def test_slow_paths_are_told_as_they_pass() -> None:
-    """A translator's observer tells flow, path and sum of exactly the paths above the threshold."""
+def test_slow_paths_are_reported_as_they_pass() -> None:
+    """A translator's observer reports flow, path and sum of exactly the paths above the threshold."""
     found: list[Records] = []
     store = Store.create(None, PostcardingLayout(chunks=1 << 12))
     translator = Translator([store.layout], MemoryTransport([store]))
@@ -112,7 +112,7 @@ def test_sums_are_those_of_the_plain_twin(data: st.DataObject) -> None:
     assert observer.counters == counts
 
 
-def test_wrong_settings_are_refused() -> None:
+def test_wrong_settings_are_rejected() -> None:
     """Each is named; a record has the size that its documentation says."""
     for name, value in (("hops", 17), ("latency_bits", 0), ("rows", 3), ("idle_ns", 0)):
         with pytest.raises(ValueError, match=name):

@@ -22,7 +22,7 @@ def test_memory_of_dart() -> None:
 @pytest.mark.parametrize("oldest", [False, True])
 @pytest.mark.parametrize("success", [0.5, 0.9, 0.999999])
 def test_a_plan_keeps_what_it_promises(success: float, oldest: bool) -> None:
-    """Every alternative finds as many as asked, errs as seldom as asked, and is a store that can be made."""
+    """Every alternative finds as many as asked, errs as rarely as asked, and is a store that can be made."""
     plan = plan_store(3e6, 13, success, oldest=oldest, wrong=1e-4, max_copies=6)
     assert len(plan.choices) == 6
     assert plan.best.memory_bytes == min(one.memory_bytes for one in plan.choices)
@@ -38,7 +38,7 @@ def test_a_plan_keeps_what_it_promises(success: float, oldest: bool) -> None:
 
 
 def test_a_longer_checksum_where_answers_must_be_right() -> None:
-    """The checksum grows with what is asked, by whole bytes; what no checksum gives is refused."""
+    """The checksum grows with what is asked, by whole bytes; what no checksum gives is rejected."""
     bits = [plan_store(1e6, 4, 0.9, wrong=wrong).best.checksum_bits for wrong in (0.1, 1e-4, 1e-9, 1e-15)]
     assert bits == [8, 16, 32, 56]
     with pytest.raises(PlanError, match="64 bits, the longest"):
@@ -88,7 +88,7 @@ def test_limits_of_a_card() -> None:
         ({"max_copies": 0}, "copies: found 0"),
     ],
 )
-def test_stores_that_cannot_be_planned(fields: dict[str, Any], message: str) -> None:
+def test_impossible_stores(fields: dict[str, Any], message: str) -> None:
     """A wrong value is named with what is possible."""
     wish: dict[str, Any] = {"flows": 1e6, "data_bytes": 4, "success": 0.9} | fields
     with pytest.raises(PlanError, match=message):
@@ -106,7 +106,7 @@ def test_stores_that_cannot_be_planned(fields: dict[str, Any], message: str) -> 
         ({"nic": Nic(messages=0)}, "messages: found 0"),
     ],
 )
-def test_networks_that_cannot_be_planned(fields: dict[str, Any], message: str) -> None:
+def test_impossible_networks(fields: dict[str, Any], message: str) -> None:
     """The same for networks."""
     wish: dict[str, Any] = {"switches": 1, "rate": 1e6} | fields
     with pytest.raises(PlanError, match=message):

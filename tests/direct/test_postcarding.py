@@ -44,8 +44,8 @@ def test_only_idle_rows_age() -> None:
     ("hop", "length", "reason"),
     [(0, 0, 6), (6, 0, 6), (1, 6, 6), (3, 2, 6), (5, 5, 0), (1, 0, 0)],
 )
-def test_hops_out_of_range_are_refused(hop: int, length: int, reason: int) -> None:
-    """Hop 0, a hop or a path length above the chunk's, a hop behind its path's end: counted, nothing kept."""
+def test_hops_out_of_range_are_rejected(hop: int, length: int, reason: int) -> None:
+    """Hop 0, a hop or a path length above the chunk's, a hop after its path's end: counted, nothing kept."""
     bench = Bench(PostcardingLayout(chunks=16))
     reports, arena = dta(4, np.ones((1, 4), np.uint8), np.ones((1, 4), np.uint8), hop=hop, path_length=length)
     bench.take((reports, arena))
@@ -53,7 +53,7 @@ def test_hops_out_of_range_are_refused(hop: int, length: int, reason: int) -> No
     assert bench.writer.counters["waiting"] == (not reason)
 
 
-def test_lengths_and_layouts_that_do_not_fit_are_refused() -> None:
+def test_lengths_and_layouts_that_do_not_fit_are_rejected() -> None:
     """Values of other than four bytes, keys too long for the CRCs' cache, layouts that no writer can fill."""
     bench = Bench(PostcardingLayout(chunks=16, hashing=Hashing.CRC))
     for key_bytes, data_bytes in ((4, 3), (4, 8), (64, 4), (4, 4)):
@@ -75,7 +75,7 @@ def test_lengths_and_layouts_that_do_not_fit_are_refused() -> None:
 
 
 def test_the_immediate_flag_comes_through() -> None:
-    """A path one of whose postcards asks for a notification is told once, by its first copy."""
+    """A path one of whose postcards asks for a notification is reported once, by its first copy."""
     bench = Bench(PostcardingLayout(chunks=16, copies=2, hops=2))
     keys, values, _ = paths(1, [2])
     bench.take(cards(keys, values, 1, flags=DtaFlag.IMMEDIATE))

@@ -44,8 +44,8 @@ def test_paths_come_back(hashing: Hashing, hops: int, bits: int, copies: int, pa
     assert (strangers.verdict == PathVerdict.NO_CHUNK).all()
 
 
-def test_a_path_with_holes_is_told_only_when_asked_for() -> None:
-    """Flushed without its second hop it is no path by the paper's rule; `partial` tells what is known."""
+def test_a_path_with_holes_is_returned_only_on_request() -> None:
+    """Flushed without its second hop it is no path by the paper's rule; `partial` reports what is known."""
     bench = Bench(PostcardingLayout(chunks=1 << 10))
     keys, values, _ = paths(4, [5])
     for hop in (1, 3):
@@ -80,7 +80,7 @@ def test_a_prefix_that_was_flushed_is_a_path() -> None:
 
 
 def test_chunks_that_disagree_are_a_conflict() -> None:
-    """Where another path was written into one of two chunks, neither is told."""
+    """Where another path was written into one of two chunks, neither is reported."""
     bench = Bench(PostcardingLayout(chunks=1 << 10, copies=2))
     keys, values, _ = paths(1, [5])
     for hop in range(1, 6):
@@ -95,7 +95,7 @@ def test_chunks_that_disagree_are_a_conflict() -> None:
     assert query(bench.store, keys, values=np.arange(1001), copies=1).found.all()
 
 
-def test_values_that_share_a_word_are_told_as_ambiguous() -> None:
+def test_values_that_share_a_word_are_ambiguous() -> None:
     """With 8 bits and 200 values some share a g: their path is no answer, others' are."""
     layout = PostcardingLayout(chunks=1 << 12, checksum_bits=8, hops=16)
     bench = Bench(layout)

@@ -80,7 +80,7 @@ def test_all_primitives_are_read_back(form: Form) -> None:
 @pytest.mark.parametrize("form", NUMBERED)
 def test_a_lossy_network(form: Form) -> None:
     """Between a reporter and a tracker that lose, double and reorder both reports and NACKs, and a
-    translator that refuses some: each report is taken exactly once.
+    translator that rejects some: each report is taken exactly once.
     """
     rng, reporter = random.Random(7), Reporter(form, first=(1 << form.sequence_bits) - 100, tries=200)
     parser, tracker = DtaParser(form), SequenceTracker(form)
@@ -123,7 +123,7 @@ def test_a_lossy_network(form: Form) -> None:
 
 @pytest.mark.parametrize("form", NUMBERED)
 def test_what_a_nack_names(form: Form) -> None:
-    """The published NACK names the last report that was accepted, and all behind it are sent again; ours
+    """The published NACK names the last report that was accepted, and all after it are sent again; ours
     names a run. Reports that did not ask for it are not kept.
     """
     reporter = Reporter(form, first=250)
@@ -183,7 +183,7 @@ def test_hostile_answers(form: Form) -> None:
     assert reporter.counts["unsolicited"] > 0 < reporter.counts["damaged"]
 
 
-def test_what_cannot_be_sent() -> None:
+def test_unsendable_reports() -> None:
     """Wrong shapes and sizes are one clear line."""
     reporter, four = Reporter(Form.SIZED), np.zeros((2, 4), np.uint8)
     for keys, data, opcode, why in (

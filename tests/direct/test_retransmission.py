@@ -190,7 +190,7 @@ def test_who_numbers_nothing_is_found_among_many() -> None:
     assert rows.tolist() == [i for i in range(600) if zeros[i] and who[i] not in known]
 
 
-def test_loss_and_doubles_on_the_way_change_no_count() -> None:
+def test_losses_and_duplicates_change_no_count() -> None:
     """Ten percent lost, five percent doubled: gaps are asked for, and every increment counts once."""
     network = Network(3)
     network.loss, network.double = 0.1, 0.05
@@ -204,7 +204,7 @@ def test_loss_and_doubles_on_the_way_change_no_count() -> None:
     assert network.translator.acknowledger.tracker.counts["lost"] == 0
 
 
-def test_without_loss_reporters_are_told_what_is_safe() -> None:
+def test_without_loss_reporters_get_acknowledgments() -> None:
     """An ACK of the newest report frees everything that is kept; reports that ask for nothing get nothing."""
     network = Network(1)
     reporter = network.reporters[0]

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kernel
 
 @dataclass(frozen=True, kw_only=True)
 class ListsLayout(Layout):
-    """As Append's, with nothing behind it."""
+    """As Append's, with nothing after it."""
 
     opcode: ClassVar[int] = 2
     name: ClassVar[str] = "append"
@@ -143,7 +143,7 @@ def test_reports_for_a_collector_that_is_down_are_counted() -> None:
     assert not query(store, keys[reports["reason"] == DtaReason.NO_COLLECTOR]).found.any()
 
 
-def test_stores_of_one_primitive_are_told_apart() -> None:
+def test_stores_of_one_primitive_are_distinguished() -> None:
     """By lists that are counted through, and by the length of data; else the start says what is missing."""
     first, second = ListsLayout(lists=4), ListsLayout(lists=2)
     routes = routes_of([first, second, KeyWriteLayout(slots=8, collectors=2)], 2)
@@ -176,7 +176,7 @@ class Narrow:
 
 
 def test_reports_beyond_the_transports_room_are_congested() -> None:
-    """As many are taken as surely fit; the rest is refused and no verb too many is submitted."""
+    """As many are taken as surely fit; the rest is rejected and no verb too many is submitted."""
     narrow = Narrow(100)
     translator = Translator([KeyWriteLayout(slots=64, copies=3)], narrow)
     keys = as_bytes(np.arange(50, dtype=np.uint64))

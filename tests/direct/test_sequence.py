@@ -48,7 +48,9 @@ class Plain:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_against_a_plain_twin(form: Form) -> None:
-    """Numbers that are lost, doubled and reordered within the window are told apart, over several wraps."""
+    """Numbers that are lost, doubled and reordered within the window are distinguished, over several
+    wraps.
+    """
     rng, bits = random.Random(5), form.sequence_bits
     start = (4 << bits) - 300  # so that both forms wrap
     numbers = []
@@ -131,7 +133,7 @@ def test_a_flood_of_addresses_is_bounded() -> None:
 
 
 def test_damaged_reports_are_missing() -> None:
-    """A report that the parser refused is not counted as had, so the sender may send it again."""
+    """A report that the parser rejected is not counted as had, so the sender may send it again."""
     tracker = SequenceTracker(Form.THREE)
     reports, frames = batch([1, 2, 3])
     reports["reason"][1] = DtaReason.BAD_LENGTH
@@ -140,7 +142,7 @@ def test_damaged_reports_are_missing() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_is_refused_is_asked_for(form: Form) -> None:
+def test_rejected_reports_are_requested_again(form: Form) -> None:
     """NACKs name gaps, and what found no room, in runs, only where reports ask for it; sent again, these are
     no duplicates, and no longer lost.
     """

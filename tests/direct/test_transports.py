@@ -109,7 +109,7 @@ def drained(process: TranslatorProcess) -> None:
 
 
 def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
-    """The same reports: stores of this process, and those behind sockets, a NIC, and RoCEv2."""
+    """The same reports: stores of this process, and those after sockets, a NIC, and RoCEv2."""
     specs = specs_of(*SPECS)
     stores = [Store.create(None, spec.layout) for spec in specs]
     local = Translator([spec.layout for spec in specs], MemoryTransport(stores))
@@ -179,7 +179,7 @@ def test_a_collector_that_dies_is_connected_again(tmp_path: Path) -> None:
 
 
 def test_a_collector_that_comes_back_with_other_stores_is_written_as_it_says(tmp_path: Path) -> None:
-    """Its layout is learned anew when nobody else is connected; counters go on."""
+    """Its layout is learned again when no one else is connected; counters go on."""
     keys = np.arange(200, dtype=">u8").view(np.uint8).reshape(-1, 8)
     reporter = Reporter(Form.SIZED, first=1)
     process = remote(tmp_path / "translator", "127.40.3.2", "127.40.3.1")

@@ -27,7 +27,7 @@ from support.waiting import eventually
 
 
 class Made(Exporter[ExportBatch]):
-    """A destination that does as it is told: fails so often, or waits until `go`."""
+    """A destination for tests: fails so often, or waits until `go`."""
 
     reads = frozenset({"events", "evicted"})
     max_pause = 0.02
@@ -70,7 +70,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def batch(events: int, lost: int = 0) -> ExportBatch:
-    """So many events, and one block of sink events that nobody wants."""
+    """So many events, and one block of unused sink events."""
     return ExportBatch(RingRead([np.zeros(events, EVENT)], lost), RingRead([np.zeros(99, EVENT)], 1000))
 
 
@@ -93,7 +93,7 @@ def test_a_slow_destination_holds_up_nothing() -> None:
 
 
 def test_failures_pass_or_end() -> None:
-    """A failure that may pass is repeated until it has; one that may not, and one that nobody foresaw, costs
+    """A failure that may pass is retried until it has; one that may not, and an unexpected one, costs
     its own batch; health says what was wrong, and is good again.
     """
     passing = DeliveryError("busy")
@@ -146,7 +146,7 @@ def test_parts_of_different_flows_are_not_joined(regions: Path) -> None:
     assert given == [[], [1, 3]]
 
 
-def test_people_are_told(regions: Path) -> None:
+def test_health_is_shown_everywhere(regions: Path) -> None:
     """Counters and health of every destination are in /metrics, /readyz and `hopscope top`."""
     folder = regions.parent
     places = [("webhook", "http://a/b"), ("redis", "redis://***@c:1/0"), ("redis", "redis://d:1/0")]

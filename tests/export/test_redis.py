@@ -291,7 +291,7 @@ def test_killed_and_restarted_under_load(
         eventually(lambda: read_up_to(tmp_path) > written)  # nothing waits: it is read, and dropped
         assert counted(tmp_path, "queue_full_total") > dropped
         table.drop(300)
-        gone.write(evicted(300, 2, 0))  # while nobody hears it
+        gone.write(evicted(300, 2, 0))  # while nothing reads it
         client = server.start()
         eventually(lambda: health_of(read_counters(tmp_path)[0]).ok)
         eventually(lambda: client.zcard("hopscope:flows") == len(paths) - 1)
@@ -310,9 +310,11 @@ def test_killed_and_restarted_under_load(
     assert counted(tmp_path, "connections_total") >= 2
 
 
-def test_what_the_server_refuses(redis_server: Callable[..., Any], regions: Path, tmp_path: Path) -> None:
+def test_commands_rejected_by_the_server(
+    redis_server: Callable[..., Any], regions: Path, tmp_path: Path
+) -> None:
     """A server without memory is tried again until it has some; entries that it cannot take, since the key
-    is something else, are given up and counted; those behind ids that are higher than ours get higher ones.
+    is something else, are given up and counted; those after ids that are higher than ours get higher ones.
     """
     server = redis_server("--maxmemory-policy", "noeviction")
     client = server.start()
@@ -341,8 +343,8 @@ def test_what_the_server_refuses(redis_server: Callable[..., Any], regions: Path
 def test_flows_of_a_collector(
     redis_server: Callable[..., Any], tables: Callable[..., Any], regions: Path, tmp_path: Path
 ) -> None:
-    """Where workers are no sinks, the event that tells that a flow has left marks it; a stream is kept at its
-    length; the prefix and what is written are as configured.
+    """Where workers are no sinks, the event that reports that a flow has left marks it; a stream is kept at
+    its length; the prefix and what is written are as configured.
     """
     server = redis_server()
     client = server.start()
@@ -405,7 +407,7 @@ def test_passwords(
 def test_tls(
     redis_server: Callable[..., Any], regions: Path, tmp_path: Path, tool: Callable[..., str]
 ) -> None:
-    """`rediss` verifies the server by the certificates given; one that nobody vouches for is refused."""
+    """`rediss` verifies the server by the certificates given; an unverified one is rejected."""
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     subprocess.run(
         [

@@ -81,7 +81,7 @@ def test_state_comes_in_parts_and_again_after_a_restart(
     tables: Callable[..., Any], regions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One period gives every flow once, in parts of bounded size between `begins` and `ends`; later periods
-    give changes alone; after `restart`, or where a worker made its table anew, all are given again.
+    give changes alone; after `restart`, or where a worker made its table again, all are given again.
     """
     clock = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])

@@ -1,4 +1,4 @@
-"""Alerts: what is posted, how often, and what happens when nobody takes it."""
+"""Alerts: what is posted, how often, and failures of delivery."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from support.waiting import eventually
 
 
 class Receiver(ThreadingHTTPServer):
-    """A webhook that answers as it is told: a status for each request, then 204; `delay` seconds late."""
+    """A webhook with configured answers: a status for each request, then 204; `delay` seconds late."""
 
     daemon_threads = True
 
@@ -112,7 +112,7 @@ def test_chosen_kinds_are_posted(receiver: Receiver) -> None:
     assert [int(counted[n][0]) for n in ("sent_total", "events_total", "failed_total")] == [2, 3, 0]
 
 
-def test_what_the_rate_limit_holds_back_is_told_in_the_next_post(receiver: Receiver) -> None:
+def test_the_next_post_counts_events_above_the_rate_limit(receiver: Receiver) -> None:
     """Above the limit of a kind events are counted; the next post of this kind says how many."""
     hook, counted = make(receiver.url, kinds=("raised", "silent"), per_minute=1)
     offer(hook, events(1))
@@ -152,8 +152,8 @@ def test_failures_are_tried_again(receiver: Receiver) -> None:
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, 3), (404, 1), (302, 1)])
-def test_what_cannot_be_delivered_is_counted(receiver: Receiver, status: int, tries: int) -> None:
-    """Retries end; a refusal is not repeated; a redirect is not followed."""
+def test_undeliverable_events_are_counted(receiver: Receiver, status: int, tries: int) -> None:
+    """Retries end; a rejection is not repeated; a redirect is not followed."""
     receiver.statuses = [status] * 10
     hook, counted = make(receiver.url, retries=2)
     offer(hook, events(1))
@@ -175,8 +175,8 @@ def test_a_slow_webhook_holds_up_nothing(receiver: Receiver) -> None:
     assert counted["failed_total"] + counted["queue_full_total"] >= QUEUE + 50
 
 
-def test_nobody_listens() -> None:
-    """A refused connection is a failure, not an exception."""
+def test_no_listener() -> None:
+    """A rejected connection is a failure, not an exception."""
     hook, counted = make("http://127.0.0.1:9/x", retries=0)
     offer(hook, events(1))
     eventually(lambda: counted["failed_total"] == 1)

@@ -180,14 +180,14 @@ def test_parse() -> None:
     ],
 )
 def test_impossible_faults(text: str, message: str) -> None:
-    """Each mistake is told in a line."""
+    """Each mistake is reported in a line."""
     with pytest.raises(FabricError, match=message):
         parse_fault(TREE, text)
 
 
 @pytest.mark.kernel
 def test_faults_that_cut_hosts_off() -> None:
-    """Two links that fail together and leave no way are refused; one after the other they are not."""
+    """Two links that fail together and leave no way are rejected; one after the other they are not."""
     topology = LeafSpine(2, 2)
     one = make_fault(topology, "path-change", 1.0, "leaf-0", 5, 1.0)
     with pytest.raises(FabricError, match="no way is left"):

@@ -115,7 +115,7 @@ def test_windows_do_not_matter() -> None:
 
 
 def test_conservation() -> None:
-    """What hosts sent was delivered, dropped, or is underway, and the ports counted the drops."""
+    """What hosts sent was delivered, dropped, or is in flight, and the ports counted the drops."""
     topology = FatTree(4)
     network = Network(topology, LinkModel(buffer_bytes=5_000))
     traffic = random_traffic(topology, load=0.8)
@@ -199,7 +199,7 @@ def test_blocks_grow() -> None:
 
 
 def test_windows_too_long() -> None:
-    """A window that a sort key cannot hold, or none at all, is refused."""
+    """A window that a sort key cannot hold, or none at all, is rejected."""
     network = Network(FatTree(4))
     with pytest.raises(ValueError, match="window"):
         network.step(flow_table(1), MAX_WINDOW + 1)

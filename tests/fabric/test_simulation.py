@@ -123,8 +123,8 @@ def test_sequence_numbers_are_gapless(version: str, group: int) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_postcards_are_the_path(mode: str) -> None:
-    """The postcards of a packet, in order of time, are the hops that INT-MD has of it; packets are told apart
-    by their IP identification.
+    """The postcards of a packet, in order of time, are the hops that INT-MD has of it; packets are
+    distinguished by their IP identification.
     """
     model = replace(model_of("2.0", mode=mode), faults=())
     (path,) = Simulation(TREE, replace(model, report=ReportModel())).run(0.05, 0.05)
@@ -155,7 +155,7 @@ def test_reports_come_in_order_of_time(mode: str) -> None:
 
 
 def test_the_truth_adds_up() -> None:
-    """Sent is delivered, dropped or underway; every drop is a report; the rate is as asked for."""
+    """Sent is delivered, dropped or in flight; every drop is a report; the rate is as asked for."""
     simulation = Simulation(TREE, replace(MODEL, report=ReportModel(drops_per_switch=0)))
     reports = sum(len(batch) for batch in simulation.run(0.5))
     truth = simulation.truth
@@ -229,7 +229,7 @@ def test_windows_join() -> None:
 
 
 def test_all_instructions_are_known() -> None:
-    """All fields of a version fill the hop that its INT header announces; unknown bits are refused."""
+    """All fields of a version fill the hop that its INT header announces; unknown bits are rejected."""
     assert [fields_of(v, i)[1] for v, i in INSTRUCTIONS.items()] == [8, 9, 12]
     with pytest.raises(FabricError, match="0x0001"):
         fields_of(20, 0x0001)
@@ -238,7 +238,7 @@ def test_all_instructions_are_known() -> None:
 
 
 def test_impossible_reports() -> None:
-    """Unknown versions, and groups where a version has none, are refused."""
+    """Unknown versions, and groups where a version has none, are rejected."""
     with pytest.raises(FabricError, match="report version"):
         Simulation(TREE, model_of("3.0"))
     with pytest.raises(FabricError, match="mode 'ioam'"):

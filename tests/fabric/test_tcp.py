@@ -113,7 +113,7 @@ def test_without_losses_nothing_is_sent_twice() -> None:
 
 
 def test_timers_go_off_when_nothing_came_for_their_time() -> None:
-    """Each timeout is one RTO behind the last thing that starts the timer: an acknowledgment of something
+    """Each timeout is one RTO after the last thing that starts the timer: an acknowledgment of something
     new, an earlier timeout, or the first segment after everything had been acknowledged.
     """
     simulation = lossy(connections=300)
@@ -157,8 +157,8 @@ def outage(start: float, duration: float) -> tuple[Fault, ...]:
     ("segment", "fast", "timeouts"), [(100, 1, 0), (201, 0, 1), (200, 0, 1), (0, 0, 1), (1, 1, 0)]
 )
 def test_one_loss_is_repaired_as_it_should(segment: int, fast: int, timeouts: int) -> None:
-    """A hole with packets behind it takes a fast retransmit and no timeout; the SYN, the last segments and
-    the FIN, behind which too little comes, take a timeout.
+    """A hole with packets after it takes a fast retransmit and no timeout; the SYN, the last segments and
+    the FIN, after which too little comes, take a timeout.
     """
     clean = TcpSimulation(LEAVES, ONE)
     clean.run()
@@ -231,7 +231,7 @@ def test_bursts_make_flowlets() -> None:
     assert all(size % 10 == 0 for size in sizes[1:-1])
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_values_are_rejected() -> None:
     """Other faults, and windows that are none."""
     with pytest.raises(FabricError, match="lossy or slow"):
         TcpSimulation(TREE, faults=(make_fault(TREE, "microburst", 0, "agg-1-0", 1),))

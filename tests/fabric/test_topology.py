@@ -115,8 +115,8 @@ def test_a_failed_link_moves_only_its_flows(topology: Topology) -> None:
             assert_valid(topology, after[row], int(src[row]), int(dst[row]))
 
 
-def test_no_way_left() -> None:
-    """Failing every uplink of a leaf is refused with a reason."""
+def test_no_path_left() -> None:
+    """Failing every uplink of a leaf is rejected with a reason."""
     topology = LeafSpine(3, 2)
     down = np.zeros(len(topology.ports), bool)
     for number in (5, 6):
@@ -163,7 +163,7 @@ def test_hosts_below() -> None:
     "text", ["fat-tree:5", "fat-tree:2", "fat-tree:34", "ring:4", "leaf-spine:4", "fat-tree:x", ""]
 )
 def test_no_such_topology(text: str) -> None:
-    """What is no topology is refused."""
+    """What is no topology is rejected."""
     with pytest.raises(FabricError):
         parse_topology(text)
 
@@ -203,7 +203,7 @@ def test_the_testbed_of_int_label_sends_through_24_ports() -> None:
     assert {f"{s} to {end}" for s, ends in parts for end in ends.split()} - names == {"leaf-1 to tor-2"}
 
 
-def test_installed_routes_give_way_when_they_fail() -> None:
+def test_failed_installed_routes_are_replaced() -> None:
     """Where a link of the testbed has failed, ECMP finds the other way; other routes stay."""
     topology = parse_topology("paper")
     down = np.zeros(len(topology.ports), bool)

@@ -43,7 +43,7 @@ def test_flows_arrive_as_poisson() -> None:
     counts = []
     for window in range(200):
         counts.append(traffic.arrive((window + 1) * PS // 10))
-        traffic.table["active"] = 0  # nobody serves them here
+        traffic.table["active"] = 0  # nothing serves them here
     assert float(np.mean(counts)) == pytest.approx(expected, rel=0.05)
     assert float(np.var(counts)) == pytest.approx(expected, rel=0.3)
 
@@ -110,6 +110,6 @@ def test_rows_are_used_again() -> None:
 
 @pytest.mark.parametrize("model", [TrafficModel(flows=0), TrafficModel(load=0.0), TrafficModel(load=1.5)])
 def test_impossible_traffic(model: TrafficModel) -> None:
-    """No flows, no load, or more than the links carry is refused."""
+    """No flows, no load, or more than the links carry is rejected."""
     with pytest.raises(FabricError):
         Traffic(FatTree(4), model)

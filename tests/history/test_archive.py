@@ -182,7 +182,9 @@ def test_retention_by_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "footer", "range"])
 def test_a_damaged_segment_is_set_aside(tmp_path: Path, damage: str) -> None:
-    """It is told and renamed; the other events stay readable, and its sequences are not given out again."""
+    """It is reported and renamed; the other events stay readable, and its sequences are not given out
+    again.
+    """
     journals(tmp_path, [3])
     archive_once(tmp_path, SETTINGS)
     journals(tmp_path, [3])
@@ -227,7 +229,7 @@ def test_damage_inside_a_segment_is_found_by_the_query(
         assert history.sql("SELECT max(value) AS m FROM events")["m"].tolist() == [9999]
 
 
-def test_foreign_and_other_segments_are_refused(tmp_path: Path) -> None:
+def test_foreign_and_other_segments_are_rejected(tmp_path: Path) -> None:
     """A Parquet file of somebody else's, or of another version, is named; nothing is renamed or deleted."""
     import duckdb
 
@@ -250,7 +252,7 @@ def test_foreign_and_other_segments_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk: the journals stay, the failure is told and counted, the next round succeeds."""
+    """A full disk: the journals stay, the failure is reported and counted, the next round succeeds."""
     journals(tmp_path, [3])
 
     def full(*args: object) -> None:
@@ -267,7 +269,7 @@ def test_a_segment_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_one_archive_at_a_time(tmp_path: Path) -> None:
-    """A second archive of a folder is refused."""
+    """A second archive of a folder is rejected."""
     import fcntl
 
     journals(tmp_path, [1])
@@ -279,7 +281,7 @@ def test_one_archive_at_a_time(tmp_path: Path) -> None:
 
 
 def test_run_goes_on_until_it_is_stopped(tmp_path: Path) -> None:
-    """`run` archives what comes, tells a lasting problem once, and ends when asked."""
+    """`run` archives what comes, reports a lasting problem once, and ends when asked."""
     journals(tmp_path, [2])
     (tmp_path / "segments").mkdir()
     (tmp_path / "segments" / "x.parquet").write_bytes(b"")

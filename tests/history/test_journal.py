@@ -1,4 +1,4 @@
-"""The journal: what append promises, recovery, refusals."""
+"""The journal: what append promises, recovery, rejections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_events_come_back_in_order_with_their_sequence(tmp_path: Path) -> None:
         assert writer.next_sequence == 38
 
 
-def test_a_torn_record_is_cut_and_told(tmp_path: Path) -> None:
+def test_a_torn_record_is_cut_and_reported(tmp_path: Path) -> None:
     """A tail of any length that is no whole record goes at the next start; everything before it stays."""
     for torn in (1, 64, 127):
         folder = tmp_path / str(torn)
@@ -53,7 +53,7 @@ def test_a_torn_record_is_cut_and_told(tmp_path: Path) -> None:
         assert read_journals(folder)["value"].tolist() == list(range(9))
 
 
-def test_zeros_behind_the_last_record_are_cut(tmp_path: Path) -> None:
+def test_zeros_after_the_last_record_are_cut(tmp_path: Path) -> None:
     """A file that a power loss filled up with zeros ends where the sequence does."""
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(some(5))
@@ -67,7 +67,7 @@ def test_zeros_behind_the_last_record_are_cut(tmp_path: Path) -> None:
 
 
 def test_one_writer_per_shard(tmp_path: Path) -> None:
-    """A second writer of a shard is refused in one line; another shard, or after close, is fine."""
+    """A second writer of a shard is rejected in one line; another shard, or after close, is fine."""
     with (
         JournalWriter(tmp_path, 0),
         JournalWriter(tmp_path, 1),
@@ -85,7 +85,7 @@ def test_one_writer_per_shard(tmp_path: Path) -> None:
         (b"HOPSJRNL", "is not a journal of Hopscope"),
     ],
 )
-def test_foreign_and_other_files_are_refused(tmp_path: Path, damage: bytes, message: str) -> None:
+def test_foreign_and_other_files_are_rejected(tmp_path: Path, damage: bytes, message: str) -> None:
     """A foreign file or one of another version is named and left as it is, by writer and readers."""
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(some(1))
@@ -101,7 +101,7 @@ def test_foreign_and_other_files_are_refused(tmp_path: Path, damage: bytes, mess
 
 
 def test_a_file_of_zeros_holds_no_events(tmp_path: Path) -> None:
-    """A power loss may leave a named file without its header on disk: it is removed, not refused."""
+    """A power loss may leave a named file without its header on disk: it is removed, not rejected."""
     with JournalWriter(tmp_path, 0) as writer:
         writer.append(some(1))
     path = list_journals(tmp_path)[0].path
@@ -111,7 +111,7 @@ def test_a_file_of_zeros_holds_no_events(tmp_path: Path) -> None:
 
 
 def test_a_partial_write_keeps_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes that stop anywhere: the torn record is cut, the rest follows, nobody sees half a record."""
+    """Writes that stop anywhere: the torn record is cut, the rest follows, no one sees half a record."""
     writer = JournalWriter(tmp_path, 0, retry=lambda error, attempt: True)
     real, lengths = os.pwrite, iter([1, 130, 127, 128 * 2 + 5, 64, 100_000])
 

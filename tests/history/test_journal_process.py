@@ -1,4 +1,4 @@
-"""The journal with real processes: readers beside a writer, SIGKILL, a full disk."""
+"""The journal with real processes: readers next to a writer, SIGKILL, a full disk."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def start_writer(folder: Path, total: int, seed: int = 0) -> subprocess.Popen[st
     return process
 
 
-def test_readers_beside_a_writer_and_the_archive(tmp_path: Path) -> None:
+def test_readers_during_writes_and_archiving(tmp_path: Path) -> None:
     """Every query while events are written and archived sees 0 … n once, in order, and n never shrinks."""
     total = 60_000
     acknowledged = seen = rounds = 0
     with start_writer(tmp_path, total) as writer, History(tmp_path) as history:
         assert writer.stdout is not None
-        for line in writer.stdout:  # a pipe's worth behind, which is what a client is
+        for line in writer.stdout:  # a pipe's worth after, which is what a client is
             acknowledged = int(line.split()[1])
             if rounds % 3 == 0:
                 archive_once(tmp_path, HistorySettings())

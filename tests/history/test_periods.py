@@ -56,7 +56,7 @@ def told(folder: Path, **chosen: object) -> list[tuple[object, ...]]:
 
 def test_periods_are_differences(tmp_path: Path) -> None:
     """Each file has what was counted since the one before; a query adds them up, with what workers have
-    counted since; windows are told as they are covered; an idle period leaves no file.
+    counted since; windows are reported as they are covered; an idle period leaves no file.
     """
     folder, regions = folders(tmp_path)
     shards = [Distributions(SETTINGS, regions, shard) for shard in range(2)]
@@ -138,8 +138,8 @@ def test_another_archive_goes_on(tmp_path: Path) -> None:
     assert told(folder) == [("hop_latency", 1, None, 6, 66)]
 
 
-def test_a_region_that_fell_is_told(tmp_path: Path) -> None:
-    """Counts below what files have are no continuation: that is told, and nothing is invented."""
+def test_a_region_whose_counts_decreased_is_reported(tmp_path: Path) -> None:
+    """Counts below what files have are no continuation: that is reported, and nothing is invented."""
     folder, regions = folders(tmp_path)
     counts = Distributions(SETTINGS, regions)
     count(counts, 1, [1, 2])
@@ -222,7 +222,7 @@ def test_a_crash_at_every_step(tmp_path: Path) -> None:
 
 def test_leftovers_of_a_killed_collector(tmp_path: Path) -> None:
     """What workers had counted when all was killed is taken before their regions are emptied, and a foreign
-    region is told; a replayed capture is one period, by its own time.
+    region is reported; a replayed capture is one period, by its own time.
     """
     folder, regions = folders(tmp_path)
     counts = Distributions(SETTINGS, regions)
@@ -246,7 +246,7 @@ def test_leftovers_of_a_killed_collector(tmp_path: Path) -> None:
 
 
 def test_files_are_merged_and_expire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Adjacent files become one with the same values, damaged ones are set aside, foreign ones refused, and
+    """Adjacent files become one with the same values, damaged ones are set aside, foreign ones rejected, and
     all go with their age like segments.
     """
     monkeypatch.setattr(period_files, "MERGE", 4)

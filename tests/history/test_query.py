@@ -229,7 +229,7 @@ def test_an_empty_history(tmp_path: Path) -> None:
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:
-    """A missing folder, and one of something else, are told in one line."""
+    """A missing folder, and one of something else, are reported in one line."""
     for folder, message in ((tmp_path / "nix", "does not exist"), (tmp_path, "no journal and no segments")):
         with pytest.raises(HistoryError, match=message):
             History(folder)
@@ -245,7 +245,7 @@ def test_folders_that_are_none(tmp_path: Path) -> None:
         ({"after": "x' OR 1"}, "expected what a table"),
     ],
 )
-def test_filters_that_cannot_be(stored: Stored, filters: dict[str, Any], message: str) -> None:
+def test_invalid_filters(stored: Stored, filters: dict[str, Any], message: str) -> None:
     """A mistake is named, not ignored."""
     with pytest.raises(HistoryError, match=message):
         stored[1].events(**filters)

@@ -111,7 +111,7 @@ def test_types_that_json_lacks(history: History) -> None:
         "/*",
     ],
 )
-def test_hostile_sql_is_refused(history: History, text: str, tmp_path: Path) -> None:
+def test_hostile_sql_is_rejected(history: History, text: str, tmp_path: Path) -> None:
     """Each is one clear line; no file appears, none is changed."""
     out = tmp_path / "out"
     before = {path: path.stat().st_mtime_ns for path in history.folder.rglob("*") if path.is_file()}

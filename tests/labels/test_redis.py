@@ -1,5 +1,5 @@
-"""INT-label's controller with its databases in a real Redis server: entries time out and are told, a server
-that is killed holds nothing up and loses no decision.
+"""INT-label's controller with its databases in a real Redis server: entries time out and are reported, a
+server that is killed holds nothing up and loses no decision.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Paced:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that is slow to answer is there all the same, and what it tells is waited for."""
+    """A server that is slow to answer is there all the same, and what it reports is waited for."""
     monkeypatch.setattr(label_redis, "GRACE_NS", 3600 * 1000 * MS)
     monkeypatch.setattr(label_redis_server, "TIMEOUT_SECONDS", 15.0)
 
@@ -74,7 +74,7 @@ class Controlled:
         self.controller.receive(labels, now)
 
     def until(self, *wanted: tuple[tuple[int, int], int], hear: tuple[tuple[int, int], ...] = ()) -> None:
-        """Turn, hearing of some ports, until all of these changes were told."""
+        """Turn, hearing of some ports, until all of these changes were reported."""
         self.turn_until(lambda: set(wanted) <= set(self.told), hear)
 
     def turn_until(self, what: Callable[[], object], hear: tuple[tuple[int, int], ...] = ()) -> None:
@@ -103,7 +103,7 @@ def controlled(url: str) -> Iterator[Controlled]:
 def test_entries_age_out_and_the_notification_sets_the_flag_back(
     redis_server: Callable[..., Any],
 ) -> None:
-    """A silent port's flag is set and its entry stands in Redis, with a time to live of k T at most; heard of
+    """A silent port's flag is set and its entry stands in Redis, with a time to live of k T at most; reported
     again, the entry expires, Redis says so, and the flag falls. The newest label of every port is a hash.
     """
     server = redis_server()
@@ -129,7 +129,7 @@ def test_entries_age_out_and_the_notification_sets_the_flag_back(
 
 
 def test_notification_alone_is_enough(redis_server: Callable[..., Any]) -> None:
-    """The time-out comes as a message of Redis, also where nobody asks for the entry."""
+    """The time-out comes as a message of Redis, also if the entry is not polled."""
     server = redis_server()
     server.start()
     redis = LabelRedis(server.url, "test", lambda rows: (rows, rows))
@@ -146,8 +146,8 @@ def test_notification_alone_is_enough(redis_server: Callable[..., Any]) -> None:
 
 
 def test_ports_that_are_forgotten_leave_redis(redis_server: Callable[..., Any]) -> None:
-    """Rows that become other ports': key, entry and name go, and no time-out is told; the hash of a port that
-    stays expires after a day, and then its name goes too.
+    """Rows that become other ports': key, entry and name go, and no time-out is reported; the hash of a port
+    that stays expires after a day, and then its name goes too.
     """
     server = redis_server()
     client = server.start()
@@ -170,8 +170,8 @@ def test_ports_that_are_forgotten_leave_redis(redis_server: Callable[..., Any]) 
 def test_names_of_ports_whose_labels_expired_unseen_are_swept(
     redis_server: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Redis may not be told to notify, and for what expired while nobody was connected: names without a
-    hash leave the set after a connection, and from time to time; the others stay.
+    """If Redis cannot be configured to notify, and for what expired while no one was connected: names
+    without a hash leave the set after a connection, and from time to time; the others stay.
     """
     server = redis_server("--rename-command", "CONFIG", "")
     client = server.start()
@@ -187,8 +187,8 @@ def test_names_of_ports_whose_labels_expired_unseen_are_swept(
 
 
 def test_what_is_forgotten_while_it_is_written_stays_forgotten() -> None:
-    """A server that goes away in the middle of a turn is told later of what was forgotten meanwhile, and gets
-    nothing of it anew; what was set meanwhile counts.
+    """A server that goes away in the middle of a turn gets later what was forgotten meanwhile, and
+    gets nothing of it again; what was set meanwhile counts.
     """
     redis = LabelRedis("redis://127.0.0.1:1/0", "test", lambda rows: (rows, rows))
     ports = np.zeros(2, LABEL_ROW)
@@ -215,7 +215,7 @@ def test_what_is_forgotten_while_it_is_written_stays_forgotten() -> None:
 
 def test_a_server_that_is_killed_holds_nothing_up(redis_server: Callable[..., Any]) -> None:
     """Without a server entries time out by our clock, and what waits is bounded by ports; a
-    server that is started again gets entries and ports anew, and tells time-outs again.
+    server that is started again gets entries and ports again, and reports time-outs again.
     """
     server = redis_server()
     server.start()
@@ -242,7 +242,7 @@ def test_a_server_that_is_killed_holds_nothing_up(redis_server: Callable[..., An
 
 
 def test_a_server_that_may_not_be_configured_is_asked(redis_server: Callable[..., Any]) -> None:
-    """Where CONFIG is refused there are no notifications: overdue entries are looked for."""
+    """Where CONFIG is rejected there are no notifications: overdue entries are looked for."""
     server = redis_server("--rename-command", "CONFIG", "")
     server.start()
     with controlled(server.url) as one:

@@ -1,4 +1,6 @@
-"""Registers of the switches: what one process writes, others read; wrong ports and foreign files are told."""
+"""Registers of the switches: what one process writes, others read; wrong ports and foreign files are
+reported.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ def test_ports_that_there_are_not() -> None:
     assert Registers.create(None, [], 1).rows([1], [1]).tolist() == [-1]
 
 
-def test_values_that_cannot_be() -> None:
-    """A share outside of 0 to 1, a shift that is too high and a port named twice are refused."""
+def test_invalid_values() -> None:
+    """A share outside of 0 to 1, a shift that is too high and a port named twice are rejected."""
     registers = Registers.create(None, PORTS, 1)
     registers.set_loss(1, 1, 1.0)
     assert registers.lossy()[0] == 1.0
@@ -61,7 +63,7 @@ def test_values_that_cannot_be() -> None:
 
 
 def test_a_region_that_is_not_theirs(tmp_path: Path) -> None:
-    """A region whose arrays do not match, or of another kind, is refused with its name."""
+    """A region whose arrays do not match, or of another kind, is rejected with its name."""
     path = tmp_path / "registers.region"
     Region.create(path, KIND, VERSION, {"node": (np.uint32, 3)})
     with pytest.raises(RegionError, match="its arrays are not those"):

@@ -36,7 +36,7 @@ def told(ports: Records) -> dict[Key, dict[str, int]]:
 def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
     """Labels in any order, twice, with times that go back after a silence and beyond what there is room
     for, where ports that are silent for long make room: time, arrival, latency, labels and discarded
-    ones are those of a dictionary filled one by one; and a writer that is started anew goes on with them.
+    ones are those of a dictionary filled one by one; and a writer that is started again goes on with them.
     """
     rng = np.random.default_rng(11)
     path = tmp_path / "labels.table"
@@ -46,7 +46,7 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
     now, base, refused, back, reused = 10**18, 0, 0, 0, 0
     for step in range(400):
         now += int(rng.integers(1, 30 * MS))
-        if step in (150, 300):  # silence; then clocks that began anew
+        if step in (150, 300):  # silence; then clocks that restarted
             now += CLOCK_BACK_NS + 1
             base -= 10**15
         keys = [(int(rng.integers(0, 9)), int(rng.integers(0, 6))) for _ in range(int(rng.integers(1, 25)))]
@@ -93,7 +93,7 @@ def test_table_keeps_the_newest_label_of_every_port(tmp_path: Path) -> None:
 
 def test_labels_of_ports_that_are_not_there_take_no_room() -> None:
     """A full table of forged ports gives the rows of a fabric's ports to them; from then on labels of others
-    are refused and counted, and those that stay in the table have no recorded time.
+    are rejected and counted, and those that stay in the table have no recorded time.
     """
     table, now = LabelTable(None, ABOUT, ports=8), 10**18
     forged = [(99, port) for port in range(8)]
@@ -130,10 +130,10 @@ def test_a_time_far_ahead_does_not_blind_a_port() -> None:
     assert (table.future_times, table.clock_resets, table.late) == (1, 0, 1)
 
 
-def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:
+def test_coverage_is_the_share_of_active_ports_with_a_label() -> None:
     """Labels count in the interval in which they were written, whenever the process looks; those of a clock
     that is off, and those that were long on their way, in that in which they arrived. Intervals at whose ends
-    nobody looked are left out.
+    there was no tick are left out.
     """
     rng = np.random.default_rng(12)
     table = LabelTable(None, ABOUT, ports=64)
@@ -178,7 +178,7 @@ def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:
         table.tick(look, sample)
     told = LabelReader(table.region).coverage(1000)
     by_slot = {int(row["begin_ns"] - start) // (100 * MS): row for row in told}
-    whole = [slot for slot in range(intervals - 1) if not 30 <= slot <= 39]  # there nobody looked
+    whole = [slot for slot in range(intervals - 1) if not 30 <= slot <= 39]  # without a tick there
     assert [slot for slot in by_slot if slot < intervals - 1] == whole
     assert table.coverage.skipped == 10
     for slot in whole:
@@ -193,7 +193,7 @@ def test_coverage_is_the_share_of_active_ports_that_were_heard_of() -> None:
     assert LabelReader(table.region).coverage(1000)["reported"][closed:].max() == 3
 
 
-def test_coverage_without_counters_takes_ports_heard_of_lately_as_active() -> None:
+def test_coverage_without_counters_takes_ports_with_recent_labels_as_active() -> None:
     """A port that falls silent lowers coverage for ten seconds, and is forgotten then."""
     table = LabelTable(None, ABOUT, ports=8)
     start = 7_000 * 100 * MS
@@ -213,7 +213,7 @@ def test_coverage_without_counters_takes_ports_heard_of_lately_as_active() -> No
 
 
 def test_long_stop_leaves_intervals_out() -> None:
-    """A process that stood still for minutes goes on with whole intervals, and tells none in between."""
+    """A process that stood still for minutes goes on with whole intervals, and reports none in between."""
     table = LabelTable(None, ABOUT, ports=8)
     for begin in (10**12, 10**12 + 600 * 10**9):
         for step in range(20):

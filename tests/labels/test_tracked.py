@@ -45,7 +45,7 @@ class Account:
     previous: list[Port] = field(default_factory=list)
 
     def take(self, time: int, way: Sequence[Port]) -> None:
-        """One packet; no switch is on a way twice here."""
+        """One packet; no switch is on a path twice here."""
         self.counts[0] += 1
         known, new = list(self.way), list(way)
         if known and known[0][0] == new[0][0] and time < self.way[known[0]][0]:
@@ -63,8 +63,8 @@ class Account:
 
 
 def test_as_a_plain_account(tmp_path: Path) -> None:
-    """Of every flow the newest way with its times and queues, the way before, and how many packets were
-    late, lacked switches or changed the way; whatever comes together in one batch.
+    """Of every flow the newest path with its times and queues, the path before, and how many packets were
+    late, lacked switches or changed the path; whatever comes together in one batch.
     """
     rng = np.random.default_rng(33)
     table = TrackedTable(tmp_path / FILE_NAME, START)
@@ -104,7 +104,7 @@ _PORT = ("node_id", "ingress_port", "egress_port")
 
 
 def test_latency_by_hop_and_its_highest() -> None:
-    """A newer packet's latency stands beside the highest since the way was first told."""
+    """A newer packet's latency stands next to the highest since the path was first seen."""
     table = TrackedTable(None, START)
     for step, latency in enumerate((900, 5000, 700)):
         labels, flows = packets([(1, START + step, A)])
@@ -117,7 +117,7 @@ def test_latency_by_hop_and_its_highest() -> None:
 
 
 def test_a_full_table() -> None:
-    """A flow that is silent for ten seconds gives way; while none is, new ones are refused and counted."""
+    """A flow that is silent for ten seconds gives way; while none is, new ones are rejected and counted."""
     table = TrackedTable(None, START, flows=4)
     table.update(*packets([(number, START, A) for number in range(4)]), START)
     table.update(*packets([(9, START, A)]), START + IDLE_NS - 1)
@@ -129,7 +129,7 @@ def test_a_full_table() -> None:
     assert sorted(table.rows["sport"].tolist()) == [5000, 5002, 5003, 5009]
 
 
-def test_what_is_not_a_flows_way() -> None:
+def test_packets_that_are_not_on_a_flows_path() -> None:
     """Packets that are not tracked are none of ours; those whose flow is not said, or with ports that are
     not taken, are counted.
     """
@@ -143,7 +143,7 @@ def test_what_is_not_a_flows_way() -> None:
 
 
 def test_hostile_packets() -> None:
-    """255 labels of one switch, times at the ends of 64 bits: a way keeps so many hops, and a wrong time
+    """255 labels of one switch, times at the ends of 64 bits: a path keeps so many hops, and a wrong time
     gives way to the next packet whose clock agrees with ours.
     """
     table = TrackedTable(None, START)

@@ -1,4 +1,4 @@
-"""Regions: what is written is read by another mapping, and what is foreign is refused with its reason."""
+"""Regions: what is written is read by another mapping, and what is foreign is rejected with its reason."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_moved_while_it_is_attached(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_created_again(tmp_path: Path) -> None:
-    """A region made again leaves the old one to whoever mapped it, who can tell; no draft stays behind."""
+    """A region made again leaves the old one to whoever mapped it, who can tell; no draft stays after."""
     old = Region.create(tmp_path / "a", "test", 1, {"count": (np.uint64, 1)})
     old["count"][0] = 1
     new = Region.create(tmp_path / "a", "test", 1, {"count": (np.uint64, 1)})
@@ -87,7 +87,7 @@ def test_created_again(tmp_path: Path) -> None:
         (lambda b: b[:66] + b"\xff" + b[67:], "array table is damaged"),
     ],
 )
-def test_foreign_files_are_refused(tmp_path: Path, damage: object, found: str) -> None:
+def test_foreign_files_are_rejected(tmp_path: Path, damage: object, found: str) -> None:
     """A damaged or foreign file is a RegionError that names the file and what was found in it."""
     path = tmp_path / "a"
     Region.create(path, "test", 1, ARRAYS).close()
@@ -97,8 +97,8 @@ def test_foreign_files_are_refused(tmp_path: Path, damage: object, found: str) -
     assert str(path) in str(error.value)
 
 
-def test_other_kind_and_version_are_refused(tmp_path: Path) -> None:
-    """Kind and schema version must be what was asked for; both are told."""
+def test_other_kind_and_version_are_rejected(tmp_path: Path) -> None:
+    """Kind and schema version must be what was asked for; both are reported."""
     Region.create(tmp_path / "a", "flows", 2, ARRAYS)
     with pytest.raises(RegionError, match="kind 'flows', expected 'ports'"):
         Region.attach(tmp_path / "a", "ports", 2)
@@ -109,7 +109,7 @@ def test_other_kind_and_version_are_refused(tmp_path: Path) -> None:
 
 
 def test_unwritable_folder(tmp_path: Path) -> None:
-    """No folder, no region: one clear error, and nothing left behind."""
+    """No folder, no region: one clear error, and nothing left after."""
     with pytest.raises(RegionError, match="cannot make a region"):
         Region.create(tmp_path / "missing" / "a", "test", 1, ARRAYS)
 

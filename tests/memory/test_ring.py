@@ -82,7 +82,7 @@ def test_writer_continues(tmp_path: Path) -> None:
     assert (records["number"].tolist(), lost) == ([1, 2, 3, 4, 5], 1)
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_rejections(tmp_path: Path) -> None:
     """A writer needs a writable mapping, a ring a power of two, a reservation a ring that is long enough."""
     region = create_ring(tmp_path / "ring", RECORD, 8, 1)
     with pytest.raises(RegionError, match="read-only"):
@@ -110,7 +110,7 @@ while writer.head < int(sys.argv[2]):
 
 
 @pytest.mark.e2e
-def test_reader_beside_a_writer(tmp_path: Path) -> None:
+def test_a_reader_during_writes(tmp_path: Path) -> None:
     """While another process writes as fast as it can, no torn record is read and none goes uncounted."""
     total = 37 * 3000
     region = create_ring(tmp_path / "ring", RECORD, 256, 1)

@@ -35,7 +35,7 @@ def ring(folder: Path, shard: int = 0, capacity: int = 16) -> RingWriter:
 
 
 def test_each_record_once_also_after_a_restart(tmp_path: Path) -> None:
-    """A reader that is made again goes on behind what it had; what the ring overwrote is lost and counted."""
+    """A reader that is made again goes on after what it had; what the ring overwrote is lost and counted."""
     writer = ring(tmp_path)
     following = np.zeros(4, np.uint64)
     writer.write(numbered(0, 5))
@@ -50,9 +50,9 @@ def test_each_record_once_also_after_a_restart(tmp_path: Path) -> None:
     assert (following[0], again.lost) == (48, lost)
 
 
-def test_new_rings_and_numbers_that_began_anew(tmp_path: Path) -> None:
+def test_new_rings_and_restarted_numbers(tmp_path: Path) -> None:
     """A reader of what is new skips what was there, reads the ring of a later worker whole, and a ring that
-    was made anew from its beginning, whatever it had read of the old one.
+    was recreated from its beginning, whatever it had read of the old one.
     """
     writer = ring(tmp_path)
     writer.write(numbered(0, 9))

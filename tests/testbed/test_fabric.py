@@ -66,13 +66,13 @@ def test_routes_are_those_of_the_topology(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "switches"), [("leaf-spine:2x1x1", 3), ("fat-tree:4", 5), ("paper", 5)])
-def test_longest_way(text: str, switches: int) -> None:
+def test_longest_path(text: str, switches: int) -> None:
     """The MAX_hop that a fabric needs."""
     assert longest_path(plan(parse_topology(text), "test", max_hop=5)) == switches
 
 
-def test_what_is_too_large_is_told() -> None:
-    """A fabric with more ports than a machine has rings for is refused before anything is made."""
+def test_a_fabric_that_is_too_large_is_rejected() -> None:
+    """A fabric with more ports than a machine has rings for is rejected before anything is made."""
     with pytest.raises(TestbedError, match="found 1536 switch ports, expected at most 256"):
         plan(parse_topology("leaf-spine:16x32x32"), "test", max_hop=5)
     assert slot_bytes(1500) == 2048 == slot_bytes(1920) < slot_bytes(1921) == 4096
@@ -143,7 +143,7 @@ def test_names_that_would_lead_elsewhere(name: str) -> None:
 
 
 def test_one_command_at_a_time(home: Path) -> None:
-    """While one command makes a fabric, another one is refused, and not one of another name."""
+    """While one command makes a fabric, another one is rejected, and not one of another name."""
     with state.alone("test"):
         with pytest.raises(TestbedError, match="another hopscope fabric command"), state.alone("test"):
             pass
@@ -185,7 +185,7 @@ def test_rows_of_a_status() -> None:
 
 
 def test_times_as_people_write_them() -> None:
-    """us, ms, s, or seconds without a unit; anything else is told with the flag."""
+    """us, ms, s, or seconds without a unit; anything else is reported with the flag."""
     assert [seconds_of("-", text) for text in ("50ms", "0.05s", "0.05", "5e4us")] == pytest.approx([0.05] * 4)
     for text in ("", "ms", "5 minutes", "fast"):
         with pytest.raises(HopscopeError, match="--interval"):
@@ -193,7 +193,7 @@ def test_times_as_people_write_them() -> None:
 
 
 def test_tracked_flows_as_people_write_them() -> None:
-    """Hosts by name are tracked in both IP versions, addresses in theirs; what cannot be is told."""
+    """Hosts by name are tracked in both IP versions, addresses in theirs; what cannot be is reported."""
     topology = parse_topology("leaf-spine:2x2x2")
 
     def flows(text: str) -> list[tuple[str, str, int]]:
@@ -218,8 +218,8 @@ def test_tracked_flows_as_people_write_them() -> None:
         (("tcp", "--from", "all"), "--from: found several hosts"),
     ],
 )
-def test_flags_without_a_use_are_refused(words: tuple[str, ...], said: str) -> None:
-    """What a kind of traffic would ignore is told in one line."""
+def test_unused_flags_are_rejected(words: tuple[str, ...], said: str) -> None:
+    """What a kind of traffic would ignore is reported in one line."""
     flags = dict.fromkeys(("rate", "size", "seconds", "seed"))
     given = {name.removeprefix("--"): value for name, value in zip(words[1::2], words[2::2], strict=True)}
     source = [value for name, value in zip(words[1::2], words[2::2], strict=True) if name == "--from"]

@@ -1,4 +1,4 @@
-"""The software switch's kernel against a plain switch, and what packets are like behind several of them."""
+"""The software switch's kernel against a plain switch, and what packets are like after several of them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_as_a_plain_switch(ingress: int) -> None:
 @pytest.mark.parametrize("version", [4, 6])
 def test_through_two_switches(version: int) -> None:
     """Labels of the whole path reach the controller, newest first; the host gets the packet as it was sent,
-    and Reg1 and the counters say who labelled. Within T nobody labels again, by Base B those that carry one.
+    and Reg1 and the counters say who labelled. Within T no one labels again, by Base B those that carry one.
     """
     registers = Registers.create(None, PORTS, T)
     switch = forwarder(registers, chance="f2", protocol=200)
@@ -188,7 +188,7 @@ def test_every_frame_is_counted(setting: str) -> None:
 
 
 def test_a_full_port_and_foreign_labels() -> None:
-    """What finds no slot is dropped and counted, and not labelled; labels that a host sends are refused."""
+    """What finds no slot is dropped and counted, and not labelled; labels that a host sends are rejected."""
     registers = Registers.create(None, PORTS, T)
     registers.flag[:] = True
     switch = forwarder(registers)
@@ -198,7 +198,7 @@ def test_a_full_port_and_foreign_labels() -> None:
     assert registers.counters[egress, [PortCounter.NO_ROOM, PortCounter.LABELS]].tolist() == [3, 2]
     assert move(switch, 0, [sent[0]]).frames == {}
     assert registers.count(PortCounter.DAMAGED)[0] == 1
-    for _ in range(3):  # nobody asks for the datagrams
+    for _ in range(3):  # nothing reads the datagrams
         batch = frame_batch([frame] * 10_000)
         rows = switch.route(batch, 3)
         arena, slots = np.zeros(10_000 * 128, np.uint8), np.arange(10_000, dtype=np.uint64) * 128
@@ -223,8 +223,8 @@ def test_a_host_needs_room_for_the_restored_packet_alone() -> None:
     assert registers.count(PortCounter.NO_ROOM).tolist() == [0, 0, 0, 0, 1]
 
 
-def test_flows_keep_their_way() -> None:
-    """Packets of one flow take one of the equal ways, labelled or not; flows take both."""
+def test_flows_keep_their_path() -> None:
+    """Packets of one flow take one of the equal paths, labelled or not; flows take both."""
     switch = forwarder(Registers.create(None, PORTS, T))
     ways = set()
     for port in range(40):

@@ -141,7 +141,7 @@ def test_forged_fragments_are_not_cut() -> None:
 
 
 def test_the_longest_packets() -> None:
-    """No label makes a packet longer than its length can say, whatever the MTU is."""
+    """No label makes per packet longer than its length can say, whatever the MTU is."""
     for longer, too_long in ((_sized(65_501), 0), (_sized(65_502), 1), (_sized(65_535), 1)):
         registers = Registers.create(None, PORTS, T)
         registers.flag[:] = True

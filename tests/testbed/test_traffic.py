@@ -1,4 +1,6 @@
-"""Traffic of a fabric, without one: threads that fail, an iperf3 that says much, signals, what is told."""
+"""Traffic of a fabric, without one: threads that fail, an iperf3 that says much, signals, what is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ LISTENS = "#!/bin/sh\ncase \"$*\" in *' -s '*) echo $$ > {0}/server; echo listen
 
 @pytest.fixture
 def parts() -> FabricPlan:
-    """A fabric that nobody has made."""
+    """A fabric that does not exist."""
     return plan(parse_topology("leaf-spine:2x2x2"), "unmade", max_hop=5)
 
 
@@ -76,7 +78,7 @@ def test_a_sender_without_the_right_to_hurry(parts: FabricPlan, monkeypatch: pyt
     assert told.sent > 0
 
 
-def test_a_fabric_that_ends_is_told(parts: FabricPlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fabric_that_ends_is_reported(parts: FabricPlan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Traffic without an end stops, with one line, when the namespaces are gone."""
     monkeypatch.setattr(traffic, "inside", lambda _, work: work())
     monkeypatch.setattr(traffic, "PORT", 0)
@@ -97,7 +99,7 @@ def test_a_server_that_says_much(parts: FabricPlan, commands: Path) -> None:
 
 
 def test_a_server_that_cannot_listen(parts: FabricPlan, commands: Path) -> None:
-    """What it said is told."""
+    """What it said is reported."""
     write(commands / "ip", "#!/bin/sh\necho 'Address already in use'; exit 1\n")
     with pytest.raises(TestbedError, match="iperf3 at host-0-1: Address already in use"):
         iperf(parts.hosts[0], parts.hosts[1])
@@ -127,7 +129,7 @@ def test_a_signal_ends_both_programs(parts: FabricPlan, commands: Path, number: 
         (HostTraffic("a"), True),
     ],
 )
-def test_what_was_not_sent_is_told(
+def test_unsent_packets_are_reported(
     parts: FabricPlan,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -16,7 +16,7 @@ from support.sink_truth import Flows, Histograms, differences
 pytestmark = pytest.mark.kernel
 
 
-def test_the_sink_tells_the_truth_of_columns(tmp_path: Path) -> None:
+def test_the_sink_agrees_with_reference_columns(tmp_path: Path) -> None:
     """Events, flows and bins are those of a reference that sees no frame; an altered event is found."""
     workload, packets = Workload(flows=500, rate=1e6), 6000
     case = Case(tmp_path, calibrated(workload, (0.5e6,))[0], 1024)

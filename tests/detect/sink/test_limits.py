@@ -99,14 +99,14 @@ def test_changes() -> None:
         ({"switches": [1]}, "expected limits by metric"),
     ],
 )
-def test_wrong_changes_are_refused(changes: Any, told: str) -> None:
+def test_wrong_changes_are_rejected(changes: Any, told: str) -> None:
     """A change that makes no sense is one clear line."""
     with pytest.raises(ValueError, match=told):
         changed_sink_limits(SETTINGS, changes)
 
 
 def test_buckets() -> None:
-    """A bucket holds a second's worth, is refilled by the time that passed, and never by the past."""
+    """A bucket holds per second's worth, is refilled by the time that passed, and never by the past."""
     tokens = np.zeros(2, np.uint64)
     buckets = Buckets(tokens, [3, 0])
     assert tokens.tolist() == [3, 0]
@@ -124,7 +124,7 @@ def test_buckets() -> None:
 
 
 def test_rates_have_a_bound() -> None:
-    """The highest rates fit their buckets; higher ones are refused by the settings, and do not overflow."""
+    """The highest rates fit their buckets; higher ones are rejected by the settings, and do not overflow."""
     tokens = np.zeros(2, np.uint64)
     rates = SinkSettings(quota=10**9, journal_events=10**9)
     buckets = Buckets(tokens, [rates.quota, rates.journal_events])

@@ -338,7 +338,7 @@ def test_state_and_distributions_equal_twin(make: Any, sink_reference: Any, tmp_
 
 
 def test_idle_flows_expire(make: Any, sink_reference: Any) -> None:
-    """A flow idle for `idle_seconds` leaves within an eighth of them, and is told once; others stay."""
+    """A flow idle for `idle_seconds` leaves within an eighth of them, and is reported once; others stay."""
     chosen = config(idle_seconds=8.0)
     twin, detector = sink_reference.Reference(chosen), SinkDetector(chosen)
     stream = any_packets(make, 3, 20, 20, 5)

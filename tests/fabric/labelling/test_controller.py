@@ -69,7 +69,7 @@ class PlainOneBit(PlainPro):
         self.next_look = 0
 
     def turn(self, now: int) -> dict[tuple[int, int], int]:
-        """Look, no oftener than CHECKS times in k T."""
+        """Look, no more often than CHECKS times in k T."""
         if now < self.next_look:
             return {}
         self.next_look = now + self.patience // CHECKS
@@ -163,7 +163,7 @@ def test_switched_off_changes_nothing() -> None:
     ("mode", "found", "at_once", "then"), [("shift", 7, [3], [2, 1, 0]), ("one-bit", 1, [], [0])]
 )
 def test_adopted_registers_are_continued(mode: str, found: int, at_once: list[int], then: list[int]) -> None:
-    """A controller that is started anew brings down what its forerunner had raised, at once to the highest
+    """A controller that is started again brings down what its forerunner had raised, at once to the highest
     value of its own; a flag times out like one that it has set itself.
     """
     ports = parse_topology("leaf-spine:2x2x1").ports
@@ -183,7 +183,7 @@ def test_adopted_registers_are_continued(mode: str, found: int, at_once: list[in
 @pytest.mark.kernel
 @pytest.mark.parametrize("mode", ["shift", "one-bit"])
 def test_coverage_recovers_in_simulated_time(mode: str) -> None:
-    """Links that lose three packets in five: with the controller more ports are heard of in every interval
+    """Links that lose three packets in five: with the controller more ports are reported in every interval
     than without, and without loss it does not lower coverage.
     """
     topology = parse_topology("paper")

@@ -27,7 +27,7 @@ FILE: dict[str, Any] = {
 
 
 def drawn(run: Run, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
-    """Measures without a simulation, told apart by the run."""
+    """Measures without a simulation, distinguished by the run."""
     interval = run.settings.labelling.interval
     return dict.fromkeys(columns(run.settings), run.seed + interval)
 
@@ -114,7 +114,7 @@ def test_an_experiment_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.
     assert whole.run_experiment(more, tmp_path, fresh=True).resumed == 0
 
 
-def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_journal_is_rejected(tmp_path: Path) -> None:
     """A foreign file is neither read nor changed."""
     path = tmp_path / "small.runs.jsonl"
     path.write_text('{"run": {}}\n')
@@ -135,7 +135,7 @@ def test_a_journal_that_is_none_is_told(tmp_path: Path) -> None:
         ({"adaptive": {"mode": "shift", "k": 1e-9}}, "adaptive.k 1e-09: a port is late after 2e-11 s"),
     ],
 )
-def test_what_cannot_be_simulated_is_told_before_the_first_run(
+def test_impossible_settings_are_reported_before_the_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
 ) -> None:
     """No run has begun when the error comes."""
@@ -153,11 +153,11 @@ def test_a_run_measures_what_its_simulation_has() -> None:
     assert {name for name in MEASURES if name in row} | {"packets_by_labels"} == set(MEASURES)
     assert row == simulate_run(run)
     by_labels = [row[f"packets_with_{n}"] for n in range(6)]
-    assert sum(by_labels) == row["packets"] == pytest.approx(1250, abs=2)  # two hosts, 625 packets a second
+    assert sum(by_labels) == row["packets"] == pytest.approx(1250, abs=2)  # two hosts, 625 packets per second
     assert sum(by_labels[1:]) == row["labelled_packets"]
     carried = sum(n * packets for n, packets in enumerate(by_labels))
     assert row["labels_per_packet"] == pytest.approx(carried / row["labelled_packets"])
-    assert abs(row["labels"] - carried) <= 5  # (some are on the way to the controller)
+    assert abs(row["labels"] - carried) <= 5  # (some are on the path to the controller)
     assert row["lost"] == 0
     assert row["coverage_min"] <= row["coverage"] <= 1
     assert row["resolution"] <= row["resolution_worst"]
@@ -178,7 +178,7 @@ def test_coverage_is_that_of_intervals_after_the_warm_up() -> None:
 
 
 @pytest.mark.kernel
-def test_labels_under_way_at_the_end_count_where_they_were_written() -> None:
+def test_labels_in_flight_at_the_end_count_when_written() -> None:
     """With 50 ms a switch, coverage at the switches is that at the network's usual delay, though labels of
     the last interval arrive after the run's end.
     """
@@ -190,7 +190,7 @@ def test_labels_under_way_at_the_end_count_where_they_were_written() -> None:
 
 @pytest.mark.kernel
 def test_pro_counters_loss() -> None:
-    """With the controller's feedback the ports are heard of more often than without (3.2)."""
+    """With the controller's feedback the ports are reported more often than without (3.2)."""
     file = FILE | {"experiment": {"seconds": 2}, "network": FILE["network"] | {"loss": 0.5}, "sweep": {}}
     plain = simulate_run(Experiment.model_validate(file).runs()[0])
     pro = simulate_run(Experiment.model_validate(file | {"adaptive": {"mode": "shift"}}).runs()[0])
@@ -219,7 +219,7 @@ def test_the_guide_has_every_key_and_every_measure() -> None:
 
 def test_patterns_of_traffic() -> None:
     """Flows of measured sizes are near their load; senders have as many destinations as they are given, and
-    tracked packets a label of every switch; too many ways are refused with what to set.
+    tracked packets a label of every switch; too many paths are rejected with what to set.
     """
     network = {"topology": "leaf-spine:2x2x4", "rate": 1e8}
     flows = {"pattern": "flows", "flows": 20, "load": 0.1, "sizes": "data-mining"}

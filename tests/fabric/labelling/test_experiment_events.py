@@ -90,7 +90,7 @@ def test_ports_are_named_as_elsewhere() -> None:
         ),
     ],
 )
-def test_events_that_cannot_be_are_told_before_the_first_run(
+def test_impossible_events_are_reported_before_the_first_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], said: str
 ) -> None:
     """One line with the key, what was found and what is expected; no run has begun."""
@@ -143,7 +143,7 @@ def test_events_can_be_swept() -> None:
 
 
 class Told:
-    """A simulation that notes what it is told: (time or None, what, port rows, how)."""
+    """A simulation that records calls: (time or None, what, port rows, how)."""
 
     topology = FABRIC
 
@@ -166,7 +166,7 @@ class Told:
 
 def test_events_that_overlap() -> None:
     """A link works again when its last failure is over, whichever end names it; of losses the highest
-    counts, and afterwards the network's own; what holds from the start is told without a time.
+    counts, and afterwards the network's own; what holds from the start is reported without a time.
     """
     link = [FABRIC.port_row("leaf-0", 3), FABRIC.port_row("spine-0", 1)]
     other = [FABRIC.port_row("leaf-1", 3), FABRIC.port_row("spine-0", 2)]
@@ -198,7 +198,7 @@ def labels_of(*heard: tuple[int, float, float]) -> Records:
 
 
 def test_silence_is_the_longest_time_without_news_of_a_busy_port() -> None:
-    """By hand: intervals of 1 s from 2 to 8, where port 0 is busy but in 5 to 6 and heard of at 3.5, 4.5 and
+    """By hand: intervals of 1 s from 2 to 8, where port 0 is busy but in 5 to 6 and reported at 3.5, 4.5 and
     7.9; old news is none. Port 2 has no traffic.
     """
     active = np.ones((8, 3), bool)
@@ -217,7 +217,7 @@ def test_silence_is_the_longest_time_without_news_of_a_busy_port() -> None:
 
 def test_recovery_waits_for_the_last_port() -> None:
     """By hand: a change at 1.5 s of the measured time, which begins at 2 s. What was written before does not
-    count, nor do ports without traffic when routing knows; a port that is not heard of makes it infinite.
+    count, nor do ports without traffic when routing knows; a port that is not reported makes it infinite.
     """
     active = np.ones((10, 3), bool)
     active[4:, 2] = False
@@ -229,7 +229,7 @@ def test_recovery_waits_for_the_last_port() -> None:
     row = around_events(labels, active, 2, 1.0, events)
     assert row["recovery_begin"] == pytest.approx(1.2)
     assert row["recovery_end"] is None  # nothing of port 0 afterwards
-    shares = [0, 1 / 3, 1 / 2, 1 / 2, 0, 0, 0, 0]  # of the ports heard of in 2 to 3, 3 to 4, ...
+    shares = [0, 1 / 3, 1 / 2, 1 / 2, 0, 0, 0, 0]  # of the ports reported in 2 to 3, 3 to 4, ...
     assert row["coverage_before"] == pytest.approx(shares[0])
     assert row["coverage_during"] == pytest.approx(np.mean(shares[1:3]))
     assert row["coverage_after"] == pytest.approx(np.mean(shares[3:]))
@@ -245,7 +245,7 @@ def test_recovery_waits_for_the_last_port() -> None:
 @pytest.mark.kernel
 def test_a_failure_and_its_traces() -> None:
     """A spine fails from 0.5 to 1 s: packets are lost until routing knows, fewer ports send until it is back,
-    and all are heard of within the bound of section 4.1, T + T_s, of routing's change.
+    and all are reported within the bound of section 4.1, T + T_s, of routing's change.
     """
     file = FILE | {"experiment": FILE["experiment"] | {"intervals": True}}
     run = Experiment.model_validate(file).runs()[0]
@@ -322,8 +322,8 @@ def test_intervals_are_written_and_kept(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("columns", ['"x"', "{}", '{"coverage": [1, 2], "ports": [1]}', '{"a": [[1]]}'])
-def test_damaged_intervals_are_told(tmp_path: Path, columns: str) -> None:
-    """A journal whose intervals are no columns of one length is refused with its line."""
+def test_damaged_intervals_are_rejected(tmp_path: Path, columns: str) -> None:
+    """A journal whose intervals are no columns of one length is rejected with its line."""
     path = tmp_path / "small.runs.jsonl"
     path.write_text(json.dumps({"run": {}, "measures": {}})[:-2] + f'"intervals": {columns}}}}}\n')
     with pytest.raises(HopscopeError, match="line 1 is not a finished run"):

@@ -64,7 +64,7 @@ def test_the_interval_is_the_longest_that_keeps_the_coverage() -> None:
 
 
 def test_a_plan_has_what_was_asked_for_among_its_choices() -> None:
-    """Choices go from little coverage, seldom labels and little cost to much of all."""
+    """Choices go from little coverage, rarely labels and little cost to much of all."""
     plan = plan_labels(DEMAND)
     assert plan.best in plan.choices
     assert plan.best.target == 0.999
@@ -76,7 +76,7 @@ def test_a_plan_has_what_was_asked_for_among_its_choices() -> None:
 
 
 def test_base_a_costs_what_its_intervals_say() -> None:
-    """By hand: 5 ports label one packet of 63 each; bytes of each label on the links behind its port."""
+    """By hand: 5 ports label one packet of 63 each; bytes of each label on the links after its port."""
     demand = LabelDemand(10, 0.9, 5e6, algorithm="base-a")
     found = choose(0.1, 0.9, demand)
     share = 1 / (0.1 / 0.0016 + 1)
@@ -94,7 +94,7 @@ def test_base_b_gathers_labels_in_fewer_packets() -> None:
     assert other.labels > 2 * one.labels
 
 
-def test_what_cannot_be_says_what_can() -> None:
+def test_an_impossible_demand_names_what_is_possible() -> None:
     """Too little traffic for the resolution: the resolution that is named can be planned."""
     with pytest.raises(PlanError, match=r"updated in 46\.47 % .* allows 90\.5/s") as told:
         plan_labels(LabelDemand(1000, 0.999, 5e6))
@@ -114,7 +114,7 @@ def test_what_cannot_be_says_what_can() -> None:
         ({"hops": 0}, "hops 0: expected 1 to 100"),
     ],
 )
-def test_demands_that_mean_nothing_are_refused(change: dict[str, float], said: str) -> None:
+def test_invalid_demands_are_rejected(change: dict[str, float], said: str) -> None:
     """One line each: which value, what was found, what was expected."""
     with pytest.raises(PlanError, match=said):
         LabelDemand(**({"resolution": 10, "coverage": 0.99, "rate": 5e6} | change))  # type: ignore[arg-type]

@@ -167,7 +167,7 @@ def test_reg2_shortens_the_interval(mode: str) -> None:
 
 
 class Recorder:
-    """A controller that notes what it is told, and sets S of one port at its third turn."""
+    """A controller that records labels, and sets S of one port at its third turn."""
 
     def __init__(self, port: int) -> None:
         self.port, self.labels, self.times, self.turn_ns = port, 0, [0], 2_000_000
@@ -199,7 +199,7 @@ def test_the_controller_has_its_turns_in_simulated_time() -> None:
     assert recorder.labels == len(sim.received) > 0
 
 
-def test_a_failed_link_is_gone_round_and_used_again() -> None:
+def test_a_failed_link_is_avoided_then_used_again() -> None:
     """Until ECMP knows, packets are lost at the link; then none, and after the repair it is used again."""
     topology = parse_topology("fat-tree:4")
     sim = LabelSimulation(topology, uniform(topology, 50e6), LabellingSettings(interval=0.001))

@@ -24,7 +24,7 @@ def simulation(loss: float = 0.0) -> LabelSimulation:
 
 
 def test_packets_and_labels_are_conserved() -> None:
-    """What was sent has arrived, was dropped, or is underway; so it is with labels."""
+    """What was sent has arrived, was dropped, or is in flight; so it is with labels."""
     sim = simulation(loss=0.01)
     sim.run(0.02)
     counts, (packets, labels) = sim.counts, sim.in_flight

@@ -1,4 +1,4 @@
-"""Figures of INT-label beside other systems: what their simulations count."""
+"""Figures of INT-label next to other systems: what their simulations count."""
 
 from __future__ import annotations
 

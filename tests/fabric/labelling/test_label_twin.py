@@ -33,7 +33,7 @@ def some_trail(topology: Topology, rng: np.random.Generator, length: int) -> lis
 
 
 def some_tree(topology: Topology, rng: np.random.Generator, port: int, depth: int) -> dict[int, Any]:
-    """Branches behind a port: some of the ports of the switch there."""
+    """Branches after a port: some of the ports of the switch there."""
     here = topology.ports["peer_switch"][port]
     ports: Any = np.nonzero(topology.ports["switch"] == here)[0] if here >= 0 and depth else []
     return {int(p): some_tree(topology, rng, int(p), depth - 1) for p in ports if rng.random() < 0.7}
@@ -80,7 +80,7 @@ CUT = 3
 @pytest.mark.parametrize("seed", range(24))
 def test_the_engine_agrees_with_a_heap_of_events(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every label at its time, every drop, every byte: equal, whatever is cut, lost, copied or fragmented,
-    and when pools that are too small grow on the way.
+    and when pools that are too small grow on the path.
     """
     if seed % 2:
         monkeypatch.setattr(engine, "POOL", 4)
@@ -179,7 +179,7 @@ def test_packets_of_the_same_ps_are_served_by_number() -> None:
     ],
 )  # fmt: skip
 def test_routes_and_sources_are_checked(table: str, field: str, value: int) -> None:
-    """What would lead out of a table is refused before anything is simulated."""
+    """What would lead out of a table is rejected before anything is simulated."""
     topology = parse_topology("leaf-spine:2x2x2")
     sources = from_hosts(topology, [0], 1e6)
     getattr(sources, table)[field][2 if table == "routes" else 0] = value
@@ -187,7 +187,7 @@ def test_routes_and_sources_are_checked(table: str, field: str, value: int) -> N
         LabelSimulation(topology, sources, LabellingSettings())
 
 
-def test_times_that_do_not_fit_are_refused() -> None:
+def test_times_that_do_not_fit_are_rejected() -> None:
     """Times are ps in 64 bits."""
     topology = parse_topology("leaf-spine:2x2x2")
     sources = from_hosts(topology, [0], 1e-9)

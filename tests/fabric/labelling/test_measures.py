@@ -87,7 +87,7 @@ def test_packets_are_counted_once() -> None:
 
 
 def test_resolution_is_the_mean_time_between_updates() -> None:
-    """By port, as a loop finds it; a port that was heard of once or never has none."""
+    """By port, as a loop finds it; a port that was reported once or never has none."""
     labels, _ = drawn(3, labels=40, ports=12)
     times: dict[int, list[int]] = {}
     for one, fresh in zip(labels, measures.updates(labels), strict=True):

@@ -81,7 +81,7 @@ def test_trails_after_a_failed_link() -> None:
 
 
 def test_bits_of_int_path() -> None:
-    """A probe grows by 22 bytes at each of 32 links of k = 4; both ways see all ports."""
+    """A probe grows by 22 bytes at each of 32 links of k = 4; both paths see all ports."""
     topology = FatTree(4)
     length = len(list(topology.links()))
     by_hand = sum(14 + 20 + 8 + 64 + 22 * hop for hop in range(1, length + 1))
@@ -116,7 +116,7 @@ def test_coverage_of_flooded_probes_is_counted(name: str) -> None:
 
 
 def test_a_flooded_probe_goes_up_and_then_down() -> None:
-    """k = 4: 2 ways up, each to the other edge and 2 cores, these to 3 pods with 2 edges each."""
+    """k = 4: 2 paths up, each to the other edge and 2 cores, these to 3 pods with 2 edges each."""
     ports, depths = walk(hula.probes(FatTree(4), roots=1))
     assert len(ports) == 2 * (1 + 1 + 2 + 2 * 3 + 2 * 3 * 2)
     assert depths.max() == 4
@@ -166,7 +166,7 @@ def test_probes_on_a_simulated_network(name: str) -> None:
 
 
 def test_samples_that_cover() -> None:
-    """The samples for a coverage give it, on random ways drawn one by one."""
+    """The samples for a coverage give it, on random paths drawn one by one."""
     topology = FatTree(4)
     samples = round(sampled_int.samples_for(topology, 0.9))
     rng, inner, seen = np.random.default_rng(2), between(topology), []
@@ -194,7 +194,7 @@ def test_pint_wants_more_packets_for_more_hops() -> None:
     assert means[2] < trace(8, bits=8, digests=1, trials=60).mean
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_values_are_rejected() -> None:
     """One line about what was given."""
     with pytest.raises(FabricError):
         trace(5, bits=0)

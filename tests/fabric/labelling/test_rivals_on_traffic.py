@@ -1,4 +1,4 @@
-"""Other systems in the simulation beside traffic, against closed forms and what is known by hand."""
+"""Other systems in the simulation next to traffic, against closed forms and what is known by hand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def scene(**changes: object) -> Scenario:
     return replace(Scenario(TREE, traffic, intervals=ROUNDS, sampled=40), **changes)  # type: ignore[arg-type]
 
 
-def test_sampled_packets_cost_and_cover_what_their_closed_form_says() -> None:
+def test_sampled_packets_agree_with_their_closed_form() -> None:
     """As many samples as the run took: their bits and the share of ports they pass."""
     here = scene(intervals=40)
     seen = on_traffic.run_sampled_int(here)
@@ -48,8 +48,8 @@ def test_sampled_packets_cost_and_cover_what_their_closed_form_says() -> None:
 
 
 @pytest.mark.parametrize("name", ["INT-path, both ways", "HULA", "Pingmesh"])
-def test_probes_beside_traffic_cost_what_their_closed_form_says(name: str) -> None:
-    """Bits of a round; Pingmesh's has the link from the server too, where its probes here begin behind it."""
+def test_cost_of_probes_agrees_with_their_closed_form(name: str) -> None:
+    """Bits of a round; Pingmesh's has the link from the server too, where its probes here begin after it."""
     seen, here = SYSTEMS[name](scene()), scene()
     key, how = {"HULA": ("hula", {}), "Pingmesh": ("pingmesh", {})}.get(
         name, ("int-path", {"both_directions": True})
@@ -58,12 +58,12 @@ def test_probes_beside_traffic_cost_what_their_closed_form_says(name: str) -> No
     bits = cost.link_bits - (8 * 60 * cost.packets if name == "Pingmesh" else 0)
     assert seen.link_bits * here.seconds == pytest.approx(
         bits * 2 * (ROUNDS + 1), rel=0.05
-    )  # (some are underway)
+    )  # (some are in flight)
     assert seen.coverage.min() == cost.coverage
 
 
 def test_postcards_of_every_port() -> None:
-    """By Base A's rule: one of each port a round, as the closed form has it, over the links of its way."""
+    """By Base A's rule: one of each port a round, as the closed form has it, over the links of its path."""
     every = LabellingSettings(algorithm="base-a", interval=0.05)
     cards = InBandPostcards(TREE, scene().traffic, every, collector=5)
     cards.run(1.0)
@@ -146,7 +146,7 @@ def test_ways_to_a_collector(name: str) -> None:
         assert len(way) == steps[ports["switch"][row]] + 1
 
 
-def test_pint_traces_the_ways_that_packets_took() -> None:
+def test_pint_decodes_the_paths_of_packets() -> None:
     """Every way is found as it was, in as many packets as the Monte Carlo of independent draws takes."""
     traffic = uniform(TREE, 7e6, destinations=3, seed=2)
     simulation = LabelSimulation(
@@ -168,7 +168,7 @@ def test_pint_traces_the_ways_that_packets_took() -> None:
 
 
 def test_pint_hashes_are_fair() -> None:
-    """Baseline half of the time, each switch of a way as often, XOR one time in ten."""
+    """Baseline half of the time, each switch of a path as often, XOR one time in ten."""
     numbers = np.arange(20_000, dtype=np.uint64)
     base, acted = Digests().acting(numbers, 5)
     assert base.mean() == pytest.approx(0.5, abs=0.01)
@@ -177,8 +177,8 @@ def test_pint_hashes_are_fair() -> None:
     assert (acted[base].sum(axis=1) == 1).all()
 
 
-def test_pint_begins_anew_where_the_way_changes() -> None:
-    """Packets by another way contradict what is known of the first; the new way is what comes out."""
+def test_pint_restarts_when_the_path_changes() -> None:
+    """Packets by another path contradict what is known of the first; the new path is what comes out."""
     how, ids = Digests(), np.arange(1, 21)
     numbers = np.arange(80, dtype=np.uint64)
     ways = np.where(np.arange(80)[:, None] < 4, [3, 9, 1, 12, 7], [4, 8, 2, 13, 6])
@@ -188,7 +188,7 @@ def test_pint_begins_anew_where_the_way_changes() -> None:
     assert reconstruct(numbers[:2], how.written(numbers[:2], ways[:2]), 5, ids, how).packets == 0
 
 
-def test_all_systems_beside_the_same_traffic() -> None:
+def test_all_systems_with_the_same_traffic() -> None:
     """The same packets are sent; nothing is lost far from congestion; each adds and sees something."""
     here = scene(intervals=2)
     bare = on_traffic.run_without_telemetry(here)
@@ -212,7 +212,7 @@ def test_postcards_meet_at_the_collector() -> None:
     assert seen.lost > 0
 
 
-def test_what_cannot_be_sent_is_refused() -> None:
+def test_unsendable_reports_are_rejected() -> None:
     """Packets in the past, of no source, without a label; hosts that are not; digests without bits."""
     simulation = LabelSimulation(TREE, scene().traffic, IDLE)
     simulation.run(0.01)

@@ -16,7 +16,7 @@ from hopscope.fabric.topology import FatTree
 
 @pytest.mark.parametrize("k", [4, 6])
 def test_hops_are_those_of_every_pair_of_hosts(k: int) -> None:
-    """Switches on the way between all pairs of hosts of a real fat tree have the stated distribution."""
+    """Switches on the path between all pairs of hosts of a real fat tree have the stated distribution."""
     topology = FatTree(k)
     src, dst = (grid.ravel() for grid in np.meshgrid(range(topology.hosts), range(topology.hosts)))
     apart = src != dst
@@ -85,7 +85,7 @@ def one_port(chance: float, ratio: float, packets: int, seed: int) -> float:
 
 @pytest.mark.parametrize(("chance", "ratio"), [(0.0, 0.1), (0.1, 0.1), (0.05, 0.3), (0.5, 0.5)])
 def test_share_that_finds_the_interval_run_out(chance: float, ratio: float) -> None:
-    """The renewal argument behind g agrees with a port that is simulated packet by packet."""
+    """The renewal argument after g agrees with a port that is simulated packet by packet."""
     form, packets = theory.run_out(chance, ratio), 100_000
     assert one_port(chance, ratio, packets, 7) == pytest.approx(form, abs=5 * sqrt(form / packets))
 
@@ -171,7 +171,7 @@ def always_twice(count: int, max_hop: int, elapsed: float, interval: float) -> f
     return 2.0
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_invalid_values_are_rejected() -> None:
     """One line that says what was given, for each kind of parameter."""
     wrong: list[Callable[[], object]] = [
         lambda: theory.hop_distribution(5),
