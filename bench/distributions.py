@@ -13,7 +13,7 @@ import numpy.typing as npt
 from harness.common import Bench, seconds_of
 from harness.figures import COLORS, Sheet
 from hopscope.detect.distributions.quantiles import Distribution, grouped
-from hopscope.detect.distributions.reader import copied
+from hopscope.detect.distributions.reader import copy_region
 from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.sink.records import Measure
 from hopscope.settings.sink import DistributionSettings
@@ -126,7 +126,7 @@ def main() -> None:
         counts = Distributions(settings)
         for batch in found:
             counts.update(batch)
-        parts = grouped(copied(counts.region, 0).distributions(), "switch")
+        parts = grouped(copy_region(counts.region, 0).distributions(), "switch")
         shown = {one.measure: one for one in parts if one.node in (1, None)}
         for measure, one in shown.items():
             errors = []

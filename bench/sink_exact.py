@@ -17,7 +17,7 @@ from harness.common import Bench
 from harness.sink_ring import arrival_to_event, send_through
 from harness.veth import pair
 from hopscope.detect.counters import INDEX
-from hopscope.detect.distributions.reader import Counts, DistributionReader
+from hopscope.detect.distributions.reader import DistributionReader, ShardCounts
 from hopscope.detect.sink.detector import SinkDetector
 from hopscope.detect.sink.records import Measure
 from hopscope.detect.sink.rings import SinkEvents
@@ -115,12 +115,12 @@ class Case:
         self.missed += missed
         self.invented += invented
 
-    def counts(self) -> Counts:
+    def counts(self) -> ShardCounts:
         """Distributions, as another process reads them."""
         return DistributionReader.attach(self.folder).counts()[0]
 
 
-def compare_counts(measure: Measure, true: Histograms, counts: Counts) -> tuple[int, int, int]:
+def compare_counts(measure: Measure, true: Histograms, counts: ShardCounts) -> tuple[int, int, int]:
     """(values, difference over all bins, switches whose sum or highest value is another)."""
     values = true.of(measure)
     expected = binned(values, counts.edges[measure])

@@ -22,7 +22,7 @@ from hopscope.detect.bottleneck.shares import (
 )
 from hopscope.detect.detector import Detector
 from hopscope.detect.distributions.quantiles import Distribution
-from hopscope.detect.distributions.reader import copied
+from hopscope.detect.distributions.reader import copy_region
 from hopscope.detect.distributions.region import Distributions
 from hopscope.detect.flows.flow_hops import FlowHops, flow_hops, hops_of_flow
 from hopscope.detect.flows.state import StateReader
@@ -69,7 +69,7 @@ def counted(batches: list[ReportBatch]) -> list[Distribution]:
     counts = Distributions(DistributionSettings(queues=1024))
     for batch in batches:
         assert counts.update(batch) == 0
-    return copied(counts.region, 0).distributions()
+    return copy_region(counts.region, 0).distributions()
 
 
 @pytest.mark.kernel

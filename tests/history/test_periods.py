@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hopscope.detect.distributions.reader import copied
+from hopscope.detect.distributions.reader import copy_region
 from hopscope.detect.distributions.region import Distributions, log_edges
 from hopscope.detect.records import BINS, DISTRIBUTED, NO_PORT
 from hopscope.history import period_files
@@ -240,7 +240,7 @@ def test_leftovers_of_a_killed_collector(tmp_path: Path) -> None:
     with History(folder) as history, pytest.raises(HistoryError, match="not a Hopscope region"):
         history.distributions()
     path.unlink()
-    take_once(folder, copied(counts.region, 0))
+    take_once(folder, copy_region(counts.region, 0))
     assert [f.first for f in all_files(folder)] == [0, 1]
     assert told(folder, start=START, end=START + 1)[0][3] == 4
 
