@@ -67,7 +67,7 @@ class Fabric:
         rows = rows[(times >= begin) & (times < begin + int((WINDOW_SECONDS - 0.2) * 1e9))]
         assert len(rows) >= 0.9 * 10 * (WINDOW_SECONDS - 0.2)  # few were left out, and few ports
         assert rows["active"].sum() > 0.8 * len(self.parts.ports) * len(rows)
-        return float(rows["heard"].sum() / rows["active"].sum())
+        return float(rows["reported"].sum() / rows["active"].sum())
 
 
 def lose(live: Fabric, share: float) -> None:

@@ -123,7 +123,7 @@ def test_feedback_does_not_depend_on_how_time_is_cut() -> None:
 
 
 @pytest.mark.parametrize("name", ["paper", "fat-tree:4", "leaf-spine:3x2"])
-def test_ways_to_a_collector(name: str) -> None:
+def test_paths_to_a_collector(name: str) -> None:
     """They begin at their switch, hang together, end at the host, and are as short as by matrix powers."""
     topology = parse_topology(name)
     ports, ways = topology.ports, paths_to(topology, 1)
