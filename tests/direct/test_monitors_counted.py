@@ -10,12 +10,12 @@ import pytest
 
 from hopscope.capture.pcap.reader import read
 from hopscope.direct.monitors.frames import observe_frames
-from hopscope.direct.monitors.host_counters import HostCounters, HostValues
-from hopscope.direct.monitors.path_tracing import PathTracing
 from hopscope.direct.monitors.registry import MONITORS, MonitorError
 from hopscope.direct.monitors.run import run_monitors, start
-from hopscope.direct.monitors.timeouts import PROTOCOL
-from hopscope.direct.monitors.turboflow import TurboFlow
+from hopscope.direct.monitors.systems.host_counters import HostCounters, HostValues
+from hopscope.direct.monitors.systems.path_tracing import PathTracing
+from hopscope.direct.monitors.systems.timeouts import PROTOCOL
+from hopscope.direct.monitors.systems.turboflow import TurboFlow
 from hopscope.direct.primitive import attach, named
 from hopscope.direct.primitives.key_increment import bound
 from hopscope.direct.transport import MemoryTransport

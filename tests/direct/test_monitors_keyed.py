@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hopscope.direct.monitors.path_tracing import PathTracing
-from hopscope.direct.monitors.pint import Pint, digest
-from hopscope.direct.monitors.postcards import Postcards
-from hopscope.direct.monitors.timeouts import TcpTimeouts
-from hopscope.direct.monitors.trajectory import Trajectories
+from hopscope.direct.monitors.systems.path_tracing import PathTracing
+from hopscope.direct.monitors.systems.pint import Pint, digest
+from hopscope.direct.monitors.systems.postcards import Postcards
+from hopscope.direct.monitors.systems.timeouts import TcpTimeouts
+from hopscope.direct.monitors.systems.trajectory import Trajectories
 from hopscope.direct.primitives.postcarding import PathVerdict, PostcardingWriter
 from hopscope.direct.stores.answers import Status
 from hopscope.wire.observation import ACK, SYN

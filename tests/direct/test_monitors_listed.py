@@ -7,15 +7,15 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from hopscope.direct.monitors.congestion import CongestionDepths, CongestionEvents
-from hopscope.direct.monitors.dshark import DShark, PacketGroup
-from hopscope.direct.monitors.flowlets import FlowletSizes
-from hopscope.direct.monitors.lossy_flows import LossyFlows
-from hopscope.direct.monitors.netseer import NetSeer
-from hopscope.direct.monitors.packetscope import FIELDS, PipelineLosses, Traversal, flow_digest
-from hopscope.direct.monitors.path_tracing import PathTracing
 from hopscope.direct.monitors.run import run_monitors
-from hopscope.direct.monitors.sonata import NEW_CONNECTIONS, PacketQuery, SonataResults, SonataTuples
+from hopscope.direct.monitors.systems.congestion import CongestionDepths, CongestionEvents
+from hopscope.direct.monitors.systems.dshark import DShark, PacketGroup
+from hopscope.direct.monitors.systems.flowlets import FlowletSizes
+from hopscope.direct.monitors.systems.lossy_flows import LossyFlows
+from hopscope.direct.monitors.systems.netseer import NetSeer
+from hopscope.direct.monitors.systems.packetscope import FIELDS, PipelineLosses, Traversal, flow_digest
+from hopscope.direct.monitors.systems.path_tracing import PathTracing
+from hopscope.direct.monitors.systems.sonata import NEW_CONNECTIONS, PacketQuery, SonataResults, SonataTuples
 from hopscope.fabric.faults import make_fault
 from hopscope.fabric.observe import observe
 from hopscope.fabric.queueing import LinkModel

@@ -105,9 +105,9 @@ class Drawing:
                 else "This flow is no longer in the flow table."
             )
             return f'<p class="empty">{said}</p>'
-        return fragments.path(rows[0], self.context.state.hops_of(rows[0]), self._standings(rows[0]))
+        return fragments.path(rows[0], self.context.state.hops_of(rows[0]), self._quantiles(rows[0]))
 
-    def _standings(self, flow: np.void) -> dict[int, QuantileRange]:
+    def _quantiles(self, flow: np.void) -> dict[int, QuantileRange]:
         """Where the latest latencies of a flow's hops stand among those of all packets there, by hop."""
         queues = Queues(self.context.state.distributions())
         path = self.context.state.path_of(flow) if queues.places() else None

@@ -1,1 +1,1 @@
-"""The monitoring systems of DTA's Table 2, as small reporters with their queries."""
+"""Monitors: what they share, and in `systems/` the systems of DTA's Table 2."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...base.errors import HopscopeError
-from .congestion import CongestionDepths, CongestionEvents
-from .dshark import DShark
-from .flowlets import FlowletSizes
-from .host_counters import HostCounters, HostValues
-from .lossy_flows import LossyFlows
 from .monitor import Monitor
-from .netseer import NetSeer
-from .packetscope import PipelineLosses, Traversal
-from .path_tracing import PathTracing
-from .pint import Pint
-from .postcards import Postcards
-from .sonata import SonataResults, SonataTuples
-from .timeouts import TcpTimeouts
-from .trajectory import Trajectories
-from .turboflow import TurboFlow
+from .systems.congestion import CongestionDepths, CongestionEvents
+from .systems.dshark import DShark
+from .systems.flowlets import FlowletSizes
+from .systems.host_counters import HostCounters, HostValues
+from .systems.lossy_flows import LossyFlows
+from .systems.netseer import NetSeer
+from .systems.packetscope import PipelineLosses, Traversal
+from .systems.path_tracing import PathTracing
+from .systems.pint import Pint
+from .systems.postcards import Postcards
+from .systems.sonata import SonataResults, SonataTuples
+from .systems.timeouts import TcpTimeouts
+from .systems.trajectory import Trajectories
+from .systems.turboflow import TurboFlow
 
 _KINDS: tuple[type[Monitor], ...] = (
     PathTracing, HostValues, Traversal, Pint, SonataResults, TcpTimeouts,

@@ -29,7 +29,7 @@ _ALL_EMPTY = {
     "buffers": "All buffers were empty",
     "links": "All links were idle",
 }
-NO_STANDINGS: Mapping[int, QuantileRange] = {}
+NO_QUANTILES: Mapping[int, QuantileRange] = {}
 
 
 class Fragments:
@@ -235,9 +235,9 @@ class Fragments:
     # -------------------------------------------------------------------------------------------- path
 
     def path(
-        self, flow: np.void, hops: Records, standings: Mapping[int, QuantileRange] = NO_STANDINGS
+        self, flow: np.void, hops: Records, quantiles: Mapping[int, QuantileRange] = NO_QUANTILES
     ) -> str:
-        """A flow's path, hop by hop, with a ribbon of each hop's share of the latency; `standings` by hop."""
+        """A flow's path, hop by hop, with a ribbon of each hop's share of the latency; `quantiles` by hop."""
         known = [int(hop["latency_latest"]) if hop["state"] & 1 else 0 for hop in hops]
         total = max(1, sum(known))
         worst = known.index(max(known)) if 2 * max(known, default=0) > total else -1
@@ -247,7 +247,7 @@ class Fragments:
             for at, (hop, each) in enumerate(zip(hops, known, strict=True))
         )
         cards = "".join(
-            self._hop_card(hop, each, total, at == worst, standings.get(at))
+            self._hop_card(hop, each, total, at == worst, quantiles.get(at))
             for at, (hop, each) in enumerate(zip(hops, known, strict=True))
         )
         src = escape(address(int(flow["src_hi"]), int(flow["src_lo"])))

@@ -231,7 +231,8 @@ def pull_overflow(net: Any) -> None:
 def advance(until: Any, keys: Any, scratch: Any, digits: Any, net: Any, custom: Any) -> Any:
     """Serve all arrivals before `until`, ps; returns a StopReason. A further call continues.
 
-    `net` is a Net, `custom` a kernel for Chance.CUSTOM, or None; `keys` and `scratch` have room for one bucket.
+    `net` is a Net, `custom` a kernel for Chance.CUSTOM, or None; `keys` and `scratch` have room for one
+    bucket.
     """
     shift = net.setup[0].bucket_shift
     mask = len(net.heads) - 1

@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.records import Records
-from ..primitives.postcarding import Paths, PostcardingLayout, query
-from ..stores.store import Store
-from .monitor import Bytes, Monitor, Reports, mix64, packed, reports, sampled
+from ....wire.records import Records
+from ...primitives.postcarding import Paths, PostcardingLayout, query
+from ...stores.store import Store
+from ..monitor import Bytes, Monitor, Reports, mix64, packed, reports, sampled
 
 
 class Trajectories(Monitor):

@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.records import Records
-from ..primitives.key_write import KeyWriteLayout, query
-from ..stores.answers import Status
-from ..stores.store import Store
-from .monitor import Bytes, Monitor, MonitorAnswers, Numbers, Reports, mix64, packed, reports
-from .packet_stacks import PacketStacks
+from ....wire.records import Records
+from ...primitives.key_write import KeyWriteLayout, query
+from ...stores.answers import Status
+from ...stores.store import Store
+from ..monitor import Bytes, Monitor, MonitorAnswers, Numbers, Reports, mix64, packed, reports
+from ..packet_stacks import PacketStacks
 
 _COPY, _DIGEST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...wire.records import Records
-from ..stores.store import Store
-from .events import Events, read
-from .monitor import Reports, appended, mix64, packed
+from ....wire.records import Records
+from ...stores.store import Store
+from ..events import Events, read
+from ..monitor import Reports, appended, mix64, packed
 
 SUMMARY = np.dtype(
     [("packet", "<u8"), ("time_ns", "<i8"), ("switch", "<u4"), ("hop", "u1"), ("path_length", "u1"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.records import Records
-from ..primitives.key_write import KeyWriteLayout, query
-from ..stores.store import Store
-from .monitor import Bytes, Monitor, MonitorAnswers, Reports, packed, reports, unpacked
-from .packet_stacks import PacketStacks
+from ....wire.records import Records
+from ...primitives.key_write import KeyWriteLayout, query
+from ...stores.store import Store
+from ..monitor import Bytes, Monitor, MonitorAnswers, Reports, packed, reports, unpacked
+from ..packet_stacks import PacketStacks
 
 
 class PathTracing(Monitor):

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.observation import ACK, SYN, TCP, addresses
-from ...wire.records import Records
-from ..primitives.key_write import KeyWriteLayout, query
-from ..stores.store import Store
-from .events import Events, read
-from .groups import Groups, Numbering, grown
-from .monitor import Monitor, MonitorAnswers, Reports, appended, entering, packed, reports, unpacked
+from ....wire.observation import ACK, SYN, TCP, addresses
+from ....wire.records import Records
+from ...primitives.key_write import KeyWriteLayout, query
+from ...stores.store import Store
+from ..events import Events, read
+from ..groups import Groups, Numbering, grown
+from ..monitor import Monitor, MonitorAnswers, Reports, appended, entering, packed, reports, unpacked
 from .timeouts import PROTOCOL
 
 KEY_BYTES = 16

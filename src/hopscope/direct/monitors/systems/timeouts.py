@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...wire.observation import FIN, FLOW_BYTES, SYN, TCP
-from ...wire.records import Records
-from ..primitives.key_write import KeyWriteLayout, query
-from ..stores.store import Store
-from .groups import Groups, Numbering, grown
-from .monitor import Bytes, Monitor, MonitorAnswers, Reports, entering, packed, reports, unpacked
+from ....wire.observation import FIN, FLOW_BYTES, SYN, TCP
+from ....wire.records import Records
+from ...primitives.key_write import KeyWriteLayout, query
+from ...stores.store import Store
+from ..groups import Groups, Numbering, grown
+from ..monitor import Bytes, Monitor, MonitorAnswers, Reports, entering, packed, reports, unpacked
 
 PROTOCOL = 8
 """Offset of the protocol in a flow."""

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.records import Records
-from ..primitives.postcarding import Paths, PostcardingLayout, query
-from ..stores.store import Store
-from .monitor import Bytes, Monitor, Reports, packed, reports, sampled
+from ....wire.records import Records
+from ...primitives.postcarding import Paths, PostcardingLayout, query
+from ...stores.store import Store
+from ..monitor import Bytes, Monitor, Reports, packed, reports, sampled
 
 
 class Postcards(Monitor):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ...wire.records import Records
-from ..primitives.key_write import KeyWriteLayout, query
-from ..stores.store import Store
-from .events import Events, read
-from .groups import Groups, Numbering
-from .monitor import (
+from ....wire.records import Records
+from ...primitives.key_write import KeyWriteLayout, query
+from ...stores.store import Store
+from ..events import Events, read
+from ..groups import Groups, Numbering
+from ..monitor import (
     Bytes,
     Monitor,
     MonitorAnswers,

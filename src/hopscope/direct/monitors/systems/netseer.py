@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...wire.observation import FLOW_BYTES
-from ...wire.records import Records
-from ..stores.store import Store
-from .events import Events, read
-from .groups import Groups, Numbering
-from .monitor import Reports, appended, packed
+from ....wire.observation import FLOW_BYTES
+from ....wire.records import Records
+from ...stores.store import Store
+from ..events import Events, read
+from ..groups import Groups, Numbering
+from ..monitor import Reports, appended, packed
 
 LOSS = np.dtype(
     [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...wire.records import Records
-from ..stores.store import Store
-from .events import Events, read
-from .monitor import Numbers, Reports, appended, packed
+from ....wire.records import Records
+from ...stores.store import Store
+from ..events import Events, read
+from ..monitor import Numbers, Reports, appended, packed
 
 EVENT = np.dtype([("time_ns", "<i8"), ("switch", "<u4"), ("egress_port", "<u2"), ("queue_depth", "<u4")])
 """A congestion event, with its time and location."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...wire.observation import FLOW_BYTES
-from ...wire.records import Records
-from ..primitives.key_increment import KeyIncrementLayout, query
-from ..stores.store import Layout, Store
-from .groups import Groups, Numbering
-from .monitor import Bytes, Monitor, Numbers, Reports, added, entering, mix64, packed, unpacked
+from ....wire.observation import FLOW_BYTES
+from ....wire.records import Records
+from ...primitives.key_increment import KeyIncrementLayout, query
+from ...stores.store import Layout, Store
+from ..groups import Groups, Numbering
+from ..monitor import Bytes, Monitor, Numbers, Reports, added, entering, mix64, packed, unpacked
 
 
 class TurboFlow(Monitor):

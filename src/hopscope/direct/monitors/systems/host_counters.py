@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...wire.records import Records
-from ..primitives.key_increment import KeyIncrementLayout
-from ..primitives.key_increment import query as query_counts
-from ..primitives.key_write import KeyWriteLayout
-from ..primitives.key_write import query as query_values
-from ..stores.store import Layout, Store
-from .groups import Groups, Numbering, grown
-from .monitor import (
+from ....wire.records import Records
+from ...primitives.key_increment import KeyIncrementLayout
+from ...primitives.key_increment import query as query_counts
+from ...primitives.key_write import KeyWriteLayout
+from ...primitives.key_write import query as query_values
+from ...stores.store import Layout, Store
+from ..groups import Groups, Numbering, grown
+from ..monitor import (
     Bytes,
     Monitor,
     MonitorAnswers,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...wire.observation import FLOW_BYTES
-from ...wire.records import Records
-from ..stores.store import Store
-from .events import Events, read_bytes
-from .groups import Groups, Numbering, grown
-from .monitor import Bytes, Reports, appended, packed
+from ....wire.observation import FLOW_BYTES
+from ....wire.records import Records
+from ...stores.store import Store
+from ..events import Events, read_bytes
+from ..groups import Groups, Numbering, grown
+from ..monitor import Bytes, Reports, appended, packed
 
 
 class LossyFlows(Events):

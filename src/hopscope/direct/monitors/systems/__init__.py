@@ -1,0 +1,1 @@
+"""The monitoring systems: one module each."""
