@@ -317,5 +317,5 @@ def test_full_port_table(make: Any) -> None:
 
 def test_event_buffer_too_small() -> None:
     """A buffer in which one report might not fit is rejected."""
-    with pytest.raises(ValueError, match="1024 is the least"):
+    with pytest.raises(ValueError, match="the minimum is 1024"):
         Detector(DetectSettings(**SMALL), event_buffer=100)

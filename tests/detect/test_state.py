@@ -109,7 +109,7 @@ def test_foreign_files_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(RegionError, match="not a Hopscope region"):
         Detector(DetectSettings(**SMALL), tmp_path)
     assert (tmp_path / "worker-0.ports").read_bytes() == b"my thesis"
-    with pytest.raises(RegionError, match="no state of a worker"):
+    with pytest.raises(RegionError, match="has no state of a worker"):
         StateReader.attach(tmp_path / "nothing")
 
 

@@ -52,7 +52,7 @@ def test_nonsense_changes_nothing(tmp_path: Path) -> None:
     """An unknown metric, or limits that contradict each other, are an error, and what was in force stays."""
     owner = create_control(None, SETTINGS)
     before = read_limits(owner)
-    with pytest.raises(ValueError, match="no metric 'speed' has limits; those that have: flow_latency"):
+    with pytest.raises(ValueError, match="unknown metric 'speed'; known are flow_latency"):
         set_limits(owner, {"speed": {"change": 1}})
     with pytest.raises(ValueError, match="hop_latency"):
         set_limits(owner, {"hop_latency": {"clear_below": 5}})

@@ -77,7 +77,7 @@ def test_a_folder_that_another_collector_holds(collector: Callable[..., Any]) ->
     one = collector()
     one.start()
     said = refusal(*collect(one.data))
-    assert f"is held by another collector (pid {one.process.pid})" in said
+    assert f"is used by another collector (pid {one.process.pid})" in said
     capture = one.data.with_name("empty.pcap")
     PcapWriter(capture).close()
     assert f"(pid {one.process.pid})" in refusal("replay", capture, "--data", one.data)
@@ -149,7 +149,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_too_little_shared_memory(small_disk: Path, tmp_path: Path) -> None:
     """State that does not fit is refused at the start, with the bytes that it needs: no bus error later."""
     said = refusal(*collect(tmp_path / "data", "--regions", small_disk))
-    assert "cannot make a region of" in said
+    assert "cannot create a region of" in said
     assert "No space left on device" in said
 
 

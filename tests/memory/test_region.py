@@ -82,8 +82,8 @@ def test_created_again(tmp_path: Path) -> None:
         (lambda b: b[:40], "not a Hopscope region"),
         (lambda b: b[:8] + b"\x09" + b[9:], "header format 9"),
         (lambda b: b[:12] + bytes([1, 2, 3, 4]) + b[16:], "byte order mark"),
-        (lambda b: b[:-1], "the file was cut"),
-        (lambda b: b[:64], "the file was cut"),
+        (lambda b: b[:-1], "the file is truncated"),
+        (lambda b: b[:64], "the file is truncated"),
         (lambda b: b[:66] + b"\xff" + b[67:], "array table is damaged"),
     ],
 )
@@ -110,7 +110,7 @@ def test_other_kind_and_version_are_rejected(tmp_path: Path) -> None:
 
 def test_unwritable_folder(tmp_path: Path) -> None:
     """No folder, no region: one clear error, and nothing left after."""
-    with pytest.raises(RegionError, match="cannot make a region"):
+    with pytest.raises(RegionError, match="cannot create a region"):
         Region.create(tmp_path / "missing" / "a", "test", 1, ARRAYS)
 
 

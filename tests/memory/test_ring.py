@@ -89,7 +89,7 @@ def test_rejections(tmp_path: Path) -> None:
         RingWriter(attach_ring(tmp_path / "ring", 1))
     with pytest.raises(ValueError, match="power of two"):
         create_ring(None, RECORD, 12, 1)
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="exceed a ring"):
         RingWriter(region).reserve(9)
 
 

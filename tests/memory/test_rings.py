@@ -19,7 +19,7 @@ RECORD = np.dtype([("sequence", "<u8"), ("shard", "u1"), ("reserved", "u1", (7,)
 
 @pytest.fixture(autouse=True)
 def _look_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(module, "SCAN_SECONDS", 0.0)
 
 
 def numbered(first: int, count: int, shard: int = 0, record: np.dtype = RECORD) -> np.ndarray:
