@@ -41,7 +41,7 @@ NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(module, "MIN_PAUSE", 0.02)
     monkeypatch.setattr(run_module, "CLOSE_SECONDS", 0.5)
 
 

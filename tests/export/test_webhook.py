@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
     """A webhook on this machine; pauses between tries are short."""
-    monkeypatch.setattr(module, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(module, "MIN_PAUSE", 0.01)
     with Receiver() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
