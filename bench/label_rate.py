@@ -48,7 +48,7 @@ def measure(bench: Bench, k: int, algorithm: str, rounds: int) -> None:
     memory = sim.nbytes
     note = (
         f"best {max(rates) / 1e6:.1f} M, by the clock {statistics.median(clock) / 1e6:.1f} M; "
-        f"{sim.counts.labels / sim.counts.emitted:.2f} labels a packet; {packets:,} packets underway, "
+        f"{sim.counts.labels / sim.counts.emitted:.2f} labels per packet; {packets:,} packets in flight, "
         f"{PACKET.itemsize + LINK} B each; pools {(memory['packets'] + memory['labels']) / 1e6:.1f} MB, "
         f"ports and routes {(memory['ports'] + memory['sources']) / 1e6:.1f} MB"
     )

@@ -82,7 +82,10 @@ def test_ports_are_named_as_elsewhere() -> None:
             {"failure": [{"node": 1, "until": 9}]},
             r"failure\[0\].until: found 9, expected less than .*'never'",
         ),
-        ({"sweep": {"failure.0.until": [0.7, 0.2]}}, r"until: found 0.2, expected a time after its start, 0.5"),
+        (
+            {"sweep": {"failure.0.until": [0.7, 0.2]}},
+            r"until: found 0.2, expected a time after its start, 0.5",
+        ),
         ({"sweep": {"network.topology": ["paper"]}}, r"node: found 'spine-1x', expected a switch of paper"),
         (
             {"experiment": {"intervals": True, "seconds": 9e5, "telemetry": 0.1}},

@@ -29,7 +29,7 @@ def test_packets_and_labels_are_conserved() -> None:
     sim.run(0.02)
     counts, (packets, labels) = sim.counts, sim.in_flight
     assert counts.emitted == counts.delivered + counts.dropped + packets > 0
-    logged = len(sim.received) + len(sim._in_flight)
+    logged = len(sim.received) + len(sim._exported)
     assert counts.labels == logged + counts.labels_lost + labels
     assert counts.labels_lost > 0
     assert sim.active.shape == (5, len(sim.topology.ports))

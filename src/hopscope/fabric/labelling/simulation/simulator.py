@@ -18,8 +18,11 @@ from ...records import PS, PS_NS
 from .counts import TrafficCounts
 from .engine import Engine, compile_chance, switch_active
 from .network import NetworkModel, lookahead, loss_threshold, port_states, setup_row, to_ps
-from .records import IP_HEADER, NO_ROW, RECEIVED_LABEL, Count, PortFlag, SourceFlag
+from .records import IP_HEADER, RECEIVED_LABEL, Count, PortFlag, SourceFlag
 from .sources import Sources, check, unicast_routes
+
+NO_TURN = -1
+"""Time of the next turn without a controller."""
 
 
 class SimulatedController(Protocol):
@@ -71,7 +74,7 @@ class LabelSimulation:
         adaptive = adaptive or AdaptiveSettings()
         self._one_bit = adaptive.mode == "one-bit"
         self._controller = controller
-        self._turn = NO_ROW if controller is None else controller.turn_ns * PS_NS
+        self._turn = NO_TURN if controller is None else controller.turn_ns * PS_NS
         custom = compile_chance(chance)
         setup = setup_row(labelling, network, seed=seed, telemetry=telemetry, custom=custom is not None)
         self.ports = port_states(topology, network)
@@ -81,7 +84,7 @@ class LabelSimulation:
         ahead = lookahead(self.ports, network, smallest)
         self._engine = Engine(setup, self.ports, sources, ahead, custom)
         self._switch = topology.ports["switch"] >= 0
-        self._in_flight = np.zeros(0, RECEIVED_LABEL)
+        self._exported = np.zeros(0, RECEIVED_LABEL)
         self._received: list[Records] = []
         self._unreported: list[Records] = []
         self._scheduled: list[tuple[int, int, Callable[[], None]]] = []
@@ -94,7 +97,7 @@ class LabelSimulation:
         until = to_ps(until_s)
         step = max(1, round(self.telemetry * PS)) if progress else until
         while self.now < until:
-            stop = min(until, self.now + step, *(t for t in (self._turn,) if t != NO_ROW))
+            stop = min(until, self.now + step, *(t for t in (self._turn,) if t != NO_TURN))
             if self._scheduled:
                 stop = min(stop, self._scheduled[0][0])
             self._advance(max(stop, self.now))
@@ -106,12 +109,12 @@ class LabelSimulation:
                 progress(self.now / PS)
 
     def _advance(self, until: int) -> None:
-        parts = [self._in_flight, *self._engine.advance(until)]
+        parts = [self._exported, *self._engine.advance(until)]
         self.now = until
-        in_flight = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        due = in_flight["received"] <= until
-        arrived = in_flight[due]
-        self._in_flight = in_flight[~due]
+        exported = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        due = exported["received"] <= until
+        arrived = exported[due]
+        self._exported = exported[~due]
         if len(arrived):
             self._received.append(arrived[np.argsort(arrived["received"], kind="stable")])
             if self._controller is not None:
