@@ -72,7 +72,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         yield pipeline
         pipeline.close()
         return
-    from ...detect.distributions.reader import copied
+    from ...detect.distributions.reader import copy_region
     from ...history.archive import archive_once
     from ...history.periods import take_once
 
@@ -84,7 +84,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
         finally:
             pipeline.close()
         if pipeline.distributions is not None:
-            take_once(folder.path, copied(pipeline.distributions.region, 0))
+            take_once(folder.path, copy_region(pipeline.distributions.region, 0))
         archive_once(folder.path, settings.history)
 
 
