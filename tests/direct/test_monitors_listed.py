@@ -222,7 +222,7 @@ def test_sonata(batches: int) -> None:
 def counts_of_repeats() -> int:
     """SYNs that senders sent again."""
     segments = lossy().segments
-    return int((segments["again"][segments["flags"] == SYN]).sum())
+    return int((segments["is_retransmission"][segments["flags"] == SYN]).sum())
 
 
 @pytest.mark.parametrize("batches", BATCHES)
