@@ -9,10 +9,11 @@ DEMO = .venv-demo
 ALL ?=
 PYTEST = $(BIN)/python -m pytest --durations=5 --durations-min=2
 REUSE = $(if $(ALL),,--unchanged)
+UNCOMPILED = $(addprefix tests/,capture detect direct fabric labels rdma testbed wire)
 UNIT_1 = $(addprefix tests/,compliance detect fabric rdma wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick wheel installed test docs demo bench format clean
+.PHONY: help venv kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick wheel installed test coverage docs demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -65,6 +66,15 @@ installed: wheel ## Install the wheel into a clean environment and start from it
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
 	$(MAKE) --jobs=4 --output-sync=target kernels types e2e-1 e2e-2 unit-1 checked unit-2 e2e-3 installed lint
+
+coverage: kernels ## Lines of src that tests run, processes and uncompiled kernels included (half an hour)
+	rm -rf build/coverage && mkdir -p build/coverage
+	-$(BIN)/coverage run -m pytest -q -m "not e2e and not wheel"
+	-$(BIN)/coverage run -m pytest -q -m "e2e and not wheel"
+	-$(BIN)/coverage run -m pytest -q --uncompiled --timeout=15 -m "kernel and not e2e" $(UNCOMPILED)
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage json -q -o build/coverage/lines.json
+	$(BIN)/python tests/coverage_page.py build/coverage/lines.json docs/measurements/tests.md
 
 docs: $(STAMP) ## Build the documentation as a site, in build/docs; a broken link is an error
 	$(BIN)/sphinx-build -q -W --keep-going -c docs . build/docs

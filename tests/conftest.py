@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from hopscope.base.kernel_cache import cache_folder
+from support import uncompiled
 from support.redis_server import RedisServer
 from support.unchanged import Unchanged
 from support.waiting import HANG_SECONDS
@@ -24,14 +26,18 @@ from support.waiting import HANG_SECONDS
 settings.register_profile("hopscope", deadline=None)  # no test is decided by timing
 settings.load_profile("hopscope")
 
+if "--uncompiled" in sys.argv:  # before any kernel is imported
+    uncompiled.install()
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 STRICT = os.environ.get("HOPSCOPE_REQUIRE_TOOLS") == "1"
 """Set where everything is installed: a skip for a missing tool is then a failure."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--unchanged`: see support/unchanged.py."""
+    """See support/unchanged.py and support/uncompiled.py."""
     parser.addoption("--unchanged", action="store_true", help="skip tests that passed here")
+    parser.addoption("--uncompiled", action="store_true", help="run kernels as plain Python")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -43,7 +43,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheels = sorted((ROOT / "dist").glob("hopscope-*-linux_*.whl"), key=lambda path: path.stat().st_mtime)
     assert wheels, "no wheel with compiled kernels in dist: run `make wheel`"
     run(sys.executable, "-m", "venv", "clean", cwd=folder)
-    run(folder / "clean/bin/python", "-m", "pip", "install", "--quiet", wheels[-1], cwd=folder)
+    run(
+        folder / "clean/bin/python", "-m", "pip", "install", "--quiet", "--no-compile", wheels[-1], cwd=folder
+    )
     return folder
 
 

@@ -364,4 +364,7 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
 """How long a step takes, about, in seconds, and what it does."""
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except BrokenPipeError:  # who asked for it has ended
+        os._exit(1)
