@@ -17,7 +17,7 @@ from hopscope.wire.dialect import DIALECTS, Dialect
 from hopscope.wire.errors import WireError
 from hopscope.wire.telemetry.int_header import pull_md, pull_shim
 from oracle.report import pull_report_0_5
-from oracle.report_metadata import pull_own_0_5
+from oracle.report_metadata import pull_metadata_0_5
 from support.wire_cases import assert_same, frame_batch, read_capture
 
 pytestmark = pytest.mark.shared
@@ -154,14 +154,14 @@ def test_java_vectors(shared: Path) -> None:
             0xCD,
         )
         if raw is not plain:
-            own = pull_own_0_5(buf, head.next_protocol)
+            own = pull_metadata_0_5(buf, head.next_protocol)
             assert (own.hop.node_id, own.hop.ingress_port, own.hop.egress_port, own.queue_id) == (1, 1, 1, 1)
             assert own.drop_reason == (1 if raw is drop else None)
         assert buf.at == len(raw)
         for cut in range(len(raw)):
             buf = Buffer(raw[:cut])
             with pytest.raises(WireError):
-                pull_own_0_5(buf, pull_report_0_5(buf).next_protocol)
+                pull_metadata_0_5(buf, pull_report_0_5(buf).next_protocol)
         batch = frame_batch([raw[:cut] for cut in range(len(raw) + 1)], 255)
         assert (
             decode_plain(batch).reports["reason"].all()

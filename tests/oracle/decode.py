@@ -17,7 +17,7 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
-from hopscope.wire.telemetry.report_metadata import Own
+from hopscope.wire.telemetry.report_metadata import ReportMetadata
 
 from . import report
 from .inner import LOW, read_inner, read_packet
@@ -31,7 +31,7 @@ from .report import (
     pull_report_1_0,
     pull_report_2_0,
 )
-from .report_metadata import pull_own, pull_own_0_5
+from .report_metadata import pull_metadata_0_5, pull_report_metadata
 from .row import Row
 
 _REPORT_NAMES: tuple[str, ...] = REPORT.names or ()
@@ -131,7 +131,7 @@ def _report_0_5(buf: Buffer, row: Row, dialect: Dialect) -> None:
     if form.form == 3:
         row.set(own_at=buf.skip(form.size, Place.REPORT_METADATA, "the form's header"))
     elif form.form:
-        own = pull_own_0_5(buf, form.form, dialect)
+        own = pull_metadata_0_5(buf, form.form, dialect)
         row.set(node_id=own.hop.node_id)
         row.carry(Carried.NODE_ID)
         _keep(row, own)
@@ -145,7 +145,7 @@ def _report_1_0(buf: Buffer, row: Row, dialect: Dialect) -> None:
     row.carry(Carried.INGRESS_TIME | Carried.NODE_ID)
     if head.metadata_bits:
         items = dialect.alternatives(layout.OWN_OF_1_0)[0]
-        _keep(row, pull_own(buf, items, head.metadata_bits << 10, head.node_id))
+        _keep(row, pull_report_metadata(buf, items, head.metadata_bits << 10, head.node_id))
     read_inner(buf, report.inner_type_1_0(head.next_protocol, dialect), row, dialect)
 
 
@@ -203,7 +203,7 @@ def _main_2_0(part: Buffer, head: report.Report20, row: Row, dialect: Dialect) -
         row.carry(Carried.INGRESS_TIME)
 
 
-def _keep(row: Row, own: Own) -> None:
+def _keep(row: Row, own: ReportMetadata) -> None:
     row.own = own.hop
     row.set(own_at=own.at)
     row.carry(Carried.OWN_HOP)

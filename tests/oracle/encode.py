@@ -11,10 +11,10 @@ from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.ethernet import Ethernet, Ip, Tcp, Udp
 from hopscope.wire.layout import SOURCE_MAC, TARGET_MAC
 from hopscope.wire.records import FRAME, HOP, Carried, FrameBatch, Hop, IntFlag, Kind, Link, Mode, ReportBatch
-from hopscope.wire.telemetry import int_header
-from hopscope.wire.telemetry import report_metadata as own_metadata
-from hopscope.wire.telemetry.int_header import Md, Shim, Tail
-from hopscope.wire.telemetry.report_metadata import Own
+from hopscope.wire.telemetry import hop_stack, int_header, report_metadata
+from hopscope.wire.telemetry.hop_stack import Tail
+from hopscope.wire.telemetry.int_header import Md, Shim
+from hopscope.wire.telemetry.report_metadata import ReportMetadata
 
 from . import report
 
@@ -101,7 +101,7 @@ def _payload(batch: ReportBatch, first: int, last: int, dscp: int, inner_ip: boo
         report.push_report_0_5(out, report.Report05(next_protocol=form, **common))
         if form:
             own.hop.egress_time &= 0xFFFFFFFF
-            own_metadata.push_own_0_5(out, form, own)
+            report_metadata.push_metadata_0_5(out, form, own)
         inner_ip = False
     elif row["version"] == 10:
         bits = sum(
@@ -116,7 +116,7 @@ def _payload(batch: ReportBatch, first: int, last: int, dscp: int, inner_ip: boo
             out, report.Report10(length, max(kind - 3, 0), bits >> 10, node_id=int(row["node_id"]), **common)
         )
         own.hop.egress_time &= 0xFFFFFFFF
-        own_metadata.push_own(out, layout.OWN_1_0, bits, own)
+        report_metadata.push_report_metadata(out, layout.OWN_1_0, bits, own)
         inner_ip = kind > report.INNER_ETHERNET
     else:
         raise ValueError(f"report {first} has version {row['version']}, not 5, 10 or 20")
@@ -152,13 +152,13 @@ def _report_2_0(
     out += body
 
 
-def _own(batch: ReportBatch, row: Any) -> Own:
+def _own(batch: ReportBatch, row: Any) -> ReportMetadata:
     hop = Hop()
     if row["carried"] & Carried.OWN_HOP:
         record = batch.hops[int(row["first_hop"]) + int(row["hop_count"])]
         hop = _hop(record)
     hop.node_id = int(row["node_id"])
-    return Own(hop, int(row["queue_id"]), int(row["drop_reason"]))
+    return ReportMetadata(hop, int(row["queue_id"]), int(row["drop_reason"]))
 
 
 def _hop(record: Any) -> Hop:
@@ -221,7 +221,7 @@ def _int(batch: ReportBatch, row: Any) -> bytes:
         for hop in hops:
             hop.ingress_time &= 0xFFFFFFFF
             hop.egress_time &= 0xFFFFFFFF
-    int_header.push_stack(out, md, hops)
+    hop_stack.push_stack(out, md, hops)
     if version == 5:
-        int_header.push_tail(out, Tail(int(row["proto"]), int(row["dport"])))
+        hop_stack.push_tail(out, Tail(int(row["proto"]), int(row["dport"])))
     return bytes(out)

@@ -27,7 +27,8 @@ from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carried, Carrier, Flag, Hop, Layer, Mode
 from hopscope.wire.rules import Next
 from hopscope.wire.telemetry import int_header
-from hopscope.wire.telemetry.int_header import Md, Shim, Tail
+from hopscope.wire.telemetry.hop_stack import Tail
+from hopscope.wire.telemetry.int_header import Md, Shim
 
 from . import report
 from .ethernet import pull_tcp

@@ -23,7 +23,7 @@ from hopscope.wire.headers.tunnel import by_ethertype
 from hopscope.wire.reasons import Place
 from hopscope.wire.records import Carrier, Hop, Link
 from hopscope.wire.rules import Next
-from hopscope.wire.telemetry import int_header
+from hopscope.wire.telemetry import hop_stack, int_header
 from hopscope.wire.telemetry.int_header import Md, Shim
 
 from .locate import IPS, UDP_LENGTH, Header, Way, checksum_at, covered, get16, protocol_at, put16, set_dscp
@@ -181,7 +181,7 @@ class _Source:
         md.hop_words = layout.metadata_size(*int_header.form_of(md, self.dialect)) // 4
         body = bytearray()
         int_header.push_md(body, md, self.dialect)
-        int_header.push_stack(body, md, hops, self.dialect)
+        hop_stack.push_stack(body, md, hops, self.dialect)
         old = version < 20 and carrier != Carrier.GENEVE
         shim = Shim(old, carrier=carrier, npt=self.form.npt if version == 20 and carrier in _IN_L4 else 0)
         return Telemetry(carrier.name.lower(), shim, version, bytes(body))

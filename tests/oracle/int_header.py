@@ -9,16 +9,8 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.layout import Item
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP_MAX, MAX_HOPS, Hop, IntFlag
-from hopscope.wire.telemetry.int_header import (
-    Md,
-    Shim,
-    Tail,
-    _is_open,
-    _overhead,
-    form_of,
-    has_tail,
-    records_of,
-)
+from hopscope.wire.telemetry.hop_stack import Tail, records_of
+from hopscope.wire.telemetry.int_header import Md, Shim, form_of, has_tail, is_open, overhead
 
 _BOTTOM = 1 << 31
 
@@ -61,9 +53,9 @@ def pull_stack(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> t
         for i in range(hops)
     ]
     buf.at = start + size + 4 * shim.numbered
-    counted = _overhead(shim, md.version, dialect) + size // 4
+    counted = overhead(shim, md.version, dialect) + size // 4
     tail = None
-    if has_tail(shim, md.version) and (_is_open(shim, dialect) or shim.length > counted):
+    if has_tail(shim, md.version) and (is_open(shim, dialect) or shim.length > counted):
         tail = pull_tail(buf)
     return path[::-1], tail
 

@@ -13,7 +13,8 @@ from hopscope.wire.headers import ethernet
 from hopscope.wire.headers.ethernet import Ip
 from hopscope.wire.records import Carrier, Hop
 from hopscope.wire.rules import Next
-from hopscope.wire.telemetry.int_header import Md, Shim, Tail
+from hopscope.wire.telemetry.hop_stack import Tail
+from hopscope.wire.telemetry.int_header import Md, Shim
 
 from .inner import Walk
 from .row import Row

@@ -11,9 +11,9 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Flag, Kind
 from hopscope.wire.telemetry.report import kind_of, main_form
-from hopscope.wire.telemetry.report_metadata import Own, push_own
+from hopscope.wire.telemetry.report_metadata import ReportMetadata, push_report_metadata
 
-from .report_metadata import pull_own
+from .report_metadata import pull_report_metadata
 
 INNER_NONE = 0
 INNER_TLV = 1
@@ -159,14 +159,14 @@ def push_report_2_0(out: bytearray, report: Report20) -> None:
     })  # fmt: skip
 
 
-def push_main(out: bytearray, main: Main20, own: Own) -> None:
+def push_main(out: bytearray, main: Main20, own: ReportMetadata) -> None:
     """Append INT main contents and the metadata that its bitmap names."""
     push(out, layout.MAIN_2_0, {
         "metadata_bits": main.metadata_bits, "domain_id": main.domain_id,
         "ds_metadata_bits": main.ds_metadata_bits,
         "ds_metadata_status": main.ds_metadata_status,
     })  # fmt: skip
-    push_own(out, layout.OWN_2_0, main.metadata_bits, own)
+    push_report_metadata(out, layout.OWN_2_0, main.metadata_bits, own)
 
 
 def push_tlv(out: bytearray, type_: int, template: int, content: bytes) -> None:
@@ -274,7 +274,7 @@ def check_types(report: Report20, start: int, dialect: Dialect = DEFAULT) -> tup
 
 def pull_main(
     buf: Buffer, report: Report20, node_id: int, items: tuple[layout.Item, ...] = layout.OWN_2_0
-) -> tuple[Main20, Own]:
+) -> tuple[Main20, ReportMetadata]:
     """INT main contents with their metadata; domain-specific metadata behind it is skipped.
 
     Raises WireError: truncated, or `bad_length` where MD Length is below what the bitmap implies, or above
@@ -300,7 +300,7 @@ def pull_main(
             Reason.BAD_LENGTH if known else Reason.TRUNCATED, place, start,
             f"MD Length {stated} bytes, {buf.end - buf.at} are left",
         )  # fmt: skip
-    own = pull_own(buf, items, main.metadata_bits, node_id)
+    own = pull_report_metadata(buf, items, main.metadata_bits, node_id)
     own.size = stated
     buf.at = end
     return main, own

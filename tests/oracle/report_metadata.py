@@ -7,12 +7,12 @@ from hopscope.wire.buffer import Buffer
 from hopscope.wire.dialect import DEFAULT, Dialect
 from hopscope.wire.reasons import Place
 from hopscope.wire.records import Have, Hop
-from hopscope.wire.telemetry.report_metadata import _FORM_BITS, _FORM_KINDS, _FORMS, Own
+from hopscope.wire.telemetry.report_metadata import _FORM_BITS, _FORM_KINDS, _FORMS, ReportMetadata
 
 from .int_header import pull_metadata
 
 
-def pull_own_0_5(buf: Buffer, form: int, dialect: Dialect = DEFAULT) -> Own:
+def pull_metadata_0_5(buf: Buffer, form: int, dialect: Dialect = DEFAULT) -> ReportMetadata:
     """The drop header (form 1) or the switch-local header (form 2). Raises WireError where it is cut."""
     header, items = _FORMS[form], dialect.alternatives(_FORM_KINDS[form])[0]
     start = buf.at
@@ -20,7 +20,7 @@ def pull_own_0_5(buf: Buffer, form: int, dialect: Dialect = DEFAULT) -> Own:
     hop = pull_metadata(buf.raw, start + 4, items, _FORM_BITS[form], header.size - 4)
     _set_node(hop, head["node_id"])
     queue_id = hop.queue_id if form == 2 else head["queue_id"]
-    return Own(hop, queue_id, head.get("drop_reason"), start, header.size)
+    return ReportMetadata(hop, queue_id, head.get("drop_reason"), start, header.size)
 
 
 def _set_node(hop: Hop, node_id: int) -> None:
@@ -30,7 +30,9 @@ def _set_node(hop: Hop, node_id: int) -> None:
         hop.null |= Have.NODE_ID
 
 
-def pull_own(buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: int) -> Own:
+def pull_report_metadata(
+    buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: int
+) -> ReportMetadata:
     """A report's own metadata, by a dialect's items of `OWN_OF_1_0` or `OWN_OF_2_0`, with the node id of its
     header.
 
@@ -40,7 +42,7 @@ def pull_own(buf: Buffer, items: tuple[layout.Item, ...], bitmap: int, node_id: 
     at = buf.skip(size, Place.REPORT_METADATA, "optional metadata")
     hop = pull_metadata(buf.raw, at, items, bitmap, size)
     _set_node(hop, node_id)
-    own = Own(hop, hop.queue_id if hop.present & Have.QUEUE_OCCUPANCY else None, at=at, size=size)
+    own = ReportMetadata(hop, hop.queue_id if hop.present & Have.QUEUE_OCCUPANCY else None, at=at, size=size)
     for bit, item in enumerate(items):
         if bitmap >> (15 - bit) & 1:
             if item is layout.DROP:

@@ -16,18 +16,16 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.fields import RESERVED
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Carrier, Have, Hop
+from hopscope.wire.telemetry.hop_stack import Tail, push_stack, push_tail
 from hopscope.wire.telemetry.int_header import (
     HOP_ITEMS,
     Md,
     Shim,
-    Tail,
     has_tail,
     pull_md,
     pull_shim,
     push_md,
     push_shim,
-    push_stack,
-    push_tail,
 )
 from oracle.int_header import pull_stack, pull_tail
 

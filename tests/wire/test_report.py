@@ -16,7 +16,7 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import Flag, Have, Kind
 from hopscope.wire.telemetry.report import kind_of, main_form
-from hopscope.wire.telemetry.report_metadata import push_own, push_own_0_5
+from hopscope.wire.telemetry.report_metadata import push_metadata_0_5, push_report_metadata
 from oracle.report import (
     Form05,
     Group20,
@@ -39,7 +39,7 @@ from oracle.report import (
     push_report_2_0,
     push_tlv,
 )
-from oracle.report_metadata import pull_own, pull_own_0_5
+from oracle.report_metadata import pull_metadata_0_5, pull_report_metadata
 
 U6, U16, U22, U32 = (st.integers(0, (1 << bits) - 1) for bits in (6, 16, 22, 32))
 FLAGS = st.integers(0, 7)
@@ -65,12 +65,12 @@ def test_report_0_5(report: Report05) -> None:
 def test_own_0_5(form: int, raw: bytes) -> None:
     """Drop and switch-local headers survive, and every cut is told."""
     raw = raw[:10] + b"\0\0" if form == 1 else raw
-    own = pull_own_0_5(Buffer(raw), form)
+    own = pull_metadata_0_5(Buffer(raw), form)
     assert (own.drop_reason is None) == (form == 2)
     out = bytearray()
-    push_own_0_5(out, form, own)
+    push_metadata_0_5(out, form, own)
     assert bytes(out) == raw
-    _all_cuts_are_truncated(raw, lambda buf: pull_own_0_5(buf, form))
+    _all_cuts_are_truncated(raw, lambda buf: pull_metadata_0_5(buf, form))
 
 
 @given(st.integers(0, 63), FLAGS, U6, U32, U32, U32, st.integers(0, 2), st.binary(min_size=24, max_size=24))
@@ -87,9 +87,9 @@ def test_report_1_0(
     if bits & 2:  # padding of the drop word is sent as 0
         at = layout.metadata_size(layout.OWN_1_0, (bits & 0b111100) << 10)
         raw[at + 2 : at + 4] = b"\0\0"
-    own = pull_own(Buffer(bytes(raw)), layout.OWN_1_0, bits << 10, node)
+    own = pull_report_metadata(Buffer(bytes(raw)), layout.OWN_1_0, bits << 10, node)
     again = bytearray()
-    push_own(again, layout.OWN_1_0, bits << 10, own)
+    push_report_metadata(again, layout.OWN_1_0, bits << 10, own)
     if not (bits & 2 and bits & 8 and own.queue_id != own.hop.queue_id):
         assert again == raw
     assert (own.drop_reason is not None) == bool(bits & 2)
@@ -154,7 +154,7 @@ def test_main_2_0(bits: int, values: bytes, extra: int) -> None:
     main = Main20(bits, 7, 8, 9)
     report = Report20(report_length=200, metadata_length=size // 4 + extra)
     out = bytearray()
-    push_main(out, main, pull_own(Buffer(values), layout.OWN_2_0, bits, 5))
+    push_main(out, main, pull_report_metadata(Buffer(values), layout.OWN_2_0, bits, 5))
     assert len(out) == 8 + size
     buf = Buffer(bytes(out) + bytes(4 * extra))
     read, own = pull_main(buf, report, 5)

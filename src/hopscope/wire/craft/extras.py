@@ -6,7 +6,8 @@ from .. import layout
 from ..decode.extras import RAW, RAW_SOURCE, UNNAMED, Fields, domain_of
 from ..dialect import Dialect
 from ..records import Hop
-from ..telemetry.int_header import Md, form_of, push_metadata
+from ..telemetry.hop_stack import push_metadata
+from ..telemetry.int_header import Md, form_of
 from .keys import Keys
 
 _SOME = 0x8000
@@ -21,9 +22,9 @@ def domain_bytes(keys: Keys, md: Md, dialect: Dialect) -> tuple[bytes, bytes]:
     return found
 
 
-def wanted(parts: list[Keys], dialect: Dialect) -> tuple[int, int, int, int]:
-    """(domain id, DS Instruction, DS Flags, words of each hop) that these extras ask for: those of the first
-    domain of the dialect that has all their names; bytes without a name ask for a bit alone.
+def domain_fields(parts: list[Keys], dialect: Dialect) -> tuple[int, int, int, int]:
+    """(domain id, DS Instruction, DS Flags, words of each hop) that these extras imply: those of the first
+    domain of the dialect that has all their names; bytes without a name imply only a bit.
     """
     names = {name for part in parts for name in part.names()}
     raw = max((len(part.hexadecimal(RAW)) for part in parts), default=0)

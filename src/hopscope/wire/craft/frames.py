@@ -26,7 +26,7 @@ SOURCE = "192.0.2.253"
 SPORT = 32766
 GAP_NS = 1_000_000
 """Time between packets that give none."""
-MOST_MISSING = 1_000_000
+MAX_MISSING = 1_000_000
 """Packets in a row that may be missing."""
 _MAPPED_PREFIX = 0xFFFF
 _LINKS = {link.name.lower(): link for link in Link}
@@ -95,21 +95,21 @@ def _packets(objects: Iterable[dict[str, Any]], renumber: bool) -> Iterator[tupl
     group: list[Keys] = []
     last = -1
     for number, value in enumerate(objects, 1):
-        one = _keys(value, number)
-        with about(one):
-            packet, index = _place(one, last, len(group))
+        entry = _keys(value, number)
+        with about(entry):
+            packet, index = _place(entry, last, len(group))
             if group and packet == last:
                 if index != len(group) and not renumber:
-                    raise one.wrong("index", f"{len(group)}, the packet's next, or --renumber")
-                group.append(one)
+                    raise entry.wrong("index", f"{len(group)}, the packet's next, or --renumber")
+                group.append(entry)
                 continue
             if packet < last and not renumber:
-                raise one.wrong("packet", f"more than {last}: packets come in order, or --renumber")
+                raise entry.wrong("packet", f"more than {last}: packets come in order, or --renumber")
             if index and not renumber:
-                raise one.wrong("index", "0, the packet's first report, or --renumber")
+                raise entry.wrong("index", "0, the packet's first report, or --renumber")
         if group:
             yield last, group
-        group, last = [one], packet
+        group, last = [entry], packet
     if group:
         yield last, group
 
@@ -124,10 +124,10 @@ def _keys(value: object, number: int) -> Keys:
 
 def _place(keys: Keys, last: int, count: int) -> tuple[int, int]:
     """Number of an object's packet, and of the object in it."""
-    most = (1 << 63) - 1
+    maximum = (1 << 63) - 1
     index = keys.number("index", 65535, -1)
     follows = count > 0 and index == count
-    packet = keys.number("packet", most, last if follows else last + 1)
+    packet = keys.number("packet", maximum, last if follows else last + 1)
     if index < 0:
         index = count if packet == last else 0
     return packet, index
@@ -148,7 +148,7 @@ class _Work:
     def missing(self, packet: int) -> Iterator[Frame]:
         """The frames before this packet that are not in the objects."""
         if not self.renumber:
-            if packet - self.next > MOST_MISSING:
+            if packet - self.next > MAX_MISSING:
                 raise CraftError("packet", f"{packet - self.next} are missing before it: --renumber")
             out = bytearray()
             craft_packet.push_nothing(out)
@@ -160,18 +160,18 @@ class _Work:
         """The frame of one packet."""
         first = group[0]
         given = False
-        for one in group:
-            with about(one):
-                if one.has("time_ns") and not given:
+        for entry in group:
+            with about(entry):
+                if entry.has("time_ns") and not given:
                     given = True
-                    self.time_ns = one.number("time_ns", (1 << 63) - 1, 0, -(1 << 63))
+                    self.time_ns = entry.number("time_ns", (1 << 63) - 1, 0, -(1 << 63))
         if not given:
             self.time_ns = min(self.time_ns + GAP_NS, (1 << 63) - 1)
-        for one in group:
-            with about(one):
-                if one.has("frame"):
-                    return self._as_it_was(one)
-                if one.has("error"):
+        for entry in group:
+            with about(entry):
+                if entry.has("frame"):
+                    return self._as_it_was(entry)
+                if entry.has("error"):
                     raise CraftError("frame", "missing: a rejected packet is crafted from its bytes only")
         out = bytearray()
         with about(first):
@@ -182,9 +182,9 @@ class _Work:
                 craft_packet.push_packet(out, first, telemetry, self.dialect)
             else:
                 self._report(out, group)
-        for one in group:
-            with about(one):
-                one.close("an object")
+        for entry in group:
+            with about(entry):
+                entry.close("an object")
         return Frame(bytes(out), self.time_ns)
 
     def _as_it_was(self, keys: Keys) -> Frame:
@@ -194,9 +194,9 @@ class _Work:
 
     def _report(self, out: bytearray, group: list[Keys]) -> None:
         source = group[0].address("source", SOURCE)
-        for one in group[1:]:
-            if one.address("source", SOURCE) != source and one.has("source"):
-                raise one.wrong("source", "that of the packet's first report")
+        for entry in group[1:]:
+            if entry.address("source", SOURCE) != source and entry.has("source"):
+                raise entry.wrong("source", "that of the packet's first report")
         payload = bytearray()
         craft_report.push_reports(payload, group, source, self.sequences, self.dialect)
         version = 4 if source >> 32 == self.collector >> 32 == _MAPPED_PREFIX else 6

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from .. import layout, rules
 from ..dialect import Dialect
 from ..records import MAX_HOPS, Carrier
-from ..telemetry import int_header
+from ..telemetry import hop_stack, int_header
 from ..telemetry.int_header import Md, Shim
 from ..versions import COUNTED, INT_VERSIONS, IOAM, NIBBLES, REPORT_INDEX
 from . import ioam as craft_ioam
-from .extras import domain_bytes, push_records, wanted
+from .extras import domain_bytes, domain_fields, push_records
 from .keys import CraftError, Keys
 from .metadata import bitmap_of, hop_of
 from .tunnel import Shimmed, next_protocol
@@ -48,7 +48,7 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
     """
     if not keys.has("int") and not keys.raw("hops"):
         return None
-    head, hops = keys.part("int"), [one for one in keys.parts("hops") if not one.flag("in_report")]
+    head, hops = keys.part("int"), [hop for hop in keys.parts("hops") if not hop.flag("in_report")]
     usual = _USUAL[report]
     version = INT_VERSIONS[head.word("version", INT_VERSIONS, usual)]
     carrier = head.word("carrier", CARRIERS, "")
@@ -82,7 +82,7 @@ def telemetry_of(keys: Keys, report: int, dialect: Dialect) -> Telemetry | None:
         push_records(body, md, path, hops, dialect)
         body += source + bytes(-len(source) % 4)
     else:
-        int_header.push_stack(body, md, path, dialect)
+        hop_stack.push_stack(body, md, path, dialect)
     for hop in hops:
         hop.close(f"a hop of instructions 0x{md.instructions:04x}")
     return Telemetry(carrier, shim, version, bytes(body), report)
@@ -100,8 +100,8 @@ def _header(head: Keys, version: int, mode: int, hops: list[Keys], dialect: Dial
     )
     usual = layout.metadata_size(choices[0], bitmap) // 4
     md = Md(version, instructions=bitmap, total_hops=len(hops))
-    parts = [one.part("extras") for one in (*hops, head)] if version == 20 else []
-    domain_id, ds_instruction, ds_flags, more = wanted(parts, dialect)
+    parts = [part.part("extras") for part in (*hops, head)] if version == 20 else []
+    domain_id, ds_instruction, ds_flags, more = domain_fields(parts, dialect)
     if mode == int_header.MODE_MX:
         md.hop_words = usual if dialect.mx_record else 0
         _take_domain(head, md, domain_id, ds_instruction, ds_flags)
@@ -146,43 +146,47 @@ def _nibble(shim: Shim, version: int, report: int, dialect: Dialect) -> int:
     raise CraftError("int.version", f"dialect {dialect.name} has no such INT here")
 
 
-def push_l4(out: bytearray, one: Telemetry, original: int, tail: tuple[int, ...], dialect: Dialect) -> None:
+def push_l4(
+    out: bytearray, telemetry: Telemetry, original: int, tail: tuple[int, ...], dialect: Dialect
+) -> None:
     """Append the INT after a TCP or UDP header: marker, shim, header, stack, tail.
 
     `original` is the packet's value before INT was added, which the shim keeps (by NPT: DSCP, port,
     protocol); `tail` the protocol and port (and DSCP) that 0.4 and 0.5 repeat.
     """
     out += dialect.marker
-    shim = one.shim
+    shim = telemetry.shim
     shim.original = original
-    first = _first_byte(one, dialect)
+    first = _first_byte(telemetry, dialect)
     numbered = bool(dialect.table()[rules.SHIM + first] & 32)
-    behind = bytearray(4 * numbered)
-    if int_header.has_tail(shim, one.version):
-        int_header.push_tail(behind, int_header.Tail(*tail))
-    shim.length = _length(one, len(behind) // 4, dialect)
+    following = bytearray(4 * numbered)
+    if int_header.has_tail(shim, telemetry.version):
+        hop_stack.push_tail(following, hop_stack.Tail(*tail))
+    shim.length = _length(telemetry, len(following) // 4, dialect)
     int_header.push_shim(out, shim, dialect, first)
-    out += one.body + behind
+    out += telemetry.body + following
 
 
-def in_tunnel(one: Telemetry, inside: int, dialect: Dialect) -> Shimmed:
+def in_tunnel(telemetry: Telemetry, inside: int, dialect: Dialect) -> Shimmed:
     """The INT as a GRE, VXLAN-GPE or Geneve tunnel carries it, before a packet of EtherType `inside`."""
     out = bytearray()
-    shim, first = one.shim, None
-    if one.carrier == "geneve":
-        shim.length = len(one.body) // 4
+    shim, first = telemetry.shim, None
+    if telemetry.carrier == "geneve":
+        shim.length = len(telemetry.body) // 4
         if shim.length > 31:
             raise CraftError("hops", f"INT of {shim.length} words, a Geneve option has 31 at most")
         if not dialect.geneve_classes:
             raise CraftError("int.carrier", f"dialect {dialect.name} has no Geneve class for INT")
         protocol = 0
     else:
-        first = _first_byte(one, dialect) | _GRE_ADDED * (shim.added and one.carrier == "gre")
-        shim.length = _length(one, 0, dialect)
-        shim.next_protocol = inside if one.carrier == "gre" else next_protocol(inside)
-        protocol = dialect.gre_protocol if one.carrier == "gre" else _gpe_protocol(one.version, dialect)
+        first = _first_byte(telemetry, dialect) | _GRE_ADDED * (shim.added and telemetry.carrier == "gre")
+        shim.length = _length(telemetry, 0, dialect)
+        shim.next_protocol = inside if telemetry.carrier == "gre" else next_protocol(inside)
+        protocol = (
+            dialect.gre_protocol if telemetry.carrier == "gre" else _gpe_protocol(telemetry.version, dialect)
+        )
     int_header.push_shim(out, shim, dialect, first)
-    return Shimmed(protocol, bytes(out) + one.body)
+    return Shimmed(protocol, bytes(out) + telemetry.body)
 
 
 def _gpe_protocol(version: int, dialect: Dialect) -> int:
@@ -192,19 +196,19 @@ def _gpe_protocol(version: int, dialect: Dialect) -> int:
     return _GPE_PROTOCOLS[version] if _GPE_PROTOCOLS[version] in known else known[0]
 
 
-def _length(one: Telemetry, behind: int, dialect: Dialect) -> int:
+def _length(telemetry: Telemetry, following: int, dialect: Dialect) -> int:
     """The length in the shim: words."""
-    words = len(one.body) // 4 + behind + (one.shim.old or dialect.length_with_shim)
+    words = len(telemetry.body) // 4 + following + (telemetry.shim.old or dialect.length_with_shim)
     if words > 255:
         raise CraftError("hops", f"the stack takes {words} words, a shim can state at most 255")
     return words
 
 
-def _first_byte(one: Telemetry, dialect: Dialect) -> int:
+def _first_byte(telemetry: Telemetry, dialect: Dialect) -> int:
     """The first byte of the shim."""
     shims = dialect.table()[rules.SHIM : rules.SHIM + 256]
-    shim = one.shim
-    in_l4 = one.carrier not in ("gre", "vxlan_gpe")
+    shim = telemetry.shim
+    in_l4 = telemetry.carrier not in ("gre", "vxlan_gpe")
     if shim.old:
         usual, choices = shim.type, range(256 if in_l4 else 16)
     else:

@@ -110,7 +110,7 @@ class Keys:
         """A list of some of these words."""
         value = self._object[name] if self.has(name) else []
         known = tuple(choices)
-        if not isinstance(value, list) or not all(isinstance(one, str) and one in known for one in value):
+        if not isinstance(value, list) or not all(isinstance(item, str) and item in known for item in value):
             raise self.wrong(name, f"a list of {', '.join(known)}")
         return frozenset(value)
 
@@ -141,7 +141,7 @@ class Keys:
         value = self._object[name] if self.has(name) else []
         if not isinstance(value, list):
             raise self.wrong(name, "a list of objects")
-        return [Keys(one, f"{self.path(name)}[{place}]") for place, one in enumerate(value)]
+        return [Keys(item, f"{self.path(name)}[{place}]") for place, item in enumerate(value)]
 
     def close(self, of: str) -> None:
         """Raise CraftError for an unread key; `of` names what has no such key."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..layout import KIND_ITEMS, Item
-from ..records import Have, Hop
-from ..telemetry.int_header import HOP_MAX
+from ..records import HOP_MAX, Have, Hop
 from .keys import Keys
 
 _QUEUES = ("queue_id", "congestion_queue_id")

@@ -86,16 +86,16 @@ def _tags(layers: frozenset[str], vlan: int) -> tuple[tuple[int, int], ...]:
 def _dscp(dialect: Dialect) -> int:
     """A DSCP that announces INT; 0 if the dialect has none."""
     announcing = dialect.table()[rules.INT_DSCP : rules.INT_DSCP + 64]
-    wanted = (*dialect.int_dscp, *range(63, -1, -1))
-    return next((dscp for dscp in wanted if announcing[dscp]), 0)
+    candidates = (*dialect.int_dscp, *range(63, -1, -1))
+    return next((dscp for dscp in candidates if announcing[dscp]), 0)
 
 
-def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Dialect) -> Inside:
+def _with_int(ip: Ip, ports: tuple[int, int] | None, telemetry: Telemetry, dialect: Dialect) -> Inside:
     """The packet with its INT after the L4 header, and what follows that."""
     name = {layout.PROTOCOL_TCP: "tcp", layout.PROTOCOL_UDP: "udp"}.get(ip.protocol, "")
-    npt, behind, original, outer = one.shim.npt, b"", 0, ports
+    npt, following, original, outer = telemetry.shim.npt, b"", 0, ports
     protocol, tail = ip.protocol, (ip.protocol, ports[1] if ports else 0)
-    if one.carrier == "udp_inserted":
+    if telemetry.carrier == "udp_inserted":
         if not dialect.inserted_udp_ports:
             raise CraftError("int.carrier", f"dialect {dialect.name} has no port for an inserted UDP header")
         if npt == 1:
@@ -104,36 +104,40 @@ def _with_int(ip: Ip, ports: tuple[int, int] | None, one: Telemetry, dialect: Di
             )
         protocol, outer = layout.PROTOCOL_UDP, (_SPORT, dialect.inserted_udp_ports[0])
         original = ip.protocol if npt == 2 else 0
-        behind = segment(ip, ports, b"") if ports else b""
-    elif npt == 1 and name and ports and one.carrier in ("", name):
+        following = segment(ip, ports, b"") if ports else b""
+    elif npt == 1 and name and ports and telemetry.carrier in ("", name):
         usual = (*dialect.inserted_udp_ports, ports[1])[0] if name == "udp" else ports[1]
         original, outer = ports[1], (ports[0], _int_port(dialect, usual))
     elif npt == 2:
         original = ip.protocol
-        protocol = layout.PROTOCOL_TCP if one.carrier == "tcp" else layout.PROTOCOL_UDP  # as some do
-        behind = segment(ip, ports, b"") if ports else b""
+        protocol = layout.PROTOCOL_TCP if telemetry.carrier == "tcp" else layout.PROTOCOL_UDP  # as some do
+        following = segment(ip, ports, b"") if ports else b""
         outer = _SPORT, _int_port(dialect, _DPORT)
-    elif ports is None or npt or (one.carrier and one.carrier != name):
-        carrier = one.carrier or "tcp or udp"
+    elif ports is None or npt or (telemetry.carrier and telemetry.carrier != name):
+        carrier = telemetry.carrier or "tcp or udp"
         why = f" with npt {npt}" if npt else ""
         raise CraftError("int.carrier", f"{carrier}{why} does not carry a packet of protocol {ip.protocol}")
     assert outer is not None
-    if not _marked(protocol, ip.dscp, outer[1], one, dialect):
-        if name != "udp" or not int_header.has_tail(one.shim, one.version) or not dialect.int_ports:
+    if not _marked(protocol, ip.dscp, outer[1], telemetry, dialect):
+        if (
+            name != "udp"
+            or not int_header.has_tail(telemetry.shim, telemetry.version)
+            or not dialect.int_ports
+        ):
             raise CraftError("int.carrier", f"nothing in dialect {dialect.name} announces INT here")
         outer = outer[0], dialect.int_ports[0]  # the tail holds the packet's own
     stack = bytearray()
-    craft_int.push_l4(stack, one, original, tail, dialect)
+    craft_int.push_l4(stack, telemetry, original, tail, dialect)
     ip.protocol = protocol
-    return craft_tunnel.packet(ip, segment(ip, outer, bytes(stack) + behind))
+    return craft_tunnel.packet(ip, segment(ip, outer, bytes(stack) + following))
 
 
-def _marked(protocol: int, dscp: int, port: int, one: Telemetry, dialect: Dialect) -> bool:
+def _marked(protocol: int, dscp: int, port: int, telemetry: Telemetry, dialect: Dialect) -> bool:
     """Whether anything announces INT after TCP or UDP."""
     table = dialect.table()
-    if table[rules.INT_DSCP + dscp] or dialect.marker or (dialect.assume_int and one.report):
+    if table[rules.INT_DSCP + dscp] or dialect.marker or (dialect.assume_int and telemetry.report):
         return True
-    if one.carrier == "udp_inserted":
+    if telemetry.carrier == "udp_inserted":
         return True
     here = bool(table[rules.UDP_ROLE + port] & rules.ROLE_INT)
     return here and (protocol == layout.PROTOCOL_UDP or dialect.tcp_ports)

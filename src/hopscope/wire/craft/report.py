@@ -8,9 +8,8 @@ from .. import layout, rules
 from ..dialect import Dialect
 from ..layout import Item
 from ..records import Flag, Have, Kind
-from ..telemetry import report
-from ..telemetry import report_metadata as own_metadata
-from ..telemetry.report_metadata import Own
+from ..telemetry import report, report_metadata
+from ..telemetry.report_metadata import ReportMetadata
 from ..versions import REPORT_VERSIONS
 from . import int_stack as craft_int
 from . import packet as craft_packet
@@ -32,9 +31,9 @@ class Sequences:
 
     last: dict[tuple[int, ...], int] = field(default_factory=dict)
 
-    def number(self, keys: Keys, most: int, *space: int) -> int:
+    def number(self, keys: Keys, maximum: int, *space: int) -> int:
         """The sequence number of a report."""
-        number = keys.number("sequence", most, (self.last.get(space, -1) + 1) & most)
+        number = keys.number("sequence", maximum, (self.last.get(space, -1) + 1) & maximum)
         self.last[space] = number
         return number
 
@@ -49,7 +48,7 @@ class Head:
     hw_id: int
     node_id: int
     ingress_time: int | None
-    own: Own
+    own: ReportMetadata
     bits: int
     """Metadata bits, as 16 bits."""
     domain: tuple[int, int, bytes] = 0, 0, b""
@@ -61,16 +60,16 @@ def push_reports(
 ) -> None:
     """Append the payload of a datagram with the reports of these objects."""
     heads = []
-    for one in group:
-        with about(one):
-            heads.append(_head(one, dialect))
+    for entry in group:
+        with about(entry):
+            heads.append(_head(entry, dialect))
     first = heads[0]
     keys = group[0].part("report")
-    most = 0x3FFFFF if first.version == 20 else _ONES
-    sequence = sequences.number(keys, most, source, first.version, first.hw_id, first.node_id)
-    for one, head in zip(group[1:], heads[1:], strict=True):
-        with about(one):
-            _check_group(one.part("report"), first, head, sequence, most)
+    maximum = 0x3FFFFF if first.version == 20 else _ONES
+    sequence = sequences.number(keys, maximum, source, first.version, first.hw_id, first.node_id)
+    for entry, head in zip(group[1:], heads[1:], strict=True):
+        with about(entry):
+            _check_group(entry.part("report"), first, head, sequence, maximum)
     start = len(out)
     if first.version == 20:
         group_fields = {"hw_id": first.hw_id, "sequence": sequence, "node_id": first.node_id}
@@ -79,22 +78,22 @@ def push_reports(
         if dialect.bare_group:
             _push_bare(out, group, first, dialect)
             return
-        for one, head in zip(group, heads, strict=True):
-            with about(one):
-                _push_2_0(out, one, head, dialect, final=one is group[-1])
+        for entry, head in zip(group, heads, strict=True):
+            with about(entry):
+                _push_2_0(out, entry, head, dialect, final=entry is group[-1])
     elif first.version == 10:
         _push_1_0(out, group[0], first, sequence, dialect)
     else:
         _push_0_5(out, group[0], first, sequence, dialect)
 
 
-def _check_group(other: Keys, first: Head, head: Head, sequence: int, most: int) -> None:
+def _check_group(other: Keys, first: Head, head: Head, sequence: int, maximum: int) -> None:
     """Raise CraftError if a report differs from the first of its packet."""
     if first.version != 20 or head.version != 20:
         raise CraftError("index", "only Reports 2.0 may share a packet")
     for name, value, expected in (
         ("node_id", head.node_id, first.node_id), ("hw_id", head.hw_id, first.hw_id),
-        ("sequence", other.number("sequence", most, sequence), sequence),
+        ("sequence", other.number("sequence", maximum, sequence), sequence),
     ):  # fmt: skip
         if other.has(name) and value != expected:
             raise other.wrong(name, f"{expected}, as in the packet's first report")
@@ -111,8 +110,8 @@ def _begin(out: bytearray, at: int, version: int, low: int, dialect: Dialect) ->
     raise CraftError("report.version", f"dialect {dialect.name} has no such report")
 
 
-def _head(one: Keys, dialect: Dialect) -> Head:
-    keys = one.part("report")
+def _head(entry: Keys, dialect: Dialect) -> Head:
+    keys = entry.part("report")
     usual = "2.0" if dialect.report_version == "auto" else dialect.report_version
     name = keys.word("version", REPORT_VERSIONS, usual)
     version = REPORT_VERSIONS[name]
@@ -124,8 +123,8 @@ def _head(one: Keys, dialect: Dialect) -> Head:
         if kind != Kind.INNER and keys.has("kind") and kind != _kind(keys):
             raise keys.wrong("kind", f"{kind.name.lower()}, as its flags say")
     keys.has("sequence")
-    node_id = _node_id(one, keys, version, kind)
-    own, bits = _own(one, keys, version, kind, dialect)
+    node_id = _node_id(entry, keys, version, kind)
+    own, bits = _own(entry, keys, version, kind, dialect)
     own.hop.node_id = node_id
     time = None
     if version != 20:
@@ -156,31 +155,31 @@ def _flags(keys: Keys, version: int, kind: Kind, tracked: bool) -> int:
     return flags
 
 
-def _node_id(one: Keys, keys: Keys, version: int, kind: Kind) -> int:
+def _node_id(entry: Keys, keys: Keys, version: int, kind: Kind) -> int:
     """The node of the report; if none is given, the last hop's: the sink's."""
     if version == 5 and kind == Kind.INT:
         return 0
     usual = _NODE
-    for hop in one.parts("hops"):
+    for hop in entry.parts("hops"):
         usual = hop.value("node_id", _ONES, usual) or usual
     given = keys.value("node_id", _ONES, usual)
     return _ONES if given is None else given
 
 
-def _own(one: Keys, keys: Keys, version: int, kind: Kind, dialect: Dialect) -> tuple[Own, int]:
+def _own(entry: Keys, keys: Keys, version: int, kind: Kind, dialect: Dialect) -> tuple[ReportMetadata, int]:
     """The report's metadata, and their bits."""
     metadata = keys.part("metadata")
     if version == 5:
         return _own_0_5(keys, metadata, kind, dialect)
     if kind == Kind.INNER:
         metadata.close("an inner-only report")
-        return Own(), 0
+        return ReportMetadata(), 0
     items = dialect.alternatives(layout.OWN_OF_1_0 if version == 10 else layout.OWN_OF_2_0)[0]
     names = set(metadata.names())
     bits = bitmap_of(items, names)
     if version == 20 and keys.has("ingress_time"):
         bits |= _bit(items, Have.INGRESS_TIME)
-    own = Own(hop_of(metadata, items, bits))
+    own = ReportMetadata(hop_of(metadata, items, bits))
     if version == 20 and keys.has("ingress_time") and "ingress_time" not in names:
         given = keys.value("ingress_time", (1 << 64) - 1)
         own.hop.ingress_time = (1 << 64) - 1 if given is None else given
@@ -191,7 +190,7 @@ def _own(one: Keys, keys: Keys, version: int, kind: Kind, dialect: Dialect) -> t
         own.queue_id, own.drop_reason = _drop(keys)
     elif own.hop.present & Have.QUEUE_OCCUPANCY:
         keys.value("queue_id", 0xFF)
-    if bits == 0 and version == 20 and any(hop.flag("in_report") for hop in one.parts("hops")):
+    if bits == 0 and version == 20 and any(hop.flag("in_report") for hop in entry.parts("hops")):
         bits = _FILLER
     return own, bits
 
@@ -205,13 +204,13 @@ def _drop(keys: Keys) -> tuple[int, int]:
     return (0xFF, 0xFF) if reason is None else (queue or 0, reason)
 
 
-def _own_0_5(keys: Keys, metadata: Keys, kind: Kind, dialect: Dialect) -> tuple[Own, int]:
+def _own_0_5(keys: Keys, metadata: Keys, kind: Kind, dialect: Dialect) -> tuple[ReportMetadata, int]:
     if kind == Kind.INNER:
         raise keys.wrong("kind", "int, drop or queue: a Report 0.5 has no inner-only form")
     form = {Kind.DROP: layout.DROP_OF_0_5, Kind.QUEUE: layout.LOCAL_OF_0_5}.get(kind)
     items = dialect.alternatives(form)[0] if form is not None else ()
     bits = _bit(items, Have.PORTS) | _bit(items, Have.QUEUE_OCCUPANCY) | _bit(items, Have.EGRESS_TIME)
-    own = Own(hop_of(metadata, items, bits))
+    own = ReportMetadata(hop_of(metadata, items, bits))
     if kind == Kind.DROP:
         own.queue_id, own.drop_reason = _drop(keys)
     elif kind == Kind.QUEUE:
@@ -221,7 +220,7 @@ def _own_0_5(keys: Keys, metadata: Keys, kind: Kind, dialect: Dialect) -> tuple[
     return own, 0
 
 
-def _push_0_5(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dialect) -> None:
+def _push_0_5(out: bytearray, entry: Keys, head: Head, sequence: int, dialect: Dialect) -> None:
     form, start = head.kind.value, len(out)
     table = dialect.table()
     numbers = [
@@ -235,11 +234,11 @@ def _push_0_5(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dia
     })  # fmt: skip
     _begin(out, start, 5, numbers[0], dialect)
     if form:
-        own_metadata.push_own_0_5(out, form, head.own, dialect)
-    _push_inner(out, one, head, dialect)
+        report_metadata.push_metadata_0_5(out, form, head.own, dialect)
+    _push_inner(out, entry, head, dialect)
 
 
-def _push_1_0(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dialect) -> None:
+def _push_1_0(out: bytearray, entry: Keys, head: Head, sequence: int, dialect: Dialect) -> None:
     start = len(out)
     items = dialect.alternatives(layout.OWN_OF_1_0)[0]
     length = 4 + layout.metadata_size(items, head.bits) // 4
@@ -249,11 +248,11 @@ def _push_1_0(out: bytearray, one: Keys, head: Head, sequence: int, dialect: Dia
         "sequence": sequence, "ingress_time": head.ingress_time or 0,
     })  # fmt: skip
     _begin(out, start, 10, length, dialect)
-    own_metadata.push_own(out, items, head.bits, head.own)
-    _push_inner(out, one, head, dialect)
+    report_metadata.push_report_metadata(out, items, head.bits, head.own)
+    _push_inner(out, entry, head, dialect)
 
 
-def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final: bool) -> None:
+def _push_2_0(out: bytearray, entry: Keys, head: Head, dialect: Dialect, *, final: bool) -> None:
     body = bytearray()
     size = 0
     if head.kind != Kind.INNER:
@@ -266,9 +265,9 @@ def _push_2_0(out: bytearray, one: Keys, head: Head, dialect: Dialect, *, final:
         body += values
         size += len(values)
     kind = report.INNER_NONE
-    if one.has("flow") or one.has("hops") or one.has("int"):
+    if entry.has("flow") or entry.has("hops") or entry.has("int"):
         kind = report.INNER_ETHERNET
-        _push_inner(body, one, head, dialect)
+        _push_inner(body, entry, head, dialect)
     body += bytes(-len(body) % 4)
     words = len(body) // 4
     if words >= 0xFF and not final:
@@ -303,9 +302,9 @@ def _push_bare(out: bytearray, group: list[Keys], head: Head, dialect: Dialect) 
     out += frame if dialect.bare_group == report.INNER_ETHERNET else frame[layout.ETHERNET.size :]
 
 
-def _push_inner(out: bytearray, one: Keys, head: Head, dialect: Dialect) -> None:
-    telemetry = craft_int.telemetry_of(one, head.version, dialect)
-    if telemetry is None and not one.has("flow"):
+def _push_inner(out: bytearray, entry: Keys, head: Head, dialect: Dialect) -> None:
+    telemetry = craft_int.telemetry_of(entry, head.version, dialect)
+    if telemetry is None and not entry.has("flow"):
         craft_packet.push_nothing(out)
     else:
-        craft_packet.push_packet(out, one, telemetry, dialect)
+        craft_packet.push_packet(out, entry, telemetry, dialect)

@@ -14,7 +14,7 @@ from ..errors import WireError
 from ..fields import Header
 from ..reasons import Place, Reason
 from ..records import MAX_HOPS, Carried, Carrier
-from ..telemetry import int_header, ioam
+from ..telemetry import hop_stack, int_header, ioam
 
 Row = Mapping[str, int]
 """A row of REPORT by field name."""
@@ -226,7 +226,7 @@ def _int(row: Row, raw: bytes, at: int, dialect: Dialect) -> _Texts:
         try:
             shim = int_header.pull_shim(buf, carrier, dialect)
             md = int_header.pull_md(buf, shim, dialect, row["version"])
-            count, sizes = int_header.records_of(buf, shim, md, dialect)
+            count, sizes = hop_stack.records_of(buf, shim, md, dialect)
         except WireError as error:
             if (error.place, error.at) == (place, at):
                 yield error.reason, error.detail

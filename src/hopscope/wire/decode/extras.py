@@ -18,7 +18,7 @@ from ..dialect import Dialect
 from ..errors import WireError
 from ..reasons import Place
 from ..records import Carried, Carrier, FrameBatch, Records, ReportBatch
-from ..telemetry import int_header, ioam
+from ..telemetry import hop_stack, int_header, ioam
 from ..versions import IOAM
 
 EXTRA = np.dtype(
@@ -135,7 +135,7 @@ def _of_int_2_0(raw: bytes, row: np.void, dialect: Dialect) -> Iterator[_Found]:
     if shim.length == 0:  # the stack reaches to the packet's end, which only its decoder knew
         buf.limit = min(buf.limit, buf.at + 4 * int(row["hop_count"]) * md.hop_words)
     items, bitmap = int_header.form_of(md, dialect)
-    count, sizes = int_header.records_of(buf, shim, md, dialect)
+    count, sizes = hop_stack.records_of(buf, shim, md, dialect)
     buf.need(sum(sizes), Place.INT_STACK, "INT stack")
     if count != row["hop_count"]:  # decoded by another dialect
         return

@@ -62,23 +62,23 @@ def check_reports(reports: Records, arena: npt.NDArray[np.uint8], form: Form) ->
     append, increment = opcode == Opcode.APPEND, opcode == Opcode.KEY_INCREMENT
     key_end = reports["key_at"].astype(np.int64) + reports["key_bytes"]
     data_end = reports["data_at"].astype(np.int64) + reports["data_bytes"]
-    _refuse(~append & (key_end > len(arena)), "its key ends after the arena")
-    _refuse(~increment & (data_end > len(arena)), "its data ends after the arena")
+    _reject(~append & (key_end > len(arena)), "its key ends after the arena")
+    _reject(~increment & (data_end > len(arena)), "its data ends after the arena")
     if form is Form.SIZED:
         return
     copied = increment | (opcode == Opcode.KEY_WRITE)
-    _refuse((opcode < min(PUBLISHED)) | (opcode > max(PUBLISHED)), "only the sized form has this opcode")
-    _refuse(~append & (reports["key_bytes"] != 4), "expected a key of 4 bytes in a published form")
-    _refuse(~increment & (reports["data_bytes"] != 4), "expected data of 4 bytes in a published form")
-    _refuse(~copied & (reports["redundancy"] > 0), "its published header has no redundancy")
-    _refuse((opcode != Opcode.POSTCARDING) & (reports["hop"] > 0), "its published header has no hop")
-    _refuse(reports["path_length"] > 0, "only the sized form has a path length")
+    _reject((opcode < min(PUBLISHED)) | (opcode > max(PUBLISHED)), "only the sized form has this opcode")
+    _reject(~append & (reports["key_bytes"] != 4), "expected a key of 4 bytes in a published form")
+    _reject(~increment & (reports["data_bytes"] != 4), "expected data of 4 bytes in a published form")
+    _reject(~copied & (reports["redundancy"] > 0), "its published header has no redundancy")
+    _reject((opcode != Opcode.POSTCARDING) & (reports["hop"] > 0), "its published header has no hop")
+    _reject(reports["path_length"] > 0, "only the sized form has a path length")
     most = (1 << form.sequence_bits) - 1
-    _refuse(reports["sequence"] > most, f"its sequence number is above {most}")
+    _reject(reports["sequence"] > most, f"its sequence number is above {most}")
     if form is Form.TWO:
-        _refuse(reports["flags"] & DtaFlag.RETRANSMIT > 0, "the form of 2 bytes has no retransmit flag")
+        _reject(reports["flags"] & DtaFlag.RETRANSMIT > 0, "the form of 2 bytes has no retransmit flag")
 
 
-def _refuse(bad: npt.NDArray[np.bool_], why: str) -> None:
+def _reject(bad: npt.NDArray[np.bool_], why: str) -> None:
     if bad.any():
         raise ValueError(f"report {int(bad.argmax())}: {why}")

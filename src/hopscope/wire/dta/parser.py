@@ -52,8 +52,8 @@ class DtaParser:
             self._readonly(batch.arena), self._readonly(batch.frames), self._ports, self.frames, reasons
         )
         self._run(batch.arena, reports)
-        refused = np.flatnonzero(reasons)
-        reports["reason"][refused] = reasons[refused]
+        rejected = np.flatnonzero(reasons)
+        reports["reason"][rejected] = reasons[rejected]
         return reports
 
     def _run(self, arena: npt.NDArray[np.uint8], reports: Records) -> int:

@@ -127,29 +127,29 @@ def _check(batch: ReportBatch) -> None:
     """Raise ValueError, with the row, where a value does not fit its header."""
     rows, hops = batch.reports, batch.hops
     for name, most in _LIMITS:
-        _refuse(rows[name] > most, f"{name} is above {most}")
+        _reject(rows[name] > most, f"{name} is above {most}")
     for name in _LIMITS_24:
-        _refuse(hops[name] > 0xFFFFFF, f"{name} is above 24 bits", "hop")
+        _reject(hops[name] > 0xFFFFFF, f"{name} is above 24 bits", "hop")
     version, int_version = rows["version"], rows["int_version"]
-    _refuse((version != 5) & (version != 10) & (version != 20), "version is not 5, 10 or 20")
-    _refuse(
+    _reject((version != 5) & (version != 10) & (version != 20), "version is not 5, 10 or 20")
+    _reject(
         (int_version != 0) & (int_version != 5) & (int_version != 10) & (int_version != 20),
         "no such INT version",
     )
-    _refuse((rows["index"] > 0) & (version != 20), "only a Report 2.0 may have an index in a group")
-    behind = rows["first_hop"].astype(np.int64) + rows["hop_count"] + (rows["carried"] & Carried.OWN_HOP > 0)
-    _refuse(behind > len(hops), "its hops end behind the hop block")
+    _reject((rows["index"] > 0) & (version != 20), "only a Report 2.0 may have an index in a group")
+    ends = rows["first_hop"].astype(np.int64) + rows["hop_count"] + (rows["carried"] & Carried.OWN_HOP > 0)
+    _reject(ends > len(hops), "its hops end after the hop block")
     implied = _words()[int_version // 10, rows["instructions"]].astype(np.int64)
     words = np.where(rows["hop_words"] > 0, rows["hop_words"], implied)
     has = int_version > 0
     mx = rows["int_mode"] == Mode.MX
-    _refuse(mx & (int_version == 20) & (rows["hop_count"] > 0), "INT-MX has no hops")
-    _refuse(mx & has & (int_version != 20), "only INT 2.x has the mode MX")
-    _refuse(has & ~mx & (words < implied), "hop_words is below what the instructions imply")
-    _refuse(has & (words * rows["hop_count"] + 4 > 255), "its stack is longer than the shim can say")
+    _reject(mx & (int_version == 20) & (rows["hop_count"] > 0), "INT-MX has no hops")
+    _reject(mx & has & (int_version != 20), "only INT 2.x has the mode MX")
+    _reject(has & ~mx & (words < implied), "hop_words is below what the instructions imply")
+    _reject(has & (words * rows["hop_count"] + 4 > 255), "its stack is longer than the shim can say")
 
 
-def _refuse(bad: npt.NDArray[np.bool_], why: str, what: str = "report") -> None:
+def _reject(bad: npt.NDArray[np.bool_], why: str, what: str = "report") -> None:
     if bad.any():
         raise ValueError(f"{what} {int(bad.argmax())}: {why}")
 

@@ -163,7 +163,9 @@ def _pull_ipv4(buf: Buffer, place: Place, any_length: bool) -> Ip:
     start = buf.at
     head = buf.peek(layout.IPV4, place)
     if head["version"] != 4:
-        raise WireError(Reason.UNKNOWN_VERSION, place, start, f"IP version {head['version']}, expected 4")
+        raise WireError(
+            Reason.UNKNOWN_VERSION, place, start, f"IP version {head['version']} where 4 is expected"
+        )
     size = head["header_words"] * 4
     if size < layout.IPV4.size:
         raise WireError(
@@ -193,7 +195,9 @@ def _pull_ipv6(buf: Buffer, place: Place) -> Ip:
     # RFC 8200 3 and 4
     head = buf.peek(layout.IPV6, place)
     if head["version"] != 6:
-        raise WireError(Reason.UNKNOWN_VERSION, place, buf.at, f"IP version {head['version']}, expected 6")
+        raise WireError(
+            Reason.UNKNOWN_VERSION, place, buf.at, f"IP version {head['version']} where 6 is expected"
+        )
     buf.at += layout.IPV6.size
     options = buf.at
     ip = Ip(

@@ -46,17 +46,17 @@ def label_objects(
         head = {"time_ns": int(frame["time_ns"])}
         datagram = _datagram(frame) if link == Link.UDP_PAYLOAD else find_datagram(raw, link, dialect)
         if datagram is not None:
-            for index, one in enumerate(_blocks(raw, datagram, int(frame["wire_length"]), max_hop)):
+            for index, block in enumerate(_blocks(raw, datagram, int(frame["wire_length"]), max_hop)):
                 place = {"packet": number, "index": index}
-                if isinstance(one, WireError):
-                    yield place | _refused(one, raw, frame)
+                if isinstance(block, WireError):
+                    yield place | _rejected(block, raw, frame)
                 else:
-                    yield place | head | _exported(one, datagram.source)
+                    yield place | head | _exported(block, datagram.source)
             continue
         try:
             labelled = read_labels(raw, max_hop=max_hop, protocol=protocol, link=link)
         except WireError as error:
-            yield place | _refused(error, raw, frame)
+            yield place | _rejected(error, raw, frame)
             continue
         if labelled is not None:
             yield place | head | _carried(raw, labelled)
@@ -80,7 +80,7 @@ def _blocks(raw: bytes, datagram: Datagram, whole: int, max_hop: int) -> Iterato
         yield WireError(Reason.TRUNCATED, Place.LABEL, len(raw), detail)
 
 
-def _refused(error: WireError, raw: bytes, frame: np.void) -> dict[str, Any]:
+def _rejected(error: WireError, raw: bytes, frame: np.void) -> dict[str, Any]:
     found = {"reason": error.reason.label, "at": error.place.label}
     out: dict[str, Any] = {
         "error": {**found, "detail": f"{error.detail} (byte {error.at})"},
@@ -96,14 +96,14 @@ def _exported(labelled: Labelled, source: int) -> dict[str, Any]:
     out: dict[str, Any] = {"form": _FORMS[Form.EXPORT], "source": address(source >> 64, source & _LOW)}
     out["tracked"] = labelled.tracked
     if labelled.flow is not None:
-        out["flow"] = _told(labelled.flow)
+        out["flow"] = _flow_object(labelled.flow)
     return out | {"labels": _labels(labelled)}
 
 
-def _told(flow: LabelFlow) -> dict[str, Any]:
+def _flow_object(flow: LabelFlow) -> dict[str, Any]:
     """A flow as its last hop reports it; without ports if they are 0."""
     ends = flow.source, flow.destination
-    src, dst = (address(one >> 64, one & _LOW) for one in ends)
+    src, dst = (address(end >> 64, end & _LOW) for end in ends)
     out: dict[str, Any] = {"src": src, "dst": dst, "proto": flow.protocol}
     if flow.source_port or flow.destination_port:
         out |= {"sport": flow.source_port, "dport": flow.destination_port}
@@ -121,7 +121,7 @@ def _carried(raw: bytes, labelled: Labelled) -> dict[str, Any]:
 
 
 def _labels(labelled: Labelled) -> list[dict[str, int]]:
-    return [_label(one) for one in labelled.items[::-1]]
+    return [_label(item) for item in labelled.items[::-1]]
 
 
 def _label(item: LabelItem | PublishedItem) -> dict[str, int]:
@@ -138,7 +138,7 @@ def _flow(raw: bytes, labelled: Labelled) -> dict[str, Any]:
         ip = pull_ip(buf, version, Place.INNER_IP)
     except WireError:  # damaged after the labels: its fixed header is there
         ip = pull_ip(Buffer(bytes(own)), 4, Place.INNER_IP) if version == 4 else _fixed(bytes(own))
-    src, dst = (address(one >> 64, one & _LOW) for one in (ip.source, ip.destination))
+    src, dst = (address(end >> 64, end & _LOW) for end in (ip.source, ip.destination))
     flow: dict[str, Any] = {"src": src, "dst": dst, "proto": ip.protocol}
     over_ports = ip.protocol in (layout.PROTOCOL_TCP, layout.PROTOCOL_UDP)
     if over_ports and not ip.fragment_offset and buf.left >= layout.PORTS.size:

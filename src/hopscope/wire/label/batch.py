@@ -11,7 +11,7 @@ from ..buffer import push
 from ..reasons import Reason
 from ..records import FrameBatch, Records
 from . import layout
-from .codec import MAX_HOP, MOST_ITEMS, LabelFlow, Labelled, push_flow, push_item
+from .codec import MAX_HOP, MAX_ITEMS, LabelFlow, Labelled, push_flow, push_item
 from .layout import LabelItem
 from .records import LABEL, LABEL_FLOW
 
@@ -62,12 +62,12 @@ class LabelDecoder:
     def decode(self, frames: FrameBatch) -> LabelBatch:
         """The labels of a batch."""
         size = int(frames.frames["length"].sum(dtype=np.uint64))
-        most = size // layout.LABEL_STATE.size
-        if most > len(self._labels):
-            self._labels = np.zeros(2 * most, LABEL)
-        most = size // (layout.LABEL_FLOW.size + layout.LABEL_OPTION.size + layout.LABEL_STATE.size)
-        if most > len(self._flows):
-            self._flows = np.zeros(2 * most, LABEL_FLOW)
+        maximum = size // layout.LABEL_STATE.size
+        if maximum > len(self._labels):
+            self._labels = np.zeros(2 * maximum, LABEL)
+        maximum = size // (layout.LABEL_FLOW.size + layout.LABEL_OPTION.size + layout.LABEL_STATE.size)
+        if maximum > len(self._flows):
+            self._flows = np.zeros(2 * maximum, LABEL_FLOW)
         codes = np.zeros(len(frames), np.uint16)
         count = int(
             self._kernel(
@@ -83,10 +83,10 @@ def _rows(labelled: Labelled, packet: int) -> list[tuple[int, ...]]:
     path = labelled.path()
     return [
         (
-            one.time_ns - ((one.time_ns >> 63) << 64), one.node_id, one.latency_ns, one.occupancy, packet,
-            one.ingress_port, one.egress_port, position, len(path), labelled.tracked, 0,
+            item.time_ns - ((item.time_ns >> 63) << 64), item.node_id, item.latency_ns, item.occupancy,
+            packet, item.ingress_port, item.egress_port, position, len(path), labelled.tracked, 0,
         )
-        for position, one in enumerate(path)
+        for position, item in enumerate(path)
     ]  # fmt: skip
 
 
@@ -117,9 +117,9 @@ def encode_blocks(
     for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         rows = labels[start:end]
         tracked = bool(rows["tracked"][0])
-        most = MOST_ITEMS - max_hop if tracked else max_hop
-        if len(rows) > most:
-            raise ValueError(f"{len(rows)} labels of one packet, at most {most}")
+        maximum = MAX_ITEMS - max_hop if tracked else max_hop
+        if len(rows) > maximum:
+            raise ValueError(f"{len(rows)} labels of one packet, at most {maximum}")
         count = len(rows) + tracked * max_hop
         flow = flow_by.get(int(rows["packet"][0]))
         if flow is not None:

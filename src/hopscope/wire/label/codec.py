@@ -32,13 +32,13 @@ from .layout import (
 )
 
 __all__ = [
-    "MAX_HOP", "MOST_ITEMS", "Form", "LabelFlow", "LabelItem", "Labelled", "PublishedItem", "push_flow",
+    "MAX_HOP", "MAX_ITEMS", "Form", "LabelFlow", "LabelItem", "Labelled", "PublishedItem", "push_flow",
     "push_item", "push_label", "read_blocks", "read_labels", "restore",
 ]  # fmt: skip
 
 MAX_HOP = 5
 """MAX_hop of a fat tree: counts above it are those of tracked flows (section 3.3)."""
-MOST_ITEMS = 255
+MAX_ITEMS = 255
 """Maximum of the option's count."""
 _ONES_16 = (1 << 16) - 1
 _PLACE = Place.LABEL
@@ -125,9 +125,9 @@ def push_label(
     count = len(old.items) if old else 0
     tracked = tracked if not count or old is None else old.tracked
     if published:
-        tracked, full = False, MOST_ITEMS
+        tracked, full = False, MAX_ITEMS
     else:
-        full = MOST_ITEMS - max_hop if tracked else max_hop
+        full = MAX_ITEMS - max_hop if tracked else max_hop
     if count >= full:
         raise WireError(Reason.TOO_MANY_HOPS, _PLACE, found.at, f"{count} labels, at most {full}")
     option, body = bytearray(), bytearray()
@@ -182,7 +182,7 @@ def _find(frame: bytes, link: int) -> _Found | None:
     except WireError:
         return None
     if type_ == ETHERTYPE_LABEL_ROUTE:
-        return _behind_route(buf)
+        return _after_route(buf)
     if type_ == ETHERTYPE_LABEL:
         return _Found(Form.PUBLISHED, 0, 0, 0, buf.at, len(frame))
     version, ip = ip_version_of(type_), buf.at
@@ -191,15 +191,15 @@ def _find(frame: bytes, link: int) -> _Found | None:
         return None
     head = buf.peek(header, Place.OUTER_IP)
     if version == 6:
-        behind = ip + layout.IPV6.size
-        return _Found(Form.PAPER, ip, 6, head["next_header"], behind, behind + head["payload_length"])
+        end = ip + layout.IPV6.size
+        return _Found(Form.PAPER, ip, 6, head["next_header"], end, end + head["payload_length"])
     size = head["header_words"] * 4
     if size < layout.IPV4.size:
         return None
     return _Found(Form.PAPER, ip, 4, head["protocol"], ip + size, ip + head["total_length"])
 
 
-def _behind_route(buf: Buffer) -> _Found:
+def _after_route(buf: Buffer) -> _Found:
     buf.pull(LABEL_ROUTE, _PLACE)
     while not buf.pull(LABEL_ROUTE_ENTRY, _PLACE)["last"]:
         pass

@@ -1,7 +1,6 @@
-"""INT in a packet: shim, INT-MD or INT-MX header, stack of hops, and the tail of 0.4 and 0.5.
+"""INT in a packet: shim, INT-MD or INT-MX header. Hops and the tail of 0.4 and 0.5 are in `hop_stack`.
 
-Five versions of the header, five carriers of the shim, and what a `Dialect` changes.  A stack has
-the newest hop first; `pull_stack` returns path order, the source's side first.
+Five versions of the header, five carriers of the shim, and what a `Dialect` changes.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ..errors import WireError
 from ..fields import Header
 from ..layout import Item
 from ..reasons import Place, Reason
-from ..records import HOP_MAX, Carrier, Hop
+from ..records import Carrier
 from ..versions import COUNTED, NIBBLES, REPORT_INDEX
 
 MODE_MD = 1
@@ -78,15 +77,6 @@ class Md:
     domain_id: int = 0
     ds_instruction: int = 0
     ds_flags: int = 0
-
-
-@dataclass(slots=True)
-class Tail:
-    """What 0.4 and 0.5 keep after the stack: the packet's own protocol, port and DSCP."""
-
-    protocol: int = 0
-    dport: int = 0
-    dscp: int = 0
 
 
 # ------------------------------------------------------------------------------------------------------ shim
@@ -189,8 +179,8 @@ def pull_md(buf: Buffer, shim: Shim, dialect: Dialect = DEFAULT, report_version:
         )
     if version == 20:
         buf.need(12, place, "INT header")
-    least = _overhead(shim, version, dialect) + (has_tail(shim, version) and not shim.numbered)
-    if shim.length < least and not _is_open(shim, dialect):
+    least = overhead(shim, version, dialect) + (has_tail(shim, version) and not shim.numbered)
+    if shim.length < least and not is_open(shim, dialect):
         raise WireError(
             Reason.BAD_LENGTH,
             Place.INT_SHIM,
@@ -255,7 +245,7 @@ def _mx(buf: Buffer, shim: Shim, dialect: Dialect) -> Md:
     md.instructions = _meaning(md.instructions, dialect)
     md.remaining_hops, md.hops_exceeded, md.mtu_exceeded, md.hop_words = 0, False, False, 0
     if dialect.mx_record and md.instructions:
-        md.hop_words = max(shim.length - _overhead(shim, 20, dialect), 0)  # what its form is chosen by
+        md.hop_words = max(shim.length - overhead(shim, 20, dialect), 0)  # what its form is chosen by
         md.hop_words = layout.metadata_size(*form_of(md, dialect)) // 4
     return md
 
@@ -305,7 +295,7 @@ def _push_md(out: bytearray, md: Md, dialect: Dialect, mode: int) -> None:
         out[start + at : start + at + 2] = value.to_bytes(2, "big")
 
 
-# ----------------------------------------------------------------------------------------------------- stack
+# ----------------------------------------------------------------------------------------- form and lengths
 
 
 def form_of(md: Md, dialect: Dialect = DEFAULT) -> tuple[tuple[Item, ...], int]:
@@ -328,7 +318,7 @@ def _reserved(items: tuple[Item, ...]) -> int:
     return sum(0x8000 >> bit for bit, item in enumerate(items) if not item.have)
 
 
-def _overhead(shim: Shim, version: int, dialect: Dialect) -> int:
+def overhead(shim: Shim, version: int, dialect: Dialect) -> int:
     """Words of the shim's length that are neither stack nor tail."""
     if shim.carrier == Carrier.GENEVE:
         words = 3 if version == 20 else 2
@@ -342,97 +332,6 @@ def has_tail(shim: Shim, version: int) -> bool:
     return version in (4, 5) and shim.carrier in _IN_L4
 
 
-def _is_open(shim: Shim, dialect: Dialect) -> bool:
+def is_open(shim: Shim, dialect: Dialect) -> bool:
     """Whether Length is 0 in a dialect in which that means nothing."""
     return dialect.any_shim_length and shim.length == 0 and shim.carrier != Carrier.GENEVE
-
-
-def _stack_words(buf: Buffer, shim: Shim, md: Md, dialect: Dialect) -> int:
-    """Words of the stack."""
-    counted = md.total_hops * md.hop_words
-    if _is_open(shim, dialect):
-        if md.version in COUNTED:
-            return counted
-        if shim.type == MODE_MX:
-            return md.hop_words
-        return buf.left // (4 * md.hop_words) * md.hop_words if md.hop_words else 0
-    words = shim.length - _overhead(shim, md.version, dialect)
-    if has_tail(shim, md.version) and not (shim.numbered and words == counted):
-        words -= 1
-    return words
-
-
-def records_of(buf: Buffer, shim: Shim, md: Md, dialect: Dialect = DEFAULT) -> tuple[int, list[int]]:
-    """(hops, bytes of each record) of the stack at this position, in wire order.
-
-    What the source alone adds counts to the last record, or is a record without a hop if there are none; what
-    follows an INT-MX header is one, or none.
-
-    Raises WireError: `bad_length` if the stack is not a whole number of hops.
-    """
-    start, place = buf.at, Place.INT_STACK
-    size, hop_size = 4 * _stack_words(buf, shim, md, dialect), 4 * md.hop_words
-    if shim.type == MODE_MX:
-        if size < hop_size:
-            raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes for a record of {hop_size}")
-        return int(hop_size > 0), [size] if size else []
-    source = 4 * dialect.source_words if md.ds_flags else 0
-    if source > size:
-        raise WireError(Reason.BAD_LENGTH, place, start, f"{size} bytes, the source alone adds {source}")
-    hops = (size - source) // hop_size
-    rest = size - hops * hop_size
-    if md.version in COUNTED and size != hop_size * md.total_hops:
-        raise WireError(
-            Reason.BAD_LENGTH,
-            place,
-            start,
-            f"{md.total_hops} hops of {hop_size} bytes, the shim's length leaves {size}",
-        )
-    if rest and md.ds_instruction == 0 and md.ds_flags == 0:
-        raise WireError(
-            Reason.BAD_LENGTH, place, start, f"{size} bytes are no whole number of {hop_size}-byte hops"
-        )
-    if hops == 0:
-        return 0, [rest] if rest else []
-    return hops, [hop_size] * (hops - 1) + [hop_size + rest]
-
-
-def push_stack(out: bytearray, md: Md, hops: list[Hop], dialect: Dialect = DEFAULT) -> None:
-    """Append hops that are given in path order."""
-    items, bitmap = form_of(md, dialect)
-    start = len(out)
-    for hop in reversed(hops):
-        push_metadata(out, items, bitmap, hop, 4 * md.hop_words)
-    if md.version == 1 and hops:
-        for at in range(start, len(out), 4):
-            out[at] &= 0x7F
-        out[-4] |= 0x80
-
-
-def push_metadata(out: bytearray, items: tuple[Item, ...], bitmap: int, hop: object, size: int) -> None:
-    """Append `size` bytes with the values that `bitmap` names; reserved bits, and what the hop's `null`
-    names, are all ones, other room 0.
-    """
-    end = len(out) + size
-    null = int(getattr(hop, "null"))  # noqa: B009
-    last: Item | None = None
-    for bit, item in enumerate(items):
-        if not bitmap >> (15 - bit) & 1:
-            continue
-        if item.have == layout.CHECKSUM.have:
-            last = item
-        elif item.have & ~null:
-            names = [name for name, _, _ in item.fields.shifts if name in HOP_MAX]
-            push(out, item.fields, {name: int(getattr(hop, name)) for name in names})
-        else:
-            out += b"\xff" * item.size
-    out += bytes(end - len(out) - (last.size if last else 0))
-    if last and null & last.have:
-        out += b"\xff" * last.size
-    elif last:
-        push(out, last.fields, {"checksum_complement": int(getattr(hop, "checksum_complement"))})  # noqa: B009
-
-
-def push_tail(out: bytearray, tail: Tail) -> None:
-    """Append the tail of 0.4 and 0.5."""
-    push(out, layout.TAIL_0_5, {"protocol": tail.protocol, "dport": tail.dport, "dscp": tail.dscp})

@@ -202,9 +202,9 @@ def extras_of(raw: bytes, int_at: int) -> Iterator[tuple[int | None, str, int, i
     for hop, node in enumerate(nodes):
         at = node.at
         for item in _items(trace.trace_type):
-            for one in item.fields.fields:
-                if one.name in EXTRAS:
-                    yield hop, one.name, at + one.at // 8, one.bits // 8
+            for part in item.fields.fields:
+                if part.name in EXTRAS:
+                    yield hop, part.name, at + part.at // 8, part.bits // 8
             at += item.size
         if node.schema is not None:
             yield hop, "schema", at + 1, 3
@@ -212,10 +212,10 @@ def extras_of(raw: bytes, int_at: int) -> Iterator[tuple[int | None, str, int, i
 
 
 EXTRAS = frozenset(
-    one.name
+    part.name
     for item in layout.IOAM_NODE
-    for one in item.fields.fields
-    if item.have == 0 or one.name in ("hop_limit", "wide_hop_limit", "wide_node_id")
+    for part in item.fields.fields
+    if item.have == 0 or part.name in ("hop_limit", "wide_hop_limit", "wide_node_id")
 )
 """Fields of a node that are no column."""
 SNAPSHOT = "snapshot"

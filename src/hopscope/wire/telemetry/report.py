@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import layout, rules
 from ..dialect import DEFAULT, Dialect
 from ..records import Flag, Kind
-from .report_metadata import Own, push_own
+from .report_metadata import ReportMetadata, push_report_metadata
 
 INNER_NONE, INNER_ETHERNET = 0, 3
 """InType of Report 2.0; the older versions' next protocols are translated to it."""
@@ -37,7 +37,7 @@ def main_form(report_type: int, dialect: Dialect = DEFAULT) -> tuple[int, int]:
     return form, size
 
 
-def push_main(out: bytearray, own: Own, **main: int) -> None:
+def push_main(out: bytearray, own: ReportMetadata, **main: int) -> None:
     """Append INT main contents with these fields, and the metadata that its bitmap names."""
     out += layout.MAIN_2_0.pack(main)
-    push_own(out, layout.OWN_2_0, main["metadata_bits"], own)
+    push_report_metadata(out, layout.OWN_2_0, main["metadata_bits"], own)

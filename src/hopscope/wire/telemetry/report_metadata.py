@@ -8,7 +8,7 @@ from .. import layout
 from ..buffer import push
 from ..dialect import DEFAULT, Dialect
 from ..records import Hop
-from .int_header import push_metadata
+from .hop_stack import push_metadata
 
 _FORMS = {1: layout.DROP_0_5, 2: layout.SWITCH_LOCAL_0_5}
 _FORM_KINDS = {1: layout.DROP_OF_0_5, 2: layout.LOCAL_OF_0_5}
@@ -17,7 +17,7 @@ _FORM_BITS = {1: 0x4000, 2: 0x7000}
 
 
 @dataclass(slots=True)
-class Own:
+class ReportMetadata:
     """Report metadata: of the switch that sent the report."""
 
     hop: Hop = field(default_factory=Hop)
@@ -29,22 +29,30 @@ class Own:
     """Bytes, with domain-specific metadata."""
 
 
-def push_own_0_5(out: bytearray, form: int, own: Own, dialect: Dialect = DEFAULT) -> None:
+def push_metadata_0_5(
+    out: bytearray, form: int, metadata: ReportMetadata, dialect: Dialect = DEFAULT
+) -> None:
     """Append the drop header (form 1) or the switch-local header (form 2)."""
     items, bits = dialect.alternatives(_FORM_KINDS[form])[0], _FORM_BITS[form]
-    hop = replace(own.hop, queue_id=own.queue_id or 0)
+    hop = replace(metadata.hop, queue_id=metadata.queue_id or 0)
     out += hop.node_id.to_bytes(4, "big")
     push_metadata(out, items, bits, hop, layout.metadata_size(items, bits))
     if form == 1:
-        push(out, layout.DROP.fields, {"queue_id": hop.queue_id, "drop_reason": own.drop_reason or 0})
+        push(out, layout.DROP.fields, {"queue_id": hop.queue_id, "drop_reason": metadata.drop_reason or 0})
 
 
-def push_own(out: bytearray, items: tuple[layout.Item, ...], bitmap: int, own: Own) -> None:
+def push_report_metadata(
+    out: bytearray, items: tuple[layout.Item, ...], bitmap: int, metadata: ReportMetadata
+) -> None:
     """Append a report's metadata."""
     for bit, item in enumerate(items):
         if not bitmap >> (15 - bit) & 1:
             continue
         if item is layout.DROP:
-            push(out, item.fields, {"queue_id": own.queue_id or 0, "drop_reason": own.drop_reason or 0})
+            push(
+                out,
+                item.fields,
+                {"queue_id": metadata.queue_id or 0, "drop_reason": metadata.drop_reason or 0},
+            )
         else:
-            push_metadata(out, (item,), 0x8000, own.hop, item.size)
+            push_metadata(out, (item,), 0x8000, metadata.hop, item.size)
