@@ -29,7 +29,7 @@ from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import Host, next_ports, prefix
 from hopscope.testbed.traffic import Datagrams, iperf, ping, send_datagrams
 from support.live_fabric import LOSS, NAME, Fabric, fabric, hopscope, lose
-from support.waiting import HANG_SECONDS
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 CAPTURED_PORT = 7999
@@ -119,7 +119,7 @@ def test_programs_run_as_over_a_cable(live: Fabric, version: int) -> None:
     assert told["sum_sent"]["bytes"] >= told["sum_received"]["bytes"] >= 3_000_000
     before = live.missed()
     told = iperf(live.last, live.first, version=version, flags=("-u", "-b", "8M", "-n", "480000"))
-    assert told["sum"]["lost_packets"] <= live.missed() - before
+    eventually(lambda: told["sum"]["lost_packets"] <= live.missed() - before, str(told["sum"]))
     assert live.registers.count(PortCounter.LABELS).sum() > 0
 
 
@@ -233,12 +233,8 @@ def test_a_link_that_is_down_at_its_other_end(live: Fabric) -> None:
 
 def test_coverage_at_the_papers_setting(live: Fabric) -> None:
     """Above 99 % of ports with traffic were heard of in each telemetry interval (section 6.2: 99.72 %)."""
-    shares: list[float] = []
-    for _ in range(3):  # a machine that stood still for a while is not the switches' fault
-        shares.append(live.coverage())
-        if shares[-1] > 0.99:
-            break
-    assert shares[-1] > 0.99, shares
+    # a machine that stood still for a while is not the switches' fault
+    eventually(lambda: live.coverage() > 0.99, "coverage never was above 99 %")
     told = fabric("status", "--format", "json", "--over", "0.3")
     assert told.returncode == 0, told.stderr
     rows = [json.loads(line) for line in told.stdout.splitlines()]
@@ -285,10 +281,9 @@ def test_pro_recovers_coverage_and_nothing_is_left(live: Fabric) -> None:
     assert "removed what an earlier run left" in again.stderr
     other = Fabric()
     lose(other, LOSS)
-    recovered = other.coverage()
-    assert other.registers.shift.max() > 0
     assert without < 0.9
-    assert recovered > without + 0.4 * (1 - without), (without, recovered)
+    eventually(lambda: other.coverage() > without + 0.4 * (1 - without), f"no more than {without} without")
+    assert other.registers.shift.max() > 0
     # a deleted link ends no switch: the others go on
     gone = next(port.interface for port in other.parts.ports if port.host == 1)
     Registers.attach(other.state.registers, writable=True).loss[:] = 0

@@ -67,12 +67,15 @@ def traffic(live: Fabric) -> Iterator[None]:
 
 
 def coverage(live: Fabric) -> float:
-    """Of the ports and telemetry intervals with traffic that begin from now on."""
+    """Of the ports and telemetry intervals with traffic that begin from now on; 0 if the machine was too busy
+    for traffic on half of them.
+    """
     begin = time.time_ns()
     time.sleep(WINDOW_SECONDS)
     rows = LabelReader.attach(Path(live.state.data, "regions", FILE_NAME)).coverage(1000)
     rows = rows[rows["begin_ns"] >= begin]
-    assert rows["active"].sum() > 0.5 * len(live.parts.ports) * 10 * WINDOW_SECONDS
+    if rows["active"].sum() <= 0.5 * len(live.parts.ports) * 10 * WINDOW_SECONDS:
+        return 0.0
     return float(rows["reported"].sum() / rows["active"].sum())
 
 
@@ -113,10 +116,7 @@ def test_the_one_bit_form_with_a_real_redis(tool: Callable[..., str], redis_clie
             eventually(lambda: live.registers.flag[row] and redis_client.exists(entry))
             assert flags()["spine-0", 1]
             lose(live, LOSS)
-            shares: list[float] = []
-            while not shares or (shares[-1] < 0.9 and len(shares) < 4):
-                shares.append(coverage(live))
-            assert shares[-1] > 0.9, shares
+            eventually(lambda: coverage(live) > 0.9, "coverage never was above 90 %")
             Registers.attach(live.state.registers, writable=True).loss[:] = 0
             eventually(lambda: not live.registers.flag[row])
         counted = read_label_counters(Path(live.state.data, "regions"))

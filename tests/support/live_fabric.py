@@ -14,9 +14,10 @@ import pytest
 from hopscope.labels.records import PortCounter
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
-from hopscope.testbed import state
+from hopscope.testbed import namespaces, state
 from hopscope.testbed.fabric import FabricPlan
 from hopscope.testbed.traffic import Datagrams, send_datagrams
+from support.waiting import eventually
 
 NAME = f"test-{os.getpid()}"
 LOSS = 0.6
@@ -48,14 +49,21 @@ class Fabric:
         self.registers = Registers.attach(self.state.registers)
 
     def missed(self) -> int:
-        """Frames that switches lost since they stood still on a busy machine, and have counted."""
+        """Frames that switches and sockets lost since the machine was busy, and have counted."""
         time.sleep(0.3)
-        return int(self.registers.count(PortCounter.MISSED).sum())
+        full = sum(namespaces.inside(host.namespace, _full_sockets) for host in self.parts.hosts)
+        return int(self.registers.count(PortCounter.MISSED).sum()) + full
 
     def coverage(self) -> float:
         """As the controller measures it: of ports and telemetry intervals with traffic, while two hosts send
-        as in the paper (section 6.1): 1 kB to random others, 5 Mbit/s.
+        as in the paper (section 6.1): 1 kB to random others, 5 Mbit/s. Measured again if the machine was too
+        busy to send on most ports and intervals.
         """
+        found = eventually(self._measure, "the machine was too busy to measure coverage")
+        assert found is not None
+        return found[0]
+
+    def _measure(self) -> tuple[float] | None:
         path = Path(self.state.data, "regions", FILE_NAME)
         reader = LabelReader.attach(path)
         senders = [self.first, self.last]
@@ -65,9 +73,19 @@ class Fabric:
         rows = reader.coverage(4 * int(seconds * 10))
         times = rows["begin_ns"]
         rows = rows[(times >= begin) & (times < begin + int((WINDOW_SECONDS - 0.2) * 1e9))]
-        assert len(rows) >= 0.9 * 10 * (WINDOW_SECONDS - 0.2)  # few were left out, and few ports
-        assert rows["active"].sum() > 0.8 * len(self.parts.ports) * len(rows)
-        return float(rows["reported"].sum() / rows["active"].sum())
+        if len(rows) < 0.9 * 10 * (WINDOW_SECONDS - 0.2):
+            return None
+        if rows["active"].sum() <= 0.8 * len(self.parts.ports) * len(rows):
+            return None
+        return (float(rows["reported"].sum() / rows["active"].sum()),)
+
+
+def _full_sockets() -> int:
+    """Datagrams that found the buffer of their socket full, in the namespace of this thread."""
+    lines = Path("/proc/thread-self/net/snmp").read_text().splitlines()
+    names, values = (line.split() for line in lines if line.startswith("Udp:"))
+    six = dict(line.split() for line in Path("/proc/thread-self/net/snmp6").read_text().splitlines())
+    return int(values[names.index("RcvbufErrors")]) + int(six["Udp6RcvbufErrors"])
 
 
 def lose(live: Fabric, share: float) -> None:
