@@ -43,11 +43,11 @@ unit-2: kernels
 
 e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
-	$(PYTEST) -m "e2e and not wheel" tests/e2e
+	$(PYTEST) tests/e2e --ignore=tests/e2e/test_crash.py
 e2e-2: kernels
 	$(PYTEST) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -v '^tests/e2e\|^tests/live')
 e2e-3: kernels
-	$(PYTEST) -m "e2e and not wheel" tests/live
+	$(PYTEST) tests/e2e/test_crash.py tests/live
 
 checked: $(STAMP) ## Run kernels' tests with bounds checks; tests/wire/test_plain.py does that for wire's
 	NUMBA_BOUNDSCHECK=1 $(PYTEST) $(REUSE) -m "kernel and not e2e" $(addprefix tests/,capture detect direct fabric labels rdma testbed)
@@ -65,7 +65,7 @@ installed: wheel ## Install the wheel into a clean environment and start from it
 	$(PYTEST) -m wheel tests/test_wheel.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
-	$(MAKE) --jobs=4 --output-sync=target kernels types e2e-1 e2e-2 unit-1 checked unit-2 e2e-3 installed lint
+	$(MAKE) --jobs=5 --output-sync=target kernels types checked e2e-2 e2e-3 e2e-1 unit-1 unit-2 installed lint
 
 coverage: kernels ## Lines of src that tests run, processes and uncompiled kernels included (half an hour)
 	rm -rf build/coverage && mkdir -p build/coverage

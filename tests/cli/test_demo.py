@@ -21,6 +21,7 @@ from hopscope.detect.records import EVENT, NO_PORT, Kind, Metric
 from hopscope.fabric.faults import FaultKind, make_fault, parse_fault
 from hopscope.fabric.topology import FatTree, LeafSpine, Topology
 from hopscope.wire.records import Records
+from support.waiting import HANG_SECONDS
 
 TREE = FatTree(4)
 SECOND = 1_000_000_000
@@ -174,7 +175,7 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
             break
     time.sleep(2)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, err
     assert out.startswith("sent ")
     assert "lost       0" in out
@@ -186,7 +187,9 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
 @pytest.mark.e2e
 def test_too_short() -> None:
     """A demo that is too short for its faults is refused."""
-    done = subprocess.run(demo("--duration", "5"), capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        demo("--duration", "5"), capture_output=True, text=True, timeout=HANG_SECONDS, check=False
+    )
     assert done.returncode == 2
     assert "expected 12 s or more" in done.stderr
 
