@@ -33,6 +33,12 @@ COVERAGE_SECONDS = 10.0
 """Recent time whose coverage `status` shows."""
 
 
+def _free_port(_: str, port: int) -> int:
+    from ..demo.processes import free_http_port
+
+    return free_http_port(port)
+
+
 @dataclass(frozen=True)
 class LabellingOptions(Options):
     """What the switches label."""
@@ -87,7 +93,7 @@ class UpOptions(Options):
             "--http-port", metavar="PORT", min=0, max=65535, show_default=True,
             help="Port of the live page, or the next free one.",
         ),
-        Key("serve.port", lambda flag, port: _free_port(port)),
+        Key("serve.port", _free_port),
     ] = 8080  # fmt: skip
     data: Annotated[
         Path | None,
@@ -97,12 +103,6 @@ class UpOptions(Options):
         ),
     ] = None  # fmt: skip
     name: NameOption = "fabric"
-
-
-def _free_port(port: int) -> int:
-    from ..demo.processes import free_http_port
-
-    return free_http_port(port)
 
 
 @app.command()
