@@ -156,7 +156,7 @@ def _background(command: list[str], folder: Path, lines: int) -> Iterator[str]:
 def _tidy(text: str) -> str:
     lines = []
     for line in text.splitlines():
-        if '{"' in line and len(line) > WIDTH:
+        if '","' in line and len(line) > WIDTH:
             lines += _wrapped(line)
         elif not line.startswith(DROPPED):
             lines.append(line)
@@ -189,11 +189,18 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             blocks = list(run(page, Path(folder), rewrite=True))
-        for block in blocks:
-            if sys.argv[1:] or not block.same:
-                print(f"{path.name}: changed")
-                page = page.replace(f"```console\n{block.shown}```", f"```console\n{block.printed}```")
-        path.write_text(page)
+        left = iter(blocks)
+
+        def written(found: re.Match[str], left: Iterator[Block] = left) -> str:
+            if found[2] is None:
+                return found[0]
+            block = next(left)
+            return found[0] if block.same and not sys.argv[1:] else found[0].replace(*block[:2])
+
+        after = MARK.sub(written, page)
+        if after != page:
+            print(f"{path.name}: changed")
+            path.write_text(after)
     return 0
 
 

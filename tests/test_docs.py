@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -80,12 +83,27 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         exec(compile(code, f"{page.name}[{number}]", "exec"), namespace)
 
 
+NEEDS = {"api": "jq", "export": "redis-server", "wireshark": "tshark", "fabric-live": "iperf3"}
+"""Programs that the transcripts of a page need."""
+
+
+def _with_transcripts() -> Iterator[object]:
+    for page in PAGES:
+        text = page.read_text()
+        if "<!-- run" in text:
+            live = "background" in text or page.stem in NEEDS
+            yield pytest.param(page, id=page.stem, marks=pytest.mark.e2e if live else ())
+
+
 @pytest.mark.kernel
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "<!-- run" in page.read_text()], ids=lambda page: page.stem
-)
+@pytest.mark.parametrize("page", list(_with_transcripts()))
 def test_transcripts_are_what_commands_print(page: Path, tmp_path: Path) -> None:
     """The commands of a guide that are marked to be run print what the guide shows."""
+    program = NEEDS.get(page.stem, "bash")
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    if page.stem == "fabric-live" and os.geteuid():
+        pytest.skip("a fabric needs root")
     transcripts = _program("transcripts")
     for block in transcripts.run(page.read_text(), tmp_path):
         assert block.same, f"run: python docs/transcripts.py\n{block.printed}"
