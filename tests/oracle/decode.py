@@ -17,6 +17,7 @@ from hopscope.wire.errors import WireError
 from hopscope.wire.headers.datagram import find_datagram
 from hopscope.wire.reasons import Place, Reason
 from hopscope.wire.records import HOP, REPORT, Carried, FrameBatch, Have, Kind, Link, ReportBatch
+from hopscope.wire.telemetry.report import kind_of, main_form
 from hopscope.wire.telemetry.report_metadata import ReportMetadata
 
 from . import report
@@ -141,7 +142,7 @@ def _report_0_5(buf: Buffer, row: Row, dialect: Dialect) -> None:
 def _report_1_0(buf: Buffer, row: Row, dialect: Dialect) -> None:
     head = pull_report_1_0(buf, dialect)
     row.set(flags=head.flags, hw_id=head.hw_id, node_id=head.node_id, sequence=head.sequence,
-            ingress_time=head.ingress_time, kind=report.kind_of(head.flags))  # fmt: skip
+            ingress_time=head.ingress_time, kind=kind_of(head.flags))  # fmt: skip
     row.carry(Carried.INGRESS_TIME | Carried.NODE_ID)
     if head.metadata_bits:
         items = dialect.alternatives(layout.OWN_OF_1_0)[0]
@@ -166,8 +167,8 @@ def _reports_2_0(buf: Buffer, announced: int, group: dict[str, int], dialect: Di
             return
         part = Buffer(buf.raw, buf.at, head.end)
         buf.at = head.end
-        form, size = report.main_form(head.report_type, dialect)
-        row.set(flags=head.flags, kind=report.kind_of(head.flags) if form else Kind.INNER)
+        form, size = main_form(head.report_type, dialect)
+        row.set(flags=head.flags, kind=kind_of(head.flags) if form else Kind.INNER)
         try:
             form, inner_type = check_types(head, start, dialect)
             if form == 1:

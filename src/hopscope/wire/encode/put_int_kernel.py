@@ -9,17 +9,28 @@ from .. import layout
 from ..headers import put_kernel as put
 from ..headers.packet_kernel import byte, word
 from ..records import Carried, Have, IntFlag, Mode
-from ..telemetry.metadata_kernel import BITS, INT_0_5, INT_1_0, INT_2_0, PRESENT, SLOTS, WORDS, plan
-
-NODE, PORTS, LATENCY, QUEUE = (
-    U64(Have.NODE_ID),
-    U64(Have.PORTS),
-    U64(Have.HOP_LATENCY),
-    U64(Have.QUEUE_OCCUPANCY),
+from ..telemetry.metadata_kernel import (
+    BITS,
+    BUFFER,
+    CHECKSUM,
+    CONGESTION,
+    EGRESS,
+    INGRESS,
+    INT_0_5,
+    INT_1_0,
+    INT_2_0,
+    L2,
+    LATENCY,
+    NODE,
+    PORTS,
+    PRESENT,
+    QUEUE,
+    SLOTS,
+    UTILIZATION,
+    WORDS,
+    plan,
 )
-INGRESS, EGRESS, L2 = U64(Have.INGRESS_TIME), U64(Have.EGRESS_TIME), U64(Have.L2_PORTS)
-UTILIZATION, BUFFER = U64(Have.TX_UTILIZATION), U64(Have.BUFFER_OCCUPANCY)
-CONGESTION, CHECKSUM = U64(Have.QUEUE_CONGESTION), U64(Have.CHECKSUM_COMPLEMENT)
+
 HAS_REASON, HAS_OWN, HAS_FLOW = U64(Carried.DROP_REASON), U64(Carried.OWN_HOP), U64(Carried.FLOW)
 TCP, UDP = U64(layout.PROTOCOL_TCP), U64(layout.PROTOCOL_UDP)
 ETHERTYPE_LOCAL = U64(0x88B5)

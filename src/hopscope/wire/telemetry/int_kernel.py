@@ -17,7 +17,7 @@ from .metadata_kernel import INT_2_0, ODD, WORDS, plan
 
 BAD_TCP = code(Reason.BAD_LENGTH, Place.INNER_L4)
 QUICK = U64(Mode.MD | 64)
-"""The rule of a shim (`rules.SHIM`) that has the quick lane."""
+"""The rule of a shim (`rules.SHIM`) that takes the fast path."""
 FIXED_TCP, ROLE_INSERTED = U64(rules.FIXED_TCP), U64(rules.ROLE_INSERTED)
 assert rules.SHIM == variant.SHIM_RULE
 
