@@ -55,7 +55,7 @@ COUNTERS: tuple[Counter, ...] = (
         of="translator.fanout.payload_bytes",
     ),
     Counter(
-        "dta_undelivered_verbs_total", "Memory operations dropped because their collector had gone.",
+        "dta_undelivered_verbs_total", "Memory operations dropped because their collector had disconnected.",
         of="translator.fanout.undelivered",
     ),
     Counter(

@@ -75,7 +75,7 @@ class Exporter(ABC, Generic[Item]):
         self._healthy(True, "")
         self._thread = threading.Thread(target=self._work, name=self.kind, daemon=True)
 
-    # ------------------------------------------------------------------------- what a destination says
+    # ------------------------------------------------------------------------- for subclasses
 
     @abstractmethod
     def deliver(self, item: Item) -> None:
@@ -271,14 +271,14 @@ class Exporter(ABC, Generic[Item]):
 def stop_all(exporters: Sequence[Exporter[Any]], timeout: float) -> None:
     """Let all deliver their queues in parallel for at most `timeout` seconds, then end them."""
     until = time.monotonic() + timeout
-    for one in exporters:
-        one.finish()
-    left = [one for one in exporters if not one.ended(max(0.0, until - time.monotonic()))]
-    for one in left:
-        one.ended(0, give_up=True)
-    until = time.monotonic() + max((one.grace for one in left), default=0.0)
-    for one in left:
-        one.ended(max(0.0, until - time.monotonic()))
+    for exporter in exporters:
+        exporter.finish()
+    left = [exporter for exporter in exporters if not exporter.ended(max(0.0, until - time.monotonic()))]
+    for exporter in left:
+        exporter.ended(0, give_up=True)
+    until = time.monotonic() + max((exporter.grace for exporter in left), default=0.0)
+    for exporter in left:
+        exporter.ended(max(0.0, until - time.monotonic()))
 
 
 _COUNTING = threading.Lock()

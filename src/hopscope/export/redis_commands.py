@@ -93,7 +93,7 @@ class Commands:
             ):
                 for block in blocks:
                     for some in _in_parts(fields(block, self._names)):
-                        entries = [self._entry(key, one) for one in some]
+                        entries = [self._entry(key, entry) for entry in some]
                         yield Chunk(entries, "events_total", len(entries), stream=key)
         if "flows" in self._contents:
             yield from self._ended(batch)
@@ -114,14 +114,14 @@ class Commands:
     def _flows(self, block: FlowBlock) -> Iterator[Chunk]:
         scores = iter((block.flows["last_ns"] // 1000).tolist())
         for some in _in_parts(flow_fields(block, self._names)):
-            scored = [value for one in some for value in (next(scores), one["id"])]
+            scored = [value for flow in some for value in (next(scores), flow["id"])]
             commands: list[Command] = [["ZADD", self.flows, *scored]]
             if self._anew:
                 commands.append(["ZADD", self._next, *scored])
-            commands.append(["ZREM", self.ended, *(one["id"] for one in some)])
-            for one in some:
-                key = self.key("flow", one["id"])
-                commands += [["HSET", key, *_flat(one)], ["EXPIRE", key, self._live]]
+            commands.append(["ZREM", self.ended, *(flow["id"] for flow in some)])
+            for flow in some:
+                key = self.key("flow", flow["id"])
+                commands += [["HSET", key, *_flat(flow)], ["EXPIRE", key, self._live]]
             yield Chunk(commands, "flows_total", len(some))
 
     def _ended(self, batch: ExportBatch) -> Iterator[Chunk]:
@@ -135,29 +135,29 @@ class Commands:
         ttl = self._settings.ttl_seconds
         for some in _in_parts(flows):
             now = int(time.time())
-            ids = [str(one["id"]) for one in some]
+            ids = [str(flow["id"]) for flow in some]
             commands: list[Command] = [
                 ["ZREM", self.flows, *ids],
                 ["ZREM", self._next, *ids],
-                ["ZADD", self.ended, *(value for one in ids for value in (now + ttl, one))],
+                ["ZADD", self.ended, *(value for flow_id in ids for value in (now + ttl, flow_id))],
                 ["ZREMRANGEBYSCORE", self.ended, "-inf", now],
             ]
-            for one in some:
-                key = self.key("flow", one["id"])
-                commands += [["HSET", key, *_flat(one)], ["EXPIRE", key, ttl]]
-            yield Chunk(commands, counter, len(some), gone=[int(one, 16) for one in ids])
+            for flow in some:
+                key = self.key("flow", flow["id"])
+                commands += [["HSET", key, *_flat(flow)], ["EXPIRE", key, ttl]]
+            yield Chunk(commands, counter, len(some), gone=[int(flow_id, 16) for flow_id in ids])
 
     def _distributions(self, found: Sequence[Distribution]) -> Iterator[Chunk]:
         index, draft = self.key("distributions"), self.key("distributions", "next")
         yield Chunk([["DEL", draft]])
         for some in _in_parts(iter(found)):
             commands: list[Command] = []
-            for one in some:
-                name = f"{'all' if one.node is None else one.node}:{one.measure.label}"
+            for distribution in some:
+                name = f"{'all' if distribution.node is None else distribution.node}:{distribution.measure.label}"
                 key, next_ = self.key("distribution", name), self.key("distribution", name, "next")
                 commands += [
                     ["DEL", next_],
-                    ["HSET", next_, *_flat(distribution_fields(one, self._names))],
+                    ["HSET", next_, *_flat(distribution_fields(distribution, self._names))],
                     ["EXPIRE", next_, self._live],
                     ["RENAME", next_, key],  # atomically: no old bins remain
                     ["SADD", draft, name],

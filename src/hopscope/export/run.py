@@ -45,8 +45,8 @@ def destinations(settings: Settings) -> list[tuple[str, str]]:
     if settings.redis:
         require_redis()
     return [
-        *(("webhook", shown(one.url)) for one in settings.alerts),
-        *(("redis", shown(one.url)) for one in settings.redis),
+        *(("webhook", shown(item.url)) for item in settings.alerts),
+        *(("redis", shown(item.url)) for item in settings.redis),
     ]
 
 
@@ -57,10 +57,10 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
     parent = os.getppid()
     region = open_counters(folder, destinations(settings))
     exporters = list(exporters_of(settings, folder / "regions", region["destinations"]))
-    wanted = frozenset[str]().union(*(one.reads for one in exporters))
+    wanted = frozenset[str]().union(*(exporter.reads for exporter in exporters))
     source = RingSource(folder / "regions", region, wanted)
-    for one in exporters:
-        one.start()
+    for exporter in exporters:
+        exporter.start()
     full = False
     try:
         while not stop.wait(0.0 if full else TURN_SECONDS) and os.getppid() == parent:
@@ -78,22 +78,27 @@ def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[E
     describe = partial(event_object, names=names)
     for at, alert in enumerate(settings.alerts):
         yield Webhook(alert, describe, rows[at : at + 1])
-    for at, one in enumerate(settings.redis, len(settings.alerts)):
+    for at, redis in enumerate(settings.redis, len(settings.alerts)):
         state = None
-        if {"flows", "distributions"} & set(one.contents):
+        if {"flows", "distributions"} & set(redis.contents):
             state = StateFeed(
-                regions, one.flush_seconds, "flows" in one.contents, "distributions" in one.contents
+                regions,
+                redis.flush_seconds,
+                "flows" in redis.contents,
+                "distributions" in redis.contents,
             )
-        yield Redis(one, names, rows[at : at + 1], state, settings.detect.idle_seconds, settings.sink.enabled)
+        yield Redis(
+            redis, names, rows[at : at + 1], state, settings.detect.idle_seconds, settings.sink.enabled
+        )
 
 
 def _turn(source: RingSource, exporters: list[Exporter[Any]]) -> bool:
     """Export new records of the rings once; returns whether there may be more."""
     batch = source.read()
     if batch.count or batch.lost:
-        for one in exporters:
-            one.export(batch)
-    return any(len(block) >= LIMIT for one in KINDS for block in getattr(batch, one).blocks)
+        for exporter in exporters:
+            exporter.export(batch)
+    return any(len(block) >= LIMIT for kind in KINDS for block in getattr(batch, kind).blocks)
 
 
 class RingSource:

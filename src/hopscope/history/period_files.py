@@ -182,7 +182,7 @@ def register(connection: duckdb.DuckDBPyConnection, name: str, counts: ShardCoun
             "highest": rows["highest"][np.arange(len(rows)), metrics].astype(np.int64),
         },
     )
-    labels = ", ".join(quoted(one.label) for one in Measure)
+    labels = ", ".join(quoted(measure.label) for measure in Measure)
     source = {
         "since": f"make_timestamp_ns({period.since_ns})",
         "until": f"make_timestamp_ns({period.until_ns})",

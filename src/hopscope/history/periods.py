@@ -34,7 +34,7 @@ _MEMORY_BYTES = 1024**3
 
 @dataclass(slots=True)
 class PeriodNote:
-    """What of a region is in the files of its shard."""
+    """The part of a region that is in the files of its shard."""
 
     counts: ShardCounts | None
     """Counts of the region at the end of the last period; None: there was none."""
@@ -105,7 +105,7 @@ class PeriodArchive:
             write_note(self.regions, note)
 
     def _resume(self, region: Region, shard: int) -> PeriodNote:
-        """What of a region was archived: its note, and a file that is not in the note."""
+        """The archived part of a region: its note, and a file that is not in the note."""
         files = [file for file in all_files(self.folder) if file.shard == shard]
         following = max((file.last + 1 for file in files), default=0)
         counts = copy_region(region, shard)
@@ -113,7 +113,7 @@ class PeriodArchive:
         try:
             kept = read_note(self.regions, shard)
         except RegionError as error:
-            self._notify(f"{error}: what was counted since the last period is left out")
+            self._notify(f"{error}: counts since the last period are left out")
             return PeriodNote(counts, following, time.time_ns())
         if kept is not None and kept.counts is not None and kept.counts.generation == counts.generation:
             note = (

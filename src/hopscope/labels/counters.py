@@ -33,7 +33,7 @@ COUNTERS: tuple[Counter, ...] = (
     *family(
         "label_rejected_total",
         "Datagrams rejected, in whole or after the last valid packet's labels, by reason.",
-        "reason", {reason.label: int(reason) for reason in Reason if reason}, of="refused",
+        "reason", {reason.label: int(reason) for reason in Reason if reason}, of="rejected",
     ),
     Counter("labelled_packets_total", "Packets that carried labels.", of="packets"),
     Counter("labels_total", "Labels received.", of="table.taken"),
@@ -144,7 +144,7 @@ COUNTERS: tuple[Counter, ...] = (
         of="redis.counts.unexpected",
     ),
 )  # fmt: skip
-"""`by`: a notification of Redis, a poll because none came in time, or our clock since Redis was gone."""
+"""`by`: a notification of Redis, a poll because none came in time, or our clock without Redis."""
 INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}
 """Key of a counter to its index."""
 

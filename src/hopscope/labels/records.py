@@ -73,6 +73,6 @@ REGISTER_ARRAYS: dict[str, Any] = {
     "last": np.int64,  # Reg1: when the port wrote its last label, ns by the switches' clock
     "shift": np.uint8,  # Reg2: the interval is T / 2^S
     "flag": np.uint8,  # Reg2 of the one-bit form: 1 labels every packet
-    "loss": np.uint32,  # a frame is lost where a random number of 32 bits is below this
+    "loss": np.uint32,  # a frame is lost if a random number of 32 bits is below this
 }
 """Arrays of the region of registers with a row for every switch port (INT-label, sections 3 and 5)."""

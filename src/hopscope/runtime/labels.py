@@ -111,7 +111,7 @@ class LabelProcess:
         self.counts = LabelCounts(folder)
         self.datagrams = self.bytes = self.packets = self.unwritten = 0
         """Taken from the socket; changes of Reg2 that no register took."""
-        self.refused = np.zeros(len(Reason), np.int64)
+        self.rejected = np.zeros(len(Reason), np.int64)
         """Datagrams, or their rest, by reason."""
         self.listener: UdpListener | None = None
         self._turn, self._count, self._attach = (
@@ -178,7 +178,7 @@ class LabelProcess:
         self.datagrams += len(batch)
         self.bytes += int(batch.frames["length"].sum())
         self.packets += found.packets
-        self.refused += found.refused
+        self.rejected += found.refused
         self.controller.receive(found.labels, now_ns)
         self.tracked.update(found.labels, found.flows, now_ns, self.table.allowed(found.labels))
 

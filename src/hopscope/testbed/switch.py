@@ -59,7 +59,7 @@ class TestbedSwitches:
         self.parts = parts
         self._export = export
         to_host = [port.host >= 0 for port in parts.ports]
-        tracked = [(network(one.src)[0], network(one.dst)[0], one.every) for one in settings.track]
+        tracked = [(network(flow.src)[0], network(flow.dst)[0], flow.every) for flow in settings.track]
         self._forwarder = Forwarder(registers, routes(parts), to_host, settings.labelling, tracked=tracked)
         self._rejected = registers.count(PortCounter.REJECTED)
         self._missed = registers.count(PortCounter.MISSED)

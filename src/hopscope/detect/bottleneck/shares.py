@@ -63,7 +63,7 @@ class HopShare:
     mean_ns: float | None
     latest_ns: int | None
     samples: int
-    """Packets in the mean."""
+    """Number of packets in the means."""
     median_ns: Quantile | None
     """Median of all packets at this place."""
     p99_ns: Quantile | None
@@ -273,15 +273,15 @@ def of_sums(
 
 
 def _ranked(found: Sequence[QueueShare]) -> list[QueueShare]:
-    total = sum(one.latency_sum_ns for one in found)
-    shares = [replace(one, share=one.latency_sum_ns / total if total else 0.0) for one in found]
-    return sorted(shares, key=lambda one: (-one.latency_sum_ns, _sortable(one.place)))
+    total = sum(entry.latency_sum_ns for entry in found)
+    shares = [replace(entry, share=entry.latency_sum_ns / total if total else 0.0) for entry in found]
+    return sorted(shares, key=lambda entry: (-entry.latency_sum_ns, _sortable(entry.place)))
 
 
 def of_drops(drops: Mapping[Place, int]) -> list[LossShare]:
     """Places by their share of all drops, largest first."""
     total = sum(drops.values())
-    ranked = sorted(drops.items(), key=lambda one: (-one[1], _sortable(one[0])))
+    ranked = sorted(drops.items(), key=lambda entry: (-entry[1], _sortable(entry[0])))
     return [LossShare(place, count / total, count) for place, count in ranked if count]
 
 

@@ -114,8 +114,10 @@ class DistributionReader:
         """By measure and queue over all shards, since each started; see `quantiles.grouped`."""
         groups: dict[tuple[object, ...], list[Distribution]] = {}
         for counts in self.counts():
-            for one in counts.distributions():
-                groups.setdefault((one.measure, one.node, one.port, one.queue), []).append(one)
+            for distribution in counts.distributions():
+                groups.setdefault(
+                    (distribution.measure, distribution.node, distribution.port, distribution.queue), []
+                ).append(distribution)
         return [merged(group) for group in groups.values()]
 
 

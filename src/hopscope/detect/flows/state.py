@@ -86,8 +86,8 @@ class StateReader:
     def path_of(self, flow: np.void) -> FlowHops | None:
         """Hops of a row of `flows` with their queues; None for an evicted flow."""
         found = (hops_of_flow(shard["flows"], shard["ports"], flow) for shard in self._shards)
-        known = [one for one in found if one is not None]
-        return max(known, key=lambda one: int(one.flows["last_ns"][0]), default=None)
+        known = [item for item in found if item is not None]
+        return max(known, key=lambda item: int(item.flows["last_ns"][0]), default=None)
 
     def through(self, node_id: int) -> npt.NDArray[np.uint64]:
         """Ids of the flows with this switch on their path, uint64 [flows]."""

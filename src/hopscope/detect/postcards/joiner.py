@@ -6,7 +6,7 @@ memory, and emits one row per packet.
 
 * A path is complete if the topology leads from host to host over its hops.  Without a topology, it is
   complete if it has two hops or more, no TTL is missing, and its flow had no longer path within 10 s of which
-  this one lacks the first or the last hop (or any hop, if TTLs do not tell hops apart).
+  this one lacks the first or the last hop (or any hop, if TTLs do not distinguish hops).
 * Its row has Flag.JOINED, its hops in path order, and Flag.INCOMPLETE if it is not complete.  A single
   postcard is emitted as it arrived, with Flag.INCOMPLETE.
 * Hops are in the order of the topology, else of falling TTL, else of ingress time if clocks are comparable,

@@ -32,12 +32,12 @@ UNKNOWN = U64(0)
 HOST = U64(1)
 LINK = U64(2)
 
-# Bits of `after` beside the position of the next hop + 1.
+# Bits of `after` in addition to the position of the next hop + 1.
 POSITION = U64(255)
 HAS_PREVIOUS = U64(256)
 CHAINED = U64(512)
 
-# Whether the TTLs of postcards tell their hops apart.
+# Whether the TTLs of postcards distinguish their hops.
 NO_TTL = U64(0)
 ALL_TTLS = U64(1)
 TTL_MISSING = U64(2)

@@ -94,7 +94,7 @@ def _compact(measures: Row) -> Row:
     """
     if "intervals" not in measures:
         return measures
-    columns = {name: np.asarray(one, np.float64) for name, one in dict(measures["intervals"]).items()}
+    columns = {name: np.asarray(values, np.float64) for name, values in dict(measures["intervals"]).items()}
     if {column.ndim for column in columns.values()} != {1} or len({len(c) for c in columns.values()}) != 1:
         raise ValueError("columns of intervals are lists of one length")
     return measures | {"intervals": columns}
@@ -123,7 +123,7 @@ def write_intervals(
     """One row per telemetry interval, starting with "run" and these columns of the run."""
     import duckdb
 
-    lengths = [len(next(iter(one.values()))) for one in intervals]
+    lengths = [len(next(iter(run.values()))) for run in intervals]
     whole: dict[str, npt.NDArray[Any]] = {
         "run": np.repeat([row["run"] for row in rows], lengths),
         "interval": np.concatenate([np.arange(length) for length in lengths]),
@@ -133,7 +133,7 @@ def write_intervals(
                 for n, row in zip(lengths, rows, strict=True)
             ]
         ),
-    } | {name: np.concatenate([one[name] for one in intervals]) for name in intervals[0]}
+    } | {name: np.concatenate([run[name] for run in intervals]) for name in intervals[0]}
     own = []
     for name in intervals[0]:
         kind, column = "BIGINT" if name in INTEGER_COLUMNS else "DOUBLE", _quoted(name)

@@ -44,9 +44,9 @@ def write_plot(
     for axes, measure in zip(panels, y, strict=True):
         for name, points in _curves(rows, x, measure, by).items():
             at = sorted(points) if _numbers(points) else list(points)
-            mean = [float(np.mean(points[one])) for one in at]
-            bars = [float(np.std(points[one], ddof=1)) if len(points[one]) > 1 else 0.0 for one in at]
-            shown = at if _numbers(points) else ["never" if one is None else str(one) for one in at]
+            mean = [float(np.mean(points[value])) for value in at]
+            bars = [float(np.std(points[value], ddof=1)) if len(points[value]) > 1 else 0.0 for value in at]
+            shown = at if _numbers(points) else ["never" if value is None else str(value) for value in at]
             axes.errorbar(shown, mean, bars, marker="o", markersize=3, capsize=2, label=name)
         axes.set_xlabel(with_unit(x))
         axes.set_title(with_unit(measure), fontsize=10)

@@ -38,8 +38,8 @@ def series(
     """
     width = round(telemetry * PS)
     arrived = np.bincount(labels["received"] // width, minlength=len(active))[first : len(active)]
-    delivered = np.diff([one.delivered for one in counted])
-    dropped = np.diff([one.dropped for one in counted])
+    delivered = np.diff([count.delivered for count in counted])
+    dropped = np.diff([count.dropped for count in counted])
     found: dict[str, measures.Floats] = {
         "coverage": measures.coverage(labels, active, telemetry)[first:],
         "ports": np.count_nonzero(active[first:], axis=1).astype(np.float64),

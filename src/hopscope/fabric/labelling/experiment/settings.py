@@ -156,9 +156,9 @@ class Experiment(Section):
             _check_key(key, {name: len(found or ()) for name, found in tables.items()})
             if not values:
                 raise ValueError(f"{key}: found an empty list, expected at least one value")
-            for one in values:
-                _check_value(key, one, tables)
-            if any(one in values[:at] for at, one in enumerate(values)):
+            for item in values:
+                _check_value(key, item, tables)
+            if any(item in values[:at] for at, item in enumerate(values)):
                 raise ValueError(f"{key}: found a value twice")
             count *= len(values)
         if count > MAX_RUNS:
@@ -175,7 +175,7 @@ class Experiment(Section):
                 table = tree[section][int(place[0])] if place else tree[section]
                 table[name] = value
             update: dict[str, Any] = {n: KINDS[n].model_validate(tree[n]) for n in SECTIONS}
-            update |= {n: tuple(kind.model_validate(one) for one in tree[n]) for n, kind in EVENTS.items()}
+            update |= {n: tuple(kind.model_validate(item) for item in tree[n]) for n, kind in EVENTS.items()}
             run = self.model_copy(update=update)
             found += [Run(run, seed) for seed in range(1, self.experiment.seeds + 1)]
         return found

@@ -129,7 +129,7 @@ def check_intervals(experiment: Experiment, runs: Sequence[Run]) -> None:
     """Raises ExperimentError if the telemetry intervals would not fit into memory."""
     if experiment.experiment.intervals:
         times = [run.settings.experiment for run in runs]
-        count = sum(max(1, round(one.seconds / one.telemetry)) for one in times)
+        count = sum(max(1, round(item.seconds / item.telemetry)) for item in times)
         if count > MAX_INTERVALS:
             raise ExperimentError(
                 f"experiment.intervals: found {count:,} telemetry intervals in {len(runs):,} runs, expected "
@@ -178,8 +178,8 @@ def _simulated(
                 "experiment.processes = 1 needs less memory"
             ) from error
         finally:
-            for one in pending:
-                one.cancel()
+            for item in pending:
+                item.cancel()
 
 
 def _all_columns(rows: Sequence[Row]) -> list[str]:

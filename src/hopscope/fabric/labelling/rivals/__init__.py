@@ -6,7 +6,8 @@ from . import hula, int_label, int_path, pingmesh, postcards, sampled_int
 from .rival import Probes, Rival, Round
 
 RIVALS: dict[str, Rival] = {
-    one.RIVAL.name: one.RIVAL for one in (int_label, int_path, hula, pingmesh, sampled_int, postcards)
+    module.RIVAL.name: module.RIVAL
+    for module in (int_label, int_path, hula, pingmesh, sampled_int, postcards)
 }
 """Systems that cover a network, by name; PINT, which traces one flow, is in `pint`."""
 

@@ -128,7 +128,7 @@ class LabelSimulation:
         self._schedule_count += 1
         heapq.heappush(self._scheduled, (time, self._schedule_count, action))
 
-    # ---------------------------------------------------------------------------------------- what happened
+    # ---------------------------------------------------------------------------------------- results
 
     @property
     def received(self) -> Records:

@@ -140,8 +140,12 @@ def plan_labels(demand: LabelDemand) -> LabelPlan:
             f"in {100 * max_coverage:.4g} % of intervals; this coverage allows {_possible(demand):.3g}/s"
         )
     targets = sorted({*TARGETS, demand.coverage})
-    choices = tuple(choose(interval_for(one, demand), one, demand) for one in targets if one <= max_coverage)
-    best = next(one for one in choices if one.target == demand.coverage)
+    choices = tuple(
+        choose(interval_for(candidate, demand), candidate, demand)
+        for candidate in targets
+        if candidate <= max_coverage
+    )
+    best = next(candidate for candidate in choices if candidate.target == demand.coverage)
     return LabelPlan(demand, best, choices, max_coverage, demand.delay * (demand.hops - 1) / 2)
 
 
@@ -159,14 +163,14 @@ def expected_coverage(interval: float, demand: LabelDemand) -> float:
     gap, telemetry, spread = demand.gap, demand.telemetry, demand.sigma * sqrt(2 * demand.hops)
     longer_intervals = LONGER_INTERVALS * telemetry
     empty = exp(-telemetry / (interval + gap))
-    for one in (
+    for candidate in (
         [interval, *longer_intervals[longer_intervals > interval].tolist()]
         if spread or demand.path_skew
         else [interval]
     ):
-        late = one - telemetry
+        late = candidate - telemetry
         cases = ((late, 0.5), (late + demand.path_skew, 0.25), (late - demand.path_skew, 0.25))
-        empty = min(empty, sum(share * _excess(by, gap, spread) for by, share in cases) / (one + gap))
+        empty = min(empty, sum(share * _excess(by, gap, spread) for by, share in cases) / (candidate + gap))
     return 1 - empty
 
 
@@ -205,7 +209,7 @@ def choose(interval: float, target: float, demand: LabelDemand) -> LabelChoice:
 
 def coverages(intervals: npt.ArrayLike, demand: LabelDemand) -> npt.NDArray[np.float64]:
     """Expected coverage by interval, float64 [intervals]."""
-    return np.array([expected_coverage(float(one), demand) for one in np.asarray(intervals)])
+    return np.array([expected_coverage(float(candidate), demand) for candidate in np.asarray(intervals)])
 
 
 def _possible(demand: LabelDemand) -> float:
