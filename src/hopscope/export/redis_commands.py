@@ -72,7 +72,7 @@ class Commands:
         self._live = int(live_seconds) + settings.ttl_seconds
         self._has_evictions = has_evictions
         self._contents = frozenset(settings.contents)
-        self._anew = False
+        self._refilling = False
         self.flows, self.ended, self._next = (
             self.key("flows"),
             self.key("flows", "ended"),
@@ -98,12 +98,12 @@ class Commands:
         if "flows" in self._contents:
             yield from self._ended(batch)
             if batch.begins:
-                self._anew = True
+                self._refilling = True
                 yield Chunk([["DEL", self._next]])
             if batch.flows is not None:
                 yield from self._flows(batch.flows)
             if batch.ends:
-                self._anew = False
+                self._refilling = False
                 yield Chunk([["ZUNIONSTORE", self.flows, 1, self._next], ["DEL", self._next]])
         if batch.distributions is not None:
             yield from self._distributions(batch.distributions)
@@ -116,7 +116,7 @@ class Commands:
         for some in _in_parts(flow_fields(block, self._names)):
             scored = [value for flow in some for value in (next(scores), flow["id"])]
             commands: list[Command] = [["ZADD", self.flows, *scored]]
-            if self._anew:
+            if self._refilling:
                 commands.append(["ZADD", self._next, *scored])
             commands.append(["ZREM", self.ended, *(flow["id"] for flow in some)])
             for flow in some:
@@ -153,7 +153,8 @@ class Commands:
         for some in _in_parts(iter(found)):
             commands: list[Command] = []
             for distribution in some:
-                name = f"{'all' if distribution.node is None else distribution.node}:{distribution.measure.label}"
+                node = "all" if distribution.node is None else distribution.node
+                name = f"{node}:{distribution.measure.label}"
                 key, next_ = self.key("distribution", name), self.key("distribution", name, "next")
                 commands += [
                     ["DEL", next_],
