@@ -88,7 +88,7 @@ def _table(rows: Sequence[Row]) -> str:
         results: dict[tuple[tuple[str, str], ...], list[str]] = {}
         for row in rows:
             results.setdefault(_rest(row, spread), []).append(_short(row["result"]))
-        lines = [[dict(rest)[key] for key in keys] + cells for rest, cells in results.items()]
+        lines = [[_grouped(dict(rest)[key]) for key in keys] + cells for rest, cells in results.items()]
         aside: list[str] = []
     else:
         before = [key for key in keys if key != "unit"]
@@ -98,7 +98,7 @@ def _table(rows: Sequence[Row]) -> str:
         for row in rows:
             note = row["note"] if len(row["note"]) <= LONG_NOTE else "below"
             cells = {**row, "result": _short(row["result"]), "note": note}
-            lines.append([cells[key] for key in head])
+            lines.append([_grouped(cells[key]) for key in head])
         aside = [
             f"- {part}" for row in rows if len(row["note"]) > LONG_NOTE for part in row["note"].split("; ")
         ]
@@ -113,7 +113,11 @@ def _table(rows: Sequence[Row]) -> str:
 
 def _title(key: str, value: str) -> str:
     """A word says itself what it is; a number does not."""
-    return f"{key} {value}" if value[0].isdigit() else value
+    return f"{key} {_grouped(value)}" if value[0].isdigit() else value
+
+
+def _grouped(value: str) -> str:
+    return f"{int(value):,}" if value.isdigit() else value
 
 
 def _short(result: str) -> str:
