@@ -112,7 +112,7 @@ def test_processes_and_files_run_always(project: Path, line: str) -> None:
     assert key(project) is not None
 
 
-def run(root: Path) -> str:
+def run(root: Path, status: int | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
         cwd=root,
@@ -120,6 +120,7 @@ def run(root: Path) -> str:
         text=True,
         check=False,
     )
+    assert status in (None, done.returncode)
     return done.stdout
 
 
@@ -129,6 +130,11 @@ def test_what_passed_is_left_out_until_it_changes(project: Path) -> None:
     again = run(project)
     assert "1 passed" in again
     assert "1 tests were not run: unchanged since they passed here" in again
+    test = project / "tests/room/test_sum.py"
+    test.write_text(FILES["tests/room/test_sum.py"].replace("@pytest.mark.e2e", ""))
+    assert "2 passed" in run(project)
+    assert "2 tests were not run" in run(project, status=0)
+    test.write_text(FILES["tests/room/test_sum.py"])
     kernel = project / "src/hopscope/room/sum_kernel.py"
     kernel.write_text(FILES["src/hopscope/room/sum_kernel.py"].replace("a + b", "a - b"))
     for _ in range(2):
