@@ -31,7 +31,7 @@ class WritingOptions(DialectOptions):
     dialect: Annotated[
         str,
         option(
-            "--dialect", metavar="NAME", show_default=True,
+            "--dialect", metavar="NAME",
             help="Dialect in which the packets will be read: see `hopscope config dialects`.",
         ),
     ] = "spec"  # fmt: skip
@@ -50,14 +50,10 @@ def craft(
     file: Annotated[str, typer.Argument(metavar="FILE", help="JSON lines; - is standard input.")] = "-",
     output: Annotated[
         str,
-        option(
-            "--output", "-o", metavar="FILE", show_default=True,
-            help="pcap, or pcapng by its name; - for stdout (pcapng).",
-        ),
+        option("--output", "-o", metavar="FILE", help="pcap, or pcapng by its name; - for stdout (pcapng)."),
     ] = "-",
     collector: Annotated[
-        str,
-        option("--collector", metavar="ADDRESS", show_default=True, help="Address that reports are sent to."),
+        str, option("--collector", metavar="ADDRESS", help="Address that reports are sent to.")
     ] = "192.0.2.254",
     renumber: Annotated[bool, option("--renumber", help="Ignore packet numbers.")] = False,
 ) -> None:  # fmt: skip

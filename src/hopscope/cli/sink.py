@@ -49,8 +49,7 @@ class ForwardOptions(Options):
         bool, option("--no-strip", help="Packets go on with their INT."), Key("sink.strip", lambda *_: False)
     ] = False
     workers: Annotated[
-        int,
-        option("--workers", metavar="N", min=1, max=64, show_default=True, help="Processes per interface."),
+        int, option("--workers", metavar="N", min=1, max=64, help="Processes per interface.")
     ] = 1
 
 

@@ -9,8 +9,7 @@ import typer
 
 def version(
     verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Also print the versions of Python and the dependencies."),
+        bool, typer.Option("--verbose", "-v", help="Also print the versions of Python and the dependencies.")
     ] = False,
 ) -> None:
     """Print the version."""

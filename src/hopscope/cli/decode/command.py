@@ -61,8 +61,7 @@ class JoinOptions(Options):
         ),
     ] = None  # fmt: skip
     links: Annotated[
-        Path | None,
-        option("--links", metavar="FILE", help="The network's links, TOML or CSV, for --join."),
+        Path | None, option("--links", metavar="FILE", help="The network's links, TOML or CSV, for --join.")
     ] = None
 
 

@@ -68,7 +68,7 @@ class DemoOptions(Options):
     http_port: Annotated[
         int,
         option(
-            "--http-port", metavar="PORT", min=0, max=65535, show_default=True,
+            "--http-port", metavar="PORT", min=0, max=65535,
             help="Port of the live page, or the next free one.",
         ),
     ] = 8080  # fmt: skip

@@ -38,7 +38,7 @@ class LookUpOptions(Options):
         ),
     ] = None  # fmt: skip
     consensus: Annotated[
-        int, option("--consensus", metavar="T", min=1, show_default=True, help="Copies that have to agree.")
+        int, option("--consensus", metavar="T", min=1, help="Copies that have to agree.")
     ] = 1
     values: Annotated[
         Path | None,
@@ -50,10 +50,7 @@ class LookUpOptions(Options):
     partial: Annotated[
         bool, option("--partial", help="Postcarding: show the known hops of incomplete paths.")
     ] = False
-    limit: Annotated[
-        int,
-        option("--limit", "-n", metavar="N", min=1, show_default=True, help="Append: maximum entries."),
-    ] = 100
+    limit: Annotated[int, option("--limit", "-n", metavar="N", min=1, help="Append: maximum entries.")] = 100
     epoch: Annotated[
         str | None,
         option(
@@ -179,24 +176,17 @@ def serve(stores: StoreOptions, settings: FolderOptions) -> None:
 @app.command()
 def report(
     monitor: Annotated[
-        str,
-        option(
-            "--monitor", "-m", metavar="NAME", show_default=True,
-            help="Monitor to simulate; see `direct monitors`.",
-        ),
+        str, option("--monitor", "-m", metavar="NAME", help="Monitor to simulate; see `direct monitors`.")
     ] = "int-path-tracing",
     to: Annotated[
-        str, option("--to", metavar="HOST:PORT", show_default=True, help="Address of the translator.")
+        str, option("--to", metavar="HOST:PORT", help="Address of the translator.")
     ] = "127.0.0.1:40040",
     topology: TopologyOption = "fat-tree:4",
     connections: Annotated[
-        int,
-        option("--connections", metavar="N", min=1, max=100_000, show_default=True, help="TCP connections."),
+        int, option("--connections", metavar="N", min=1, max=100_000, help="TCP connections.")
     ] = 200,
     seed: SeedOption = 1,
-    rate: Annotated[
-        float, option("--rate", metavar="N", min=1, show_default=True, help="Reports per second.")
-    ] = 100_000,
+    rate: Annotated[float, option("--rate", metavar="N", min=1, help="Reports per second.")] = 100_000,
 ) -> None:  # fmt: skip
     """Send DTA reports from a simulated network: a monitor observes TCP connections at switches.
 

@@ -22,7 +22,7 @@ app = Commands(help="Run a fabric of network namespaces that labels real packets
 NameOption = Annotated[
     str,
     option(
-        "--name", metavar="NAME", show_default=True, help="Name of the fabric; several can be up at once."
+        "--name", metavar="NAME", help="Name of the fabric; several can be up at once."
     ),
 ]  # fmt: skip
 STATUS_COLUMNS = (
@@ -90,7 +90,7 @@ class UpOptions(Options):
     http_port: Annotated[
         int,
         option(
-            "--http-port", metavar="PORT", min=0, max=65535, show_default=True,
+            "--http-port", metavar="PORT", min=0, max=65535,
             help="Port of the live page, or the next free one.",
         ),
         Key("serve.port", _free_port),
@@ -156,11 +156,7 @@ def traffic(request: TrafficRequest, name: NameOption = "fabric", form: FormatOp
 @app.command()
 def status(
     over: Annotated[
-        float,
-        option(
-            "--over", metavar="S", min=0.1, max=60, show_default=True,
-            help="Interval over which rates are measured.",
-        ),
+        float, option("--over", metavar="S", min=0.1, max=60, help="Interval over which rates are measured.")
     ] = 1.0,
     name: NameOption = "fabric",
     form: FormatOption = Format.TABLE,

@@ -40,22 +40,15 @@ def decode(
     file: CaptureArgument,
     max_hop: Annotated[
         int,
-        option(
-            "--max-hop", metavar="N", min=2, max=100, show_default=True,
-            help="Label counts above it mark tracked flows.",
-        ),
+        option("--max-hop", metavar="N", min=2, max=100, help="Label counts above it mark tracked flows."),
     ] = 5,
     protocol: Annotated[
-        int,
-        option(
-            "--protocol", metavar="N", min=0, max=255, show_default=True,
-            help="IP protocol of labelled packets.",
-        ),
+        int, option("--protocol", metavar="N", min=0, max=255, help="IP protocol of labelled packets.")
     ] = 253,
     port: Annotated[
         int,
         option(
-            "--port", "-p", metavar="PORT", min=0, max=65535, show_default=True,
+            "--port", "-p", metavar="PORT", min=0, max=65535,
             help="UDP port to which last hops send labels.",
         ),
     ] = 7254,

@@ -19,8 +19,8 @@ Flag = tuple[str, str, Any]
 
 
 def option(*names: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """An option; its default is shown only with `show_default=True`."""
-    return typer.Option(*names, help=help, metavar=metavar, **{"show_default": False, **more})
+    """An option; `show_default` may be a text, for a default that comes from elsewhere."""
+    return typer.Option(*names, help=help, metavar=metavar, **more)
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,11 @@ from .declare import Options, option
 TopologyOption = Annotated[
     str,
     option(
-        "--topology", "-t", metavar="TOPOLOGY", show_default=True,
+        "--topology", "-t", metavar="TOPOLOGY",
         help="fat-tree:K, leaf-spine:LxS[xHOSTS] or paper (4-4-4).",
     ),
 ]  # fmt: skip
-SeedOption = Annotated[
-    int, option("--seed", metavar="N", min=0, show_default=True, help="Same seed, same traffic.")
-]
+SeedOption = Annotated[int, option("--seed", metavar="N", min=0, help="Same seed, same traffic.")]
 
 
 @dataclass(frozen=True)
@@ -26,17 +24,11 @@ class NetworkOptions(Options):
     title: ClassVar = "Network"
 
     topology: TopologyOption = "fat-tree:4"
-    load: Annotated[
-        float, option("--load", metavar="SHARE", show_default=True, help="Mean load of host links, 0 to 1.")
-    ] = 0.35
+    load: Annotated[float, option("--load", metavar="SHARE", help="Mean load of host links, 0 to 1.")] = 0.35
     rate: Annotated[
-        float,
-        option(
-            "--rate", metavar="N", min=0, show_default=True,
-            help="INT reports per second (sampled packets); 0: all.",
-        ),
-    ] = 20_000  # fmt: skip
-    report_version: Annotated[
-        str, option("--report-version", metavar="VERSION", show_default=True, help="0.5, 1.0 or 2.0.")
-    ] = "2.0"
+        float, option("--rate", metavar="N", min=0, help="INT reports per second (sampled packets); 0: all.")
+    ] = 20_000
+    report_version: Annotated[str, option("--report-version", metavar="VERSION", help="0.5, 1.0 or 2.0.")] = (
+        "2.0"
+    )
     seed: SeedOption = 1

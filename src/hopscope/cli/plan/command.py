@@ -22,9 +22,7 @@ app.command()(label)
 class ReportOptions(Options):
     """Reports and how they are written."""
 
-    data_bytes: Annotated[
-        int, option("--data-bytes", metavar="BYTES", show_default=True, help="Data of a report, 1 to 64.")
-    ] = 4
+    data_bytes: Annotated[int, option("--data-bytes", metavar="BYTES", help="Data of a report, 1 to 64.")] = 4
     copies: Annotated[
         int | None,
         option(
@@ -67,18 +65,14 @@ class MemoryOptions(Options):
         float | None, option("--flows", metavar="COUNT", help="Plan memory for this many flows, as 100e6.")
     ] = None
     success: Annotated[
-        float,
-        option("--success", metavar="CHANCE", show_default=True, help="Probability of finding a flow."),
+        float, option("--success", metavar="CHANCE", help="Probability of finding a flow.")
     ] = 0.99
     oldest: Annotated[bool, option("--oldest", help="--success is for the oldest flow, not the mean.")] = (
         False
     )
     wrong: Annotated[
-        float,
-        option(
-            "--wrong", metavar="CHANCE", show_default=True, help="Maximum probability of a wrong answer."
-        ),
-    ] = 1e-9  # fmt: skip
+        float, option("--wrong", metavar="CHANCE", help="Maximum probability of a wrong answer.")
+    ] = 1e-9
 
 
 @dataclass(frozen=True)
@@ -91,18 +85,13 @@ class CollectorOptions(Options):
         int | None, option("--switches", metavar="COUNT", help="Plan collectors for this many switches.")
     ] = None
     batch: Annotated[
-        int,
-        option(
-            "--batch", metavar="ENTRIES", show_default=True, help="Append: entries in one write, 1 to 16."
-        ),
-    ] = 16  # fmt: skip
-    hops: Annotated[
-        int, option("--hops", metavar="HOPS", show_default=True, help="Postcarding: postcards in one write.")
-    ] = 5
+        int, option("--batch", metavar="ENTRIES", help="Append: entries in one write, 1 to 16.")
+    ] = 16
+    hops: Annotated[int, option("--hops", metavar="HOPS", help="Postcarding: postcards in one write.")] = 5
     nic_rate: Annotated[
         float,
         option(
-            "--nic-rate", metavar="RATE", show_default=True,
+            "--nic-rate", metavar="RATE",
             help="Writes per second of a collector's NIC; DTA measured 100e6.",
         ),
     ] = 100e6  # fmt: skip
@@ -115,13 +104,12 @@ class CollectorOptions(Options):
         ),
     ] = None  # fmt: skip
     line_rate: Annotated[
-        float,
-        option("--line-rate", metavar="BITS", show_default=True, help="Line rate of the NIC, bit/s."),
+        float, option("--line-rate", metavar="BITS", help="Line rate of the NIC, bit/s.")
     ] = 100e9
     core_rate: Annotated[
         float,
         option(
-            "--core-rate", metavar="RATE", show_default=True,
+            "--core-rate", metavar="RATE",
             help="Reports per second that one CPU core stores; 1.9e6 is DTA Fig. 3.",
         ),
     ] = 1.9e6  # fmt: skip

@@ -20,26 +20,17 @@ if TYPE_CHECKING:
 class DemandOptions(Options):
     """What labelling must achieve, and for which traffic."""
 
-    resolution: Annotated[
-        str, option("--resolution", metavar="RATE", show_default=True, help="Updates per port, as 10/s.")
-    ] = "10/s"
+    resolution: Annotated[str, option("--resolution", metavar="RATE", help="Updates per port, as 10/s.")] = (
+        "10/s"
+    )
     coverage: Annotated[
-        float,
-        option("--coverage", metavar="SHARE", show_default=True, help="Share of active ports that reach it."),
+        float, option("--coverage", metavar="SHARE", help="Share of active ports that reach it.")
     ] = 0.999
     rate: Annotated[
-        str,
-        option(
-            "--rate", metavar="BITS", show_default=True,
-            help="Traffic of the least loaded port that matters, as 5Mbps.",
-        ),
-    ] = "5Mbps"  # fmt: skip
-    size: Annotated[
-        int, option("--size", metavar="BYTES", show_default=True, help="Mean IP bytes of a packet.")
-    ] = 1000
-    delay: Annotated[
-        str, option("--delay", metavar="TIME", show_default=True, help="Mean delay of a hop.")
-    ] = "0ms"
+        str, option("--rate", metavar="BITS", help="Traffic of the least loaded port that matters, as 5Mbps.")
+    ] = "5Mbps"
+    size: Annotated[int, option("--size", metavar="BYTES", help="Mean IP bytes of a packet.")] = 1000
+    delay: Annotated[str, option("--delay", metavar="TIME", help="Mean delay of a hop.")] = "0ms"
     jitter: Annotated[
         str | None,
         option(
@@ -47,23 +38,13 @@ class DemandOptions(Options):
             help="Standard deviation of the delay; default: uniform from 0 to twice the mean.",
         ),
     ] = None  # fmt: skip
-    hops: Annotated[
-        int, option("--hops", metavar="COUNT", show_default=True, help="Switches on the longest path.")
-    ] = 5
+    hops: Annotated[int, option("--hops", metavar="COUNT", help="Switches on the longest path.")] = 5
     algorithm: Annotated[
-        str,
-        option(
-            "--algorithm", metavar="NAME", show_default=True,
-            help="base-a (interval) or base-b (probability).",
-        ),
-    ] = "base-b"  # fmt: skip
+        str, option("--algorithm", metavar="NAME", help="base-a (interval) or base-b (probability).")
+    ] = "base-b"
     chance: Annotated[
-        str,
-        option(
-            "--chance", metavar="NAME", show_default=True,
-            help="Probability of base-b: f1, f2, f2-listing or f3.",
-        ),
-    ] = "f1"  # fmt: skip
+        str, option("--chance", metavar="NAME", help="Probability of base-b: f1, f2, f2-listing or f3.")
+    ] = "f1"
 
     def demand(self) -> LabelDemand:
         """These options as `plan_labels` takes them. Raises HopscopeError."""

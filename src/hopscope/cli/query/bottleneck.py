@@ -43,10 +43,7 @@ def bottleneck(
     flow: FlowOption = None,
     flow_id: FlowIdOption = None,
     by: Annotated[
-        str,
-        option(
-            "--by", metavar="latest|mean", show_default=True, help="Latency that orders the hops of a flow."
-        ),
+        str, option("--by", metavar="latest|mean", help="Latency that orders the hops of a flow.")
     ] = "latest",
     answer: Answer = LIMITED,
 ) -> None:

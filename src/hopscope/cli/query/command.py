@@ -106,12 +106,8 @@ def sql(
             metavar="SELECT", help="One SELECT over the views events and distributions; -: stdin."
         ),
     ],
-    seconds: Annotated[
-        float, option("--seconds", metavar="S", min=0.1, show_default=True, help="Time limit.")
-    ] = 30.0,
-    memory: Annotated[
-        int, option("--memory", min=64, metavar="MIB", show_default=True, help="Memory limit, MiB.")
-    ] = 1024,
+    seconds: Annotated[float, option("--seconds", metavar="S", min=0.1, help="Time limit.")] = 30.0,
+    memory: Annotated[int, option("--memory", min=64, metavar="MIB", help="Memory limit, MiB.")] = 1024,
     answer: Answer = _SQL,
 ) -> None:
     """Run one read-only SELECT over history.

@@ -44,8 +44,7 @@ def distributions(
         list[int] | None, option("--queue", min=0, max=255, help="Only this queue id. Repeatable.")
     ] = None,
     by: Annotated[
-        str,
-        option("--by", metavar="VIEW", show_default=True, help="Merge by queue, port, switch or network."),
+        str, option("--by", metavar="VIEW", help="Merge by queue, port, switch or network.")
     ] = "switch",
 ) -> None:
     """Print value histograms and quantiles, including live counts.

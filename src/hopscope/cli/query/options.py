@@ -108,9 +108,7 @@ class HistoryOptions(NamedFolderOptions):
 class Answer(Options):
     """How an answer is printed."""
 
-    limit: Annotated[
-        int, option("--limit", "-n", metavar="N", min=1, help="At most N rows.", show_default=True)
-    ] = 100
+    limit: Annotated[int, option("--limit", "-n", metavar="N", min=1, help="At most N rows.")] = 100
     form: FormatOption = Format.TABLE
 
     def put(

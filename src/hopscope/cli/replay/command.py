@@ -25,7 +25,7 @@ def replay(
     speed: Annotated[
         float,
         option(
-            "--speed", min=0, metavar="FACTOR", show_default=True,
+            "--speed", min=0, metavar="FACTOR",
             help="Multiple of the captured speed; 0: as fast as possible.",
         ),
     ] = 0,

@@ -49,34 +49,23 @@ class OutputOptions(Options):
 class FabricOptions(NetworkOptions):
     """The network, its traffic and its reports."""
 
-    flows: Annotated[
-        int, option("--flows", min=1, metavar="N", show_default=True, help="Mean number of active flows.")
-    ] = 1000
+    flows: Annotated[int, option("--flows", min=1, metavar="N", help="Mean number of active flows.")] = 1000
     sizes: Annotated[
-        str,
-        option("--sizes", metavar="NAME", show_default=True, help="Flow sizes: web-search or data-mining."),
+        str, option("--sizes", metavar="NAME", help="Flow sizes: web-search or data-mining.")
     ] = "web-search"
     link_rate: Annotated[
-        str,
-        option(
-            "--link-rate", metavar="RATE", show_default=True,
-            help="Rate of a host's link, bit/s: 1G, 10G, 100M.",
-        ),
-    ] = "1G"  # fmt: skip
+        str, option("--link-rate", metavar="RATE", help="Rate of a host's link, bit/s: 1G, 10G, 100M.")
+    ] = "1G"
     mode: Annotated[
         str,
         option(
-            "--mode", metavar="MODE", show_default=True,
+            "--mode", metavar="MODE",
             help="md: the sink reports the path; mx, xd: every switch sends a postcard (2.0).",
         ),
     ] = "md"  # fmt: skip
     group: Annotated[
-        int,
-        option(
-            "--group", min=1, max=8, metavar="N", show_default=True,
-            help="Maximum reports per datagram (2.0).",
-        ),
-    ] = 1  # fmt: skip
+        int, option("--group", min=1, max=8, metavar="N", help="Maximum reports per datagram (2.0).")
+    ] = 1
     fault: Annotated[
         list[str] | None,
         option(

@@ -24,10 +24,7 @@ def top(
     filters: EventFilters,
     settings: NamedFolderOptions,
     interval: Annotated[
-        float,
-        option(
-            "--interval", "-i", metavar="S", min=0.1, show_default=True, help="Seconds between two frames."
-        ),
+        float, option("--interval", "-i", metavar="S", min=0.1, help="Seconds between two frames.")
     ] = 1.0,
     rows: Annotated[int | None, option("--rows", min=1, metavar="N", help="Rows of each table.")] = None,
     once: Annotated[bool, option("--once", help="Print one frame and end; needs no terminal.")] = False,
