@@ -33,7 +33,6 @@ from hopscope.memory.ring import RingWriter, create_ring
 from hopscope.present.events import when
 from hopscope.settings.collector import Settings
 from hopscope.settings.export import RedisSettings
-from hopscope.settings.sink import SinkSettings
 from support.waiting import eventually
 
 NAMES = '[nodes]\n1 = "leaf-1"\n[ports.1]\n3 = "to spine"\n'
@@ -52,11 +51,10 @@ def exporting(folder: Path, sink: bool = True, **redis: Any) -> Iterator[Setting
     settings = Settings(
         data=folder,
         names=folder / "names.toml",
-        sink=SinkSettings(enabled=sink),
         redis=(RedisSettings(flush_seconds=0.2, timeout_seconds=2.0, **redis),),
     )
     stop = threading.Event()
-    thread = threading.Thread(target=run, args=(settings, folder, stop))
+    thread = threading.Thread(target=run, args=(settings, folder, stop), kwargs={"sink_rings": sink})
     thread.start()
     try:
         yield settings

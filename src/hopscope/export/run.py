@@ -50,13 +50,13 @@ def destinations(settings: Settings) -> list[tuple[str, str]]:
     ]
 
 
-def run(settings: Settings, folder: Path, stop: Stop) -> None:
+def run(settings: Settings, folder: Path, stop: Stop, *, sink_rings: bool = False) -> None:
     """Export until `stop` is set, or the parent process has ended; then deliver the rest for at most
-    CLOSE_SECONDS.
+    CLOSE_SECONDS. `sink_rings`: workers write sink events and evicted flows to rings of their own.
     """
     parent = os.getppid()
     region = open_counters(folder, destinations(settings))
-    exporters = list(exporters_of(settings, folder / "regions", region["destinations"]))
+    exporters = list(exporters_of(settings, folder / "regions", region["destinations"], sink_rings))
     wanted = frozenset[str]().union(*(exporter.reads for exporter in exporters))
     source = RingSource(folder / "regions", region, wanted)
     for exporter in exporters:
@@ -72,7 +72,9 @@ def run(settings: Settings, folder: Path, stop: Stop) -> None:
         stop_all(exporters, until - time.monotonic())
 
 
-def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[Exporter[Any]]:
+def exporters_of(
+    settings: Settings, regions: Path, rows: Records, sink_rings: bool
+) -> Iterator[Exporter[Any]]:
     """Every destination, in the order of `destinations`, with its DESTINATION."""
     names = Names.load(settings.names)
     describe = partial(event_object, names=names)
@@ -87,9 +89,7 @@ def exporters_of(settings: Settings, regions: Path, rows: Records) -> Iterator[E
                 "flows" in redis.contents,
                 "distributions" in redis.contents,
             )
-        yield Redis(
-            redis, names, rows[at : at + 1], state, settings.detect.idle_seconds, settings.sink.enabled
-        )
+        yield Redis(redis, names, rows[at : at + 1], state, settings.detect.idle_seconds, sink_rings)
 
 
 def _turn(source: RingSource, exporters: list[Exporter[Any]]) -> bool:

@@ -13,22 +13,19 @@ from enum import StrEnum
 from pathlib import Path
 
 from ..base.errors import HopscopeError
-from ..detect.distributions.region import shape_of
-from ..detect.flows.tables import memory_bytes
-from ..detect.records import EVENT
-from ..detect.sink.records import EVICTED, SINK_EVENT
 from ..memory.data_folder import SHARED_MEMORY, check_writable
 from ..settings.collector import ListenSettings, Settings
+from .mode import mode_of
 
 
 class Verdict(StrEnum):
-    """How a fact is to be taken."""
+    """What a finding means."""
 
     GOOD = "good"
     ADVICE = "advice"
-    """It works, and could be better."""
+    """It works, but could be better."""
     BAD = "bad"
-    """A collector would not start, or lose reports."""
+    """A collector would not start, or would lose reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Finding:
 
 
 def findings(settings: Settings) -> Iterator[Finding]:
-    """Look at everything that a collector with these settings needs."""
+    """Examine everything that a collector with these settings needs."""
     yield _system()
     yield _processors(settings)
     for listen in settings.listen:
@@ -58,19 +55,12 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 
 def state_bytes(settings: Settings) -> int:
-    """Shared memory that all workers of these settings take, bytes."""
-    one = memory_bytes(settings.detect) + settings.history.ring_events * EVENT.itemsize
-    if settings.counts_distributions:
-        counted = shape_of(settings.distributions.queues).values()
-        one += sum(dtype.itemsize * length for dtype, length in counted)
-    if settings.sink.enabled:
-        one += settings.sink.ring_events * SINK_EVENT.itemsize
-        one += settings.sink.ring_evictions * EVICTED.itemsize
-    return one * settings.workers
+    """Shared memory of all workers."""
+    return mode_of(settings).worker_bytes() * settings.workers
 
 
 def memory_text(settings: Settings) -> str:
-    """The same for people."""
+    """Human-readable `state_bytes`."""
     return _size(state_bytes(settings))
 
 
@@ -116,7 +106,7 @@ def _listener(listen: ListenSettings) -> Iterator[Finding]:
         return
     with handle:
         if listen.kind == "mirror":
-            yield Finding(what, f"can be read, in a ring of {_size(listen.ring_bytes)} a worker")
+            yield Finding(what, f"can be read, in a ring of {_size(listen.ring_bytes)} per worker")
             return
         yield Finding(what, "free")
         if listen.gro and not take_trains(handle):

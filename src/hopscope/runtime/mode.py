@@ -1,4 +1,7 @@
-"""The two kinds of collector, of reports and as an INT sink. Only here is it asked which one runs."""
+"""The two kinds of collector: of reports, and as an INT sink. `mode_of` alone asks which one the settings want.
+
+What differs between them is a member of `Mode`: pipeline, forwarding, kernels, memory, rings.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,13 @@ if TYPE_CHECKING:
 class Mode(ABC):
     """A kind of collector, with its settings."""
 
+    steps: tuple[str, ...]
+    """Steps of `warmup` for the pipeline."""
     report_ports: tuple[int, ...] | None = None
-    """UDP ports of Telemetry Reports; None: as the dialect says."""
+    """UDP ports of Telemetry Reports; None: those of the dialect."""
+    sink_rings = False
+    """Whether workers write sink events and evicted flows to rings, which exporters read."""
+    _distributions_by_default = False
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -29,12 +37,32 @@ class Mode(ABC):
         """The pipeline of a shard. Raises RegionError, CaptureError."""
 
     def forwarder(self, listen: ListenSettings, count: Callable[[str, int], object]) -> Forwarder | None:
-        """Where the frames of a listener go on; None: nowhere. Raises CaptureError."""
+        """A forwarder for the frames of a listener; None: they are not forwarded. Raises CaptureError."""
         return None
+
+    @property
+    def counts_distributions(self) -> bool:
+        """Whether workers count distributions."""
+        chosen = self.settings.distributions.enabled
+        return self._distributions_by_default if chosen is None else chosen
+
+    def worker_bytes(self) -> int:
+        """Shared memory of one worker."""
+        from ..detect.distributions.region import shape_of
+        from ..detect.flows.tables import memory_bytes
+        from ..detect.records import EVENT
+
+        total = memory_bytes(self.settings.detect) + self.settings.history.ring_events * EVENT.itemsize
+        if self.counts_distributions:
+            arrays = shape_of(self.settings.distributions.queues).values()
+            total += sum(dtype.itemsize * length for dtype, length in arrays)
+        return total
 
 
 class Collector(Mode):
-    """Takes reports: postcards are joined, events found by `Detector`."""
+    """Takes reports: joins postcards, detects events by `Detector`."""
+
+    steps = ("decoder", "detector")
 
     def pipeline(self, shard: Shard) -> Pipeline:
         """Joiner, detector, and distributions if they are counted."""
@@ -44,7 +72,7 @@ class Collector(Mode):
         settings, stages = self.settings, list[Stage]()
         detector = Detector(settings.detect, shard.regions, shard.number, shard.counters)
         distributions = None
-        if settings.counts_distributions:
+        if self.counts_distributions:
             distributions = Distributions(settings.distributions, shard.regions, shard.number)
             stages.append(CountDistributions(distributions, shard))
         joiner = Joiner(settings.postcards, shard.counters, held=True)
@@ -54,11 +82,15 @@ class Collector(Mode):
 class Sink(Mode):
     """Takes packets: events and distributions come from `SinkDetector`, INT-MX postcards only pass."""
 
+    steps = ("decoder", "sink")
+    sink_rings = True
+    _distributions_by_default = True
+
     report_ports = ()
-    """To a sink, a Telemetry Report on its way to a collector is a packet like others."""
+    """For a sink, a Telemetry Report on its way to a collector is a packet like any other."""
 
     def pipeline(self, shard: Shard) -> Pipeline:
-        """The sink's detector, adaptation to slow destinations, and its own reports if they are asked for."""
+        """The sink's detector, adaptation to slow destinations, and reports if there is a receiver."""
         from ..detect.sink.detector import SinkDetector
         from .sink.adapt import Adapt, EndFlows
         from .sink.reports import SinkReporter
@@ -73,17 +105,25 @@ class Sink(Mode):
         return Pipeline(shard, detector, stages, distributions=detector.distributions)
 
     def forwarder(self, listen: ListenSettings, count: Callable[[str, int], object]) -> Forwarder | None:
-        """The interface `listen.output`, if there is one."""
+        """A forwarder to the interface `listen.output`, if there is one."""
         from .sink.forward import to_interface
 
         return to_interface(listen.output, self.settings.sink, count) if listen.output else None
 
+    def worker_bytes(self) -> int:
+        """With the rings of sink events and evicted flows."""
+        from ..detect.sink.records import EVICTED, SINK_EVENT
+
+        sink = self.settings.sink
+        rings = sink.ring_events * SINK_EVENT.itemsize + sink.ring_evictions * EVICTED.itemsize
+        return super().worker_bytes() + rings
+
 
 def mode_of(settings: Settings) -> Mode:
-    """What the settings ask for."""
+    """The kind of collector that the settings want."""
     return Sink(settings) if settings.sink.enabled else Collector(settings)
 
 
 def pipeline_of(settings: Settings, shard: Shard | None = None) -> Pipeline:
-    """The pipeline that the settings ask for; without a shard, in private memory."""
+    """The pipeline of the settings' mode; without a shard, in private memory."""
     return mode_of(settings).pipeline(shard or Shard(settings.history))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..base.errors import HopscopeError
 from .child import Child
+from .mode import mode_of
 
 
 def _worker(child: Child) -> None:
@@ -32,7 +33,7 @@ def _archive(child: Child) -> None:
     child.begun = True
     child.report(ready=True)
     settings = child.settings
-    regions = child.regions if settings.counts_distributions else None
+    regions = child.regions if mode_of(settings).counts_distributions else None
     period_seconds = settings.distributions.period_seconds
     run(child.data, settings.history, child.stop.is_set, child.notify, regions, period_seconds)
 
@@ -52,7 +53,7 @@ def _export(child: Child) -> None:
 
     child.begun = True
     child.report(ready=True)
-    run(child.settings, child.data, child.stop)
+    run(child.settings, child.data, child.stop, sink_rings=mode_of(child.settings).sink_rings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,13 @@ def steps_of(parts: Iterable[str]) -> list[str]:
 
 
 def steps_for(settings: Settings) -> list[str]:
-    """What a worker with these settings runs."""
-    steps = ["decoder", "sink"] if settings.sink.enabled else ["decoder", "detector"]
+    """The steps of a worker with these settings."""
+    from .mode import mode_of
+
     kinds = {listen.kind for listen in settings.listen}
-    return steps + ["listener"] * ("udp" in kinds) + ["interface"] * ("mirror" in kinds)
+    return (
+        list(mode_of(settings).steps) + ["listener"] * ("udp" in kinds) + ["interface"] * ("mirror" in kinds)
+    )
 
 
 def is_compiled(step: str) -> bool:

@@ -354,12 +354,6 @@ class Settings(Section):
         return max((listen.workers for listen in self.listen), default=0)
 
     @property
-    def counts_distributions(self) -> bool:
-        """Whether workers count distributions."""
-        chosen = self.distributions.enabled
-        return self.sink.enabled if chosen is None else chosen
-
-    @property
     def stores_folder(self) -> Path:
         """Folder of the stores that switches write to."""
         return self.direct.folder or self.data / "direct"
