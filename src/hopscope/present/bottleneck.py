@@ -50,7 +50,7 @@ class NetworkAttribution:
     source: Source
     """`distributions`: of all packets; `flows`: sums of the live flows; `events`: of stored values alone."""
     since_ns: int | None
-    """What is covered begins here, ns since the epoch; None: with the first value."""
+    """Start of the covered time, ns since the epoch; None: the first value."""
     until_ns: int | None
     """None: until now."""
     end_to_end: Distribution | None
@@ -111,11 +111,11 @@ def network(
 
 
 def flow(
-    state: CollectorState, history: History | None, row: np.void | None, asked: Flow | None, by: By = "latest"
+    state: CollectorState, history: History | None, row: np.void | None, named: Flow | None, by: By = "latest"
 ) -> FlowAttribution:
-    """A flow's: `row` is its FLOW where it is live, `asked` the flow in history's words.
+    """Contributions of a flow's hops: `row` is its FLOW if live, `named` the flow for history.
 
-    What is usual at a place is what its worker has counted since it made its region.  Raises HistoryError.
+    The usual latency of a queue is that of all packets since its worker started.  Raises HistoryError.
     """
     queues = Queues(state.distributions())
     path = None if row is None else state.path_of(row)
@@ -126,23 +126,23 @@ def flow(
         if queues.end_to_end is not None and row["state"] & 2:
             mine = quantile(queues.end_to_end, int(row["latency_latest"]))
         return FlowAttribution("flows", row, mine, items)
-    if history is None or asked is None:
+    if history is None or named is None:
         return FlowAttribution("none", row, None, [])
-    shares = of_sums(_of_events(history, None, None, asked))
+    shares = of_sums(_of_events(history, None, None, named))
     return FlowAttribution("events" if shares else "none", None, None, _as_hops(shares))
 
 
 def _as_hops(shares: Sequence[QueueShare]) -> list[HopShare]:
-    """A flow's hops from its events: means of stored values, weighed by nothing else."""
-    total = sum(one.mean_ns for one in shares)
+    """A flow's hops from its events: unweighted means of stored values."""
+    total = sum(share.mean_ns for share in shares)
     hops = [
         HopShare(
-            None, one.place, one.mean_ns / total if total else 0.0, None, one.mean_ns, None, one.packets,
-            None, None, None, Gauge(), Gauge(),
+            None, share.place, share.mean_ns / total if total else 0.0, None, share.mean_ns, None,
+            share.packets, None, None, None, Gauge(), Gauge(),
         )
-        for one in shares
+        for share in shares
     ]  # fmt: skip
-    return sorted(hops, key=lambda one: -(one.share_mean or 0.0))
+    return sorted(hops, key=lambda hop: -(hop.share_mean or 0.0))
 
 
 def _places(hops: np.ndarray[Any, Any], queue: np.ndarray[Any, Any]) -> list[Place]:
@@ -177,10 +177,10 @@ def _drops(history: History, start_ns: int | None, end_ns: int | None) -> dict[P
 
 
 def _of_events(
-    history: History, start_ns: int | None, end_ns: int | None, asked: Flow | None = None
+    history: History, start_ns: int | None, end_ns: int | None, named: Flow | None = None
 ) -> dict[Place, tuple[int, int]]:
     """(Sum, number) of the stored hop latencies by place."""
-    table = history.hops(limit=None, start=start_ns, end=end_ns, flow=asked)
+    table = history.hops(limit=None, start=start_ns, end=end_ns, flow=named)
     return {
         (row["node_id"], row["port"], None): (round(row["mean"] * row["events"]), row["events"])
         for row in table.rows()

@@ -1,7 +1,7 @@
-"""What a running collector's folder says: counters, rates, flows, ports, sources and limits; only read.
+"""Reads the state of a running collector: counters, rates, flows, ports, sources and limits.
 
-A copy is kept for a fifth of a second, so twenty pollers cost the machine what one does.  Regions are mapped
-anew when a worker makes them anew.  Imports no web framework: `hopscope top` reads the same state.
+A copy is reused for a fifth of a second, so twenty pollers cost as much as one.  A region that a
+worker creates again is mapped again.  Imports no web framework: `hopscope top` reads the same state.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ T = TypeVar("T")
 Records = npt.NDArray[np.void]
 
 FRESH_SECONDS = 0.2
-"""How long a copy is used again."""
+"""Time during which a copy is reused."""
 RATE_SECONDS = 2.0
-"""Span over which rates are taken, where samples reach back so far."""
+"""Span of rates, if samples reach back far enough."""
 _KEEP_SECONDS = 15.0
 _SHARE = 10
-"""A copy is used at least so many times as long as it took: a large table costs a tenth of a core at most."""
+"""A copy is reused for this multiple of the time it took: a large table costs a tenth of a core at most."""
 _STALE_SECONDS = 2.0
 
 
@@ -82,7 +82,7 @@ class Limits:
 class CollectorState:
     """Reads the regions of the collector that owns `folder`; safe to use from several threads.
 
-    A copy is used again for `fresh_seconds` (0: never), or longer where it took long to make.
+    A copy is reused for `fresh_seconds` (0: never), or longer if it took long to make.
     """
 
     def __init__(self, folder: Path, fresh_seconds: float = FRESH_SECONDS) -> None:
@@ -91,7 +91,7 @@ class CollectorState:
         self.labels = Labels(self.regions)
         """Ports that label packets, and their coverage."""
         self.tracked = TrackedFlows(self.regions)
-        """Ways of tracked flows."""
+        """Paths of tracked flows."""
         self._fresh = fresh_seconds
         self._lock = threading.RLock()
         self._cached: dict[str, tuple[float, Any]] = {}
@@ -108,7 +108,7 @@ class CollectorState:
         return self._once("counters", self._read_counters)
 
     def rates(self, seconds: float = RATE_SECONDS) -> Rates:
-        """Counters per second over about the last `seconds`; a worker that began anew counts from zero."""
+        """Counters per second over about the last `seconds`; a restarted worker counts from zero."""
         with self._lock:
             now = self.counters()
             before = now
@@ -162,15 +162,15 @@ class CollectorState:
             return None if self._reader is None else self._reader.path_of(flow)
 
     def distributions(self) -> list[Distribution]:
-        """How often which value occurred since workers began to count; empty where they do not."""
+        """Histograms since workers began to count; empty if they do not."""
         return self._once("distributions", self._read_distributions)
 
     def thresholds(self) -> dict[str, Limits]:
-        """Limits by metric, as the workers use them now; empty where there is no collector."""
+        """Limits by metric, as the workers use them now; empty without a collector."""
         return self._once("thresholds", self._read_thresholds)
 
     def sink_limits(self) -> dict[str, Any]:
-        """Limits of sinks by measure and switch, as they use them now; empty where there is no collector."""
+        """Limits of sinks by measure and switch, as they use them now; empty without a collector."""
         return self._once("sink_limits", self._read_sink_limits)
 
     def workers(self) -> list[int]:
@@ -194,7 +194,7 @@ class CollectorState:
             return value
 
     def _attach(self) -> None:
-        """Map the regions where files have come, gone or been made anew since the last time."""
+        """Map the regions again if files have been added, removed or replaced."""
         files = listing(self.regions)
         if files == self._files:
             return
@@ -211,7 +211,7 @@ class CollectorState:
         self._reader = self._state_reader() if any(name.endswith(".flows") for name in names) else None
         self._files = files
         if self.problems:
-            self._files = None  # half made: look again next time
+            self._files = None  # incomplete: try again next time
 
     def _map(self, name: str, kind: str, version: int) -> Region | None:
         try:
@@ -276,7 +276,7 @@ EMPTY: dict[str, Records] = {
 
 
 def listing(folder: Path) -> tuple[tuple[str, int], ...]:
-    """(name, inode) of the files in the regions' folder; a region that is made anew has another inode."""
+    """(name, inode) of the files in the regions' folder; a new region has another inode."""
     try:
         with os.scandir(folder) as entries:
             return tuple(sorted((e.name, e.inode()) for e in entries if not e.name.startswith(".")))
@@ -285,19 +285,19 @@ def listing(folder: Path) -> tuple[tuple[str, int], ...]:
 
 
 def difference(before: CounterSnapshot, after: CounterSnapshot) -> npt.NDArray[np.float64]:
-    """What was counted between two readings, float64 [COUNTERS]; a counter that fell began anew from zero."""
+    """Increase between two readings, float64 [COUNTERS]; a counter that fell restarted from zero."""
     grown = np.zeros(len(COUNTERS))
     for number, block in after.workers.items():
         old = before.workers.get(number)
         if old is None:
-            grown += block  # a worker that came between the two
+            grown += block  # a worker that started between the two
             continue
         grown += np.where(block >= old, block - old, block)
     return grown
 
 
 def newest(ports: Records) -> Records:
-    """Rows of a port table, each key once: the row whose last report is the newest."""
+    """Rows of a port table, one per key: the row with the newest report."""
     if len(ports) < 2:
         return ports
     ordered = ports[np.lexsort((ports["last_ns"], ports["key"]))]

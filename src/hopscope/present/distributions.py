@@ -50,7 +50,7 @@ def distribution_object(one: Distribution, names: Naming, *, bins: bool = True) 
 
 
 def quantile_object(one: Distribution, q: float) -> dict[str, Any]:
-    """A quantile with its bounds; null where there are no values, or where there is no bound."""
+    """A quantile with its bounds; null without values or without a bound."""
     found = one.quantile(q)
     return {
         "q": q,

@@ -1,4 +1,4 @@
-"""How an event is presented: a record or a row of history as JSON, and that as the texts of a table."""
+"""An event, from a record or a row of history, as JSON and as texts of a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Fields = dict[str, Any]
 
 
 class Naming(Protocol):
-    """What nodes and ports are called (`hopscope.base.names.Names`)."""
+    """Names of nodes and ports (`hopscope.base.names.Names`)."""
 
     def node(self, node_id: int) -> str | None:
         """Name of a node, or None."""
@@ -71,7 +71,7 @@ def node_object(names: Naming, node_id: int) -> dict[str, Any]:
 
 
 def event_fields(row: np.void) -> Fields:
-    """An EVENT record as a row of history: the columns of `history.columns`, None where there is no value."""
+    """An EVENT record as a row of history: the columns of `history.columns`, None without a value."""
     kind, metric = int(row["kind"]), int(row["metric"])
     node_id, port, flow_id = int(row["node_id"]), int(row["port"]), int(row["flow_id"])
     path = None
@@ -98,7 +98,7 @@ def event_fields(row: np.void) -> Fields:
 
 
 def event_object(event: np.void | Fields, names: Naming) -> dict[str, Any]:
-    """An EVENT record, or a row of history, as JSON; every key is there, null where it has no meaning."""
+    """An EVENT record, or a row of history, as JSON; with all keys, null if without meaning."""
     row = event if isinstance(event, dict) else event_fields(event)
     kind, metric, node_id = row["kind"], row["metric"] or Metric.NONE.label, row["node_id"]
     node = None if node_id is None else node_object(names, node_id)

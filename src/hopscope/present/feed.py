@@ -1,7 +1,7 @@
 """The live feed: rings are read once for all listeners, and each listener learns what it missed.
 
 A cursor is the number of the next event of each shard, written as `0-1234,1-99`.  Events are numbered without
-gaps, so a gap in what a listener is given is exactly what it lost: overwritten in a ring, dropped from this
+gaps, so a gap in a listener's numbers is exactly what it lost: overwritten in a ring, dropped from this
 buffer, or while the listener was away.
 """
 
@@ -30,7 +30,7 @@ _PART = re.compile(r"(\d{1,5})-(\d{1,20})")
 
 
 def parse_cursor(text: str | None) -> Cursor | None:
-    """Cursor after a Last-Event-ID; None where it is none."""
+    """Cursor after a Last-Event-ID; None if it is not one."""
     if not text or len(text) > 2000:
         return None
     parts = [_PART.fullmatch(part) for part in text.split(",")]
@@ -70,7 +70,7 @@ class Feed:
         blocks = self._blocks.setdefault(shard, deque())
         if len(records) and blocks and records["sequence"][0] <= blocks[-1]["sequence"][-1]:
             if records["sequence"][0] == 0 and records["sequence"][-1] < blocks[-1]["sequence"][-1]:
-                blocks.clear()  # another data folder's events under this name: numbers began anew
+                blocks.clear()  # another data folder's events under this name: numbers start again
             else:
                 records = records[records["sequence"] > blocks[-1]["sequence"][-1]]
         if len(records):
@@ -104,7 +104,7 @@ class Feed:
         self._files = files if complete else None
 
     def now(self) -> Cursor:
-        """Cursor behind the newest event of each shard."""
+        """Cursor after the newest event of each shard."""
         with self._lock:
             return {s: int(blocks[-1]["sequence"][-1]) + 1 for s, blocks in self._blocks.items() if blocks}
 

@@ -1,4 +1,4 @@
-"""What a collector's folder says about ports that label (INT-label), and their coverage; only read."""
+"""Reads the ports that label (INT-label) and their coverage, of a collector."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..wire.records import Records
 def spanned(rows: Records, telemetry_ns: int, since_ns: int | None = None) -> int:
     """Telemetry intervals from the first of COVERAGE [intervals] to the last, those left out included.
 
-    `since_ns`: those that began after it, where there are older ones; the first need not have been told then.
+    `since_ns`: those that began after it, if there are older ones; the first may still have been unreported.
     """
     begins = rows["begin_ns"] // telemetry_ns
     if not len(begins):
@@ -32,7 +32,7 @@ class Labels(CachedRegion[LabelReader]):
         super().__init__(regions / FILE_NAME, LabelReader.attach, _ports, LABEL_ROW)
 
     def about(self) -> LabelRule | None:
-        """How ports are meant to label; None where no labels are taken."""
+        """The configured labelling; None if no labels are collected."""
         with self._lock:
             reader = self._attached()
             return None if reader is None else reader.about()

@@ -35,7 +35,7 @@ FLOW_ORDER = {
 
 @dataclass(frozen=True, slots=True)
 class FlowFilter:
-    """What a flow must be; None and empty: anything. Addresses are addresses or prefixes."""
+    """Conditions on a flow; None and empty: any. Addresses are addresses or prefixes."""
 
     src: str | None = None
     dst: str | None = None

@@ -11,7 +11,7 @@ _LOW = (1 << 64) - 1
 
 
 class UnreadableError(ValueError):
-    """A text that a user gave is not what was expected; the message is one line."""
+    """A user's text is not as expected; the message is one line."""
 
 
 _UNITS = {

@@ -1,4 +1,4 @@
-"""What a collector's folder says about tracked flows (INT-label, 3.3): their ways; only read."""
+"""Reads the paths of tracked flows (INT-label, 3.3) of a collector."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def _flows(reader: TrackedReader) -> Records:
 
 
 def latencies(rows: Records) -> npt.NDArray[np.int64]:
-    """Sum of the latencies in the switches of each newest way, ns, int64 [flows]."""
-    told = np.arange(HOPS) < rows["hops"][:, np.newaxis]
-    return np.asarray(np.where(told, rows["path"]["latency_ns"], 0).sum(axis=1, dtype=np.int64))
+    """Sum of the latencies in the switches of each newest path, ns, int64 [flows]."""
+    filled = np.arange(HOPS) < rows["hops"][:, np.newaxis]
+    return np.asarray(np.where(filled, rows["path"]["latency_ns"], 0).sum(axis=1, dtype=np.int64))
 
 
 def passes(rows: Records, node_id: int) -> npt.NDArray[np.bool_]:
-    """Whether each newest way goes through a switch, bool [flows]."""
-    told = np.arange(HOPS) < rows["hops"][:, np.newaxis]
-    return np.asarray((told & (rows["path"]["node_id"] == node_id)).any(axis=1))
+    """Whether each newest path contains a switch, bool [flows]."""
+    filled = np.arange(HOPS) < rows["hops"][:, np.newaxis]
+    return np.asarray((filled & (rows["path"]["node_id"] == node_id)).any(axis=1))
 
 
 def path_of(row: np.void, name: str = "path") -> Records:
-    """TRACKED_HOP [hops] of the newest way, or (`previous`) of the one before, the source's side first."""
+    """TRACKED_HOP [hops] of the newest path, or (`previous`) of the one before, source side first."""
     hops: Records = row[name]
     return hops[: int(row["hops" if name == "path" else "previous_hops"])]

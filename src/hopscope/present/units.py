@@ -59,7 +59,7 @@ def flow_text(flow: Mapping[str, Any]) -> str:
 
 
 def endpoints(row: np.void, *, ports: bool = True) -> str:
-    """5-tuple of a FLOW record, or what it is without `ports`, for a table's cell."""
+    """5-tuple of a FLOW record, or addresses only without `ports`, for a table's cell."""
     src, dst = (address(int(row[f"{side}_hi"]), int(row[f"{side}_lo"])) for side in ("src", "dst"))
     if ports:
         src, dst = _end(src, int(row["sport"])), _end(dst, int(row["dport"]))

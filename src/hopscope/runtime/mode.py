@@ -1,4 +1,4 @@
-"""The two kinds of collector: of reports, and as an INT sink. `mode_of` alone asks which one the settings want.
+"""The two kinds of collector: of reports, and as an INT sink. `mode_of` alone asks which the settings want.
 
 What differs between them is a member of `Mode`: pipeline, forwarding, kernels, memory, rings.
 """

@@ -81,7 +81,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     for kind in (HistoryError, RegionError, StoreError, UnreadableError):
-        app.add_exception_handler(kind, _refused)
+        app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
     app.state.guarded = Guard(app, settings.host, settings.token)
     return app
@@ -125,11 +125,11 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
     return _line(error.status_code, str(error.detail))
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
-    """A parameter that is refused in one line; history or regions that cannot be read now."""
+async def _rejected(_: Request, error: Exception) -> JSONResponse:
+    """Report a rejected parameter, or unreadable history or regions, in one line."""
     return _line(503 if isinstance(error, HistoryError | RegionError) else 400, str(error))
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
     log.error("request failed", path=request.url.path, exc_info=error)
-    return _line(500, "internal error: the collector's log says more")
+    return _line(500, "internal error: see the collector's log")

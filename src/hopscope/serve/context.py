@@ -58,7 +58,7 @@ class Context:
             self._waiting -= 1
 
     async def query(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do work on history in the pool, a few at a time so that state is answered meanwhile."""
+        """Run a query of history in the pool; a few at a time, so that requests of state do not wait."""
         if self._waiting >= WAITING:
             raise HTTPException(503, "too many requests at once: try again in a moment")
         self._waiting += 1
@@ -71,7 +71,7 @@ class Context:
             self._waiting -= 1
 
     def node(self, text: str) -> int:
-        """Id of a switch named by id or name; 400 where there is none."""
+        """Id of a switch named by id or name; 400 if there is none."""
         found = self.names.find_node(text)
         if found is None:
             raise HTTPException(

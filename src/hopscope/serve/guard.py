@@ -48,36 +48,36 @@ class Guard:
         self.loopback_only = is_loopback(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse in one line, or hand on with the security headers added to the answer."""
+        """Reject in one line, or pass on with security headers added to the response."""
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
         headers, path = Headers(scope=scope), str(scope["path"])
-        refusal = self._refusal(scope, headers, path)
+        rejection = self._rejection(scope, headers, path)
         if scope["type"] == "websocket":
-            if refusal:
-                await send({"type": "websocket.close", "code": 1008, "reason": refusal[1][:120]})
+            if rejection:
+                await send({"type": "websocket.close", "code": 1008, "reason": rejection[1][:120]})
             else:
                 await self.app(scope, receive, send)
             return
         send = _with_headers(send, path)
         if scope["method"] == "HEAD" and _of_api(path):
             scope, send = {**scope, "method": "GET"}, _without_body(send)
-        if refusal and refusal[0] == 401 and path == "/login" and scope["method"] == "POST":
+        if rejection and rejection[0] == 401 and path == "/login" and scope["method"] == "POST":
             await self._login(headers, receive, send)
-        elif refusal and refusal[0] == 401 and "text/html" in headers.get("accept", ""):
+        elif rejection and rejection[0] == 401 and "text/html" in headers.get("accept", ""):
             await _answer(send, 401, _login_page(""), "text/html; charset=utf-8")
-        elif refusal:
-            await _refuse(send, *refusal)
+        elif rejection:
+            await _reject(send, *rejection)
         elif path.startswith("/api/"):
             if _too_long(headers):
-                await _refuse(send, 413, f"the request's body is longer than {BODY_BYTES:,} bytes")
+                await _reject(send, 413, f"the request's body is longer than {BODY_BYTES:,} bytes")
             else:
                 await self.app(scope, _limited(receive), send)
         else:
             await self.app(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers, path: str) -> tuple[int, str] | None:
+    def _rejection(self, scope: Scope, headers: Headers, path: str) -> tuple[int, str] | None:
         host = headers.get("host", "")
         name = _host_name(host)
         if self.loopback_only and not is_loopback(name.strip("[]")):
@@ -142,7 +142,7 @@ def _too_long(headers: Headers) -> bool:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Receive that ends a body without a length as if the client had gone, once it is too long."""
+    """A `receive` that ends an overlong body without a length as if the client had disconnected."""
     taken = 0
 
     async def limited() -> Message:
@@ -192,7 +192,7 @@ def _with_headers(send: Send, path: str) -> Send:
     return sender
 
 
-async def _refuse(send: Send, status: int, line: str) -> None:
+async def _reject(send: Send, status: int, line: str) -> None:
     extra = [(b"www-authenticate", b"Bearer")] if status == 401 else []
     await _answer(send, status, json.dumps({"error": line}), "application/json", extra)
 

@@ -1,4 +1,4 @@
-"""The live page: what the network does now, on one screen; every open page shows the same snapshot."""
+"""The live page: the state of the network on one screen; all open pages share one snapshot."""
 
 from __future__ import annotations
 
@@ -99,23 +99,25 @@ class Drawing:
             rows["flow_id"] == np.uint64(self._slowest(fragments.snapshot) if flow_id is None else flow_id)
         ]
         if not len(rows):
-            said = (
+            text = (
                 "No live flow carries hop latencies."
                 if flow_id is None
                 else "This flow is no longer in the flow table."
             )
-            return f'<p class="empty">{said}</p>'
+            return f'<p class="empty">{text}</p>'
         return fragments.path(rows[0], self.context.state.hops_of(rows[0]), self._quantiles(rows[0]))
 
     def _quantiles(self, flow: np.void) -> dict[int, QuantileRange]:
-        """Where the latest latencies of a flow's hops stand among those of all packets there, by hop."""
+        """Rank of the latest latency of a flow's hops among those of all packets there, by hop."""
         queues = Queues(self.context.state.distributions())
         path = self.context.state.path_of(flow) if queues.places() else None
         shares = [] if path is None else of_flow(path, queues)
-        return {one.hop: one.quantile for one in shares if one.hop is not None and one.quantile is not None}
+        return {
+            each.hop: each.quantile for each in shares if each.hop is not None and each.quantile is not None
+        }
 
     def _slowest(self, snapshot: Snapshot) -> int:
-        """Id of the slowest flow, the same for some seconds so that it can be read; 0 where there is none."""
+        """Id of the slowest flow, the same for some seconds so that it can be read; 0 if there is none."""
         since, flow_id = self._tracked
         if flow_id not in snapshot.slow_flows["flow_id"] or time.monotonic() - since > FOLLOW_SECONDS:
             flow_id = int(snapshot.slow_flows["flow_id"][0]) if len(snapshot.slow_flows) else 0
@@ -162,7 +164,9 @@ class Page:
             self._build_feed()
             self._build_strip()
             self._build_path()
-            self.contributors = self._table("blame", "Top latency contributors", "by switch, port and queue")
+            self.contributors = self._table(
+                "contributors", "Top latency contributors", "by switch, port and queue"
+            )
             self._build_histogram()
             self.flows = self._table("flow-panel", "Slowest flows", "by latest latency; click for the path")
             self.hops = self._table("hops", "Slowest hops", "on the 100 slowest flows")
@@ -244,7 +248,7 @@ class Page:
             with ui.element("header"):
                 self._title(
                     "Busiest queues",
-                    "peak per half second, in the units that switches send (links: often per mille)",
+                    "peak per half second, in the switches' units (links: often per mille)",
                 )
                 self._tabs(("queues", "buffers", "links"), lambda name: setattr(self, "strip", name))
             head = '<span></span><span></span><span class="n">now</span><span class="n">peak</span>'
@@ -255,7 +259,7 @@ class Page:
         with self._panel("path"):
             with ui.element("header"):
                 self._title("Path")
-                self.whose = ui.html("of the slowest flow", sanitize=False, tag="small")
+                self.path_note = ui.html("of the slowest flow", sanitize=False, tag="small")
                 self.release = ui.element("button").classes("tab tabs").props("type=button")
                 with self.release:
                     ui.html("Follow the slowest", sanitize=False, tag="span")
@@ -283,10 +287,10 @@ class Page:
         await self.refresh()
 
     def _draw_histogram(self, snapshot: Snapshot) -> None:
-        asked = (self.measure, self.node)
-        if snapshot.recently is self.drawn[0] and asked == self.drawn[1:]:
+        chosen = (self.measure, self.node)
+        if snapshot.recently is self.drawn[0] and chosen == self.drawn[1:]:
             return
-        self.drawn = (snapshot.recently, *asked)
+        self.drawn = (snapshot.recently, *chosen)
         self.switch.set_content(switches(snapshot.recently, self.drawing.context.names, self.node))
         self.histogram.set_content(histogram(snapshot.recently, TABS[self.measure], self.node))
 
@@ -298,13 +302,13 @@ class Page:
 
     async def _follow(self, flow_id: int | None) -> None:
         self.flow_id = flow_id
-        self.whose.set_content("of the slowest flow" if flow_id is None else "of the chosen flow")
+        self.path_note.set_content("of the slowest flow" if flow_id is None else "of the chosen flow")
         self.release.set_visibility(flow_id is not None)
         self.shown = None
         await self.refresh()
 
     async def refresh(self) -> None:
-        """Show the newest snapshot, if it is another than the one shown."""
+        """Show the newest snapshot, unless it is shown already."""
         fragments = self.drawing.fragments()
         if fragments is None or fragments.snapshot is self.shown:
             return
@@ -319,7 +323,7 @@ class Page:
         self._draw_histogram(fragments.snapshot)
         self.labels.show(fragments)
         self.path.set_content(await self.drawing.path(self.flow_id))
-        if fragments.snapshot.number % 2 or not self.filled:  # once a second: rows that jump cannot be read
+        if fragments.snapshot.number % 2 or not self.filled:  # once per second: jumping rows cannot be read
             self.filled = True
             self.flows.set_content(fragments.get("flows"))
             self.hops.set_content(fragments.get("hops"))

@@ -59,7 +59,7 @@ class _Scrape(Collector):
         self._left_out = 0
 
     def describe(self) -> Iterable[Family]:
-        """Nothing ahead: what there is depends on the moment."""
+        """Nothing: the metrics depend on the moment."""
         return ()
 
     def collect(self) -> Iterable[Family]:
@@ -129,7 +129,7 @@ class _Scrape(Collector):
             field: CounterMetricFamily(f"hopscope_source_{field}_reports_total", text, labels=labels)
             for field, text in (
                 ("received", "Reports of a source."),
-                ("duplicate", "Reports of a source whose sequence number had been seen."),
+                ("duplicate", "Reports of a source with a sequence number seen before."),
                 ("reordered", "Reports of a source that came after one with a higher sequence number."),
             )
         }
@@ -138,9 +138,7 @@ class _Scrape(Collector):
             "Reports of a source missing by sequence number, less those that came late.",
             labels=labels,
         )
-        silent = GaugeMetricFamily(
-            "hopscope_source_silent", "1 where a source has gone silent.", labels=labels
-        )
+        silent = GaugeMetricFamily("hopscope_source_silent", "1 if the source is silent.", labels=labels)
         for row in rows:
             node = "" if row["node_id"] == NO_NODE else str(row["node_id"])
             values = [address(int(row["source_hi"]), int(row["source_lo"])), node, str(row["hw_id"])]
@@ -160,7 +158,9 @@ class _Scrape(Collector):
             yield family
         named = list(zip(labels_of(rows), rows, strict=True))
         up = GaugeMetricFamily(
-            "hopscope_export_up", "1 where a destination took what it was given last.", labels=["destination"]
+            "hopscope_export_up",
+            "1 if the last delivery succeeded.",
+            labels=["destination"],
         )
         for label, row in named:
             up.add_metric([label], int(row["ok"]))

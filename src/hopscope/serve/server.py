@@ -22,7 +22,7 @@ _GRACE_SECONDS = 3
 
 
 class ServeError(HopscopeError):
-    """The API cannot be served: one line that says which setting to change."""
+    """The API cannot be served; the message names the setting to change."""
 
 
 def bind(settings: ServeSettings) -> socket.socket:
@@ -55,7 +55,7 @@ def url_of(listener: socket.socket) -> str:
 
 
 def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | None = None) -> None:
-    """Serve until `stop` is set; `listener` is the socket of `bind`, made here where there is none."""
+    """Serve until `stop` is set; `listener` is the socket of `bind`, made here if there is none."""
     listener = listener or bind(settings.serve)
     asyncio.run(_serve(settings, folder, stop, listener))
 
@@ -88,7 +88,7 @@ async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.
 
 @contextmanager
 def _no_signals() -> Iterator[None]:
-    """The process has its own way of being stopped."""
+    """The process stops by its own signals."""
     yield
 
 

@@ -1,4 +1,4 @@
-"""The line charts: what is drawn, and how."""
+"""The line charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SI = (
     "v => v >= 1e6 ? +(v / 1e6).toPrecision(3) + 'M' : v >= 1e3 ? +(v / 1e3).toPrecision(3) + 'k' "
     ": +v.toPrecision(3) + ''"
 )
-_MINUTES = "v => v === 0 ? 'now' : v / 60 + ' min'"
+_MINUTES = "v => v === 0 ? 'now' : '−' + -v / 60 + ' min'"
 Series = tuple[str, str, Callable[[Point], float]]
 RATE: tuple[Series, ...] = (
     ("Reports", "#2aa198", lambda point: point.reports),
@@ -19,14 +19,14 @@ RATE: tuple[Series, ...] = (
 )
 LOSS: tuple[Series, ...] = (
     ("Reports lost", "#d9534f", lambda point: point.lost),
-    ("Rejected", "#d99a2b", lambda point: point.refused),
+    ("Rejected", "#d99a2b", lambda point: point.rejected),
     ("Dropped by kernel", "#a05fb4", lambda point: point.dropped),
     ("Duplicate", "#8794a3", lambda point: point.duplicate),
 )
 
 
 def options(lines: tuple[Series, ...]) -> dict[str, Any]:
-    """A line chart of the last three minutes, in colours that fit a dark and a light page."""
+    """A line chart of the last three minutes, in colours for a dark and a light page."""
     grey = "#8592a0"
     axis = {
         "axisLine": {"show": False},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -17,19 +18,19 @@ from .recent import EVERY_SECONDS, Recent
 
 ROWS = 8
 MAX_FLOWS = 20_000
-"""Live flows whose sums are taken where there are no distributions."""
+"""Live flows that are summed if distributions are off; with more, the panel stays empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contributors:
-    """The first places, and what their shares are of."""
+    """The top contributors; `note` says of what their shares are."""
 
     note: str = ""
     items: tuple[QueueShare, ...] = ()
 
 
 class ContributorsReader:
-    """Looks now and then; `contributors` is the newest answer."""
+    """Reads the state every EVERY_SECONDS; `contributors` is the newest result."""
 
     def __init__(self, state: CollectorState, recent: Recent | None = None) -> None:
         self._state = state
@@ -38,7 +39,7 @@ class ContributorsReader:
         self.contributors = Contributors()
 
     def snapshot(self, slowest: Records, now: float | None = None) -> Contributors:
-        """The newest answer; `slowest` are the slowest live flows, whose paths are looked at. `now`: s."""
+        """The newest result; paths of the `slowest` live flows are searched for slow hops. `now`: s."""
         now = time.monotonic() if now is None else now
         if now >= self._due:
             self._due = now + EVERY_SECONDS
@@ -79,37 +80,47 @@ def contributors_table(contributors: Contributors, names: Names) -> str:
         hint = "Distributions are off. Set <code>distributions.enabled = true</code>."
         empty = "No hop latencies." if contributors.note != "needs distributions" else hint
         return f'<p class="empty">{empty}</p>'
+    tails = any(item.p99_ns is not None for item in contributors.items)
     head = (
-        '<tr><th>Switch, port, queue<th class="n">Share<th class="n">Mean<th class="n">p99'
-        '<th class="n">Mean queue<th class="n">Highest<th class="n">Mean link<th class="n">Packets'
-        '<th class="n" title="of the 100 slowest">Slow flows</tr>'
+        '<tr><th>Switch, port, queue<th class="n">Share<th class="n">Mean'
+        + '<th class="n">p99' * tails
+        + f'<th class="n">{_column("queue", [item.occupancy.mean for item in contributors.items])}'
+        '<th class="n">Highest queue'
+        f'<th class="n">{_column("link", [item.utilization.mean for item in contributors.items])}'
+        '<th class="n">Packets' + '<th class="n" title="of the 100 slowest">Slow flows' * tails + "</tr>"
     )
-    rows = "".join(_row(one, names) for one in contributors.items)
+    rows = "".join(_row(item, names, tails) for item in contributors.items)
     return (
         f'<table title="{escape(contributors.note)}"><thead>{head}</thead><tbody>{rows}</tbody></table>'
         f'<p class="note">{escape(contributors.note)}</p>'
     )
 
 
-def _row(one: QueueShare, names: Names) -> str:
-    node, port, queue = one.place
+def _column(what: str, means: Sequence[float | None]) -> str:
+    """Heading of values that are means, or the newest ones if no means are known."""
+    return f"Mean {what}" if any(mean is not None for mean in means) else f"{what.capitalize()} now"
+
+
+def _row(item: QueueShare, names: Names, tails: bool) -> str:
+    """A queue's row; `tails`: with the quantile and the slow flows, which distributions give."""
+    node, port, queue = item.place
     where = place(names, node, NO_PORT if port is None else port)
     where += "" if queue is None else f" <em>q{queue}</em>"
-    p99 = one.p99_ns
+    p99 = item.p99_ns
     tail = "–" if p99 is None else f"&gt; {duration(p99.lower)}" if p99.upper is None else duration(p99.upper)
     cells = (
-        f'<td class="n bar" style="--w:{100 * one.share:.0f}%"><b>{one.share:.1%}</b>',
-        f'<td class="n">{duration(one.mean_ns)}',
-        f'<td class="n">{tail}',
-        f'<td class="n">{_number(one.occupancy.mean, one.occupancy.latest)}',
-        f'<td class="n">{_number(one.occupancy.highest)}',
-        f'<td class="n">{_number(one.utilization.mean, one.utilization.latest)}',
-        f'<td class="n">{si(one.packets)}',
-        f'<td class="n">{_number(one.slow_flows)}',
+        f'<td class="n bar" style="--w:{100 * item.share:.0f}%"><b>{item.share:.1%}</b>',
+        f'<td class="n">{duration(item.mean_ns)}',
+        f'<td class="n">{tail}' * tails,
+        f'<td class="n">{_number(item.occupancy.mean, item.occupancy.latest)}',
+        f'<td class="n">{_number(item.occupancy.highest)}',
+        f'<td class="n">{_number(item.utilization.mean, item.utilization.latest)}',
+        f'<td class="n">{si(item.packets)}',
+        f'<td class="n">{_number(item.slow_flows)}' * tails,
     )
     return f'<tr data-node="{node}"><td>{where}{"".join(cells)}</tr>'
 
 
 def _number(*values: float | None) -> str:
-    """The first that is known."""
+    """The first known value."""
     return next((si(value) for value in values if value is not None), "–")

@@ -21,17 +21,17 @@ _GOOD = {"cleared", "returned"}
 
 
 Shown = tuple[tuple[dict[str, Any], int], ...]
-"""Events as the API shows them, each with how many of its second are alike; newest first."""
+"""Events as API objects, each with the number of similar ones in its second; newest first."""
 
 
 class Joined:
-    """The newest events; those of one second that are alike but for their flow are one, with their number."""
+    """The newest events; similar ones of a second, of different flows, are joined and counted."""
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[dict[str, Any], int]] = {}
 
     def add(self, events: Records, names: Names) -> None:
-        """Take in EVENT records, oldest first. Only those that can be shown become objects."""
+        """Add EVENT records, oldest first. Only those that can be shown become objects."""
         keys, last, counts = np.unique(_likeness(events)[::-1], return_index=True, return_counts=True)
         order = np.argsort(last)[:SHOWN][::-1]
         for key, at, count in zip(
@@ -43,12 +43,12 @@ class Joined:
             del self._rows[key]
 
     def shown(self) -> Shown:
-        """What there is, newest first."""
+        """The joined events, newest first."""
         return tuple(reversed(self._rows.values()))
 
 
 def _likeness(events: Records) -> npt.NDArray[np.uint64]:
-    """A number per event, the same for events that one row can stand for."""
+    """A number per event, equal for events that one row can represent."""
     mixed = (events["time_ns"] // 10**9).astype(np.uint64)
     source = np.isin(events["kind"], [Kind.SILENT, Kind.RETURNED, Kind.GAP])
     for column in (
@@ -64,7 +64,7 @@ def _likeness(events: Records) -> npt.NDArray[np.uint64]:
 
 
 def feed(shown: Shown, names: Names) -> str:
-    """Events as rows; one that is about a flow shows its path when it is clicked."""
+    """Events as rows; a click on one with a flow shows the flow's path."""
     rows = [_event(event, count, names) for event, count in shown]
     return "".join(rows) or '<p class="empty">No events yet.</p>'
 
@@ -89,7 +89,7 @@ def _text(event: dict[str, Any], names: Names) -> str:
         if event["queue"] is not None:
             where += f" <em>q{event['queue']}</em>"
     flow = event["flow"]
-    whose = f"<small>{escape(flow_text(flow))}</small>" if flow else ""
+    endpoints = f"<small>{escape(flow_text(flow))}</small>" if flow else ""
     metric = escape(str(event["metric"]).replace("_", " "))
     if event["source"]:
         source = event["source"]
@@ -98,12 +98,12 @@ def _text(event: dict[str, Any], names: Names) -> str:
         return f"{escape(source['address'])} {escape(name)} <em>hw {source['hw_id']}</em>{more}"
     if kind in ("raised", "threshold", "cleared"):
         sign = "&lt;" if kind == "cleared" else "&gt;"
-        return f"{metric} <b>{value}</b> {sign} {previous}{where}{whose}"
+        return f"{metric} <b>{value}</b> {sign} {previous}{where}{endpoints}"
     if kind in ("path_change", "loop") or event["path"]:
         nodes = " › ".join(escape(names.node_label(node["id"])) for node in event["path"] or ())
-        return f'<span class="nodes">{nodes}</span>{whose}'
+        return f'<span class="nodes">{nodes}</span>{endpoints}'
     if kind == "drop":
-        return f"reason {value}{where}{whose}"
+        return f"reason {value}{where}{endpoints}"
     if kind == "change":
-        return f"{metric} {previous} → <b>{value}</b>{where}{whose}"
-    return f"{metric} <b>{value}</b>{where}{whose}"
+        return f"{metric} {previous} → <b>{value}</b>{where}{endpoints}"
+    return f"{metric} <b>{value}</b>{where}{endpoints}"

@@ -99,7 +99,7 @@ class Fragments:
                 "Packets dropped",
                 si(drops),
                 "",
-                "by the network, as reported",
+                "reported by switches",
                 _mood(drops, "bad"),
             ),
             ("Events", si(s.events_per_second), "/s", f"{si(stored)} total", ""),
@@ -117,8 +117,8 @@ class Fragments:
 
     def _counted(self, name: str) -> list[CounterValue]:
         """Counters of a family that are not zero, the largest first."""
-        found = [one for one in self.snapshot.summary.counters if one.name == name and int(one.value)]
-        return sorted(found, key=lambda one: -int(one.value))
+        found = [each for each in self.snapshot.summary.counters if each.name == name and int(each.value)]
+        return sorted(found, key=lambda each: -int(each.value))
 
     def _worst_reason(self) -> str:
         found = self._counted("hopscope_rejected_reports_total")
@@ -129,9 +129,9 @@ class Fragments:
             _table(
                 f'<tr><th>{what}<th class="n">Reports<th class="n">/s</tr>',
                 [
-                    f'<tr><td>{_label(one)}<td class="n"><b>{si(int(one.value))}</b>'
-                    f'<td class="n">{si(one.per_second)}</tr>'
-                    for one in self._counted(name)
+                    f'<tr><td>{_label(counter)}<td class="n"><b>{si(int(counter.value))}</b>'
+                    f'<td class="n">{si(counter.per_second)}</tr>'
+                    for counter in self._counted(name)
                 ],
                 "No report was rejected." if what == "Reject reason" else "",
             )
@@ -258,7 +258,8 @@ class Fragments:
         age, packets = max(0, self.snapshot.time_ns - int(flow["last_ns"])), int(flow["packets"])
         last = f"last {duration(age)} ago" if age > 10**9 else "live"
         return (
-            f'<div class="whose"><b>{endpoints(flow)}</b><span>{latency} over {len(hops)} hops{loop}{partial}'
+            f'<div class="flow-head"><b>{endpoints(flow)}</b>'
+            f"<span>{latency} over {len(hops)} hops{loop}{partial}"
             f" · {si(packets)} report{'s' * (packets != 1)} · {last}</span></div>"
             f'<div class="ribbon">{ribbon}</div>'
             f'<div class="chain"><span class="host">{src}</span>{cards}<span class="host">{dst}</span></div>'

@@ -19,12 +19,12 @@ TABS = {
     "links": Measure.LINK_UTILIZATION,
     "path": Measure.END_TO_END,
 }
-"""Tabs of the panel, and what they show."""
+"""Measures by tab of the panel."""
 
 
 def switches(recently: Recently, names: Names, chosen: int) -> str:
-    """Switches to choose from: those that have distributions, the chosen one, or (-1) all of them."""
-    nodes = {one.node for one in recently.parts if one.node is not None} | {chosen} - {-1}
+    """A menu of switches: those with distributions, the chosen one, and (-1) all of them."""
+    nodes = {part.node for part in recently.parts if part.node is not None} | {chosen} - {-1}
     shown = [(-1, "all switches"), *((node, names.node_label(node)) for node in sorted(nodes))]
     options = "".join(
         f'<option value="{node}"{" selected" * (node == chosen)}>{escape(label)}</option>'
@@ -34,49 +34,49 @@ def switches(recently: Recently, names: Names, chosen: int) -> str:
 
 
 def histogram(recently: Recently, measure: Measure, node: int) -> str:
-    """Columns on a logarithmic scale, quantiles as lines, figures beside; `node` -1: of all switches."""
-    of_measure = [one for one in recently.parts if one.measure == measure]
-    chosen = [one for one in of_measure if node < 0 or one.node is None or one.node == node]
+    """Columns on a logarithmic scale, with quantiles as lines and a table; `node` -1: all switches."""
+    of_measure = [part for part in recently.parts if part.measure == measure]
+    chosen = [part for part in of_measure if node < 0 or part.node is None or part.node == node]
     if not chosen:
         hint = "Distributions are off. Set <code>distributions.enabled = true</code>"
         if recently.counted:
             hint = f"No values {recently.span}"
         return f'<p class="empty">{hint}.</p>'
-    (one,) = grouped(chosen, "network")
+    (joined,) = grouped(chosen, "network")
     what = unit(measure)
-    bars = columns(one, COLUMNS)
+    bars = columns(joined, COLUMNS)
     low, high = bars[0][0], bars[-1][1]
-    most = max(count for _, _, count in bars)
-    drawn = "".join(_bar(at, bar, most, what) for at, bar in enumerate(bars) if bar[2])
-    lines = "".join(_line(one, q, low, high) for q in QUANTILES)
-    ends = (_shown(low, what), escape(recently.span), _shown(one.highest, what))
+    largest = max(count for _, _, count in bars)
+    drawn = "".join(_bar(at, bar, largest, what) for at, bar in enumerate(bars) if bar[2])
+    lines = "".join(_line(joined, q, low, high) for q in QUANTILES)
+    ends = (_shown(low, what), escape(recently.span), _shown(joined.highest, what))
     return (
         f'<div class="hist"><div><svg viewBox="0 0 {COLUMNS} 100" preserveAspectRatio="none">'
         f'{drawn}{lines}</svg><div class="ends">{"".join(f"<span>{end}</span>" for end in ends)}</div></div>'
-        f"{_figures(one, what)}</div>"
+        f"{_figures(joined, what)}</div>"
     )
 
 
-def _bar(at: int, bar: tuple[float, float, float], most: float, what: str | None) -> str:
+def _bar(at: int, bar: tuple[float, float, float], largest: float, what: str | None) -> str:
     low, high, count = bar
-    height = max(100 * count / most, 1.0)
+    height = max(100 * count / largest, 1.0)
     title = f"{_shown(low, what)} – {_shown(high, what)}: {si(count)}"
     box = f'x="{at}" y="{100 - height:.1f}" width="0.9" height="{height:.1f}"'
     return f"<rect {box}><title>{title}</title></rect>"
 
 
-def _line(one: Distribution, q: float, low: float, high: float) -> str:
-    found = one.quantile(q)
+def _line(distribution: Distribution, q: float, low: float, high: float) -> str:
+    found = distribution.quantile(q)
     if found is None or high <= low:
         return ""
     at = COLUMNS * math.log2((found.estimate + 1) / (low + 1)) / math.log2((high + 1) / (low + 1))
     return f'<path d="M{min(max(at, 0.0), COLUMNS):.2f} 0v100"><title>p{100 * q:g}</title></path>'
 
 
-def _figures(one: Distribution, what: str | None) -> str:
-    rows = [("Values", si(one.count), ""), ("Mean", _shown(one.mean or 0, what), "")]
+def _figures(distribution: Distribution, what: str | None) -> str:
+    rows = [("Values", si(distribution.count), ""), ("Mean", _shown(distribution.mean or 0, what), "")]
     for q in QUANTILES:
-        found = one.quantile(q)
+        found = distribution.quantile(q)
         if found is not None:
             rows.append((f"p{100 * q:g}", _shown(found.estimate, what), _bounds(found, what)))
     body = "".join(

@@ -1,4 +1,4 @@
-"""What was counted over about the last minute: the difference to copies of the distributions."""
+"""Distributions of about the last minute: the difference to earlier copies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...present.collector_state import CollectorState
 
 EVERY_SECONDS = 5.0
 WINDOW_SECONDS = 60.0
-MOST_QUEUES = 8192
-"""Queues of one worker whose counts are compared with those of a minute ago: 3 KiB each, in every copy."""
+MAX_QUEUES = 8192
+"""Maximum queues of a worker that are copied for the last minute: 3 KiB each, per copy."""
 _COPIES = 5
 _GAP_SECONDS = WINDOW_SECONDS / _COPIES
 
@@ -26,9 +26,9 @@ class Recently:
     parts: tuple[Distribution, ...] = ()
     """By measure, switch, port and queue."""
     seconds: float = 0.0
-    """How far they go back; 0: to the beginning."""
+    """Covered time; 0: since the beginning."""
     counted: bool = False
-    """Whether anybody counts."""
+    """Whether distributions are on."""
 
     @property
     def span(self) -> str:
@@ -37,7 +37,7 @@ class Recently:
 
 
 class Recent:
-    """Looks now and then at the distributions of a collector."""
+    """Reads the distributions of a collector every EVERY_SECONDS."""
 
     def __init__(self, state: CollectorState) -> None:
         self._state = state
@@ -47,7 +47,7 @@ class Recent:
         self._recently = Recently()
 
     def snapshot(self, now: float | None = None) -> Recently:
-        """The newest answer, the same object until there is a newer one; `now`: s."""
+        """The newest result, the same object until there is a newer one; `now`: s."""
         now = time.monotonic() if now is None else now
         if now >= self._due:
             self._due = now + EVERY_SECONDS
@@ -58,7 +58,7 @@ class Recent:
         try:
             if self._reader is None or not self._reader.shards or not self._reader.is_current():
                 self._reader = DistributionReader.attach(self._state.regions)
-            if any(len(region["rows"]) > MOST_QUEUES for region in self._reader.shards.values()):
+            if any(len(region["rows"]) > MAX_QUEUES for region in self._reader.shards.values()):
                 return {}
             return {counts.shard: counts for counts in self._reader.counts()}
         except (RegionError, OSError):

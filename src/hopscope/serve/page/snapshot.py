@@ -26,17 +26,17 @@ from .recent import Recent, Recently
 
 PERIOD_SECONDS = 0.5
 COLUMNS = 120
-"""Looks that the strips show: a minute."""
+"""Snapshots that the strips show: a minute."""
 POINTS = 180
-"""Points of a line chart, one a second: three minutes."""
+"""Points of a line chart, one per second: three minutes."""
 HOT_ROWS = 64
-"""Rows of one table that are kept of each snapshot: the highest."""
+"""Rows of a table that each snapshot keeps: the highest."""
 SLOW_FLOWS = 100
-"""Slowest flows whose hops are looked at for the slowest hops."""
+"""Slowest flows that are searched for the slowest hops."""
 SLOW_ROWS = 12
 _RECENT_NS = 3 * 10**9
 _LIVELY_NS = 10 * 10**9
-"""How long a flow without reports is still among the slowest."""
+"""Time without reports after which a flow is no longer among the slowest."""
 _ROUTINE = [Kind.PUSH, Kind.VALUE, Kind.CHANGE, Kind.NEW_KEY, Kind.FLOW_RECORD]
 _STRIPS = {
     "queues": (PortKind.QUEUE, (Metric.QUEUE_OCCUPANCY, Metric.QUEUE_CONGESTION)),
@@ -73,12 +73,12 @@ class SlowHop:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What the line charts show of one second."""
+    """One second of the line charts."""
 
     reports: float
     events: float
     lost: float
-    refused: float
+    rejected: float
     dropped: float
     duplicate: float
 
@@ -181,7 +181,7 @@ class Poller:
             begin = time.monotonic()
             try:
                 self.snapshot = await self._context.run(self.once)
-            except Exception as error:  # a page that stands still is better than none
+            except Exception as error:  # an old page is better than none
                 log.error("the page's figures could not be read", exc_info=error)
             pause = PERIOD_SECONDS - (time.monotonic() - begin)
             await asyncio.sleep(max(0.1, pause))
@@ -251,7 +251,7 @@ class Poller:
 
 
 def _peaks(events: Records, kind: PortKind, metrics: tuple[Metric, ...]) -> dict[int, int]:
-    """Highest value of each queue, buffer or port that these events tell of, by its key in the port table."""
+    """Highest value of each queue, buffer or port in these events, by its key in the port table."""
     rows = events[np.isin(events["metric"], metrics) & (events["kind"] != Kind.PUSH)]
     rows = rows[np.argsort(rows["value"], kind="stable")]
     keys = (
@@ -268,7 +268,7 @@ def _point(summary: c.Summary) -> Point:
         reports=summary.reports_per_second,
         events=summary.events_per_second,
         lost=summary.lost_per_second,
-        refused=summary.rejected_per_second,
+        rejected=summary.rejected_per_second,
         dropped=rates["hopscope_kernel_drops_total"],
         duplicate=rates["hopscope_duplicate_reports_total"],
     )

@@ -1,4 +1,4 @@
-"""Strips: a value over the last minute as coloured cells, in a few SVG paths."""
+"""Strips: a value over the last minute as coloured cells, in few SVG paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CALM = 5
 
 
 def cells(values: Sequence[int], top: int, limit: int | None = None) -> str:
-    """One strip's cells as SVG paths, a path for each level that occurs, runs of equal level joined."""
+    """One strip's cells as SVG paths, a path for each level that occurs, equal neighbours joined."""
     paths: dict[int, list[str]] = {}
     at = 0
     for level, run in groupby(_level(value, top, limit) for value in values):

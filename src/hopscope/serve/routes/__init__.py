@@ -1,1 +1,1 @@
-"""Routes of the API, and the models of what they answer."""
+"""Routes of the API and the models of their responses."""

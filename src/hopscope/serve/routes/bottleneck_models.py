@@ -82,7 +82,7 @@ class NetworkBottlenecks(Model):
     source: str
     """`distributions`: all packets; `flows`: sums over live flows; `events`: stored values alone; `none`."""
     since: Time | None
-    """What is covered begins here; null: not known."""
+    """Start of the covered time; null: unknown."""
     until: Time | None
     end_to_end: EndToEnd | None
     slow_above_ns: int | None

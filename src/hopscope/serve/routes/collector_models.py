@@ -19,7 +19,7 @@ class ThresholdLimits(Model):
 
 
 class ThresholdPatch(Model):
-    """Limits to change; what is absent stays, null is never."""
+    """Limits to change; absent ones stay, null means never."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
     change: int | None = Field(default=None, ge=0, lt=2**64 - 1)
@@ -34,7 +34,7 @@ class CounterValue(Model):
     label: dict[str, str] | None
     help: str
     value: Wide | float
-    """In the unit that the name says: a whole number, but for seconds and ratios."""
+    """In the unit of the name: a whole number, except seconds and ratios."""
     per_second: float
     """Over the last seconds."""
 
@@ -81,7 +81,7 @@ class Table(Model):
     columns: list[str]
     rows: list[list[object]]
     truncated: bool
-    """The result has more rows than were asked for or are allowed."""
+    """The result has more rows than the limit."""
 
 
 class Component(Model):

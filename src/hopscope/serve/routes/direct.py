@@ -1,4 +1,4 @@
-"""Routes about stores that switches write to by RDMA: which there are, and what they answer to keys."""
+"""Routes of the stores that switches write to by RDMA: their list, and key lookups."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def query(
     ] = None,
 ) -> m.StoreAnswers:
     """Data, paths, counters, estimates or lists by key; each answer says whether something was found."""
-    if value is not None and not all(0 <= one < 1 << 32 for one in value):
+    if value is not None and not all(0 <= number < 1 << 32 for number in value):
         raise HTTPException(400, "value: expected numbers of 32 bits")
     values = None if value is None else np.array(value, np.uint32)
     folder = context.stores
@@ -68,7 +68,7 @@ async def query(
 
     answers = await context.run(work)
     if answers is None:
-        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists what there is")
+        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists the stores")
     return m.StoreAnswers(items=answers)
 
 
@@ -80,7 +80,7 @@ async def poll(
     after: Annotated[str | None, Query(max_length=40, description="`next` of the answer before")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="Most entries, to whole batches")] = 1000,
 ) -> m.ListEntries:
-    """Entries of an Append list since `after`, or from the oldest that is there; each is told once."""
+    """Entries of an Append list since `after`, or from the oldest that is there; each once."""
     folder = context.stores
 
     def work() -> m.ListEntries | None:
@@ -91,5 +91,5 @@ async def poll(
 
     entries = await context.run(work)
     if entries is None:
-        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists what there is")
+        raise HTTPException(404, f"no store {name}: /api/v0/direct/stores lists the stores")
     return entries

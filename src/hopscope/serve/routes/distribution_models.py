@@ -48,7 +48,7 @@ class Distribution(Model):
     """No value is above it; in a window in which the maximum did not rise, it may be an older one."""
     quantiles: list[Quantile]
     bins: list[Bin] | None
-    """Bins that have values; null where they were not asked for."""
+    """Bins with values; null unless requested."""
 
 
 class DistributionPage(Model):

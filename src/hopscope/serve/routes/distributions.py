@@ -54,9 +54,11 @@ async def distributions(
             measures=measure or (),
             by=by,
         )
-        shown = [distribution_object(one, context.names, bins=bins) for one in found[offset : offset + limit]]
+        shown = [
+            distribution_object(each, context.names, bins=bins) for each in found[offset : offset + limit]
+        ]
         return d.DistributionPage(
-            total=len(found), offset=offset, items=[d.Distribution.model_validate(one) for one in shown]
+            total=len(found), offset=offset, items=[d.Distribution.model_validate(each) for each in shown]
         )
 
     return await context.query(work)

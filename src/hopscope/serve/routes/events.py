@@ -88,7 +88,7 @@ async def events(
 @router.get(
     "/events/live",
     summary="Live feed of events",
-    description=DESCRIPTION + " A client that comes back with Last-Event-ID goes on where it was.",
+    description=DESCRIPTION + " A client that reconnects with Last-Event-ID continues where it was.",
     response_class=StreamingResponse,
     responses={200: {"content": {"text/event-stream": {}}}},
     tags=["events"],
@@ -103,8 +103,8 @@ async def live(
     last_event_id: Annotated[str | None, Header(max_length=2000, description="SHARD-SEQUENCE,…")] = None,
 ) -> StreamingResponse:
     """Events as they happen."""
-    wanted = _chosen(context, kind, metric, node, flow, prefix)
-    frames = stream(context, wanted, parse_cursor(last_event_id))
+    chosen = _chosen(context, kind, metric, node, flow, prefix)
+    frames = stream(context, chosen, parse_cursor(last_event_id))
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 

@@ -93,7 +93,7 @@ class TrackedFlow(Model):
     packets: Wide
     """Tracked packets received."""
     late: Wide
-    """Of these, overtaken by a newer one: not looked at."""
+    """Of these, skipped because a newer one had arrived."""
     partial: Wide
     """Of these, without the labels of some switches on the path."""
     packets_per_second: float
@@ -128,14 +128,14 @@ class CoverageInterval(Model):
     active: int
     """Ports with traffic; without switches' counters, ports with labels in the last ten seconds."""
     reported: int
-    """Of these, ports whose labels arrived."""
+    """Of these, ports with labels that arrived."""
     coverage: float | None
     """reported / active; null where no port was active."""
     labels: int
     packets: int
     """Packets that brought them."""
     raised: int
-    """Ports whose Reg2 was not 0."""
+    """Ports with a Reg2 other than 0."""
 
 
 class CoverageSeries(Model):

@@ -1,4 +1,4 @@
-"""What the API answers: one model per resource; ids have names beside them where the names file has one."""
+"""Responses of the API, one model per resource; ids have names beside them if the names file has one."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class QueuePage(Model):
 
 
 class Switch(Model):
-    """A switch, as its queues, buffers and ports tell it."""
+    """A switch, from the state of its queues, buffers and ports."""
 
     node: Node
     ports: int
@@ -212,7 +212,7 @@ class SourcePage(Model):
 
 
 class EventSource(Model):
-    """Whom a silent, returned or gap event is about."""
+    """The source of a silent, returned or gap event."""
 
     address: str
     node: Node | None
@@ -229,7 +229,7 @@ class Event(Model):
     metric: str
     value: Wide
     previous: Wide
-    """What `value` is compared with: the stored value or the limit."""
+    """The value compared with: the stored value or the limit."""
     unit: str | None
     """None: as the source sends it."""
     flow: FlowKey | None = None
@@ -261,9 +261,9 @@ class StoreInfo(Model):
     operations: int | None = None
     """Memory operations executed in this epoch."""
     past_epochs: list[int] | None = None
-    """Past epochs that can be asked."""
+    """Past epochs that can be queried."""
     layout: dict[str, int | str | bool] | None = None
-    """What its memory looks like, by the fields of its primitive's layout."""
+    """Layout of its memory, by the fields of its primitive."""
     error: str | None = None
     """Why it cannot be read."""
 
@@ -289,4 +289,4 @@ class StoreAnswers(Model):
     """Answers in the order of the keys."""
 
     items: list[dict[str, Any]]
-    """`key`, `status` (found, empty, conflict), and what the store's primitive tells."""
+    """`key`, `status` (found, empty, conflict), and the answer of the store's primitive."""

@@ -104,7 +104,7 @@ async def ports(
     context: Ctx, node: NodeName = None, sort: PortSort = "latest", order: Order = "desc",
     offset: Offset = 0, limit: Limit = 100,
 ) -> m.PortPage:  # fmt: skip
-    """Egress ports with the utilisation of their links, each as the newest report tells it."""
+    """Egress ports with the utilisation of their links, each from its newest report."""
     node_id = None if node is None else context.node(node)
 
     def work() -> m.PortPage:
@@ -120,7 +120,7 @@ async def queues(
     context: Ctx, node: NodeName = None, sort: PortSort = "latest", order: Order = "desc",
     offset: Offset = 0, limit: Limit = 100,
 ) -> m.QueuePage:  # fmt: skip
-    """Queues and buffers with their occupancy, each as the newest report tells it."""
+    """Queues and buffers with their occupancy, each from its newest report."""
     node_id = None if node is None else context.node(node)
 
     def work() -> m.QueuePage:

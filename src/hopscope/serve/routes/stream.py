@@ -1,4 +1,4 @@
-"""Server-sent events: the live feed of one client, with filters, and with what it lost told in the stream."""
+"""Server-sent events: the live feed of one client, with filters; lost events are reported in the stream."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ BATCH = 500
 """Events of a shard that are written to a client at a time; it reads the next when it has taken these."""
 
 
-async def stream(context: Context, wanted: EventFilter, cursor: Cursor | None) -> AsyncIterator[bytes]:
-    """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id, until the client goes.
+async def stream(context: Context, chosen: EventFilter, cursor: Cursor | None) -> AsyncIterator[bytes]:
+    """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id.
 
     Raises nothing of its own: the stream ends when the server closes.
     """
@@ -28,7 +28,7 @@ async def stream(context: Context, wanted: EventFilter, cursor: Cursor | None) -
     yield f"retry: 2000\nid: {cursor_text(at)}\nevent: hello\ndata: {{}}\n\n".encode()
     spoken = time.monotonic()
     while not context.closing.is_set():
-        text, more = await context.run(_next, context, wanted, at)
+        text, more = await context.run(_next, context, chosen, at)
         if text:
             spoken = time.monotonic()
             yield text
@@ -39,17 +39,17 @@ async def stream(context: Context, wanted: EventFilter, cursor: Cursor | None) -
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _next(context: Context, wanted: EventFilter, cursor: Cursor) -> tuple[bytes, bool]:
-    """What follows for one client, and whether there is probably more at once."""
+def _next(context: Context, chosen: EventFilter, cursor: Cursor) -> tuple[bytes, bool]:
+    """The next frames for one client, and whether more events are probably waiting."""
     context.feed.poll()
     events, lost = context.feed.read(cursor, BATCH)
     frames = []
     if lost:
         frames.append(f'id: {cursor_text(cursor)}\nevent: lost\ndata: {{"lost": {lost}}}\n\n')
-    kept = events[wanted.mask(events)]
+    kept = events[chosen.mask(events)]
     last = len(kept) - 1
     for at, row in enumerate(kept):
-        # only the last one has an id: a cursor in between would not be of all shards
+        # only the last event has an id: a cursor in between would not cover all shards
         name = f"id: {cursor_text(cursor)}\n" if at == last else ""
         frames.append(f"{name}event: event\ndata: {json.dumps(event_object(row, context.names))}\n\n")
     return "".join(frames).encode(), len(events) >= BATCH

@@ -1,4 +1,4 @@
-"""The panel of labels, which a page shows once labels come."""
+"""The panel of labels, shown once labels arrive."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .ports import coverage_options, coverage_series, note
 
 
 class LabelPanel:
-    """Coverage over time, the map of ports, and the ways of tracked flows."""
+    """Coverage over time, the map of ports, and the paths of tracked flows."""
 
     def __init__(self, panel: ui.element) -> None:
         self._panel = panel
@@ -26,7 +26,7 @@ class LabelPanel:
             self._build()
         self._note.set_content(note(snapshot))
         self._map.set_content(fragments.get("labels"))
-        self._ways.set_content(fragments.get("tracked"))
+        self._paths.set_content(fragments.get("tracked"))
         if fragments.snapshot.number % 2 or not self._built:
             self._chart.run_chart_method("setOption", {"series": coverage_series(snapshot)})
         self._built = True
@@ -39,4 +39,4 @@ class LabelPanel:
             with ui.element("div").classes("label-parts"):
                 self._chart = ui.echart(coverage_options()).classes("chart")
                 self._map = ui.html("", sanitize=False)
-            self._ways = ui.html("", sanitize=False)
+            self._paths = ui.html("", sanitize=False)

@@ -15,11 +15,11 @@ from ..charts import options
 from .snapshot import LabelSnapshot
 
 CELLS = 640
-"""Most cells of the map: it is drawn anew twice a second, and stands above everything else."""
+"""Maximum cells of the map, which is drawn twice per second above all other panels."""
 WIDE = 64
-"""Most ports of a switch that stand in columns by their number."""
+"""Maximum ports of a switch that have columns by their number."""
 LEVELS = ((1, "h3"), (3, "h6"), (10, "h7"))
-"""Age in telemetry intervals, at most, and its colour; what is older is `h8`."""
+"""Maximum age in telemetry intervals, and its colour; older labels are `h8`."""
 OLDEST, IDLE, SILENT = "h8", "idle", "never"
 
 
@@ -43,33 +43,33 @@ def _nothing(_: object) -> float:
 def coverage_series(snapshot: LabelSnapshot) -> list[dict[str, Any]]:
     """Points of the chart: seconds before now, and percent."""
     return [
-        {"data": [[-one.ago, round(100 * getattr(one, which), 2)] for one in snapshot.seconds]}
+        {"data": [[-second.ago, round(100 * getattr(second, which), 2)] for second in snapshot.seconds]}
         for which in ("mean", "lowest")
     ]
 
 
 def note(snapshot: LabelSnapshot) -> str:
-    """What the panel says beside its title."""
+    """The text beside the panel's title."""
     about, ports = snapshot.about, snapshot.ports
     covered = "–" if snapshot.covered is None else f"{100 * snapshot.covered:.2f} %"
     raised = int(np.count_nonzero(ports["shift"]))
-    said = [
+    lines = [
         f"<b>{covered}</b> of {snapshot.active:,} active ports reported every "
         f"{duration(about.telemetry_ns)}, last minute"
-        + f" ({snapshot.told:,} of {snapshot.of:,} intervals)"
-        * (snapshot.told < snapshot.of),
+        + f" ({snapshot.intervals:,} of {snapshot.expected_intervals:,} intervals)"
+        * (snapshot.intervals < snapshot.expected_intervals),
         f"{si(float(ports['rate'].sum()))} labels/s",
         f"T {duration(about.interval_ns)}",
     ]
     if about.mode == "shift":
-        said.append(f"S raised at {raised:,} port{'s' * (raised != 1)}")
+        lines.append(f"S raised at {raised:,} port{'s' * (raised != 1)}")
     elif about.mode == "one-bit":
-        said.append(f"{raised:,} port{'s' * (raised != 1)} label every packet")
-    return " · ".join(said)
+        lines.append(f"{raised:,} port{'s' * (raised != 1)} label every packet")
+    return " · ".join(lines)
 
 
 def age_map(snapshot: LabelSnapshot, names: Names) -> str:
-    """Switches and their ports as coloured cells; where there are too many, the longest silent first."""
+    """Switches and their ports as coloured cells; if there are too many, those silent for longest."""
     ports = snapshot.ports
     age = np.where(ports["time_ns"] == NEVER, np.iinfo(np.int64).max, snapshot.time_ns - ports["received_ns"])
     numbers = np.unique(ports["port"])
@@ -88,7 +88,7 @@ def age_map(snapshot: LabelSnapshot, names: Names) -> str:
         span = slice(int(first[at]), min(ends[at], int(first[at]) + CELLS))
         rows.append(_row(snapshot, names, int(nodes[at]), ports[span], age[span], columns))
     width = 110 + 17 * min(len(numbers), WIDE)
-    left = f"{len(chosen):,} of {len(nodes):,} switches, the longest silent first" * (len(nodes) > room)
+    left = f"{len(chosen):,} of {len(nodes):,} switches, those silent for longest" * (len(nodes) > room)
     return (
         f'<div class="ages" style="--wide:{width}px">{"".join(rows)}</div>'
         f'<div class="scale"><span>{left}</span>{_key(snapshot)}<span></span></div>'
@@ -116,21 +116,23 @@ def _row(
 def _cell(snapshot: LabelSnapshot, names: Names, node: int, port: np.void, age: int, column: int) -> str:
     number, shift = int(port["port"]), int(port["shift"])
     label = names.port(node, number)
-    said = [f"{names.node_label(node)} · port {number}" + (f" ({label})" if label else "")]
+    lines = [f"{names.node_label(node)} · port {number}" + (f" ({label})" if label else "")]
     if port["time_ns"] == NEVER:
-        said.append("no label yet")
+        lines.append("no label yet")
     else:
-        said.append(f"last label {duration(max(0, age))} ago · {float(port['rate']):.1f} labels/s")
-        said.append(f"latency {duration(int(port['latency_ns']))} · queue {si(int(port['occupancy']))} bytes")
+        lines.append(f"last label {duration(max(0, age))} ago · {float(port['rate']):.1f} labels/s")
+        lines.append(
+            f"latency {duration(int(port['latency_ns']))} · queue {si(int(port['occupancy']))} bytes"
+        )
     if port["traffic"] == 1:
-        said.append("no traffic")
+        lines.append("no traffic")
     if snapshot.about.mode == "shift":
-        said.append(f"S {shift}: every {duration(snapshot.about.interval_ns / 2**shift)}")
+        lines.append(f"S {shift}: every {duration(snapshot.about.interval_ns / 2**shift)}")
     elif snapshot.about.mode == "one-bit":
-        said.append("labels every packet" if shift else f"every {duration(snapshot.about.interval_ns)}")
+        lines.append("labels every packet" if shift else f"every {duration(snapshot.about.interval_ns)}")
     side = "" if column < 8 else " left"
     return (
-        f'<i class="{_colour(snapshot, port, age)}{side}" data-tip="{escape(chr(10).join(said))}">'
+        f'<i class="{_colour(snapshot, port, age)}{side}" data-tip="{escape(chr(10).join(lines))}">'
         f"{shift if shift else ''}</i>"
     )
 

@@ -40,10 +40,10 @@ class LabelSnapshot:
     """Mean coverage of the last minute; None without an active port."""
     active: int
     """Ports with traffic in the newest interval."""
-    told: int
-    """Intervals of the last minute whose coverage is known."""
-    of: int
-    """Intervals of the last minute, those that were left out included."""
+    intervals: int
+    """Intervals of the last minute with known coverage."""
+    expected_intervals: int
+    """Intervals of the last minute, including skipped ones."""
     tracked: Records
     """TRACKED_FLOW [flows], by addresses, protocol and ports."""
     tracked_ns: int
@@ -51,12 +51,12 @@ class LabelSnapshot:
 
 
 def label_snapshot(labels: Labels, flows: TrackedFlows, now_ns: int, seconds: int) -> LabelSnapshot | None:
-    """A snapshot, with coverage of the last `seconds`; None where no labels are taken, or none has come."""
+    """A snapshot, with coverage of the last `seconds`; None if no labels are collected or have arrived."""
     about, (read_ns, ports) = labels.about(), labels.copy()
     if about is None or not ports["labels"].any():
         return None
-    told = labels.coverage(1 + seconds * SECOND_NS // about.telemetry_ns)
-    busy = told[(told["active"] > 0) & (told["begin_ns"] > now_ns - seconds * SECOND_NS)]
+    known = labels.coverage(1 + seconds * SECOND_NS // about.telemetry_ns)
+    busy = known[(known["active"] > 0) & (known["begin_ns"] > now_ns - seconds * SECOND_NS)]
     share = busy["reported"] / busy["active"]
     ago = (now_ns - busy["begin_ns"]) // SECOND_NS
     points = [
@@ -72,9 +72,9 @@ def label_snapshot(labels: Labels, flows: TrackedFlows, now_ns: int, seconds: in
         ports,
         tuple(points),
         float(lately.mean()) if len(lately) else None,
-        int(told["active"][-1]) if len(told) else 0,
-        int(np.count_nonzero(told["begin_ns"] > minute_ns)),
-        spanned(told, about.telemetry_ns, minute_ns),
+        int(known["active"][-1]) if len(known) else 0,
+        int(np.count_nonzero(known["begin_ns"] > minute_ns)),
+        spanned(known, about.telemetry_ns, minute_ns),
         tracked,
         tracked_ns,
     )

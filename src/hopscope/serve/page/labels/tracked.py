@@ -1,4 +1,4 @@
-"""Tracked flows on the live page (INT-label, 3.3): their ways, with what each switch takes of the time."""
+"""Tracked flows on the live page (INT-label, 3.3): their paths, with the latency of each switch."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ....wire.records import Records
 from .snapshot import LabelSnapshot
 
 ROWS = 8
-"""Most flows that are shown."""
+"""Maximum flows that are shown."""
 LATELY_NS = 60_000_000_000
-"""How long a new way stands out."""
+"""Time during which a new path is highlighted."""
 _BUCKET_NS = 10_000_000_000
 
 
 def paths_table(snapshot: LabelSnapshot, names: Names) -> str:
-    """A table of tracked flows; where there are too many, those with a new way and those heard of last."""
+    """A table of tracked flows; if there are too many, those with a new path and those seen last."""
     flows = snapshot.tracked
     if not len(flows):
         return ""
@@ -32,11 +32,11 @@ def paths_table(snapshot: LabelSnapshot, names: Names) -> str:
         '<th class="n" title="longest queue on the path, bytes">Queue<th class="n">Packets'
         '<th class="n" title="path changes">Changes<th class="n">Last seen</tr>'
     )
-    return f'<table class="ways"><thead>{head}</thead><tbody>{rows}</tbody></table>'
+    return f'<table class="paths"><thead>{head}</thead><tbody>{rows}</tbody></table>'
 
 
 def chosen(flows: Records, now_ns: int) -> Records:
-    """ROWS of TRACKED_FLOW at most, in the order that they have, so that rows do not jump."""
+    """At most ROWS of TRACKED_FLOW, in their order, so that rows do not jump."""
     if len(flows) <= ROWS:
         return flows
     moved = _moved(flows, now_ns)
@@ -49,24 +49,24 @@ def _moved(flows: Records, now_ns: int) -> np.ndarray:
 
 
 def _row(row: np.void, now_ns: int, names: Names) -> str:
-    way = path_of(row)
-    one = np.array([row])
-    moved, total = bool(_moved(one, now_ns)[0]), int(latencies(one)[0])
-    slowest = int(np.argmax(way["latency_ns"])) if 2 * int(way["latency_ns"].max()) > total else -1
-    hops = "".join(_hop(hop, at == slowest, names) for at, hop in enumerate(way))
-    more = int(row["hops"]) - len(way)
+    path = path_of(row)
+    rows = np.array([row])
+    moved, total = bool(_moved(rows, now_ns)[0]), int(latencies(rows)[0])
+    slowest = int(np.argmax(path["latency_ns"])) if 2 * int(path["latency_ns"].max()) > total else -1
+    hops = "".join(_hop(hop, at == slowest, names) for at, hop in enumerate(path))
+    more = int(row["hops"]) - len(path)
     hops += f"<small>and {more} more</small>" * (more > 0)
     before = ""
     if row["previous_hops"]:
-        old = " → ".join(escape(names.node_label(int(one["node_id"]))) for one in path_of(row, "previous"))
+        old = " → ".join(escape(names.node_label(int(hop["node_id"]))) for hop in path_of(row, "previous"))
         since = ago(now_ns - int(row["changed_ns"]))
         before = f'<small class="before" title="{old}">until {since} ago: {old}</small>'
     changes, mood = si(int(row["changes"])), ' class="moved"' * moved
     return (
         f"<tr{mood}><td>{endpoints(row, ports=bool(row['sport'] or row['dport']))}"
-        f'<td><span class="path">{hops}</span>{before}'
+        f'<td><span class="steps">{hops}</span>{before}'
         f'<td class="n"><b>{duration(total)}</b>'
-        f'<td class="n">{si(int(way["occupancy"].max()))}'
+        f'<td class="n">{si(int(path["occupancy"].max()))}'
         f'<td class="n" title="{_counts(row)}">{si(int(row["packets"]))}'
         f'<td class="n">{changes if row["changes"] else "–"}'
         f'<td class="n">{ago(now_ns - int(row["received_ns"]))} ago</tr>'
