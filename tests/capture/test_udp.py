@@ -338,7 +338,7 @@ def test_less_buffer_than_asked_is_told(listen: ListenerMaker, monkeypatch: pyte
     monkeypatch.setattr(sockets, "_SO_RCVBUFFORCE", 9999)  # as without CAP_NET_ADMIN
     listener = listen(receive_buffer_bytes=2**30)
     (line,) = (line for line in listener.notes() if "receive buffer" in line)
-    assert "1,073,741,824 asked" in line
+    assert "1,073,741,824 requested" in line
     assert "net.core.rmem_max=1073741824" in line
 
 

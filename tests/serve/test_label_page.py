@@ -150,7 +150,7 @@ def test_intervals_that_were_left_out_are_told(tmp_path: Path) -> None:
             assert shown is not None
             said.append((note(shown), shown))
     assert "intervals" not in said[0][0]
-    known, all_of = said[1][1].intervals, said[1][1].of
+    known, all_of = said[1][1].intervals, said[1][1].expected_intervals
     assert all_of - known >= 195
     assert f"last minute ({known} of {all_of} intervals)" in said[1][0]
 

@@ -1,6 +1,6 @@
 """Announces compilation, which can take a minute: no command and no call of the library is silent meanwhile.
 
-On a terminal and in a notebook it is one line on stderr that changes and is removed in the end; elsewhere a
+On a terminal and in a notebook it is one line on stderr that is updated, then removed; elsewhere a
 command prints lines, and the library logs them (logger `hopscope`, level INFO).
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 from . import kernel_cache
 
 INTERVAL_SECONDS = 0.2, 5.0
-"""Between two updates, of a line that changes and of lines one after the other."""
+"""Between two updates: of a line that is replaced, of lines below each other."""
 _DELAY_SECONDS = 0.3
-"""A line that changes is shown only if compiling takes longer: few kernels need no announcement."""
+"""Shorter compilation is not announced on a line that is replaced."""
 _WIDTH = 78
 _COMPILING = "compiling the kernels, once for this version and processor"
 
@@ -55,7 +55,7 @@ class Announcer:
             print(f"hopscope: {line}", file=sys.stderr)
 
     def kernel(self, name: str) -> None:
-        """A notice of `kernel_cache`: this process compiles `name`; with "", what it called is ready."""
+        """A notice of `kernel_cache`: this process compiles `name`; with "", it is ready."""
         if not name:
             if self._shown:
                 self.show("")
@@ -78,7 +78,7 @@ def show(line: str) -> None:
 
 
 def enable(*, log: bool = False) -> None:
-    """Announce from now on what this process compiles; `log`: as the library does."""
+    """Announce what this process compiles; `log`: as the library does."""
     global _announcer
     disable()
     _announcer = Announcer(log=log)
@@ -86,6 +86,6 @@ def enable(*, log: bool = False) -> None:
 
 
 def disable() -> None:
-    """Announce nothing more."""
+    """Stop announcing."""
     if _announcer.kernel in kernel_cache.notices:
         kernel_cache.notices.remove(_announcer.kernel)

@@ -20,7 +20,7 @@ class ControlError(Exception):
     """The supervisor cannot be reached, or rejects; the message is one line for the user."""
 
 
-class RefusedError(ControlError):
+class RejectedError(ControlError):
     """The supervisor rejected the request."""
 
 
@@ -41,7 +41,7 @@ def socket_path(folder: Path) -> Iterator[str]:
 def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict[str, Any]:
     """Send one request to the supervisor of `folder` and return its answer.
 
-    Raises ControlError if no collector answers within `timeout` seconds, RefusedError if it rejects.
+    Raises ControlError if no collector answers within `timeout` seconds, RejectedError if it rejects.
     """
     try:
         with socket_path(folder) as path, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -59,7 +59,7 @@ def request(folder: Path, message: dict[str, Any], timeout: float = 2.0) -> dict
     if not isinstance(answer, dict):
         raise ControlError("the collector's answer is not an object")
     if not answer.get("ok"):
-        raise RefusedError(str(answer.get("error", "rejected without a reason")))
+        raise RejectedError(str(answer.get("error", "rejected without a reason")))
     return answer
 
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 
 class HopscopeError(Exception):
-    """What is wrong and what to do, in one line; the command line prints it and exits with `status`."""
+    """The message is one line: what is wrong, and the remedy. Commands print it and exit with `status`."""
 
     status: int = 2

@@ -17,7 +17,7 @@ PERIOD_SECONDS = 10.0
 
 
 class _Limit:
-    """A processor that drops repetitions of a message; the next one says how many."""
+    """A processor that drops repetitions of a message; the next one has their number."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
@@ -38,7 +38,7 @@ class _Limit:
 
 
 class _SafeStream:
-    """A stream whose reader may be gone: an unwritable line must not end the thread that logs it."""
+    """A stream without errors: if its reader has gone, the thread that logs must not end."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

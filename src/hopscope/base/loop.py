@@ -14,7 +14,7 @@ class Process(Protocol):
     """What a loop runs."""
 
     def turn(self) -> int:
-        """Do once what there is to do, without waiting; returns how much there was."""
+        """Process what has arrived, without waiting; returns its amount."""
 
     def drain(self) -> None:
         """Take what the sockets still hold; new work may keep coming."""
@@ -25,7 +25,7 @@ class Process(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Sleeps after a turn with little work: a few frames are then taken together."""
+    """Sleeps after a turn with little work, so that frames are processed together."""
 
     seconds: float
     below: int
@@ -38,7 +38,7 @@ class Pause:
 
 
 class Timer:
-    """Says every `period_ns` that something is due, on the clock of its caller."""
+    """A timer that is due every `period_ns`, on the clock of its caller."""
 
     def __init__(self, period_ns: int, due_ns: int = 0) -> None:
         self.period_ns, self.due_ns = period_ns, due_ns

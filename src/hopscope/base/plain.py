@@ -114,7 +114,7 @@ def record_class(dtype: np.dtype[np.void]) -> type[Any]:
 
 
 class Rows(dict[int, Any]):
-    """A block of records, made when they are first looked at. IndexError beyond `room`."""
+    """A block of records, made on first access. IndexError beyond `room`."""
 
     def __init__(self, dtype: np.dtype[np.void], room: int = sys.maxsize) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from ..base.errors import HopscopeError
 
 
 class CaptureError(HopscopeError):
-    """A source or sink of frames that cannot be used: what is wrong and what to do."""
+    """A source or destination of frames cannot be used; the message has the remedy."""
 
 
 def name_of(file: object) -> str:
@@ -21,7 +21,7 @@ def name_of(file: object) -> str:
 
 
 class Damage(Enum):
-    """Why a capture file could not be read, or not to its end. The value is what the line says."""
+    """Why a capture file could not be read, or not to its end. The value is the message."""
 
     UNREADABLE = "cannot be read"
     EMPTY = "is empty"

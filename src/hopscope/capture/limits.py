@@ -13,7 +13,7 @@ from .errors import CaptureError
 from .layout import BUCKET, BUCKET_WAYS
 
 SOURCES = 4096
-"""Sources whose rate is known at the same time; one more takes the place of one that has been quiet."""
+"""Sources in the table; a new source replaces the one that has been quiet longest of its set."""
 _LOW = (1 << 64) - 1
 
 
@@ -41,7 +41,7 @@ def source_ranges(networks: Iterable[str]) -> npt.NDArray[np.uint64]:
 
 
 class RateLimit:
-    """A token bucket per source, in a table of fixed size; 0 datagrams a second: no limit."""
+    """A token bucket per source, in a table of fixed size; 0 datagrams per second: no limit."""
 
     def __init__(self, per_second: int, burst: int = 0, sources: int = SOURCES) -> None:
         burst = burst or max(1, per_second // 10)

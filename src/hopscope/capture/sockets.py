@@ -61,7 +61,7 @@ def bind_share(settings: ListenSettings, index: int = 0, first: socket.socket | 
                 raise CaptureError(f"{settings.output}: this machine has no such interface") from error
         return bind_ring(settings, first)
     if settings.workers > 1 and index == 0:
-        # shares are not refused by another collector's shares of the same port, so look first without sharing
+        # another collector's shares of the port do not prevent ours: so try without sharing first
         _bind(settings, share=1).close()
     return _bind(settings, share=settings.workers)
 

@@ -74,7 +74,7 @@ class Child:
         self._given = threading.Event()
         self.stop = threading.Event()
         """Set when the process should end."""
-        self.begun = False
+        self.started = False
         """Whether there is something to clean up; before that (while it compiles) it ends at once."""
         message, _ = receive(channel)
         if message is None:
@@ -86,7 +86,7 @@ class Child:
         self.regions = Path(message["regions"])
 
     def notify(self, line: str) -> None:
-        """Have the supervisor log a line."""
+        """Send a line for the supervisor's log."""
         self.report(message=line)
 
     def report(self, **message: Any) -> None:
@@ -117,7 +117,7 @@ class Child:
         self._end()
 
     def _end(self) -> None:
-        if not self.begun:
+        if not self.started:
             os._exit(0)
         self.stop.set()
 

@@ -119,20 +119,20 @@ def _listener(listen: ListenSettings) -> Iterator[Finding]:
 
 def _receive_buffer(settings: Settings) -> Finding:
     what = "net.core.rmem_max"
-    wanted = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind == "udp")
+    needed_bytes = max(listen.receive_buffer_bytes for listen in settings.listen if listen.kind == "udp")
     try:
         allowed = int(Path("/proc/sys/net/core/rmem_max").read_text())
     except (OSError, ValueError):
         return Finding(what, "unknown")
-    if allowed >= wanted:
+    if allowed >= needed_bytes:
         return Finding(what, _size(allowed))
     if _may_force():
         return Finding(what, f"{_size(allowed)}, and permission to exceed it")
     return Finding(
         what,
-        f"{_size(allowed)}, {_size(wanted)} wanted",
+        f"{_size(allowed)}, {_size(needed_bytes)} requested",
         Verdict.ADVICE,
-        f"bursts are lost when the buffer is full: sysctl -w net.core.rmem_max={wanted}",
+        f"bursts are lost when the buffer is full: sysctl -w net.core.rmem_max={needed_bytes}",
     )
 
 
@@ -169,9 +169,9 @@ def _data(settings: Settings) -> Iterator[Finding]:
     folder = settings.data
     while not folder.exists():
         folder = folder.parent
-    free, wanted = shutil.disk_usage(folder).free, settings.history.keep_bytes
-    found = f"writable, {_size(free)} free, history.keep_bytes {_size(wanted)}"
-    if free < wanted:
+    free, needed_bytes = shutil.disk_usage(folder).free, settings.history.keep_bytes
+    found = f"writable, {_size(free)} free, history.keep_bytes {_size(needed_bytes)}"
+    if free < needed_bytes:
         yield Finding(what, found, Verdict.ADVICE, "the disk may be full before old segments are deleted")
     else:
         yield Finding(what, found)

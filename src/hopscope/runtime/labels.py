@@ -1,6 +1,6 @@
 """Labels as a process: from a UDP socket into the table, through the controller, into switches' registers.
 
-One thread does everything, turn after turn; a turn never waits. What may wait, a Redis server, has its own
+One thread does everything, turn after turn; a turn never waits. A Redis server, which may wait, has its own
 thread (`labels.redis`).
 """
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .child import Child
 
 PAUSE = loop.Pause(seconds=0.0005, below=64)
-"""After a turn with few datagrams: a few are taken together."""
+"""Pause after a turn with few datagrams, so that they are processed together."""
 LOOK_NS = 20_000_000
 """Longest time between two looks at telemetry intervals."""
 TURN_NS = 5_000_000
@@ -45,7 +45,7 @@ COUNT_NS = 100_000_000
 ATTACH_NS = 500_000_000
 """Pause between two tries to find the registers."""
 DRAIN_SECONDS = 0.5
-"""Longest time that a stop goes on taking labels, which may keep coming."""
+"""Maximum time after a stop to process labels that still arrive."""
 
 
 def listen_settings(settings: LabelSettings) -> ListenSettings:
@@ -59,7 +59,7 @@ def run(child: Child) -> None:
     settings = child.settings.label
     process = LabelProcess(settings, child.regions, notify=child.notify)
     process.warm()
-    child.begun = True
+    child.started = True
     sockets = child.sockets()
     if not sockets:
         process.close()
@@ -147,7 +147,7 @@ class LabelProcess:
         return [] if self.listener is None else self.listener.notes()
 
     def turn(self) -> int:
-        """Take what has come, once, and do what is due; how many datagrams."""
+        """Process what has arrived, and what is due; returns the number of datagrams."""
         batch = self.listener.receive() if self.listener is not None else None
         now = self._clock()
         if batch is not None:
@@ -183,15 +183,15 @@ class LabelProcess:
         self.tracked.update(found.labels, found.flows, now_ns, self.table.allowed(found.labels))
 
     def run(self, stop: Stop) -> None:
-        """Take labels until `stop` is set; then what is still in the socket."""
+        """Process labels until `stop` is set, then what is left in the socket."""
         loop.run(self, stop, self._idle)
 
     def drain(self) -> None:
-        """Take what is in the socket."""
+        """Process what is left in the socket."""
         loop.drain(self.turn, DRAIN_SECONDS)
 
     def _idle(self, taken: int) -> None:
-        """Pause after a few datagrams; after none wait until one comes, or something is due."""
+        """Pause after a few datagrams; after none wait until one arrives or something is due."""
         if taken:
             PAUSE(taken)
             return

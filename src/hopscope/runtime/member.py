@@ -13,7 +13,7 @@ MAX_EXITS = 5
 """Exits within EXITS_SECONDS that end the program."""
 EXITS_SECONDS = 60.0
 MAX_PAUSE_SECONDS = 5.0
-"""Longest pause before a restart; the first is a tenth of a second, and each one doubles."""
+"""Longest pause before a restart; the first is a tenth of a second, each next one twice as long."""
 
 
 @dataclass

@@ -32,7 +32,7 @@ class Detection(Protocol):
     """Keeps the state of one shard and finds events: a `Detector`, or a `SinkDetector`."""
 
     def update(self, batch: ReportBatch) -> Iterator[Records]:
-        """Take reports; yield blocks of EVENT records, each valid until the next is asked for."""
+        """Take reports; yield blocks of EVENT records, each valid until the next."""
 
     def tick(self, now_ns: int) -> Iterator[Records]:
         """Yield the events that the time brings."""
@@ -58,7 +58,7 @@ class Stage:
         """Take a batch that detection has seen, and the frames it was decoded from (None: joined reports)."""
 
     def tick(self, now_ns: int) -> None:
-        """Ten times a second, ns since the epoch, after detection."""
+        """Called ten times per second after detection, ns since the epoch."""
 
     def close(self) -> None:
         """No more batches will come."""

@@ -30,7 +30,7 @@ def _labels(child: Child) -> None:
 def _archive(child: Child) -> None:
     from ..history.archive import run
 
-    child.begun = True
+    child.started = True
     child.report(ready=True)
     settings = child.settings
     regions = child.regions if mode_of(settings).counts_distributions else None
@@ -42,7 +42,7 @@ def _serve(child: Child) -> None:
     from ..serve.server import run
 
     listeners = child.sockets()
-    child.begun = True
+    child.started = True
     if listeners:
         child.report(ready=True)
         run(child.settings, child.data, child.stop, listeners[0])
@@ -51,7 +51,7 @@ def _serve(child: Child) -> None:
 def _export(child: Child) -> None:
     from ..export.run import run
 
-    child.begun = True
+    child.started = True
     child.report(ready=True)
     run(child.settings, child.data, child.stop, sink_rings=mode_of(child.settings).sink_rings)
 
@@ -61,7 +61,7 @@ class Role:
     """One kind of child."""
 
     run: Callable[[Child], None]
-    """Runs until `child.stop`, and imports only now what it needs."""
+    """Runs until `child.stop`; imports its rooms inside."""
     niceness: int = 0
     """Viewers and the archive yield to capture."""
 

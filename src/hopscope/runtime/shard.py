@@ -101,7 +101,7 @@ class Shard:
             self._journal = None
 
     def _show_missed(self, data: Path, ring: Region) -> None:
-        """Put into a continued ring what its writer had journalled, but not shown, when it was killed."""
+        """Write events into a continued ring that its killed writer had journalled, but not yet shown."""
         assert self._ring is not None
         assert self._journal is not None
         last = self._ring.head - 1

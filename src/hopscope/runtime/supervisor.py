@@ -55,7 +55,7 @@ class CollectorError(HopscopeError):
 
 
 def _keep_distributions(folder: Path, regions: Path) -> None:
-    """Put what a killed collector had counted into history; DuckDB is imported only if there is something."""
+    """Write distributions of a killed collector into history; imports DuckDB only if there are any."""
     from ..history.periods import take_leftovers
 
     take_leftovers(folder, regions)
@@ -273,7 +273,7 @@ class Supervisor:
         return [member]
 
     def _prepare_interfaces(self) -> None:
-        """Switch off offloads that would change what is read, until `stop`."""
+        """Switch off offloads that would change received frames, until `stop`."""
         from ..capture.ring.offload import prepare
 
         for listen in self.settings.listen:

@@ -1,4 +1,4 @@
-"""Compiling ahead: kernels are run once on a few made-up reports; their machine code stays in the cache.
+"""Precompilation: runs kernels once on a few made-up reports; the machine code stays in the cache.
 
 Kernels are compiled for the types of their arguments, so they are called here as in production: through the
 same classes, with small tables.  A part (what a command needs) has several steps; steps that are not compiled
@@ -51,7 +51,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "labels": ("labels", "label-simulation"),
     "direct": ("translator", "rocev2"),
 }
-"""What commands need, by name: steps, of which some are shared."""
+"""Steps by part; parts share steps."""
 
 
 def steps_of(parts: Iterable[str]) -> list[str]:
@@ -115,7 +115,7 @@ def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> Non
 
 
 def _shares(steps: Sequence[str], count: int) -> list[list[str]]:
-    """Steps by process: the longest first, each to the process that has least to do."""
+    """Steps by process: the longest first, each to the process with the least work."""
     shares: list[list[str]] = [[] for _ in range(min(count, len(steps)))]
     for step in sorted(steps, key=lambda step: -STEPS[step][0]):
         min(shares, key=lambda share: sum(STEPS[name][0] for name in share)).append(step)
@@ -123,7 +123,7 @@ def _shares(steps: Sequence[str], count: int) -> list[list[str]]:
 
 
 def _follow(children: Sequence[subprocess.Popen[bytes]], steps: int, notify: Notify, every: float) -> None:
-    kernels, done, said, name = 0, 0, time.monotonic(), ""
+    kernels, done, notified, name = 0, 0, time.monotonic(), ""
     with selectors.DefaultSelector() as selector:
         for child in children:
             assert child.stdout is not None
@@ -137,8 +137,8 @@ def _follow(children: Sequence[subprocess.Popen[bytes]], steps: int, notify: Not
                     done += 1
                 else:
                     kernels, name = kernels + 1, line
-                if time.monotonic() - said > every:
-                    said = time.monotonic()
+                if time.monotonic() - notified > every:
+                    notified = time.monotonic()
                     notify(f"compiling kernels: {done} of {steps} parts, {kernels} kernels, {name}")
     if failed := [child for child in children if child.wait()]:
         from ..base.errors import HopscopeError
@@ -162,7 +162,7 @@ def warm_worker(settings: Settings, notify: Notify) -> None:
 
 
 def main(steps: Sequence[str]) -> None:
-    """One of the processes that compile: says each kernel's name, and `done STEP`."""
+    """A process that compiles: prints each kernel's name, and `done STEP`."""
     from ..base import kernel_cache
 
     kernel_cache.notices.append(lambda name: print(name, flush=True) if name else None)
@@ -364,7 +364,7 @@ STEPS: dict[str, tuple[int, Callable[[], None]]] = {
     "translator": (10, _direct),
     "rocev2": (8, _rdma),
 }
-"""How long a step takes, about, in seconds, and what it does."""
+"""Approximate seconds of a step, and its function."""
 
 if __name__ == "__main__":
     try:

@@ -50,7 +50,7 @@ def run(child: Child) -> None:
     settings = child.settings
     mode = mode_of(settings)
     warm_worker(settings, lambda line: child.report(message=line))
-    child.begun = True
+    child.started = True
     shard = Shard(
         settings.history,
         child.index,
@@ -92,7 +92,7 @@ def dialects_of(listen: ListenSettings, mode: Mode) -> tuple[Dialect, ...]:
 
 
 class Receiver:
-    """A listener and how its frames are read; of several dialects, the first reports choose one for good."""
+    """A listener and the dialect of its frames; of several, the first reports choose one."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Receiver:
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
         """None until it is chosen."""
         self.forward = forward
-        """Where the frames go on, in a sink."""
+        """Forwards frames, in a sink."""
         self._possible = possible
         self._notify = notify
         self._evidence: Evidence | None = None
@@ -217,7 +217,7 @@ class Worker:
         return frames
 
     def drain(self) -> None:
-        """Take what the sockets hold, for at most a second."""
+        """Process what is left in the sockets, for at most a second."""
         loop.drain(self.turn, DRAIN_SECONDS)
         for receiver in self.receivers:
             for batch, dialect in receiver.settle():

@@ -1,4 +1,4 @@
-"""Settings as pydantic models; `config_file` says where their values come from."""
+"""Settings as pydantic models; `settings.file` loads their values."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ class DomainField(Section):
 
 
 class DomainSettings(Section):
-    """Domain-specific metadata of INT 2.x whose sizes are known."""
+    """Domain-specific metadata of INT 2.x, with known sizes."""
 
     id: Number16
     """Domain id, as it is in the INT header."""
     fields: tuple[DomainField, ...] = ()
     """Meaning of the bits of DS Instruction."""
     source_only: tuple[DomainField, ...] = ()
-    """Meaning of the bits of DS Flags: what only the source adds, at the bottom of the stack."""
+    """Meaning of the bits of DS Flags: metadata that only the source adds, at the bottom of the stack."""
 
 
 class DialectSettings(Section):
@@ -179,7 +179,7 @@ class DialectSettings(Section):
     mx_record: bool | None = None
     """The node's metadata follows the INT-MX header."""
     domains: tuple[DomainSettings, ...] | None = None
-    """Domain-specific metadata whose sizes are known."""
+    """Domain-specific metadata with known sizes."""
     clock: ClockSettings = ClockSettings()
     """Meaning of times."""
 

@@ -12,7 +12,7 @@ from ..base.errors import HopscopeError
 from ..wire.dialect import DIALECTS, Dialect, Domain
 
 if TYPE_CHECKING:
-    from .collector import DialectSettings
+    from .collector import DialectSettings, DomainField
 
 AUTO = "auto"
 """The name for whichever dialect the first reports are in."""
@@ -71,7 +71,7 @@ def unknown(name: str, names: Iterable[str]) -> str:
 def _add(
     name: str, own: Mapping[str, DialectSettings], found: dict[str, Dialect], above: tuple[str, ...]
 ) -> None:
-    """Put the dialect `name` of `own` into `found`, what it is based on first."""
+    """Put the dialect `name` of `own` into `found`, after the one that it is based on."""
     if name in found and name not in DIALECTS:
         return
     if name in DIALECTS or name == AUTO or not _NAME.fullmatch(name):
@@ -100,14 +100,13 @@ def _made(name: str, settings: DialectSettings, base: Dialect) -> Dialect:
         given["marker"] = bytes.fromhex(settings.marker)
     if settings.domains is not None:
         given["domains"] = tuple(
-            Domain(
-                one.id,
-                tuple((item.bit, item.name, item.bytes) for item in sorted(one.fields, key=lambda i: i.bit)),
-                tuple(
-                    (item.bit, item.name, item.bytes) for item in sorted(one.source_only, key=lambda i: i.bit)
-                ),
-            )
-            for one in settings.domains
+            Domain(domain.id, _items(domain.fields), _items(domain.source_only))
+            for domain in settings.domains
         )
     clock = {key: value for key, value in settings.clock.model_dump().items() if value is not None}
     return replace(base, name=name, clock=replace(base.clock, **clock), **given)
+
+
+def _items(fields: Iterable[DomainField]) -> tuple[tuple[int, str, int], ...]:
+    """Bit, name and bytes of each field, by bit."""
+    return tuple((item.bit, item.name, item.bytes) for item in sorted(fields, key=lambda item: item.bit))

@@ -31,7 +31,7 @@ class PathSumSettings(Section):
     threshold: int = Field(ge=0)
     """Paths with a higher sum are reported; in the unit of the latencies."""
     hops: int = Field(default=5, ge=1, le=16)
-    """Hops of a path whose length is in no postcard."""
+    """Hops of a path if no postcard states its length."""
     latency_bits: int = Field(default=32, ge=1, le=32)
     """Low bits of a postcard's value that hold the latency; the higher bits may hold the node."""
     list: int = Field(default=0, ge=0, le=2**32 - 1)
@@ -65,9 +65,9 @@ class TranslatorSettings(Section):
     flush_ms: int = Field(default=100, ge=1, le=60_000)
     """Postcards and batches that are not full are written after this time."""
     adaptive_copies: bool = False
-    """Key-Write makes fewer copies than a report asks for where the store's load says so (DART 5.1)."""
+    """Key-Write makes fewer copies than a report requests if the store's load requires it (DART 5.1)."""
     path_sum: PathSumSettings | None = None
-    """Tell paths with a high sum of latencies as their postcards pass."""
+    """Report paths with a high sum of latencies as their postcards pass."""
 
     @model_validator(mode="after")
     def _one_collector(self) -> TranslatorSettings:
@@ -101,7 +101,7 @@ class DirectSettings(Section):
     """Direct telemetry access (DTA, DART)."""
 
     folder: Path | None = None
-    """Folder of the stores; none: `direct` in the data folder. One in /dev/shm is memory and never disk."""
+    """Folder of the stores; default: `direct` in the data folder. A folder in /dev/shm is memory only."""
     stores: tuple[StoreSettings, ...] = ()
     """Stores of the data folder; without any: one of each primitive."""
     epoch_seconds: Seconds = 0.0

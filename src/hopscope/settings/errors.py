@@ -1,4 +1,4 @@
-"""What is wrong with settings, a line for every error: who set it, its key, what was found and expected."""
+"""Errors in settings, one line each: origin, key, what was found, what was expected."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _EXPECTED = {
 
 
 class ConfigError(HopscopeError):
-    """What is wrong with the settings: a line for every error."""
+    """Wrong settings; the message has one line per error."""
 
 
 def error_lines(
     error: ValidationError, model: type[BaseModel], origins: Mapping[str, str] | None = None
 ) -> list[str]:
-    """A line for every error in values of `model`; `origins` are the sources of its keys, see `Loaded`."""
+    """One line per error in values of `model`; `origins` are the sources of its keys, see `Loaded`."""
     lines = []
     for item in error.errors():
         path = ""

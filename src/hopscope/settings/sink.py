@@ -44,9 +44,9 @@ class SinkSwitch(Section):
 
 
 MAX_SWITCHES = 4096
-"""Most switches with their own limits."""
-MOST_EVENTS = 10**9
-"""Highest rate of events per second that a setting takes: more than any sink finds."""
+"""Maximum switches with limits of their own."""
+MAX_EVENTS = 10**9
+"""Maximum events per second in a setting: more than any sink detects."""
 
 
 class AdaptSettings(Section):
@@ -106,8 +106,8 @@ class SinkSettings(Section):
     ring_evictions: PowerOfTwo = Field(default=65_536, ge=1024, le=2**24)
     """Flows in a worker's eviction ring, a power of two; 512 bytes each."""
     journal_events: int = Field(default=10_000, ge=0, le=10**9)
-    """Most events per second that one worker writes to history. The rings have all events; those left out of
-    history are counted."""
+    """Most events per second that one worker writes to history. The rings have all events; those that history
+    lacks are counted."""
     adapt: AdaptSettings = AdaptSettings()
     """Adaptive thresholds."""
     report: SinkReportSettings = SinkReportSettings()

@@ -25,7 +25,7 @@ class SourceError(HopscopeError):
 def parse(text: str) -> ListenSettings:
     """Settings of one listener. Options are the settings' names; `allow` takes networks with commas between.
 
-    Raises SourceError, which says what was found and what was expected.
+    Raises SourceError.
     """
     split, port = _split(text)
     mirror = split.scheme == "mirror"

@@ -101,9 +101,9 @@ def read_section(buf: Buffer, at: int, end: int, shape: Shape) -> tuple[int, Wal
     return length, status
 
 
-def _block_length(buf: Buffer, at: int, end: int, order: str, least: int) -> tuple[int, Walk]:
+def _block_length(buf: Buffer, at: int, end: int, order: str, smallest: int) -> tuple[int, Walk]:
     (length,) = struct.unpack_from(f"{order}I", buf, at + 4)
-    if length < least or length % 4 or length > MAX_RECORD:
+    if length < smallest or length % 4 or length > MAX_RECORD:
         return 0, Walk.BAD_LENGTH
     if at + length > end:
         return length, Walk.MORE

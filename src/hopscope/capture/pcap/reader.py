@@ -45,11 +45,11 @@ def read(source: str | Path | BinaryIO, *, frames_per_batch: int = 4096) -> Iter
 
 
 class PcapReader:
-    """Batches of a capture file; `damage` says afterwards whether and how the file ended early.
+    """Batches of a capture file; `damage` is set afterwards if the file ended early.
 
     Files are read in chunks, not mapped: the same code for files, pipes and gzip, memory that does not grow
     with the file, and a file that shrinks meanwhile is cut instead of a SIGBUS. (Mapped, a frame of 200 bytes
-    costs 8 ns instead of 25.) What comes through a pipe is delivered as it comes.
+    costs 8 ns instead of 25.) Data from a pipe is delivered as it arrives.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class PcapReader:
             raise PcapError(self.name, Damage.UNREADABLE, detail=error.strerror or str(error)) from error
 
     def close(self) -> None:
-        """Close what was opened here; reading to the end does it too."""
+        """Close the file; reading to the end also does."""
         for file in self._closes:
             file.close()
         self._closes = []
@@ -133,8 +133,8 @@ class PcapReader:
         self._end = 0
         self.compressed = True
 
-    def _fill(self, least: int) -> None:
-        while self._end - self._at < least and self._more():
+    def _fill(self, needed: int) -> None:
+        while self._end - self._at < needed and self._more():
             pass
 
     def _more(self) -> bool:
@@ -196,10 +196,10 @@ class PcapReader:
         """Bytes of the record at hand, which the walk has found possible; 0 if its header is cut."""
         order = "big" if self._shape.big else "little"
         if self._shape.pcapng:
-            start, least, extra = self._at + 4, 8, 0
+            start, needed, extra = self._at + 4, 8, 0
         else:
-            start, least, extra = self._at + 8, 16, 16
-        if self._end - self._at < least:
+            start, needed, extra = self._at + 8, 16, 16
+        if self._end - self._at < needed:
             return 0
         return int.from_bytes(self._arena[start : start + 4].tobytes(), order) + extra  # type: ignore[arg-type]
 
@@ -223,7 +223,7 @@ class PcapReader:
 
 
 def _read_once(file: BinaryIO, into: memoryview) -> int:
-    """What is there, without waiting until `into` is full; 0 at the end."""
+    """Read what is available, without waiting until `into` is full; 0 at the end."""
     if isinstance(file, gzip.GzipFile | io.BufferedReader):
         got = file.read1(len(into))
         into[: len(got)] = got
@@ -236,7 +236,7 @@ def _read_once(file: BinaryIO, into: memoryview) -> int:
 
 
 class _Prefixed(io.RawIOBase):
-    """A file whose first bytes have been read already."""
+    """A file that replays its first bytes, which have been read already."""
 
     def __init__(self, first: bytes, file: BinaryIO) -> None:
         self._first, self._file = first, file

@@ -24,7 +24,7 @@ _PCAP_END_NS = (1 << 32) * 1_000_000_000
 class PcapWriter:
     """Writes batches to a file (`-`: standard output): pcapng if the path ends in it, else pcap.
 
-    A pcap holds one `link`; a frame of another is refused.  A pcapng gets an interface for each link.
+    A pcap holds one `link`; a frame of another is rejected.  A pcapng gets an interface for each link.
     Payloads of UDP sockets (Link.UDP_PAYLOAD) are written as Ethernet frames with made-up headers.
     """
 
@@ -140,7 +140,7 @@ class PcapWriter:
             raise CaptureError(f"{self.name}: cannot be written ({error.strerror})") from error
 
     def close(self) -> None:
-        """Write what is buffered, and close a file that was opened here. Raises CaptureError."""
+        """Flush, and close a file that was opened here. Raises CaptureError."""
         try:
             self._file.flush()
         except BrokenPipeError:

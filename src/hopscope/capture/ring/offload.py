@@ -52,8 +52,8 @@ class _Device:
     def call(self, request: bytes, answer: int = 0) -> bytes:
         """One command; what it wrote back, `answer` bytes longer than the request. Raises OSError."""
         buffer = ctypes.create_string_buffer(request, len(request) + answer)
-        asked = struct.pack("<16sQ16x", self.interface.encode(), ctypes.addressof(buffer))
-        fcntl.ioctl(self._socket, _SIOCETHTOOL, asked)
+        request = struct.pack("<16sQ16x", self.interface.encode(), ctypes.addressof(buffer))
+        fcntl.ioctl(self._socket, _SIOCETHTOOL, request)
         return buffer.raw
 
     def names(self) -> list[str]:
@@ -76,14 +76,14 @@ class _Device:
             found[name] = Feature(bool(active), bool(available and not never))
         return found
 
-    def switch(self, wanted: dict[str, bool]) -> None:
+    def switch(self, states: dict[str, bool]) -> None:
         """Switch features on or off. Raises OSError."""
         names = self.names()
         words = [[0, 0] for _ in range((len(names) + 31) // 32)]
         for bit, name in enumerate(names):
-            if name in wanted:
+            if name in states:
                 words[bit // 32][0] |= 1 << bit % 32
-                words[bit // 32][1] |= wanted[name] << bit % 32
+                words[bit // 32][1] |= states[name] << bit % 32
         self.call(struct.pack("<II", _SET, len(words)) + b"".join(struct.pack("<II", *two) for two in words))
 
     def close(self) -> None:
@@ -216,9 +216,9 @@ def _link(interface: str) -> tuple[str, str | None]:
         index = socket.if_nametoindex(interface)
     except OSError as error:
         raise CaptureError(f"{interface}: this machine has no such interface") from error
-    asked = struct.pack("<BxHiII", 0, 0, index, 0, 0)
+    request = struct.pack("<BxHiII", 0, 0, index, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as handle:
-        handle.send(struct.pack("<IHHII", 16 + len(asked), _GETLINK, _REQUEST, 1, 0) + asked)
+        handle.send(struct.pack("<IHHII", 16 + len(request), _GETLINK, _REQUEST, 1, 0) + request)
         answer = handle.recv(1 << 16)
     if len(answer) < 32 or struct.unpack_from("<H", answer, 4)[0] != _NEWLINK:
         raise CaptureError(f"{interface}: the kernel does not report its type")

@@ -106,7 +106,7 @@ class RingSender:
         """Bytes of the longest frame."""
 
     def _asked(self, request: int) -> int:
-        """What the kernel says of the interface (struct ifreq, netdevice(7))."""
+        """The kernel's answer about the interface (struct ifreq, netdevice(7))."""
         answer = fcntl.ioctl(self._socket, request, struct.pack("<16si20x", self.interface.encode(), 0))
         return int(struct.unpack_from("<16si", answer)[1])
 
@@ -151,7 +151,7 @@ class RingSender:
         """
         if not len(lengths):
             return
-        with suppress(OSError):  # it is gone: `flush` finds that
+        with suppress(OSError):  # removed: `flush` finds out
             self._read_mtu()
         offsets = self._offsets[self._places(self._next, len(lengths))]
         wrong = (lengths < _HEADER) | (lengths > self.longest)
@@ -199,7 +199,7 @@ class RingSender:
         """
         with suppress(OSError):
             return bool(self._asked(_SIOCGIFFLAGS) & _RUNNING)
-        return True  # it is gone: `_kick` finds that
+        return True  # removed: `_kick` finds out
 
     def _give_up(self) -> None:
         """Drop what waits."""
@@ -225,7 +225,7 @@ class RingSender:
         self._first = (self._first + taken) % self._total
 
     def close(self) -> None:
-        """Close the socket; what waits is not sent."""
+        """Close the socket; waiting frames are not sent."""
         self.dropped += self._waiting
         self._waiting = 0
         self._socket.close()

@@ -139,10 +139,10 @@ def _refusal(settings: ListenSettings, error: OSError) -> str:
 
 def let_in(handle: socket.socket, settings: ListenSettings) -> None:
     """Let frames into the ring: all, or those that the filter of the settings takes. Raises CaptureError."""
-    wanted = program(settings)
+    instructions = program(settings)
     try:
-        if wanted:
-            attach(handle, socket.SOL_SOCKET, _SO_ATTACH_FILTER, wanted)
+        if instructions:
+            attach(handle, socket.SOL_SOCKET, _SO_ATTACH_FILTER, instructions)
         else:
             handle.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
     except OSError as error:
@@ -170,7 +170,7 @@ def program(settings: ListenSettings) -> bytes:
 
 
 def dropped(handle: socket.socket) -> int:
-    """Frames that the kernel dropped because the ring was full, since this was last asked."""
+    """Frames that the kernel dropped because the ring was full, since the last call."""
     _, drops, _ = struct.unpack("<3I", handle.getsockopt(SOL_PACKET, _STATISTICS, 12))
     return int(drops)
 

@@ -153,7 +153,7 @@ class UdpListener:
         Raises CaptureError if the socket fails.
         """
         state = self._state
-        for _ in range(_ROUNDS):  # not forever: a flood that is all held back must not hold up the caller
+        for _ in range(_ROUNDS):  # bounded: a flood of throttled datagrams must not block the caller
             if state[Unpack.NEXT] >= state[Unpack.MESSAGES] and not self._fetch():
                 return None
             count = self._describe()
@@ -225,14 +225,14 @@ class UdpListener:
         return granted_buffer(self._socket)
 
     def notes(self) -> list[str]:
-        """What the user should know at the start: granted less than asked, or an option that is missing."""
+        """Notes for the user at the start: a buffer smaller than requested, or a missing option."""
         assert self._socket is not None
         lines: list[str] = []
-        asked, granted = self.settings.receive_buffer_bytes, self.buffer_bytes
-        if granted < asked:
+        requested, granted = self.settings.receive_buffer_bytes, self.buffer_bytes
+        if granted < requested:
             lines.append(
-                f"{url(self.settings)}: receive buffer of {granted:,} bytes granted, {asked:,} asked;"
-                f" bursts need more: sysctl -w net.core.rmem_max={asked}"
+                f"{url(self.settings)}: receive buffer of {granted:,} bytes granted, {requested:,} requested;"
+                f" bursts need more: sysctl -w net.core.rmem_max={requested}"
             )
         if self.settings.kind == "udp" and self.settings.gro and not take_trains(self._socket):
             lines.append(f"{url(self.settings)}: this kernel has no UDP_GRO; datagrams are taken one by one")

@@ -141,7 +141,7 @@ class UdpSender:
         return done
 
     def _wait(self) -> None:
-        """Sleep until the next datagram is due; more than a tenth of a second is not made up for."""
+        """Sleep until the next datagram is due; a delay above a tenth of a second is not made up for."""
         now = time.monotonic()
         self._due = max(self._due, now - 0.1) if self._due else now
         if self._due > now:

@@ -1,4 +1,4 @@
-"""What the demo knows of its faults from the collector's events alone: when each was found, and where."""
+"""Judges from the collector's events alone when and where each fault was found."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Verdict:
 
     @property
     def found(self) -> bool:
-        """Whether it was found, at the port where it is."""
+        """Whether it was found at its port."""
         return self.place == (self.fault.node_id, self.fault.number)
 
     @property

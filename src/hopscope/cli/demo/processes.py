@@ -77,7 +77,7 @@ def free_http_port(first: int = 8080) -> int:
 
 
 def last_line(log: Path) -> str:
-    """The last line of a program's log for people: JSON lines by their event and fields."""
+    """The last line of a program's log, human-readable: JSON lines as their event and fields."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
         return "its log is empty"
@@ -164,7 +164,7 @@ class Collector:
         try:
             self._feed.poll()
         except RegionError as error:
-            raise DemoError(f"the collector's rings are gone: {error}") from error
+            raise DemoError(f"the collector has removed its rings: {error}") from error
         events, lost = self._feed.read(self._cursor, 1 << 18)
         self.missed += lost
         return events

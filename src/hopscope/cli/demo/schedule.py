@@ -12,7 +12,7 @@ from ...fabric.topology import STAGES, Topology
 SHORTEST = 12.0
 """Shortest demo, s: the faults need room between them."""
 ROUND = 60.0
-"""A demo without an end has its faults again after so many seconds."""
+"""Seconds after which a demo without an end repeats its faults."""
 ROUNDS = 120
 _STARTS = {
     FaultKind.MICROBURST: 0.2,
@@ -25,7 +25,7 @@ _LASTING = 0.1
 
 
 def schedule(topology: Topology, seconds: float | None, seed: int = 1) -> list[Fault]:
-    """The four faults, each at another port that the seed chooses; again and again where there is no end."""
+    """The four faults, each at another port that the seed chooses; repeated if there is no end."""
     random = np.random.default_rng((seed, 2))
     rows: dict[FaultKind, int] = {}
     for kind in _STARTS:
@@ -58,13 +58,13 @@ def _ports(topology: Topology, kind: FaultKind) -> np.ndarray[tuple[int], np.dty
     ports = topology.ports
     switched = ports["switch"] >= 0
     highest = ports["stage"][switched & (ports["buffer_id"] == 0)].max()
-    wanted = {
+    usable = {
         FaultKind.MICROBURST: ports["stage"] == STAGES - 1,
         FaultKind.PATH_CHANGE: switched & (ports["buffer_id"] == 0) & (ports["stage"] == highest),
         FaultKind.LOSSY_PORT: switched & (ports["buffer_id"] == 0) & (ports["stage"] == 1),
         FaultKind.SLOW_HOP: ports["stage"] == 3,
     }[kind]
-    return np.nonzero(wanted)[0]
+    return np.nonzero(usable)[0]
 
 
 def as_option(fault: Fault) -> str:

@@ -22,7 +22,7 @@ PLAIN_SECONDS = 5.0
 
 @dataclass(slots=True)
 class State:
-    """What there is to show."""
+    """What the view shows."""
 
     topology: Topology
     url: str = ""
@@ -64,7 +64,7 @@ class View(Protocol):
         """Something takes a while."""
 
     def show(self, state: State) -> None:
-        """The state, some times a second."""
+        """Show the state, several times per second."""
 
     def say(self, text: str) -> None:
         """One line."""
@@ -146,7 +146,7 @@ class LiveView:
         )
 
     def say(self, text: str) -> None:
-        """A line above the view."""
+        """Print a line above the view."""
         self._console.print(text, highlight=False)
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ def damaged(counters: Mapping[str, int]) -> int:
 
 
 def reduction(counters: Mapping[str, int]) -> tuple[int, int, float]:
-    """(values in the reports, values stored, how many to one)."""
+    """(values in the reports, stored values, values per stored one)."""
     values = counters.get("values_total", 0)
     stored = sum(counters.get(f"events_total.{kind}", 0) for kind in STORED)
     return values, stored, values / stored if stored else 0.0
@@ -198,15 +198,15 @@ def cells(verdict: Verdict, topology: Topology) -> tuple[str, str, str, str]:
     return str(fault.kind), where, f"after {verdict.after_seconds * 1000:,.0f} ms", found
 
 
-def summary(state: State, said: Mapping[str, Any], missing: int) -> list[str]:
-    """The story in numbers; `said` is the fabric's summary, `missing` reports sent and not received."""
+def summary(state: State, end: Mapping[str, Any], missing: int) -> list[str]:
+    """The final summary; `end` is the fabric's summary, `missing` reports were sent but not received."""
     counters = state.counters
     values, stored, ratio = reduction(counters)
     events = family(counters, "events_total")
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in events.items())
     lines = [
-        f"sent       {said['reports']:,} reports about {said['emitted']:,} packets through "
-        f"{len(state.topology.switches)} switches in {said['seconds']:.1f} s",
+        f"sent       {end['reports']:,} reports about {end['emitted']:,} packets through "
+        f"{len(state.topology.switches)} switches in {end['seconds']:.1f} s",
         f"received   {counters['reports_total']:,} reports with {counters['hops_total']:,} hops",
         f"lost       {max(missing, lost(counters)):,}",
         f"damaged    {damaged(counters):,}",

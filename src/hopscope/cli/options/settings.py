@@ -34,7 +34,7 @@ class SettingsOptions(Options):
     ] = None
 
     def load(self, *groups: Options, flags: list[Flag] | None = None) -> Settings:
-        """Settings from these options, those of other groups, and `flags`. Raises ConfigError."""
+        """Settings from these options, other groups and `flags`. Raises ConfigError."""
         return self.loaded(*groups, flags=flags).settings
 
     def loaded(self, *groups: Options, flags: list[Flag] | None = None) -> Loaded:

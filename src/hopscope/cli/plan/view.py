@@ -31,9 +31,9 @@ def show(store: StorePlan | None, network: NetworkPlan | None, total: float | No
 
 def _store(console: Console, plan: StorePlan, total: float | None) -> None:
     best = plan.best
-    whom = "the oldest" if plan.oldest else "on average"
+    which = "the oldest" if plan.oldest else "on average"
     console.print(
-        f"{count(plan.flows)} flows of {plan.data_bytes} B, found with {percent(plan.success)} {whom}: "
+        f"{count(plan.flows)} flows of {plan.data_bytes} B, found with {percent(plan.success)} {which}: "
         f"{size(best.memory_bytes)}, {best.copies} {'copy' if best.copies == 1 else 'copies'}, checksum of "
         f"{best.checksum_bits} bits",
         soft_wrap=True,

@@ -91,7 +91,7 @@ class EventOptions(PathOptions):
 
 @dataclass(frozen=True)
 class HistoryOptions(NamedFolderOptions):
-    """Whose history is read."""
+    """Data folder of the history."""
 
     @contextmanager
     def history(self) -> Iterator[tuple[History, Names]]:

@@ -25,7 +25,7 @@ from ...wire.address import address
 from ...wire.records import Records
 
 RECENT = 4096
-"""Events of each worker that are looked at for the newest that match."""
+"""Newest events of each worker that are searched for matches."""
 WORDS = ("path", "where", "flow", "switch", "port", "metric")
 """Columns of text; the others are numbers."""
 ALARMING = {Kind.RAISED, Kind.THRESHOLD, Kind.LOOP, Kind.DROP, Kind.SILENT, Kind.GAP}
@@ -83,8 +83,8 @@ class TopView:
         exports = read_counters(self._folder)
         for label, row in zip(labels_of(exports), exports, strict=True):
             lost, ok = lost_of(row), bool(row["ok"])
-            told = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
-            table.add_row(label, f"{lost:,} lost" if lost else "", told, style=_red(lost > 0 or not ok))
+            sent = f"{int(row['sent_total']):,} sent" + ("" if ok else ", failing")
+            table.add_row(label, f"{lost:,} lost" if lost else "", sent, style=_red(lost > 0 or not ok))
         table.add_row("workers busy", f"{busy:.0%}", f"{per_report:,.0f} ns per report" if per_report else "")
         return table
 

@@ -56,7 +56,7 @@ class NicProcess:
         """The ring of NOTICE records."""
         self.endpoint = Endpoint(nic.host, table=table, notices=self.notices, any_ip_id=nic.any_ip_id)
         self.counted = NicCounters(folder)
-        """Updated ten times a second."""
+        """Updated ten times per second."""
         self.socket = DatagramSocket(nic.host, port, allow=nic.allow or LOOPBACK)
         self._written = np.zeros(len(self.stores), np.uint64)
         self._tick = loop.Timer(TICK_NS)
@@ -105,7 +105,7 @@ class NicProcess:
         loop.run(self, stop, PAUSE)
 
     def drain(self) -> None:
-        """Take what is in the socket."""
+        """Process what is left in the socket."""
         loop.drain(self.turn, DRAIN_SECONDS)
 
     def close(self) -> None:

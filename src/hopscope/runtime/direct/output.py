@@ -90,13 +90,13 @@ class Output(Protocol):
         """Whether it is known which stores there are."""
 
     def turn(self) -> int:
-        """Move what can be moved; how much there was."""
+        """Send and receive what is ready; returns the amount."""
 
     def tick(self, now_ns: int) -> None:
-        """Ten times a second, ns since 1970: epochs, connections."""
+        """Called ten times per second, ns since 1970: epochs, connections."""
 
     def idle(self) -> bool:
         """Whether everything that was submitted is done."""
 
     def close(self) -> None:
-        """Free what is held."""
+        """Free resources."""

@@ -214,7 +214,7 @@ def _listed(stores: list[tuple[int, str, Layout]]) -> str:
 
 
 def _counts(session: Session | None) -> Counter[str]:
-    """What a session's requester has counted."""
+    """Counters of a session's requester."""
     if session is None or session.requester is None:
         return Counter()
     return Counter(session.requester.counts()) + Counter(given_up_verbs_total=session.given_up)

@@ -56,7 +56,7 @@ class Stores:
 
     @property
     def epoch_failures(self) -> int:
-        """Times that the system refused a new epoch, or one to be kept."""
+        """Epochs that the system could not create or keep."""
         return sum(keeper.failed for keeper in self.keepers)
 
     def tick(self, now_ns: int) -> None:

@@ -30,7 +30,7 @@ BATCH_TIMEOUT_NS = 100_000_000
 """Longest wait of a batch for busy collectors: some retransmissions. The socket's buffer fills meanwhile."""
 WAIT_SECONDS = 0.0001
 DRAIN_SECONDS = 1.0
-"""Longest time that a stop goes on taking reports, which may keep coming."""
+"""Maximum time after a stop to process reports that still arrive."""
 FLUSH_SECONDS = 5.0
 """Longest time that a stop waits for collectors."""
 
@@ -49,7 +49,7 @@ class TranslatorProcess:
 
         translator = settings.translator
         self.counted = TranslatorCounters(folder)
-        """Updated ten times a second."""
+        """Updated ten times per second."""
         self.options = TranslatorOptions.of(settings, self._make_room)
         self.output = self._open_output(settings, folder, notify or (lambda _: None))
         self.parser = DtaParser(FORMS[translator.form])
@@ -129,7 +129,7 @@ class TranslatorProcess:
         loop.run(self, stop, PAUSE)
 
     def drain(self) -> None:
-        """Take what is in the socket."""
+        """Process what is left in the socket."""
         loop.drain(self.turn, DRAIN_SECONDS)
 
     def close(self) -> None:

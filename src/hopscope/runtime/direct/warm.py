@@ -26,7 +26,7 @@ _LONG = 3000
 
 
 def warm_rdma() -> None:
-    """Two endpoints in memory: connected, told of a region, every kind of verb, disconnected."""
+    """Two endpoints in memory: connect, advertise a region, every kind of verb, disconnect."""
     nic, asking = Endpoint(_ENDS[0], notices=create_notices(None)), Endpoint(_ENDS[1])
     memory = np.zeros(1 << 13, np.uint8)
     row = nic.table.add(memory)[0]

@@ -29,7 +29,7 @@ class FabricOptions:
 
     topology: Topology
     settings: Settings
-    """Of the collector; `label` says how the switches label, too."""
+    """Settings of the collector; `label` is also for the switches."""
     name: str = state.DEFAULT_NAME
     data: Path | None = None
     """Data folder that stays; None: one that goes with the fabric."""
@@ -57,8 +57,8 @@ class Removal:
 def up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[[], object]) -> FabricState:
     """Make a fabric and return once its switches switch and its collector collects.
 
-    `notify` gets a line before each step; `turn` is called now and then meanwhile.
-    What a killed run left of the same name is removed first.  Where anything fails, all of it is removed.
+    `notify` gets a line before each step; `turn` is called repeatedly meanwhile.
+    Remains of a killed run of the same name are removed first.  If anything fails, everything is removed.
     Raises HopscopeError.
     """
     namespaces.require_root()
@@ -114,14 +114,14 @@ def _up(options: FabricOptions, notify: Callable[[str], object], turn: Callable[
         }
     )
     written = folder / SETTINGS_FILE
-    written.touch(mode=0o600)  # a token or a password may stand in it
+    written.touch(mode=0o600)  # it may contain a token or a password
     written.write_text(settings.model_dump_json(indent=1), encoding="utf-8")
     interval_ns = round(label.labelling.interval * 1e9)
     Registers.create(made.registers, [(port.node, port.number) for port in parts.ports], interval_ns)
     fabric.build(parts)
     notify(f"made {len(parts.hosts)} hosts and {len(options.topology.switches)} switches")
     processes = {role: start(made, role) for role in ("collector", "switches")}
-    notify("starting the collector and the switches (compiled the first time: half a minute, or a few)")
+    notify("starting the collector and the switches (the first start compiles, for up to a few minutes)")
     for role, process in processes.items():
         await_ready(made, role, process, turn)
     made.page = str(read_owner(data).get("api") or "")

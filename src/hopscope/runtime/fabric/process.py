@@ -28,11 +28,11 @@ START_SECONDS = 600.0
 
 
 def start(state: FabricState, role: str) -> subprocess.Popen[bytes]:
-    """Start one; it goes on when this program ends."""
-    with _log(state, role).open("wb") as said:
+    """Start a process that outlives this program."""
+    with _log(state, role).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "hopscope.runtime.fabric.process", role, state.name],
-            stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
             env={**os.environ, MARK: str(state.folder)},
         )  # fmt: skip
     state.started(role, process.pid)

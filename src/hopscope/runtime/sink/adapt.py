@@ -11,7 +11,7 @@ from ...export.counters import read_counters
 from ..pipeline import Stage
 
 LOOK_NS = 1_000_000_000
-"""How often the destinations are looked at."""
+"""Interval at which destinations are checked."""
 
 
 class Lag:
@@ -42,7 +42,7 @@ class Adapt(Stage):
         self._look_ns = 0
 
     def tick(self, now_ns: int) -> None:
-        """Look at the destinations once a second."""
+        """Check the destinations once per second."""
         if abs(now_ns - self._look_ns) >= LOOK_NS:
             self._look_ns = now_ns
             self._adaptive.note_lag(self._lag.look())

@@ -1,7 +1,7 @@
 """Forwarding in a sink: strip INT from the frames, and send them on.
 
-A bump in the wire: frames keep their order, and packets without INT (ARP, LLDP, neighbour
-discovery …), or that cannot be restored, go on unchanged.  Nothing here waits: dropped frames are counted.
+A bump in the wire: frames keep their order, and packets without INT (ARP, LLDP, neighbour discovery …), or
+that cannot be restored, go on unchanged.  Forwarding never waits: dropped frames are counted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Sender(Protocol):
     rejected: int
     """Frames that it cannot send: shorter than their header, or longer than its MTU."""
     dropped: int
-    """Frames given up because it was down or gone, or had no carrier."""
+    """Frames dropped because it was down, removed, or had no carrier."""
 
     def slots(self, n: int) -> npt.NDArray[np.uint64]:
         """Offsets in the arena for at most `n` frames; none if the ring is full."""
@@ -151,7 +151,7 @@ class ToInterface(Forwarder):
         self._count_sent()
 
     def _count_sent(self) -> None:
-        """Count what the interface has sent and rejected meanwhile."""
+        """Count frames that the interface has sent or rejected since the last call."""
         sender = self._sender
         now = (sender.sent, sender.rejected, sender.dropped)
         if now == self._counted:

@@ -156,7 +156,7 @@ async def _change(context: Context, metric: str, limits: dict[str, int | None]) 
     try:
         answer = await context.run(control.request, context.folder, {"set_thresholds": {metric: limits}})
         return c.ThresholdLimits.model_validate(answer["thresholds"][metric])
-    except control.RefusedError as error:  # another change came first
+    except control.RejectedError as error:  # another change came first
         raise HTTPException(400, str(error)) from None
     except control.ControlError as error:
         raise HTTPException(503, str(error)) from None

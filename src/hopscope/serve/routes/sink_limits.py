@@ -59,7 +59,7 @@ async def change(context: Ctx, limits: AllLimits) -> AllLimits:
     try:
         answer = await context.run(control.request, context.folder, {"set_sink_limits": given})
         return AllLimits.model_validate(answer["sink_limits"])
-    except control.RefusedError as error:
+    except control.RejectedError as error:
         raise HTTPException(400, str(error)) from None
     except control.ControlError as error:
         raise HTTPException(503, str(error)) from None
