@@ -6,10 +6,8 @@ import json
 import os
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,7 @@ import pytest
 from hopscope.labels.counters import INDEX, read_label_counters
 from hopscope.labels.registers import Registers
 from hopscope.labels.state import FILE_NAME, LabelReader
-from hopscope.testbed.traffic import Datagrams, send_datagrams
-from support.live_fabric import LOSS, Fabric, fabric, lose
+from support.live_fabric import LOSS, Fabric, fabric, lose, traffic
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -50,20 +47,6 @@ def listens(port: int) -> bool:
     """Whether anybody takes connections."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-@contextmanager
-def traffic(live: Fabric) -> Iterator[None]:
-    """All the while, that of the paper's evaluation (section 6.1)."""
-    stop = threading.Event()
-    words = live.parts, [live.first, live.last], Datagrams(), 600.0, stop
-    thread = threading.Thread(target=send_datagrams, args=words)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 def coverage(live: Fabric) -> float:

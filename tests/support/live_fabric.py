@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,20 @@ class Fabric:
         if rows["active"].sum() <= 0.8 * len(self.parts.ports) * len(rows):
             return None
         return (float(rows["reported"].sum() / rows["active"].sum()),)
+
+
+@contextmanager
+def traffic(live: Fabric) -> Iterator[None]:
+    """All the while, that of the paper's evaluation (section 6.1)."""
+    stop = threading.Event()
+    words = live.parts, [live.first, live.last], Datagrams(), 600.0, stop
+    thread = threading.Thread(target=send_datagrams, args=words)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 def _full_sockets() -> int:
