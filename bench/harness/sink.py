@@ -96,7 +96,7 @@ def _batch(
 ) -> tuple[float, float, float]:
     """Seconds of decoding, updating and stripping one batch."""
     start = time.perf_counter()
-    reports = decoder.decode(frames)
+    reports = decoder.decode(frames, trails=True)
     decoded = time.perf_counter()
     for _ in detector.update(reports):
         pass

@@ -82,8 +82,8 @@ def test_wrapping_around_changes_nothing(name: str) -> None:
             buf = Words(map(Word, batch.arena[start : start + length].tolist()))
             alone = plain.record_class(FRAME)(0, length=length, link=int(frame["link"]))
             reports, hops = plain.Rows(REPORT, length // 4 + 2), plain.Rows(HOP, length // 4 + 2)
-            counts = [Word()] * 3
-            assert run(buf, [alone], Word(), table, plans, reports, hops, counts) == 1
+            trails, counts = np.zeros((41, 1), np.uint64), [Word()] * 3
+            assert run(buf, [alone], Word(), table, plans, reports, hops, trails, counts) == 1
             for row in range(counts[0]):
                 wanted = expected.reports[counted + row]
                 for field in REPORT.names or ():

@@ -1,4 +1,4 @@
-"""The batch stripper is the scalar one, for sound, cut and damaged packets, and stays within its bounds."""
+"""The stripper does what its oracle does, for sound, cut and damaged packets, and stays within its bounds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hopscope.fabric.switch import ReportModel
 from hopscope.fabric.topology import FatTree
 from hopscope.fabric.traffic import TrafficModel
 from hopscope.wire.craft.frames import craft
+from hopscope.wire.decode.decoder import Decoder
 from hopscope.wire.decode.plain import decode_plain
 from hopscope.wire.dialect import DEFAULT, DIALECTS, Dialect
 from hopscope.wire.errors import WireError
@@ -174,7 +175,8 @@ def test_reports_of_other_frames() -> None:
     """Rows that say nothing true of their frames do no harm: nothing is written beside a frame's room."""
     frames = _tunnelled()[::7] + [packet.frame() for packet in _packets()]
     batch, rng = frame_batch(frames), np.random.default_rng(5)
-    rows = np.resize(decode_plain(batch, SPEC).reports, len(frames))
+    found = decode_plain(batch, SPEC)
+    rows = np.resize(found.reports, len(frames))
     offsets, stripper = np.arange(len(frames), dtype=np.uint64) * np.uint64(1000), _stripper(SPEC)
     for turn in range(40):
         rng.shuffle(rows)
@@ -184,10 +186,26 @@ def test_reports_of_other_frames() -> None:
             rows["carrier"], rows["npt"] = rng.integers(0, 9, len(frames)), rng.integers(0, 4, len(frames))
             rows["int_version"] = rng.choice([1, 4, 5, 10, 20, 99], len(frames))
         arena = np.full(len(frames) * 1000, 0xA5, np.uint8)
-        lengths = stripper.strip_into(batch, ReportBatch(rows, rows[:0]), arena, offsets, 600)
+        shuffled = ReportBatch(rows, rows[:0], trails=found.trails)
+        lengths = stripper.strip_into(batch, shuffled, arena, offsets, 600)
         for at, length, frame in zip(offsets.tolist(), lengths.tolist(), frames, strict=True):
             assert length <= len(frame)
             assert (arena[at + length : at + 1000] == 0xA5).all()
+
+
+def test_trails_are_needed() -> None:
+    """Reports without trails are an error; both decoders leave the same."""
+    frames = [frame for frame in _tunnelled() if len(frame) > 14] + [Packet().frame(), b""]
+    batch = frame_batch(frames)
+    decoder, plain = Decoder(SPEC), decode_plain(batch, SPEC)
+    with pytest.raises(ValueError, match=f"found 0 trails for {len(frames)} frames"):
+        _stripper(SPEC).strip(batch, decoder.decode(batch))
+    trails = decoder.decode(batch, trails=True).trails
+    counts = trails[0, : len(frames)] & 0xFF
+    assert counts.min() == 0
+    assert counts.max() > 4
+    for frame, count in enumerate(counts.tolist()):
+        assert trails[: count + 1, frame].tolist() == plain.trails[: count + 1, frame].tolist()
 
 
 def test_what_is_no_int_md() -> None:
@@ -229,6 +247,23 @@ def test_frames_of_a_batch() -> None:
     assert (out.frames["wire_length"] == out.frames["length"] + 9).all()
     empty = frame_batch([])
     assert len(_stripper(SPEC).strip(empty, decode_plain(empty, SPEC))) == 0
+
+
+def test_parts_of_a_batch() -> None:
+    """`strip_into` takes any part of a batch, and counts what is in it."""
+    packets = [Packet(payload=bytes(number)) for number in range(40)]
+    frames = [insert_int(packet.frame(), HOPS, 0xA000, dialect=SPEC) for packet in packets]
+    frames[7] = packets[7].frame()
+    batch, stripper = frame_batch(frames), _stripper(SPEC)
+    reports = decode_plain(batch, SPEC)
+    for first, last in ((0, 5), (5, 6), (6, 9), (9, 40), (40, 40)):
+        offsets = np.arange(last - first, dtype=np.uint64) * np.uint64(200)
+        arena = np.zeros(200 * 40, np.uint8)
+        lengths = stripper.strip_into(batch, reports, arena, offsets, 200, first)
+        out = [arena[at : at + n].tobytes() for at, n in zip(offsets.tolist(), lengths.tolist(), strict=True)]
+        assert out == [packet.frame() for packet in packets[first:last]]
+        passed = first <= 7 < last
+        assert (stripper.stripped, stripper.passed) == (last - first - passed, passed)
 
 
 @pytest.mark.parametrize(("version", "start"), [("0.5", 12), ("1.0", 16), ("2.0", 20)])

@@ -107,7 +107,7 @@ class Pipeline:
             from ..wire.decode.decoder import Decoder
 
             decoder = self._decoders[dialect] = Decoder(dialect)
-        batch: ReportBatch = decoder.decode(frames)
+        batch: ReportBatch = decoder.decode(frames, trails=forward is not None)
         decoded = time.perf_counter_ns()
         if forward is not None:
             forward(frames, batch, dialect)

@@ -304,7 +304,11 @@ class ReportBatch:
     """HOP [hops]; those of report r are `hops[first_hop : first_hop + hop_count]`."""
     first_packet: int = 0
     other: int = 0
-    """Frames that are no reports: another protocol or port."""
+    """Frames that are not reports: another protocol or port."""
+    trails: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((1, 0), np.uint64))
+    """Headers around the INT-MD of captured packets, uint64 [numbers of a trail, frames]; no columns unless
+    the decoder was asked for them (`decode/trail_kernel`).
+    """
 
     def __len__(self) -> int:
         return len(self.reports)

@@ -65,22 +65,24 @@ class TakesFour:
     def __init__(self) -> None:
         self.stripped = self.unverified = self.damaged = 0
 
-    def _stripped(self, frames: FrameBatch, reports: ReportBatch) -> list[bytes]:
-        said = dict(zip(reports.reports["packet"].tolist(), reports.reports["reason"].tolist(), strict=True))
-        self.stripped = sum(not reason for reason in said.values())
-        self.damaged = len(said) - self.stripped
+    def _stripped(self, frames: FrameBatch, reports: ReportBatch, numbers: range) -> list[bytes]:
+        reasons = {int(row["packet"]): int(row["reason"]) for row in reports.reports}
+        here = [reasons.get(number) for number in numbers]
+        self.stripped = here.count(0)
+        self.damaged = len(here) - here.count(0) - here.count(None)
         whole = [frames.arena[f["offset"] : f["offset"] + f["length"]].tobytes() for f in frames.frames]
-        return [one[:-4] if said.get(i) == 0 else one for i, one in enumerate(whole)]
+        return [whole[i][:-4] if reason == 0 else whole[i] for i, reason in zip(numbers, here, strict=True)]
 
     def strip(self, frames: FrameBatch, reports: ReportBatch) -> FrameBatch:
-        return batch_of(self._stripped(frames, reports))
+        return batch_of(self._stripped(frames, reports, range(len(frames))))
 
     def strip_into(
         self, frames: FrameBatch, reports: ReportBatch, arena: npt.NDArray[np.uint8],
-        offsets: npt.NDArray[np.uint64], room: int,
+        offsets: npt.NDArray[np.uint64], room: int, first: int,
     ) -> npt.NDArray[np.uint32]:  # fmt: skip
-        lengths = np.zeros(len(frames), np.uint32)
-        for i, one in enumerate(self._stripped(frames, reports)):
+        lengths = np.zeros(len(offsets), np.uint32)
+        numbers = range(first, first + len(offsets))
+        for i, one in enumerate(self._stripped(frames, reports, numbers)):
             if len(one) <= room:
                 arena[int(offsets[i]) : int(offsets[i]) + len(one)] = np.frombuffer(one, np.uint8)
                 lengths[i] = len(one)

@@ -21,7 +21,7 @@ from ...capture.errors import CaptureError
 from ...settings.sink import SinkSettings
 from ...wire.dialect import Dialect
 from ...wire.reasons import DropReason
-from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Link, Records, ReportBatch
+from ...wire.records import FRAME, HOP, REPORT, FrameBatch, Link, ReportBatch
 
 if TYPE_CHECKING:
     from ...capture.pcap.writer import PcapWriter
@@ -128,17 +128,22 @@ class ToInterface(Forwarder):
             if not len(offsets):
                 self._dropped(DropReason.NO_SLOT, total - done)
                 return
-            part = _part(frames, reports, done, done + len(offsets))
-            self._send(*part, offsets, stripper)
+            self._send(frames, reports, done, offsets, stripper)
             done += len(offsets)
 
     def _send(
-        self, frames: FrameBatch, reports: ReportBatch, offsets: npt.NDArray[np.uint64], stripper: Stripper
+        self,
+        frames: FrameBatch,
+        reports: ReportBatch,
+        first: int,
+        offsets: npt.NDArray[np.uint64],
+        stripper: Stripper,
     ) -> None:
         sender = self._sender
-        lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room)
+        lengths = stripper.strip_into(frames, reports, sender.arena, offsets, sender.room, first)
         self._count_stripped(stripper)
-        cut = frames.frames["length"] < frames.frames["wire_length"]
+        part = frames.frames[first : first + len(offsets)]
+        cut = part["length"] < part["wire_length"]
         long = (lengths == 0) & ~cut
         short = (lengths < _HEADER_BYTES) & ~cut & ~long
         for reason, which in (
@@ -242,17 +247,3 @@ def warm() -> None:
 def to_file(path: Path | str, settings: SinkSettings, count: Count) -> Forwarder:
     """Frames into a capture file: pcapng if the path ends in it, else pcap. Raises CaptureError."""
     return ToFile(path, settings, count)
-
-
-def _part(frames: FrameBatch, reports: ReportBatch, first: int, last: int) -> tuple[FrameBatch, ReportBatch]:
-    """Frames from `first` up to `last`, and their reports."""
-    if first == 0 and last == len(frames):
-        return frames, reports
-    rows: Records = reports.reports
-    begin, end = np.searchsorted(rows["packet"], (first, last)).tolist()
-    rows = rows[begin:end].copy()
-    rows["packet"] -= np.uint32(first)
-    return (
-        FrameBatch(frames.arena, frames.frames[first:last], frames.first_packet + first),
-        ReportBatch(rows, reports.hops),
-    )

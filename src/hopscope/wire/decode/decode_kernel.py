@@ -57,8 +57,8 @@ def payload(
 
 
 @kernel
-def behind_labels(buf: Any, at: Any, end: Any, type_: Any) -> Any:
-    """(offset, IP version or 0) behind MPLS labels."""
+def after_labels(buf: Any, at: Any, end: Any, type_: Any) -> Any:
+    """(offset, IP version or 0) after MPLS labels."""
     if by_ethertype(type_) != LABELS:
         return at, packet_kernel.NONE
     cut, at, here, _, _ = mpls(buf, at, end, end)
@@ -71,7 +71,7 @@ def behind_labels(buf: Any, at: Any, end: Any, type_: Any) -> Any:
 def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     """(verdict, offset, end, announced, source high, source low) of a captured frame.
 
-    The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise a refusal's code.
+    The verdict is 0 for no report, 1 for a report's payload at `offset`, otherwise a rejected one's code.
     """
     if link == packet_kernel.ETHERNET:
         cut, at, type_, _, _ = packet_kernel.ethernet(buf, at, end, end)
@@ -80,7 +80,7 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     version = packet_kernel.NONE if cut else packet_kernel.ip_version(type_)
     if version == packet_kernel.NONE:
         if not cut:
-            at, version = behind_labels(buf, at, end, type_)
+            at, version = after_labels(buf, at, end, type_)
         if version == packet_kernel.NONE:
             return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
     start = at
@@ -88,8 +88,8 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
         why, at, protocol, _, length, part = packet_kernel.ipv4(buf, at, end, end, False)
     else:
         why, at, protocol, _, length, part = packet_kernel.ipv6(buf, at, end, end)
-    behind = start + length
-    if why or protocol != UDP or part == U64(1) or at + U64(4) > min(end, behind):
+    packet_end = start + length
+    if why or protocol != UDP or part == U64(1) or at + U64(4) > min(end, packet_end):
         return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
     if not table[UDP_ROLE + be16(buf, at + U64(2))] & 1:
         return packet_kernel.NONE, at, end, end, packet_kernel.NONE, packet_kernel.NONE
@@ -98,20 +98,20 @@ def outer(buf: Any, at: Any, end: Any, link: Any, table: Any) -> Any:
     )
     if part != packet_kernel.NONE:
         return OUTER_FRAGMENT, start, end, end, high, low
-    why = packet_kernel.lacks(at, U64(8), end, min(end, behind))
+    why = packet_kernel.lacks(at, U64(8), end, min(end, packet_end))
     if why:
         return why | LACKING_UDP, at, end, end, high, low
     size = be16(buf, at + U64(4))
     announced = at + size
-    if size < U64(8) or announced > behind:
+    if size < U64(8) or announced > packet_end:
         return BAD_UDP, at, end, end, high, low
     return U64(1), at + U64(8), min(end, announced), announced, high, low
 
 
 @inlined
-def passes_by(buf: Any, at: Any, end: Any, table: Any) -> Any:
-    """Whether a glance tells that an Ethernet frame is no report: IPv4 without options, to a UDP port that is
-    no collector's.  `outer` would say the same, 2 ns later.
+def is_usual_packet(buf: Any, at: Any, end: Any, table: Any) -> Any:
+    """Whether an Ethernet frame is certainly not a report: IPv4 without options, to a UDP port that is not a
+    collector's.  `outer` finds the same, 2 ns later.
     """
     return (
         at + PLAIN_BYTES <= end
@@ -130,29 +130,34 @@ def decode_frames(
     plans: Any,
     reports: Any,
     hops: Any,
+    trails: Any,
     counts: Any,
 ) -> Any:
-    """Decode frames from `start` on; returns the frame to go on at when a block is nearly full, else their
-    number.
+    """Decode frames from `start` on; returns the frame to continue with if a block is nearly full, else the
+    number of frames.
 
-    `counts` is [reports, hops, frames that are no reports], and goes on from what it holds.
+    `counts` is [reports, hops, frames that are not reports], and is added to.  `trails` gets the trails of
+    captured packets, uint64 [TRAIL, frames]; if it has no columns, they are not kept.
     """
     index, first, other = counts[0], counts[1], counts[2]
-    most_reports, most_hops = U64(len(reports)), U64(len(hops))
+    max_reports, max_hops = U64(len(reports)), U64(len(hops))
+    keeps = trails.shape[1] != 0
     done = U64(len(frames))
     for i in range(start, U64(len(frames))):
         frame = frames[i]
         origin = U64(frame.offset)
         end = origin + U64(frame.length)
         room = (U64(frame.length) >> U64(2)) + U64(2)  # a report or a hop takes 4 bytes at least
-        if index + room > most_reports or first + room > most_hops:
+        if index + room > max_reports or first + room > max_hops:
             done = U64(i)
             break
+        if keeps:
+            trails[0, U64(i)] = U64(0)
         link = U64(frame.link)
         if link == UDP_PAYLOAD:
             verdict, at, announced = U64(1), origin, end
             high, low = U64(frame.source_hi), U64(frame.source_lo)
-        elif table[PACKETS] and link == packet_kernel.ETHERNET and passes_by(buf, origin, end, table):
+        elif table[PACKETS] and link == packet_kernel.ETHERNET and is_usual_packet(buf, origin, end, table):
             verdict, at, announced, high, low = (
                 packet_kernel.NONE,
                 origin,
@@ -168,7 +173,7 @@ def decode_frames(
                 row = new_row(reports, index)
                 row.time_ns = frame.time_ns
                 row.packet = i
-                found, first = packet(buf, origin, end, link, row, table, plans, hops, first)
+                found, first = packet(buf, origin, end, link, row, table, plans, hops, first, trails, U64(i))
             if found:
                 index += U64(1)
             else:

@@ -1,4 +1,4 @@
-"""Frames to reports by compiled kernels, for streams; `plain` has the same uncompiled, for small inputs."""
+"""Frames to reports by compiled kernels, for streams; `plain` runs them uncompiled, for small inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..records import HOP, REPORT, FrameBatch, Records, ReportBatch
 
 _MARGIN = 64
 HOPS_PER_FRAME = 4
-"""Hop rows that a new decoder has room for, per frame; the block grows when a batch needs more."""
+"""Hop rows of a new decoder per frame; the block grows when a batch needs more."""
 
 
 class Decoder:
@@ -20,30 +20,38 @@ class Decoder:
 
     def __init__(self, dialect: Dialect = DEFAULT, frames: int = 4096) -> None:
         from ...base.jit import readonly
-        from ..telemetry import metadata_kernel
-        from . import decode_kernel
+        from . import decode_kernel, trail_kernel
 
         self.dialect = dialect
         self._kernel = decode_kernel.decode_frames
         self._readonly = readonly
-        self._fixed = (dialect.table(), np.zeros(metadata_kernel.PLANS, np.uint64))
+        self._fixed = (dialect.table(), np.zeros(trail_kernel.MEMORY, np.uint64))
         self._counts = np.zeros(3, np.uint64)
         self._reports = _block(frames + _MARGIN, REPORT)
         self._hops = _block(frames * HOPS_PER_FRAME + _MARGIN, HOP)
+        self._trails = self._no_trails = np.empty((trail_kernel.TRAIL, 0), np.uint64)
 
-    def decode(self, batch: FrameBatch) -> ReportBatch:
-        """Reports of all frames. Frames that are no reports are counted in `other`."""
+    def decode(self, batch: FrameBatch, trails: bool = False) -> ReportBatch:
+        """Reports of all frames. Frames that are not reports are counted in `other`.
+
+        `trails`: of captured packets, for a `Stripper`.
+        """
         arena, frames = self._readonly(batch.arena), self._readonly(batch.frames)
+        if trails and self._trails.shape[1] < len(frames):
+            self._trails = np.empty((len(self._trails), 2 * len(frames)), np.uint64)
+        kept = self._trails if trails else self._no_trails
         counts = self._counts
         counts[:] = 0
         at = np.uint64(0)
         while True:
-            at = np.uint64(self._kernel(arena, frames, at, *self._fixed, self._reports, self._hops, counts))
+            at = np.uint64(
+                self._kernel(arena, frames, at, *self._fixed, self._reports, self._hops, kept, counts)
+            )
             if at == len(frames):
                 break
             self._grow(int(batch.frames[int(at)]["length"]) // 4 + 2)
         reports, hops, other = counts.tolist()
-        return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, other)
+        return ReportBatch(self._reports[:reports], self._hops[:hops], batch.first_packet, other, kept)
 
     def _grow(self, room: int) -> None:
         """Make room for a frame that may hold `room` reports or hops, and for more like it."""

@@ -1,4 +1,4 @@
-"""The inner packet of a report, for the batch decoder: flow and INT; and the row of a refusal."""
+"""The inner packet of a report, or a captured packet: its flow and its INT."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from ..headers import packet_kernel
 from ..headers.tunnel_kernel import FOUR, FRAME, NOTHING, SIX, TUNNEL_ROLES, by_ethertype
 from ..reasons import Place, Reason
 from ..records import Carried, Flag, Kind
-from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
+from ..telemetry.int_kernel import find_shim, read_int, udp_carrier
 from ..telemetry.metadata_kernel import NODE, ONES_32, OWN_2_0
 from ..telemetry.stack_kernel import read_report_metadata
 from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, TCP, UDP
+from . import trail_kernel as trail
 from . import walk_kernel
 
 FIRST_BYTE, UDP_ROLE, UNMARKED = U64(rules.FIRST_BYTE), U64(rules.UDP_ROLE), U64(rules.UNMARKED)
@@ -24,9 +25,10 @@ CUT_HEADER, CUT_METADATA = (
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:4])
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
-ROLES_OF_INT = walk_kernel.ROLE_INT | ROLE_INSERTED
+NO_HOPS = (packet_kernel.NONE, packet_kernel.NONE, packet_kernel.NONE)
 LEFT = U64(1 << 32)
-"""No number of hops."""
+"""Not a number of hops."""
+OTHER_FORM = (LEFT, packet_kernel.NONE, packet_kernel.NONE)
 TLV_TYPE, TLV_LENGTH = (
     packet_kernel.word(layout.TLV_2_0, "type"),
     packet_kernel.word(layout.TLV_2_0, "length"),
@@ -34,9 +36,9 @@ TLV_TYPE, TLV_LENGTH = (
 
 
 @kernel
-def refuse_int(row: Any, why: Any, at: Any, origin: Any) -> Any:
-    """Write a refusal, unless what was taken for INT may be ordinary traffic that has this DSCP; whether it
-    was written.
+def reject_int(row: Any, why: Any, at: Any, origin: Any) -> Any:
+    """Reject the report, unless the supposed INT may be ordinary traffic with this DSCP; whether it was
+    rejected.
     """
     if U64(row.flags) & TRACKED or row.int_version or why == walk_kernel.CUT_INT:
         packet_kernel.refuse(row, why, at, origin)
@@ -57,8 +59,9 @@ def plain(
     hops: Any,
     first: Any,
 ) -> Any:
-    """Read a packet that is as most are: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that
-    DSCP or port tell. Returns how many hops were written from `first`; LEFT for any other, for `walk`.
+    """Read a packet of the usual form: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that DSCP
+    or port announce.  Returns how many hops were written from `first`, and the indices of the IP and the L4
+    header; NO_HOPS: no INT; OTHER_FORM: `walk` is to read it.
     """
     tags, vlan = packet_kernel.NONE, packet_kernel.NONE
     at, version = begin, packet_kernel.NONE
@@ -66,18 +69,18 @@ def plain(
         why, at, ethertype, tags, vlan = packet_kernel.ethernet(buf, begin, end, end)
         if why:
             packet_kernel.refuse(row, why | walk_kernel.INNER_ETHERNET, at, origin)
-            return packet_kernel.NONE
+            return NO_HOPS
         version = packet_kernel.ip_version(ethertype)
         if version == packet_kernel.NONE:
             if by_ethertype(ethertype) != NOTHING:
-                return LEFT
-            return packet_kernel.NONE
+                return OTHER_FORM
+            return NO_HOPS
     elif type_ == FOUR:
         version = U64(4)
     elif type_ == SIX:
         version = U64(6)
     else:
-        return packet_kernel.NONE
+        return NO_HOPS
     start = at
     if version == U64(4):
         why, at, protocol, dscp, length, part = packet_kernel.ipv4(
@@ -86,12 +89,12 @@ def plain(
     else:
         why, at, protocol, dscp, length, part = packet_kernel.ipv6(buf, at, end, end)
         if not why and packet_kernel.get(buf, start, packet_kernel.IPV6_NEXT) != protocol:
-            return LEFT
+            return OTHER_FORM
     if why:
         packet_kernel.refuse(row, why | walk_kernel.INNER_IP, at, origin)
-        return packet_kernel.NONE
+        return NO_HOPS
     if protocol != TCP and protocol != UDP:
-        return LEFT
+        return OTHER_FORM
     walk_kernel.set_flow(buf, start, version, protocol, length, row)
     row.carried = U64(row.carried) | HAS_FLOW
     if tags:
@@ -99,12 +102,12 @@ def plain(
         row.vlan = vlan
     if part != packet_kernel.NONE:
         packet_kernel.refuse(row, walk_kernel.INNER_FRAGMENT, start, origin)
-        return packet_kernel.NONE
+        return NO_HOPS
     limit = min(end, start + length)
     why = packet_kernel.lacks(at, U64(4), end, limit)
     if why:
         packet_kernel.refuse(row, why | walk_kernel.INNER_L4, at, origin)
-        return packet_kernel.NONE
+        return NO_HOPS
     ports = at
     dport = be16(buf, at + U64(2))
     row.sport = be16(buf, at)
@@ -112,9 +115,9 @@ def plain(
     row.carried = U64(row.carried) | HAS_PORTS
     role = U64(table[UDP_ROLE + dport]) if protocol == UDP else packet_kernel.NONE
     if role & TUNNEL_ROLES or table[UNMARKED]:
-        return LEFT
-    count, refused = packet_kernel.NONE, False
-    if table[walk_kernel.INT_DSCP + dscp] or role & ROLES_OF_INT:
+        return OTHER_FORM
+    count, rejected = packet_kernel.NONE, False
+    if table[walk_kernel.INT_DSCP + dscp] or role & walk_kernel.ROLES_OF_INT:
         why, at = find_shim(buf, at, end, limit, protocol, table)
         restored = False
         if not why:
@@ -126,19 +129,19 @@ def plain(
             )
             if not why:
                 if U64(row.int_mode) != walk_kernel.MD:
-                    return LEFT
+                    return OTHER_FORM
                 restored = U64(row.npt) == U64(2) or carrier == OVER_INSERTED
                 if carrier == OVER_INSERTED:
                     why, _ = walk_kernel.original_l4(buf, origin, at, end, limit, row, table)
         if not why:
             if restored or U64(row.dport) != dport:
                 if walk_kernel.leads_on(row, table):
-                    return LEFT
-            return count
-        refused = refuse_int(row, why, at, origin)
-    if not refused and walk_kernel.wants_id(row):
+                    return OTHER_FORM
+            return count, start, ports
+        rejected = reject_int(row, why, at, origin)
+    if not rejected and walk_kernel.wants_id(row):
         row.packet_id = walk_kernel.packet_id(buf, start, version, length, ports + U64(4), limit)
-    return packet_kernel.NONE
+    return NO_HOPS
 
 
 @inlined
@@ -154,8 +157,10 @@ def inner(
     hops: Any,
     first: Any,
 ) -> Any:
-    """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
-    count = plain(buf, origin, at, end, type_, row, table, plans, hops, first)
+    """Read the inner packet (InType 0, 2-5) into the row; returns what `plain` does, with indices 0 if `walk`
+    has read it.
+    """
+    count, ip, l4 = plain(buf, origin, at, end, type_, row, table, plans, hops, first)
     if count == LEFT:
         count = walk_kernel.walk(
             buf,
@@ -171,16 +176,20 @@ def inner(
             hops,
             first,
         )
-    return count
+    return count, ip, l4
 
 
 @inlined
 def packet(
-    buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any
-) -> Any:
-    """(whether it carries INT or IOAM, next free row of `hops`) of a captured packet, into a row of zeros."""
+    buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
+    trails: Any, column: Any,
+) -> Any:  # fmt: skip
+    """Read a captured packet into a row of zeros: (whether it has INT or IOAM, next free row of `hops`).  Its
+    trail goes into a column of `trails`, if there are columns.
+    """
+    ip, l4 = packet_kernel.NONE, packet_kernel.NONE
     if link == packet_kernel.ETHERNET:
-        count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
+        count, ip, l4 = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
     else:
         cut, at, type_, tags, vlan = packet_kernel.other_link(buf, origin, end, link)
         if cut:
@@ -191,6 +200,11 @@ def packet(
         )
     row.first_hop = first
     row.hop_count = count
+    if trails.shape[1] and U64(row.int_mode) == walk_kernel.MD and not row.reason:
+        if ip:
+            trail.keep_plain(row, ip - origin, l4 - origin, trails, column)
+        else:
+            trail.keep_walked(row, plans, trails, column)
     place = U64(row.place)
     damaged = (
         place == walk_kernel.INT_HEADER or place == walk_kernel.IOAM_OPTION or place == walk_kernel.IOAM_DATA
@@ -232,11 +246,11 @@ def finish(
     hops: Any,
     first: Any,
 ) -> Any:
-    """Read the inner packet, then the report's own metadata (at `own`; 0: none) behind its hops.
+    """Read the inner packet, then the report's metadata (at `own`; 0: none) into the row after its hops.
 
     Returns the next free row of `hops`.
     """
-    count = inner(buf, origin, at, end, type_, row, table, plans, hops, first)
+    count, _, _ = inner(buf, origin, at, end, type_, row, table, plans, hops, first)
     row.first_hop = first
     row.hop_count = count
     if own == packet_kernel.NONE:

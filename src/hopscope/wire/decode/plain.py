@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...base import plain
 from ..dialect import DEFAULT, Dialect
@@ -34,34 +35,36 @@ class PlainDecoder:
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
         self.dialect = dialect
         self._kernel = plain.load(f"{__package__}.decode_kernel").decode_frames
-        metadata = plain.load("hopscope.wire.telemetry.metadata_kernel")
+        self._trail = plain.load(f"{__package__}.trail_kernel")
         self._table = dialect.table().tobytes()
-        self._plans = [0] * metadata.PLANS
+        self._plans = [0] * self._trail.MEMORY
 
     def decode(self, batch: FrameBatch) -> ReportBatch:
-        """Reports of all frames. Frames that are no reports are counted in `other`."""
-        reports, hops, other = self._run(batch)
+        """Reports and trails of all frames. Frames that are not reports are counted in `other`."""
+        trails = np.zeros((self._trail.TRAIL, len(batch)), np.uint64)
+        reports, hops, other = self._run(batch, trails)
         return ReportBatch(
             np.array([report_values(row) for row in reports], REPORT),
             np.array([hop_values(hop) for hop in hops], HOP),
             batch.first_packet,
             other,
+            trails,
         )
 
     def read(self, batch: FrameBatch) -> Iterator[Found]:
         """The reports of all frames as objects."""
-        reports, hops, _ = self._run(batch)
+        reports, hops, _ = self._run(batch, np.zeros((1, 0), np.uint64))
         for row in reports:
             end = row.first_hop + row.hop_count
             own = hops[end] if row.carried & Carried.OWN_HOP and not row.reason else None
             yield Found(row, hops[row.first_hop : end], own)
 
-    def _run(self, batch: FrameBatch) -> tuple[list[Any], list[Any], int]:
+    def _run(self, batch: FrameBatch, trails: npt.NDArray[np.uint64]) -> tuple[list[Any], list[Any], int]:
         frame_class = plain.record_class(FRAME)
         frames = [frame_class(*values) for values in batch.frames.tolist()]
         reports, hops, counts = plain.Rows(REPORT), plain.Rows(HOP), [0, 0, 0]
         arena = batch.arena.tobytes()
-        self._kernel(arena, frames, 0, self._table, self._plans, reports, hops, counts)
+        self._kernel(arena, frames, 0, self._table, self._plans, reports, hops, trails, counts)
         return [reports[i] for i in range(counts[0])], [hops[i] for i in range(counts[1])], counts[2]
 
 

@@ -1,6 +1,6 @@
-"""The way into a packet, for the batch decoder: the steps and checks of inner.py, in the same order.
+"""The walk through a packet's encapsulations to its INT or IOAM.
 
-What most packets are is read by `inner_kernel` alone; it comes here with everything else.
+`inner_kernel` reads most packets by itself, and everything else here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..records import Carried, Flag, Layer, Mode
 from ..telemetry import variant_kernel as variant
 from ..telemetry.int_kernel import ROLE_INSERTED, find_shim, read_int, udp_carrier
 from ..telemetry.ioam_kernel import is_in, read_extensions
+from . import trail_kernel as trail
 
 INNER_ETHERNET, INNER_IP, INNER_L4 = U64(Place.INNER_ETHERNET), U64(Place.INNER_IP), U64(Place.INNER_L4)
 INNER_FRAGMENT = packet.code(Reason.FRAGMENT, Place.INNER_IP)
@@ -32,6 +33,7 @@ MAX_LAYERS = U64(layout.MAX_LAYERS)
 INT_DSCP, ASSUME_INT, TCP_PORTS = U64(rules.INT_DSCP), U64(rules.ASSUME_INT), U64(rules.TCP_PORTS)
 MARKER, ANY_IP_LENGTH = U64(rules.MARKER), U64(rules.ANY_IP_LENGTH)
 ROLE_INT, MD = U64(rules.ROLE_INT), U64(Mode.MD)
+ROLES_OF_INT = ROLE_INT | ROLE_INSERTED
 GRE_NEXT, GPE_SHIM_NEXT = (
     packet.word(layout.SHIM_GRE_2_0, "next_protocol"),
     packet.word(layout.SHIM_GPE_2_0, "next_protocol"),
@@ -42,6 +44,7 @@ IDENTIFICATION, FLOW_LABEL = (
     packet.word(layout.IPV6, "flow_label"),
 )
 ID_BYTES = U64(12)
+FAR = U64(1 << 62)
 
 
 # ------------------------------------------------------------------------------------------------------- flow
@@ -51,7 +54,7 @@ ID_BYTES = U64(12)
 def set_flow(
     buf: Any, start: Any, version: Any, protocol: Any, length: Any, row: Any
 ) -> None:  # fmt: skip
-    """What an IP header says of the flow, into the report's row."""
+    """Write the flow of an IP header into the report's row."""
     row.src_hi, row.src_lo = packet.address(buf, start, version, packet.IPV4_SOURCE, packet.IPV6_SOURCE)
     row.dst_hi, row.dst_lo = packet.address(
         buf, start, version, packet.IPV4_DESTINATION, packet.IPV6_DESTINATION
@@ -64,7 +67,7 @@ def set_flow(
 
 @inlined
 def layers_of(tags: Any) -> Any:
-    """The layer that so many VLAN tags are."""
+    """The layer of this number of VLAN tags."""
     if tags == packet.NONE:
         return packet.NONE
     return VLAN if tags == U64(1) else QINQ
@@ -72,7 +75,7 @@ def layers_of(tags: Any) -> Any:
 
 @kernel
 def layer_of(here: Any) -> Any:
-    """The layer that a tunnel is."""
+    """The layer of a tunnel."""
     if here == tunnel.LABELS:
         return MPLS
     if here == tunnel.IN_GRE:
@@ -85,13 +88,15 @@ def layer_of(here: Any) -> Any:
 
 
 @kernel
-def packet_id(buf: Any, at: Any, version: Any, length: Any, behind_ports: Any, limit: Any) -> Any:
-    """`packet_id.packet_id` of the IP header at `at`; `behind_ports` is 0 where no ports were read."""
+def packet_id(buf: Any, at: Any, version: Any, length: Any, after_ports: Any, limit: Any) -> Any:
+    """A number, never 0, that tells a packet from others of its flow: from the IP header at `at` and up to 12
+    bytes at `after_ports` (0: no ports were read).
+    """
     number = packet.get(buf, at, FLOW_LABEL) if version == U64(6) else packet.get(buf, at, IDENTIFICATION)
     mixed = mix64((number << U64(32)) | length)
-    if behind_ports:
-        where = behind_ports
-        while where < behind_ports + ID_BYTES and where + U64(4) <= limit:
+    if after_ports:
+        where = after_ports
+        while where < after_ports + ID_BYTES and where + U64(4) <= limit:
             mixed = mix64(mixed ^ be32(buf, where))
             where += U64(4)
     mixed &= U64(0xFFFFFFFF)
@@ -100,7 +105,7 @@ def packet_id(buf: Any, at: Any, version: Any, length: Any, behind_ports: Any, l
 
 @inlined
 def wants_id(row: Any) -> Any:
-    """Whether postcards may be joined by this row's packet."""
+    """Whether the row may be a postcard, which is joined with others by the id of its packet."""
     if row.packet_id:
         return False
     own = U64(row.carried) & HAS_OWN != packet.NONE and row.int_mode == 0
@@ -111,22 +116,28 @@ def wants_id(row: Any) -> Any:
 # ----------------------------------------------------------------------------------------- INT in TCP and UDP
 
 
-@kernel
-def says_int(protocol: Any, dscp: Any, dport: Any, row: Any, table: Any) -> Any:
-    """Whether DSCP, port or dialect say that INT follows TCP or UDP."""
-    if table[INT_DSCP + dscp]:
-        return True
-    if table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE:
-        return True
+@inlined
+def announced_by_port(protocol: Any, dport: Any, table: Any) -> Any:
+    """Whether a TCP or UDP port announces INT."""
     role = U64(table[tunnel.UDP_ROLE + dport])
     if protocol == variant.UDP:
-        return role & (ROLE_INT | ROLE_INSERTED) != packet.NONE
+        return role & ROLES_OF_INT != packet.NONE
     return table[TCP_PORTS] != 0 and role & ROLE_INT != packet.NONE
 
 
 @kernel
+def announces_int(protocol: Any, dscp: Any, dport: Any, row: Any, table: Any) -> Any:
+    """Whether DSCP, port or dialect announce INT after TCP or UDP."""
+    if table[INT_DSCP + dscp]:
+        return True
+    if table[ASSUME_INT] and row.version and U64(row.flags) & DROPPED == packet.NONE:
+        return True
+    return announced_by_port(protocol, dport, table)
+
+
+@kernel
 def marker_size(buf: Any, at: Any, limit: Any, table: Any) -> Any:
-    """Bytes of the probe marker at `at`, 0 where it is not there."""
+    """Size of the probe marker at `at` in bytes; 0: there is none."""
     size = U64(table[MARKER])
     if at + size > limit:
         return packet.NONE
@@ -141,20 +152,20 @@ def over_l4(
     buf: Any, origin: Any, at: Any, end: Any, limit: Any, protocol: Any, dscp: Any, dport: Any,
     tentative: Any, row: Any, table: Any, plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
-    """(code, offset, hops, whether there is INT) behind the TCP or UDP header at `at`.
+    """(code, offset, hops, whether there is INT) after the TCP or UDP header at `at`.
 
-    `tentative`: what is no INT is a tunnel.
+    `tentative`: without INT, a tunnel follows.
     """
-    told = says_int(protocol, dscp, dport, row, table)
-    if not told and not table[MARKER]:
+    announced = announces_int(protocol, dscp, dport, row, table)
+    if not announced and not table[MARKER]:
         return packet.NONE, at, packet.NONE, False
     why, where = find_shim(buf, at, end, limit, protocol, table)
     count = packet.NONE
     if not why:
         marker = marker_size(buf, where, limit, table)
-        if not told and marker == packet.NONE:
+        if not announced and marker == packet.NONE:
             return packet.NONE, at, packet.NONE, False
-        told = True
+        announced = True
         carrier, shim = variant.OVER_TCP, where + marker
         if protocol == variant.UDP:
             carrier = udp_carrier(buf, shim, limit, U64(table[tunnel.UDP_ROLE + dport]), table)
@@ -163,14 +174,14 @@ def over_l4(
         )
         if not why:
             return packet.NONE, where, count, True
-    if not row.int_version and (tentative or not told):
+    if not row.int_version and (tentative or not announced):
         return packet.NONE, at, packet.NONE, False
     return why, where, packet.NONE, False
 
 
 @kernel
 def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, table: Any) -> Any:
-    """(code, protocol) of the packet behind the UDP header that was inserted with INT."""
+    """(code, protocol) of the packet after the UDP header that was inserted with INT."""
     protocol = variant.TCP
     if U64(row.npt) == U64(2):
         shim = origin + U64(row.int_at) - U64(4)
@@ -179,7 +190,7 @@ def original_l4(buf: Any, origin: Any, at: Any, end: Any, limit: Any, row: Any, 
 
 
 @kernel
-def behind_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
+def after_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
     """What a shim over GRE or VXLAN-GPE announces."""
     if carrier == variant.OVER_GRE:
         return tunnel.by_ethertype(packet.get(buf, shim, GRE_NEXT))
@@ -188,7 +199,7 @@ def behind_shim(buf: Any, shim: Any, carrier: Any, table: Any) -> Any:
 
 @kernel
 def leads_on(row: Any, table: Any) -> Any:
-    """Whether there is a tunnel behind INT over TCP or UDP, by the packet's own port and protocol."""
+    """Whether a tunnel follows INT over TCP or UDP, by the packet's own port and protocol."""
     protocol = U64(row.proto)
     following = tunnel.by_protocol(protocol)
     if following == tunnel.L4 and protocol == variant.UDP:
@@ -200,14 +211,14 @@ def leads_on(row: Any, table: Any) -> Any:
 
 
 @kernel
-def matters(why: Any, complete: Any, traced: Any, inside: Any, told: Any, row: Any) -> Any:
-    """Whether damage is a refusal; `told`: it is in front of INT that the packet announces."""
+def matters(why: Any, complete: Any, traced: Any, inside: Any, announced: Any, row: Any) -> Any:
+    """Whether damage rejects the report; `announced`: it is in front of INT that the packet announces."""
     if complete or (traced and not row.int_version):
         return False
     if row.int_version or why == TOO_MANY_LAYERS or not inside:
         return True
     place = why & U64(0xFF)
-    announced = told or (place >= INT_SHIM and place != TUNNEL)
+    announced = announced or (place >= INT_SHIM and place != TUNNEL)
     return why == CUT_INT or (announced and U64(row.flags) & TRACKED != packet.NONE)
 
 
@@ -216,11 +227,13 @@ def walk(
     buf: Any, origin: Any, at: Any, end: Any, here: Any, layers: Any, vlan: Any, row: Any, table: Any,
     plans: Any, hops: Any, first: Any,
 ) -> Any:  # fmt: skip
-    """Walk into the packet at `at`, where `here` begins (`rules.Next`), into the row; returns how many hops
-    were written from `first`.  `layers` and `vlan`: what lies around it.
+    """Read the packet at `at`, where `here` begins (`rules.Next`), into the row; returns how many hops were
+    written from `first`.  `layers` and `vlan`: what lies around it.  The trail of a captured packet goes into
+    the working memory.
     """
     limit, depth, tunnel_id, carrier = end, packet.NONE, packet.NONE, packet.NONE
-    ip_at, version, protocol, dscp, length, behind_ports = (
+    packet_end, headers, noting = FAR, packet.NONE, row.version == 0
+    ip_at, version, protocol, dscp, length, after_ports = (
         packet.NONE,
         packet.NONE,
         packet.NONE,
@@ -229,9 +242,14 @@ def walk(
         packet.NONE,
     )
     trace_at, trace_end = packet.NONE, packet.NONE
-    inside, complete, told = False, False, False
+    inside, complete, announced = False, False, False
     why, count = packet.NONE, packet.NONE
     while here != tunnel.NOTHING and not why:
+        if noting and not complete and here != tunnel.FRAME and here != tunnel.SHIM:
+            if headers < U64(trail.MAX_HEADERS):
+                one = trail.header(here, protocol, at - origin, packet_end - at)
+                plans[U64(trail.FIRST) + headers] = one
+            headers += U64(1)
         if here == tunnel.FOUR or here == tunnel.SIX:
             if depth == MAX_LAYERS:
                 why = TOO_MANY_LAYERS
@@ -247,9 +265,10 @@ def walk(
                 why |= INNER_IP
                 continue
             version = U64(4) if here == tunnel.FOUR else U64(6)
-            ip_at, protocol, dscp, length, behind_ports = start, number, code_point, size, packet.NONE
+            ip_at, protocol, dscp, length, after_ports = start, number, code_point, size, packet.NONE
             depth += U64(1)
-            limit = min(limit, start + length)
+            packet_end = min(packet_end, start + length)
+            limit = min(end, packet_end)
             set_flow(buf, start, version, protocol, length, row)
             row.sport = packet.NONE
             row.dport = packet.NONE
@@ -275,7 +294,7 @@ def walk(
             row.sport = be16(buf, at)
             row.dport = dport
             row.carried = U64(row.carried) | HAS_PORTS
-            behind_ports = at + U64(4)
+            after_ports = at + U64(4)
             inside = True
             here = tunnel.by_port(dport, table) if protocol == variant.UDP else tunnel.NOTHING
             found = False
@@ -284,7 +303,7 @@ def walk(
                     buf, origin, at, end, limit, protocol, dscp, dport, here != tunnel.NOTHING, row, table,
                     plans, hops, first,
                 )  # fmt: skip
-                told = why != packet.NONE
+                announced = why != packet.NONE
             if found:
                 if U64(row.carrier) == variant.OVER_INSERTED or U64(row.npt) == U64(2):
                     why, protocol = original_l4(buf, origin, at, end, limit, row, table)
@@ -324,7 +343,7 @@ def walk(
             )
             if not why:
                 complete = True
-                here = behind_shim(buf, shim, carrier, table)
+                here = after_shim(buf, shim, carrier, table)
         elif here == tunnel.IN_GENEVE:
             why, at, here, number, has_id, option, option_end = tunnel.geneve(buf, at, end, limit, table)
             if why:
@@ -349,7 +368,7 @@ def walk(
                 layers |= ERSPAN if mirrors else layer
                 tunnel_id = number if has_id else tunnel_id
     if why:
-        if matters(why, complete, trace_end != packet.NONE, inside, told, row):
+        if matters(why, complete, trace_end != packet.NONE, inside, announced, row):
             packet.refuse(row, why, at, origin)
             return packet.NONE
         if not complete:
@@ -358,6 +377,7 @@ def walk(
         why, count = read_extensions(buf, origin, trace_at, trace_end, row, hops, first)
         if why:
             return packet.NONE
+    plans[U64(trail.COUNT)] = headers
     if depth and wants_id(row):
-        row.packet_id = packet_id(buf, ip_at, version, length, behind_ports, limit)
+        row.packet_id = packet_id(buf, ip_at, version, length, after_ports, limit)
     return count

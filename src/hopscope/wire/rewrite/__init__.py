@@ -1,1 +1,1 @@
-"""INT out of packets and into them."""
+"""Taking INT out of packets, and putting it in."""

@@ -1,4 +1,4 @@
-"""Batches of packets that INT is put into: an INT source and its path. `insert` is the same for one."""
+"""Batches of packets with INT-MD added: an INT source and its path."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..dialect import DEFAULT, Dialect
 from ..records import FrameBatch, Records
 
 Octets = npt.NDArray[np.uint8]
-_MOST_WORDS = 255
-_MOST_HEADERS = 8 + 4 + 12
+_MAX_WORDS = 255
+_MAX_HEADERS = 8 + 4 + 12
 
 
 class Inserter:
-    """Puts INT-MD 2.x into UDP packets (NPT 1: the port of INT in place of their own) and, behind a UDP
-    header of its own, in front of TCP (NPT 2).  The checksum of a UDP packet is updated.
+    """Puts INT-MD 2.x into UDP packets (NPT 1: the port of INT replaces their own) and, after an added UDP
+    header, in front of TCP (NPT 2).  The checksum of a UDP packet is updated.
 
-    Any other frame passes: no IPv4 or IPv6, another protocol, a fragment, one that is cut, has a length that
-    contradicts another, or would be too long for IP.  The first one compiles its kernel, or loads it from the
-    cache.  The counts are of the last call, of frames that fitted.
+    Any other frame passes unchanged: neither IPv4 nor IPv6, another protocol, a fragment, cut, with lengths
+    that contradict each other, or too long for IP with INT.  The first one compiles its kernel, or loads it
+    from the cache.  Counts are of the last call, of frames that fitted.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class Inserter:
 
     @property
     def inserted(self) -> int:
-        """Frames that INT was put into."""
+        """Frames with INT added."""
         return int(self._counts[0])
 
     @property
     def passed(self) -> int:
-        """Frames that cannot carry it; they are as they came."""
+        """Frames that cannot carry it; they are unchanged."""
         return int(self._counts[1])
 
     def room(self, hops: int) -> int:
-        """Bytes that a packet grows by at most, with so many hops."""
-        return _MOST_HEADERS + 4 * self._words * hops
+        """Bytes by which a packet with this number of hops grows at most."""
+        return _MAX_HEADERS + 4 * self._words * hops
 
     def insert(self, frames: FrameBatch, hops: Records) -> FrameBatch:
         """The frames with INT, one for each and in their order, valid until the next call; `hops` as for
@@ -81,14 +81,14 @@ class Inserter:
         """Write the frames with INT to `arena` at `offsets`, uint64 [frames]; their lengths, uint32 [frames].
         Length 0: the frame does not fit into `room` bytes.
 
-        `hops` are HOP [frames * n]: n of each frame, in path order.  Raises ValueError where their number is
-        no multiple of the frames', or n hops do not fit a shim.
+        `hops` are HOP [frames * n]: n of each frame, in path order.  Raises ValueError if their number is
+        not a multiple of the frames', or n hops do not fit a shim.
         """
         each, rest = divmod(len(hops), max(len(frames), 1))
-        if rest or each * self._words + 3 > _MOST_WORDS:
+        if rest or each * self._words + 3 > _MAX_WORDS:
             raise ValueError(
                 f"found {len(hops)} hops of {self._words} words for {len(frames)} frames, expected the same "
-                f"number for each, and {(_MOST_WORDS - 3) // max(self._words, 1)} at most"
+                f"number for each, and {(_MAX_WORDS - 3) // max(self._words, 1)} at most"
             )
         lengths = np.zeros(len(frames), np.uint32)
         places = self._readonly(np.ascontiguousarray(offsets, np.uint64))

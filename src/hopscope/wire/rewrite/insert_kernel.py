@@ -1,5 +1,5 @@
-"""INT-MD 2.x into UDP and TCP packets, for batches: `insert.insert_int` with NPT 1 at a UDP packet's own
-header, and with NPT 2 behind an inserted one in front of TCP.
+"""INT-MD 2.x into packets: after a UDP packet's own header (NPT 1), or after an inserted one in front of TCP
+(NPT 2).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ..headers.packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, ipv4, 
 from ..headers.put_kernel import fold, put8, put16, put32
 from ..telemetry.metadata_kernel import INT_2_0, WORDS, plan
 from ..telemetry.variant_kernel import TCP, UDP
-from .locate_kernel import protocol_at
+from .covered_kernel import protocol_at
 from .strip_any_kernel import LEFT
 
 INSERTED, PASSED = U64(0), U64(1)
-"""What happened to a frame: places in `counts`."""
+"""Results of a frame: places in `counts`."""
 PORT, INSTRUCTIONS, REMAINING, HOPS = U64(0), U64(1), U64(2), U64(3)
-"""Places in `setup`: UDP port of INT, bitmap, hops that may follow, hops of a packet."""
+"""Places in `setup`: UDP port of INT, bitmap, remaining hops, hops of a packet."""
 SETUP = 4
 SHIM_AND_HEADER = U64(16)
 RESERVED = U64(0x007E)
@@ -50,7 +50,7 @@ def insert_frame(
     buf: Any, origin: Any, end: Any, setup: Any, hops: Any, first: Any, plans: Any, base: Any, out: Any,
     to: Any, room: Any,
 ) -> Any:  # fmt: skip
-    """Length of the packet at `out[to]` with INT; 0 where it does not fit, LEFT where it cannot carry INT."""
+    """Length of the packet at `out[to]` with INT; 0 if it does not fit, LEFT if it cannot carry INT."""
     why, ip, type_, _, _ = ethernet(buf, origin, end, end)
     if why or (type_ != IPV4 and type_ != IPV6):
         return LEFT
@@ -115,8 +115,8 @@ def insert_frames(
     buf: Any, frames: Any, hops: Any, setup: Any, table: Any, plans: Any, out: Any, offsets: Any, room: Any,
     lengths: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Write each frame with INT to `out` at `offsets`, and its length to `lengths`: 0 where it takes more
-    than `room` bytes, or more than there are.  `counts` of frames are added to: INSERTED, PASSED.
+    """Write each frame with INT to `out` at `offsets`, and its length to `lengths`: 0 if it takes more than
+    `room` bytes, or than there are.  `counts` of frames are added to: INSERTED, PASSED.
     """
     space = U64(len(out))
     base = plan(plans, table, U64(INT_2_0), setup[INSTRUCTIONS], NONE)

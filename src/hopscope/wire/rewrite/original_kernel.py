@@ -1,4 +1,4 @@
-"""What shim and tail of INT tell of the packet as it was before its source, for the batch stripper."""
+"""What shim and tail of INT say of the packet as it was before its source."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from typing import Any
 
 from ...base.jit import U64, be16, inlined, kernel
 from .. import rules
-from ..decode.walk_kernel import ROLE_INT, TCP_PORTS
 from ..headers.packet_kernel import NONE, get
 from ..headers.put_kernel import put16
-from ..headers.tunnel_kernel import UDP_ROLE
 from ..telemetry import variant_kernel as variant
-from ..telemetry.int_kernel import ROLE_INSERTED
+from ..telemetry.int_kernel import FIXED_TCP, TCP_WORDS
 
 PLAIN_DSCP = U64(rules.PLAIN_DSCP)
 
 
 @kernel
-def behind_int(buf: Any, shim: Any, carrier: Any, row: Any, table: Any) -> Any:
-    """(where the INT ends, whether its last four bytes are a tail); 0 where nothing tells it."""
+def after_int(buf: Any, shim: Any, carrier: Any, row: Any, table: Any) -> Any:
+    """(where the INT ends, whether its last four bytes are a tail); 0 if nothing states its length."""
     if carrier == variant.OVER_GENEVE:
         return shim + U64(4) + (get(buf, shim, variant.OPTION_WORDS) << U64(2)), False
     rule, version = variant.shim_rule(buf, shim, carrier, table), U64(row.int_version)
@@ -40,27 +38,26 @@ def behind_int(buf: Any, shim: Any, carrier: Any, row: Any, table: Any) -> Any:
 
 @inlined
 def original(buf: Any, shim: Any, npt: Any, table: Any) -> Any:
-    """What a shim of 2.x says by its NPT."""
+    """DSCP, port or protocol in a shim of 2.x, by its NPT."""
     return be16(buf, shim + U64(2)) >> U64(table[variant.NPT_SHIFTS + npt])
 
 
 @inlined
-def said_by_port(protocol: Any, dport: Any, table: Any) -> Any:
-    """Whether a port says that INT follows."""
-    role = U64(table[UDP_ROLE + dport])
+def l4_size(buf: Any, l4: Any, protocol: Any, table: Any) -> Any:
+    """Bytes of a UDP or TCP header in front of its INT."""
     if protocol == variant.UDP:
-        return role & (ROLE_INT | ROLE_INSERTED) != NONE
-    return table[TCP_PORTS] != 0 and role & ROLE_INT != NONE
+        return U64(8)
+    return U64(20) if table[FIXED_TCP] else get(buf, l4, TCP_WORDS) << U64(2)
 
 
 @kernel
-def own_dscp(
-    buf: Any, shim: Any, behind: Any, tail: Any, protocol: Any, dscp: Any, version: Any, npt: Any, table: Any
+def original_dscp(
+    buf: Any, shim: Any, after: Any, tail: Any, protocol: Any, dscp: Any, version: Any, npt: Any, table: Any
 ) -> Any:
-    """The packet's own DSCP, where its DSCP says INT."""
+    """The original DSCP of a packet whose DSCP announces INT; `after`: where the INT ends."""
     if tail:
-        if U64(buf[behind - U64(4)]) == protocol:
-            return U64(buf[behind - U64(1)]) & U64(63)
+        if U64(buf[after - U64(4)]) == protocol:
+            return U64(buf[after - U64(1)]) & U64(63)
     elif version == U64(20):
         if npt == NONE:
             return original(buf, shim, NONE, table) & U64(63)

@@ -1,4 +1,4 @@
-"""Batches of packets without their INT-MD: what a sink sends on. `strip` is the same for one packet."""
+"""Batches of packets without their INT-MD: what a sink forwards."""
 
 from __future__ import annotations
 
@@ -12,44 +12,42 @@ Octets = npt.NDArray[np.uint8]
 
 
 class Stripper:
-    """Strips batches of frames whose reports a `Decoder` of the same dialect has read.
+    """Strips batches of frames, by the reports and trails that a decoder of the same dialect found in them.
 
-    The first one compiles its kernel, or loads it from the cache.  The counts are of the last call, of frames
+    The first one compiles its kernel, or loads it from the cache.  Counts are of the last call, of frames
     that fitted.
     """
 
     def __init__(self, dialect: Dialect = DEFAULT) -> None:
         from ...base.jit import readonly
-        from . import locate_kernel as way_kernel
         from . import strip_kernel
 
         self._kernel = strip_kernel.strip_frames
         self._readonly = readonly
         self._table = dialect.table()
-        self._trail = np.zeros(way_kernel.TRAIL, np.uint64)
         self._counts = np.zeros(4, np.uint64)
         self._arena = np.zeros(0, np.uint8)
 
     @property
     def stripped(self) -> int:
-        """Frames whose INT was taken out."""
+        """Frames without the INT that they had."""
         return int(self._counts[0])
 
     @property
     def unverified(self) -> int:
-        """Of these, frames with a checksum that fitted neither with INT nor without, or that are cut; it is
-        as it came.
+        """Of these, frames with a checksum that fitted neither with INT nor without, or that are cut; the
+        checksum is unchanged.
         """
         return int(self._counts[1])
 
     @property
     def damaged(self) -> int:
-        """Frames whose INT or IOAM is damaged; they are as they came."""
+        """Frames whose INT or IOAM is damaged; they are unchanged."""
         return int(self._counts[2])
 
     @property
     def passed(self) -> int:
-        """Frames without INT-MD, and reports; they are as they came."""
+        """Frames without INT-MD, and reports; they are unchanged."""
         return int(self._counts[3])
 
     def strip(self, frames: FrameBatch, reports: ReportBatch) -> FrameBatch:
@@ -73,17 +71,23 @@ class Stripper:
         arena: Octets,
         offsets: npt.NDArray[np.uint64],
         room: int,
+        first: int = 0,
     ) -> npt.NDArray[np.uint32]:
-        """Write the frames without their INT to `arena` at `offsets`, uint64 [frames]; their lengths, uint32
-        [frames].  Length 0: the frame does not fit into `room` bytes.
+        """Write the frames from number `first` on without their INT to `arena`, one at each of `offsets`
+        (uint64); returns their lengths (uint32).  Length 0: the frame does not fit into `room` bytes.
 
-        `reports` are as decoded, raw and in the order of the frames. `arena` is another than the frames'.
+        `reports` are as decoded, raw and in the order of the frames, with trails; `arena` is not that of the
+        frames.  Raises ValueError if there are no trails.
         """
-        lengths = np.zeros(len(frames), np.uint32)
+        trails = self._readonly(reports.trails)
+        if len(reports) and trails.shape[1] < len(frames):
+            raise ValueError(f"found {trails.shape[1]} trails for {len(frames)} frames")
+        lengths = np.zeros(len(offsets), np.uint32)
         places = self._readonly(np.ascontiguousarray(offsets, np.uint64))
         self._counts[:] = 0
         self._kernel(
-            self._readonly(frames.arena), self._readonly(frames.frames), self._readonly(reports.reports),
-            self._table, self._trail, arena, places, np.uint64(room), lengths, self._counts,
+            self._readonly(frames.arena), self._readonly(frames.frames), np.uint64(first),
+            self._readonly(reports.reports), trails, self._table, arena, places, np.uint64(room), lengths,
+            self._counts,
         )  # fmt: skip
         return lengths

@@ -1,7 +1,20 @@
-"""Packets without their INT, for batches: the rules of strip.py, which says why.
+"""Packets without their INT.
 
-What most packets are, INT-MD 2.x behind the first TCP or UDP header, is done in one pass over the payload;
-every other packet by `strip_any_kernel`.
+The usual form, INT-MD 2.x after the first TCP or UDP header, takes one pass over the payload;
+`strip_any_kernel` restores all others.  Put right around the INT, and in every header outside it:
+
+* lengths: of IP, UDP, GTP-U and Geneve's options;
+* what follows: the UDP port (NPT 1, or the tail of 0.5), the IP protocol (NPT 2, or an inserted UDP header),
+  the next protocols of GRE and VXLAN-GPE; GRE and VXLAN-GPE that the source added (G) go;
+* the DSCP, if it announces INT and no port does: it becomes that of shim or tail, else that of
+  `rules.PLAIN_DSCP`.  An INT source did not write any other; it stays, as TTL and ECN do;
+* checksums (IPv4, TCP, UDP, GRE; inmost first).  Sources treat them differently.  One that fits the packet
+  without INT stays: the source left it, or zeroed the sum with a checksum complement.  One that fitted the
+  packet with INT was updated by all nodes, and is updated back.  If neither fits, or the packet is cut, it
+  stays and is counted: damage stays visible.  A UDP checksum of 0 stays 0.  TCP after an inserted header was
+  not touched.
+
+Bytes after the packet's end (padding, trailers) stay.  No padding is added: senders do that.
 """
 
 from __future__ import annotations
@@ -9,59 +22,53 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, be16, inlined, kernel, load64
-from ..decode.walk_kernel import INT_DSCP
+from ..decode.trail_kernel import count_of, kind_of, offset_of, protocol_of, shim_of
+from ..decode.walk_kernel import INT_DSCP, announced_by_port
 from ..headers import checksum_kernel as checksum
-from ..headers.packet_kernel import ETHERNET, IPV4, IPV6, NONE, ethernet, get
+from ..headers.packet_kernel import NONE
 from ..headers.put_kernel import fold, put8, put16
+from ..headers.tunnel_kernel import FOUR, L4
 from ..records import Mode
-from ..telemetry.int_kernel import FIXED_TCP, TCP_WORDS
-from ..telemetry.variant_kernel import OVER_INSERTED, OVER_TCP, OVER_UDP, TCP, UDP
-from .original_kernel import behind_int, original, own_dscp, put_dscp, said_by_port
+from ..telemetry.variant_kernel import OVER_INSERTED, TCP, UDP, is_l4
+from .original_kernel import after_int, l4_size, original, original_dscp, put_dscp
 from .strip_any_kernel import LEFT, strip_any
 
 MD = U64(Mode.MD)
 STRIPPED, UNVERIFIED, DAMAGED, PASSED = U64(0), U64(1), U64(2), U64(3)
-"""What happened to a frame: places in `counts`."""
+"""Results of a frame: places in `counts`."""
 
 
 @inlined
-def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: Any, room: Any) -> Any:
-    """(length, whether a checksum fits nothing) of the packet at `out[to]` without its INT-MD 2.x behind the
-    frame's first TCP or UDP header; 0 where it does not fit, LEFT for any other packet.
+def strip_usual(
+    buf: Any, origin: Any, end: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
+) -> Any:
+    """(length, whether a checksum fits neither with INT nor without) of the packet at `out[to]` without its
+    INT-MD 2.x after the frame's first TCP or UDP header; length 0: it does not fit, LEFT: any other packet.
     """
-    carrier = U64(row.carrier)
-    l4_carrier = carrier == OVER_UDP or carrier == OVER_INSERTED or carrier == OVER_TCP
-    if U64(row.int_version) != U64(20) or not l4_carrier:
+    carrier, shim = U64(row.carrier), origin + shim_of(trail)
+    if count_of(trail) != U64(2) or kind_of(trail[2]) != L4:
         return LEFT, False
-    shim = origin + U64(row.int_at) - U64(4)
-    cut, ip, type_, _, _ = ethernet(buf, origin, end, end)
-    if cut or shim + U64(12) > end or ip + U64(20) > shim:
+    if U64(row.int_version) != U64(20) or not is_l4(carrier):
         return LEFT, False
-    four = type_ == IPV4
+    ip, l4, protocol = origin + offset_of(trail[1]), origin + offset_of(trail[2]), protocol_of(trail[2])
+    four = kind_of(trail[1]) == FOUR
     if four:
-        l4, protocol = ip + ((U64(buf[ip]) & U64(15)) << U64(2)), U64(buf[ip + U64(9)])
         dscp, total = U64(buf[ip + U64(1)]) >> U64(2), be16(buf, ip + U64(2))
         limit = ip + total
-    elif type_ == IPV6:
-        l4, protocol = ip + U64(40), U64(buf[ip + U64(6)])
+    else:
         dscp, total = (be16(buf, ip) >> U64(6)) & U64(63), be16(buf, ip + U64(4))
         limit = ip + total + U64(40)
-    else:
+        if l4 != ip + U64(40):
+            return LEFT, False
+    if l4 + l4_size(buf, l4, protocol, table) != shim or limit > end:
         return LEFT, False
-    size = U64(8)
-    if protocol == TCP and l4 + U64(20) <= shim:
-        size = U64(20) if table[FIXED_TCP] else get(buf, l4, TCP_WORDS) << U64(2)
-    elif protocol != UDP:
-        return LEFT, False
-    if l4 + size != shim or limit > end:
-        return LEFT, False
-    behind, _ = behind_int(buf, shim, carrier, row, table)
-    if behind == NONE or behind > limit:
+    int_end, _ = after_int(buf, shim, carrier, row, table)
+    if int_end == NONE or int_end > limit:
         return LEFT, False
     npt = U64(row.npt)
     inserted = carrier == OVER_INSERTED or npt == U64(2)
     cut = l4 if inserted else shim
-    removed = behind - cut
+    removed = int_end - cut
     length = end - origin - removed
     udp_length, check = NONE, NONE
     checked = not inserted
@@ -81,17 +88,17 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
     own_ip, own_l4 = to + ip - origin, to + l4 - origin
     rest = NONE
     if checked:
-        rest = checksum.copy_and_add(out, after_cut, buf, behind, covered)
-        checksum.copy(out, after_cut + covered - behind, buf, covered, end)
+        rest = checksum.copy_and_add(out, after_cut, buf, int_end, covered)
+        checksum.copy(out, after_cut + covered - int_end, buf, covered, end)
     else:
-        checksum.copy(out, after_cut, buf, behind, end)
+        checksum.copy(out, after_cut, buf, int_end, end)
     own_port = dport = be16(buf, l4 + U64(2))
     if npt == U64(1):
         own_port = original(buf, shim, npt, table)
     first = be16(buf, ip)
     own_first = first
-    if table[INT_DSCP + dscp] and not said_by_port(protocol, dport, table):
-        own = own_dscp(buf, shim, behind, False, protocol, dscp, U64(20), npt, table)
+    if table[INT_DSCP + dscp] and not announced_by_port(protocol, dport, table):
+        own = original_dscp(buf, shim, int_end, False, protocol, dscp, U64(20), npt, table)
         put_dscp(out, own_ip, own)
         own_first = be16(out, own_ip)
     own_protocol = protocol
@@ -105,7 +112,7 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
     unverified = False
     if four:
         put16(out, own_ip + U64(2), total - removed)
-        if l4 - ip == U64(20):  # as most are; this and UDP's own header save 7 ns of 46
+        if l4 - ip == U64(20):  # no options; this and UDP's own header save 7 ns of 46
             before = checksum.halves(load64(buf, ip)) + checksum.halves(load64(buf, ip + U64(8)))
             before = checksum.folded(before + (load64(buf, ip + U64(12)) >> U64(32)))
         else:
@@ -132,12 +139,8 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
             after = checksum.changed(after, udp_length, udp_length - removed)
         after = fold(after)
         if after != checksum.ONES_16:
-            if (
-                fold(
-                    checksum.pseudo(checksum.folded(own + checksum.add_up(buf, shim, behind)), protocol, size)
-                )
-                == checksum.ONES_16
-            ):
+            before = checksum.folded(own + checksum.add_up(buf, shim, int_end))
+            if fold(checksum.pseudo(before, protocol, size)) == checksum.ONES_16:
                 at = own_l4 + (U64(6) if protocol == UDP else U64(16))
                 put16(out, at, checksum.updated(check, after, protocol == UDP))
             else:
@@ -147,39 +150,39 @@ def quick(buf: Any, origin: Any, end: Any, row: Any, table: Any, out: Any, to: A
 
 @kernel
 def strip_frames(
-    buf: Any, frames: Any, reports: Any, table: Any, trail: Any, out: Any, offsets: Any, room: Any,
-    lengths: Any, counts: Any,
+    buf: Any, frames: Any, first: Any, reports: Any, trails: Any, table: Any, out: Any, offsets: Any,
+    room: Any, lengths: Any, counts: Any,
 ) -> None:  # fmt: skip
-    """Write each frame without its INT to `out` at `offsets`, and its length to `lengths`: 0 where it takes
-    more than `room` bytes, or more than there are.  `counts` of frames are added to: STRIPPED, UNVERIFIED (of
-    these), DAMAGED, PASSED.
+    """Write the frames from `first` on without their INT to `out`, one at each of `offsets`, and their
+    lengths to `lengths`: 0 if a frame takes more than `room` bytes, or than there are.  Adds to `counts` of
+    frames: STRIPPED, UNVERIFIED (of these), DAMAGED, PASSED.
     """
     index, rows, space = NONE, U64(len(reports)), U64(len(out))
-    for i in range(U64(len(frames))):
+    for place in range(U64(len(offsets))):
+        i = first + U64(place)
         frame = frames[i]
-        origin, size, to = U64(frame.offset), U64(frame.length), U64(offsets[i])
+        origin, size, to = U64(frame.offset), U64(frame.length), U64(offsets[place])
         end = origin + size
         here = min(room, space - to) if to < space else NONE
-        while index < rows and U64(reports[index].packet) < U64(i):
+        while index < rows and U64(reports[index].packet) < i:
             index += U64(1)
         what, length, unverified = PASSED, LEFT, False
-        if index < rows and U64(reports[index].packet) == U64(i) and reports[index].version == 0:
+        if index < rows and U64(reports[index].packet) == i and reports[index].version == 0:
             row = reports[index]
-            link = U64(frame.link)
             if row.reason:
                 what = DAMAGED
             elif U64(row.int_mode) == MD:
-                what = STRIPPED
-                if link == ETHERNET:
-                    length, unverified = quick(buf, origin, end, row, table, out, to, here)
+                what, trail = STRIPPED, trails[:, i]
+                length, unverified = strip_usual(buf, origin, end, row, table, trail, out, to, here)
                 if length == LEFT:
+                    link = U64(frame.link)
                     length, unverified = strip_any(buf, origin, end, link, row, table, trail, out, to, here)
                 if length == LEFT:
                     what = DAMAGED
         if length == LEFT:
             length = size if size <= here else NONE
             checksum.copy(out, to, buf, origin, origin + length)
-        lengths[i] = length
+        lengths[place] = length
         if length or size == NONE:
             counts[what] += U64(1)
             counts[UNVERIFIED] += U64(unverified)

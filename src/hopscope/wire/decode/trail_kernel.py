@@ -1,0 +1,90 @@
+"""The trail of a packet: the headers that the decoder passed on its way to the packet's INT-MD.
+
+Stripping (`wire/rewrite`) reads it and does not walk again.  A trail is a column of `ReportBatch.trails`: the
+number of headers (0: no INT-MD) and the offset of the shim, then the headers, outermost first; the last one
+carries the INT.  Ethernet headers and the shim are not among them: nothing in them depends on the INT.
+
+A header is one number: 8 bits for its kind (`rules.Next`), 8 for the IP protocol (L4), 24 for its offset in
+the frame, and 24 for the bytes from there to the end of its packet by the IP headers around it, perhaps after
+the frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, inlined
+from ..headers.packet_kernel import NONE
+from ..headers.tunnel_kernel import FOUR, L4, SIX
+from ..telemetry.metadata_kernel import PLANS
+from ..telemetry.variant_kernel import OVER_TCP, TCP, UDP
+
+MAX_HEADERS = 40
+"""Six IP headers, L4, a tunnel and MPLS labels after each, and room."""
+TRAIL = 1 + MAX_HEADERS
+"""Numbers of a trail."""
+COUNT, FIRST = PLANS, PLANS + 1
+MEMORY = FIRST + MAX_HEADERS
+"""Numbers in the decoder's working memory: its plans, then the headers of the packet that `walk` reads."""
+TWO, LOW_8, LOW_24 = U64(2), U64(0xFF), U64(0xFFFFFF)
+
+
+@inlined
+def header(kind: Any, protocol: Any, offset: Any, left: Any) -> Any:
+    """A header as a number; offsets and sizes beyond 2^24 do not occur, and are cut."""
+    return kind | (protocol << U64(8)) | (min(offset, LOW_24) << U64(16)) | (min(left, LOW_24) << U64(40))
+
+
+@inlined
+def kind_of(one: Any) -> Any:
+    """Kind of a header (`rules.Next`)."""
+    return one & LOW_8
+
+
+@inlined
+def protocol_of(one: Any) -> Any:
+    """IP protocol of an L4 header."""
+    return (one >> U64(8)) & LOW_8
+
+
+@inlined
+def offset_of(one: Any) -> Any:
+    """Offset of a header in the frame."""
+    return (one >> U64(16)) & LOW_24
+
+
+@inlined
+def left_of(one: Any) -> Any:
+    """Bytes from a header to the end of its packet."""
+    return one >> U64(40)
+
+
+@inlined
+def count_of(trail: Any) -> Any:
+    """Headers of a trail."""
+    return trail[0] & LOW_8
+
+
+@inlined
+def shim_of(trail: Any) -> Any:
+    """Offset of the shim in the frame."""
+    return trail[0] >> U64(8)
+
+
+@inlined
+def keep_plain(row: Any, ip: Any, l4: Any, trails: Any, column: Any) -> None:
+    """Write the trail of INT-MD after the headers at the offsets `ip` and `l4`, the first of their packet."""
+    trails[0, column] = TWO | ((U64(row.int_at) - U64(4)) << U64(8))
+    trails[1, column] = header(FOUR if row.ip_version == 4 else SIX, NONE, ip, LOW_24)
+    protocol = TCP if U64(row.carrier) == OVER_TCP else UDP
+    trails[2, column] = header(L4, protocol, l4, U64(row.inner_length) + ip - l4)
+
+
+@inlined
+def keep_walked(row: Any, plans: Any, trails: Any, column: Any) -> None:
+    """Copy the trail of INT-MD from the working memory, unless it is too long."""
+    count = plans[COUNT]
+    if count <= U64(MAX_HEADERS):
+        trails[0, column] = count | ((U64(row.int_at) - U64(4)) << U64(8))
+        for i in range(count):
+            trails[U64(1) + U64(i), column] = plans[U64(FIRST) + U64(i)]

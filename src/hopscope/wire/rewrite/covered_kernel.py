@@ -1,0 +1,59 @@
+"""What the headers around INT say of what follows them: protocols and checksums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base.jit import U64, be16, kernel
+from ..decode.trail_kernel import kind_of, left_of, offset_of, protocol_of
+from ..headers import packet_kernel as packet
+from ..headers.checksum_kernel import addresses, folded, pseudo, total_of
+from ..headers.put_kernel import fold
+from ..headers.tunnel_kernel import FOUR, L4
+from ..telemetry.variant_kernel import UDP
+
+
+@kernel
+def protocol_at(buf: Any, ip: Any) -> Any:
+    """Where an IP header, or the last of its extension headers, names what follows."""
+    if U64(buf[ip]) >> U64(4) == U64(4):
+        return ip + U64(9)
+    at, here = ip + U64(6), ip + U64(40)
+    number = U64(buf[at])
+    while number == packet.FRAGMENT or packet.is_extension(number):
+        size = U64(8)
+        if number == packet.AUTHENTICATION:
+            size = (U64(buf[here + U64(1)]) + U64(2)) << U64(2)
+        elif number != packet.FRAGMENT:
+            size = (U64(buf[here + U64(1)]) + U64(1)) << U64(3)
+        at, here = here, here + size
+        number = U64(buf[at])
+    return at
+
+
+@kernel
+def sum_covered(raw: Any, end: Any, origin: Any, trail: Any, place: Any, removed: Any) -> Any:
+    """The sum that a header's checksum is over, in a packet that ends at `end`; 0 if the packet is cut, or a
+    length contradicts another.
+
+    `place`: of the header in the trail; `origin`: where the packet begins in `raw`; `removed`: bytes of INT
+    that are no longer there.
+    """
+    header = trail[place]
+    at = origin + offset_of(header)
+    if kind_of(header) == FOUR:
+        return total_of(raw, at, at + ((U64(raw[at]) & U64(15)) << U64(2)))
+    stop = at + left_of(header) - removed
+    base = packet.NONE
+    if kind_of(header) == L4:
+        protocol = protocol_of(header)
+        if protocol == UDP:
+            length = be16(raw, at + U64(4))
+            if length < U64(8) or at + length > stop:
+                return packet.NONE
+            stop = at + length
+        ip = origin + offset_of(trail[place - U64(1)])
+        base = pseudo(folded(addresses(raw, ip)), protocol, stop - at)
+    if stop > end:
+        return packet.NONE
+    return fold(base + total_of(raw, at, stop))
