@@ -11,7 +11,17 @@ from .. import layout
 from ..headers import put_kernel as put
 from ..headers.packet_kernel import byte, word
 from ..records import Flag, Kind
-from ..telemetry.metadata_kernel import ANY_SIZE, OWN_1_0, OWN_2_0, SLOTS, WORDS, plan
+from ..telemetry.metadata_kernel import (
+    ANY_SIZE,
+    EGRESS,
+    OWN_1_0,
+    OWN_2_0,
+    PORTS,
+    QUEUE,
+    SLOTS,
+    WORDS,
+    plan,
+)
 from . import put_int_kernel as put_int
 
 DROP, QUEUE_KIND, INNER = U64(Kind.DROP), U64(Kind.QUEUE), U64(Kind.INNER)
@@ -133,12 +143,12 @@ def put_0_5(out: Any, at: Any, row: Any, hops: Any) -> Any:
         hop = hops[U64(row.first_hop) + U64(row.hop_count)]
         null = U64(hop.null)
         ports = put.bits(INGRESS_0_5, hop.ingress_port) | put.bits(EGRESS_0_5, hop.egress_port)
-        if null & put_int.PORTS:
+        if null & PORTS:
             ports = put_int.ONES
         if form == U64(2):
             queue |= put.bits(OCCUPANCY_0_5, hop.queue_occupancy)
-            queue |= put_int.ONES if null & put_int.QUEUE else U64(0)
-            time = put_int.ONES if null & put_int.EGRESS else U64(hop.egress_time)
+            queue |= put_int.ONES if null & QUEUE else U64(0)
+            time = put_int.ONES if null & EGRESS else U64(hop.egress_time)
     put.put32(out, at + NODE_0_5, row.node_id)
     put.put_word(out, at, INGRESS_0_5, ports)
     put.put_word(out, at, QUEUE_0_5, queue)
