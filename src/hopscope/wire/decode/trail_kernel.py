@@ -23,9 +23,10 @@ MAX_HEADERS = 40
 """Six IP headers, L4, a tunnel and MPLS labels after each, and room."""
 TRAIL = 1 + MAX_HEADERS
 """Numbers of a trail."""
-COUNT, FIRST = PLANS, PLANS + 1
+KEEPS, COUNT, FIRST = PLANS, PLANS + 1, PLANS + 2
 MEMORY = FIRST + MAX_HEADERS
-"""Numbers in the decoder's working memory: its plans, then the headers of the packet that `walk` reads."""
+"""Numbers in the decoder's working memory: its plans, whether trails are kept (0: no, and `walk` notes
+nothing), then the headers of the packet that `walk` reads."""
 TWO, LOW_8, LOW_24 = U64(2), U64(0xFF), U64(0xFFFFFF)
 
 

@@ -232,7 +232,8 @@ def walk(
     the working memory.
     """
     limit, depth, tunnel_id, carrier = end, packet.NONE, packet.NONE, packet.NONE
-    packet_end, headers, noting = FAR, packet.NONE, row.version == 0
+    packet_end, headers = FAR, packet.NONE
+    noting = plans[U64(trail.KEEPS)] != packet.NONE and row.version == 0
     ip_at, version, protocol, dscp, length, after_ports = (
         packet.NONE,
         packet.NONE,
