@@ -6,8 +6,11 @@ nothing but a loopback interface. `sudo` is what it is for root: nothing.
 
 - `<!-- run -->`: what follows a command is what it prints, to either stream.
 - `<!-- run: live -->`: the same, but numbers, times and texts between quotes differ from run to run.
+- `<!-- run: sample -->`: live, and which packets it shows is chance: only the first line of output and the last
+  are compared.
 - `<!-- run: background -->`: the command goes on while the rest of the page runs; it prints this first.
-- `<!-- run: hidden COMMAND -->` and `<!-- run: hidden background COMMAND -->` have no block.
+- `<!-- run: hidden COMMAND -->` and `<!-- run: hidden background COMMAND -->` have no block, nor has
+  `<!-- run: hidden finally COMMAND -->`: it runs at the end in any case.
 
 A block after `<!-- file: NAME -->` is a file in that folder. `python docs/transcripts.py` rewrites the
 output that has changed, and all output of pages that are named; tests/test_docs.py compares it. Long JSON is
@@ -50,12 +53,12 @@ class Block(NamedTuple):
 
     shown: str
     printed: str
-    live: bool
+    how: str
 
     @property
     def same(self) -> bool:
         """Whether both are equal but for what differs from run to run."""
-        return _comparable(self.shown, self.live) == _comparable(self.printed, self.live)
+        return _comparable(self.shown, self.how) == _comparable(self.printed, self.how)
 
 
 def run(page: str, folder: Path, rewrite: bool = False) -> Iterator[Block]:
@@ -74,7 +77,9 @@ def run(page: str, folder: Path, rewrite: bool = False) -> Iterator[Block]:
         for how, block in MARK.findall(page):
             if how.startswith("hidden"):
                 command = how.removeprefix("hidden ")
-                if command.startswith("background "):
+                if command.startswith("finally "):
+                    stack.callback(_print, [*shell, command.removeprefix("finally ")], folder)
+                elif command.startswith("background "):
                     stack.enter_context(_background([*shell, command.removeprefix("background ")], folder, 0))
                 else:
                     _print([*shell, command], folder)
@@ -87,7 +92,7 @@ def run(page: str, folder: Path, rewrite: bool = False) -> Iterator[Block]:
                 else:
                     text = _print([*shell, command], folder)
                 parts.append(f"$ {command}\n{text}")
-            yield Block(block, "".join(parts), how == "live")
+            yield Block(block, "".join(parts), how)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -172,9 +177,12 @@ def _wrapped(line: str) -> list[str]:
     return lines
 
 
-def _comparable(text: str, live: bool) -> str:
-    if not live:
+def _comparable(text: str, how: str) -> str:
+    if how not in ("live", "sample"):
         return CHANGING.sub("N", text)
+    if how == "sample":
+        lines = text.splitlines()
+        text = "\n".join([*lines[:2], *lines[-1:]])
     text = re.sub(r'"[^"]*"(\s*:)?', lambda found: found[0] if found[1] else "V", text)
     text = re.sub(r"\b(?:null|true|false)\b", "V", text)
     text = re.sub(r"(?<![a-zA-Z_])-?[\d.,:]*\d[\w.%,:+-]*", "V", text)

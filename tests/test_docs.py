@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from types import ModuleType
 
@@ -105,8 +106,9 @@ def test_transcripts_are_what_commands_print(page: Path, tmp_path: Path) -> None
     if page.stem == "fabric-live" and os.geteuid():
         pytest.skip("a fabric needs root")
     transcripts = _program("transcripts")
-    for block in transcripts.run(page.read_text(), tmp_path):
-        assert block.same, f"run: python docs/transcripts.py\n{block.printed}"
+    with closing(transcripts.run(page.read_text(), tmp_path)) as blocks:
+        for block in blocks:
+            assert block.same, f"run: python docs/transcripts.py\n{block.printed}"
 
 
 @pytest.fixture(scope="module")
