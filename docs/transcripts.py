@@ -6,8 +6,8 @@ nothing but a loopback interface. `sudo` is what it is for root: nothing.
 
 - `<!-- run -->`: what follows a command is what it prints, to either stream.
 - `<!-- run: live -->`: the same, but numbers, times and texts between quotes differ from run to run.
-- `<!-- run: sample -->`: live, and which packets it shows is chance: only the first line of output and the last
-  are compared.
+- `<!-- run: sample -->`: live, and which packets it shows is chance: only the first line of output and
+  the last one are compared.
 - `<!-- run: background -->`: the command goes on while the rest of the page runs; it prints this first.
 - `<!-- run: hidden COMMAND -->` and `<!-- run: hidden background COMMAND -->` have no block, nor has
   `<!-- run: hidden finally COMMAND -->`: it runs at the end in any case.
