@@ -111,7 +111,7 @@ def compile_steps(steps: Sequence[str], notify: Notify, every: float = 5) -> Non
     finally:
         for child in children:
             child.kill()
-            child.wait()
+            child.communicate()  # closes the pipe, too
 
 
 def _shares(steps: Sequence[str], count: int) -> list[list[str]]:

@@ -13,7 +13,6 @@ from ..records import Link
 from ..telemetry.group_kernel import group_2_0, new_row
 from ..telemetry.report_kernel import report_0_5, report_1_0
 from ..telemetry.variant_kernel import UDP
-from . import trail_kernel
 from .inner_kernel import CUT_HEADER, FIRST_BYTE, UDP_ROLE, packet
 
 UDP_PAYLOAD, PACKETS = U64(Link.UDP_PAYLOAD), U64(rules.PACKETS)
@@ -142,8 +141,6 @@ def decode_frames(
     """
     index, first, other = counts[0], counts[1], counts[2]
     max_reports, max_hops = U64(len(reports)), U64(len(hops))
-    keeps = trails.shape[1] != 0
-    plans[U64(trail_kernel.KEEPS)] = U64(1) if keeps else U64(0)
     done = U64(len(frames))
     for i in range(start, U64(len(frames))):
         frame = frames[i]
@@ -153,8 +150,6 @@ def decode_frames(
         if index + room > max_reports or first + room > max_hops:
             done = U64(i)
             break
-        if keeps:
-            trails[0, U64(i)] = U64(0)
         link = U64(frame.link)
         if link == UDP_PAYLOAD:
             verdict, at, announced = U64(1), origin, end

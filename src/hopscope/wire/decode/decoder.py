@@ -26,6 +26,7 @@ class Decoder:
         self._kernel = decode_kernel.decode_frames
         self._readonly = readonly
         self._fixed = (dialect.table(), np.zeros(trail_kernel.MEMORY, np.uint64))
+        self._keeps = trail_kernel.KEEPS
         self._counts = np.zeros(3, np.uint64)
         self._reports = _block(frames + _MARGIN, REPORT)
         self._hops = _block(frames * HOPS_PER_FRAME + _MARGIN, HOP)
@@ -40,6 +41,8 @@ class Decoder:
         if trails and self._trails.shape[1] < len(frames):
             self._trails = np.empty((len(self._trails), 2 * len(frames)), np.uint64)
         kept = self._trails if trails else self._no_trails
+        kept[0] = 0
+        self._fixed[1][self._keeps] = trails
         counts = self._counts
         counts[:] = 0
         at = np.uint64(0)

@@ -25,10 +25,8 @@ CUT_HEADER, CUT_METADATA = (
 DROPPED, CONGESTED, TRACKED, INTERMEDIATE = (U64(flag) for flag in tuple(Flag)[:4])
 KIND_INT, KIND_DROP, KIND_QUEUE, KIND_INNER = (U64(kind) for kind in Kind)
 HAS_FLOW, HAS_PORTS = U64(Carried.FLOW), U64(Carried.PORTS)
-NO_HOPS = (packet_kernel.NONE, packet_kernel.NONE, packet_kernel.NONE)
-LEFT = U64(1 << 32)
+OTHER_FORM = U64(1 << 32)
 """Not a number of hops."""
-OTHER_FORM = (LEFT, packet_kernel.NONE, packet_kernel.NONE)
 TLV_TYPE, TLV_LENGTH = (
     packet_kernel.word(layout.TLV_2_0, "type"),
     packet_kernel.word(layout.TLV_2_0, "length"),
@@ -60,8 +58,7 @@ def plain(
     first: Any,
 ) -> Any:
     """Read a packet of the usual form: IPv4, or IPv6 without extension headers, TCP or UDP, and INT that DSCP
-    or port announce.  Returns how many hops were written from `first`, and the indices of the IP and the L4
-    header; NO_HOPS: no INT; OTHER_FORM: `walk` is to read it.
+    or port announce.  Returns how many hops were written from `first`; OTHER_FORM: `walk` is to read it.
     """
     tags, vlan = packet_kernel.NONE, packet_kernel.NONE
     at, version = begin, packet_kernel.NONE
@@ -69,18 +66,18 @@ def plain(
         why, at, ethertype, tags, vlan = packet_kernel.ethernet(buf, begin, end, end)
         if why:
             packet_kernel.refuse(row, why | walk_kernel.INNER_ETHERNET, at, origin)
-            return NO_HOPS
+            return packet_kernel.NONE
         version = packet_kernel.ip_version(ethertype)
         if version == packet_kernel.NONE:
             if by_ethertype(ethertype) != NOTHING:
                 return OTHER_FORM
-            return NO_HOPS
+            return packet_kernel.NONE
     elif type_ == FOUR:
         version = U64(4)
     elif type_ == SIX:
         version = U64(6)
     else:
-        return NO_HOPS
+        return packet_kernel.NONE
     start = at
     if version == U64(4):
         why, at, protocol, dscp, length, part = packet_kernel.ipv4(
@@ -92,7 +89,7 @@ def plain(
             return OTHER_FORM
     if why:
         packet_kernel.refuse(row, why | walk_kernel.INNER_IP, at, origin)
-        return NO_HOPS
+        return packet_kernel.NONE
     if protocol != TCP and protocol != UDP:
         return OTHER_FORM
     walk_kernel.set_flow(buf, start, version, protocol, length, row)
@@ -102,12 +99,12 @@ def plain(
         row.vlan = vlan
     if part != packet_kernel.NONE:
         packet_kernel.refuse(row, walk_kernel.INNER_FRAGMENT, start, origin)
-        return NO_HOPS
+        return packet_kernel.NONE
     limit = min(end, start + length)
     why = packet_kernel.lacks(at, U64(4), end, limit)
     if why:
         packet_kernel.refuse(row, why | walk_kernel.INNER_L4, at, origin)
-        return NO_HOPS
+        return packet_kernel.NONE
     ports = at
     dport = be16(buf, at + U64(2))
     row.sport = be16(buf, at)
@@ -137,11 +134,11 @@ def plain(
             if restored or U64(row.dport) != dport:
                 if walk_kernel.leads_on(row, table):
                     return OTHER_FORM
-            return count, start, ports
+            return count
         rejected = reject_int(row, why, at, origin)
     if not rejected and walk_kernel.wants_id(row):
         row.packet_id = walk_kernel.packet_id(buf, start, version, length, ports + U64(4), limit)
-    return NO_HOPS
+    return packet_kernel.NONE
 
 
 @inlined
@@ -157,11 +154,9 @@ def inner(
     hops: Any,
     first: Any,
 ) -> Any:
-    """Read the inner packet (InType 0, 2-5) into the row; returns what `plain` does, with indices 0 if `walk`
-    has read it.
-    """
-    count, ip, l4 = plain(buf, origin, at, end, type_, row, table, plans, hops, first)
-    if count == LEFT:
+    """Read the inner packet (InType 0, 2-5) into the row; returns how many hops were written from `first`."""
+    count = plain(buf, origin, at, end, type_, row, table, plans, hops, first)
+    if count == OTHER_FORM:
         count = walk_kernel.walk(
             buf,
             origin,
@@ -176,7 +171,7 @@ def inner(
             hops,
             first,
         )
-    return count, ip, l4
+    return count
 
 
 @inlined
@@ -187,9 +182,9 @@ def packet(
     """Read a captured packet into a row of zeros: (whether it has INT or IOAM, next free row of `hops`).  Its
     trail goes into a column of `trails`, if there are columns.
     """
-    ip, l4 = packet_kernel.NONE, packet_kernel.NONE
+    plans[U64(trail.COUNT)] = U64(0)  # until `walk` has read the packet
     if link == packet_kernel.ETHERNET:
-        count, ip, l4 = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
+        count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
     else:
         cut, at, type_, tags, vlan = packet_kernel.other_link(buf, origin, end, link)
         if cut:
@@ -200,11 +195,8 @@ def packet(
         )
     row.first_hop = first
     row.hop_count = count
-    if trails.shape[1] and U64(row.int_mode) == walk_kernel.MD and not row.reason:
-        if ip:
-            trail.keep_plain(row, ip - origin, l4 - origin, trails, column)
-        else:
-            trail.keep_walked(row, plans, trails, column)
+    if plans[U64(trail.KEEPS)] and U64(row.int_mode) == walk_kernel.MD and not row.reason:
+        trail.keep(buf, origin, end, row, plans, trails, column)
     place = U64(row.place)
     damaged = (
         place == walk_kernel.INT_HEADER or place == walk_kernel.IOAM_OPTION or place == walk_kernel.IOAM_DATA
@@ -250,7 +242,7 @@ def finish(
 
     Returns the next free row of `hops`.
     """
-    count, _, _ = inner(buf, origin, at, end, type_, row, table, plans, hops, first)
+    count = inner(buf, origin, at, end, type_, row, table, plans, hops, first)
     row.first_hop = first
     row.hop_count = count
     if own == packet_kernel.NONE:

@@ -64,6 +64,7 @@ class PlainDecoder:
         frames = [frame_class(*values) for values in batch.frames.tolist()]
         reports, hops, counts = plain.Rows(REPORT), plain.Rows(HOP), [0, 0, 0]
         arena = batch.arena.tobytes()
+        self._plans[self._trail.KEEPS] = trails.shape[1]
         self._kernel(arena, frames, 0, self._table, self._plans, reports, hops, trails, counts)
         return [reports[i] for i in range(counts[0])], [hops[i] for i in range(counts[1])], counts[2]
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U64, inlined
-from ..headers.packet_kernel import NONE
+from ...base.jit import U64, inlined, kernel
+from .. import layout
+from ..headers.packet_kernel import NONE, ethernet, get, word
 from ..headers.tunnel_kernel import FOUR, L4, SIX
 from ..telemetry.metadata_kernel import PLANS
 from ..telemetry.variant_kernel import OVER_TCP, TCP, UDP
@@ -27,6 +28,7 @@ KEEPS, COUNT, FIRST = PLANS, PLANS + 1, PLANS + 2
 MEMORY = FIRST + MAX_HEADERS
 """Numbers in the decoder's working memory: its plans, whether trails are kept (0: no, and `walk` notes
 nothing), then the headers of the packet that `walk` reads."""
+IPV4_WORDS = word(layout.IPV4, "header_words")
 TWO, LOW_8, LOW_24 = U64(2), U64(0xFF), U64(0xFFFFFF)
 
 
@@ -72,20 +74,21 @@ def shim_of(trail: Any) -> Any:
     return trail[0] >> U64(8)
 
 
-@inlined
-def keep_plain(row: Any, ip: Any, l4: Any, trails: Any, column: Any) -> None:
-    """Write the trail of INT-MD after the headers at the offsets `ip` and `l4`, the first of their packet."""
-    trails[0, column] = TWO | ((U64(row.int_at) - U64(4)) << U64(8))
-    trails[1, column] = header(FOUR if row.ip_version == 4 else SIX, NONE, ip, LOW_24)
-    protocol = TCP if U64(row.carrier) == OVER_TCP else UDP
-    trails[2, column] = header(L4, protocol, l4, U64(row.inner_length) + ip - l4)
-
-
-@inlined
-def keep_walked(row: Any, plans: Any, trails: Any, column: Any) -> None:
-    """Copy the trail of INT-MD from the working memory, unless it is too long."""
-    count = plans[COUNT]
-    if count <= U64(MAX_HEADERS):
-        trails[0, column] = count | ((U64(row.int_at) - U64(4)) << U64(8))
+@kernel
+def keep(buf: Any, origin: Any, end: Any, row: Any, plans: Any, trails: Any, column: Any) -> None:
+    """Write the trail of INT-MD: as `walk` noted it, unless that is too long; or, of a packet that needed no
+    walk, the IP header after Ethernet and its L4 header.
+    """
+    count, shim = plans[U64(COUNT)], (U64(row.int_at) - U64(4)) << U64(8)
+    if count == NONE:
+        _, ip, _, _, _ = ethernet(buf, origin, end, end)
+        four = row.ip_version == 4
+        l4 = ip + (get(buf, ip, IPV4_WORDS) * U64(4) if four else U64(40))
+        trails[0, column] = TWO | shim
+        trails[1, column] = header(FOUR if four else SIX, NONE, ip - origin, LOW_24)
+        protocol = TCP if U64(row.carrier) == OVER_TCP else UDP
+        trails[2, column] = header(L4, protocol, l4 - origin, U64(row.inner_length) + ip - l4)
+    elif count <= U64(MAX_HEADERS):
+        trails[0, column] = count | shim
         for i in range(count):
             trails[U64(1) + U64(i), column] = plans[U64(FIRST) + U64(i)]
