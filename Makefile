@@ -10,7 +10,7 @@ ALL ?=
 PYTEST = $(BIN)/python -m pytest --durations=5 --durations-min=2
 CALM = nice -n 10  # processes that forward packets go first
 REUSE = $(if $(ALL),,--unchanged)
-UNCOMPILED = $(addprefix tests/,capture detect direct fabric labels rdma testbed wire)
+STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 UNIT_1 = $(addprefix tests/,compliance detect fabric rdma wire)
 
 .DEFAULT_GOAL := help
@@ -51,7 +51,7 @@ e2e-3: kernels
 	$(PYTEST) tests/e2e/test_crash.py tests/live
 
 checked: $(STAMP) ## Run kernels' tests with bounds checks; tests/wire/test_plain.py does that for wire's
-	NUMBA_BOUNDSCHECK=1 $(CALM) $(PYTEST) $(REUSE) -m "kernel and not e2e" $(addprefix tests/,capture detect direct fabric labels rdma testbed)
+	NUMBA_BOUNDSCHECK=1 $(CALM) $(PYTEST) $(REUSE) -m "kernel and not e2e" $(STATEFUL)
 
 check: $(STAMP) ## Style, types, and quick tests of what has changed: under a minute
 	$(MAKE) --jobs=2 --output-sync=target lint types quick
@@ -72,7 +72,7 @@ coverage: kernels ## Lines of src that tests run, processes and uncompiled kerne
 	rm -rf build/coverage && mkdir -p build/coverage
 	-$(BIN)/coverage run -m pytest -q -m "not e2e and not wheel"
 	-$(BIN)/coverage run -m pytest -q -m "e2e and not wheel"
-	-$(BIN)/coverage run -m pytest -q --uncompiled --timeout=15 -m "kernel and not e2e" $(UNCOMPILED)
+	-$(BIN)/coverage run -m pytest -q --uncompiled --timeout=15 -m "kernel and not e2e" $(STATEFUL) tests/wire
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage json -q -o build/coverage/lines.json
 	$(BIN)/python tests/coverage_page.py build/coverage/lines.json docs/measurements/tests.md

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.common import Bench
+from harness.common import Bench, case_text
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -32,9 +32,7 @@ def rates(checkout: Path, name: str) -> dict[str, float]:
         sys.exit(f"{' '.join(command)} in {checkout.name} ended with {done.returncode}:\n{done.stderr}")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return {
-        "  ".join(f"{key}={value}" for key, value in row["case"].items()): row["rate"]
-        for row in rows
-        if "case" in row and row["unit"].endswith("/s")
+        case_text(row["case"]): row["rate"] for row in rows if "case" in row and row["unit"].endswith("/s")
     }
 
 

@@ -59,8 +59,14 @@ class Bench:
                 flush=True,
             )
         else:
-            text = "  ".join(f"{key}={value}" for key, value in case.items())
-            print(f"  {text:<58} {number(rate):>12} {unit}{'  ' + note if note else ''}", flush=True)
+            print(
+                f"  {case_text(case):<58} {number(rate):>12} {unit}{'  ' + note if note else ''}", flush=True
+            )
+
+
+def case_text(case: dict[str, object]) -> str:
+    """A case in one line."""
+    return "  ".join(f"{key}={value}" for key, value in case.items())
 
 
 def number(value: float) -> str:

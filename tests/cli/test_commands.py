@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,27 +20,19 @@ from hopscope.settings.collector import Settings
 from hopscope.wire.dialect import DIALECTS
 from hopscope.wire.encode.encoder import encode_reports, mapped_v4, new_hops, new_reports
 from hopscope.wire.records import FrameBatch, ReportBatch
+from support import command
+from support.command import Run
 
-Run = Callable[..., tuple[int, str, str]]
 SMALL = ("--set", "detect.flow_rows=16", "--set", "detect.ports=64", "--set", "detect.sources=16")
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run `hopscope` with arguments: exit status, stdout, stderr."""
     monkeypatch.setenv("HOPSCOPE_CONFIG", str(tmp_path / "settings.toml"))
     (tmp_path / "settings.toml").write_text(f"data = {str(tmp_path / 'data')!r}\n")
     monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["hopscope", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        return (code if isinstance(code, int) else 0), out, err
-
-    return call
+    return command.run
 
 
 def frames() -> FrameBatch:

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from hopscope import cli
 from hopscope.direct.stores.spec import parse_store
-
-Run = Callable[..., tuple[int, str, str]]
+from support import command
+from support.command import Run
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `hopscope plan direct` on a terminal of 80 columns: exit status, stdout, stderr."""
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["hopscope", "plan", "direct", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        return (code if isinstance(code, int) else 0), out, err
-
-    return call
+    return partial(command.run, "plan", "direct")
 
 
 FLOWS = ("--flows", "100e6", "--data-bytes", "20", "--success", "0.999")

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hopscope import cli
 from hopscope.base.errors import HopscopeError
 from hopscope.cli.options.quantities import bit_rate, per_second, seconds
-
-Run = Callable[..., tuple[int, str, str]]
+from support import command
+from support.command import Run
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `hopscope plan label` on a terminal of 80 columns: exit status, stdout, stderr."""
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["hopscope", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        return (code if isinstance(code, int) else 0), out, err
-
-    return call
+    return command.run
 
 
 ASKED = ("plan", "label", "--resolution", "10/s", "--coverage", "0.999", "--rate", "5Mbps", "--delay", "2ms")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hopscope import cli
 from hopscope.capture.pcap.reader import read
+from support import command
+from support.command import Run
 
-Run = Callable[..., tuple[int, str, str]]
 SMALL = (
     "--set", "detect.flow_rows=16", "--set", "detect.ports=64", "--set", "detect.sources=16",
     "--set", "sink.ring_evictions=1024", "--set", "distributions.queues=16",
@@ -20,19 +18,10 @@ SMALL = (
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `hopscope sink` with arguments: exit status, stdout, stderr."""
     monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["hopscope", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        out, err = capsys.readouterr()
-        code = ended.value.code
-        return (code if isinstance(code, int) else 0), out, err
-
-    return call
+    return command.run
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Round:
     per_hop: bool = True
     """False: the system measures whole paths, not single ports."""
     note: str = ""
-    """Assumptions behind the numbers."""
+    """What the numbers assume."""
 
 
 @dataclass(frozen=True, slots=True)
