@@ -69,6 +69,21 @@ def tool() -> Callable[..., str]:
     return find
 
 
+@pytest.fixture
+def namespace() -> Iterator[Any]:
+    """A network namespace of the test's own."""
+    if os.geteuid() != 0:
+        pytest.skip("a packet socket and a network namespace need root")
+    from support.veth import Namespace  # scapy takes a second
+
+    try:
+        made = Namespace(f"hopscope-test-{os.getpid()}")
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no network namespace with a veth pair here: {error}")
+    yield made
+    made.remove()
+
+
 class Browser:
     """One page of a headless Chromium, driven over its debugging protocol."""
 
