@@ -182,7 +182,7 @@ def packet(
     """Read a captured packet into a row of zeros: (whether it has INT or IOAM, next free row of `hops`).  Its
     trail goes into a column of `trails`, if there are columns.
     """
-    plans[U64(trail.COUNT)] = U64(0)  # until `walk` has read the packet
+    plans[U64(trail.COUNT)] = U64(0)  # `walk` counts headers, if trails are kept
     if link == packet_kernel.ETHERNET:
         count = inner(buf, origin, origin, end, FRAME, row, table, plans, hops, first)
     else:
@@ -195,8 +195,8 @@ def packet(
         )
     row.first_hop = first
     row.hop_count = count
-    if plans[U64(trail.KEEPS)] and U64(row.int_mode) == walk_kernel.MD and not row.reason:
-        trail.keep(buf, origin, end, row, plans, trails, column)
+    if plans[U64(trail.COUNT)] and U64(row.int_mode) == walk_kernel.MD and not row.reason:
+        trail.keep(row, plans, trails, column)
     place = U64(row.place)
     damaged = (
         place == walk_kernel.INT_HEADER or place == walk_kernel.IOAM_OPTION or place == walk_kernel.IOAM_DATA

@@ -1,8 +1,12 @@
 """The trail of a packet: the headers that the decoder passed on its way to the packet's INT-MD.
 
 Stripping (`wire/rewrite`) reads it and does not walk again.  A trail is a column of `ReportBatch.trails`: the
-number of headers (0: no INT-MD) and the offset of the shim, then the headers, outermost first; the last one
-carries the INT.  Ethernet headers and the shim are not among them: nothing in them depends on the INT.
+number of headers and the offset of the shim, then the headers, outermost first; the last one carries the INT.
+Ethernet headers and the shim are not among them: nothing in them depends on the INT.
+
+The decoder writes trails of packets that it had to walk.  Of a usual packet it leaves 0, and stripping writes
+the two headers from the report: written by the decoder they cost 10 ns of 52 a packet, and in a third of all
+processes 50 (spilled registers).
 
 A header is one number: 8 bits for its kind (`rules.Next`), 8 for the IP protocol (L4), 24 for its offset in
 the frame, and 24 for the bytes from there to the end of its packet by the IP headers around it, perhaps after
@@ -75,20 +79,21 @@ def shim_of(trail: Any) -> Any:
 
 
 @kernel
-def keep(buf: Any, origin: Any, end: Any, row: Any, plans: Any, trails: Any, column: Any) -> None:
-    """Write the trail of INT-MD: as `walk` noted it, unless that is too long; or, of a packet that needed no
-    walk, the IP header after Ethernet and its L4 header.
-    """
-    count, shim = plans[U64(COUNT)], (U64(row.int_at) - U64(4)) << U64(8)
-    if count == NONE:
-        _, ip, _, _, _ = ethernet(buf, origin, end, end)
-        four = row.ip_version == 4
-        l4 = ip + (get(buf, ip, IPV4_WORDS) * U64(4) if four else U64(40))
-        trails[0, column] = TWO | shim
-        trails[1, column] = header(FOUR if four else SIX, NONE, ip - origin, LOW_24)
-        protocol = TCP if U64(row.carrier) == OVER_TCP else UDP
-        trails[2, column] = header(L4, protocol, l4 - origin, U64(row.inner_length) + ip - l4)
-    elif count <= U64(MAX_HEADERS):
-        trails[0, column] = count | shim
-        for i in range(count):
-            trails[U64(1) + U64(i), column] = plans[U64(FIRST) + U64(i)]
+def keep(row: Any, plans: Any, trails: Any, column: Any) -> None:
+    """Write the trail that `walk` noted."""
+    count = plans[U64(COUNT)]
+    trails[0, column] = min(count, LOW_8) | ((U64(row.int_at) - U64(4)) << U64(8))
+    for i in range(min(count, U64(MAX_HEADERS))):
+        trails[U64(1) + U64(i), column] = plans[U64(FIRST) + U64(i)]
+
+
+@inlined
+def write_usual(buf: Any, origin: Any, end: Any, row: Any, trail: Any) -> None:
+    """Write the trail of a packet that needed no walk: the IP header after Ethernet and its L4 header."""
+    _, ip, _, _, _ = ethernet(buf, origin, end, end)
+    four = row.ip_version == 4
+    l4 = ip + (get(buf, ip, IPV4_WORDS) * U64(4) if four else U64(40))
+    protocol = TCP if U64(row.carrier) == OVER_TCP else UDP
+    trail[0] = TWO | ((U64(row.int_at) - U64(4)) << U64(8))
+    trail[1] = header(FOUR if four else SIX, NONE, ip - origin, LOW_24)
+    trail[2] = header(L4, protocol, l4 - origin, U64(row.inner_length) + ip - l4)

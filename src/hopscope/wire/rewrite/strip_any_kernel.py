@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.jit import U64, be16, kernel, move
 from .. import rules
-from ..decode.trail_kernel import count_of, kind_of, left_of, offset_of, protocol_of, shim_of
+from ..decode.trail_kernel import MAX_HEADERS, count_of, kind_of, left_of, offset_of, protocol_of, shim_of
 from ..decode.walk_kernel import INT_DSCP, announced_by_port
 from ..headers.checksum_kernel import ONES_16, updated
 from ..headers.packet_kernel import ETHERNET, IPV4, IPV6, NONE, RAW_IP
@@ -123,9 +123,9 @@ def put_checksum(
 def strip_any(
     buf: Any, origin: Any, end: Any, link: Any, row: Any, table: Any, trail: Any, out: Any, to: Any, room: Any
 ) -> Any:
-    """`strip_usual` for every packet; LEFT if it has no trail, or the end of its INT is unknown."""
+    """`strip_usual` for every packet; LEFT if its trail is too long, or the end of its INT is unknown."""
     carrier, count, shim = U64(row.carrier), count_of(trail), origin + shim_of(trail)
-    if count == NONE:
+    if count > U64(MAX_HEADERS):
         return LEFT, False
     last = trail[count]
     l4, protocol = origin + offset_of(last), protocol_of(last)

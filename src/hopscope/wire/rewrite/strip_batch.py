@@ -79,7 +79,7 @@ class Stripper:
         `reports` are as decoded, raw and in the order of the frames, with trails; `arena` is not that of the
         frames.  Raises ValueError if there are no trails.
         """
-        trails = self._readonly(reports.trails)
+        trails = reports.trails
         if len(reports) and trails.shape[1] < len(frames):
             raise ValueError(f"found {trails.shape[1]} trails for {len(frames)} frames")
         lengths = np.zeros(len(offsets), np.uint32)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...base.jit import U64, be16, inlined, kernel, load64
-from ..decode.trail_kernel import count_of, kind_of, offset_of, protocol_of, shim_of
+from ..decode.trail_kernel import count_of, kind_of, offset_of, protocol_of, shim_of, write_usual
 from ..decode.walk_kernel import INT_DSCP, announced_by_port
 from ..headers import checksum_kernel as checksum
 from ..headers.packet_kernel import NONE
@@ -173,6 +173,8 @@ def strip_frames(
                 what = DAMAGED
             elif U64(row.int_mode) == MD:
                 what, trail = STRIPPED, trails[:, i]
+                if trail[0] == NONE:
+                    write_usual(buf, origin, end, row, trail)
                 length, unverified = strip_usual(buf, origin, end, row, table, trail, out, to, here)
                 if length == LEFT:
                     link = U64(frame.link)
