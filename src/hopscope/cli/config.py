@@ -136,18 +136,24 @@ def _toml(tree: dict[str, Any], origins: dict[str, str], above: str = "") -> Ite
 def _template() -> Iterator[str]:
     from ..settings.collector import Settings
     from ..settings.file import walk
+    from ..settings.section import section_of
 
-    tree = Settings().model_dump(mode="json")
     yield "# Settings of Hopscope. Every line that is commented out shows a default."
+    models: dict[str, Any] = {"": Settings}
+    values: dict[str, Any] = {"": Settings().model_dump(mode="json")}
     for key, described in walk(Settings):
         meaning = " ".join(described.split())
-        *_, last = key.split(".")
-        node: Any = tree
-        for part in key.split("."):
-            node = node[part]
-        if isinstance(node, dict):
+        above, _, last = key.rpartition(".")
+        field, unset = models[above].model_fields[last], values[above] is None
+        value = field.get_default() if unset else values[above][last]
+        if section := section_of(field.annotation):
+            models[key], values[key] = section, value
+            yield f"\n# {meaning}\n# [{key}]" if value is None else f"\n[{key}]\n# {meaning}"
+        elif isinstance(value, dict):
             yield f"\n[{key}]\n# {meaning}"
-        elif node is None and _optional(key):
+        elif unset:  # of a section that is switched off
+            yield f"# {meaning}\n#   {last} =" + ("" if field.is_required() else f" {_value(value)}")
+        elif value is None and _optional(key):
             yield f"# {meaning}\n# {last} ="
         else:
-            yield f"# {meaning}\n# {last} = {_value(node)}"
+            yield f"# {meaning}\n# {last} = {_value(value)}"

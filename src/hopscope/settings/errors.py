@@ -58,6 +58,8 @@ def error_lines(
         if item["type"] == "extra_forbidden":
             *above, last = item["loc"]
             lines.append(f"{where}: no such setting{did_you_mean(str(last), _fields(model, above))}")
+        elif item["type"] == "missing":
+            lines.append(f"{where}: not set, expected a value")
         elif item["type"] == "value_error":
             lines.append(f"{where}: {expected(item)}" if where else expected(item))
         else:

@@ -7,26 +7,20 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import platformdirs
 from pydantic import BaseModel, ValidationError
 
 from ..base.errors import HopscopeError
-from .collector import DialectSettings, Settings
+from .collector import Settings
 from .dialects import AUTO, known, unknown
 from .errors import ConfigError, did_you_mean, error_lines, origin_of
-from .section import Section
+from .section import Section, plain_type, section_of
 
 PREFIX = "HOPSCOPE_"
 OTHER_VARIABLES = frozenset({"CONFIG", "DEBUG", "KERNEL_CACHE", "REQUIRE_TOOLS"})
 """Variables with the prefix that are not settings."""
-LISTS = frozenset({"listen", "allow", "kinds", "contents"})
-"""Settings that hold several words: as text they are separated by blanks or commas."""
-DIALECT_LISTS = frozenset(
-    name for name, field in DialectSettings.model_fields.items() if "tuple" in str(field.annotation)
-)
-"""The same for a dialect."""
 OPEN = "dialects"
 """The table whose keys are the user's own names."""
 
@@ -66,19 +60,22 @@ def load(
         file = default_file()
     tree: Tree = Settings().model_dump()
     origins: dict[str, str] = {}
-    layers: list[tuple[str, Iterator[tuple[str, Any]]]] = []
+    layers: list[tuple[str, str, Any]] = []
     if file is not None:
-        layers.append((str(file), _leaves(_read(file))))
-    layers.extend((name, iter([(key, value)])) for name, key, value in _variables(environment))
-    layers.extend((flag, iter([(key, value)])) for flag, key, value in flags if value is not None)
+        layers.extend((str(file), key, value) for key, value in _read(file).items())
+    layers.extend(_variables(environment))
+    layers.extend(flag for flag in flags if flag[2] is not None)
     errors: list[str] = []
-    for origin, values in layers:
-        for key, value in values:
-            try:
-                _put(tree, key, _plain(key, value, origin), origin)
-                origins[key] = origin
-            except ConfigError as error:
-                errors.append(str(error))
+    for origin, top, given in layers:
+        try:
+            for key, value in _leaves(top, _parsed(top, given, origin)):
+                try:
+                    _put(tree, key, _listeners(key, value, origin), origin)
+                    origins[key] = origin
+                except ConfigError as error:
+                    errors.append(str(error))
+        except ConfigError as error:
+            errors.append(str(error))
     try:
         settings = Settings.model_validate(tree)
         _check_dialects(settings, origins)
@@ -120,12 +117,13 @@ def _read(file: Path) -> Tree:
         raise ConfigError(f"{file}: {error}") from error
 
 
-def _leaves(tree: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", value
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Dotted keys and values; a mapping is one value where the user chooses its keys."""
+    if isinstance(value, Mapping) and value and (key.split(".")[0] == OPEN or _section_at(key)):
+        for name, inner in value.items():
+            yield from _leaves(f"{key}.{name}", inner)
+    else:
+        yield key, value
 
 
 def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -134,21 +132,42 @@ def _variables(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]
             yield name, name.removeprefix(PREFIX).lower().replace("__", "."), value
 
 
+def _annotation(key: str) -> Any:
+    """The declared type of a dotted key; None: there is no such setting."""
+    kind: Any = Settings
+    for part in key.split("."):
+        kind = plain_type(kind)
+        if get_origin(kind) is dict:
+            kind = get_args(kind)[1]
+            continue
+        section = section_of(kind)
+        if section is None or part not in section.model_fields:
+            return None
+        kind = section.model_fields[part].annotation
+    return kind
+
+
+def _section_at(key: str) -> type[Section] | None:
+    return section_of(_annotation(key))
+
+
 def _put(tree: Tree, key: str, value: Any, origin: str) -> None:
     """Set a dotted key. Raises ConfigError for an unknown one, which names the closest."""
     *above, last = key.split(".")
     if above[:1] == [OPEN]:
         _put_open(tree, above, last, value, origin)
         return
-    for part in above:
-        if not isinstance(tree.get(part), dict):
-            raise ConfigError(_unknown(key, origin))
-        tree = tree[part]
-    if last not in tree:
+    if _annotation(key) is None:
         raise ConfigError(_unknown(key, origin))
-    if isinstance(tree[last], dict):
+    for part in above:
+        if tree[part] is None:  # an optional section, which its first key creates
+            tree[part] = {}
+        tree = tree[part]
+    if _section_at(key):
         if value != {}:
             raise ConfigError(f"{origin}: {key}: found {value!r}, expected a table")
+        if tree[last] is None:
+            tree[last] = {}
         return
     tree[last] = value
 
@@ -162,11 +181,25 @@ def _put_open(tree: Tree, above: Sequence[str], last: str, value: Any, origin: s
     tree[last] = value
 
 
-def _plain(key: str, value: Any, origin: str) -> Any:
-    """A value as the models take it: lists from a text, listeners from an address."""
-    last = key if key.endswith("listen") else key.rsplit(".", 1)[-1]
-    listed = DIALECT_LISTS if key.startswith(f"{OPEN}.") else LISTS
-    if last in listed and isinstance(value, str):
+def _parsed(key: str, value: Any, origin: str) -> Any:
+    """A value as the models take it: lists and tables from a text as in TOML, lists of words without it."""
+    if not isinstance(value, str):
+        return value
+    kind = plain_type(_annotation(key))
+    table, listed = get_origin(kind) is dict or section_of(kind), get_origin(kind) is tuple
+    if (table and value.startswith("{")) or (listed and value.startswith(("[", "{"))):
+        try:
+            return tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{origin}: {key}: expected a value as in TOML: {error}") from error
+    if listed and section_of(get_args(kind)[0]) is None and value != "log":
+        return value.replace(",", " ").split()
+    return value
+
+
+def _listeners(key: str, value: Any, origin: str) -> Any:
+    """Listeners are tables, or addresses."""
+    if key == "listen" and isinstance(value, str):
         value = value.replace(",", " ").split()
     if key == "listen" and isinstance(value, Sequence):
         return [_listener(item, origin) for item in value]
@@ -194,8 +227,7 @@ def walk(model: type[BaseModel], above: str = "") -> Iterator[tuple[str, str]]:
     sections: list[tuple[str, str, type[Section]]] = []
     last: tuple[str, str] | None = None
     for name, field in model.model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, Section):
+        if kind := section_of(field.annotation):
             sections.append((f"{above}{name}", field.description or "", kind))
         elif f"{above}{name}" == OPEN:
             last = (OPEN, field.description or "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -84,3 +85,16 @@ class Section(BaseModel):
     """A table of the configuration file: unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+def plain_type(annotation: Any) -> Any:
+    """The type of a setting, without what it is annotated with, and without None."""
+    while get_origin(annotation) in (Annotated, Union, UnionType):
+        annotation = get_args(annotation)[0]
+    return annotation
+
+
+def section_of(annotation: Any) -> type[Section] | None:
+    """The section that a setting is, though it may be None; None: it is a value or a list."""
+    kind = plain_type(annotation)
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None

@@ -1,0 +1,177 @@
+"""Every setting of the reference can be set: in a file, by a variable, by `--set`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from hopscope.cli.config import _value
+from hopscope.settings.collector import Settings
+from hopscope.settings.errors import ConfigError
+from hopscope.settings.file import load, parse_set
+from hopscope.settings.section import Section, plain_type, section_of
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES: dict[str, Any] = {
+    "sink.adapt.factor": 2.5,
+    "alerts[].url": "http://127.0.0.1:1/x",
+    "direct.nic.host": "127.0.0.3",
+    "direct.stores[].name": "paths",
+    "direct.stores[].options": {"bytes": "1MiB", "data_bytes": 20},
+    "dialects.NAME.base": "bmv2",
+    "dialects.NAME.int_dscp_bit": 4,
+    "dialects.NAME.marker": "aabb",
+    "label.listen": "127.0.0.1:7254",
+    "label.redis": "redis://127.0.0.1:6379/1",
+    "label.track[].src": "10.0.0.2",
+    "label.track[].dst": "10.0.0.3",
+    "listen[].dialect": "bmv2",
+    "listen[].host": "127.0.0.2",
+    "listen[].interface": "eth1",
+    "listen[].kind": "mirror",
+    "redis[].url": "redis://127.0.0.1:6379/1",
+    "serve.host": "127.0.0.2",
+    "serve.token": "sixteen-characters",
+    "sink.report.to": "192.0.2.1:32766",
+}
+"""Values of settings that are not free text."""
+BESIDE: dict[str, dict[str, Any]] = {
+    "listen[].interface": {"kind": "mirror"},
+    "listen[].filter": {"kind": "mirror", "interface": "eth1"},
+    "listen[].kind": {"interface": "eth1"},
+    "detect.thresholds.flow_latency.clear_below": {"raise_above": 9},
+    "detect.thresholds.hop_latency.clear_below": {"raise_above": 9},
+    "detect.thresholds.queue_occupancy.clear_below": {"raise_above": 9},
+    "detect.thresholds.queue_congestion.clear_below": {"raise_above": 9},
+    "detect.thresholds.link_utilization.clear_below": {"raise_above": 9},
+    "detect.thresholds.buffer_occupancy.clear_below": {"raise_above": 9},
+}
+"""What a setting needs in its table."""
+
+
+def _declared(model: type[Section], above: str = "") -> Iterator[tuple[str, type[Section], FieldInfo]]:
+    """Every setting that is not a table: key as in the reference, its section, its declaration."""
+    for name, field in model.model_fields.items():
+        key, kind = f"{above}{name}", plain_type(field.annotation)
+        item = get_args(kind) if get_origin(kind) in (tuple, dict) else ()
+        listed = section_of(item[-1 if get_origin(kind) is dict else 0]) if item else None
+        if section := section_of(kind):
+            yield from _declared(section, f"{key}.")
+        elif listed:
+            yield from _declared(listed, f"{key}{'[]' if get_origin(kind) is tuple else '.NAME'}.")
+        else:
+            yield key, model, field
+
+
+def _sample(key: str, field: FieldInfo) -> Any:
+    """A valid value that is not the default."""
+    if key in SAMPLES:
+        return SAMPLES[key]
+    return _of(plain_type(field.annotation), field)
+
+
+def _of(kind: Any, field: FieldInfo) -> Any:
+    if get_origin(kind) is tuple:
+        return [_of(plain_type(get_args(kind)[0]), field)]
+    if get_origin(kind) is Literal:
+        return next(value for value in reversed(get_args(kind)) if value != field.default)
+    if kind is bool:
+        return not field.default
+    if kind in (int, float):
+        low = next((rule.ge for rule in field.metadata if hasattr(rule, "ge")), 1)
+        return low + (low == field.default) if isinstance(low, int) and low else kind(field.default == 1) + 1
+    return "text"
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    """The tree that sets a key: `[]` is a list of one table with what it requires."""
+    tree: dict[str, Any] = {}
+    here, path, model = tree, "", Settings
+    *above, last = key.split(".")
+    for part in above:
+        name, listed = part.removesuffix("[]"), part.endswith("[]")
+        path += f"{part}."
+        inner: dict[str, Any] = {}
+        here["mine" if part == "NAME" else name] = [inner] if listed else inner
+        here = inner
+        if part != "NAME":
+            kind = plain_type(model.model_fields[name].annotation)
+            model = section_of(kind) or section_of(get_args(kind)[-1 if get_origin(kind) is dict else 0])  # type: ignore[assignment]
+        if part == "NAME" or get_origin(kind) is not dict:
+            here.update(
+                (other, _sample(path + other, field))
+                for other, field in model.model_fields.items()
+                if field.is_required() and other != last
+            )
+    here.update(BESIDE.get(key, {}))
+    here[last] = value
+    return tree
+
+
+def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict) and name != "options":
+            yield from _leaves(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _value(value)
+
+
+def _found(settings: Settings, key: str) -> Any:
+    value: Any = settings.model_dump(mode="json")
+    for part in key.replace("NAME", "mine").split("."):
+        value = value[part.removesuffix("[]")]
+        value = value[0] if part.endswith("[]") else value
+    return value
+
+
+DECLARED = list(_declared(Settings))
+
+
+def test_the_reference_has_the_same_settings() -> None:
+    """What is tried below is what docs/reference/settings.md lists."""
+    lines = (ROOT / "docs" / "reference" / "settings.md").read_text().splitlines()
+    listed = [line.split("`")[1] for line in lines if line.startswith("| `") and "| table |" not in line]
+    assert [key for key, _, _ in DECLARED] == listed
+
+
+@pytest.mark.parametrize(
+    ("key", "field"), [(key, field) for key, _, field in DECLARED], ids=[key for key, *_ in DECLARED]
+)
+def test_a_setting_is_set_by_each_source(tmp_path: Path, key: str, field: FieldInfo) -> None:
+    """A file, a variable and `--set` give the same settings, in which the key has the value."""
+    value = _sample(key, field)
+    tree = _nested(key, value)
+    leaves = list(_leaves(tree))
+    file = tmp_path / "hopscope.toml"
+    file.write_text("".join(f"{name} = {_value(each)}\n" for name, each in tree.items()))
+    variables = {f"HOPSCOPE_{name.upper().replace('.', '__')}": _text(each) for name, each in leaves}
+    flags = [parse_set(f"{name}={_text(each)}") for name, each in leaves]
+    found = [load(file, (), {}), load(None, (), variables), load(None, flags, {})]
+    for loaded in found:
+        assert loaded.settings == found[0].settings
+        assert _found(loaded.settings, key) == json.loads(json.dumps(value))
+        assert loaded.origins
+    assert found[0].settings != Settings()
+
+
+def test_an_optional_table_is_set_by_its_keys(tmp_path: Path) -> None:
+    """The table of the guide switches path sums on; a key without its required one says what is missing."""
+    file = tmp_path / "hopscope.toml"
+    file.write_text("[direct.translator.path_sum]\nthreshold = 500\nhops = 3\n")
+    path_sum = load(
+        file, [parse_set("direct.translator.path_sum.list=2")], {}
+    ).settings.direct.translator.path_sum
+    assert path_sum is not None
+    assert (path_sum.threshold, path_sum.hops, path_sum.list) == (500, 3, 2)
+    file.write_text("[direct.translator.path_sum]\nhops = 3\n")
+    with pytest.raises(ConfigError, match=r"path_sum\.threshold: not set, expected a value$"):
+        load(file, (), {})
