@@ -90,8 +90,8 @@ def settings() -> str:
         "environment variable: `detect.flow_rows` is `HOPSCOPE_DETECT__FLOW_ROWS`. "
         "Flags win over the environment, the "
         "environment over the file, the file over the defaults. `[]` marks a list of tables (`[[listen]]`), "
-        "`NAME` a name that you choose (`[dialects.mine]`). In a variable or `--set`, a list of words is separated "
-        "by blanks or commas; other lists and tables are written as in TOML: "
+        "`NAME` a name that you choose (`[dialects.mine]`). In a variable or `--set`, words of a list are "
+        "separated by blanks or commas; other lists and tables are written as in TOML: "
         '`--set \'direct.stores=[{name = "paths", primitive = "append"}]\'`. '
         "An unknown key is an error.\n\n"
         + _table(("key", "type", "default", "meaning"), list(_settings_rows(Settings)))
