@@ -14,7 +14,7 @@ STATEFUL = $(addprefix tests/,capture detect direct fabric labels rdma testbed)
 UNIT_1 = $(addprefix tests/,compliance detect fabric rdma wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick wheel installed test coverage docs demo bench format clean
+.PHONY: help venv kernels lint types unit e2e unit-1 unit-2 e2e-1 e2e-2 e2e-3 checked check quick wheel installed test durations coverage docs demo bench format clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z0-9]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -38,19 +38,25 @@ types: $(STAMP) ## Check types
 
 unit: unit-1 unit-2 ## Run unit and compliance tests
 unit-1: kernels
+	@echo "== $@"
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(UNIT_1)
 unit-2: kernels
+	@echo "== $@"
 	$(CALM) $(PYTEST) $(REUSE) -m "not e2e and not wheel" $(addprefix --ignore=,$(UNIT_1))
 
 e2e: e2e-1 e2e-2 e2e-3 ## Run tests that start processes, browsers, servers and namespaces: they mostly wait
 e2e-1: kernels
+	@echo "== $@"
 	$(PYTEST) tests/e2e --ignore=tests/e2e/test_crash.py
 e2e-2: kernels
+	@echo "== $@"
 	$(PYTEST) -m "e2e and not wheel" $$(grep -rl --include='test_*.py' 'mark\.e2e' tests | grep -v '^tests/e2e\|^tests/live')
 e2e-3: kernels
+	@echo "== $@"
 	$(PYTEST) tests/e2e/test_crash.py tests/live
 
 checked: $(STAMP) ## Run kernels' tests with bounds checks; tests/wire/test_plain.py does that for wire's
+	@echo "== $@"
 	NUMBA_BOUNDSCHECK=1 $(CALM) $(PYTEST) $(REUSE) -m "kernel and not e2e" $(STATEFUL)
 
 check: $(STAMP) ## Style, types, and quick tests of what has changed: under a minute
@@ -63,10 +69,14 @@ wheel: kernels ## Build a wheel for this platform with compiled kernels, in dist
 	HOPSCOPE_SHIP_KERNELS=1 $(BIN)/python -m hatchling build -t wheel -d dist
 
 installed: wheel ## Install the wheel into a clean environment and start from it
+	@echo "== $@"
 	$(PYTEST) -m wheel tests/test_wheel.py
 
 test: $(STAMP) ## Everything that must pass (ALL=1: also what passed here and is unchanged)
 	$(MAKE) --jobs=4 --keep-going --output-sync=target kernels types checked e2e-2 e2e-3 e2e-1 unit-1 unit-2 installed lint
+
+durations: ## Write what a test run took into docs: make test ALL=1 2>&1 | tee build/test.log; make durations
+	$(BIN)/python tests/durations_page.py build/test.log docs/measurements/tests.md
 
 coverage: kernels ## Lines of src that tests run, processes and uncompiled kernels included (half an hour)
 	rm -rf build/coverage && mkdir -p build/coverage
