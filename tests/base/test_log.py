@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 from collections.abc import Iterator
 
 import pytest
 import structlog
 
-from hopscope.base.log import configure, logger
+from hopscope.base.log import REPEATS, configure, logger
 
 
 @pytest.fixture(autouse=True)
 def defaults() -> Iterator[None]:
     """Other tests find logging as it was."""
+    handlers = logging.getLogger().handlers.copy()
     yield
+    logging.getLogger().handlers = handlers
     structlog.reset_defaults()
 
 
@@ -38,3 +41,20 @@ def test_a_line_of_json() -> None:
     line = json.loads(stream.getvalue())
     assert list(line) == ["timestamp", "level", "component", "event", "process"]
     assert (line["level"], line["component"], line["event"]) == ("info", "here", "restarting")
+
+
+def test_libraries_are_logged_in_single_lines_at_a_bounded_rate() -> None:
+    """An error of a library is one line without its traceback, and a flood of them is a handful of lines."""
+    stream = io.StringIO()
+    configure(stream)
+    library = logging.getLogger("asyncio")
+    for _ in range(1000):
+        try:
+            raise OSError(24, "Too many open files")
+        except OSError:
+            library.exception("socket.accept() out of system resource\nsocket: %s", id(stream))
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert len(lines) == REPEATS
+    assert lines[0]["component"] == "asyncio"
+    assert lines[0]["event"].startswith("socket.accept() out of system resource socket: ")
+    assert "OSError: [Errno 24] Too many open files (test_log.py:" in lines[0]["event"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 import time
+import traceback
 from collections.abc import MutableMapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, TextIO, cast
 
 import structlog
@@ -14,6 +16,8 @@ import structlog
 REPEATS = 5
 """How often one message is logged within a period."""
 PERIOD_SECONDS = 10.0
+MAX_LIBRARY_TEXT = 1000
+"""Longest message of a library, in characters."""
 
 
 class _Limit:
@@ -24,7 +28,7 @@ class _Limit:
         self._count: dict[str, int] = {}
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        key = str(event.get("event"))
+        key = str(event.pop("repeats", event.get("event")))
         now = time.monotonic()
         if now - self._since.get(key, -PERIOD_SECONDS) >= PERIOD_SECONDS:
             suppressed = self._count.get(key, 0) - REPEATS
@@ -35,6 +39,20 @@ class _Limit:
         if self._count[key] > REPEATS:
             raise structlog.DropEvent
         return event
+
+
+class _Library(logging.Handler):
+    """Messages of libraries, one line each: without this, Python prints them with tracebacks, unlimited."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = " ".join(record.getMessage().split())
+        if record.exc_info and (error := record.exc_info[1]):
+            frames = traceback.extract_tb(error.__traceback__)
+            place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+            text += f": {type(error).__name__}: {error}{place}"
+        level = logging.getLevelName(record.levelno).lower()
+        log = getattr(logger(record.name), level, logger(record.name).warning)
+        log(text[:MAX_LIBRARY_TEXT], repeats=str(record.msg))
 
 
 class _SafeStream:
@@ -60,6 +78,9 @@ def _ordered(logger: Any, method: str, event: MutableMapping[str, Any]) -> Mutab
 def configure(stream: TextIO | None = None) -> None:
     """Set up logging of this process, to stderr by default."""
     stream = stream or sys.stderr
+    root = logging.getLogger()
+    if not any(isinstance(handler, _Library) for handler in root.handlers):
+        root.addHandler(_Library(logging.WARNING))
     terminal = stream.isatty()
     structlog.configure(
         processors=[

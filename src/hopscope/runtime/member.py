@@ -10,8 +10,10 @@ from subprocess import Popen
 from typing import Any
 
 MAX_EXITS = 5
-"""Exits within EXITS_SECONDS that end the program."""
+"""Exits within EXITS_SECONDS after which a process is left stopped."""
 EXITS_SECONDS = 60.0
+STOPPED_SECONDS = 300.0
+"""How long it is left stopped before it is tried once more."""
 MAX_PAUSE_SECONDS = 5.0
 """Longest pause before a restart; the first is a tenth of a second, each next one twice as long."""
 
@@ -35,15 +37,17 @@ class Member:
     last_error: str | None = None
     due: float = 0.0
     """When to start it again (monotonic); 0: no restart is due."""
+    stopped: bool = False
+    """It ended MAX_EXITS times in EXITS_SECONDS, and is left stopped until `due`."""
     exits: deque[float] = field(default_factory=deque)
 
     def started(self, process: Popen[bytes], channel: Any) -> None:
         """The process runs; it reports over `channel`."""
         self.process, self.channel = process, channel
-        self.due, self.ready, self.warm, self.error = 0.0, False, False, None
+        self.due, self.ready, self.warm, self.error, self.stopped = 0.0, False, False, None, False
 
-    def exited(self, now: float) -> float | None:
-        """The process has ended; returns the pause before its restart, None if it ended too often."""
+    def exited(self, now: float) -> float:
+        """The process has ended; returns the pause before its restart, a long one if it ended too often."""
         assert self.process is not None
         status = self.process.returncode
         ended = f"ended by {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
@@ -52,11 +56,15 @@ class Member:
         self.exits.append(now)
         while now - self.exits[0] > EXITS_SECONDS:
             self.exits.popleft()
-        if len(self.exits) >= MAX_EXITS:
-            return None
-        pause = min(MAX_PAUSE_SECONDS, 0.1 * 2 ** (len(self.exits) - 1))
+        self.stopped = len(self.exits) >= MAX_EXITS
+        pause = STOPPED_SECONDS if self.stopped else min(MAX_PAUSE_SECONDS, 0.1 * 2 ** (len(self.exits) - 1))
         self.due = now + pause
-        return float(pause)
+        return pause
+
+    @property
+    def exits_text(self) -> str:
+        """Why it ended last, with how often."""
+        return f"{self.reason} ({MAX_EXITS} times in a minute)"
 
     @property
     def reason(self) -> str:
@@ -70,6 +78,7 @@ class Member:
             "name": self.name,
             "pid": self.process.pid if self.process else None,
             "alive": self.process is not None and self.process.poll() is None,
+            "stopped": self.stopped,
             "restarts": self.restarts,
             "last_error": self.last_error,
         }

@@ -39,7 +39,7 @@ from . import child as process
 from .control import ControlServer, changed_limits, changed_sink_limits
 from .environment import memory_text
 from .labels import listen_settings
-from .member import MAX_EXITS, Member
+from .member import Member
 from .summary import summary_lines
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ def _keep_distributions(folder: Path, regions: Path) -> None:
 class Supervisor:
     """A collector: `start` it, `turn` it until it should end, `stop` it.
 
-    Raises HopscopeError (one line) if it cannot start, or if a process ended MAX_EXITS times within a minute.
+    Raises HopscopeError (one line) if it cannot start, or if a process that receives (a worker; without
+    workers, that of the labels) ended MAX_EXITS times within a minute.  Any other process that does so is
+    left stopped for some minutes: capture goes on.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -232,9 +234,14 @@ class Supervisor:
         while member.channel is not None and self._receive(member):
             pass
         pause = member.exited(time.monotonic())
-        if pause is None:
-            raise CollectorError(f"{member.reason} ({MAX_EXITS} times in a minute)")
-        self._log.warning("restarting", process=member.name, reason=member.last_error, after_seconds=pause)
+        if not member.stopped:
+            self._log.warning(
+                "restarting", process=member.name, reason=member.last_error, after_seconds=pause
+            )
+        elif member.role == ("worker" if self.settings.workers else "labels"):
+            raise CollectorError(member.exits_text)
+        else:
+            self._log.error("left stopped", process=member.exits_text, next_start_seconds=pause)
 
     # ---------------------------------------------------------------------------------- listeners
 

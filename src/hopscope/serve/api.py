@@ -131,5 +131,5 @@ async def _rejected(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:
-    log.error("request failed", path=request.url.path, exc_info=error)
+    log.error("request failed", path=request.url.path, error=f"{type(error).__name__}: {error}")
     return _line(500, "internal error: see the collector's log")

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ..base import control_client as control
 from ..base.counter import Counter
 from ..base.names import Names
 from ..base.version import VERSION
@@ -68,6 +69,7 @@ class _Scrape(Collector):
         build.add_metric([VERSION], 1)
         yield build
         yield from self._counters()
+        yield from self._processes()
         yield from self._tables()
         yield from self._exports()
         yield from _of_direct(translator.COUNTERS, translator.read_counters(self._stores))
@@ -87,6 +89,21 @@ class _Scrape(Collector):
                 family.add_metric(values, counter.exposed(int(block[INDEX[counter.key]])))
         yield from families.values()
         yield GaugeMetricFamily("hopscope_workers", "Workers that have counters.", value=len(counts.workers))
+
+    def _processes(self) -> Iterable[Family]:
+        try:
+            processes = control.request(self._folder, {"status": {}}, timeout=0.5)["processes"]
+        except (control.ControlError, KeyError):
+            return
+        up = GaugeMetricFamily("hopscope_process_up", "1 if the process runs.", labels=["process"])
+        restarts = CounterMetricFamily(
+            "hopscope_process_restarts_total", "Restarts of a process.", labels=["process"]
+        )
+        for process in processes:
+            up.add_metric([process["name"]], int(process["alive"]))
+            restarts.add_metric([process["name"]], process["restarts"])
+        yield up
+        yield restarts
 
     def _tables(self) -> Iterable[Family]:
         yield GaugeMetricFamily("hopscope_flows", "Live flows.", value=len(self._state.flows()))

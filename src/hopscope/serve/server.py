@@ -62,20 +62,21 @@ def run(settings: Settings, folder: Path, stop: Stop, listener: socket.socket | 
 
 async def _serve(settings: Settings, folder: Path, stop: Stop, listener: socket.socket) -> None:
     from .api import create_app  # the framework takes half a second to import
+    from .connection import HEAD_BYTES, Connection
     from .live import mount
 
     app = create_app(settings.serve, folder, Names.load(settings.names), settings.direct.folder)
     mount(app)
     config = uvicorn.Config(
         app.state.guarded,
+        http=Connection,
         log_config=None,
         access_log=False,
         server_header=False,
         lifespan="on",
         timeout_graceful_shutdown=_GRACE_SECONDS,
         ws_max_size=1 << 20,
-        limit_concurrency=512,
-        h11_max_incomplete_event_size=64 * 1024,
+        h11_max_incomplete_event_size=HEAD_BYTES,
     )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]

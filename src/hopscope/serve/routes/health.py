@@ -61,7 +61,10 @@ def _processes(context: Context) -> list[c.Component]:
     parts = [c.Component(name="supervisor", ready=True, detail=f"pid {owner.get('pid')}")]
     for process in answer.get("processes", ()):
         alive, restarts = bool(process.get("alive")), process.get("restarts", 0)
-        detail = f"pid {process.get('pid')}, {restarts} restarts"
+        state = f"pid {process.get('pid')}"
+        if process.get("stopped"):
+            state = "left stopped for some minutes, since it ended again and again"
+        detail = f"{state}, {restarts} restarts"
         if process.get("last_error"):
             detail += f", last error: {process['last_error']}"
         parts.append(c.Component(name=str(process.get("name")), ready=alive, detail=detail))

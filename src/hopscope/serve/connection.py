@@ -1,0 +1,112 @@
+"""One connection of an HTTP client, with limits: before its request is complete it needs no token.
+
+uvicorn's h11 protocol is used, since only it limits the size of a request's head (uvicorn 0.54: httptools
+took 130 MB of one header).  What uvicorn has no setting for is here: time for the head and the body of a
+request, time for a client to take its answer, and places for connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_BYTES = 64 * 1024
+"""Longest head of a request."""
+REQUEST_SECONDS = 10.0
+"""Time from the connection, or from the end of the idle time after a request, to a whole request."""
+ANSWER_SECONDS = 30.0
+"""Time for a client to take what fills its buffer."""
+CONNECTIONS = 512
+PER_ADDRESS = 128
+"""Connections of one address."""
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    b"content-length: 33\r\n\r\n" + b'{"error": "too many connections"}'
+)
+
+
+class Connection(H11Protocol):
+    """A connection that waits for a request makes place for a new one; one with a request is kept."""
+
+    _request_timer: asyncio.TimerHandle | None = None
+    _answer_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a place, or that of the connection that waits longest; if all are at work, answer 503."""
+        super().connection_made(transport)
+        self.since = self.loop.time()
+        if not self._make_place():
+            transport.write(_BUSY)
+            transport.close()
+            return
+        self._expect_request()
+
+    def _make_place(self) -> bool:
+        """Whether there are fewer than the most connections, of all and of this address, or so made."""
+        host = self.client and self.client[0]
+        all_others = [cast("Any", other) for other in self.connections if other is not self]
+        of_address = [other for other in all_others if (other.client and other.client[0]) == host]
+        for others, most in ((of_address, PER_ADDRESS), (all_others, CONNECTIONS)):
+            if len(others) < most:
+                continue
+            waiting = [other for other in others if isinstance(other, Connection) and other.is_waiting]
+            if not waiting:
+                return False
+            min(waiting, key=lambda other: other.since).transport.abort()
+        return True
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether no request is being answered."""
+        closing = self.transport.is_closing()
+        return not closing and (self.cycle is None or self.cycle.response_complete)
+
+    def _expect_request(self) -> None:
+        self._cancel_timers()
+        self._request_timer = self.loop.call_later(REQUEST_SECONDS, self._end_slow_request)
+
+    def _end_slow_request(self) -> None:
+        if self.cycle is None or self.cycle.response_complete or self.cycle.more_body:
+            self.transport.abort()
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._request_timer, self._answer_timer):
+            if timer is not None:
+                timer.cancel()
+        self._request_timer = self._answer_timer = None
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        if not self.transport.is_closing():
+            super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; keep-alive ends sooner if not a byte of it comes."""
+        self.since = self.loop.time()
+        self._expect_request()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """The client does not take its answer: it has some time."""
+        super().pause_writing()
+        if self._answer_timer is None:
+            self._answer_timer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It has taken some of it."""
+        super().resume_writing()
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Hand the connection to the WebSocket protocol, which has its own timers."""
+        self._cancel_timers()
+        super().handle_websocket_upgrade(event)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._cancel_timers()
+        super().connection_lost(exc)
