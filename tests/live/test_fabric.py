@@ -55,7 +55,9 @@ def live(tools: None) -> Iterator[Fabric]:
         assert made.returncode == 0, made.stderr
         assert f"hopscope fabric down --name {NAME}" in made.stdout
         assert (state.folder_of(NAME) / state.SETTINGS_FILE).stat().st_mode & 0o777 == 0o600
-        yield Fabric()
+        found = Fabric()
+        yield found
+        assert "not warmed up" not in (found.state.folder / "switches.log").read_text()
     finally:
         fabric("down")
 

@@ -184,6 +184,7 @@ def test_hosts_see_what_hosts_sent(network: Network) -> None:
     assert switches.stop() == 0
     assert "drops" not in switches.said(), "the switches lost frames, not the sink"
     assert sink.program.stop(signal.SIGINT) == 0, sink.program.said()
+    assert "not warmed up" not in sink.program.said()
     assert network.features("sink", "s0") == before
     with pytest.raises(NamespaceError, match="100% packet loss"):
         network.run("a", "ping", "-c", "1", "-W", "1", v4)  # it was the sink through which all went

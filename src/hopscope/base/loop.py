@@ -7,7 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from .kernel_cache import loaded
+from .log import logger
 from .stop import Stop
+
+_late = 0
 
 
 class Process(Protocol):
@@ -52,13 +56,41 @@ class Timer:
 
 
 def run(process: Process, stop: Stop, idle: Callable[[int], object]) -> None:
-    """Turn until `stop` is set, then drain; close in any case. `idle` gets what each turn found."""
+    """Turn until `stop` is set, then drain; close in any case. `idle` gets what each turn found.
+
+    No turn should call a kernel for the first time, since frames wait while it is compiled or loaded: such
+    kernels are counted (`late_kernels`) and logged.
+    """
+    global _late
+    known, _late = len(loaded), 0
+    earlier = set(loaded)
     try:
         while not stop.is_set():
-            idle(process.turn())
+            found = process.turn()
+            if len(loaded) != known:
+                known = len(loaded)
+                _note_late(earlier)
+            idle(found)
         process.drain()
+        _note_late(earlier)
     finally:
         process.close()
+
+
+def late_kernels() -> int:
+    """Kernels that turns of this process's loop called for the first time."""
+    return _late
+
+
+def _note_late(earlier: set[str]) -> None:
+    """Count and log the kernels that were loaded since `earlier`, which is brought up to date."""
+    global _late
+    new = sorted(name for name in loaded - earlier if name.endswith(".entry"))
+    earlier |= loaded
+    _late += len(new)
+    for name in new:
+        kernel = ".".join(name.split("/")[-3::2]).rpartition("-")[0]
+        logger("loop").warning("frames waited for a kernel that was not warmed up", kernel=kernel)
 
 
 def drain(turn: Callable[[], int], seconds: float) -> None:

@@ -211,6 +211,11 @@ COUNTERS: tuple[Counter, ...] = (
         "ticks_total",
         "Clock ticks of a worker, ten per second; a worker that hangs or waits for a full disk has none.",
     ),
+    Counter(
+        "late_kernels_total",
+        "Kernels that were first called while frames waited: compiled or loaded late.",
+        of="late_kernels",
+    ),
     Counter("busy_ns_total", "Time that the worker spent on reports; the rest it slept."),
     Counter("busy_capture_ns_total", "Busy time spent receiving frames."),
     Counter("busy_decode_ns_total", "Busy time spent decoding."),

@@ -113,6 +113,11 @@ COUNTERS: tuple[Counter, ...] = (
         "dta_reported_paths_total", "Paths above the threshold that were appended to their list.",
         of="options.slow_paths.appended",
     ),
+    Counter(
+        "dta_late_kernels_total",
+        "Kernels that were first called while frames waited: compiled or loaded late.",
+        of="late_kernels",
+    ),
     Counter("dta_epochs_total", "Epochs started.", of="output.stores.epochs_begun"),
     Counter("dta_saved_epochs_total", "Epochs moved into history.", of="output.stores.epochs_saved"),
     Counter(

@@ -143,6 +143,11 @@ COUNTERS: tuple[Counter, ...] = (
         "Unexpected notifications: entries that are not due, or of no known port.",
         of="redis.counts.unexpected",
     ),
+    Counter(
+        "label_late_kernels_total",
+        "Kernels that were first called while frames waited: compiled or loaded late.",
+        of="late_kernels",
+    ),
 )  # fmt: skip
 """`by`: a notification of Redis, a poll because none came in time, or our clock without Redis."""
 INDEX: Mapping[str, int] = {counter.key: number for number, counter in enumerate(COUNTERS)}

@@ -78,6 +78,11 @@ NIC_COUNTERS = (
         of="endpoint.connections.counters.rejected",
     ),
     Counter("nic_queue_pairs", "Connected queue pairs.", of="queue_pairs", gauge=True),
+    Counter(
+        "nic_late_kernels_total",
+        "Kernels that were first called while frames waited: compiled or loaded late.",
+        of="late_kernels",
+    ),
 )  # fmt: skip
 """Counters of the software NIC, in the order of its region."""
 

@@ -124,6 +124,11 @@ class LabelProcess:
         self._decoder = LabelDecoder(labelling.max_hop)
 
     @property
+    def late_kernels(self) -> int:
+        """Kernels that its turns called for the first time."""
+        return loop.late_kernels()
+
+    @property
     def port(self) -> int:
         """UDP port, even if the kernel chose it."""
         assert self.listener is not None

@@ -17,7 +17,7 @@ from ..detect.distributions.region import Distributions
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock, Dialect
 from ..wire.reasons import Place, Reason
-from ..wire.records import FrameBatch, Records, ReportBatch
+from ..wire.records import HOP, REPORT, FrameBatch, Records, ReportBatch
 from .shard import Shard
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class CountDistributions(Stage):
 
     def __init__(self, distributions: Distributions, shard: Shard) -> None:
         self._distributions, self._shard = distributions, shard
+        distributions.update(ReportBatch(np.zeros(0, REPORT), np.zeros(0, HOP)))  # loads the kernel
 
     def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:
         """Count them; hops without a place in the table are counted as such."""

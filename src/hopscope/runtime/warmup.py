@@ -22,7 +22,7 @@ import numpy as np
 from ..base import announce
 from ..settings.collector import DetectSettings, ListenSettings, Settings
 from ..settings.dialects import Changes
-from ..settings.sink import DistributionSettings, SinkSettings
+from ..settings.sink import DistributionSettings, SinkReportSettings, SinkSettings
 from ..wire import timing
 from ..wire.dialect import DEFAULT, Clock
 from ..wire.records import FRAME, Carried, FrameBatch, Link, ReportBatch
@@ -31,8 +31,9 @@ Notify = Callable[[str], None]
 _SMALL = Settings(
     detect=DetectSettings(flow_rows=16, hop_pool=8, ports=64, sources=16),
     sink=SinkSettings(ring_events=1024, ring_evictions=1024),
-    distributions=DistributionSettings(queues=16),
+    distributions=DistributionSettings(enabled=True, queues=16),
 )
+"""With every part that has kernels: each loads its own when it is made."""
 _REPORT = bytes.fromhex(
     "2000000000000000131a002000000000000000000200000000020200000000010800455c00500000000040117c3f7f0000017f0000"
     "0100000000003c0000100c000020000300e00000" + "00" * 44
@@ -238,11 +239,18 @@ def _detector() -> None:
 
 
 def _sink() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        _run_sink(SinkReportSettings(to=f"127.0.0.1:{receiver.getsockname()[1]}"))
+
+
+def _run_sink(report: SinkReportSettings) -> None:
     from .mode import Sink
     from .shard import Shard
     from .sink.forward import to_file
 
-    pipeline = Sink(_SMALL).pipeline(Shard(_SMALL.history))
+    sink = _SMALL.sink.model_copy(update={"report": report})
+    pipeline = Sink(_SMALL.model_copy(update={"sink": sink})).pipeline(Shard(_SMALL.history))
     for _ in pipeline.detection.update(_reports()):  # before the decoder, which another process may compile
         pass
     dialect = Changes(packets=True).of(DEFAULT)

@@ -189,6 +189,11 @@ class Worker:
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
 
     @property
+    def late_kernels(self) -> int:
+        """Kernels that its turns called for the first time."""
+        return loop.late_kernels()
+
+    @property
     def received(self) -> Counter[str]:
         """What all listeners counted, by key of `detect.counters`."""
         return sum((Counter(receiver.listener.counts()) for receiver in self.receivers), Counter())

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from ...wire.records import FrameBatch, Link, Records
+from ...wire.records import FRAME, FrameBatch, Link, Records
 from ..errors import CaptureError
 from ..layout import CONTROL_BYTES, IOVEC, MMSGHDR, NAME_BYTES
 from ..sockets import UDP_SEGMENT, require_linux, resolve
@@ -75,6 +75,8 @@ class UdpSender:
         return sender
 
     def _over(self, handle: socket.socket, named: str, trains: bool) -> None:
+        from ...base.jit import readonly
+
         self._named = named
         self.sent = 0
         """Datagrams sent."""
@@ -100,6 +102,17 @@ class UdpSender:
         each = np.arange(_MESSAGES, dtype=np.uint64)
         self._messages["control"] = self._controls.ctypes.data + each * CONTROL_BYTES
         self._ends = np.zeros(_MESSAGES, np.int64)
+        self._plan(readonly(np.zeros(0, FRAME)), 0, 0)  # loads the kernel: reports must not wait for it
+
+    def _plan(self, frames: Records, base: int, done: int) -> int:
+        """Messages for the next frames, of the arena at `base`; returns their number."""
+        from .udp_kernel import plan
+
+        count = plan(
+            base, frames, done, self._most, self._source,
+            self._messages, self._iovecs, self._controls, self._ends,
+        )  # fmt: skip
+        return int(count)
 
     def _send_to(self, to: bytes) -> None:
         """Address the next messages to a sockaddr."""
@@ -113,7 +126,6 @@ class UdpSender:
         socket's buffer is full, and nothing is slept.
         """
         from ...base.jit import readonly
-        from .udp_kernel import plan
 
         if to is not None:
             self._send_to(to)
@@ -129,11 +141,7 @@ class UdpSender:
             start = done
             try:
                 while done < until and not self._full:
-                    count = plan(
-                        base, frames[:until], done, self._most, self._source,
-                        self._messages, self._iovecs, self._controls, self._ends,
-                    )  # fmt: skip
-                    done = self._put(int(count), done, wait)
+                    done = self._put(self._plan(frames[:until], base, done), done, wait)
             finally:
                 self.sent += done - start
             if self._rate:

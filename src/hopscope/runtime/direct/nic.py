@@ -63,6 +63,11 @@ class NicProcess:
         self._announce()
 
     @property
+    def late_kernels(self) -> int:
+        """Kernels that its turns called for the first time."""
+        return loop.late_kernels()
+
+    @property
     def stores(self) -> dict[str, Store]:
         """The current store of each name."""
         return self._stores.current

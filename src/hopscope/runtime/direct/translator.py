@@ -22,6 +22,7 @@ from ...wire.reasons import DtaReason
 from ...wire.records import FrameBatch
 from .local import LocalStores
 from .output import FORMS, Output, TranslatorOptions
+from .stores import store_specs
 from .warm import warm_translator
 
 TICK_NS = 100_000_000
@@ -71,8 +72,16 @@ class TranslatorProcess:
 
     def open(self) -> None:
         """Compile, then bind: reports are taken from now on. Raises CaptureError."""
-        warm_translator([route.layout for route in self.translator.routes], self.parser.form)
+        layouts = [route.layout for route in self.translator.routes]
+        if not layouts:  # collectors announce theirs once they are connected
+            layouts = [spec.layout for spec in store_specs(DirectSettings())]
+        warm_translator(layouts, self.parser.form)
         self.socket.open()
+
+    @property
+    def late_kernels(self) -> int:
+        """Kernels that its turns called for the first time."""
+        return loop.late_kernels()
 
     @property
     def translator(self) -> Translator:

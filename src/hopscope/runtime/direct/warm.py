@@ -21,6 +21,8 @@ from ...wire.dta.parser import DtaParser
 
 _ENDS = ("127.0.0.1", "127.0.0.2")
 _STEP_NS = 1_000_000
+_TIMEOUT_NS = 2_000_000_000
+"""Longer than a requester waits for an answer."""
 _LONG = 3000
 """Bytes of a write that takes a first, a middle and a last packet."""
 
@@ -51,6 +53,8 @@ def warm_rdma() -> None:
     verbs["length"] = 8, _LONG, 8, 8
     verbs["flags"][0] = VerbFlag.IMMEDIATE
     session.submit(VerbBlock(verbs, np.zeros(_LONG, np.uint8), np.array([4, _LONG], np.uint64)))
+    list(asking.frames(now))  # lost: sent again after a timeout
+    now += _TIMEOUT_NS
     turns(10)
     asking.disconnect(session, now)
     turns(5)
@@ -62,6 +66,8 @@ def warm_translator(layouts: Sequence[Layout], form: Form) -> None:
     stores = [Store.create(None, layout) for layout in small.values()]
     sequences = SequenceTracker(form) if form.sequence_bits else None
     translator = Translator(list(small.values()), MemoryTransport(stores), sequences=sequences)
+    for writer in translator.writers:
+        writer.begin([None], 1)
     reporter, parser = Reporter(form, first=1), DtaParser(form)
     key, value = np.zeros((2, 4), np.uint8), np.zeros((2, 4), np.uint8)
     for batch in (

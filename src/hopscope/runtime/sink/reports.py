@@ -23,7 +23,7 @@ from ...memory.region import Region
 from ...settings.section import host_and_port
 from ...settings.sink import SinkReportSettings
 from ...wire.encode.encapsulate import carries_stack, enclose
-from ...wire.records import FrameBatch, Records, ReportBatch
+from ...wire.records import FRAME, REPORT, FrameBatch, Records, ReportBatch
 from ...wire.versions import REPORT_VERSIONS
 from ..pipeline import Stage
 
@@ -78,6 +78,8 @@ class SinkReporter(Stage):
         """Of the next report, without a bound: 22 bits of it are sent in 2.0, 32 in the others."""
         host, port = host_and_port(settings.to, least=1)
         self._sender = UdpSender(host, port)
+        nothing = FrameBatch(np.zeros(0, np.uint8), np.zeros(0, FRAME))  # loads the kernel
+        enclose(nothing, np.zeros(0, REPORT), version=self._version, node_id=0, hw_id=0, sequence=0)
 
     def update(self, batch: ReportBatch, frames: FrameBatch | None) -> None:
         """Report packets of a batch, which was decoded from `frames` and which the detector took last."""
