@@ -106,7 +106,8 @@ def test_lists_are_spread_over_collectors() -> None:
     transport = MemoryTransport(stores)
     for turn in range(2):
         writer = AppendWriter(layout, [0, 1])
-        writer.begin([store.memory for store in stores], 3)
+        for which, store in enumerate(stores):
+            writer.begin(which, store.memory, 3)
         reports, arena = appended(np.arange(4), numbers(4 * turn, 4))
         block = VerbBlock.of(*writer.room(4))
         writer.write(reports, np.arange(4, dtype=np.uint32), arena, block)

@@ -79,9 +79,9 @@ def test_registers_are_those_of_the_plain_twin(found: list[bytes], seed: int) ->
     assert (registers(store, 1) == expected).all()
     assert writer.counters == {"sent": rises, "filtered": len(found) - rises}
     again = CardinalityWriter(layout, [0])
-    again.begin([store.memory], 1)
+    again.begin(0, store.memory, 1)
     assert (again._highest[16:] == expected).all()
-    again.begin([None], 2)
+    again.begin(0, None, 2)
     assert not again._highest.any()
 
 

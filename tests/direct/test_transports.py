@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from hopscope.direct.counters import TranslatorCounters
+from hopscope.direct.primitive import load
+from hopscope.direct.primitives.append import AppendLayout, AppendWriter, ListReader, ListsReader
 from hopscope.direct.primitives.key_write import query
 from hopscope.direct.reporter import Reporter
-from hopscope.direct.stores.spec import StoreSpec, parse_store
-from hopscope.direct.stores.store import Store
+from hopscope.direct.stores.query import attach_any_epoch
+from hopscope.direct.stores.spec import StoreSpec, parse_store, split_store
+from hopscope.direct.stores.store import WRITES, Store
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
+from hopscope.rdma.records import VerbBlock
+from hopscope.runtime.direct.local import LocalStores
 from hopscope.runtime.direct.nic import NicProcess
+from hopscope.runtime.direct.output import TranslatorOptions
+from hopscope.runtime.direct.remote import ALIVE_NS, RemoteStores
 from hopscope.runtime.direct.translator import TranslatorProcess
-from hopscope.settings.direct import DirectSettings, NicSettings, TranslatorSettings
+from hopscope.settings.direct import DirectSettings, NicSettings, StoreSettings, TranslatorSettings
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import DtaParser
+from hopscope.wire.dta.records import DTA
 from hopscope.wire.reasons import DtaReason
-from hopscope.wire.records import FrameBatch
+from hopscope.wire.records import FrameBatch, Records
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
@@ -118,7 +127,7 @@ def test_regions_are_equal_byte_for_byte(tmp_path: Path) -> None:
         process = remote(tmp_path / "translator", "127.40.1.2", "127.40.1.1")
         connected(process)
         for writer in (*local.writers, *process.translator.writers):
-            writer.begin([None], 77)
+            writer.begin(0, None, 77)
         for batch in traffic(np.random.default_rng(40), Reporter(Form.SIZED, first=1), 1000):
             local.translate(parser.parse(batch), batch.arena, parser.frames)
             process.step(batch, time.monotonic_ns())
@@ -198,3 +207,163 @@ def test_a_collector_that_comes_back_with_other_stores_is_written_as_it_says(tmp
     process.close()
     assert process.counted["dta_translated_total.key-write"] == 400
     assert process.counted["dta_verbs_total.write"] == 400
+
+
+def turned(process: TranslatorProcess, *nics: NicProcess, until: Callable[[], bool]) -> None:
+    """Turn all of them, in this thread."""
+    last = time.monotonic() + HANG_SECONDS
+    while not until():
+        assert time.monotonic() < last, "it did not come about"
+        process.output.tick(time.time_ns())
+        moved = process.output.turn()
+        for nic in nics:
+            moved += nic.turn()
+        if not moved:
+            time.sleep(0.0005)
+
+
+@contextmanager
+def opened(folder: Path, host: str, specs: list[StoreSpec]) -> Iterator[NicProcess]:
+    """A software NIC that the test turns."""
+    nic = NicProcess(DirectSettings(nic=NicSettings(host=host)), folder, specs)
+    nic.open()
+    try:
+        yield nic
+    finally:
+        nic.socket.close()
+        nic._stores.close()
+
+
+def every_entry(store: Store) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint8]]:
+    """Lists and data of all entries of a store."""
+    assert isinstance(store.layout, AppendLayout)
+    return ListsReader(store, np.arange(store.layout.lists), "oldest").poll(1 << 16)
+
+
+def test_answers_are_equal_in_every_epoch(tmp_path: Path) -> None:
+    """Four epochs, all primitives, batches that are half full at their end: both transports have the same
+    memory, entries of lists and registers included.
+    """
+    specs = specs_of(*SPECS)
+    settings = DirectSettings(
+        stores=tuple(
+            StoreSettings(name=name, primitive=primitive, options=dict(options))
+            for name, primitive, options in map(split_store, SPECS)
+        )
+    )
+    local = LocalStores(settings, tmp_path / "local", TranslatorOptions.of(settings, lambda: False))
+    parser = DtaParser(Form.SIZED)
+    with opened(tmp_path / "nic", "127.40.4.1", specs) as nic:
+        process = remote(tmp_path / "translator", "127.40.4.2", "127.40.4.1")
+        turned(process, nic, until=lambda: process.output.ready)
+        rng, reporter = np.random.default_rng(41), Reporter(Form.SIZED, first=1)
+        for epoch in range(4):
+            for batch in traffic(rng, reporter, 300):
+                local.translator.translate(parser.parse(batch), batch.arena, parser.frames)
+                turned(process, nic, until=process.output.idle)
+                process.step(batch, time.monotonic_ns())  # the last one is on its way when the epoch ends
+            for keeper in (*local.stores.keepers, *nic._stores.keepers):
+                keeper.swap(time.time_ns())
+            turned(process, nic, until=lambda: not any(map(nic._is_moving, range(len(specs)))))
+            nic.tick(time.time_ns() + 1)
+            assert process.output.idle()
+            assert process.output.connections == {"made": 1, "lost": 0}  # type: ignore[union-attr]
+            for ours in (*local.stores.keepers, *nic._stores.keepers):
+                ours._thread.submit(lambda: None).result()
+            for name in nic.stores:
+                here = attach_any_epoch(tmp_path / "local", name, epoch)
+                there = attach_any_epoch(tmp_path / "nic", name, epoch)
+                assert here.memory.any(), name
+                assert there.state[WRITES] == here.state[WRITES], (epoch, name)
+                if name == "events":
+                    lists = [every_entry(store) for store in (here, there)]
+                    assert len(lists[0][0]) > 500
+                    assert all((a == b).all() for a, b in zip(*lists, strict=True))
+                else:
+                    assert (there.memory == here.memory).all(), (epoch, name)
+        process.close()
+    local.close()
+
+
+def test_lists_go_on_after_a_reconnect(tmp_path: Path) -> None:
+    """A translator is killed and started again, and a collector reconnects: every entry that was written
+    stays readable, and lists of the other collector are not touched.
+    """
+    specs = specs_of("lists=append,lists=2,batches=64,collectors=2")
+    reporter = Reporter(Form.SIZED, first=1)
+    hosts = ("127.40.5.1", "127.40.5.2")
+
+    def entries(store: Store, number: int) -> list[int]:
+        return ListReader(store, number, "oldest").read(4096)[0][:, 3].tolist()
+
+    def run(nics: Sequence[NicProcess], own: str, first: int) -> None:
+        """Write 80 entries; after each half, the first collector's connection ends and is made again."""
+        process = remote(tmp_path / own, own, *hosts)
+        turned(process, *nics, until=lambda: not process.translator.fanout.any_down)
+        for begin in (first, first + 40):
+            values = np.arange(begin, begin + 40, dtype=">u4").view(np.uint8).reshape(-1, 4)
+            process.step(reporter.append(np.arange(40, dtype=np.uint32) % 2, values), time.monotonic_ns())
+            turned(process, *nics, until=lambda: process.translator.flush() and process.output.idle())
+            session = process.output._sessions[0]  # type: ignore[union-attr]
+            process.output._endpoint.disconnect(session, time.monotonic_ns())  # type: ignore[union-attr]
+            turned(process, *nics, until=lambda: process.translator.fanout.any_down)
+            turned(process, *nics, until=lambda: not process.translator.fanout.any_down)
+        process.socket.close()
+        process.output._socket.close()  # type: ignore[union-attr]
+
+    with opened(tmp_path / "a", hosts[0], specs) as one, opened(tmp_path / "b", hosts[1], specs) as two:
+        sent = 240
+        for number in range(3):
+            run((one, two), f"127.40.5.{number + 3}", 80 * number)
+        assert entries(one.stores["lists"], 0) == list(range(0, sent, 2))
+        assert entries(two.stores["lists"], 1) == list(range(1, sent, 2))
+
+
+def test_an_idle_collector_that_dies_is_noticed(tmp_path: Path) -> None:
+    """Nothing is sent to it: a message without content asks whether it is there."""
+    with opened(tmp_path / "nic", "127.40.6.1", specs_of("lists=append,lists=2,batches=64")) as nic:
+        process = remote(tmp_path / "translator", "127.40.6.2", "127.40.6.1")
+        turned(process, nic, until=lambda: process.output.ready)
+        output = process.output
+        assert isinstance(output, RemoteStores)
+        session = output._sessions[0]
+        assert session is not None
+        assert session.requester is not None
+        session.requester._retries = 1
+        later = time.monotonic_ns() + 2 * ALIVE_NS
+        output._keep_alive(0, session, later)
+        turned(process, nic, until=lambda: session.idle)
+        assert not session.lost
+        output._keep_alive(0, session, later + ALIVE_NS)
+        assert not session.idle
+        turned(process, until=lambda: process.translator.fanout.any_down)
+        assert session.lost == "no answer, 1 times"
+        process.socket.close()
+        output._socket.close()
+
+
+def test_entries_that_a_connection_lost_are_counted() -> None:
+    """The writer had numbered 32 entries, 16 have arrived: it goes on with the next batch and the reader
+    counts 16 as lost.
+    """
+    layout = AppendLayout(batches=8, batch=4)
+    store = Store.create(None, layout)
+    transport, writer = MemoryTransport([store]), AppendWriter(layout, [0])
+    writer.begin(0, None, 5)
+
+    def write(first: int, count: int, *, arrive: bool) -> None:
+        reports: Records = np.zeros(count, DTA)
+        arena = np.arange(first, first + count, dtype=">u4").view(np.uint8)
+        reports["data_at"], reports["data_bytes"] = np.arange(count) * 4, 4
+        block = VerbBlock.of(*writer.room(count))
+        writer.write(reports, np.arange(count, dtype=np.uint32), arena, block)
+        if arrive:
+            transport.submit(block)
+
+    write(0, 16, arrive=True)
+    write(16, 16, arrive=False)
+    writer.begin(0, None, 6, progress=load()[layout.opcode].progress(store))
+    write(32, 4, arrive=True)
+    entries, lost = ListReader(store, 0, "oldest").read(4096)
+    assert entries[:, 3].tolist() == [*range(16), *range(32, 36)]
+    assert lost == 16

@@ -12,8 +12,11 @@ from hopscope.rdma.advertisement import (
     Advertisement,
     AdvertisementError,
     RemoteRegion,
+    Renewal,
+    decode_moved,
     decode_published,
     encode,
+    encode_progress,
     encode_published,
 )
 
@@ -22,7 +25,7 @@ def regions(count: int, seed: int = 1) -> list[RemoteRegion]:
     rng = random.Random(seed)
     return [
         RemoteRegion(f"störe-{i}", rng.getrandbits(63), rng.getrandbits(40), rng.getrandbits(32), 3,
-                     tuple(rng.getrandbits(64) for _ in range(32)))
+                     tuple(rng.getrandbits(64) for _ in range(32)), rng.getrandbits(32))
         for i in range(count)
     ]  # fmt: skip
 
@@ -42,6 +45,42 @@ def test_what_is_encoded_is_decoded(mtu: int, count: int) -> None:
     for region in every:
         assert told.named(region.name) == region
         assert told.named(region.name).array().tolist() == list(region.params)
+
+
+def test_progress_completes_an_advertisement() -> None:
+    """3,000 bytes in messages of one packet; a gap, a repetition or more than announced is an error."""
+    region = dataclasses.replace(regions(1)[0], progress=3000)
+    data = random.Random(4).randbytes(3000)
+    parts = list(encode_progress(0, data, 1024))
+    assert [len(part) for part in parts] == [1024, 1024, 1000]
+    told = Advertisement()
+    assert [told.take(message) for message in [*encode([region]), *parts]] == [False, False, False, True]
+    assert told.progress[0] == data
+    other = list(encode_progress(1, b"x"))
+    for wrong in ([parts[1]], [parts[0], parts[0]], [*parts, parts[2]], [parts[0][:15]], other):
+        told = Advertisement()
+        for message in [*encode([region]), *wrong[:-1]]:
+            told.take(message)
+        with pytest.raises(AdvertisementError, match="progress of"):
+            told.take(wrong[-1])
+
+
+def test_a_renewal_replaces_a_region() -> None:
+    """Address, key and epoch change; another region, version or length is an error."""
+    told, renewal = Advertisement(), Renewal(0, 7, 1 << 45, 99)
+    told.take(encode(regions(1))[0])
+    assert told.renew(b"HOPALIVE") is None
+    assert told.renew(renewal.encode()) == renewal
+    assert (told.regions[0].address, told.regions[0].key, told.regions[0].epoch) == (1 << 45, 99, 7)
+    assert decode_moved(renewal.moved) == (0, 7)
+    assert decode_moved(renewal.encode()) is None
+    for wrong in (
+        renewal.encode()[:-1],
+        Renewal(1, 7, 1, 1).encode(),
+        Renewal(0, 7, (1 << 64) - 1, 1).encode(),
+    ):
+        with pytest.raises(AdvertisementError):
+            told.renew(wrong)
 
 
 def test_the_published_form() -> None:
@@ -64,14 +103,14 @@ def test_the_published_form() -> None:
         (bytes(17), "17 bytes, expected 16"),
         (struct.pack("<QII", (1 << 64) - 8, 9, 1), "ends beyond 64 bits"),
         (b"HOPSTORE", "8 bytes, its header needs 16"),
-        (struct.pack("<8sHHHH", b"HOPSTORE", 2, 1, 0, 1), "version 2, expected 1"),
-        (struct.pack("<8sHHHH", b"HOPSTORE", 1, 1, 0, 1), "in 16 bytes, expected 328"),
-        (struct.pack("<8sHHHH", b"HOPSTORE", 1, 5, 0, 0), "regions 0 to 0 of 5"),
-        (struct.pack("<8sHHHH", b"HOPSTORE", 1, 0, 1, 0), "regions 1 to 1 of 0"),
-        (struct.pack("<8sHHHH312s", b"HOPSTORE", 1, 1, 0, 1, b"\xff"), "not UTF-8"),
-        (struct.pack("<8sHHHH312s", b"HOPSTORE", 1, 1, 0, 1, b"a\nb"), "has the name"),
-        (struct.pack("<8sHHHH312s", b"HOPSTORE", 1, 1, 0, 1, b""), "has the name ''"),
-        (struct.pack("<8sHHHH32sQQ264s", b"HOPSTORE", 1, 1, 0, 1, b"a", 1 << 63, 1 << 63 | 1, b""), "beyond"),
+        (struct.pack("<8sHHHH", b"HOPSTORE", 1, 1, 0, 1), "version 1, expected 2"),
+        (struct.pack("<8sHHHH", b"HOPSTORE", 2, 1, 0, 1), "in 16 bytes, expected 336"),
+        (struct.pack("<8sHHHH", b"HOPSTORE", 2, 5, 0, 0), "regions 0 to 0 of 5"),
+        (struct.pack("<8sHHHH", b"HOPSTORE", 2, 0, 1, 0), "regions 1 to 1 of 0"),
+        (struct.pack("<8sHHHH320s", b"HOPSTORE", 2, 1, 0, 1, b"\xff"), "not UTF-8"),
+        (struct.pack("<8sHHHH320s", b"HOPSTORE", 2, 1, 0, 1, b"a\nb"), "has the name"),
+        (struct.pack("<8sHHHH320s", b"HOPSTORE", 2, 1, 0, 1, b""), "has the name ''"),
+        (struct.pack("<8sHHHH32sQQ272s", b"HOPSTORE", 2, 1, 0, 1, b"a", 1 << 63, 1 << 63 | 1, b""), "beyond"),
     ],
 )
 def test_what_is_no_advertisement(message: bytes, says: str) -> None:

@@ -48,11 +48,19 @@ class Writer(Protocol):
         """
         return False
 
-    def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
-        """Start on these memories of the targets: those of an earlier writer, or of a new epoch.
+    def begin(
+        self,
+        which: int,
+        memory: npt.NDArray[np.uint8] | None,
+        generation: int,
+        *,
+        epoch: int = 0,
+        progress: bytes = b"",
+    ) -> None:
+        """Start on a memory of target `which`: that of an earlier writer, or of a new epoch.
 
-        One for each collector, in order; None: it is remote and cannot be read. `generation`: a number (below
-        2^24) that no earlier start on these targets used, such as the seconds of a clock.
+        None: it is remote, and `progress` is what its owner says of it (`Primitive.progress`). `generation`:
+        a number (below 2^24) that no earlier start on this target used, such as the seconds of a clock.
         """
         return
 
@@ -70,6 +78,8 @@ class Primitive:
     """Answers to keys, uint8 [keys, bytes], as JSON objects for the command line and the HTTP API. Each has
     `status` (found, empty, conflict), the primitive's own fields, and without an answer its `reason`.
     """
+    progress: Callable[[Store], bytes] = lambda store: b""
+    """What a remote writer has to know of a store's content before it goes on."""
 
 
 PRIMITIVES: dict[int, Primitive] = {}

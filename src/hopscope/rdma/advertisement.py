@@ -5,15 +5,22 @@ translator needs no configuration: as many messages as the path MTU requires, ea
 
     magic 8 B · version u16 · total regions u16 · number of the first u16 · regions in this message u16
 
-and for each region: name 32 B (UTF-8, zero-padded) · address u64 · length u64 · key u32 · access u32 · params
-u64 × 32 (the header of its store). Numbers are little-endian in both, as in the published code.
+and for each region: name 32 B (UTF-8, zero-padded) · address u64 · length u64 · key u32 · access u32 ·
+epoch u32 · progress u32 · params u64 × 32 (the header of its store). Numbers are little-endian in both, as in
+the published code. Three messages go with our format; each has a magic, the version, and a region's number:
+
+- progress: a part of what a writer has to know of the region's content before it goes on, such as the ends of
+  lists: offset u32, then bytes. A connection is ready when the `progress` bytes of every region are there.
+- renewal: memory of a new epoch has taken the region's place: epoch u32 · address u64 · key u32. Operations
+  that were submitted before still reach the old memory.
+- moved: the peer's answer, after its last operation on the old memory: epoch u32.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +28,19 @@ import numpy.typing as npt
 from ..base.errors import HopscopeError
 
 MAGIC = b"HOPSTORE"
-VERSION = 1
+VERSION = 2
 PARAMS = 32
 NAME_BYTES = 32
 MAX_REGIONS = 1024
 """Maximum regions of one advertisement."""
 _PUBLISHED = struct.Struct("<QII")
 _HEAD = struct.Struct("<8sHHHH")
-_REGION = struct.Struct(f"<{NAME_BYTES}sQQII{8 * PARAMS}s")
+_REGION = struct.Struct(f"<{NAME_BYTES}sQQIIII{8 * PARAMS}s")
+_PROGRESS, PROGRESS_MAGIC = struct.Struct("<8sHHI"), b"HOPSTATE"
+_RENEWAL, RENEWAL_MAGIC = struct.Struct("<8sHHIQI"), b"HOPEPOCH"
+_MOVED, MOVED_MAGIC = struct.Struct("<8sHHI"), b"HOPMOVED"
+ALIVE = b"HOPALIVE"
+"""A message without content: whether its receiver is there."""
 MIN_MTU = 512
 """Smallest path MTU with room for a region in a message."""
 
@@ -50,6 +62,9 @@ class RemoteRegion:
     """Bits of `records.Access`; 0: not advertised."""
     params: tuple[int, ...] = (0,) * PARAMS
     """Header of its store (`direct.stores.params`), 32 numbers of 64 bits; zeros: not advertised."""
+    epoch: int = 0
+    progress: int = 0
+    """Bytes of progress that are sent after it."""
 
     def array(self) -> npt.NDArray[np.uint64]:
         """`params` as uint64 [32]."""
@@ -96,7 +111,44 @@ def _packed(region: RemoteRegion) -> bytes:
     if not 0 < len(name) <= NAME_BYTES or len(region.params) != PARAMS:
         raise ValueError(f"region '{region.name}': expected 1 to 32 bytes of name and 32 params")
     params = struct.pack(f"<{PARAMS}Q", *region.params)
-    return _REGION.pack(name, region.address, region.length, region.key, region.access, params)
+    return _REGION.pack(
+        name, region.address, region.length, region.key, region.access, region.epoch, region.progress, params
+    )
+
+
+def encode_progress(number: int, progress: bytes, path_mtu: int = 1024) -> Iterator[bytes]:
+    """A region's progress in messages of one packet each."""
+    room = path_mtu - _PROGRESS.size
+    for at in range(0, len(progress), room):
+        yield _PROGRESS.pack(PROGRESS_MAGIC, VERSION, number, at) + progress[at : at + room]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """Memory of a new epoch has taken the place of a region."""
+
+    number: int
+    """Of the region, in the advertisement."""
+    epoch: int
+    address: int
+    key: int
+
+    def encode(self) -> bytes:
+        """The message."""
+        return _RENEWAL.pack(RENEWAL_MAGIC, VERSION, self.number, self.epoch, self.address, self.key)
+
+    @property
+    def moved(self) -> bytes:
+        """The answer of a peer that has moved."""
+        return _MOVED.pack(MOVED_MAGIC, VERSION, self.number, self.epoch)
+
+
+def decode_moved(message: bytes) -> tuple[int, int] | None:
+    """Region number and epoch of the answer to a renewal; None: another message."""
+    if len(message) != _MOVED.size or not message.startswith(MOVED_MAGIC):
+        return None
+    _, version, number, epoch = _MOVED.unpack(message)
+    return (number, epoch) if version == VERSION else None
 
 
 @dataclass(slots=True)
@@ -107,11 +159,21 @@ class Advertisement:
     """By number, the index in the advertisement."""
     total: int | None = None
     """Total regions, once a message has arrived."""
+    progress: dict[int, bytearray] = field(default_factory=dict)
+    """What writers have to know, by region number."""
 
     @property
     def complete(self) -> bool:
         """Whether all regions are known."""
-        return self.total is not None and len(self.regions) == self.total
+        return (
+            self.total is not None
+            and len(self.regions) == self.total
+            and all(
+                len(self.progress.get(number, b"")) == region.progress
+                for number, region in self.regions.items()
+                if region.progress
+            )
+        )
 
     def take(self, message: bytes, name: str = "") -> bool:
         """Read one message of either format; True once all regions are known.
@@ -119,6 +181,9 @@ class Advertisement:
         `name`: for the published format's region. Raises AdvertisementError, and then keeps nothing of the
         message. A repeated message changes nothing.
         """
+        if message.startswith(PROGRESS_MAGIC):
+            self._take_progress(message)
+            return self.complete
         if not message.startswith(MAGIC):
             total, first, part = 1, 0, [decode_published(message, name)]
         else:
@@ -137,6 +202,31 @@ class Advertisement:
         self.total = total
         self.regions |= received
         return self.complete
+
+    def renew(self, message: bytes) -> Renewal | None:
+        """Read a renewal of a known region; None: another message. Raises AdvertisementError."""
+        if not message.startswith(RENEWAL_MAGIC):
+            return None
+        if len(message) != _RENEWAL.size:
+            raise AdvertisementError(f"a renewal of {len(message)} bytes, expected {_RENEWAL.size}")
+        _, version, number, epoch, address, key = _RENEWAL.unpack(message)
+        region = self.regions.get(number)
+        if version != VERSION or region is None:
+            raise AdvertisementError(f"a renewal of version {version} of region {number}")
+        _check(region.name, address, region.length)
+        self.regions[number] = replace(region, address=address, key=key, epoch=epoch, progress=0)
+        self.progress.pop(number, None)
+        return Renewal(number, epoch, address, key)
+
+    def _take_progress(self, message: bytes) -> None:
+        if len(message) < _PROGRESS.size:
+            raise AdvertisementError(f"progress of {len(message)} bytes, its header needs {_PROGRESS.size}")
+        _, version, number, at = _PROGRESS.unpack_from(message)
+        region, part = self.regions.get(number), message[_PROGRESS.size :]
+        known = self.progress.setdefault(number, bytearray())
+        if version != VERSION or region is None or at != len(known) or at + len(part) > region.progress:
+            raise AdvertisementError(f"progress of region {number} from byte {at} on, after {len(known)}")
+        known += part
 
     def named(self, name: str) -> RemoteRegion:
         """The region of this name. Raises AdvertisementError."""
@@ -162,7 +252,7 @@ def _decode(message: bytes) -> tuple[int, int, list[RemoteRegion]]:
     regions = []
     for i in range(count):
         at = _HEAD.size + i * _REGION.size
-        name, address, length, key, access, params = _REGION.unpack_from(message, at)
+        name, address, length, key, access, epoch, progress, params = _REGION.unpack_from(message, at)
         try:
             text = name.rstrip(b"\0").decode()
         except UnicodeDecodeError:
@@ -170,7 +260,8 @@ def _decode(message: bytes) -> tuple[int, int, list[RemoteRegion]]:
         if not text.isprintable() or not text:
             raise AdvertisementError(f"region {first + i} has the name {text!r}")
         _check(text, address, length)
-        regions.append(RemoteRegion(text, address, length, key, access, struct.unpack(f"<{PARAMS}Q", params)))
+        header = struct.unpack(f"<{PARAMS}Q", params)
+        regions.append(RemoteRegion(text, address, length, key, access, header, epoch, progress))
     return total, first, regions
 
 

@@ -16,7 +16,7 @@ from ..wire.roce.cm import CM_QUEUE_PAIR, CmReject
 from ..wire.roce.frames import RoceFrames
 from ..wire.roce.records import ROCE, Opcode, RoceFlag
 from . import management
-from .advertisement import Advertisement, AdvertisementError
+from .advertisement import Advertisement, AdvertisementError, Renewal, decode_moved
 from .connection import Accept, Connection, ConnectionState, HandshakeLimits, service_of
 from .handshake import Connections
 from .memory_table import MemoryTable, RdmaError
@@ -28,8 +28,10 @@ from .responder import Responder
 
 Advertise = Callable[[Connection], list[bytes]]
 """Makes the advertisement for a new peer. Raises ValueError if it does not fit its path MTU."""
-BUFFERS = 128
-"""Receive buffers for the advertisement of a peer: up to 256 regions, 3 in each message."""
+BUFFERS = 2048
+"""Receive buffers for what a peer sends before we have looked: more than one batch of datagrams."""
+ANSWERS = 64
+"""Receive buffers of a passive connection, for answers to renewals."""
 MAX_OF_PEER = 16
 """Maximum connections from one peer; one more ends the oldest."""
 ATOMICS = 255
@@ -61,6 +63,12 @@ class Session:
     """Verbs submitted after it had ended."""
     wait_ns: int = 0
     """Deadline of the peer's advertisement."""
+    renewed: list[int] = field(default_factory=list)
+    """Active: regions that moved to a new epoch; the owner of writers takes them, before it submits more."""
+    moved: dict[int, int] = field(default_factory=dict)
+    """Passive: the epoch that the peer has moved to, by region number."""
+    next_psn: int = 0
+    """PSN of the next packet, while there is no requester."""
 
     def room(self) -> int:
         """Verbs that it accepts now."""
@@ -134,6 +142,29 @@ class Endpoint:
         self.connections.disconnect(session.connection, now_ns)
         self._changed(now_ns)
 
+    def send(self, session: Session, message: bytes) -> None:
+        """Send a message to a peer; to one that is not connected yet after the advertisement."""
+        if session.connection.state is ConnectionState.REPLIED:
+            session.messages.append(message)
+        elif session.connection.state is ConnectionState.ESTABLISHED:
+            if session.requester is None:
+                self._make_requester(session, session.next_psn)
+            assert session.requester is not None
+            session.requester.send(message)
+
+    def renew(self, port: int, renewal: Renewal) -> list[Session]:
+        """Announce a new epoch to all peers of a service; those that have to move."""
+        peers = [
+            session
+            for session in self.sessions.values()
+            if session.connection.service == service_of(port)
+            and not session.connection.active
+            and session.connection.state in (ConnectionState.REPLIED, ConnectionState.ESTABLISHED)
+        ]
+        for session in peers:
+            self.send(session, renewal.encode())
+        return peers
+
     def receive(self, batch: FrameBatch, now_ns: int, time_ns: int) -> None:
         """Process received datagrams.
 
@@ -187,7 +218,8 @@ class Endpoint:
         except ValueError:
             return CmReject.INVALID_MTU
         try:
-            number = self.pairs.create(service=Service.RC if connection.reliable else Service.UC)
+            service = Service.RC if connection.reliable else Service.UC
+            number = self.pairs.create(service=service, receives=ANSWERS)
         except RdmaError:
             return CmReject.NO_RESOURCES
         self._limit_peer(connection)
@@ -220,7 +252,12 @@ class Endpoint:
         self.pairs.connect(
             number, peer, connection.remote_queue_pair, connection.remote_psn, mtu=mtu
         )  # fmt: skip
-        link = PeerLink(number, peer, connection.remote_queue_pair, connection.psn, mtu)
+        self._make_requester(session, connection.psn)
+
+    def _make_requester(self, session: Session, psn: int) -> None:
+        connection = session.connection
+        peer = connection.peer >> 64, connection.peer & _LOW_64
+        link = PeerLink(connection.queue_pair, peer, connection.remote_queue_pair, psn, connection.path_mtu)
         settings = {"atomics": max(1, min(connection.atomics, ATOMICS)), **session.settings}
         if not connection.active:
             settings.update(packets=256, payload_bytes=1 << 18)
@@ -255,22 +292,40 @@ class Endpoint:
     def _step(self, session: Session, now_ns: int) -> None:
         """Handle the effect of a batch of packets on a connection."""
         connection, number = session.connection, session.connection.queue_pair
-        if connection.state is ConnectionState.REPLIED:
-            if self.pairs.of(number)["expected_psn"] != connection.remote_psn:
-                self.connections.confirm(connection)
-        elif connection.active and not session.ready and connection.state is ConnectionState.ESTABLISHED:
-            inbox = self.pairs.inbox[number]
-            while inbox and not session.ready:
-                try:
-                    session.ready = session.advertisement.take(inbox.popleft())
-                except AdvertisementError as error:
-                    session.lost = str(error)
-                    self.connections.disconnect(connection, now_ns)
-                    return
-            if session.ready and session.requester is not None:
-                for _, region in sorted(session.advertisement.regions.items()):
+        replied = connection.state is ConnectionState.REPLIED
+        if replied and self.pairs.of(number)["expected_psn"] != connection.remote_psn:
+            self.connections.confirm(connection)
+        inbox = self.pairs.inbox[number]
+        while inbox and connection.state is ConnectionState.ESTABLISHED:
+            message = inbox.popleft()
+            self.pairs.of(number)["receives"] += 1
+            if not connection.active:
+                if moved := decode_moved(message):
+                    session.moved[moved[0]] = moved[1]
+                continue
+            try:
+                self._take(session, message)
+            except AdvertisementError as error:
+                session.lost = str(error)
+                self.connections.disconnect(connection, now_ns)
+                return
+
+    def _take(self, session: Session, message: bytes) -> None:
+        """Read a message of a peer that advertises regions. Raises AdvertisementError."""
+        advertisement, requester = session.advertisement, session.requester
+        if requester is None:
+            return
+        if not session.ready:
+            session.ready = advertisement.take(message)
+            if session.ready:
+                for _, region in sorted(advertisement.regions.items()):
                     access = region.access or 3
-                    session.requester.add_target(region.address, region.length, region.key, access)
+                    requester.add_target(region.address, region.length, region.key, access)
+                requester.add_spares()
+        elif renewal := advertisement.renew(message):
+            requester.retarget(renewal.number, renewal.address, renewal.key)
+            requester.send(renewal.moved)
+            session.renewed.append(renewal.number)
 
     def _check(self, session: Session, now_ns: int) -> None:
         """End a lost connection; drop the requester of one that only receives."""
@@ -284,7 +339,7 @@ class Endpoint:
             session.lost = "a request of the peer was rejected"
             self.connections.disconnect(connection, now_ns)
         elif not connection.active and requester is not None and requester.idle:
-            session.requester = None
+            session.requester, session.next_psn = None, requester.next_psn
         elif connection.active and not session.ready and now_ns > session.wait_ns and not session.lost:
             session.lost = "the peer advertised no memory regions"
             self.connections.disconnect(connection, now_ns)

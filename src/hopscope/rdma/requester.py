@@ -144,6 +144,24 @@ class Requester:
         self._targets = np.append(self._targets, np.array([(base, length, key, access)], REMOTE))
         return len(self._targets) - 1
 
+    def retarget(self, number: int, base: int, key: int) -> None:
+        """Map a target to another region of the same length; verbs that wait go to the old one."""
+        spare = len(self._targets) // 2 + number
+        self._targets[spare] = self._targets[number]
+        for block, _ in self._waiting:
+            targets = block.verbs["target"]
+            targets[targets == number] = spare
+        self._targets["base"][number], self._targets["key"][number] = base, key
+
+    def add_spares(self) -> None:
+        """Double the targets, so that each can be mapped to another region (`retarget`)."""
+        self._targets = np.concatenate([self._targets, self._targets])
+
+    @property
+    def next_psn(self) -> int:
+        """PSN of the next new packet."""
+        return int(self._state[Sender.PSN] + self._state[Sender.TAIL]) & PSN_MASK
+
     def room(self) -> int:
         """Verbs that it accepts now, of one or two packets each; 0 if the connection is busy or lost."""
         if self.failed or self._waiting:

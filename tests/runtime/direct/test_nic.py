@@ -121,13 +121,17 @@ def test_verbs_over_sockets(tmp_path: Path, mtu: int) -> None:
 
 
 def test_an_epoch_takes_what_comes_after_it(tmp_path: Path) -> None:
-    """The same connection and key, before and after: what was written is in the past epoch's file."""
+    """The same connection, before and after: what was written is in the past epoch's file, and so is what was
+    submitted before the peer knew of the epoch.
+    """
     with Loop(tmp_path, 2) as loop:
         session = loop.connect()
         session.submit(increments(80))
         loop.until(lambda: session.idle)
+        session.submit(increments(80))
         keeper = loop.nic._stores.keepers[0]
         keeper.swap(time.time_ns())
+        loop.until(lambda: session.renewed == [0])
         session.submit(increments(8))
         loop.until(lambda: session.idle)
         loop.nic.tick(time.time_ns())
@@ -135,8 +139,25 @@ def test_an_epoch_takes_what_comes_after_it(tmp_path: Path) -> None:
         assert int(read_store(tmp_path, "kw").state[1]) == 9
         keeper.close()
         past = read_store(tmp_path / "history", "kw-0")
-        assert past.memory[:64].view("<u8").tolist() == [10] * 8
-        assert int(past.state[1]) == 81
+        assert past.memory[:64].view("<u8").tolist() == [20] * 8
+        assert int(past.state[1]) == 162
+
+
+def test_a_peer_that_does_not_move_is_disconnected(tmp_path: Path) -> None:
+    """It does not answer: the epoch is not saved for ten seconds, then the peer is let go, and both keys are
+    those of the new memory.
+    """
+    with Loop(tmp_path, 5) as loop:
+        session = loop.connect()
+        loop.nic._stores.keepers[0].swap(time.time_ns())
+        now = time.monotonic_ns()
+        loop.nic._check_moves(now + 9 * 10**9)
+        assert loop.nic._is_moving(0)
+        loop.nic._check_moves(now + 11 * 10**9)
+        assert not loop.nic._is_moving(0)
+        assert loop.nic.endpoint.table.memories[0] is loop.nic.stores["kw"].memory
+        assert loop.nic.endpoint.table.memories[1] is loop.nic.stores["kw"].memory
+        loop.until(lambda: session.lost)
 
 
 def test_who_is_not_allowed_is_not_heard(tmp_path: Path) -> None:

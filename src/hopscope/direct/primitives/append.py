@@ -21,7 +21,7 @@ from ..primitive import Primitive, Writer, register
 from ..stores.answers import QueryOptions
 from ..stores.store import Layout, Store, StoreError
 from ..translation.ticks import Ticks
-from .append_layout import AppendLayout
+from .append_layout import LIST_END, AppendLayout
 from .append_reader import ListReader, ListsReader
 
 __all__ = ["AppendLayout", "AppendWriter", "ListReader", "ListsReader"]
@@ -47,7 +47,8 @@ class AppendWriter(Writer):
         self._state = np.zeros(8, np.uint64)
         self._ticks = Ticks()
         self._swept = 0
-        self.begin([None] * len(targets), 0)
+        for which in range(len(targets)):
+            self.begin(which, None, 0)
 
     def room(self, reports: int) -> tuple[int, int]:
         """One write for every batch that may become full; at least one, so that a flush always progresses."""
@@ -89,20 +90,33 @@ class AppendWriter(Writer):
         self._ticks.forget(before)
         return False
 
-    def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
-        """Continue lists after the entries in their memory; start a new generation if it cannot be read.
+    def begin(
+        self,
+        which: int,
+        memory: npt.NDArray[np.uint8] | None,
+        generation: int,
+        *,
+        epoch: int = 0,
+        progress: bytes = b"",
+    ) -> None:
+        """Continue the lists of collector `which` after their ends in its memory; start a new generation of
+        those that are empty.
 
-        Waiting entries stay and go to the new memory.
+        Waiting entries stay and go to the new memory. If this writer has numbered more entries of a list than
+        have arrived, the next batch says so, and readers count them as lost.
         """
         from ...base.jit import readonly
         from .append_kernel import resume
 
-        for which, memory in enumerate(memories):
-            resume(
-                readonly(np.zeros(1, np.uint8) if memory is None else memory), self._params,
-                np.uint64(generation), np.uint64(which), np.uint64(len(memories)), memory is not None,
-                self._pending,
-            )  # fmt: skip
+        whole = len(progress) // LIST_END.itemsize * LIST_END.itemsize
+        remote = np.frombuffer(progress[:whole], LIST_END)
+        ends = remote if memory is None else list_ends(memory, self.layout)
+        collectors = len(self._targets)
+        mine = ends[(ends["list"] < self.layout.lists) & (ends["list"] % collectors == which)]
+        resume(
+            readonly(mine), self._params, np.uint64(generation), np.uint64(which), np.uint64(collectors),
+            self._pending,
+        )  # fmt: skip
 
     @property
     def counters(self) -> dict[str, int]:
@@ -113,6 +127,20 @@ class AppendWriter(Writer):
             name: int(self._state[getattr(kernel, name.upper())])
             for name in ("waiting", "full", "partial", "aged")
         }
+
+
+def list_ends(memory: npt.NDArray[np.uint8], layout: AppendLayout) -> Records:
+    """Ends of the lists in a memory that are not empty, LIST_END."""
+    from ...base.jit import readonly
+    from .append_kernel import ends
+
+    found: Records = np.zeros(layout.lists, LIST_END)
+    return found[: int(ends(readonly(memory), readonly(layout.params()), found))]
+
+
+def _progress(store: Store) -> bytes:
+    assert isinstance(store.layout, AppendLayout)
+    return list_ends(store.memory, store.layout).tobytes()
 
 
 def _writer(layout: Layout, targets: Sequence[int]) -> AppendWriter:
@@ -137,4 +165,4 @@ def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -
     return answers
 
 
-register(Primitive(AppendLayout.name, AppendLayout.opcode, AppendLayout, _writer, _answers))
+register(Primitive(AppendLayout.name, AppendLayout.opcode, AppendLayout, _writer, _answers, _progress))

@@ -127,20 +127,36 @@ def sweep(
 
 
 @kernel
-def resume(
-    memory: Any, params: Any, generation: Any, which: Any, collectors: Any, known: Any, pending: Any
-) -> None:
-    """Open the next slot of the lists of collector `which`: after the entries in its memory if `known`."""
-    size = slot_bytes(params)
+def ends(memory: Any, params: Any, out: Any) -> Any:
+    """Ends of the lists in a memory, in `out`, LIST_END; returns the number of those that are not empty."""
+    count = U64(0)
     for number in range(params[place.SLOTS]):
-        if number % U64(collectors) != U64(which):
-            continue
+        generation, batch, entries = newest(memory, params, number, True)
+        if generation != UNKNOWN:
+            end = out[count]
+            end["list"], end["batch"] = U32(number), U32(batch)
+            end["entries"], end["generation"] = U32(entries), U32(generation)
+            count += U64(1)
+    return count
+
+
+@kernel
+def resume(ends: Any, params: Any, generation: Any, which: Any, collectors: Any, pending: Any) -> None:
+    """Open the next slot of the lists of collector `which`: after its end in `ends`, LIST_END [lists], sorted
+    by list, or a new generation's first.
+    """
+    size, at_end = slot_bytes(params), U64(0)
+    for number in range(U64(which), params[place.SLOTS], U64(collectors)):
         begun, batch, entries = U64(generation), U64(0), U64(0)
-        if known:
-            found, batch, entries = newest(memory, params, number, True)
-            if found != UNKNOWN:
-                begun = found
-        at = number * size
+        at = U64(number) * size
+        if at_end < U64(ends.shape[0]) and U64(ends[at_end]["list"]) == U64(number):
+            end = ends[at_end]
+            at_end += U64(1)
+            begun, batch, entries = U64(end["generation"]), U64(end["batch"]), U64(end["entries"])
+            numbered = load64(pending, at) >> U64(32)
+            same = (load64(pending, at + U64(8)) >> U64(8)) & U64(0xFFFFFF) == begun
+            if same and (numbered - entries) & WORD < U64(0x80000000):
+                entries = numbered  # those between were lost with a connection
         count = pending[at + U64(8)]
         open_slot(pending, at, batch, entries, begun)
         pending[at + U64(8)] = count

@@ -18,9 +18,9 @@ address to its highest. A reader that finds the same stamp at the end before cop
 copying, has the entries of one batch: the end is written last, so this batch was complete, and the start is
 written first, so the next batch had not begun. 31 bits distinguish 2^30 batches ahead from as many behind.
 
-A restarted translator that cannot read where its lists ended starts a new generation with batch 0 of every
-list that it writes. The generation in slot 0 is thus always the newest, and slots of another generation are
-old.
+A translator continues its lists after their ends, which it reads from memory, or which a NIC sends to it when
+it connects. An empty list starts a generation with batch 0. The generation in slot 0 is thus always the
+newest, and slots of another generation are old.
 """
 
 from __future__ import annotations
@@ -35,6 +35,15 @@ from ..stores import params as at
 from ..stores.store import Layout, StoreError
 
 MAX_LISTS = 131_072
+LIST_END = np.dtype(
+    [
+        ("list", "<u4"),
+        ("batch", "<u4"),  # the next one
+        ("entries", "<u4"),  # before it, lower 32 bits
+        ("generation", "<u4"),
+    ]
+)
+"""The end of a list, 16 bytes: what its writer has to know to continue it."""
 HEAD_BYTES = 12
 """Bytes before the entries of a slot."""
 

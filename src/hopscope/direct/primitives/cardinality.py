@@ -102,18 +102,25 @@ class CardinalityWriter(Writer):
             self._counters, out.verbs, out.payload, out.fill,
         )  # fmt: skip
 
-    def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
+    def begin(
+        self,
+        which: int,
+        memory: npt.NDArray[np.uint8] | None,
+        generation: int,
+        *,
+        epoch: int = 0,
+        progress: bytes = b"",
+    ) -> None:
         """Load the registers from memory; if it cannot be read, all writes are sent again."""
         from ...base.jit import readonly
         from .cardinality_kernel import read
 
         registers = self._highest.reshape(self.layout.sketches, -1)
-        for which, memory in enumerate(memories):
-            for sketch in range(which, self.layout.sketches, len(memories)):
-                if memory is None:
-                    registers[sketch] = 0
-                else:
-                    read(readonly(memory), np.uint64(sketch * self.layout.registers), registers[sketch])
+        for sketch in range(which, self.layout.sketches, len(self._targets)):
+            if memory is None:
+                registers[sketch] = 0
+            else:
+                read(readonly(memory), np.uint64(sketch * self.layout.registers), registers[sketch])
 
     @property
     def counters(self) -> dict[str, int]:

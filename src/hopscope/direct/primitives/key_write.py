@@ -125,7 +125,7 @@ class KeyWriteWriter(Writer):
         """Current maximum of copies, at least 1: fewer than the layout's at high load (DART 5.1)."""
         self.adaptive = adaptive
         """Sets `copies_now`, every ADAPT_REPORTS reports."""
-        self._unseen = 0
+        self._unseen, self._epoch = 0, -1
         self._targets = readonly(np.array(targets, np.uint16))
         self._params = readonly(layout.params())
         self._tables = readonly(tables(layout.hashing))
@@ -151,11 +151,22 @@ class KeyWriteWriter(Writer):
             if self._unseen >= ADAPT_REPORTS:
                 self.copies_now, self._unseen = self.adaptive.copies, 0
 
-    def begin(self, memories: Sequence[npt.NDArray[np.uint8] | None], generation: int) -> None:
-        """A new epoch starts with the copies that the last epoch's load required."""
-        if self.adaptive:
+    def begin(
+        self,
+        which: int,
+        memory: npt.NDArray[np.uint8] | None,
+        generation: int,
+        *,
+        epoch: int = 0,
+        progress: bytes = b"",
+    ) -> None:
+        """A new epoch starts with the copies that the last epoch's load required; collectors begin theirs
+        together, so the first one's counts.
+        """
+        if self.adaptive and which == 0 and epoch != self._epoch:
             self.adaptive.begin()
             self.copies_now = self.adaptive.copies
+            self._epoch = epoch
 
 
 def query(

@@ -62,6 +62,8 @@ class EpochKeeper:
         self._next: Future[Store] | None = None
         self._saving: Future[None] | None = None
         self._retry_ns = 0
+        self.still_written: Callable[[], bool] = lambda: False
+        """Whether a past epoch is still written to: it is saved when it is not."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"epochs-{name}")
         self._history.mkdir(parents=True, exist_ok=True)
         self._recover()
@@ -70,7 +72,7 @@ class EpochKeeper:
         """Do the work due at `now_ns` (ns since 1970); True if an epoch began."""
         if self._collect():
             self._retry_ns = now_ns + RETRY_NS
-        if self._retry_ns and now_ns >= self._retry_ns:
+        if self._retry_ns and now_ns >= self._retry_ns and not self.still_written():
             self._retry_ns = 0
             self._save()
         begun = int(self.store.state[BEGUN_NS])
@@ -115,11 +117,16 @@ class EpochKeeper:
         self._swapped(new)
         old.state[ENDED_NS] = now_ns
         self.store = new
-        self._save()
+        if self.still_written():
+            self._retry_ns = now_ns
+        else:
+            self._save()
         return new
 
     def close(self) -> None:
-        """Wait until sealed epochs are saved."""
+        """Save what is sealed, and wait for it."""
+        if self._retry_ns:
+            self._save()
         self._thread.shutdown(wait=True)
         self._collect()
         (self._folder / f".{self.name}.next").unlink(missing_ok=True)

@@ -154,7 +154,8 @@ class Translator:
     def begin(self, memories: Sequence[Sequence[npt.NDArray[np.uint8] | None]], generation: int) -> None:
         """The stores' memories are now these, by collector and target: see `Writer.begin`."""
         for route, writer in zip(self.routes, self.writers, strict=True):
-            writer.begin([memories[collector][target] for collector, target in route.at], generation)
+            for which, (collector, target) in enumerate(route.at):
+                writer.begin(which, memories[collector][target], generation)
 
     def continue_counters(self, other: Translator) -> None:
         """Continue the counters of the translator that this one replaces, perhaps within a batch."""

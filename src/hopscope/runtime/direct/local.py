@@ -54,6 +54,7 @@ class LocalStores:
         """Give writers the memories of their targets."""
         self._generation = (self._generation + 1) & 0xFFFFFF
         for route, writer in zip(self.translator.routes, self.translator.writers, strict=True):
-            targets = [target for _, target in route.at]
-            if only is None or only in targets:
-                writer.begin([self.transport.stores[target].memory for target in targets], self._generation)
+            for which, (_, target) in enumerate(route.at):
+                if only is None or only == target:
+                    store = self.transport.stores[target]
+                    writer.begin(which, store.memory, self._generation, epoch=store.epoch)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +16,17 @@ import numpy as np
 from ...base import loop
 from ...base.stop import Stop
 from ...capture.udp.datagram import DatagramSocket
+from ...direct.primitive import load
 from ...direct.stores.spec import StoreSpec
 from ...direct.stores.store import WRITES, Store
-from ...rdma.advertisement import RemoteRegion, encode, encode_published
+from ...rdma.advertisement import RemoteRegion, Renewal, encode, encode_progress, encode_published
 from ...rdma.connection import Connection
 from ...rdma.counters import NicCounters
-from ...rdma.endpoint import Endpoint
+from ...rdma.endpoint import Endpoint, Session
 from ...rdma.memory_table import MemoryTable
 from ...rdma.notices import NOTICES_FILE, create_notices
 from ...settings.direct import DirectSettings
+from ...wire.records import Records
 from ...wire.roce.layout import ROCE_PORT
 from .stores import Stores
 from .warm import warm_rdma
@@ -37,6 +40,22 @@ TICK_NS = 100_000_000
 PAUSE = loop.Pause(seconds=0.0002, below=16)
 """Short: the peer waits for its acknowledgments."""
 DRAIN_SECONDS = 2.0
+MOVE_NS = 10_000_000_000
+"""A peer that has not moved to a new epoch after this time is disconnected."""
+REPEAT_NS = 1_000_000_000
+"""Interval of the announcements to a peer that has not moved."""
+
+
+@dataclass(slots=True)
+class _Regions:
+    """The two regions of a store: peers are in the current one, and in the other until they have moved."""
+
+    rows: tuple[Records, Records]
+    current: int = 0
+    moving: list[Session] = field(default_factory=list)
+    """Peers that still write to the past epoch."""
+    since_ns: int = 0
+    repeat_ns: int = 0
 
 
 class NicProcess:
@@ -49,16 +68,20 @@ class NicProcess:
         self, settings: DirectSettings, folder: Path, specs: Iterable[StoreSpec], *, port: int = ROCE_PORT
     ) -> None:
         nic = settings.nic
-        self._stores = Stores(settings, folder, specs, self._swap)
+        self._stores = Stores(settings, folder, specs, self._swap, self._is_moving)
         table = MemoryTable()
-        self._rows = {name: table.add(store.memory)[0] for name, store in self.stores.items()}
+        self._regions = {
+            name: _Regions((table.add(store.memory), table.add(store.memory)))
+            for name, store in self.stores.items()
+        }
+        self._of_target = [store for store in self.stores.values() for _ in range(2)]
         self.notices = create_notices(folder / NOTICES_FILE)
         """The ring of NOTICE records."""
         self.endpoint = Endpoint(nic.host, table=table, notices=self.notices, any_ip_id=nic.any_ip_id)
         self.counted = NicCounters(folder)
         """Updated ten times per second."""
         self.socket = DatagramSocket(nic.host, port, allow=nic.allow or LOOPBACK)
-        self._written = np.zeros(len(self.stores), np.uint64)
+        self._written = np.zeros(len(self._of_target), np.uint64)
         self._tick = loop.Timer(TICK_NS)
         self._announce()
 
@@ -102,6 +125,7 @@ class NicProcess:
     def tick(self, now_ns: int) -> None:
         """Epochs and counters; `now_ns` since 1970."""
         self._note_writes()
+        self._check_moves(time.monotonic_ns())
         self._stores.tick(now_ns)
         self.counted.collect(self)
 
@@ -136,27 +160,84 @@ class NicProcess:
             taken[primitive] = number + 1
             if first is None or (number and primitive != "append") or store.layout.nbytes >> 32:
                 continue
-            message = encode_published(self._region(name))
+            message = encode_published(self._region(name, 0))
             self.endpoint.serve(first + number, lambda connection, message=message: [message])  # type: ignore[misc]
 
     def _all_stores(self, connection: Connection) -> list[bytes]:
         """Hopscope's own advertisement, in messages of at most the path MTU."""
-        return encode([self._region(name) for name in self.stores], connection.path_mtu)
+        primitives, messages, advertised = load(), [], []
+        for number, (name, store) in enumerate(self.stores.items()):
+            progress = primitives[store.layout.opcode].progress(store)
+            region = self._region(name, self._regions[name].current)
+            advertised.append(replace(region, epoch=store.epoch & 0xFFFFFFFF, progress=len(progress)))
+            messages += encode_progress(number, progress, connection.path_mtu)
+        return encode(advertised, connection.path_mtu) + messages
 
-    def _region(self, name: str) -> RemoteRegion:
-        row, params = self._rows[name], self.stores[name].params.tolist()
+    def _region(self, name: str, which: int) -> RemoteRegion:
+        row, params = self._regions[name].rows[which][0], self.stores[name].params.tolist()
         base, length, key, access = (int(row[field]) for field in ("base", "length", "key", "access"))
         return RemoteRegion(name, base, length, key, access, tuple(params))
 
     def _swap(self, number: int, store: Store) -> None:
-        """Begin an epoch: the same key means the new memory."""
+        """Begin an epoch: peers of our service move to the store's other region, and what they submitted
+        before still reaches the past epoch. For others a key means the current memory once all have moved.
+        """
         self._note_writes()
         name = list(self.stores)[number]
-        self.endpoint.table.retarget(int(self._rows[name]["key"]), store.memory)
+        regions, now = self._regions[name], time.monotonic_ns()
+        self._end_move(number, regions, now)
+        regions.current = 1 - regions.current
+        self._map(number, regions.current, store)
+        regions.moving = self.endpoint.renew(SERVICE_PORT, self._renewal(number, store))
+        regions.since_ns = regions.repeat_ns = now
+        if not regions.moving:
+            self._map(number, 1 - regions.current, store)
+
+    def _renewal(self, number: int, store: Store) -> Renewal:
+        regions = list(self._regions.values())[number]
+        row = regions.rows[regions.current][0]
+        return Renewal(number, store.epoch & 0xFFFFFFFF, int(row["base"]), int(row["key"]))
+
+    def _map(self, number: int, which: int, store: Store) -> None:
+        """Let a region of a store be this memory."""
+        row = list(self._regions.values())[number].rows[which][0]
+        self.endpoint.table.retarget(int(row["key"]), store.memory)
+        self._of_target[int(row["target"])] = store
+
+    def _is_moving(self, number: int) -> bool:
+        return bool(list(self._regions.values())[number].moving)
+
+    def _check_moves(self, now_ns: int) -> None:
+        """Look which peers have moved, and announce the epoch again to the others."""
+        for number, (name, regions) in enumerate(self._regions.items()):
+            if not regions.moving:
+                continue
+            store = self.stores[name]
+            epoch = store.epoch & 0xFFFFFFFF
+            regions.moving = [
+                session
+                for session in regions.moving
+                if not session.lost and session.moved.get(number) != epoch
+            ]
+            if not regions.moving or now_ns - regions.since_ns >= MOVE_NS:
+                self._end_move(number, regions, now_ns)
+            elif now_ns - regions.repeat_ns >= REPEAT_NS:
+                regions.repeat_ns = now_ns
+                for session in regions.moving:
+                    self.endpoint.send(session, self._renewal(number, store).encode())
+
+    def _end_move(self, number: int, regions: _Regions, now_ns: int) -> None:
+        """Disconnect peers that have not moved; both regions are the current memory then."""
+        for session in regions.moving:
+            session.lost = session.lost or "it did not move to a new epoch"
+            self.endpoint.disconnect(session, now_ns)
+        regions.moving = []
+        self._note_writes()
+        self._map(number, 1 - regions.current, list(self.stores.values())[number])
 
     def _note_writes(self) -> None:
         """Note in each store how many operations were executed on it."""
-        executed = self.endpoint.responder.verbs_by_target[: len(self.stores)]
-        for store, count in zip(self.stores.values(), executed - self._written, strict=True):
+        executed = self.endpoint.responder.verbs_by_target[: len(self._of_target)]
+        for store, count in zip(self._of_target, executed - self._written, strict=True):
             store.state[WRITES] += count
         self._written[:] = executed

@@ -12,6 +12,7 @@ from ...direct.stores.params import OPCODE
 from ...direct.stores.store import Layout, StoreError
 from ...direct.translation.routes import Route, RouteError, routes_of
 from ...direct.translation.translator import Translator
+from ...rdma.advertisement import ALIVE
 from ...rdma.endpoint import Endpoint, Session
 from ...rdma.memory_table import RdmaError
 from ...rdma.requester import LossMode
@@ -24,6 +25,8 @@ SERVICE_PORT = 1330
 """RDMA-CM port on which a collector announces all its stores."""
 RETRY_NS = 1_000_000_000
 """Between the loss of a connection and the next try."""
+ALIVE_NS = 5_000_000_000
+"""An idle connection is tried after this time."""
 ROUNDS = 16
 """Most batches of packets that one turn takes."""
 
@@ -57,6 +60,7 @@ class RemoteStores:
         self._sessions: list[Session | None] = [None] * len(self._addresses)
         self._up = [False] * len(self._addresses)
         self._next_ns = [0] * len(self._addresses)
+        self._idle_ns = [0] * len(self._addresses)
         self._stores: list[tuple[int, str, Layout]] = []
         self._translator = self._make([])
         self.connections = {"made": 0, "lost": 0}
@@ -84,6 +88,9 @@ class RemoteStores:
                 break
             moved += len(batch)
             self._endpoint.receive(batch, now, time.time_ns())
+        for number, session in enumerate(self._sessions):
+            if session is not None and session.ready and self._up[number]:
+                self._renew(number, session)
         for out in self._endpoint.frames(now):
             moved += len(out)
             self._socket.send(out)
@@ -98,6 +105,8 @@ class RemoteStores:
         for number, session in enumerate(self._sessions):
             if session is not None and session.lost:
                 self._give_up(number, session, now)
+            elif session is not None and session.ready:
+                self._keep_alive(number, session, now)
             elif session is None and now >= self._next_ns[number]:
                 try:
                     self._sessions[number] = self._endpoint.connect(
@@ -154,12 +163,32 @@ class RemoteStores:
         self._stores = stores
         self._up[number] = True
         self.connections["made"] += 1
-        self._generation = (self._generation + 1) & 0xFFFFFF
         self._translator.fanout.connect(number, session)
-        for route, writer in zip(self._translator.routes, self._translator.writers, strict=True):
-            if any(collector == number for collector, _ in route.at):
-                writer.begin([None] * len(route.at), self._generation)
+        session.renewed = list(session.advertisement.regions)
+        self._renew(number, session)
         self._notify(f"collector {address}: connected, {_listed(stores)}")
+
+    def _renew(self, number: int, session: Session) -> None:
+        """Begin with the regions of a collector that have a new memory, or are those of a new peer."""
+        if not session.renewed:
+            return
+        regions, session.renewed = session.renewed, []
+        self._generation = (self._generation + 1) & 0xFFFFFF
+        for route, writer in zip(self._translator.routes, self._translator.writers, strict=True):
+            for which, (collector, target) in enumerate(route.at):
+                if collector == number and target in regions:
+                    told = session.advertisement
+                    progress = bytes(told.progress.pop(target, b""))
+                    epoch = told.regions[target].epoch
+                    writer.begin(which, None, self._generation, epoch=epoch, progress=progress)
+
+    def _keep_alive(self, number: int, session: Session, now: int) -> None:
+        """Ask a collector that has nothing to do whether it is there: the requester notices if it is not."""
+        if not session.idle:
+            self._idle_ns[number] = now
+        elif now - self._idle_ns[number] >= ALIVE_NS:
+            self._idle_ns[number] = now
+            self._endpoint.send(session, ALIVE)
 
     def _give_up(self, number: int, session: Session, now: int) -> None:
         self.connections["lost"] += self._up[number] and not self._closing

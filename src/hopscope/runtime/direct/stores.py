@@ -23,7 +23,8 @@ def store_specs(settings: DirectSettings) -> list[StoreSpec]:
 
 class Stores:
     """The stores of a folder. `on_swap` gets the number of a store and the one that takes its place, before
-    the old one is sealed. Raises StoreError and RegionError.
+    the old one is sealed. `still_written`: whether the past epoch of a store is written to. Raises StoreError
+    and RegionError.
     """
 
     def __init__(
@@ -32,11 +33,13 @@ class Stores:
         folder: Path,
         specs: Iterable[StoreSpec],
         on_swap: Callable[[int, Store], None],
+        still_written: Callable[[int], bool] | None = None,
     ) -> None:
         self.current: dict[str, Store] = open_stores(folder, specs)
         """By name, in the order of the specs."""
         self._on_swap = on_swap
         self.epochs_begun = 0
+        still_written = still_written or (lambda number: False)
         self.keepers = [
             EpochKeeper(
                 folder,
@@ -48,6 +51,8 @@ class Stores:
             )
             for number, (name, store) in enumerate(self.current.items())
         ]
+        for number, keeper in enumerate(self.keepers):
+            keeper.still_written = partial(still_written, number)
 
     @property
     def epochs_saved(self) -> int:
