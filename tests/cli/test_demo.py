@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -170,10 +170,8 @@ def test_ctrl_c_ends_it_with_a_summary(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stderr is not None
-    for line in process.stderr:
-        if line.startswith("live page"):
-            break
-    time.sleep(2)
+    until_traffic = [*takewhile(lambda line: not re.match(r" *[1-9]\d*\.\d s", line), process.stderr)]
+    assert any(line.startswith("live page") for line in until_traffic)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, err

@@ -140,11 +140,11 @@ class _Demo:
         collector = Collector(self._data, self._configure(port), self._folder / "collect.log")
         stack.callback(collector.stop)
         self._waiting("starting the collector", collector.wait)
+        self._state.url = collector.url
+        self._view.say(f"live page  {collector.url}")
         fabric = FabricProcess(["--to", f"udp://127.0.0.1:{port}", *arguments], self._folder / "simulate.log")
         stack.callback(fabric.close)
         self._waiting("starting the simulated fabric", fabric.wait)
-        self._state.url = collector.url
-        self._view.say(f"live page  {collector.url}")
         fabric.begin()
         self._watch(collector, fabric)
         self._drain(collector)
