@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Collection
 from datetime import datetime
 from pathlib import Path
@@ -178,14 +179,22 @@ class History:
         )
 
     def sql(
-        self, text: str, *, limit: int = 10_000, seconds: float = 10.0, memory_bytes: int = 512 * 1024**2
+        self,
+        text: str,
+        *,
+        limit: int = 10_000,
+        seconds: float = 10.0,
+        memory_bytes: int = 512 * 1024**2,
+        stop: threading.Event | None = None,
     ) -> Table:
         """One SELECT over the view `events`, at most `limit` rows, in a separate process.
 
         That process can only read the folder of segments, cannot write, and is limited to `seconds` and
-        `memory_bytes`: see `sandbox`.
+        `memory_bytes`: see `sandbox`.  It is killed when `stop` is set.
         """
-        return sandbox.run(self.folder, text, limit=limit, seconds=seconds, memory_bytes=memory_bytes)
+        return sandbox.run(
+            self.folder, text, limit=limit, seconds=seconds, memory_bytes=memory_bytes, stop=stop
+        )
 
     def _grouped(self, select: str, limit: int | None, filters: Filters) -> Table:
         """Run a SELECT over EVENTS, the filtered events."""

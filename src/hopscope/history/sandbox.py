@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +34,8 @@ MAX_ANSWER_BYTES = 64 * 1024**2
 """Largest answer."""
 _START_SECONDS = 60.0
 """Time for the process to start and read journals, in addition to that of the query."""
+_LOOK_SECONDS = 0.2
+"""How often it is checked whether to stop."""
 _OVERHEAD_BYTES = 256 * 1024**2
 """Address space in addition to the memory limit: stacks, and memory that DuckDB does not count."""
 
@@ -41,8 +44,22 @@ class SqlError(HistoryError):
     """A query that is rejected, fails, or exceeds its limits."""
 
 
-def run(folder: Path, text: str, *, limit: int, seconds: float, memory_bytes: int) -> Table:
-    """Answer one SELECT over the view `events` of a data folder. SqlError: it is invalid, or failed."""
+def run(
+    folder: Path,
+    text: str,
+    *,
+    limit: int,
+    seconds: float,
+    memory_bytes: int,
+    stop: threading.Event | None = None,
+) -> Table:
+    """Answer one SELECT over the view `events` of a data folder, unless `stop` is set meanwhile.
+
+    SqlError: it is invalid, failed, or was stopped.
+    """
+    stop = stop or threading.Event()
+    if stop.is_set():
+        raise SqlError("the query was stopped")
     request = {
         "folder": str(folder),
         "text": text,
@@ -60,9 +77,7 @@ def run(folder: Path, text: str, *, limit: int, seconds: float, memory_bytes: in
         | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OPENBLAS_NUM_THREADS": "1"},
     )
     try:
-        answer, errors = process.communicate(json.dumps(request).encode(), timeout=seconds + _START_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise SqlError(f"the query took longer than {seconds:g} s") from error
+        answer, errors = _communicate(process, json.dumps(request).encode(), seconds, stop)
     finally:
         if process.poll() is None:
             process.kill()
@@ -71,6 +86,22 @@ def run(folder: Path, text: str, *, limit: int, seconds: float, memory_bytes: in
         cause = errors.decode(errors="replace").strip().splitlines()[-1:] or [f"status {process.returncode}"]
         raise SqlError(f"the query needs more memory or time than it may have ({cause[0][:200]})")
     return _pull(answer)
+
+
+def _communicate(
+    process: subprocess.Popen[bytes], request: bytes, seconds: float, stop: threading.Event
+) -> tuple[bytes, bytes]:
+    until = time.monotonic() + seconds + _START_SECONDS
+    given: bytes | None = request
+    while True:
+        try:
+            return process.communicate(given, timeout=_LOOK_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            given = None
+            if stop.is_set():
+                raise SqlError("the query was stopped") from error
+            if time.monotonic() > until:
+                raise SqlError(f"the query took longer than {seconds:g} s") from error
 
 
 def main() -> None:

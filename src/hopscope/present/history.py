@@ -51,10 +51,14 @@ class Past:
         )
         return [event_object(row, self._names) for row in table.rows()], table.after
 
-    def sql(self, text: str, limit: int, settings: ServeSettings) -> Table:
-        """Answer of a read-only query, within the limits of the configuration."""
+    def sql(self, text: str, limit: int, settings: ServeSettings, stop: threading.Event) -> Table:
+        """Answer of a read-only query, within the limits of the configuration, unless `stop` is set."""
         return self.history().sql(
-            text, limit=limit, seconds=settings.sql_seconds, memory_bytes=settings.sql_memory_bytes
+            text,
+            limit=limit,
+            seconds=settings.sql_seconds,
+            memory_bytes=settings.sql_memory_bytes,
+            stop=stop,
         )
 
 

@@ -1,13 +1,18 @@
-"""What every route works with: the collector's state, history, names, and a small pool for what blocks."""
+"""What every route works with: the collector's state, history, names, and threads for what blocks.
+
+Health, state, history, live feeds and the page each have threads of their own, so none waits for another.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from fastapi import Depends, HTTPException, Request
 
@@ -20,11 +25,18 @@ from ..settings.collector import ServeSettings
 P = ParamSpec("P")
 T = TypeVar("T")
 
-THREADS = 3
 WAITING = 64
-"""Requests that may wait for a thread; one more is answered with 503."""
+"""Requests of state that may wait for a thread; one more is answered with 503."""
 QUERIES = 2
 """Queries of history that run at a time."""
+MOST_QUERIES = 32
+"""Queries of history that run or wait."""
+STREAMS = 32
+"""Live feeds."""
+PER_CLIENT = 8
+"""Queries, and live feeds, of one client's address."""
+_LOOK_SECONDS = 0.25
+"""How often a query looks whether its client is still there."""
 
 
 class Context:
@@ -41,34 +53,70 @@ class Context:
         self.past = Past(folder, names)
         self.closing = asyncio.Event()
         """Set when the server ends: live feeds stop."""
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="serve")
+        self._pools = {
+            name: ThreadPoolExecutor(threads, thread_name_prefix=f"serve-{name}")
+            for name, threads in (("health", 1), ("state", 2), ("history", QUERIES), ("feed", 1), ("page", 1))
+        }
         self._waiting = 0
-        self._queries = asyncio.Semaphore(QUERIES)
+        self._shared: dict[object, asyncio.Future[Any]] = {}
+        self.asking: Counter[str] = Counter()
+        """Queries of history by client."""
+        self.streaming: Counter[str] = Counter()
+        """Live feeds by client."""
+
+    def _start(self, pool: str, work: Callable[[], T]) -> asyncio.Future[T]:
+        return asyncio.get_running_loop().run_in_executor(self._pools[pool], work)
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do blocking work in the pool; 503 where too many wait."""
+        """Do blocking work of a request of state; 503 if too many wait."""
         if self._waiting >= WAITING:
             raise HTTPException(503, "too many requests at once: try again in a moment")
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._pool, partial(work, *args, **kwargs)
-            )
+            return await self._start("state", partial(work, *args, **kwargs))
         finally:
             self._waiting -= 1
 
-    async def query(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query of history in the pool; a few at a time, so that requests of state do not wait."""
-        if self._waiting >= WAITING:
-            raise HTTPException(503, "too many requests at once: try again in a moment")
-        self._waiting += 1
+    async def draw(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do blocking work of the page."""
+        return await self._start("page", partial(work, *args, **kwargs))
+
+    async def feed_frames(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do blocking work of a live feed."""
+        return await self._start("feed", partial(work, *args, **kwargs))
+
+    async def shared(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Result of work on health, done once for all who ask while it is under way: it never queues."""
+        if work not in self._shared:
+            future = self._shared[work] = self._start("health", partial(work, *args, **kwargs))
+            future.add_done_callback(lambda _: self._shared.pop(work))
+        result: T = await asyncio.shield(self._shared[work])
+        return result
+
+    async def query(self, request: Request, work: Callable[[threading.Event], T]) -> T:
+        """Run a query of history, a few at a time; `work` gets an event, set when its client is gone."""
+        client = client_of(request)
+        if self.asking.total() >= MOST_QUERIES or self.asking[client] >= PER_CLIENT:
+            raise HTTPException(
+                503, "too many queries of history at once: try again when one of yours is answered"
+            )
+        self.asking[client] += 1
+        gone = threading.Event()
+        answer = self._start("history", partial(work, gone))
         try:
-            async with self._queries:
-                return await asyncio.get_running_loop().run_in_executor(
-                    self._pool, partial(work, *args, **kwargs)
-                )
+            while not (await asyncio.wait({answer}, timeout=_LOOK_SECONDS))[0]:
+                if await request.is_disconnected():
+                    raise HTTPException(499, "the client is gone")
+            return answer.result()
         finally:
-            self._waiting -= 1
+            gone.set()
+            answer.cancel()
+            self.asking[client] -= 1
+
+    def reject_further_stream(self, client: str) -> None:
+        """503 if there are too many live feeds, of all clients or of this one."""
+        if self.streaming.total() >= STREAMS or self.streaming[client] >= PER_CLIENT:
+            raise HTTPException(503, "too many live feeds at once: close one first")
 
     def node(self, text: str) -> int:
         """Id of a switch named by id or name; 400 if there is none."""
@@ -80,9 +128,15 @@ class Context:
         return found
 
     def close(self) -> None:
-        """Let the pool's threads go."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Let the threads go."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
         self.past.close()
+
+
+def client_of(request: Request) -> str:
+    """Address of the client of a request."""
+    return request.client.host if request.client else ""
 
 
 def of(request: Request) -> Context:

@@ -90,7 +90,7 @@ class Drawing:
         if fragments is None:
             return ""
         if flow_id not in paths:
-            paths[flow_id] = await self.context.run(self._draw_path, fragments, flow_id)
+            paths[flow_id] = await self.context.draw(self._draw_path, fragments, flow_id)
         return paths[flow_id]
 
     def _draw_path(self, fragments: Fragments, flow_id: int | None) -> str:

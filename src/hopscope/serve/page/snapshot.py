@@ -180,7 +180,7 @@ class Poller:
         while not self._context.closing.is_set():
             begin = time.monotonic()
             try:
-                self.snapshot = await self._context.run(self.once)
+                self.snapshot = await self._context.draw(self.once)
             except Exception as error:  # an old page is better than none
                 log.error("the page's figures could not be read", exc_info=error)
             pause = PERIOD_SECONDS - (time.monotonic() - begin)

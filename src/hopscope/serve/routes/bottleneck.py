@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import APIRouter, HTTPException, Path, Query
+from fastapi import APIRouter, HTTPException, Path, Query, Request
 
 from ...present import bottleneck as attribution
 from ...present.bottleneck_json import flow_object_of, network_object
@@ -27,6 +28,7 @@ When = Annotated[
 )
 async def network(
     context: Ctx,
+    request: Request,
     since: When = None,
     until: When = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Maximum number of places of each kind")] = 20,
@@ -36,16 +38,17 @@ async def network(
     """
     start_ns, end_ns = _moment("since", since), _moment("until", until)
 
-    def work() -> NetworkBottlenecks:
+    def work(_: threading.Event) -> NetworkBottlenecks:
         found = attribution.network(context.state, context.past.history(), start_ns, end_ns)
         return NetworkBottlenecks.model_validate(network_object(found, context.names, limit))
 
-    return await context.query(work)
+    return await context.query(request, work)
 
 
 @router.get("/flows/{flow_id}/bottleneck", summary="Latency of a flow by hop")
 async def flow(
     context: Ctx,
+    request: Request,
     flow_id: Annotated[str, Path(pattern="^[0-9a-fA-F]{16}$", description="16 hexadecimal digits")],
     by: Annotated[
         Literal["latest", "mean"], Query(description="Which latency the hops are ordered by")
@@ -56,7 +59,7 @@ async def flow(
     """
     number = int(flow_id, 16)
 
-    def work() -> FlowBottlenecks:
+    def work(_: threading.Event) -> FlowBottlenecks:
         from ...history.query import Flow
 
         rows = context.state.flows()
@@ -65,7 +68,7 @@ async def flow(
         found = attribution.flow(context.state, context.past.history(), row, Flow(flow_id=number), by)
         return FlowBottlenecks.model_validate(flow_object_of(found, context.names))
 
-    return await context.query(work)
+    return await context.query(request, work)
 
 
 def _moment(name: str, text: str | None) -> int | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query
+from fastapi import APIRouter, HTTPException, Query, Request
 
 from ...detect.distributions.quantiles import By
 from ...present.distributions import distribution_object
@@ -25,6 +26,7 @@ Measures = Annotated[list[d.MeasureName] | None, Query(max_length=4, description
 @router.get("/distributions", summary="How often which value occurred, with quantiles")
 async def distributions(
     context: Ctx,
+    request: Request,
     since: Moment = None,
     until: Moment = None,
     measure: Measures = None,
@@ -44,7 +46,7 @@ async def distributions(
     start, end = (_moment(name, text) for name, text in (("since", since), ("until", until)))
     nodes = [context.node(each) for each in node or ()]
 
-    def work() -> d.DistributionPage:
+    def work(_: threading.Event) -> d.DistributionPage:
         found = context.past.history().distributions(
             start=start,
             end=end,
@@ -61,7 +63,7 @@ async def distributions(
             total=len(found), offset=offset, items=[d.Distribution.model_validate(each) for each in shown]
         )
 
-    return await context.query(work)
+    return await context.query(request, work)
 
 
 def _moment(name: str, text: str | None) -> int | None:

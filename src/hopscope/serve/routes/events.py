@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Path, Query
+from fastapi import APIRouter, Header, HTTPException, Path, Query, Request
 from fastapi.responses import StreamingResponse
 
 from ...base import control_client as control
@@ -16,7 +17,7 @@ from ...present.feed import parse_cursor
 from ...present.history import safe
 from ...present.select import KINDS, METRICS, EventFilter, FlowFilter, labelled
 from ...present.text import UnreadableError, parse_when
-from ..context import Context, Ctx
+from ..context import Context, Ctx, client_of
 from . import collector_models as c
 from . import models as m
 from .stream import stream
@@ -62,6 +63,7 @@ def _moment(name: str, text: str | None) -> int | None:
 @router.get("/events", summary="Events of history, fresh ones included", tags=["events"])
 async def events(
     context: Ctx,
+    request: Request,
     since: Moment = None,
     until: Moment = None,
     kind: Kinds = None,
@@ -78,11 +80,11 @@ async def events(
         context, kind, metric, node, flow, prefix, _moment("since", since), _moment("until", until)
     )
 
-    def work() -> m.EventPage:
+    def work(_: threading.Event) -> m.EventPage:
         rows, following = context.past.events(chosen, limit, oldest_first, after)
         return m.EventPage(items=[m.Event.model_validate(row) for row in rows], next=following)
 
-    return await context.query(work)
+    return await context.query(request, work)
 
 
 @router.get(
@@ -95,6 +97,7 @@ async def events(
 )
 async def live(
     context: Ctx,
+    request: Request,
     kind: Kinds = None,
     metric: Metrics = None,
     node: Node = None,
@@ -104,7 +107,9 @@ async def live(
 ) -> StreamingResponse:
     """Events as they happen."""
     chosen = _chosen(context, kind, metric, node, flow, prefix)
-    frames = stream(context, chosen, parse_cursor(last_event_id))
+    client = client_of(request)
+    context.reject_further_stream(client)
+    frames = stream(context, client, chosen, parse_cursor(last_event_id))
     return StreamingResponse(frames, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
@@ -165,16 +170,16 @@ async def _change(context: Context, metric: str, limits: dict[str, int | None]) 
 
 
 @router.post("/sql", summary="Read-only SQL over history", tags=["history"])
-async def sql(context: Ctx, query: c.Query) -> c.Table:
+async def sql(context: Ctx, request: Request, query: c.Query) -> c.Table:
     """One SELECT over history, within the limits of time, memory and rows of the configuration."""
     rows = min(query.limit, context.settings.sql_rows)
 
-    def work() -> c.Table:
-        table = context.past.sql(query.sql, rows, context.settings)
+    def work(gone: threading.Event) -> c.Table:
+        table = context.past.sql(query.sql, rows, context.settings, gone)
         values = [[safe(value) for value in row.values()] for row in table.rows()]
         return c.Table(columns=list(table.columns), rows=values, truncated=table.truncated)
 
     try:
-        return await context.query(work)
+        return await context.query(request, work)
     except HistoryError as error:
         raise HTTPException(400, str(error)) from None

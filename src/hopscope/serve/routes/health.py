@@ -27,7 +27,7 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz", summary="Readiness of every component", responses={503: {"model": c.Ready}})
 async def readyz(context: Ctx, response: Response) -> c.Ready:
     """200 if every component is ready, else 503; the components state why."""
-    ready = await context.run(components, context)
+    ready = await context.shared(components, context)
     if not ready.ready:
         response.status_code = 503
     return ready
@@ -36,7 +36,9 @@ async def readyz(context: Ctx, response: Response) -> c.Ready:
 @router.get("/metrics", summary="Prometheus metrics", response_class=Response)
 async def metrics(context: Ctx) -> Response:
     """Text format 0.0.4; no label identifies a flow."""
-    text = await context.run(prometheus.render, context.state, context.names, context.folder, context.stores)
+    text = await context.shared(
+        prometheus.render, context.state, context.names, context.folder, context.stores
+    )
     return Response(text, media_type=prometheus.CONTENT_TYPE)
 
 

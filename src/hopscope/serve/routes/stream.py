@@ -7,6 +7,9 @@ import json
 import time
 from collections.abc import AsyncIterator
 
+import numpy as np
+
+from ...base.names import Names
 from ...present.events import event_object
 from ...present.feed import Cursor, cursor_text
 from ...present.select import EventFilter
@@ -17,18 +20,33 @@ KEEPALIVE_SECONDS = 15.0
 BATCH = 500
 """Events of a shard that are written to a client at a time; it reads the next when it has taken these."""
 
+RECENT = 8192
+"""Events whose JSON is kept for the next listener."""
+_recent: dict[bytes, str] = {}
 
-async def stream(context: Context, chosen: EventFilter, cursor: Cursor | None) -> AsyncIterator[bytes]:
+
+async def stream(
+    context: Context, client: str, chosen: EventFilter, cursor: Cursor | None
+) -> AsyncIterator[bytes]:
     """Frames of text/event-stream: `event` and `lost`, each with the cursor as its id.
 
     Raises nothing of its own: the stream ends when the server closes.
     """
-    await context.run(context.feed.poll)
+    context.streaming[client] += 1
+    try:
+        async for frames in _frames(context, chosen, cursor):
+            yield frames
+    finally:
+        context.streaming[client] -= 1
+
+
+async def _frames(context: Context, chosen: EventFilter, cursor: Cursor | None) -> AsyncIterator[bytes]:
+    await context.feed_frames(context.feed.poll)
     at = context.feed.now() if cursor is None else cursor
     yield f"retry: 2000\nid: {cursor_text(at)}\nevent: hello\ndata: {{}}\n\n".encode()
     spoken = time.monotonic()
     while not context.closing.is_set():
-        text, more = await context.run(_next, context, chosen, at)
+        text, more = await context.feed_frames(_next, context, chosen, at)
         if text:
             spoken = time.monotonic()
             yield text
@@ -51,5 +69,15 @@ def _next(context: Context, chosen: EventFilter, cursor: Cursor) -> tuple[bytes,
     for at, row in enumerate(kept):
         # only the last event has an id: a cursor in between would not cover all shards
         name = f"id: {cursor_text(cursor)}\n" if at == last else ""
-        frames.append(f"{name}event: event\ndata: {json.dumps(event_object(row, context.names))}\n\n")
+        frames.append(f"{name}event: event\ndata: {_json(row, context.names)}\n\n")
     return "".join(frames).encode(), len(events) >= BATCH
+
+
+def _json(row: np.void, names: Names) -> str:
+    """JSON of an event, made once for all listeners. Only the thread of live feeds calls it."""
+    key = row.tobytes()
+    if (text := _recent.get(key)) is None:
+        if len(_recent) >= RECENT:
+            _recent.clear()
+        text = _recent[key] = json.dumps(event_object(row, names))
+    return text

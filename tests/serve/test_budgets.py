@@ -1,0 +1,136 @@
+"""Slow work of one kind holds up no other, and ends when its client is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import HTTPException
+
+from hopscope.base.names import Names
+from hopscope.history import sandbox
+from hopscope.serve import context as budgets
+from hopscope.serve.context import Context
+from hopscope.settings.collector import ServeSettings
+from support.waiting import HANG_SECONDS
+
+SLOW = {"sql": "SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b"}
+
+
+def request(gone: bool = False) -> Any:
+    """A request of a client that is there, or gone."""
+
+    async def is_disconnected() -> bool:
+        return gone
+
+    return SimpleNamespace(client=SimpleNamespace(host="192.0.2.1"), is_disconnected=is_disconnected)
+
+
+def test_health_is_answered_while_everything_else_is_full(api: Any, collector: Any) -> None:
+    """Slow requests of state and history in all threads and queues: health and metrics answer at once."""
+    free = threading.Event()
+
+    async def use() -> None:
+        async with api(collector.folder) as client:
+            context: Context = client._transport.app.app.state.context
+            held: list[Any] = [context.run(free.wait) for _ in range(budgets.WAITING)]
+            held += [
+                context.query(request(), lambda _: free.wait(HANG_SECONDS)) for _ in range(budgets.PER_CLIENT)
+            ]
+            tasks = [asyncio.ensure_future(each) for each in held]
+            await asyncio.sleep(0)
+            try:
+                for path in ("/healthz", "/readyz", "/metrics"):
+                    assert (await client.get(path)).status_code == 200, path
+                assert (await client.get("/api/v0/summary")).status_code == 503
+            finally:
+                free.set()
+            await asyncio.gather(*tasks)
+            assert (await client.get("/api/v0/summary")).status_code == 200
+
+    asyncio.run(use())
+
+
+def test_metrics_are_made_once_for_all_who_wait(tmp_path: Path) -> None:
+    """Work on health that is under way is shared; what is asked afterwards is done again."""
+    calls, free = [], threading.Event()
+
+    def work() -> int:
+        calls.append(1)
+        free.wait(HANG_SECONDS)
+        return len(calls)
+
+    async def use() -> None:
+        context = Context(ServeSettings(), tmp_path, Names(), tmp_path)
+        waiting = [asyncio.ensure_future(context.shared(work)) for _ in range(100)]
+        await asyncio.sleep(0)
+        free.set()
+        assert set(await asyncio.gather(*waiting)) == {1}
+        assert await context.shared(work) == 2
+        context.close()
+
+    asyncio.run(use())
+
+
+def test_a_client_has_few_queries_at_a_time(tmp_path: Path) -> None:
+    """One more than PER_CLIENT is refused while they run; afterwards it is taken."""
+    free = threading.Event()
+
+    async def use() -> None:
+        context = Context(ServeSettings(), tmp_path, Names(), tmp_path)
+        tasks = [
+            asyncio.ensure_future(context.query(request(), lambda _: free.wait(HANG_SECONDS)))
+            for _ in range(budgets.PER_CLIENT)
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(HTTPException, match="too many queries") as refused:
+            await context.query(request(), lambda _: True)
+        assert refused.value.status_code == 503
+        free.set()
+        assert all(await asyncio.gather(*tasks))
+        assert await context.query(request(), lambda _: True)
+        assert not context.asking.total()
+        context.close()
+
+    asyncio.run(use())
+
+
+def test_a_query_ends_with_its_client(collector: Any) -> None:
+    """SQL that would take for ever: its process is killed once the client is gone, and its place is free."""
+    ended = threading.Event()
+
+    def work(gone: threading.Event) -> None:
+        with pytest.raises(sandbox.SqlError, match="stopped"):
+            sandbox.run(collector.folder, SLOW["sql"], limit=1, seconds=200, memory_bytes=1 << 28, stop=gone)
+        ended.set()
+
+    async def use() -> None:
+        context = Context(ServeSettings(), collector.folder, Names(), collector.folder)
+        with pytest.raises(HTTPException):
+            await context.query(request(gone=True), work)
+        assert await asyncio.to_thread(ended.wait, HANG_SECONDS)
+        assert not context.asking.total()
+        context.close()
+
+    asyncio.run(use())
+
+
+def test_live_feeds_are_few(api: Any, collector: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than the most live feeds, of a client or of all, are refused in one line."""
+
+    async def use() -> list[httpx.Response]:
+        async with api(collector.folder) as client:
+            context: Context = client._transport.app.app.state.context
+            context.streaming["127.0.0.1"] = budgets.PER_CLIENT
+            first = await client.get("/api/v0/events/live")
+            context.streaming = budgets.Counter({"192.0.2.1": budgets.STREAMS})
+            return [first, await client.get("/api/v0/events/live")]
+
+    for answer in asyncio.run(use()):
+        assert answer.status_code == 503
+        assert "live feeds" in answer.json()["error"]
