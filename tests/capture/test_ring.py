@@ -282,3 +282,17 @@ def test_without_permission_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(socket, "socket", refuse)
     with pytest.raises(CaptureError, match="mirror://lo: reading an interface needs root or the capability"):
         bind_share(ListenSettings(kind="mirror", interface="lo"))
+
+
+def test_a_ring_of_forwarded_frames_holds_time(namespace: Namespace) -> None:
+    """Frames that come one by one, each in a block of its own: 1 MiB holds 60 of them while nobody reads."""
+    namespace.ip("link", "add", "out", "type", "veth", "peer", "name", "beyond")
+    listener = namespace.listener(ring_bytes=1024 * 1024, output="out")
+    sent = [BROADCAST + bytes([number]) * 60 for number in range(60)]
+    with namespace.raw() as far:
+        for frame in sent:
+            far.send(frame)
+            time.sleep(0.003)  # longer than the kernel holds a block back
+        assert received(listener, len(sent)) == sent
+    assert listener.counts()["kernel_drops_total"] == 0
+    listener.close()

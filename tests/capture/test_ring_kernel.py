@@ -45,7 +45,9 @@ class Packet:
                 total = sum(struct.unpack(f">{len(summed) // 2}H", summed))
                 while total >> 16:
                     total = (total & 0xFFFF) + (total >> 16)
-                octets[at + offset : at + offset + 2] = struct.pack(">H", (~total & 0xFFFF) or 0xFFFF)
+                octets[at + offset : at + offset + 2] = struct.pack(
+                    ">H", (~total & 0xFFFF) or (0xFFFF if offset == 6 else 0)
+                )
         if self.tag is not None and len(octets) >= 12:
             octets[12:12] = struct.pack(">HH", self.tag[0] or 0x8100, self.tag[1])
         return bytes(octets)

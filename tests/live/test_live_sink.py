@@ -172,7 +172,7 @@ def test_hosts_see_what_hosts_sent(network: Network) -> None:
         told = iperf(network, server, family, "-R", "-n", str(TCP_BYTES))
         assert told["sum_sent"]["bytes"] >= told["sum_received"]["bytes"] >= TCP_BYTES
     for server, family in (("b", "-4"), ("a", "-6")):
-        told = iperf(network, server, family, "-u", "-n", str(UDP_BYTES), "-b", "5M", "-l", "1200")
+        told = iperf(network, server, family, "-u", "-n", str(UDP_BYTES), "-b", "20M", "-l", "1200")
         assert told["sum"]["lost_packets"] == 0
         assert told["sum_sent"]["bytes"] == UDP_BYTES
     ping(network, v4, 56, "-p", MARK.hex())

@@ -94,7 +94,7 @@ def changing(frames: Sequence[bytes]) -> list[bytes]:
         batch.arena[start : start + length].tobytes()
         for start, length in zip(batch.frames["offset"], batch.frames["length"], strict=True)
     ]
-    return made + list(frames) + [b"\xff" * 12 + b"\x08\x06" + bytes(46)]
+    return made + list(frames) + [b"\xff" * 12 + b"\x08\x06" + bytes(46), b"\x02" * 1500]
 
 
 class Role:
@@ -194,7 +194,7 @@ def sink(**settings: Any) -> None:
     in_namespace()
     subprocess.run(["ip", "link", "add", "out", "type", "veth", "peer", "name", "beyond"], check=True)
     for name in ("out", "beyond"):
-        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        subprocess.run(["ip", "link", "set", name, "mtu", "1400", "up"], check=True)
     worker(to_far(frames), "mirror://near?output=out", sink={"enabled": True, "quota": 5, **settings})
 
 

@@ -48,6 +48,11 @@ COUNTERS: tuple[Counter, ...] = (
         of="received.oversized_frames_total",
     ),
     Counter(
+        "abandoned_frames_total",
+        "Frames that a killed worker had taken from its ring; those that it had not forwarded are lost.",
+        of="received.abandoned_frames_total",
+    ),
+    Counter(
         "completed_checksums_total",
         "Frames with an offloaded checksum, completed here.",
         of="received.completed_checksums_total",

@@ -72,6 +72,7 @@ class Child:
         self._channel = channel
         self._sockets: list[int] | None = None
         self._given = threading.Event()
+        self._assigned = threading.Event()
         self.stop = threading.Event()
         """Set when the process should end."""
         self.started = False
@@ -103,6 +104,13 @@ class Child:
                 return []
         return [socket.socket(fileno=descriptor) for descriptor in self._sockets or []]
 
+    def assigned(self) -> bool:
+        """Wait, as a standby, for the worker that this process takes over: its `index`. False: it ends."""
+        while not self._assigned.wait(0.05):
+            if self.stop.is_set():
+                return False
+        return True
+
     def watch(self) -> None:
         """Follow the channel and SIGTERM from threads of their own; a handler could interrupt a held lock."""
         signal.signal(
@@ -127,6 +135,9 @@ class Child:
             if message is None:
                 self._end()
                 return
+            if "index" in message:
+                self.index = message["index"]
+                self._assigned.set()
             if "sockets" in message:
                 self._sockets = files
                 self._given.set()

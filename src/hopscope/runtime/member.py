@@ -78,6 +78,7 @@ class Member:
             "name": self.name,
             "pid": self.process.pid if self.process else None,
             "alive": self.process is not None and self.process.poll() is None,
+            "warm": self.warm,
             "stopped": self.stopped,
             "restarts": self.restarts,
             "last_error": self.last_error,

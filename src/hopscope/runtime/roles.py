@@ -21,6 +21,12 @@ def _worker(child: Child) -> None:
     run(child)
 
 
+def _standby(child: Child) -> None:
+    from .worker import run
+
+    run(child, standby=True)
+
+
 def _labels(child: Child) -> None:
     from .labels import run
 
@@ -68,6 +74,7 @@ class Role:
 
 ROLES = {
     "worker": Role(_worker),
+    "standby": Role(_standby),
     "labels": Role(_labels),
     "archive": Role(_archive, niceness=10),
     "serve": Role(_serve, niceness=5),

@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 STOP_SECONDS = 15.0
 """How long a process may take to end before it is killed."""
 TURN_SECONDS = 0.1
+EXIT_SECONDS = 0.05
+"""How long a process may take to end once its channel is closed."""
+STANDBY_SECONDS = 1.0
+"""Pause before the next standby starts: the one that took over is busy until then."""
 
 
 class CollectorError(HopscopeError):
@@ -84,6 +88,8 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._thresholds: Region | None = None
         self._prepared: list[PreparedInterface] = []
+        self._standby: Member | None = None
+        """Takes over from a worker that ends, at once: frames that should go on wait for it."""
         self.stopping = threading.Event()
         """Set it to end the collector, even while it starts."""
         self.last_counters: dict[str, int] = {}
@@ -146,6 +152,9 @@ class Supervisor:
                 self._send_sockets(member)
         self._await(workers + labels, "ready")
         self._write_owner()
+        if any(listen.output for listen in settings.listen):
+            self._standby = Member("standby", "standby", due=time.monotonic())
+            self.members.append(self._standby)
 
     def turn(self) -> None:
         """Wait a tenth of a second for reports of the processes; restart those that ended and are due."""
@@ -155,13 +164,13 @@ class Supervisor:
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
                 self._reap(member)
-            elif member.process is None and member.due and now >= member.due:
-                member.restarts += 1
+            if member.process is None and member.due and now >= member.due:
+                member.restarts += bool(member.exits)
                 self._launch(member)
 
     def stop(self) -> None:
         """End all processes, workers first; then give the folder back. It may be called at any time."""
-        for role in ("worker", "labels", "export", "archive", "serve"):
+        for role in ("standby", "worker", "labels", "export", "archive", "serve"):
             running = [m for m in self.members if m.role == role and m.process is not None]
             for member in running:
                 member.process.terminate()  # type: ignore[union-attr]
@@ -214,6 +223,9 @@ class Supervisor:
             self._selector.unregister(member.channel)
             member.channel.close()
             member.channel = None
+            if member.process is not None:
+                with suppress(TimeoutExpired):
+                    member.process.wait(EXIT_SECONDS)
             return False
         member.ready |= bool(message.get("ready"))
         member.warm |= bool(message.get("warm"))
@@ -234,7 +246,9 @@ class Supervisor:
         while member.channel is not None and self._receive(member):
             pass
         pause = member.exited(time.monotonic())
-        if not member.stopped:
+        if member.role == "worker" and not member.stopped and self._take_over(member):
+            self._log.warning("taken over by the standby", process=member.name, reason=member.last_error)
+        elif not member.stopped:
             self._log.warning(
                 "restarting", process=member.name, reason=member.last_error, after_seconds=pause
             )
@@ -242,6 +256,21 @@ class Supervisor:
             raise CollectorError(member.exits_text)
         else:
             self._log.error("left stopped", process=member.exits_text, next_start_seconds=pause)
+
+    def _take_over(self, member: Member) -> bool:
+        """Make the standby this worker, and let another standby start a little later; False without one."""
+        standby = self._standby
+        if standby is None or standby.process is None or not standby.warm:
+            return False
+        member.started(standby.process, standby.channel)
+        member.restarts += 1
+        self._selector.modify(member.channel, selectors.EVENT_READ, member)
+        standby.process = standby.channel = None
+        standby.warm, standby.due = False, time.monotonic() + STANDBY_SECONDS
+        with suppress(OSError):  # it has ended: `turn` sees it
+            process.send(member.channel, {"index": member.index})
+        self._send_sockets(member)
+        return True
 
     # ---------------------------------------------------------------------------------- listeners
 

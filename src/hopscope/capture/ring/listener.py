@@ -18,7 +18,7 @@ from ..errors import CaptureError
 from ..layout import BLOCK_PRIVATE, RING_SETUP_SLOTS, RING_SLOTS, BlockAt, Ring, RingSetup
 from ..sockets import bind_share
 from .sender import RingSender
-from .socket import BLOCK_BYTES, Geometry, dropped, let_in, look
+from .socket import Geometry, dropped, let_in, look
 
 __all__ = ["RingListener", "RingSender"]
 
@@ -42,7 +42,7 @@ class RingListener:
         workers: int = 1,
         sock: socket.socket | None = None,
         *,
-        block_bytes: int = BLOCK_BYTES,
+        block_bytes: int = 0,
     ) -> None:
         """`sock`: this worker's socket, from `bind_share`; without it, `open` makes the only one.
 
@@ -52,17 +52,17 @@ class RingListener:
         self.worker = worker
         self.workers = workers
         self._socket = sock
-        self._block_bytes = block_bytes
-        self._received = 0
+        self._geometry = Geometry.of(settings, block_bytes)
+        self._block_bytes = self._geometry.block_bytes
+        self._received = self._abandoned = 0
 
     def open(self) -> None:
         """Compile, make the ring if there is none, map it, let frames in. Raises CaptureError."""
         self.prepare()
         if self._socket is None:
             self._socket = bind_share(self.settings.model_copy(update={"workers": 1}))
-        geometry = Geometry.of(self.settings, self._block_bytes)
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
-        self._map(np.frombuffer(mmap.mmap(self._socket.fileno(), geometry.nbytes, flags), np.uint8))
+        self._map(np.frombuffer(mmap.mmap(self._socket.fileno(), self._geometry.nbytes, flags), np.uint8))
         self._go_on()
         try:
             let_in(self._socket, self.settings)
@@ -91,6 +91,7 @@ class RingListener:
         self._setup[RingSetup.MOST] = max(1, blocks // 4)
         heads = ring.reshape(blocks, self._block_bytes)[:, : BlockAt.TAKEN + BLOCK_PRIVATE]
         self._statuses = heads[:, BlockAt.STATUS : BlockAt.STATUS + 4].view(np.uint32)[:, 0]
+        self._packets = heads[:, BlockAt.PACKETS : BlockAt.PACKETS + 4].view(np.uint32)[:, 0]
         self._sequences = heads[:, BlockAt.SEQUENCE : BlockAt.SEQUENCE + 8].view(np.uint64)[:, 0]
         self._taken = heads[:, BlockAt.TAKEN : BlockAt.TAKEN + 8].view(np.uint64)[:, 0]
         self._drops = heads[0, BlockAt.DROPS : BlockAt.DROPS + 8].view(np.uint64)
@@ -99,7 +100,8 @@ class RingListener:
         """Find where to read: the kernel numbers the blocks that it fills, from 1.
 
         Blocks that a worker before this one held when it died are given back unread, as what it had taken
-        from any other socket is lost with it: a frame that kills its reader must not do it again.
+        from any other socket is lost with it: a frame that kills its reader must not do it again.  Their
+        frames are counted as abandoned; some of them it may have forwarded.
         """
         taken = self._taken != 0
         ready = (self._statuses & _READY) != 0
@@ -109,6 +111,7 @@ class RingListener:
             block = int(waiting[self._sequences[waiting].argmin()])
         else:
             block = (newest + 1) % len(taken) if ready[newest] else newest
+        self._abandoned = int(self._packets[taken].sum())
         self._taken[taken] = 0
         self._statuses[taken] = 0
         self._state[Ring.BLOCK] = self._state[Ring.HELD] = block
@@ -138,6 +141,7 @@ class RingListener:
         return {
             "kernel_drops_total": int(self._drops[0]),
             "oversized_frames_total": int(self._state[Ring.OVERSIZED]),
+            "abandoned_frames_total": self._abandoned,
             "completed_checksums_total": int(self._state[Ring.COMPLETED]),
         }
 

@@ -22,7 +22,7 @@ _USER = U64(1)
 _VLAN_VALID, _TPID_VALID = U64(0x10), U64(0x40)
 _OUTGOING = U64(4)
 _NEEDS_CHECKSUM = U64(1)
-_SCTP_OFFSET = U64(8)
+_UDP_OFFSET, _SCTP_OFFSET = U64(6), U64(8)
 _TAG, _MAC_BYTES = U64(4), U64(12)
 _FF, _FFFF, _FFFFFFFF = U64(0xFF), U64(0xFFFF), U64(0xFFFFFFFF)
 _SECOND = U64(1_000_000_000)
@@ -85,7 +85,7 @@ def complete(ring: Any, start: Any, length: Any) -> Any:
     while total >> U64(16):
         total = (total & _FFFF) + (total >> U64(16))
     total = ~total & _FFFF
-    if total == U64(0):
+    if total == U64(0) and offset == _UDP_OFFSET:  # where 0 means that there is none
         total = _FFFF
     ring[start + at + offset] = total & _FF
     ring[start + at + offset + U64(1)] = total >> U64(8)

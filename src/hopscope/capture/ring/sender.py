@@ -98,6 +98,7 @@ class RingSender:
         self._offsets = np.arange(total, dtype=np.uint64) * slot + SLOT_HEADER
         self._first = self._next = 0
         self._waiting = 0
+        close_gaps(ring, self._offsets[:0], np.zeros(0, np.uint32))  # loads the kernel
 
     def _read_mtu(self) -> None:
         self.longest = min(self._asked(_SIOCGIFMTU) + _HEADER, self._most)

@@ -1,0 +1,182 @@
+"""A sink in a wire whose processes or interfaces fail: frames go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.veth import BROADCAST, Namespace
+from support.waiting import HANG_SECONDS, eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+RATE = 250
+"""Frames per second: each takes a block of the ring."""
+
+
+class Wire:
+    """A namespace in which a sink forwards from `near` (other end: `far`) to `out` (other end: `beyond`)."""
+
+    def __init__(self, folder: Path, tool: Callable[..., str]) -> None:
+        for name in ("ip", "sysctl"):
+            tool(name)
+        if os.geteuid():
+            pytest.skip("network namespaces need root")
+        self.folder = folder
+        self.space = Namespace(f"hopscope-wire-{os.getpid()}")
+        self.space.ip("link", "set", "lo", "up")
+        self.add("out", "beyond")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def add(self, one: str, other: str) -> None:
+        """Make a veth pair."""
+        self.space.ip("link", "add", one, "type", "veth", "peer", "name", other)
+        for end in (one, other):
+            self.space.run("sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1")
+            self.space.ip("link", "set", end, "up")
+
+    def start(self, *words: str) -> None:
+        """Start the sink, and wait until it forwards."""
+        source = str(Path(__file__).parents[2] / "src")
+        log = self.folder / f"sink-{time.monotonic_ns()}.log"
+        with log.open("w") as file:
+            self.process = subprocess.Popen(
+                ["ip", "netns", "exec", self.space.name, sys.executable, "-m", "hopscope", "sink", "near",
+                 "--output", "out", "--data", str(self.folder / "data"), "--http-port", "0",
+                 "--set", f"regions={self.folder / 'regions'}", "--set", "detect.flow_rows=64",
+                 "--set", "history.ring_events=16384", *words],
+                stdout=file, stderr=file, stdin=subprocess.DEVNULL, start_new_session=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])},
+            )  # fmt: skip
+        self.log = log
+        eventually(lambda: '"collecting"' in log.read_text() or self.process.poll() is not None)  # type: ignore[union-attr]
+        assert self.process.poll() is None, log.read_text()
+        owner = json.loads((self.folder / "data" / "owner.json").read_text())
+        self.url, self.pid = owner["api"].rstrip("/"), owner["pid"]
+
+    def get(self, path: str) -> tuple[int, Any]:
+        """Status and JSON of a path of its API."""
+
+        def ask() -> tuple[int, Any]:
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            try:
+                with opener.open(self.url + path, timeout=20) as answer:
+                    return answer.status, json.load(answer)
+            except urllib.error.HTTPError as error:
+                return error.code, json.load(error)
+
+        return self.space.inside(ask)
+
+    def members(self) -> dict[str, dict[str, Any]]:
+        """Processes of the sink by name, as its control socket reports them."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.connect(str(self.folder / "data" / "control.sock"))
+            control.sendall(b'{"status": true}\n')
+            answer = json.loads(control.makefile().readline())
+        return {member["name"]: member for member in answer["processes"]}
+
+    def warm_standby(self) -> bool:
+        """Whether a standby waits."""
+        found = self.members().get("standby")
+        return bool(found and found["warm"])
+
+    def kill_all(self) -> None:
+        """SIGKILL for the supervisor and all of its processes."""
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(HANG_SECONDS)
+
+    def stop(self) -> None:
+        """End the sink gracefully."""
+        assert self.process is not None
+        os.kill(self.pid, signal.SIGTERM)
+        assert self.process.wait(HANG_SECONDS) == 0, self.log.read_text()
+
+    def close(self) -> None:
+        """Take all of it away."""
+        if self.process is not None:
+            with suppress(ProcessLookupError):
+                self.kill_all()
+        self.space.remove()
+
+
+class Traffic:
+    """Numbered frames into `far`, and those that come out at `beyond`."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._sender, self._receiver = wire.space.raw("far"), wire.space.raw("beyond", 0x88B5)
+        self._receiver.settimeout(0.2)
+        self.sent = 0
+        self.got: list[int] = []
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=work) for work in (self._send, self._receive)]
+
+    def __enter__(self) -> Traffic:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._sender.close()
+        self._receiver.close()
+
+    def _send(self) -> None:
+        while not self._stop.is_set():
+            with suppress(OSError):  # the interface is gone
+                self._sender.send(BROADCAST[:12] + b"\x88\xb5" + self.sent.to_bytes(4, "big") + bytes(60))
+            self.sent += 1
+            time.sleep(1 / RATE)
+
+    def _receive(self) -> None:
+        until = None
+        while until is None or time.monotonic() < until:
+            if self._stop.is_set() and until is None:
+                until = time.monotonic() + 2
+            with suppress(TimeoutError, OSError):
+                self.got.append(int.from_bytes(self._receiver.recv(2000)[14:18], "big"))
+
+    def flows(self, frames: int = 100) -> bool:
+        """Wait until more frames arrive."""
+        before = len(self.got)
+        return bool(eventually(lambda: len(self.got) >= before + frames))
+
+
+@pytest.fixture
+def wire(tool: Callable[..., str], tmp_path: Path) -> Iterator[Wire]:
+    made = Wire(tmp_path, tool)
+    yield made
+    made.close()
+
+
+def test_a_killed_worker_loses_no_frame(wire: Wire) -> None:
+    """The standby takes over while frames wait in the ring; at most those that the worker held are gone."""
+    wire.start()
+    eventually(wire.warm_standby)
+    with Traffic(wire) as traffic:
+        traffic.flows()
+        before = wire.members()["worker-0"]["pid"]
+        os.kill(before, signal.SIGKILL)
+        traffic.flows(300)
+        after = wire.members()["worker-0"]
+        assert after["pid"] != before
+        assert after["restarts"] == 1
+    lost = set(range(traffic.sent)) - set(traffic.got)
+    assert len(lost) <= 1, sorted(lost)
+    assert len(traffic.got) == len(set(traffic.got))
+    assert traffic.got == sorted(traffic.got)
