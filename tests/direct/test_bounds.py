@@ -274,7 +274,7 @@ def test_any_damage_to_a_header_is_rejected_or_harmless(tmp_path: Path) -> None:
 def same_slot_twice(memory: npt.NDArray[np.uint8], changed_to: npt.NDArray[np.uint8]) -> list[list[int]]:
     """Marks and slot after two looks at a slot of 24 B, between which it changed."""
     from hopscope.base.jit import readonly
-    from hopscope.direct.primitives.key_write_query_kernel import fetch
+    from hopscope.direct.primitives.fetch_kernel import fetch
 
     zero, one, look = np.uint64(0), np.uint64(1), np.ones(1, np.uint8)
     slots, changed = np.zeros(32, np.uint8), np.zeros(1, np.uint8)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kernel
 @pytest.mark.parametrize("copies", [1, 2, 4])
 def test_filled_slots_by_reports_of_a_key(copies: int) -> None:
     """N (1 - (1 - 1/N)^r) slots on average over 3,000 keys, within four standard errors, r = 1 to 6."""
-    layout = KeyWriteLayout(slots=1 << 22, copies=copies)
+    layout = KeyWriteLayout(slots=1 << 22, copies=copies, drawn=True)
     store = Store.create(None, layout)
     transport, reporter = MemoryTransport([store]), DartReporter(layout, seed=copies)
     keys = as_bytes(np.arange(3000, dtype=np.uint64), 13)
@@ -42,7 +42,7 @@ def test_filled_slots_by_reports_of_a_key(copies: int) -> None:
 
 def test_copies_are_those_of_a_translator() -> None:
     """All copies together are the bytes that a translator writes, and a query finds them."""
-    layout = KeyWriteLayout(slots=1 << 20, copies=3, data_bytes=20, checksum_bits=24)
+    layout = KeyWriteLayout(slots=1 << 20, copies=3, data_bytes=20, checksum_bits=24, drawn=True)
     here, there = Store.create(None, layout), Store.create(None, layout)
     keys = as_bytes(np.arange(40, dtype=np.uint64), 8)
     data = np.random.default_rng(2).integers(0, 256, (40, 20), np.uint8)
@@ -56,7 +56,7 @@ def test_copies_are_those_of_a_translator() -> None:
 
 def test_the_second_copy_is_swapped_into_an_empty_slot_only() -> None:
     """A slot that is taken stays; every copy 0 is a write, every copy 1 a compare-and-swap with 0."""
-    layout = KeyWriteLayout(slots=1 << 10, copies=2, variant=Variant.SWAP)
+    layout = KeyWriteLayout(slots=1 << 10, copies=2, variant=Variant.SWAP, drawn=True)
     store = Store.create(None, layout)
     transport, reporter = MemoryTransport([store]), DartReporter(layout, seed=3)
     keys = as_bytes(np.arange(300, dtype=np.uint64), 8)
@@ -79,7 +79,7 @@ def test_reports_go_to_the_collector_of_their_key(spread: bool) -> None:
     """Over RoCEv2, one connection and packet number per collector, three switches that know nothing of each
     other: the memories are those that the same operations leave without packets.
     """
-    layout = KeyWriteLayout(slots=1 << 12, collectors=2, copies=2, spread=spread)
+    layout = KeyWriteLayout(slots=1 << 12, collectors=2, copies=2, spread=spread, drawn=True)
     direct = [Store.create(None, layout) for _ in range(2)]
     nics = [Endpoint(f"127.0.0.{1 + number}") for number in range(2)]
     memories = [np.zeros(layout.nbytes, np.uint8) for _ in nics]
@@ -128,11 +128,13 @@ def test_reports_go_to_the_collector_of_their_key(spread: bool) -> None:
 
 def test_reports_that_do_not_fit_the_store_are_rejected() -> None:
     """Data of another length, keys without bytes, too few targets: an error that says what was expected."""
-    reporter = DartReporter(KeyWriteLayout(slots=8))
+    reporter = DartReporter(KeyWriteLayout(slots=8, drawn=True))
     keys = as_bytes(np.arange(3, dtype=np.uint64))
     with pytest.raises(StoreError, match=r"expected .* \[reports, 4\]"):
         reporter.report(keys, keys[:, :3])
     with pytest.raises(StoreError, match="keys of shape"):
         reporter.report(keys[:, :0], keys)
     with pytest.raises(ValueError, match="1 targets, expected one for each of 2"):
-        DartReporter(KeyWriteLayout(slots=8, collectors=2), targets=[0])
+        DartReporter(KeyWriteLayout(slots=8, collectors=2, drawn=True), targets=[0])
+    with pytest.raises(ValueError, match="drawn = false, expected true"):
+        DartReporter(KeyWriteLayout(slots=8))

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from hopscope.direct.hashing import Hashing
 from hopscope.direct.primitive import load
-from hopscope.direct.primitives.postcarding import PathVerdict, PostcardingLayout, Values, query
+from hopscope.direct.primitives import fetch_kernel
+from hopscope.direct.primitives.postcarding import (
+    PathVerdict,
+    PostcardingLayout,
+    PostcardingWriter,
+    Values,
+    query,
+)
 from hopscope.direct.stores.answers import QueryOptions, Status
-from hopscope.direct.stores.store import StoreError
+from hopscope.direct.stores.store import Store, StoreError
+from hopscope.direct.transport import MemoryTransport
+from hopscope.rdma.records import VerbBlock
 from oracle import direct as twins
 from support.direct_make import as_bytes
 from support.postcard_make import BLANK, Bench, cards, paths
@@ -113,3 +125,55 @@ def test_values_that_share_a_word_are_ambiguous() -> None:
     assert answers.verdict.tolist() == [PathVerdict.FOUND, PathVerdict.AMBIGUOUS]
     assert answers.status.tolist() == [Status.FOUND, Status.CONFLICT]
     assert (answers.path[0] == values[0]).all()
+
+
+class _Interleaved:
+    """`fetch` before each of whose readings a part of every chunk is that of the new path, the rest old."""
+
+    def __init__(
+        self,
+        stores: list[Store],
+        images: list[list[npt.NDArray[np.uint8]]],
+        layout: PostcardingLayout,
+        parts: list[int],
+    ) -> None:
+        self._stores, self._images, self._layout, self._parts = stores, images, layout, parts
+        self._fetch, self._calls = _FETCH, 0
+
+    def __call__(self, *arguments: Any) -> None:
+        reading = self._calls // len(self._stores)
+        part = self._parts[min(reading, len(self._parts) - 1)]
+        new = np.arange(self._layout.nbytes) % self._layout.stride < part
+        for store, before, after in zip(self._stores, *self._images, strict=True):
+            store.memory[:] = np.where(new, after, before)
+        self._calls += 1
+        self._fetch(*arguments)
+
+
+_FETCH = fetch_kernel.fetch
+
+
+@pytest.mark.parametrize("collectors", [1, 2])
+def test_a_chunk_that_is_written_while_it_is_read(monkeypatch: pytest.MonkeyPatch, collectors: int) -> None:
+    """Half of a new path is there at the first reading, the rest before the second: the new path is found.
+    One that changes between any two readings is a conflict.
+    """
+    layout = PostcardingLayout(chunks=1 << 16, collectors=collectors)  # no two keys share one
+    keys, values, _ = paths(8, [5])
+    images = []
+    for path in (values, values[::-1]):
+        stores = [Store.create(None, layout) for _ in range(collectors)]
+        writer, transport = PostcardingWriter(layout, range(collectors)), MemoryTransport(stores)
+        for hop in range(1, 6):
+            reports, arena = cards(keys, path, hop)
+            block = VerbBlock.of(*writer.room(len(reports)))
+            writer.write(reports, np.arange(len(reports), dtype=np.uint32), arena, block)
+            transport.submit(block)
+        images.append([store.memory.copy() for store in stores])
+    # the first reading: 8 bytes of the new path, 12 of the old one
+    monkeypatch.setattr(fetch_kernel, "fetch", _Interleaved(stores, images, layout, [8, 20]))
+    answers = query(stores, keys, values=np.arange(1000))
+    assert answers.found.all()
+    assert (answers.path == values[::-1, :5]).all()
+    monkeypatch.setattr(fetch_kernel, "fetch", _Interleaved(stores, images, layout, [8, 20, 0, 12] * 4))
+    assert (query(stores, keys, values=np.arange(1000)).status == Status.CONFLICT).all()

@@ -82,17 +82,24 @@ def test_outcomes_by_simulation(rule: theory.Rule, consensus: int) -> None:
     random, count, copies, match, age = np.random.default_rng(5), 200_000, 3, 2.0**-2, 0.3
     own = random.random((count, copies)) < np.exp(-age * copies)
     votes = own.sum(axis=1)
-    false = (~own & (random.random((count, copies)) < match)).sum(axis=1)
+    strangers = ~own & (random.random((count, copies)) < match)
+    false = strangers.sum(axis=1)
     one_value = np.where(votes > 0, false == 0, false == 1)
     if rule is theory.Rule.SINGLE:
         clear = one_value
     else:
         clear = np.where(votes > 1, True, one_value)  # a false value has one vote
     best = np.maximum(votes, false > 0)
-    found = clear & (best >= consensus)
+    enough = best >= consensus
+    right = votes > 0
+    if rule is theory.Rule.NEWEST:
+        first = (own | strangers).argmax(axis=1)
+        right = own[np.arange(count), first]
+        clear = np.where(right, votes, 1) >= consensus
+    conflict = ~clear & (votes + false > 0) & (enough | (rule is theory.Rule.SINGLE))
+    found = clear & enough & (votes + false > 0)
     measured = (
-        (found & (votes > 0)).mean(), (found & (votes == 0)).mean(),
-        (~found & (clear | (votes + false == 0))).mean(), (~clear & (votes + false > 0)).mean(),
+        (found & right).mean(), (found & ~right).mean(), (~found & ~conflict).mean(), conflict.mean(),
     )  # fmt: skip
     expected = theory.outcomes(age, copies, 2, rule, consensus)
     for got, chance in zip(

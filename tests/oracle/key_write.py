@@ -6,6 +6,7 @@ import numpy as np
 
 from hopscope.direct.primitives.key_write import KeyWriteLayout, Variant
 from hopscope.direct.stores.answers import Status
+from hopscope.direct.theory import Rule
 from oracle import hashing as twin
 
 
@@ -46,19 +47,24 @@ class KeyWrite:
             if not swap or not any(self.memories[collector][slot]):
                 self.memories[collector][slot] = content
 
-    def query(self, key: bytes, copies: int, consensus: int, single: bool) -> tuple[Status, bytes, int]:
+    def query(self, key: bytes, copies: int, consensus: int, rule: Rule) -> tuple[Status, bytes, int]:
         """Status, data and votes of one key."""
         check = self.check(key)
         votes: dict[bytes, int] = {}
-        for collector, at in sorted(set(self.places(key, copies))):
+        for collector, at in dict.fromkeys(self.places(key, copies)):
             content = bytes(self.memories[collector][at : at + self.layout.stride])
             if content.startswith(check):
                 value = content[len(check) :]
                 votes[value] = votes.get(value, 0) + 1
         best = max(votes.values(), default=0)
         winners = [value for value, count in votes.items() if count == best]
-        if len(votes) > 1 and single:
+        if len(votes) > 1 and rule is Rule.SINGLE:
             return Status.CONFLICT, b"", best
+        if votes and rule is Rule.NEWEST:
+            value = next(iter(votes))
+            if votes[value] >= consensus:
+                return Status.FOUND, value, votes[value]
+            return Status.CONFLICT if best >= consensus else Status.EMPTY, b"", best
         if best < consensus or not best:
             return Status.EMPTY, b"", best
         if len(winners) > 1:

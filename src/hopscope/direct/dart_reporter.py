@@ -2,8 +2,9 @@
 
 An RDMA packet writes to one address, and a switch keeps no state per key, so each report is one copy, whose
 number n is drawn at random. After r reports of a key, N (1 - (1 - 1/N)^r) of its N slots are expected to hold
-it (`theory.copies_present`); if its data changes, old and new copies may conflict. Slot, checksum and
-collector come from the store's hash functions, as in the translator and in queries.
+it (`theory.copies_present`). If its data changes, old and new copies differ in any order: the layout says
+that copies are `drawn`, and such a key is in conflict. Slot, checksum and collector come from the store's
+hash functions, as in the translator and in queries.
 """
 
 from __future__ import annotations
@@ -32,11 +33,15 @@ class DartReporter:
     def __init__(
         self, layout: KeyWriteLayout, *, seed: int | None = None, targets: Sequence[int] | None = None
     ) -> None:
-        """Raises ValueError unless there is one target per collector."""
+        """Raises ValueError unless there is one target per collector, and the layout's copies are drawn."""
         targets = [0] * layout.collectors if targets is None else list(targets)
         if len(targets) != layout.collectors:
             raise ValueError(
                 f"{len(targets)} targets, expected one for each of {layout.collectors} collectors"
+            )
+        if not layout.drawn:
+            raise ValueError(
+                "found a layout with drawn = false, expected true: each report is one copy, drawn at random"
             )
         self.layout = layout
         self.sent = np.zeros(layout.copies, np.uint64)

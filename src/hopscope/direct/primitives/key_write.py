@@ -4,6 +4,11 @@ A slot holds the key's checksum (`checksum_bits` rounded up to bytes, little-end
 report is written into as many slots as its redundancy says, each chosen by a different hash function. A
 checksum is never 0, so a slot of zeros is empty (`Hashing.PUBLISHED` has no such rule).
 
+A report writes its copies 0 to r - 1, so of a key's copies that are left, none is newer than the lowest: it
+is the answer. That holds whatever the number of copies is from report to report, and for variant SWAP, whose
+second copy keeps the first value until the epoch ends. It does not hold in a store of `drawn` copies (DART):
+there, values that differ are in conflict.
+
 Variant SWAP (DART 7) writes the first copy, and swaps the second into its slot only if that is empty. A
 compare-and-swap moves 8 bytes, so slots have 8: 32 bits of checksum and 4 B of data.
 
@@ -17,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +34,7 @@ from ..primitive import Primitive, Writer, register
 from ..stores import params as at
 from ..stores.answers import Answers, QueryOptions, Status
 from ..stores.store import Layout, Store, StoreError, query_arguments
+from ..theory import Rule
 from .key_write_adaptive import AdaptiveCopies
 
 BLOCK = 4096
@@ -37,6 +43,7 @@ TRIES = 8
 """Reads of a slot that keeps changing, before its key is in conflict."""
 
 
+RULES = tuple(Rule)
 ADAPT_REPORTS = 1 << 14
 _NOTHING = np.zeros(0, np.uint8)
 
@@ -46,7 +53,9 @@ class Variant(IntEnum):
 
     WRITE = 0
     SWAP = 1
-    """It is stored only if its slot is empty (DART 7)."""
+    """It is stored only if its slot is empty (DART 7): a key that is reported again keeps its first value
+    there, which is the answer once the first copy is overwritten.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +74,8 @@ class KeyWriteLayout(Layout):
     variant: Variant = Variant.WRITE
     spread: bool = False
     """Each copy of a key goes to a different collector (DART 3.1), starting with the key's."""
+    drawn: bool = False
+    """Switches write without a translator, one copy for each report, drawn at random (DART 3.1)."""
 
     def __post_init__(self) -> None:
         self._within(slots=(1, 1 << 32), data_bytes=(1, 64), checksum_bits=(8, 64), copies=(1, 16))
@@ -97,6 +108,7 @@ class KeyWriteLayout(Layout):
             at.COPIES: self.copies,
             at.VARIANT: self.variant,
             at.SPREAD: self.spread,
+            at.DRAWN: self.drawn,
         }
 
     @classmethod
@@ -109,6 +121,7 @@ class KeyWriteLayout(Layout):
             "copies": int(params[at.COPIES]),
             "variant": Variant(int(params[at.VARIANT])),
             "spread": bool(params[at.SPREAD]),
+            "drawn": bool(params[at.DRAWN]),
         }
 
 
@@ -175,18 +188,21 @@ def query(
     *,
     copies: int | None = None,
     consensus: int = 1,
-    rule: Literal["plurality", "single"] = "plurality",
+    rule: Rule | str | None = None,
 ) -> Answers:
     """Answers to keys, uint8 [keys, bytes of a key].
 
     `store`: if keys are spread over collectors, the stores of all of them, in order; a single one answers for
     its own content. `copies`: number written; None: unknown, the layout's maximum is assumed (unused slots
-    look overwritten). `consensus`: number of copies that have to agree. `rule`: plurality vote, or only if a
-    single value claims to be the key's, as in the papers' equations. Raises StoreError.
+    look overwritten). `consensus`: number of copies that have to agree. `rule`: None: NEWEST, or SINGLE in a
+    store of drawn copies. Raises StoreError.
     """
     stores, layout, keys, copies = query_arguments(store, KeyWriteLayout, keys, copies)
     if not 1 <= consensus <= copies:
         raise StoreError(f"a consensus of {consensus}, expected 1 to {copies} copies")
+    if rule is None:
+        rule = Rule.SINGLE if layout.drawn else Rule.NEWEST
+    rule = Rule(rule)
     answers = Answers(
         np.zeros(len(keys), np.uint8),
         np.zeros((len(keys), layout.data_bytes), np.uint8),
@@ -195,7 +211,7 @@ def query(
     for first in range(0, len(keys), BLOCK):
         rows = slice(first, first + BLOCK)
         part = Answers(answers.status[rows], answers.data[rows], answers.votes[rows])
-        _answer_block(stores, layout, keys[rows], copies, consensus, rule == "single", part)
+        _answer_block(stores, layout, keys[rows], copies, consensus, rule, part)
     return answers
 
 
@@ -205,15 +221,17 @@ def _answer_block(
     keys: npt.NDArray[np.uint8],
     copies: int,
     consensus: int,
-    single: bool,
+    rule: Rule,
     answers: Answers,
 ) -> None:
     """Answers to a block of keys."""
     from ...base.jit import readonly
-    from .key_write_query_kernel import fetch, locate, vote
+    from .fetch_kernel import fetch
+    from .key_write_query_kernel import locate, vote
 
     count, size = keys.shape
     params, hashes = readonly(stores[0].params), readonly(stores[0].tables)
+    number_of_rule = np.uint64(RULES.index(rule))
     memories = [readonly(store.memory) for store in stores]
     collectors, spread = np.uint64(len(stores)), np.uint64(layout.spread and len(stores) > 1)
     owners = collectors_of(params, keys) if len(stores) > 1 else np.zeros(0, np.uint64)
@@ -235,8 +253,8 @@ def _answer_block(
         if not look.any():
             return
         vote(
-            slots, places, checks, look, np.uint64(consensus), single, spread, params, answers.status,
-            answers.data.reshape(-1), answers.votes,
+            slots, places, checks, look, np.uint64(consensus), number_of_rule, spread, params,
+            answers.status, answers.data.reshape(-1), answers.votes,
         )  # fmt: skip
         if layout.stride == 8:
             return

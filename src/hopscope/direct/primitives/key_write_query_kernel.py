@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U64, few, inlined, kernel, load64, move, prefetch_read, store64
+from ...base.jit import U8, U64, few, kernel, move, prefetch_read
 from ..hashing_kernel import begin, checksum, slot
 from ..stores import params as place
+from .fetch_kernel import same
 
 EMPTY, FOUND, CONFLICT = U8(0), U8(1), U8(2)
 EIGHT = U64(8)
+SINGLE, NEWEST = U64(1), U64(2)
+"""Numbers of `theory.Rule` in `key_write.RULES`; any other: PLURALITY."""
 
 
 @kernel
@@ -38,40 +41,11 @@ def locate(
 
 
 @kernel
-def fetch(
-    memory: Any, places: Any, owners: Any, collector: Any, collectors: Any, spread: Any, stride: Any,
-    look: Any, again: Any, slots: Any, changed: Any,
-) -> None:  # fmt: skip
-    """Copy this collector's slots of all keys marked in `look`.
-
-    `again`: they were copied before; keys with a slot that has changed are marked in `changed`, uint8 [keys].
-    """
-    keys = U64(look.shape[0])
-    copies = U64(places.shape[0]) // keys
-    for i in range(keys):
-        if look[i] == U8(0):
-            continue
-        for copy in range(copies):
-            if collectors > U64(1) and (owners[i] + copy * spread) % collectors != collector:
-                continue
-            here, at = places[i * copies + copy], (i * copies + copy) * stride
-            if again and not same(slots, at, memory, here, stride):
-                changed[i] = U8(1)
-            if stride == EIGHT:
-                store64(slots, at, load64(memory, here))
-            else:
-                move(slots, at, memory, here, stride)
-
-
-@kernel
 def vote(
-    slots: Any, places: Any, checks: Any, look: Any, consensus: Any, single: Any, spread: Any, params: Any,
+    slots: Any, places: Any, checks: Any, look: Any, consensus: Any, rule: Any, spread: Any, params: Any,
     status: Any, data: Any, votes: Any,
 ) -> None:  # fmt: skip
-    """Plurality vote over every key's copies; `single`: only one value may claim to be the key's.
-
-    Two copies in the same slot count once.
-    """
+    """The answer to every key by the `Rule`, and the copies that hold it; two in the same slot count once."""
     stride, width = params[place.STRIDE], params[place.DATA_BYTES]
     check_bytes = (params[place.CHECKSUM_BITS] + U64(7)) >> U64(3)
     keys = U64(look.shape[0])
@@ -81,6 +55,7 @@ def vote(
             continue
         check, row = checks[i], i * copies
         best, best_at, tied, values = U64(0), U64(0), False, U64(0)
+        lowest, lowest_at = U64(0), U64(0)
         for copy in range(copies):
             here = (row + copy) * stride
             if few(slots, here, check_bytes) != check:
@@ -105,26 +80,22 @@ def vote(
             if counted:
                 continue
             values += U64(1)
+            if values == U64(1):
+                lowest, lowest_at = count, here
             if count > best:
                 best, best_at, tied = count, here, False
             elif count == best:
                 tied = True
         status[i] = EMPTY
         votes[i] = U8(best)
-        if values > U64(1) and single:
+        if values > U64(1) and rule == SINGLE:
             status[i] = CONFLICT
+        elif rule == NEWEST and values > U64(0):
+            if lowest >= U64(consensus):
+                status[i], votes[i], best_at = FOUND, U8(lowest), lowest_at
+            elif best >= U64(consensus):  # only an older value has the consensus
+                status[i] = CONFLICT
         elif best >= U64(consensus) and best > U64(0):
             status[i] = CONFLICT if tied else FOUND
         if status[i] == FOUND:
             move(data, i * width, slots, best_at, width)
-
-
-@inlined
-def same(left: Any, left_at: Any, right: Any, right_at: Any, count: Any) -> Any:
-    """Whether `count` bytes of two arrays are equal."""
-    i = U64(0)
-    while i + EIGHT <= count:
-        if load64(left, left_at + i) != load64(right, right_at + i):
-            return False
-        i += EIGHT
-    return few(left, left_at + i, count - i) == few(right, right_at + i, count - i)

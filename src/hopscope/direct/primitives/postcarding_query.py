@@ -1,20 +1,32 @@
-"""Paths by key, out of Postcarding's chunks (DTA 4)."""
+"""Paths by key, out of Postcarding's chunks (DTA 4).
+
+A chunk may be written while it is read, so it is read again until it is unchanged, as a slot of Key-Write.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
-from ..hashing import tables
+from ..hashing import collectors_of, tables
 from ..stores.answers import Status
 from ..stores.store import Store, StoreError, query_arguments
 from .postcarding_layout import PostcardingLayout
 
+BLOCK = 2048
+"""Keys whose chunks are fetched together."""
+TRIES = 8
+"""Reads of a chunk that keeps changing, before its key is in conflict."""
 BLANK = 0xFFFFFFFF
 """Value of a hop without one."""
+
+
+DIFFER = 16
+"""Bit of the kinds of a key's chunks: its paths differ."""
 
 
 class Values:
@@ -52,7 +64,7 @@ class PathVerdict(IntEnum):
     HOLES = 2
     """A chunk holds this key's values, but with gaps: postcards are missing."""
     DISAGREE = 3
-    """Valid chunks hold different paths."""
+    """Valid chunks hold different paths, or a chunk kept changing while it was read."""
     AMBIGUOUS = 4
     """A word stands for several values, or for a value and the blank."""
 
@@ -90,7 +102,7 @@ class Paths:
 
 
 def query(
-    store: Store,
+    store: Store | Sequence[Store],
     keys: npt.NDArray[np.uint8],
     *,
     values: Values | npt.ArrayLike,
@@ -101,16 +113,14 @@ def query(
 
     A chunk is valid if its words are values of hops 0 to l - 1 and blanks from l on; a path is found if all
     valid chunks hold the same path (DTA 4). It is wrong with at most the probability of equation 12.
-    `copies`: number of chunks to read; None: all.
+    `store`: if keys are spread over collectors, the stores of all of them, in order. `copies`: number of
+    chunks to read; None: all.
 
     `partial` accepts chunks with holes too. That is a weaker answer: the missing hops may or may not be on
     the path, and another key's chunk is accepted with the full ``((V + 1) / 2^b)^B``, of which paths without
     holes are only ``(V + V^2 + ... + V^B) / (V + 1)^B``.
     """
-    from ...base.jit import readonly
-    from .postcarding_query_kernel import query as run
-
-    _, layout, keys, copies = query_arguments(store, PostcardingLayout, keys, copies)
+    stores, layout, keys, copies = query_arguments(store, PostcardingLayout, keys, copies)
     if not isinstance(values, Values):
         values = Values(values, layout)
     elif (values.layout.hashing, values.layout.checksum_bits) != (layout.hashing, layout.checksum_bits):
@@ -118,11 +128,12 @@ def query(
     count = len(keys)
     path = np.full((count, layout.hops), BLANK, np.uint32)
     known, votes, kinds = np.zeros(count, np.uint16), np.zeros(count, np.uint8), np.zeros(count, np.uint8)
-    run(
-        readonly(keys.reshape(-1)), np.uint64(keys.shape[1]), np.uint64(copies), partial,
-        readonly(store.memory), readonly(store.params), readonly(store.tables), values.table,
-        np.zeros(layout.hops, np.uint32), path.reshape(-1), known, votes, kinds,
-    )  # fmt: skip
+    for first in range(0, count, BLOCK):
+        rows = slice(first, first + BLOCK)
+        _read(
+            stores, layout, keys[rows], copies, partial, values, path[rows], known[rows], votes[rows],
+            kinds[rows],
+        )  # fmt: skip
     verdict = _verdict(kinds, votes)
     status = np.where(verdict == PathVerdict.FOUND, Status.FOUND, Status.CONFLICT)
     status[(verdict == PathVerdict.NO_CHUNK) | (verdict == PathVerdict.HOLES)] = Status.EMPTY
@@ -133,9 +144,52 @@ def query(
     return Paths(status.astype(np.uint8), verdict, length.astype(np.uint8), path, bits, votes)
 
 
+def _read(
+    stores: Sequence[Store],
+    layout: PostcardingLayout,
+    keys: npt.NDArray[np.uint8],
+    copies: int,
+    partial: bool,
+    values: Values,
+    path: npt.NDArray[np.uint32],
+    known: npt.NDArray[np.uint16],
+    votes: npt.NDArray[np.uint8],
+    kinds: npt.NDArray[np.uint8],
+) -> None:
+    """Read the chunks of a block of keys until none changes."""
+    from ...base.jit import readonly
+    from .fetch_kernel import fetch
+    from .postcarding_query_kernel import locate
+    from .postcarding_query_kernel import query as decode
+
+    count, size = keys.shape
+    flat, params, hashes = readonly(keys.reshape(-1)), readonly(stores[0].params), readonly(stores[0].tables)
+    memories = [readonly(store.memory) for store in stores]
+    owners = collectors_of(params, keys) if len(stores) > 1 else np.zeros(0, np.uint64)
+    places = np.empty(count * copies, np.uint64)
+    chunks = np.zeros(count * copies * layout.chunk_bytes + 8, np.uint8)
+    look = np.ones(count, np.uint8)
+    locate(flat, np.uint64(size), np.uint64(copies), memories[0], params, hashes, places)
+    for attempt in range(TRIES):
+        changed = np.zeros(count, np.uint8)
+        for number, memory in enumerate(memories):
+            fetch(
+                memory, places, owners, np.uint64(number), np.uint64(len(memories)), np.uint64(0),
+                np.uint64(layout.chunk_bytes), look, attempt > 0, chunks, changed,
+            )  # fmt: skip
+        look = changed if attempt else look
+        if not look.any():
+            return
+        decode(
+            flat, np.uint64(size), np.uint64(copies), partial, readonly(chunks), look, params, hashes,
+            values.table, np.zeros(layout.hops, np.uint32), path.reshape(-1), known, votes, kinds,
+        )  # fmt: skip
+    kinds[look > 0] = DIFFER
+
+
 def _verdict(kinds: npt.NDArray[np.uint8], votes: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """`PathVerdict` of every key, from the kinds of its chunks."""
-    holes, unsure, differ = kinds & 4 != 0, kinds & 8 != 0, kinds & 16 != 0
+    holes, unsure, differ = kinds & 4 != 0, kinds & 8 != 0, kinds & DIFFER != 0
     return np.select(
         [differ | (unsure & (votes > 0)), votes > 0, unsure, holes],
         [PathVerdict.DISAGREE, PathVerdict.FOUND, PathVerdict.AMBIGUOUS, PathVerdict.HOLES],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...base.jit import U8, U32, U64, inlined, kernel
+from ...base.jit import U8, U32, U64, inlined, kernel, prefetch_read
 from ..hashing_kernel import key_hash, slot
 from ..stores import params as place
 from .postcarding_kernel import BLANK, encode, hop_checksum, word_mask
@@ -80,25 +80,45 @@ def read_chunk(
 
 
 @kernel
+def locate(
+    keys: Any, key_bytes: Any, copies: Any, memory: Any, params: Any, tables: Any, places: Any
+) -> None:
+    """Offsets of the chunks of every key, uint64 [keys * copies]."""
+    for i in range(U64(places.shape[0]) // U64(copies)):
+        key_at = i * U64(key_bytes)
+        h = key_hash(keys, key_at, U64(key_bytes), params[place.SEED])
+        for copy in range(U64(copies)):
+            chunk = slot(
+                params[place.HASHING], tables, h, keys, key_at, U64(key_bytes), copy, params[place.SLOTS]
+            )
+            places[i * U64(copies) + copy] = chunk * params[place.STRIDE]
+            prefetch_read(memory, chunk * params[place.STRIDE], U64(0))
+
+
+@kernel
 def query(
-    keys: Any, key_bytes: Any, copies: Any, partial: Any, memory: Any, params: Any, tables: Any,
+    keys: Any, key_bytes: Any, copies: Any, partial: Any, chunks: Any, look: Any, params: Any, tables: Any,
     table: Any, scratch: Any, paths: Any, known: Any, votes: Any, kinds: Any,
 ) -> None:  # fmt: skip
-    """Read each key's chunks; `kinds` [keys]: bit `kind` for each kind seen, bit 4 if paths differ.
+    """Decode the copies of each key's chunks, uint8 [keys * copies * chunk bytes], if marked in `look`.
+
+    `kinds` [keys]: bit `kind` for each kind seen, bit 4 if paths differ.
 
     `paths` [keys * hops], `known` (bits of hops) and `votes` are those of the first chunk with an answer.
     """
     mode, hops, bits = params[place.HASHING], params[place.HOPS], params[place.CHECKSUM_BITS]
-    key_bytes = U64(key_bytes)
+    key_bytes, chunk_bytes = U64(key_bytes), hops * ((bits + U64(7)) >> U64(3))
     for i in range(known.shape[0]):
+        if look[i] == U8(0):
+            continue
+        votes[i] = U8(0)
         key_at, at = U64(i) * key_bytes, U64(i) * hops
         h = key_hash(keys, key_at, key_bytes, params[place.SEED])
         seen = U64(0)
         for copy in range(U64(copies)):
-            chunk = slot(mode, tables, h, keys, key_at, key_bytes, copy, params[place.SLOTS])
             found = read_chunk(
-                memory, chunk * params[place.STRIDE], mode, tables, h, keys, key_at, key_bytes, hops,
-                bits, table, scratch,
+                chunks, (U64(i) * U64(copies) + copy) * chunk_bytes, mode, tables, h, keys, key_at, key_bytes,
+                hops, bits, table, scratch,
             )  # fmt: skip
             kind, hops_known = found & U64(3), found >> U64(2)
             seen |= U64(1) << kind

@@ -34,3 +34,5 @@ COLLECTORS = 13
 """Collectors over which keys are spread (0 and 1: one)."""
 SPREAD = 14
 """1: each copy of a key goes to a different collector, starting with the key's."""
+DRAWN = 15
+"""Key-Write, 1: a report writes one copy, drawn at random."""

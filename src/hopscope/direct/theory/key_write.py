@@ -31,6 +31,8 @@ class Rule(StrEnum):
     """The most frequent value; none if two are equally frequent."""
     SINGLE = "single"
     """The value if there is only one; equations 1-4 assume this rule."""
+    NEWEST = "newest"
+    """The value of the lowest copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,19 +144,31 @@ def matched(age: npt.ArrayLike, copies: int, match: float, rule: Rule, consensus
         survive = comb(copies, own) * kept**own * lost ** (copies - own)
         for false in range(copies - own + 1):
             claim = comb(copies - own, false) * match**false * (1 - match) ** (copies - own - false)
-            sums[verdict(own, false, rule, consensus)] += survive * claim
+            first = own / (own + false) if rule is Rule.NEWEST and own and false else 1.0
+            sums[verdict(own, false, rule, consensus)] += survive * claim * first
+            if first < 1:  # the lowest copy is another key's
+                sums[_not_first(own, consensus)] += survive * claim * (1 - first)
     return Outcomes(**sums)
 
 
 def verdict(own: int, false: int, rule: Rule, consensus: int = 1) -> str:
-    """Result if `own` slots hold the key's value and `false` others match with different values."""
-    if own and (not false or (own > 1 and rule is Rule.PLURALITY)):
-        return "correct" if own >= consensus else "empty"
-    if own + false == 0:
-        return "empty"
-    if own or false > 1:
+    """Result if `own` slots hold the key's value and `false` others match with different values; NEWEST: if
+    the lowest of them is the key's own, where there is one.
+    """
+    if rule is Rule.SINGLE and (own > 0) + false > 1:
         return "conflict"
-    return "wrong" if consensus <= 1 else "empty"
+    if max(own, min(false, 1)) < consensus:
+        return "empty"
+    if rule is Rule.NEWEST:
+        return "wrong" if not own else "correct" if own >= consensus else "empty"
+    if own and (not false or own > 1):
+        return "correct"
+    return "conflict" if own + false > 1 else "wrong"
+
+
+def _not_first(own: int, consensus: int) -> str:
+    """Result by NEWEST if the lowest matching slot is not one of the key's own."""
+    return "wrong" if consensus <= 1 else "conflict" if own >= consensus else "empty"
 
 
 def stranger(copies: int, bits: float) -> float:
