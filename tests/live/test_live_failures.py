@@ -180,3 +180,36 @@ def test_a_killed_worker_loses_no_frame(wire: Wire) -> None:
     assert len(lost) <= 1, sorted(lost)
     assert len(traffic.got) == len(set(traffic.got))
     assert traffic.got == sorted(traffic.got)
+
+
+def interfaces(wire: Wire) -> dict[str, bool]:
+    """Interfaces that /readyz names, and whether they are ready; not ready as a whole if one is not."""
+    status, answer = wire.get("/readyz")
+    found = {
+        part["name"].removeprefix("interface "): part["ready"]
+        for part in answer["components"]
+        if part["name"].startswith("interface ")
+    }
+    assert all(found.values()) or status == 503
+    return found
+
+
+def test_interfaces_that_go_and_come_back(wire: Wire) -> None:
+    """Input and output are deleted and made again: meanwhile /readyz names them, then traffic flows again."""
+    wire.start()
+    assert interfaces(wire) == {"near": True, "out": True}
+    for near, far in (("near", "far"), ("out", "beyond")):
+        with Traffic(wire) as traffic:
+            traffic.flows()
+            wire.space.ip("link", "del", near)
+            eventually(lambda near=near: not interfaces(wire)[near])  # type: ignore[misc]
+        wire.add(near, far)
+        eventually(lambda: all(interfaces(wire).values()))
+        with Traffic(wire) as traffic:
+            traffic.flows()
+            eventually(lambda: traffic.sent > 400)
+        assert len(traffic.got) >= traffic.sent - 1
+    counted = {counter["name"]: counter["value"] for counter in wire.get("/api/v0/summary")[1]["counters"]}
+    assert counted["hopscope_interface_returns_total"] == 1  # of an input
+    assert counted["hopscope_interface_gap_seconds_total"] > 0
+    assert wire.members()["worker-0"]["restarts"] == 0

@@ -12,6 +12,10 @@ class CaptureError(HopscopeError):
     """A source or destination of frames cannot be used; the message has the remedy."""
 
 
+class InterfaceGoneError(CaptureError):
+    """The interface was deleted; one that is made again needs a new socket."""
+
+
 def name_of(file: object) -> str:
     """How a file is called in messages."""
     if isinstance(file, str | os.PathLike):

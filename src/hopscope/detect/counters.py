@@ -47,6 +47,8 @@ COUNTERS: tuple[Counter, ...] = (
         "Datagrams and frames longer than the receive buffer, rejected.",
         of="received.oversized_frames_total",
     ),
+    Counter("interface_returns_total", "Interfaces that were deleted, made again, and bound again."),
+    Counter("interface_gap_ns_total", "Time from the deletion of an interface until it was bound again."),
     Counter(
         "abandoned_frames_total",
         "Frames that a killed worker had taken from its ring; those that it had not forwarded are lost.",

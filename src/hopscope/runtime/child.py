@@ -14,8 +14,10 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,17 @@ def _without_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@dataclass(frozen=True, slots=True)
+class NewListener:
+    """A socket of an interface that is back."""
+
+    place: int
+    """Which of the process's sockets it replaces."""
+    handle: socket.socket
+    gap_ns: int
+    """How long the interface was gone."""
+
+
 class Child:
     """The child's end: its settings, its sockets, and the channel to the supervisor."""
 
@@ -72,6 +85,8 @@ class Child:
         self._channel = channel
         self._sockets: list[int] | None = None
         self._given = threading.Event()
+        self.listeners: deque[NewListener] = deque()
+        """Sockets that replace earlier ones, for the role to take."""
         self._assigned = threading.Event()
         self.stop = threading.Event()
         """Set when the process should end."""
@@ -135,6 +150,9 @@ class Child:
             if message is None:
                 self._end()
                 return
+            if "listener" in message:
+                handle = socket.socket(fileno=files[0])
+                self.listeners.append(NewListener(message["listener"], handle, message["gap_ns"]))
             if "index" in message:
                 self.index = message["index"]
                 self._assigned.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import selectors
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ import numpy as np
 from ..base import log
 from ..base.errors import HopscopeError
 from ..base.names import Names
+from ..capture.errors import CaptureError
 from ..capture.sockets import require_linux
 from ..detect.counters import COUNTERS, INDEX, attach_counters
 from ..detect.links import read_links
@@ -38,6 +40,7 @@ from ..settings.collector import Settings
 from . import child as process
 from .control import ControlServer, changed_limits, changed_sink_limits
 from .environment import memory_text
+from .interfaces import Interfaces
 from .labels import listen_settings
 from .member import Member
 from .summary import summary_lines
@@ -87,7 +90,9 @@ class Supervisor:
         self._log = log.logger("supervisor")
         self._selector = selectors.DefaultSelector()
         self._thresholds: Region | None = None
-        self._prepared: list[PreparedInterface] = []
+        self._prepared: dict[int, PreparedInterface] = {}
+        """By number of the listener."""
+        self._interfaces: Interfaces | None = None
         self._standby: Member | None = None
         """Takes over from a worker that ends, at once: frames that should go on wait for it."""
         self.stopping = threading.Event()
@@ -147,6 +152,9 @@ class Supervisor:
         self._await(workers, "warm")
         self._prepare_interfaces()
         self._open_listeners(workers)  # only now: a socket that no process reads loses what it gets
+        if any(listen.kind == "mirror" for listen in settings.listen):
+            self._interfaces = Interfaces(settings.listen)
+            self._selector.register(self._interfaces, selectors.EVENT_READ)
         for member in workers:
             if member.channel is not None:
                 self._send_sockets(member)
@@ -159,7 +167,12 @@ class Supervisor:
     def turn(self) -> None:
         """Wait a tenth of a second for reports of the processes; restart those that ended and are due."""
         for key, _ in self._selector.select(TURN_SECONDS):
-            self._receive(key.data)
+            if key.data is not None:
+                self._receive(key.data)
+            elif self._interfaces is not None:
+                self._interfaces.drain()
+        if self._interfaces is not None:
+            self._follow_interfaces()
         now = time.monotonic()
         for member in self.members:
             if member.process is not None and member.process.poll() is not None:
@@ -180,8 +193,10 @@ class Supervisor:
         self.last_counters = self.counters()
         self._control.close()
         self._close_listeners(self.members)
-        for prepared in self._prepared:
+        for prepared in self._prepared.values():
             prepared.close()
+        if self._interfaces is not None:
+            self._interfaces.close()
         self._selector.close()
         self.folder.close()
 
@@ -310,13 +325,68 @@ class Supervisor:
 
     def _prepare_interfaces(self) -> None:
         """Switch off offloads that would change received frames, until `stop`."""
+        for number, listen in enumerate(self.settings.listen):
+            if listen.kind == "mirror":
+                self._prepare_interface(number)
+
+    def _prepare_interface(self, number: int) -> None:
         from ..capture.ring.offload import prepare
 
-        for listen in self.settings.listen:
-            if listen.kind == "mirror":
-                self._prepared.append(prepare(listen.interface, change=not listen.keep_offloads))
-                for line in self._prepared[-1].lines:
-                    self._log.info(line)
+        listen = self.settings.listen[number]
+        self._prepared[number] = prepare(listen.interface, change=not listen.keep_offloads)
+        for line in self._prepared[number].lines:
+            self._log.info(line)
+
+    def _follow_interfaces(self) -> None:
+        """Notice interfaces that disappear, and bind again those that are back."""
+        assert self._interfaces is not None
+        for name in self._interfaces.gone():
+            self._log.warning("interface is gone", interface=name)
+        for name, listeners in self._interfaces.back():
+            try:
+                for number in listeners:
+                    self._bind_again(number)
+            except CaptureError as error:
+                if self._interfaces.failed(name, str(error)):
+                    self._log.warning("interface cannot be used again", reason=str(error))
+                continue
+            seconds = self._interfaces.bound(name)
+            self._log.warning("interface is back", interface=name, missing_seconds=round(seconds, 3))
+            for number in listeners:
+                self._send_listener(number, seconds)
+
+    def _bind_again(self, number: int) -> None:
+        """New sockets for a listener, in place of those of an interface that is gone. Raises CaptureError."""
+        from ..capture.sockets import bind_share
+
+        listen, made = self.settings.listen[number], list[socket.socket]()
+        try:
+            for index in range(listen.workers):
+                made.append(bind_share(listen, index, made[0] if made else None))
+            self._prepare_interface(number)
+        except CaptureError:
+            for share in made:
+                share.close()
+            raise
+        for member in self.members:
+            if member.role == "worker" and member.index < listen.workers:
+                place = self._place(number, member.index)
+                member.sockets[place].close()
+                member.sockets[place] = made[member.index]
+
+    def _send_listener(self, number: int, seconds: float) -> None:
+        """Hand the new sockets of a listener to the workers, with how long it had none."""
+        for member in self.members:
+            if member.role == "worker" and member.index < self.settings.listen[number].workers:
+                place = self._place(number, member.index)
+                message = {"listener": place, "gap_ns": int(seconds * 1e9) if not member.index else 0}
+                if member.channel is not None:
+                    with suppress(OSError):  # it has ended: `turn` sees it
+                        process.send(member.channel, message, [member.sockets[place].fileno()])
+
+    def _place(self, number: int, worker: int) -> int:
+        """Which of a worker's sockets belongs to a listener."""
+        return sum(worker < listen.workers for listen in self.settings.listen[:number])
 
     def _close_listeners(self, members: list[Member]) -> None:
         for member in members:
@@ -333,7 +403,10 @@ class Supervisor:
         if "ping" in request:
             return {}
         if "status" in request:
-            return {"processes": [member.status() for member in self.members]}
+            return {
+                "processes": [member.status() for member in self.members],
+                "interfaces": self._interfaces.status() if self._interfaces is not None else [],
+            }
         if "set_thresholds" in request:
             assert self._thresholds is not None
             limits = changed_limits(to_settings(read_limits(self._thresholds)), request["set_thresholds"])

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import socket
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..base import loop
+from ..capture.errors import InterfaceGoneError
 from ..history.journal import backoff
 from ..settings.dialects import Changes, named
 from ..settings.source import url
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ..capture.listener import Listener
     from ..settings.collector import ListenSettings
     from ..wire.decode.evidence import Evidence
-    from .child import Child
+    from .child import Child, NewListener
 
 LARGE_BUFFER_BYTES = 4 * 1024 * 1024
 """A receive buffer that holds what comes in a longer pause."""
@@ -66,14 +67,15 @@ def run(child: Child, *, standby: bool = False) -> None:
         retry=backoff(lambda: shard.count("journal_retries_total", 1), child.stop.is_set),
         notify=child.notify,
     )
-    worker = Worker(mode.pipeline(shard))
+    worker = Worker(mode.pipeline(shard), child.listeners)
     child.report(warm=True)
     shares = [listen for listen in settings.listen if child.index < listen.workers]
     for listen, handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
         listener.open()
         forward = mode.forwarder(listen, shard.count)
-        worker.receivers.append(Receiver(listener, dialects_of(listen, mode), child.notify, forward))
+        dialects = dialects_of(listen, mode)
+        worker.receivers.append(Receiver(listener, dialects, child.notify, forward, child.index))
         for note in listener.notes() if child.index == 0 else ():
             child.notify(note)
     child.report(ready=True)
@@ -107,6 +109,7 @@ class Receiver:
         possible: tuple[Dialect, ...],
         notify: Callable[[str], object],
         forward: Forwarder | None = None,
+        worker: int = 0,
     ) -> None:
         self.listener = listener
         self.dialect: Dialect | None = possible[0] if len(possible) == 1 else None
@@ -120,6 +123,27 @@ class Receiver:
         self._first_ns = 0
         self._pause_ns = EVIDENCE_NS
         self._retry_ns = 0
+        self._worker = worker
+        self._earlier: Counter[str] = Counter()
+
+    def receive(self) -> FrameBatch | None:
+        """What has come. Nothing comes once the interface is gone, until its listener is replaced."""
+        try:
+            return self.listener.receive()
+        except InterfaceGoneError:
+            return None
+
+    def replace(self, handle: socket.socket) -> None:
+        """Receive on another socket from now on."""
+        before = self.listener
+        self._earlier += Counter(before.counts())
+        before.close()
+        self.listener = listener_of(before.settings, self._worker, handle)
+        self.listener.open()
+
+    def counts(self) -> Counter[str]:
+        """What its listeners counted, by key of `detect.counters`."""
+        return self._earlier + Counter(self.listener.counts())
 
     def close(self) -> None:
         """Stop receiving and sending."""
@@ -190,8 +214,10 @@ def _kept(batch: FrameBatch) -> FrameBatch:
 class Worker:
     """Takes frames of all receivers through the pipeline, one receiver after the other."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, listeners: deque[NewListener] | None = None) -> None:
+        """`listeners`: sockets that replace those of receivers, as they come."""
         self._pipeline = pipeline
+        self._listeners = listeners if listeners is not None else deque()
         self.receivers: list[Receiver] = []
         self._tick = loop.Timer(TICK_NS, time.monotonic_ns() + TICK_NS)
 
@@ -203,14 +229,16 @@ class Worker:
     @property
     def received(self) -> Counter[str]:
         """What all listeners counted, by key of `detect.counters`."""
-        return sum((Counter(receiver.listener.counts()) for receiver in self.receivers), Counter())
+        return sum((receiver.counts() for receiver in self.receivers), Counter())
 
     def turn(self) -> int:
         """Receive once from every listener; returns the number of frames."""
         frames = 0
+        while self._listeners:
+            self._replace(self._listeners.popleft())
         for receiver in self.receivers:
             begin = time.perf_counter_ns()
-            batch = receiver.listener.receive()
+            batch = receiver.receive()
             if batch is None and receiver.forward is not None:
                 receiver.forward.flush()
             if batch is None and receiver.dialect is not None:
@@ -227,6 +255,12 @@ class Worker:
             self._pipeline.tick(time.time_ns())
             self._pipeline.shard.counted.collect(self)
         return frames
+
+    def _replace(self, new: NewListener) -> None:
+        """Receive on another socket: the interface is back."""
+        self.receivers[new.place].replace(new.handle)
+        self._pipeline.count("interface_returns_total", bool(new.gap_ns))
+        self._pipeline.count("interface_gap_ns_total", new.gap_ns)
 
     def drain(self) -> None:
         """Process what is left in the sockets, for at most a second."""

@@ -69,6 +69,7 @@ class RingSender:
         self._close_gaps = close_gaps
         handle = self._socket
         handle.bind((self.interface, 0))
+        self._index = socket.if_nametoindex(self.interface)
         self._most = 1 << 16
         self._read_mtu()
         slot = _SMALLEST_SLOT
@@ -186,13 +187,27 @@ class RingSender:
             self._reap()
             if not self._waiting or (not error and self._waiting < waiting):
                 continue
-            if error in _GONE:
+            if error in _GONE and not self._bind_again():
                 self._give_up()
+            elif error in _GONE:
+                continue
             elif error in _AGAIN:
                 break
             else:
                 raise CaptureError(f"{self.interface}: sending failed ({os.strerror(error)})")
         return self.sent - before
+
+    def _bind_again(self) -> bool:
+        """Send at an interface of this name that is new: False if there is none, or it is the same."""
+        try:
+            index = socket.if_nametoindex(self.interface)
+            if index == self._index:
+                return False
+            self._socket.bind((self.interface, 0))
+        except OSError:
+            return False
+        self._index = index
+        return True
 
     def _has_carrier(self) -> bool:
         """False also if it is down. The kernel reports it at once, and within a second where links come and

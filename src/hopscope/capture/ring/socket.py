@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...settings.collector import ListenSettings
 from ...settings.source import url
 from ..bpf import NOTHING, assemble, attach, by_addresses
-from ..errors import CaptureError
+from ..errors import CaptureError, InterfaceGoneError
 from ..layout import BLOCK_PRIVATE
 
 SOL_PACKET = 263
@@ -183,7 +183,7 @@ def dropped(handle: socket.socket) -> int:
 
 
 def look(handle: socket.socket, settings: ListenSettings) -> None:
-    """Raise CaptureError if no more frames will come: the interface is gone, or the socket failed.
+    """Raise CaptureError if the socket failed; InterfaceGoneError if the interface was deleted.
 
     The kernel reports an interface that is down once; it recovers by itself.
     """
@@ -192,4 +192,4 @@ def look(handle: socket.socket, settings: ListenSettings) -> None:
     if error != errno.ENETDOWN:
         raise CaptureError(f"{url(settings)}: receiving failed ({os.strerror(error)})")
     if not handle.getsockname()[0]:
-        raise CaptureError(f"{url(settings)}: the interface is gone")
+        raise InterfaceGoneError(f"{url(settings)}: the interface is gone")

@@ -69,7 +69,11 @@ def _processes(context: Context) -> list[c.Component]:
         detail = f"{state}, {restarts} restarts"
         if process.get("last_error"):
             detail += f", last error: {process['last_error']}"
+        alive |= process.get("name") == "standby"  # nothing waits for it
         parts.append(c.Component(name=str(process.get("name")), ready=alive, detail=detail))
+    for interface in answer.get("interfaces", ()):
+        name, there = f"interface {interface.get('name')}", bool(interface.get("ready"))
+        parts.append(c.Component(name=name, ready=there, detail=str(interface.get("detail"))))
     return parts
 
 
