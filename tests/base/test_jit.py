@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,32 @@ def test_the_key_follows_contents_not_places(tmp_path: Path) -> None:
         (tmp_path / folder / "one_kernel.py").write_text("from .layout import CONSTANT\n")
         keys.append(kernel_cache.fingerprint(tmp_path / folder / "one_kernel.py"))
     assert keys[0] == keys[1] != keys[2]
+
+
+@pytest.mark.parametrize("which", ["file", "folder", "link", "owner"])
+def test_kernels_that_others_could_have_written_are_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], which: str
+) -> None:
+    """A file or cache that others can write or own, and a link, are as if they were not there."""
+    monkeypatch.setenv("HOPSCOPE_KERNEL_CACHE", str(tmp_path))
+    kernel_cache.write("target/one_kernel/key/file", b"code")
+    path = kernel_cache.cache_folder() / "target/one_kernel/key/file"
+    assert kernel_cache.read("target/one_kernel/key/file") == b"code"
+    kernel_cache._distrusted.cache_clear()
+    if which == "file":
+        path.chmod(0o666)
+    elif which == "folder":
+        kernel_cache.cache_folder().chmod(0o777)
+    elif which == "link":
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    elif os.getuid() == 0:
+        os.chown(path, 65534, 65534)
+    else:
+        pytest.skip("only root can give a file away")
+    assert kernel_cache.read("target/one_kernel/key/file") is None
+    kernel_cache.write("target/one_kernel/key/other", b"code")
+    assert (path.parent / "other").exists() == (which != "folder")
+    said = capsys.readouterr().err
+    assert said.count("can be written by other users, so it is not used") == (which == "folder")
+    kernel_cache._distrusted.cache_clear()

@@ -129,6 +129,18 @@ def test_config_commands(run: Run, tmp_path: Path) -> None:
     assert shown["dialects"]["lab"]["clock"] == {"unit_ns": 8}
 
 
+@pytest.mark.parametrize(
+    "url", ["https://hooks.example/services/T0/B0/sesame", "https://me:sesame@h/x?k=sesame"]
+)
+def test_a_webhook_is_shown_without_its_secrets(run: Run, tmp_path: Path, url: str) -> None:
+    """Neither its path, which is the key of some services, nor user, password and query."""
+    path = tmp_path / "hooks.toml"
+    path.write_text(f'[[alerts]]\nurl = "{url}"\n')
+    out = run("config", "show", "--config", str(path))[1]
+    assert "sesame" not in out
+    assert tomllib.loads(out)["alerts"][0]["url"] in ("https://hooks.example/***", "https://***@h/***")
+
+
 def test_check(run: Run, tmp_path: Path) -> None:
     """A table of the machine; something bad is exit status 1 and says what to do."""
     flags = ("--set", "serve.port=0", "--set", "listen=udp://127.0.0.1:0")

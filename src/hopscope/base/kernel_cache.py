@@ -5,6 +5,8 @@ layouts, records, `jit` and `compiler`): a changed kernel compiles itself and wh
 docstring, nothing.  Files are looked up in the package first (`make wheel` puts compiled kernels there), then
 in the user's cache.  There is one file per kernel and argument types, written whole: processes that compile
 at the same time share them.
+
+These files are machine code and pickles, so they are used only if no other user could have written them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import hashlib
 import os
 import re
 import shutil
+import stat
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -112,12 +116,43 @@ def notify(name: str) -> None:
         notice(name)
 
 
-def find(name: str) -> Path | None:
-    """A file of either folder."""
-    for folder in (SHIPPED, cache_folder()):
-        if (path := folder / name).is_file():
-            return path
+def foreign(state: os.stat_result) -> str | None:
+    """Why a file or folder could be another user's work; None: only this user or root could write it."""
+    if not hasattr(os, "getuid"):  # Windows
+        return None
+    if state.st_uid not in (os.getuid(), 0):
+        return f"belongs to user {state.st_uid}"
+    if state.st_mode & stat.S_IWOTH or (state.st_mode & stat.S_IWGRP and state.st_gid != os.getgid()):
+        return "can be written by other users"
     return None
+
+
+@cache
+def _distrusted(folder: Path) -> bool:
+    try:
+        reason = foreign(folder.stat())
+    except OSError:
+        return False
+    if reason:
+        print(
+            f"hopscope: kernel cache {folder} {reason}, so it is not used: delete it, or set"
+            " HOPSCOPE_KERNEL_CACHE",
+            file=sys.stderr,
+        )
+    return reason is not None
+
+
+def find(name: str) -> Path | None:
+    """A file of either folder, if only this user or root could write it."""
+    if (path := SHIPPED / name).is_file():
+        return path
+    folder = cache_folder()
+    try:
+        state = (folder / name).lstat()
+    except OSError:
+        return None
+    trusted = stat.S_ISREG(state.st_mode) and foreign(state) is None and not _distrusted(folder)
+    return folder / name if trusted else None
 
 
 def read(name: str) -> bytes | None:
@@ -137,11 +172,15 @@ def read(name: str) -> bytes | None:
 
 def write(name: str, content: bytes) -> None:
     """Keep a file, if the user's folder can be written."""
+    if _distrusted(cache_folder()):
+        return
     path = cache_folder() / name
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
+        temporary.unlink(missing_ok=True)
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o644)) as file:
+            file.write(content)
         temporary.replace(path)
         loaded.add(name)
 

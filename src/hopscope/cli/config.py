@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..settings.export import shown
+from ..settings.export import shown, shown_webhook
 from .options.declare import Commands
 from .options.settings import SettingsOptions
 
@@ -34,6 +34,8 @@ def show(settings: SettingsOptions) -> None:
         server["url"] = shown(server["url"])
         if "password" in server:
             server["password"] = "(set)"
+    for alert in tree["alerts"]:
+        alert["url"] = shown_webhook(alert["url"])
     if tree["label"]["redis"]:
         tree["label"]["redis"] = shown(tree["label"]["redis"])
     print(f"# {loaded.file}" if loaded.file else "# no file")

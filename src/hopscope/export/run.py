@@ -20,7 +20,7 @@ from ..memory.region import Region
 from ..memory.rings import LIMIT, Rings
 from ..present.events import event_object
 from ..settings.collector import Settings
-from ..settings.export import shown
+from ..settings.export import shown, shown_webhook
 from ..wire.records import Records
 from .batch import ExportBatch, RingRead
 from .counters import RINGS, open_counters
@@ -45,7 +45,7 @@ def destinations(settings: Settings) -> list[tuple[str, str]]:
     if settings.redis:
         require_redis()
     return [
-        *(("webhook", shown(item.url)) for item in settings.alerts),
+        *(("webhook", shown_webhook(item.url)) for item in settings.alerts),
         *(("redis", shown(item.url)) for item in settings.redis),
     ]
 

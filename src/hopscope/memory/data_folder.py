@@ -6,10 +6,11 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -54,7 +55,7 @@ class DataFolder:
     ) -> None:
         self.path = path.absolute()
         self.regions = _regions_folder(self.path, regions)
-        """Folder of this data folder's regions."""
+        """Folder of this data folder's regions; `acquire` chooses another name if this one is taken."""
         self._rescue = rescue
         """Called with the folder and its regions before the regions of a killed collector are deleted."""
         self.lock = -1
@@ -63,9 +64,10 @@ class DataFolder:
     def acquire(self) -> None:
         """Lock the folder, create its subfolders, and empty its regions."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o750, parents=True, exist_ok=True)
             self._reject_foreign()
             self.lock = self._locked()
+            hide(self.path)
             self._reject_newer()
             for part in ("journal", "segments"):
                 (self.path / part).mkdir(exist_ok=True)
@@ -118,26 +120,48 @@ class DataFolder:
             )
 
     def _make_regions(self) -> None:
+        for folder in {self._previous_regions(), self.regions} - {None}:
+            if folder is not None and _is_own(folder):
+                self._empty(folder)
         try:
-            self.regions.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.regions.parent.mkdir(parents=True, exist_ok=True)
+            if not _is_own(self.regions):  # whatever is there, another user may have put it there
+                with suppress(FileExistsError):
+                    self.regions.mkdir(mode=0o700)
+            if not _is_own(self.regions):
+                self.regions = Path(tempfile.mkdtemp(prefix=f"{self.regions.name}-", dir=self.regions.parent))
         except OSError as error:
             raise FolderError(
                 f"{self.regions}: {error.strerror}; choose another folder with --regions"
             ) from error
-        if self.regions.stat().st_uid != os.getuid():
-            raise FolderError(f"{self.regions} belongs to another user; remove it, or choose --regions")
-        if self._rescue and any(
-            self.regions.glob("worker-*.distributions")
-        ):  # of a collector that was killed
-            self._rescue(self.path, self.regions)
-        for leftover in self.regions.iterdir():
-            if leftover.is_file():
-                leftover.unlink()
         link = self.path / "regions"
         draft = self.path / f".regions.{os.getpid()}"
         draft.unlink(missing_ok=True)
         draft.symlink_to(self.regions)
         draft.replace(link)
+
+    def _previous_regions(self) -> Path | None:
+        """Folder of the regions of the collector that ran last, if it was one of this data folder."""
+        try:
+            folder = Path((self.path / "regions").readlink())
+        except OSError:
+            return None
+        return folder if folder.name.startswith(self.regions.name) else None
+
+    def _empty(self, folder: Path) -> None:
+        """Delete the regions of a collector that was killed, and what it had counted goes into history."""
+        if self._rescue and any(folder.glob("worker-*.distributions")):
+            self._rescue(self.path, folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            for entry in os.scandir(descriptor):
+                if entry.is_file(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        if folder != self.regions:
+            with suppress(OSError):
+                folder.rmdir()
 
     def write_owner(self, **more: Any) -> None:
         """Write `owner.json` atomically."""
@@ -177,7 +201,8 @@ def owned_stores(folder: Path) -> Iterator[None]:
     import fcntl  # not available on Windows, where collecting is not supported
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        hide(folder)
         lock = (folder / "owner.lock").open("ab")
     except OSError as error:
         raise FolderError(f"folder of stores {folder}: {error.strerror}") from error
@@ -199,6 +224,22 @@ def _regions_folder(data: Path, chosen: Path | None) -> Path:
     if SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK):
         return SHARED_MEMORY / name
     return data / "regions.d"
+
+
+def hide(folder: Path) -> None:
+    """Take a folder's permissions of other users away: it holds who talked to whom."""
+    state = folder.stat()
+    if state.st_mode & 0o007 and state.st_uid == os.geteuid():
+        folder.chmod(stat.S_IMODE(state.st_mode) & ~0o007)
+
+
+def _is_own(folder: Path) -> bool:
+    """Whether this is a folder, not a link to one, that only this user can write."""
+    try:
+        state = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid() and not state.st_mode & 0o022
 
 
 def _alive(pid: int) -> bool:

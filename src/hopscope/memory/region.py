@@ -129,7 +129,7 @@ class Region:
         path = Path(path)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            with draft.open("xb+") as file:
+            with open(draft, "xb+", opener=lambda name, flags: os.open(name, flags, 0o640)) as file:
                 _allocate(file.fileno(), size)
                 memory = mmap.mmap(file.fileno(), size)
                 _advise(memory)

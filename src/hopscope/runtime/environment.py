@@ -201,10 +201,14 @@ def _names(settings: Settings) -> Finding:
 
 
 def _kernels() -> Iterator[Finding]:
-    from ..base.kernel_cache import cache_folder
+    from ..base.kernel_cache import cache_folder, foreign
     from .warmup import PARTS, is_compiled
 
-    if problem := check_writable(cache_folder()):
+    folder = cache_folder()
+    if folder.exists() and (reason := foreign(folder.stat())):
+        advice = "its kernels are not used: delete it, or set HOPSCOPE_KERNEL_CACHE"
+        yield Finding("kernels", f"{folder} {reason}", Verdict.ADVICE, advice)
+    elif problem := check_writable(folder):
         yield Finding(
             "kernels", problem, Verdict.ADVICE, "set HOPSCOPE_KERNEL_CACHE, or every start compiles"
         )

@@ -41,6 +41,14 @@ def shown(url: str) -> str:
     return f"{parts.scheme}://{'***@' if '@' in parts.netloc else ''}{place}{parts.path}"
 
 
+def shown_webhook(url: str) -> str:
+    """A webhook's URL as it may be shown: services like Slack have their key in its path."""
+    place = shown(url)
+    scheme, _, rest = place.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host}{slash}{'***' if path else ''}"
+
+
 def redis_url(url: str) -> str:
     """The URL of a Redis server; ValueError says what is wrong with it."""
     expected = "expected redis://HOST:PORT/DB, rediss://… (TLS) or unix:///PATH"

@@ -1,0 +1,96 @@
+"""The folder of shared memory is this user's own, whatever others have put in its place."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from hopscope.memory.data_folder import DataFolder, owned_stores
+from hopscope.memory.region import Region
+
+
+def test_a_link_in_place_of_the_regions_is_not_followed(tmp_path: Path) -> None:
+    """A link to a folder of the same user: its files stay, nothing is made in it, and it starts."""
+    victim, shared = tmp_path / "victim", tmp_path / "shm"
+    victim.mkdir()
+    shared.mkdir()
+    (victim / "id_rsa").write_text("secret")
+    folder = DataFolder(tmp_path / "data", shared)
+    trap = folder.regions
+    trap.symlink_to(victim)
+    with folder:
+        assert folder.regions != trap
+        assert folder.regions.lstat().st_mode & 0o777 == 0o700
+        assert (tmp_path / "data" / "regions").resolve() == folder.regions
+    assert [path.name for path in victim.iterdir()] == ["id_rsa"]
+    assert trap.is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770])
+def test_a_folder_that_others_can_write_is_not_used(tmp_path: Path, mode: int) -> None:
+    """Another folder is made beside it, and the files in it stay."""
+    folder = DataFolder(tmp_path / "data", tmp_path)
+    trap = folder.regions
+    trap.mkdir()
+    trap.chmod(mode)
+    (trap / "theirs").touch()
+    with folder:
+        assert folder.regions.parent == trap.parent
+        assert folder.regions != trap
+    assert (trap / "theirs").exists()
+
+
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
+    """It cannot keep the collector from starting."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder away")
+    folder = DataFolder(tmp_path / "data", tmp_path)
+    trap = folder.regions
+    trap.mkdir(mode=0o700)
+    os.chown(trap, 65534, 65534)
+    with folder:
+        assert folder.regions != trap
+        assert folder.regions.stat().st_uid == 0
+
+
+def test_what_a_killed_collector_left_is_removed(tmp_path: Path) -> None:
+    """Of its first or a later name; links in it are removed, not followed; its distributions are rescued."""
+    kept = tmp_path / "kept"
+    kept.write_text("x")
+    rescued: list[Path] = []
+    for trapped in (False, True):
+        folder = DataFolder(tmp_path / "data", tmp_path, lambda _, regions: rescued.append(regions))
+        if trapped:
+            folder.regions.mkdir(exist_ok=True)
+            folder.regions.chmod(0o777)
+        folder.acquire()
+        left = folder.regions
+        (left / "worker-0.distributions").touch()
+        (left / "worker-0.events").touch()
+        os.link(kept, left / "linked")
+        os.close(folder.lock)  # it was killed
+        following = DataFolder(tmp_path / "data", tmp_path, lambda _, regions: rescued.append(regions))
+        with following:
+            assert rescued[-1] == left
+            assert not list(following.regions.iterdir())
+            assert left == following.regions or not left.exists()
+    assert kept.read_text() == "x"
+
+
+def test_other_users_cannot_read_data(tmp_path: Path) -> None:
+    """A folder loses its permissions for others, also one that was there before; regions have none."""
+    for mode in (None, 0o755, 0o777):
+        data, stores = tmp_path / f"data{mode}", tmp_path / f"stores{mode}"
+        for folder in (data, stores):
+            if mode is not None:
+                folder.mkdir()
+                folder.chmod(mode)
+        with DataFolder(data, tmp_path) as owned, owned_stores(stores):
+            for folder in (data, stores):
+                assert stat.S_IMODE(folder.stat().st_mode) & 0o007 == 0
+            region = Region.create(owned.regions / "one.region", "one", 1, {"x": ("<u8", 4)})
+            assert stat.S_IMODE((owned.regions / "one.region").stat().st_mode) & 0o007 == 0
+            region.close()
