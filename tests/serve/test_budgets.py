@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,7 +129,7 @@ def test_live_feeds_are_few(api: Any, collector: Any, monkeypatch: pytest.Monkey
             context: Context = client._transport.app.app.state.context
             context.streaming["127.0.0.1"] = budgets.PER_CLIENT
             first = await client.get("/api/v0/events/live")
-            context.streaming = budgets.Counter({"192.0.2.1": budgets.STREAMS})
+            context.streaming = Counter({"192.0.2.1": budgets.STREAMS})
             return [first, await client.get("/api/v0/events/live")]
 
     for answer in asyncio.run(use()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +84,7 @@ class Filler:
             self._translator.translate(self._reports[:count], self._arena.reshape(-1))
             self.done += count
 
-    def ask(self, first: int, last: int, rule: Literal["plurality", "single"] = "plurality") -> Tally:
+    def ask(self, first: int, last: int, rule: str = "plurality") -> Tally:
         """Query for these keys, in batches."""
         sums = np.zeros(5, np.int64)
         for at in range(first, last, BATCH):

@@ -165,7 +165,8 @@ class NicProcess:
 
     def _all_stores(self, connection: Connection) -> list[bytes]:
         """Hopscope's own advertisement, in messages of at most the path MTU."""
-        primitives, messages, advertised = load(), [], []
+        primitives, advertised = load(), []
+        messages: list[bytes] = []
         for number, (name, store) in enumerate(self.stores.items()):
             progress = primitives[store.layout.opcode].progress(store)
             region = self._region(name, self._regions[name].current)

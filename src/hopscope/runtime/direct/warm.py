@@ -67,7 +67,7 @@ def warm_translator(layouts: Sequence[Layout], form: Form) -> None:
     sequences = SequenceTracker(form) if form.sequence_bits else None
     translator = Translator(list(small.values()), MemoryTransport(stores), sequences=sequences)
     for writer in translator.writers:
-        writer.begin([None], 1)
+        writer.begin(0, None, 1)
     reporter, parser = Reporter(form, first=1), DtaParser(form)
     key, value = np.zeros((2, 4), np.uint8), np.zeros((2, 4), np.uint8)
     for batch in (
