@@ -144,7 +144,11 @@ async def client_of(
     """A client of the API of a folder; an exception that a route lets through is answered with 500."""
     app = create_app(settings or ServeSettings(), folder, names)
     transport = httpx.ASGITransport(app.state.guarded, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}", timeout=30) as client:
+    token = app.state.guarded.change_token
+    headers = {} if settings and settings.token else {"authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(
+        transport=transport, base_url=f"http://{host}", headers=headers, timeout=30
+    ) as client:
         yield client
     app.state.context.close()
 

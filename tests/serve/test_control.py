@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from pathlib import Path
@@ -61,3 +62,24 @@ def test_a_strange_answer_is_one_line(tmp_path: Path, said: bytes) -> None:
             request(tmp_path, {"ping": {}}, timeout=5)
         thread.join(5)
         assert "\n" not in str(refused.value)
+
+
+def test_a_change_is_logged_with_who_made_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user and process at the other end, and for whom they say they ask; nothing else is logged."""
+    lines: list[dict[str, Any]] = []
+    server = ControlServer(tmp_path, answer)
+    monkeypatch.setattr(server._log, "info", lambda event, **more: lines.append({"event": event, **more}))
+    server.start()
+    try:
+        request(tmp_path, {"ping": {}})
+        request(tmp_path, {"set_thresholds": {"hop_latency": {"change": 1}}})
+        request(tmp_path, {"set_sink_limits": {}, "by": "HTTP client 192.0.2.9"})
+        with pytest.raises(ControlError, match="by: expected"):
+            request(tmp_path, {"set_sink_limits": {}, "by": "two\nlines"})
+    finally:
+        server.close()
+    me = f"uid {os.getuid()}, pid {os.getpid()}"
+    assert lines == [
+        {"event": "thresholds changed", "by": me, "change": {"hop_latency": {"change": 1}}},
+        {"event": "limits of the sink changed", "by": f"HTTP client 192.0.2.9 ({me})", "change": {}},
+    ]

@@ -96,3 +96,21 @@ def test_wrong_questions_are_told(api: Any, tmp_path: Path, path: str, status: i
 def test_a_folder_without_stores_has_none(api: Any, tmp_path: Path) -> None:
     """An empty list, not an error."""
     assert get(api, tmp_path, "stores") == [(200, {"items": []})]
+
+
+def test_no_query_of_a_store_is_an_internal_error(api: Any, tmp_path: Path) -> None:
+    """A number that no list can have, a sketch that a hostile writer has filled: empty, with the reason."""
+    specs = [parse_store("lists=append,lists=4"), parse_store("sketches=cardinality,sketches=2")]
+    stores = open_stores(tmp_path / "direct", specs)
+    for filled in (255, 63):
+        stores["sketches"].memory[:] = filled
+        for path in (
+            "lists/query?key=10.0.0.1,10.0.0.2,tcp,80,443",
+            "lists/query?key=0xffffffffffffffffff",
+            "sketches/query?key=1",
+        ):
+            ((status, said),) = get(api, tmp_path, f"stores/{path}")
+            assert status == 200, (path, said)
+            (item,) = said["items"]
+            assert item["status"] == "empty"
+            assert "maximum" in item["reason"] or "lists 0 to 3" in item["reason"]

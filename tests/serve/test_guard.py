@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import ValidationError
 
 from hopscope.serve.guard import session_of
 from hopscope.serve.server import ServeError, bind, url_of
@@ -130,3 +131,80 @@ def test_the_network_needs_a_token() -> None:
         assert url_of(listener) == f"http://127.0.0.1:{port}/"
         with pytest.raises(ServeError, match=f"127.0.0.1:{port}"):
             bind(ServeSettings(port=port))
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize("path", ["/api/v0/thresholds/hop_latency", "/api/v0/sink/limits"])
+def test_a_change_needs_a_token_on_loopback_too(api: Any, tmp_path: Path, method: str, path: str) -> None:
+    """Other users of the machine can read, and change nothing: the token is in a file of this user alone."""
+    assert ask(api, tmp_path, "GET", "/api/v0/flows").status_code != 401
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    token = (tmp_path / "token").read_text().strip()
+    for wrong in ("", "Bearer", f"Bearer {token}x", f"Basic {token}", "Bearer None"):
+        refused = ask(api, tmp_path, method, path, headers={"authorization": wrong}, json={})
+        assert refused.status_code == 401, wrong
+        assert "the file `token` in the data folder" in refused.json()["error"]
+    right = ask(api, tmp_path, method, path, headers={"authorization": f"Bearer {token}"}, json={})
+    assert right.status_code != 401
+    sql = ask(
+        api, tmp_path, "POST", "/api/v0/sql", headers={"authorization": ""}, json={"sql": "FROM events"}
+    )
+    assert sql.status_code != 401
+    assert ask(api, tmp_path, "GET", "/healthz").status_code == 200
+    assert (tmp_path / "token").read_text().strip() == token, "a restart keeps it"
+
+
+@pytest.mark.parametrize("trap", ["link", "open", "short"])
+def test_a_token_that_others_could_know_is_not_used(api: Any, tmp_path: Path, trap: str) -> None:
+    """A link, a file that others can read, or an empty one: nothing can be changed, with any token."""
+    other = tmp_path / "other"
+    other.write_text("0123456789abcdef0123" if trap != "short" else "")
+    other.chmod(0o644 if trap == "open" else 0o600)
+    (tmp_path / "token").symlink_to(other) if trap == "link" else other.rename(tmp_path / "token")
+    for given in ("0123456789abcdef0123", "", "None"):
+        headers = {"authorization": f"Bearer {given}"}
+        url = "/api/v0/thresholds/hop_latency"
+        assert ask(api, tmp_path, "PATCH", url, headers=headers, json={}).status_code == 401
+
+
+@pytest.mark.parametrize("url", ["https://hopscope.example", "https://hopscope.example:8443"])
+def test_a_proxy_in_front_is_known_by_its_address(tmp_path: Path, url: str) -> None:
+    """Its Host and Origin are taken, others are not, and the cookie is for TLS alone."""
+    from hopscope.serve.api import create_app
+
+    public = url.partition("//")[2]
+    settings = ServeSettings(token=TOKEN, public_url=url)
+    app = create_app(settings, tmp_path)
+
+    async def talk() -> None:
+        transport = httpx.ASGITransport(app.state.guarded, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=url) as client:
+            given = await client.post("/login", data={"token": TOKEN}, headers={"origin": url})
+            assert given.status_code == 303
+            assert given.headers["set-cookie"].endswith("; Secure")
+            change: dict[str, Any] = {"headers": {"origin": url}, "json": {"change": 1}}
+            limits = "/api/v0/thresholds/hop_latency"
+            assert (await client.patch(limits, **change)).status_code == 503  # no collector, but allowed
+            for host, origin, status in (
+                (public, "https://evil.example", 403),
+                (public, url.replace("https", "http"), 503),
+                ("127.0.0.1:8080", url, 503),
+                ("evil.example", url, 421),
+            ):
+                change["headers"] = {"host": host, "origin": origin}
+                assert (await client.patch(limits, **change)).status_code == status, (host, origin)
+        app.state.context.close()
+
+    asyncio.run(talk())
+
+
+def test_a_public_address_needs_a_token() -> None:
+    """What a proxy serves is open to the network."""
+    with pytest.raises(ValidationError, match="without a token"):
+        ServeSettings(public_url="https://hopscope.example")
+
+
+def test_other_cookies_of_the_host_do_no_harm(api: Any, tmp_path: Path) -> None:
+    """A cookie of another program, however it is written, does not hide the session."""
+    headers = {"cookie": f'a={{"x"; b; hopscope_session={session_of(TOKEN)}; c="'}
+    assert ask(api, tmp_path, "GET", "/api/v0/flows", TOKEN, headers=headers).status_code != 401

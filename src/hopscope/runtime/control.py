@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ..base import log
 from ..base.control_client import LINE_BYTES, SOCKET_NAME, socket_path
 from ..detect.sink.limits import SWITCH_MEASURES
 from ..detect.sink.limits import as_json as sink_limits_as_json
@@ -22,6 +24,11 @@ from ..settings.sink import SinkSettings
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 IDLE_SECONDS = 30.0
+MAX_BY = 200
+"""Longest `by`, in characters."""
+CHANGES = {"set_thresholds": "thresholds changed", "set_sink_limits": "limits of the sink changed"}
+"""Requests that change something, and how they are logged."""
+_PEER = struct.Struct("3i")  # pid, uid, gid: SO_PEERCRED of unix(7)
 
 
 def changed_limits(limits: ThresholdSettings, changes: Any) -> ThresholdSettings:
@@ -91,6 +98,8 @@ class ControlServer:
     """Answers requests on `folder`/control.sock (mode 0600) from a thread of its own.
 
     `answer` gets a request and returns the answer's other keys; a ValueError of it is the answer's error.
+    Only this user and root are answered.  A change is logged with who made it: the process at the other end,
+    and for whom it says it asks (`by`).
     """
 
     def __init__(self, folder: Path, answer: Answer) -> None:
@@ -98,6 +107,8 @@ class ControlServer:
         self._answer = answer
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._log = log.logger("supervisor")
 
     def start(self) -> None:
         """Listen. Raises OSError."""
@@ -113,6 +124,7 @@ class ControlServer:
 
     def close(self) -> None:
         """Stop listening and remove the socket."""
+        self._closed.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -123,28 +135,46 @@ class ControlServer:
             try:
                 connection, _ = self._listener.accept()
             except OSError:
-                return
+                if self._closed.wait(1):  # else out of descriptors, perhaps: not for ever
+                    return
+                continue
             threading.Thread(target=self._converse, args=(connection,), name="control", daemon=True).start()
 
     def _converse(self, connection: socket.socket) -> None:
         connection.settimeout(IDLE_SECONDS)
         with connection, suppress(OSError), connection.makefile("rb") as lines:
+            pid, uid, _ = _PEER.unpack(
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+            )
+            if uid not in (0, os.geteuid()):
+                return
             while line := lines.readline(LINE_BYTES + 1):
                 whole = len(line) <= LINE_BYTES
-                reply = self._reply(line) if whole else {"error": f"a line over {LINE_BYTES} bytes"}
+                reply = (
+                    self._reply(line, f"uid {uid}, pid {pid}")
+                    if whole
+                    else {"error": f"a line over {LINE_BYTES} bytes"}
+                )
                 connection.sendall(json.dumps(reply).encode() + b"\n")
                 if not whole:
                     return
 
-    def _reply(self, line: bytes) -> dict[str, Any]:
+    def _reply(self, line: bytes, peer: str) -> dict[str, Any]:
         try:
             request = json.loads(line)
+            by = request.pop("by", None) if isinstance(request, dict) else None
+            if by is not None and not (isinstance(by, str) and len(by) <= MAX_BY and by.isprintable()):
+                raise ValueError(f"by: expected a line of at most {MAX_BY} characters")
             if not isinstance(request, dict) or len(request) != 1:
                 raise ValueError(
                     "expected an object with one key: ping, status, set_thresholds or set_sink_limits"
                 )
             with self._lock:
-                return {"ok": True, **self._answer(request)}
+                answer = self._answer(request)
+                for name, text in CHANGES.items():
+                    if name in request:
+                        self._log.info(text, by=f"{by} ({peer})" if by else peer, change=request[name])
+                return {"ok": True, **answer}
         except RecursionError:
             return {"error": "too many brackets within each other"}
         except ValueError as error:

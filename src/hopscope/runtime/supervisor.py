@@ -411,14 +411,12 @@ class Supervisor:
             assert self._thresholds is not None
             limits = changed_limits(to_settings(read_limits(self._thresholds)), request["set_thresholds"])
             set_limits(self._thresholds, limits.model_dump())
-            self._log.info("thresholds changed", **request["set_thresholds"])
             return {"thresholds": limits.model_dump()}
         if "set_sink_limits" in request:
             assert self._thresholds is not None
             before = sink_limits.to_settings(*read_sink_limits(self._thresholds))
             after = changed_sink_limits(before, request["set_sink_limits"])
             set_sink_limits(self._thresholds, after)
-            self._log.info("limits of the sink changed", **request["set_sink_limits"])
             return {"sink_limits": sink_limits.as_json(after)}
         raise ValueError(f"unknown request {next(iter(request))!r}")
 

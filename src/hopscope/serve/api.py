@@ -25,6 +25,7 @@ from .context import Context
 from .guard import Guard
 from .routes import bottleneck, direct, distributions, events, health, labels, sink_limits, state
 from .routes import models as m
+from .token_file import change_token
 
 log = logger("serve")
 PREFIX = "/api/v0"
@@ -83,7 +84,7 @@ def create_app(
     for kind in (HistoryError, RegionError, StoreError, UnreadableError):
         app.add_exception_handler(kind, _rejected)
     app.add_exception_handler(Exception, _failed)
-    app.state.guarded = Guard(app, settings.host, settings.token)
+    app.state.guarded = Guard(app, settings.host, settings.token, change_token(folder), settings.public_url)
     return app
 
 

@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import html
 import json
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -18,6 +17,8 @@ COOKIE = "hopscope_session"
 BODY_BYTES = 256 * 1024
 """Largest body of a request to the API or the login form."""
 _OPEN = {"/healthz"}
+_READING = {"/api/v0/sql"}
+"""Paths that take a POST and change nothing."""
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _PAGE_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -42,9 +43,20 @@ def session_of(token: str) -> str:
 class Guard:
     """ASGI middleware in front of everything, HTTP and WebSocket."""
 
-    def __init__(self, app: ASGIApp, host: str, token: str | None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        token: str | None,
+        change_token: str | None = None,
+        public_url: str = "",
+    ) -> None:
         self.app = app
+        self.public_url = public_url.lower()
+        """Origin of the proxy in front, if there is one."""
         self.token = token
+        self.change_token = token or change_token
+        """What a change needs, also from this machine, which others use too; None: nothing can be changed."""
         self.loopback_only = is_loopback(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +77,7 @@ class Guard:
             scope, send = {**scope, "method": "GET"}, _without_body(send)
         if rejection and rejection[0] == 401 and path == "/login" and scope["method"] == "POST":
             await self._login(headers, receive, send)
-        elif rejection and rejection[0] == 401 and "text/html" in headers.get("accept", ""):
+        elif rejection and rejection[0] == 401 and self.token and "text/html" in headers.get("accept", ""):
             await _answer(send, 401, _login_page(""), "text/html; charset=utf-8")
         elif rejection:
             await _reject(send, *rejection)
@@ -80,31 +92,46 @@ class Guard:
     def _rejection(self, scope: Scope, headers: Headers, path: str) -> tuple[int, str] | None:
         host = headers.get("host", "")
         name = _host_name(host)
-        if self.loopback_only and not is_loopback(name.strip("[]")):
+        public = _netloc(self.public_url) if self.public_url else None
+        if self.loopback_only and host.lower() != public and not is_loopback(name.strip("[]").lower()):
             return (
                 421,
                 "the Host header is not this machine's: use the address that `hopscope collect` prints",
             )
         origin = headers.get("origin")
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        if changes and origin is not None and _netloc(origin) != host:
+        same = origin is None or _netloc(origin) == host or (public and origin.lower() == self.public_url)
+        if changes and not same:
             return 403, "the Origin header is another site's"
+        if changes and path.startswith("/api/") and path not in _READING and not self._may_change(headers):
+            return 401, f"a change needs a token: {self._expected_token()}"
         if self.token is None or path in _OPEN or self._knows(headers):
             return None
         return 401, "a token is needed: send `Authorization: Bearer TOKEN`"
 
+    def _expected_token(self) -> str:
+        if self.token is None and self.change_token is None:
+            return "set serve.token, since the data folder's token file cannot be used"
+        place = "" if self.token else " with what the file `token` in the data folder holds"
+        return f"send `Authorization: Bearer TOKEN`{place}"
+
+    def _may_change(self, headers: Headers) -> bool:
+        if self.token is not None:
+            return self._knows(headers)
+        return self.change_token is not None and _bears(headers, self.change_token)
+
     def _knows(self, headers: Headers) -> bool:
         if self.token is None:
             return True
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return hmac.compare_digest(given.strip().encode("utf-8", "replace"), self.token.encode())
-        try:
-            morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-        except CookieError:
-            return False
-        return morsel is not None and hmac.compare_digest(
-            morsel.value.encode("utf-8", "replace"), session_of(self.token).encode()
+        if headers.get("authorization", "").lower().startswith("bearer "):
+            return _bears(headers, self.token)
+        proof = session_of(self.token).encode()
+        return any(
+            hmac.compare_digest(value.strip('"').encode("utf-8", "replace"), proof)
+            for name, _, value in (
+                part.strip().partition("=") for part in headers.get("cookie", "").split(";")
+            )
+            if name == COOKIE
         )
 
     async def _login(self, headers: Headers, receive: Receive, send: Send) -> None:
@@ -121,7 +148,15 @@ class Guard:
             await _answer(send, 401, page, "text/html; charset=utf-8")
             return
         cookie = f"{COOKIE}={session_of(self.token)}; Path=/; HttpOnly; SameSite=Strict"
+        if self.public_url.startswith("https:"):
+            cookie += "; Secure"
         await _answer(send, 303, "", "text/plain", [(b"location", b"/"), (b"set-cookie", cookie.encode())])
+
+
+def _bears(headers: Headers, token: str) -> bool:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    same = hmac.compare_digest(given.strip().encode("utf-8", "replace"), token.encode())
+    return same and scheme.lower() == "bearer"
 
 
 def _host_name(host: str) -> str:

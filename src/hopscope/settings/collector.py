@@ -298,6 +298,8 @@ class ServeSettings(Section):
     """TCP port; 0 lets the kernel choose one."""
     token: str | None = Field(default=None, min_length=16)
     """Bearer token that requests must carry."""
+    public_url: str = Field(default="", pattern=r"^(https?://[^/?#@\s]+)?$")
+    """Address that browsers use if a proxy is in front, as `https://hopscope.example`; it needs a token."""
     sql_seconds: Seconds = Field(default=10.0, gt=0)
     """Time limit of one SQL query."""
     sql_memory_bytes: int = Field(default=512 * 1024**2, ge=64 * 1024**2)
@@ -311,6 +313,11 @@ class ServeSettings(Section):
             raise ValueError(
                 f"found host {self.host!r} without a token, expected serve.token (16 characters or more) "
                 "or a loopback address"
+            )
+        if self.enabled and self.token is None and self.public_url:
+            raise ValueError(
+                f"found public_url {self.public_url!r} without a token, expected serve.token "
+                "(16 characters or more)"
             )
         return self
 

@@ -42,7 +42,12 @@ class ListsReader:
         layout = store.layout
         if not isinstance(layout, AppendLayout):
             raise StoreError(f"a store of {layout.name}, expected one of {AppendLayout.name}")
-        numbers = np.atleast_1d(np.asarray(lists, np.int64))
+        try:
+            numbers = np.atleast_1d(np.asarray(lists, np.int64))
+        except OverflowError:
+            raise StoreError(
+                f"found a number of more than 64 bits, the store has lists 0 to {layout.lists - 1}"
+            ) from None
         if len(wrong := numbers[(numbers < 0) | (numbers >= layout.lists)]):
             raise StoreError(f"list {wrong[0]}: the store has lists 0 to {layout.lists - 1}")
         self.store = store

@@ -147,9 +147,12 @@ def estimate(values: npt.NDArray[np.uint8]) -> tuple[float, float]:
 
     Ertl's improved raw estimator (New cardinality estimation algorithms for HyperLogLog sketches, 2017,
     algorithm 6): unbiased from the first element on, where the classic estimator needs linear counting.
+    Raises StoreError if all registers are at their maximum, as only a faulty or hostile writer makes them.
     """
     count = len(values)
-    histogram = np.bincount(values, minlength=RANKS + 1).tolist()
+    histogram = np.bincount(np.minimum(values, RANKS), minlength=RANKS + 1).tolist()
+    if histogram[RANKS] == count:
+        raise StoreError("all registers of the sketch are at their maximum: it has no estimate")
     z = count * _tau(1 - histogram[RANKS] / count)
     for rank in range(RANKS - 1, 0, -1):
         z = (z + histogram[rank]) / 2

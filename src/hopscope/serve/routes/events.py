@@ -129,15 +129,19 @@ async def threshold(context: Ctx, metric: MetricName) -> c.ThresholdLimits:
 
 
 @router.put("/thresholds/{metric}", summary="Set the limits of one metric", tags=["thresholds"])
-async def set_threshold(context: Ctx, metric: MetricName, limits: c.ThresholdLimits) -> c.ThresholdLimits:
+async def set_threshold(
+    context: Ctx, request: Request, metric: MetricName, limits: c.ThresholdLimits
+) -> c.ThresholdLimits:
     """Replace all three limits; the workers use them from their next batch of reports on."""
-    return await _change(context, _limited(metric), limits.model_dump())
+    return await _change(context, request, _limited(metric), limits.model_dump())
 
 
 @router.patch("/thresholds/{metric}", summary="Change limits of one metric", tags=["thresholds"])
-async def change_threshold(context: Ctx, metric: MetricName, limits: c.ThresholdPatch) -> c.ThresholdLimits:
+async def change_threshold(
+    context: Ctx, request: Request, metric: MetricName, limits: c.ThresholdPatch
+) -> c.ThresholdLimits:
     """Change the given limits: an absent one stays, null is never."""
-    return await _change(context, _limited(metric), limits.model_dump(exclude_unset=True))
+    return await _change(context, request, _limited(metric), limits.model_dump(exclude_unset=True))
 
 
 def _limited(metric: str) -> str:
@@ -152,14 +156,20 @@ def _limits(limits: Limits) -> c.ThresholdLimits:
     )
 
 
-async def _change(context: Context, metric: str, limits: dict[str, int | None]) -> c.ThresholdLimits:
+async def _change(
+    context: Context, request: Request, metric: str, limits: dict[str, int | None]
+) -> c.ThresholdLimits:
     before = (await thresholds(context))[metric].model_dump()
     after = {**before, **limits}
     above, below = after["raise_above"], after["clear_below"]
     if below is not None and (above is None or below > above):
         raise HTTPException(400, f"clear_below: expected at most raise_above ({above}), found {below}")
     try:
-        answer = await context.run(control.request, context.folder, {"set_thresholds": {metric: limits}})
+        answer = await context.run(
+            control.request,
+            context.folder,
+            {"set_thresholds": {metric: limits}, "by": f"HTTP client {client_of(request)}"},
+        )
         return c.ThresholdLimits.model_validate(answer["thresholds"][metric])
     except control.RejectedError as error:  # another change came first
         raise HTTPException(400, str(error)) from None

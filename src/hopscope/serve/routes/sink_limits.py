@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Request
 from pydantic import ConfigDict, Field
 
 from ...base import control_client as control
-from ..context import Ctx
+from ..context import Ctx, client_of
 from .models import Model
 
 router = APIRouter(prefix="/sink", tags=["sink"])
@@ -53,11 +53,15 @@ async def limits(context: Ctx) -> AllLimits:
 
 
 @router.patch("/limits", summary="Change limits of the INT sink")
-async def change(context: Ctx, limits: AllLimits) -> AllLimits:
+async def change(context: Ctx, request: Request, limits: AllLimits) -> AllLimits:
     """Change the given limits: an absent one stays, null is never; sinks follow with their next batch."""
     given: dict[str, Any] = limits.model_dump(exclude_unset=True)
     try:
-        answer = await context.run(control.request, context.folder, {"set_sink_limits": given})
+        answer = await context.run(
+            control.request,
+            context.folder,
+            {"set_sink_limits": given, "by": f"HTTP client {client_of(request)}"},
+        )
         return AllLimits.model_validate(answer["sink_limits"])
     except control.RejectedError as error:
         raise HTTPException(400, str(error)) from None
