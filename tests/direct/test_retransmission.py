@@ -16,6 +16,7 @@ from hopscope.direct.translation.sequence import SequenceTracker
 from hopscope.direct.translation.translator import Translator
 from hopscope.direct.transport import MemoryTransport
 from hopscope.rdma.records import VerbBlock
+from hopscope.wire.address import network, number_of
 from hopscope.wire.dta.codec import Form
 from hopscope.wire.dta.parser import DtaParser
 from hopscope.wire.dta.records import DTA
@@ -171,68 +172,19 @@ def test_a_translator_that_is_replaced_within_a_batch_counts_it() -> None:
     assert new.rejected[DtaReason.NONE] == new.translated.sum() == 50
 
 
-def test_who_numbers_nothing_is_found_among_many() -> None:
-    """Rows of sources without any number, against a search one by one; a source that is followed has some."""
-    rng = np.random.default_rng(5)
-    acknowledger = Acknowledger(SequenceTracker(Form.THREE))
-    reports, frames = np.zeros(600, DTA), np.zeros(600, FRAME)
-    frames["source_hi"], frames["source_lo"] = rng.integers(0, 2, 600), rng.integers(0, 99, 600)
-    reports["sequence"] = rng.random(600) < 0.1
-    reports["reason"] = rng.random(600) < 0.1
-    acknowledger.tracker.track(reports[:9], frames[:9])
-    who = list(zip(frames["source_hi"].tolist(), frames["source_lo"].tolist(), strict=True))
-    known = {one for one, row in zip(who[:9], reports[:9], strict=True) if not row["reason"]}
-    known |= {one for one, number in zip(who, reports["sequence"], strict=True) if number}
-    rows = acknowledger._unnumbered(reports, frames)
-    assert rows is not None
-    assert 50 < len(rows) < 500
-    zeros = (reports["sequence"] == 0) & (reports["reason"] == 0)
-    assert rows.tolist() == [i for i in range(600) if zeros[i] and who[i] not in known]
-
-
-def test_losses_and_duplicates_change_no_count() -> None:
-    """Ten percent lost, five percent doubled: gaps are asked for, and every increment counts once."""
-    network = Network(3)
-    network.loss, network.double = 0.1, 0.05
-    counters, keys = increments(network, 5, 300)
-    assert network.translator.rejected[DtaReason.DUPLICATE] > 100
-    assert (counters >= 5).all()
-    assert network.added() == 5 * len(keys)
-    entries = network.entries()
-    assert len(entries) == len(set(entries)) == 5 * len(keys)
-    assert network.translator.acknowledger is not None
-    assert network.translator.acknowledger.tracker.counts["lost"] == 0
-
-
-def test_without_loss_reporters_get_acknowledgments() -> None:
-    """An ACK of the newest report frees everything that is kept; reports that ask for nothing get nothing."""
-    network = Network(1)
-    reporter = network.reporters[0]
-    keys = as_bytes(np.arange(50, dtype=np.uint64), 8)
-    network.send(0, reporter.key_increment(keys, np.ones(50, np.uint64), redundancy=1, retransmit=True))
-    assert network.translator.acknowledger is not None
-    assert network.translator.acknowledger.acks == 1
-    assert reporter.kept == 0
-    assert reporter.counts["acknowledged"] == 50
-    network.send(0, reporter.key_increment(keys, np.ones(50, np.uint64), redundancy=1))
-    assert network.translator.acknowledger.acks == 1
-
-
-def test_reporters_without_numbers_are_not_taken_for_double() -> None:
-    """The published generators send 0 as every number: all count. A reporter that numbers is followed."""
-    network = Network(2, form=Form.THREE)
-    keys = as_bytes(np.arange(300, dtype=np.uint64), 4)
-    plain = network.reporters[0].key_increment(keys, np.ones(300, np.uint64), redundancy=1)
-    at = plain.frames["offset"] + np.uint64(1)
-    plain.arena[at] = 0
-    for _ in range(2):
-        network.send(0, plain)
-    assert network.added() == 600
-    numbered = network.reporters[1].key_increment(keys, np.ones(300, np.uint64), redundancy=1)
-    network.send(1, numbered)
-    assert network.added() == 900
-    network.send(1, FrameBatch(numbered.arena, numbered.frames[-20:]))
-    assert network.added() == 900
-    assert network.translator.rejected[DtaReason.DUPLICATE] == 20
-    network.send(0, plain)
-    assert network.added() == 1200
+def test_networks_without_numbers() -> None:
+    """The same number again and again, or any, is accepted from a network that is not checked; its rejected
+    reports keep their reason, and others are checked.
+    """
+    acknowledger = Acknowledger(
+        SequenceTracker(Form.SIZED), [network("192.0.2.0/24"), network("2001:db8::/32")]
+    )
+    reports, frames = np.zeros(4, DTA), np.zeros(4, FRAME)
+    for row, text in zip(frames, ("192.0.2.0", "192.0.2.255", "2001:db8::1", "192.0.3.0"), strict=True):
+        row["source_hi"], row["source_lo"] = number_of(text) >> 64, number_of(text) & (1 << 64) - 1
+    for _ in range(3):
+        reports["sequence"], reports["reason"] = 9, 0
+        reports["reason"][1] = DtaReason.BAD_LENGTH
+        acknowledger.track(reports, frames)
+    assert reports["reason"].tolist() == [0, DtaReason.BAD_LENGTH, 0, DtaReason.DUPLICATE]
+    assert len(acknowledger.tracker.reporters) == 1

@@ -169,3 +169,56 @@ def test_the_form_without_numbers() -> None:
     """It cannot be followed, and says so."""
     with pytest.raises(ValueError, match="no sequence numbers"):
         SequenceTracker(Form.TWO)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_reporter_that_always_sends_0(form: Form) -> None:
+    """It is accepted, alone and beside others; from its first other number on it is checked."""
+    tracker = SequenceTracker(form)
+    for number in (7, 8, 9):
+        reports, frames = batch([0, number, 0, 0], [1, 2, 1, 1])
+        tracker.track(reports, frames)
+        assert not reports["reason"].any()
+    reports, frames = batch([1, 1, 0], [1, 1, 1])
+    tracker.track(reports, frames)
+    assert reports["reason"].tolist() == [0, DtaReason.DUPLICATE, DtaReason.DUPLICATE]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(("sent", "silent_ns"), [(200, 0), (66, 0), (20, 10**9), (10_000, 0), (1 << 20, 0)])
+def test_a_switch_that_starts_again(first: int, sent: int, silent_ns: int) -> None:
+    """All of its reports are accepted, and none is counted as lost; it is one restart."""
+    tracker = SequenceTracker(Form.SIZED)
+    for at in range(first, sent, 8192):
+        tracker.track(*batch(list(range(at, min(at + 8192, sent)))))
+    reports, frames = batch(list(range(first, 300)))
+    frames["time_ns"] = silent_ns
+    tracker.track(reports, frames)
+    assert not reports["reason"].any()
+    assert (tracker.counts["restarts"], tracker.counts["lost"]) == (1, 0)
+
+
+def test_a_double_of_the_first_report_is_no_restart() -> None:
+    """Soon after it, or from a reporter that sends again on request: it is a duplicate."""
+    tracker = SequenceTracker(Form.SIZED)
+    reports, frames = batch([1, 2, 1, 3])
+    tracker.track(reports, frames)
+    assert reports["reason"].tolist() == [0, 0, DtaReason.DUPLICATE, 0]
+    tracker.track(*batch(list(range(4, 200))))
+    reports, frames = batch([1], flags=DtaFlag.RETRANSMIT)
+    frames["time_ns"] = 10**10
+    tracker.track(reports, frames)
+    assert reports["reason"].tolist() == [DtaReason.DUPLICATE]
+    assert tracker.counts["restarts"] == 0
+
+
+def test_two_reporters_behind_one_address() -> None:
+    """Their UDP ports tell them apart: equal numbers are no duplicates, and answers name each."""
+    tracker = SequenceTracker(Form.SIZED)
+    reports, frames = batch([5, 5, 6, 8], flags=DtaFlag.RETRANSMIT)
+    frames["source_port"] = [1000, 2000, 1000, 2000]
+    assert tracker.track(reports, frames).tolist() == [0, 0, 0, 2]
+    assert not reports["reason"].any()
+    nacks, acks = tracker.nacks(reports, frames), tracker.acks(reports, frames)
+    assert nacks[["sequence", "count", "source_port"]].tolist() == [(6, 2, 2000)]
+    assert acks[["sequence", "source_port"]].tolist() == [(6, 1000)]

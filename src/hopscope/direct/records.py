@@ -43,9 +43,11 @@ REPORTER = np.dtype(
         ("depth", "<u4"),  # tracked numbers up to it; 0: the row is free
         ("suspect", "<u4"),
         ("suspected", "<u4"),
+        ("source_port", "<u2"),
+        ("reserved", "u1", (6,)),
     ]
 )
-"""The sequence numbers of one reporter, 88 bytes: a row of `direct.translation.sequence`."""
+"""The sequence numbers of one reporter, 96 bytes: a row of `direct.translation.sequence`."""
 BUFFERED_REPORT = np.dtype(
     [
         ("number", "<u8"),  # counted from 0 by the reporter, without a wrap

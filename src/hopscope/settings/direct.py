@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from ..wire.address import network
 from .section import Seconds, Section, is_loopback
+
+
+def _network(text: str) -> str:
+    network(text)
+    return text
+
+
+Network = Annotated[str, AfterValidator(_network)]
 
 
 class StoreSettings(Section):
@@ -50,6 +59,8 @@ class TranslatorSettings(Section):
     and 3 bytes (4-byte keys)."""
     allow: tuple[str, ...] = ()
     """Networks whose reports are accepted, such as `192.0.2.0/24`; empty: all."""
+    unnumbered: tuple[Network, ...] = ()
+    """Networks whose reports have no sequence numbers that mean anything; `0.0.0.0/0` and `::/0` are all."""
     rate_limit: int = Field(default=0, ge=0)
     """Most reports per second; 0: no limit. Throttled reports are counted, and answered with a NACK if the
     header has a sequence number."""

@@ -2,58 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from ...wire.dta.ack import encode_answers
-from ...wire.dta.codec import Form
 from ...wire.reasons import DtaReason
 from ...wire.records import FrameBatch, Records
 from .sequence import SequenceTracker
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_LOW_64 = (1 << 64) - 1
 _NOT_TRACKED = 255
 """Temporary reason of a report that the tracker must skip."""
 
 
 class Acknowledger:
-    """Makes the answers for the batches of one tracker."""
+    """Makes the answers for the batches of one tracker.
 
-    def __init__(self, tracker: SequenceTracker) -> None:
+    `unnumbered`: first and last address, 128 bits, of networks whose reporters are not tracked.
+    """
+
+    def __init__(self, tracker: SequenceTracker, unnumbered: Sequence[tuple[int, int]] = ()) -> None:
         self.tracker = tracker
         self.acks = self.nacks = 0
         """Answers so far."""
+        self._unnumbered = [
+            [np.array([address >> 64, address & _LOW_64], np.uint64) for address in pair]
+            for pair in unnumbered
+        ]
 
     def track(self, reports: Records, frames: Records) -> None:
-        """Check sequence numbers; duplicates and stale reports get their reason.
-
-        The published generators send 3-byte headers whose number is always 0: a reporter is tracked from its
-        first other number on.
-        """
-        unnumbered = self._unnumbered(reports, frames) if self.tracker.form is Form.THREE else None
-        if unnumbered is None:
+        """Check sequence numbers; duplicates and stale reports get their reason."""
+        if not self._unnumbered:
             self.tracker.track(reports, frames)
             return
-        reports["reason"][unnumbered] = _NOT_TRACKED
+        skipped = self._is_unnumbered(frames) & (reports["reason"] == DtaReason.NONE)
+        reports["reason"][skipped] = _NOT_TRACKED
         self.tracker.track(reports, frames)
-        reports["reason"][unnumbered] = DtaReason.NONE
+        reports["reason"][skipped] = DtaReason.NONE
 
-    def _unnumbered(self, reports: Records, frames: Records) -> npt.NDArray[np.intp] | None:
-        """Rows of reporters that have only sent number 0; None: no rows."""
-        zeros = np.flatnonzero((reports["sequence"] == 0) & (reports["reason"] == DtaReason.NONE))
-        if not len(zeros):
-            return None
-        known = self.tracker.reporters
-        high = np.concatenate([frames["source_hi"], known["source_hi"]])
-        low = np.concatenate([frames["source_lo"], known["source_lo"]])
-        numbered = np.concatenate([reports["sequence"] != 0, np.ones(len(known), bool)])
-        order = np.lexsort((low, high))
-        other = (np.diff(high[order]) != 0) | (np.diff(low[order]) != 0)
-        begins = np.flatnonzero(np.append(True, other))
-        group = np.empty(len(order), np.intp)
-        group[order] = np.append(0, np.cumsum(other))
-        rows = zeros[~np.logical_or.reduceat(numbered[order], begins)[group[zeros]]]
-        return rows if len(rows) else None
+    def _is_unnumbered(self, frames: Records) -> npt.NDArray[np.bool_]:
+        high, low = frames["source_hi"], frames["source_lo"]
+        found = np.zeros(len(frames), bool)
+        for first, last in self._unnumbered:
+            after = (high > first[0]) | ((high == first[0]) & (low >= first[1]))
+            found |= after & ((high < last[0]) | ((high == last[0]) & (low <= last[1])))
+        return found
 
     def answers(self, reports: Records, frames: Records) -> FrameBatch | None:
         """Datagrams, to be sent to their `source_*`, for a translated batch; None: no answers.

@@ -16,7 +16,7 @@ _AHEAD = 1 << 24
 
 
 class SequenceTracker:
-    """Tracks the numbers of up to `reporters` source addresses (rounded up to a multiple of 8).
+    """Tracks the numbers of up to `reporters` sources, address and port (rounded up to a multiple of 8).
 
     A report must not be executed twice, so duplicates are rejected, and so are reports that are too old to
     classify. If there are more reporters, those silent for `idle_s` seconds lose their row; reports of the

@@ -7,6 +7,10 @@ Relative to the highest number of its reporter, modulo 2^8 or 2^32, a report is
 * elsewhere: a suspect, rejected as stale.  If another follows it by less than 64, the reporter has
   restarted its numbering, and the jump lost nothing.
 
+Simple reporters ask for no retransmission.  One of them that sends 0 or 1 again has restarted if it has sent
+64 reports since, or nothing for a second.  As long as a reporter has only sent 0 it is not numbered at all.
+A reporter is an address and a UDP port.
+
 `seen` is one ring of bits per reporter: bit (number mod window) says that the number has been received.
 
 Parameters: `reporters`: REPORTER [rows]; `seen`: uint64 [rows * window / 64]; `limits`, `tally`: uint64, see
@@ -32,6 +36,7 @@ lost their row.
 TALLIES = 8
 SET_ROWS = U64(8)
 FOLLOWS = U64(64)
+SILENT_NS = I64(1_000_000_000)
 NONE = U64(0xFFFFFFFFFFFFFFFF)
 ZERO, ONE, SIX = U64(0), U64(1), U64(6)
 IS_DUPLICATE, IS_STALE = U8(DtaReason.DUPLICATE), U8(DtaReason.STALE)
@@ -43,20 +48,22 @@ MAX_NAMED = U64(0xFFFF)
 
 
 @inlined
-def is_row(row: Any, high: Any, low: Any) -> Any:
+def is_row(row: Any, high: Any, low: Any, port: Any) -> Any:
     """Whether a row is that of a reporter."""
-    return row.source_lo == low and row.source_hi == high and row.depth != U32(0)
+    same = row.source_lo == low and row.source_hi == high and row.source_port == port
+    return same and row.depth != U32(0)
 
 
 @kernel
-def find(reporters: Any, high: Any, low: Any, make: Any, now: Any, limits: Any, tally: Any) -> Any:
+def find(reporters: Any, high: Any, low: Any, port: Any, make: Any, now: Any, limits: Any, tally: Any) -> Any:
     """Row of a reporter; NONE if it has none, and `make` is false or all rows of its set are in use."""
     sets = U64(len(reporters)) // SET_ROWS
-    start = ((mix64(low ^ (high * U64(0x9E3779B97F4A7C15))) >> U64(32)) * sets >> U64(32)) * SET_ROWS
+    mixed = mix64(low ^ ((high + U64(port)) * U64(0x9E3779B97F4A7C15)))
+    start = ((mixed >> U64(32)) * sets >> U64(32)) * SET_ROWS
     oldest = start
     for column in range(SET_ROWS):
         row = reporters[start + column]
-        if is_row(row, high, low):
+        if is_row(row, high, low, port):
             return start + column
         free = reporters[oldest].depth == U32(0)
         if not free and (row.depth == U32(0) or row.last_ns < reporters[oldest].last_ns):
@@ -70,6 +77,7 @@ def find(reporters: Any, high: Any, low: Any, make: Any, now: Any, limits: Any, 
         tally[REPLACED] += ONE
     row.source_hi = high
     row.source_lo = low
+    row.source_port = port
     row.received = ZERO
     row.lost = ZERO
     row.late = ZERO
@@ -107,8 +115,10 @@ def begin(row: Any, seen: Any, base: Any, number: Any, window: Any) -> None:
 
 
 @kernel
-def settle(reporters: Any, at: Any, seen: Any, number: Any, limits: Any, tally: Any) -> Any:
-    """(numbers newly missing, reason) of a report."""
+def settle(
+    reporters: Any, at: Any, seen: Any, number: Any, flags: Any, silent_ns: Any, limits: Any, tally: Any
+) -> Any:
+    """(numbers newly missing, reason) of a report, `silent_ns` after the reporter's last one."""
     row = reporters[at]
     window, mask = limits[WINDOW], limits[MASK]
     base = at * (window >> SIX)
@@ -120,7 +130,16 @@ def settle(reporters: Any, at: Any, seen: Any, number: Any, limits: Any, tally: 
     if depth == ZERO:
         begin(row, seen, base, number, window)
         return ZERO, U8(0)
+    if number <= ONE and distance and not flags & RETRANSMIT and (distance < window or ahead > limits[AHEAD]):
+        had = distance >= window or seen[index] & bit != ZERO
+        if had and (distance >= FOLLOWS or silent_ns >= SILENT_NS):
+            begin(row, seen, base, number, window)
+            row.restarts += ONE
+            tally[RESTARTS] += ONE
+            return ZERO, U8(0)
     if distance < window:
+        if number == ZERO and distance == ZERO and depth == ONE:
+            return ZERO, U8(0)
         if seen[index] & bit:
             row.duplicate += ONE
             tally[DUPLICATE] += ONE
@@ -162,22 +181,24 @@ def track(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limit
     `gaps` gets the numbers newly found missing before each report. Reports that the parser rejected are
     skipped: their number may be damaged too, so it is missing.
     """
-    last_hi, last_lo, at, base = NONE, NONE, NONE, ZERO
+    last_hi, last_lo, last_port, at, base = NONE, NONE, U16(0), NONE, ZERO
     window, mask, received = limits[WINDOW], limits[MASK], ZERO
     for i in range(len(reports)):
         gaps[i] = U32(0)
         if reports[i].reason != U8(0):
             continue
         high, low = frames[i].source_hi, frames[i].source_lo
-        if at == NONE or low != last_lo or high != last_hi:
-            at = find(reporters, high, low, True, frames[i].time_ns, limits, tally)
-            last_hi, last_lo, base = high, low, at * (window >> SIX)
+        port = frames[i].source_port
+        if at == NONE or low != last_lo or high != last_hi or port != last_port:
+            at = find(reporters, high, low, port, True, frames[i].time_ns, limits, tally)
+            last_hi, last_lo, last_port, base = high, low, port, at * (window >> SIX)
             if at == NONE:
                 tally[UNTRACKED] += ONE
                 continue
         received += ONE
         row = reporters[at]
         row.received += ONE
+        silent_ns = frames[i].time_ns - row.last_ns
         row.last_ns = frames[i].time_ns
         number = U64(reports[i].sequence)
         if (
@@ -188,7 +209,7 @@ def track(frames: Any, reports: Any, reporters: Any, seen: Any, gaps: Any, limit
             place = number & (window - ONE)
             seen[base + (place >> SIX)] |= ONE << (place & U64(63))
             continue
-        missing, reason = settle(reporters, at, seen, number, limits, tally)
+        missing, reason = settle(reporters, at, seen, number, reports[i].flags, silent_ns, limits, tally)
         gaps[i] = U32(missing)
         if reason:
             reports[i]["reason"] = reason
@@ -240,7 +261,10 @@ def make_nacks(
         reason = report.reason
         if reason != RATE_LIMITED and reason != CONGESTED and reason != NO_COLLECTOR:
             continue
-        at = find(reporters, frames[i].source_hi, frames[i].source_lo, False, I64(0), limits, tally)
+        at = find(
+            reporters, frames[i].source_hi, frames[i].source_lo, frames[i].source_port, False, I64(0), limits,
+            tally,
+        )  # fmt: skip
         if at != NONE:
             distance = (U64(reporters[at].newest) - number) & mask
             if distance < window:
@@ -262,15 +286,16 @@ def make_acks(
 
     `touched`, uint32 [reporters]: 0 before and after.
     """
-    last_hi, last_lo, at, asked = NONE, NONE, NONE, ZERO
+    last_hi, last_lo, last_port, at, asked = NONE, NONE, U16(0), NONE, ZERO
     for i in range(len(reports)):
         report = reports[i]
         if not report.flags & RETRANSMIT or (report.reason != U8(0) and report.reason != IS_DUPLICATE):
             continue
         high, low = frames[i].source_hi, frames[i].source_lo
-        if at == NONE or low != last_lo or high != last_hi:
-            at = find(reporters, high, low, False, I64(0), limits, tally)
-            last_hi, last_lo = high, low
+        port = frames[i].source_port
+        if at == NONE or low != last_lo or high != last_hi or port != last_port:
+            at = find(reporters, high, low, port, False, I64(0), limits, tally)
+            last_hi, last_lo, last_port = high, low, port
             if at == NONE:
                 continue
         asked += U64(touched[at] == U32(0))

@@ -40,7 +40,8 @@ class Translator:
 
     `layouts` are the stores of every collector in the order of their targets; `routes` default to
     `routes_of(layouts)`. The translator makes the copies that a report's redundancy requests. `sequences`
-    rejects duplicates, and requests retransmission of reports without room. Raises RouteError.
+    rejects duplicates, and requests retransmission of reports without room, but not in the networks (first
+    and last address) of `unnumbered`. Raises RouteError.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Translator:
         routes: Sequence[Route] | None = None,
         limit: TokenBucket | None = None,
         sequences: SequenceTracker | None = None,
+        unnumbered: Sequence[tuple[int, int]] = (),
     ) -> None:
         from ...base.jit import readonly
         from . import translator_kernel
@@ -70,7 +72,7 @@ class Translator:
         )
         """By lane."""
         self.limit = limit
-        self.acknowledger = None if sequences is None else Acknowledger(sequences)
+        self.acknowledger = None if sequences is None else Acknowledger(sequences, unnumbered)
         """None without `sequences`."""
         self.observers: dict[int, ReportObserver] = {}
         """Observers by opcode."""

@@ -18,6 +18,7 @@ from ...direct.translation.sequence import SequenceTracker
 from ...direct.translation.translator import Translator
 from ...direct.transport import Transport
 from ...settings.direct import DirectSettings
+from ...wire.address import network
 from ...wire.dta.codec import Form
 
 FORMS = {"2": Form.TWO, "3": Form.THREE, "sized": Form.SIZED}
@@ -32,6 +33,8 @@ class TranslatorOptions:
     adaptive_copies: bool
     limit: TokenBucket | None
     sequences: SequenceTracker | None
+    unnumbered: tuple[tuple[int, int], ...]
+    """Networks whose sequence numbers are not checked."""
     slow_paths: SlowPaths | None
     make_room: Callable[[], bool]
     """See `Translator.make_room`."""
@@ -47,6 +50,7 @@ class TranslatorOptions:
             adaptive_copies=translator.adaptive_copies,
             limit=TokenBucket(translator.rate_limit) if translator.rate_limit else None,
             sequences=SequenceTracker(form) if form.sequence_bits else None,
+            unnumbered=tuple(map(network, translator.unnumbered)),
             slow_paths=None
             if path_sum is None
             else SlowPaths(
@@ -65,7 +69,14 @@ class TranslatorOptions:
         routes: Sequence[Route] | None = None,
     ) -> Translator:
         """A translator for these stores. Raises RouteError; StoreError if slow paths have no store."""
-        made = Translator(layouts, transport, routes=routes, limit=self.limit, sequences=self.sequences)
+        made = Translator(
+            layouts,
+            transport,
+            routes=routes,
+            limit=self.limit,
+            sequences=self.sequences,
+            unnumbered=self.unnumbered,
+        )
         made.make_room = self.make_room
         for writer in made.writers:
             if isinstance(writer, AppendWriter | PostcardingWriter):
