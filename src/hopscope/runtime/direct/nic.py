@@ -29,7 +29,7 @@ from ...settings.direct import DirectSettings
 from ...wire.records import Records
 from ...wire.roce.layout import ROCE_PORT
 from .stores import Stores
-from .warm import warm_rdma
+from .warm import warm_progress, warm_rdma
 
 SERVICE_PORT = 1330
 """RDMA-CM port on which all stores are announced, in Hopscope's own format."""
@@ -103,6 +103,7 @@ class NicProcess:
     def open(self) -> None:
         """Compile, then bind: connections are taken from now on. Raises CaptureError."""
         warm_rdma()
+        warm_progress([store.layout for store in self.stores.values()])
         self.socket.open()
 
     def notes(self) -> list[str]:

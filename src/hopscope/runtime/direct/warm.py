@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...direct.primitive import load
 from ...direct.reporter import Reporter
 from ...direct.stores.store import Layout, Store
 from ...direct.translation.sequence import SequenceTracker
@@ -60,14 +61,21 @@ def warm_rdma() -> None:
     turns(5)
 
 
+def warm_progress(layouts: Sequence[Layout]) -> None:
+    """What a NIC says of the content of its stores, of memory of its own."""
+    for layout in {layout.opcode: layout for layout in layouts}.values():
+        load()[layout.opcode].progress(Store.create(None, type(layout).sized(1 << 20)))
+
+
 def warm_translator(layouts: Sequence[Layout], form: Form) -> None:
     """A report of every primitive of the paper through parser and translator, into memory of its own."""
     small = {layout.opcode: type(layout).sized(1 << 20) for layout in layouts}
     stores = [Store.create(None, layout) for layout in small.values()]
     sequences = SequenceTracker(form) if form.sequence_bits else None
     translator = Translator(list(small.values()), MemoryTransport(stores), sequences=sequences)
-    for writer in translator.writers:
+    for route, writer in zip(translator.routes, translator.writers, strict=True):
         writer.begin(0, None, 1)
+        writer.begin(0, stores[route.at[0][1]].memory, 1)
     reporter, parser = Reporter(form, first=1), DtaParser(form)
     key, value = np.zeros((2, 4), np.uint8), np.zeros((2, 4), np.uint8)
     for batch in (
