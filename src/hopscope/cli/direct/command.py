@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -41,10 +40,10 @@ class LookUpOptions(Options):
         int, option("--consensus", metavar="T", min=1, help="Copies that have to agree.")
     ] = 1
     values: Annotated[
-        Path | None,
+        str | None,
         option(
-            "--values", metavar="FILE",
-            help="Postcarding: the values that a hop can have, one number per line.",
+            "--values", metavar="FILE|FIRST-LAST",
+            help="Postcarding: the values that a hop can have: a file with one number per line, or a range.",
         ),
     ] = None  # fmt: skip
     partial: Annotated[
@@ -187,14 +186,23 @@ def report(
     ] = 200,
     seed: SeedOption = 1,
     rate: Annotated[float, option("--rate", metavar="N", min=1, help="Reports per second.")] = 100_000,
+    fault: Annotated[
+        list[str] | None,
+        option(
+            "--fault", metavar="FAULT",
+            help="lossy-port|slow-hop@SECONDS,node=NODE,port=PORT[,duration=S][,loss=SHARE][,delay=MS]. "
+            "Repeatable.",
+        ),
+    ] = None,
 ) -> None:  # fmt: skip
     """Send DTA reports from a simulated network: a monitor observes TCP connections at switches.
 
-    Reports use the `sized` form. At the end it prints keys to query.
+    Reports use the `sized` form. At the end it prints queries that find an answer. Monitors of losses and
+    timeouts report nothing without a fault.
     """
     from .report import send_reports
 
-    send_reports(monitor, to, topology, connections, seed, rate)
+    send_reports(monitor, to, topology, connections, seed, rate, fault or ())
 
 
 def _epoch(text: str | None) -> int | Literal["all"] | None:

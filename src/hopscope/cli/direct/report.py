@@ -5,25 +5,40 @@ from __future__ import annotations
 import ipaddress
 import secrets
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...base.errors import HopscopeError
+from ..options.settings import EXPECTED_KEYS
 
 if TYPE_CHECKING:
-    from ...direct.monitors.monitor import Reports
+    from ...direct.monitors.monitor import Monitor, Reports
 
 BATCH = 1024
 """Reports per batch."""
 EXAMPLES = 3
+CANDIDATES = 10_000
+"""Reports whose keys may become examples, about."""
 
 
-def send_reports(monitor: str, to: str, topology: str, connections: int, seed: int, rate: float) -> None:
+def send_reports(
+    monitor: str,
+    to: str,
+    topology: str,
+    connections: int,
+    seed: int,
+    rate: float,
+    faults: Sequence[str] = (),
+) -> None:
     """Simulate, observe and report; prints the reports sent and keys to query on stderr. Raises
     HopscopeError.
     """
     from ...capture.udp.sender import UdpSender
     from ...direct.monitors.registry import make_monitors
     from ...direct.reporter import Reporter
+    from ...fabric.faults import parse_fault
     from ...fabric.tcp import TcpModel, TcpSimulation
     from ...fabric.topology import parse_topology
     from ...settings.section import host_and_port
@@ -34,7 +49,9 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
         host, port = host_and_port(to, least=1)
     except ValueError as error:
         raise HopscopeError(f"--to: {error}, as 127.0.0.1:40040") from None
-    network = TcpSimulation(parse_topology(topology), TcpModel(connections=connections), seed=seed)
+    fabric = parse_topology(topology)
+    broken = tuple(parse_fault(fabric, text) for text in faults)
+    network = TcpSimulation(fabric, TcpModel(connections=connections), faults=broken, seed=seed)
     print(f"simulating {connections:,} TCP connections in a {topology} …", file=sys.stderr)
     network.run()
     observations = network.observations()
@@ -50,8 +67,11 @@ def send_reports(monitor: str, to: str, topology: str, connections: int, seed: i
         f"{len(observations):,} observations of packets at switches, {sent:,} reports sent{lost}",
         file=sys.stderr,
     )
-    for key in _examples(parts):
-        print(f"try: hopscope direct query {monitor} {key}", file=sys.stderr)
+    if not sent:
+        lossy = f"--fault lossy-port@0,node={fabric.switches[0].name},port=1,duration=10,loss=0.2"
+        print(f"{monitor} had nothing to report; lost packets, for example: {lossy}", file=sys.stderr)
+    for example in examples(source, parts, len(fabric.switches)):
+        print(f"try: hopscope direct query {monitor} {example}", file=sys.stderr)
 
 
 def _own_address(host: str) -> str | None:
@@ -63,16 +83,41 @@ def _own_address(host: str) -> str | None:
     return str(ipaddress.IPv4Address((127 << 24) + (1 << 16) + secrets.randbelow((1 << 24) - (2 << 16))))
 
 
-def _examples(parts: list[Reports]) -> list[str]:
-    """Some reported keys, or lists for Append."""
+def examples(monitor: Monitor, parts: list[Reports], switches: int) -> list[str]:
+    """Arguments of `direct query` after the store's name: some reported keys, or lists, that are found."""
+    from ...direct.primitive import load
+    from ...direct.stores.answers import QueryOptions
+    from ...direct.stores.keys import parse_keys
+    from ...direct.stores.store import Store
+    from ...direct.translation.translator import Translator
+    from ...direct.transport import MemoryTransport
+    from ...wire.dta.codec import Opcode
+
+    store = Store.create(None, monitor.layout(EXPECTED_KEYS))
+    translator = Translator([store.layout], MemoryTransport([store]))
+    for part in parts:
+        translator.translate(part.records.copy(), part.arena)
+    while not translator.flush():
+        pass
+    postcards = store.layout.opcode == Opcode.POSTCARDING
+    options = QueryOptions(values=np.arange(1, switches + 1, dtype=np.uint32) if postcards else None)
+    answer, found = load()[store.layout.opcode].answer, list[str]()
+    for key in _keys(parts):
+        if answer(store, parse_keys([key]), options)[0]["status"] == "found":
+            found.append(f"{key} --values 1-{switches}" if postcards else key)
+        if len(found) == EXAMPLES:
+            break
+    return found
+
+
+def _keys(parts: list[Reports]) -> list[str]:
+    """Distinct keys of some reports, or lists for Append, as text."""
     from ...direct.stores.keys import show_key
     from ...wire.dta.codec import Opcode
 
     shown: dict[str, None] = {}
     for part in parts:
-        for row in part.records:
-            if len(shown) == EXAMPLES:
-                break
+        for row in part.records[:: 1 + len(part) // CANDIDATES]:
             at = int(row["key_at"])
             key = part.arena[at : at + int(row["key_bytes"])].tobytes()
             shown[str(row["list"]) if row["opcode"] == Opcode.APPEND else show_key(key)] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from ..output.printer import Format, Printer
 POLL_SECONDS = 0.2
 """Poll interval of a followed list."""
 STORE_COLUMNS = ("name", "primitive", "bytes", "epoch", "past_epochs", "operations", "layout")
+MAX_RANGE = 1 << 24
+"""Maximum values of a range."""
 
 
 def print_entries(folder: Path, store: str, number: int, follow: bool, form: Format) -> None:
@@ -102,14 +105,20 @@ def _numbers(store: dict[str, Any]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def read_values(path: Path | None) -> Any:
-    """Numbers of a file, uint32. Raises HopscopeError with the line of a mistake."""
-    if path is None:
+def read_values(text: str | None) -> Any:
+    """Numbers of a range, as 1-20, or of a file, uint32. Raises HopscopeError with the line of a mistake."""
+    if text is None:
         return None
     import numpy as np
 
     from ...direct.stores.store import StoreError
 
+    if span := re.fullmatch(r"(\d{1,10})-(\d{1,10})", text):
+        first, last = int(span[1]), int(span[2])
+        if not first <= last < 1 << 32 or last - first >= MAX_RANGE:
+            raise StoreError(f"--values {text}: expected a range of at most {MAX_RANGE:,} numbers of 32 bits")
+        return np.arange(first, last + 1, dtype=np.uint32)
+    path = Path(text)
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
