@@ -301,3 +301,23 @@ def test_a_wildcard_is_no_address() -> None:
     """The ICRC covers the receiver's address, so it has to be known."""
     with pytest.raises(ValueError, match="not a single address"):
         RoceFrames("0.0.0.0")
+
+
+@pytest.mark.parametrize("link", [Link.UDP_PAYLOAD, Link.ETHERNET])
+def test_packets_without_icrc_are_taken_on_request(link: Link) -> None:
+    """Zeros for the ICRC, as the published translator leaves them: read whole with `any_icrc`, else rejected;
+    a cut is found in both cases.
+    """
+    rows, payload = rows_of([0x0A], 2, "127.0.0.1")
+    there = RoceFrames("127.0.0.2", link=link)
+    sent = there.build(rows, payload)
+    size = int(sent.frames["length"][0])
+    right = RoceFrames("127.0.0.1").parse(from_sender(sent, there)).copy()
+    assert not right["reason"].any()
+    sent.arena[int(sent.frames["offset"][0]) + size - 4 : int(sent.frames["offset"][0]) + size] = 0
+    batch = from_sender(sent, there)
+    assert RoceFrames("127.0.0.1", any_ip_id=True).parse(batch)["reason"][0] == RoceReason.BAD_ICRC
+    unchecked = RoceFrames("127.0.0.1", any_icrc=True)
+    assert (unchecked.parse(batch)[0] == right[0]).all()
+    batch.frames["length"][0] = 20
+    assert unchecked.parse(batch)["reason"][0] == RoceReason.TRUNCATED

@@ -96,7 +96,7 @@ class Endpoint:
 
     def __init__(
         self, own: str, *, table: MemoryTable | None = None, notices: Region | None = None,
-        any_ip_id: bool = False, limits: HandshakeLimits | None = None,
+        any_ip_id: bool = False, any_icrc: bool = False, limits: HandshakeLimits | None = None,
     ) -> None:  # fmt: skip
         self.packets = 0
         self.answers = 0
@@ -111,7 +111,7 @@ class Endpoint:
         """Sessions by own queue pair."""
         self._reorder = ReorderBuffer(self.pairs, self.responder.counts)
         self._advertise: dict[int, Advertise] = {}
-        self._codec = RoceFrames(own, any_ip_id=any_ip_id)
+        self._codec = RoceFrames(own, any_ip_id=any_ip_id, any_icrc=any_icrc)
         self._out: list[FrameBatch] = []
         self._cm_psn = self._now_ns = 0
         self._notified_ns: dict[int, int] = {}

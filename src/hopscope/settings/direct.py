@@ -97,6 +97,9 @@ class NicSettings(Section):
     any_ip_id: bool = True
     """Take packets whatever their IP identification and DF, which a socket does not show: the ICRC then finds
     damage with 15 of its 32 bits."""
+    any_icrc: bool = False
+    """Take packets whatever their ICRC, which DTA's published translator leaves out: only UDP's checksum finds
+    damage then."""
 
     @model_validator(mode="after")
     def _safe(self) -> NicSettings:

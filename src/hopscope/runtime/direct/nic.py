@@ -77,7 +77,9 @@ class NicProcess:
         self._of_target = [store for store in self.stores.values() for _ in range(2)]
         self.notices = create_notices(folder / NOTICES_FILE)
         """The ring of NOTICE records."""
-        self.endpoint = Endpoint(nic.host, table=table, notices=self.notices, any_ip_id=nic.any_ip_id)
+        self.endpoint = Endpoint(
+            nic.host, table=table, notices=self.notices, any_ip_id=nic.any_ip_id, any_icrc=nic.any_icrc
+        )
         self.counted = NicCounters(folder)
         """Updated ten times per second."""
         self.socket = DatagramSocket(nic.host, port, allow=nic.allow or LOOPBACK)

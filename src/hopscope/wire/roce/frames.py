@@ -20,15 +20,17 @@ class RoceFrames:
     Payloads of a socket come without IP header, which the ICRC covers: it is reconstructed as Linux makes it
     for a datagram that must not be fragmented (DF set, identification 0: an unconnected socket with
     IP_MTU_DISCOVER=DO, without UDP_SEGMENT). `any_ip_id` takes any identification and DF of IPv4 as well,
-    solved from the ICRC itself, which then finds damage with 15 bits instead of 32.
+    solved from the ICRC itself, which then finds damage with 15 bits instead of 32. `any_icrc` takes every
+    ICRC: the published translator leaves it out.
 
     Raises ValueError if the address is not a single address.
 
     """
 
     def __init__(
-        self, own: str, *, port: int = ROCE_PORT, link: Link = Link.UDP_PAYLOAD, any_ip_id: bool = False
-    ) -> None:
+        self, own: str, *, port: int = ROCE_PORT, link: Link = Link.UDP_PAYLOAD, any_ip_id: bool = False,
+        any_icrc: bool = False,
+    ) -> None:  # fmt: skip
         number = number_of(own)
         if number in (0, MAPPED):
             raise ValueError(f"{own} is not a single address, and the ICRC covers the destination's")
@@ -39,6 +41,7 @@ class RoceFrames:
         self.setup[RoceSetup.OWN_PORT] = port
         self.setup[RoceSetup.LINK] = link
         self.setup[RoceSetup.ANY_IP_ID] = any_ip_id
+        self.setup[RoceSetup.ANY_ICRC] = any_icrc
         self._rows: Records = np.zeros(0, ROCE)
 
     def parse(self, batch: FrameBatch) -> Records:

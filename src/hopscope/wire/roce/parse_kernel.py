@@ -25,7 +25,7 @@ BAD_ICRC, UNKNOWN_OPCODE = U64(RoceReason.BAD_ICRC), U64(RoceReason.UNKNOWN_OPCO
 BAD_LENGTH = U64(RoceReason.BAD_LENGTH)
 UDP_PAYLOAD = U64(Link.UDP_PAYLOAD)
 OWN_HI, OWN_LO, OWN_PORT = U64(RoceSetup.OWN_HI), U64(RoceSetup.OWN_LO), U64(RoceSetup.OWN_PORT)
-LINK, ANY_IP_ID = U64(RoceSetup.LINK), U64(RoceSetup.ANY_IP_ID)
+LINK, ANY_IP_ID, ANY_ICRC = U64(RoceSetup.LINK), U64(RoceSetup.ANY_IP_ID), U64(RoceSetup.ANY_ICRC)
 PORT, UDP = U64(roce.ROCE_PORT), U64(layout.PROTOCOL_UDP)
 SIZE_UDP, SIZE_BTH, ICRC = U64(layout.UDP.size), U64(roce.BTH.size), U64(roce.ICRC_SIZE)
 SIZE_RETH, SIZE_ATOMIC = U64(roce.RETH.size), U64(roce.ATOMIC_ETH.size)
@@ -256,7 +256,11 @@ def parse(frames: Any, buf: Any, setup: Any, out: Any) -> None:
         end -= ICRC
         wrong = icrc.transport_state(state, udp_length, buf, at, end) ^ icrc_at(buf, end)
         # after the identification and the flags: the rest of IP, UDP, and the packet
-        if wrong and not (solve and icrc.differs_in_identification(wrong, end - at + U64(20))):
+        if (
+            wrong
+            and not setup[ANY_ICRC]
+            and not (solve and icrc.differs_in_identification(wrong, end - at + U64(20)))
+        ):
             why = read_transport(buf, at, end, row)
             row.reason = BAD_ICRC
             continue

@@ -99,3 +99,5 @@ class RoceSetup(IntEnum):
     """`build`: Link.UDP_PAYLOAD, or Link.ETHERNET with IP and UDP headers."""
     ANY_IP_ID = 4
     """`parse`: 1 takes UDP payloads whose ICRC is right for any IPv4 identification: weaker by 17 bits."""
+    ANY_ICRC = 5
+    """`parse`: 1 takes packets whatever their ICRC."""
