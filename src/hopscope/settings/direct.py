@@ -98,8 +98,8 @@ class NicSettings(Section):
     """Take packets whatever their IP identification and DF, which a socket does not show: the ICRC then finds
     damage with 15 of its 32 bits."""
     any_icrc: bool = False
-    """Take packets whatever their ICRC, which DTA's published translator leaves out: only UDP's checksum finds
-    damage then."""
+    """Take packets whatever their ICRC: the published translator leaves it out. Only UDP's checksum
+    finds damage then."""
 
     @model_validator(mode="after")
     def _safe(self) -> NicSettings:
