@@ -20,7 +20,9 @@ from hopscope.history.files import HistoryError, all_segments, list_journals, li
 from hopscope.history.journal import JournalWriter, read_journals
 from hopscope.history.query import History
 from hopscope.history.segments import write_segment
+from hopscope.history.space import free_bytes
 from hopscope.settings.collector import HistorySettings
+from support.small_disk import fill, small_disk
 
 SETTINGS = HistorySettings()
 
@@ -178,6 +180,25 @@ def test_retention_by_size(tmp_path: Path) -> None:
     result = archive_once(tmp_path, HistorySettings(keep_bytes=max(1024**2, sum(sizes) - 1)))
     assert result.expired_segments == 1
     assert [segment.first for segment in list_segments(tmp_path)] == [40_000, 80_000]
+
+
+def test_retention_by_free_space(tmp_path: Path) -> None:
+    """While too little of the disk is free the oldest segments go, also from a full one."""
+    with small_disk(tmp_path / "small", "2m") as folder:
+        for _ in range(3):
+            events = np.zeros(10_000, EVENT)
+            events["value"] = np.random.default_rng(1).integers(0, 2**63, len(events))
+            with JournalWriter(folder, 0) as writer:
+                writer.append(events)
+            archive_once(folder, SETTINGS)
+        assert len(list_segments(folder)) == 3
+        free = free_bytes(folder)
+        assert archive_once(folder, HistorySettings(keep_free=free)).expired_segments == 0
+        assert archive_once(folder, HistorySettings(keep_free=free + 1)).expired_segments == 1
+        fill(folder)
+        assert archive_once(folder, HistorySettings(keep_free="90%")).expired_segments == 2
+        with JournalWriter(folder, 0) as writer:
+            assert writer.next_sequence == 30_000
 
 
 @pytest.mark.parametrize("damage", ["cut", "footer", "range"])

@@ -10,7 +10,7 @@ import pytest
 
 from hopscope.detect.records import EVENT
 from hopscope.history.files import HistoryError, list_journals
-from hopscope.history.journal import JournalFull, JournalWriter, backoff, read_journals
+from hopscope.history.journal import JournalFull, JournalWriter, read_journals
 from hopscope.history.journal_file import EVENT_BYTES, HEADER_BYTES
 
 
@@ -112,7 +112,7 @@ def test_a_file_of_zeros_holds_no_events(tmp_path: Path) -> None:
 
 def test_a_partial_write_keeps_whole_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes that stop anywhere: the torn record is cut, the rest follows, no one sees half a record."""
-    writer = JournalWriter(tmp_path, 0, retry=lambda error, attempt: True)
+    writer = JournalWriter(tmp_path, 0)
     real, lengths = os.pwrite, iter([1, 130, 127, 128 * 2 + 5, 64, 100_000])
 
     def short(fd: int, block: memoryview, offset: int) -> int:
@@ -123,14 +123,21 @@ def test_a_partial_write_keeps_whole_records(tmp_path: Path, monkeypatch: pytest
         return done
 
     monkeypatch.setattr(os, "pwrite", short)
-    writer.append(some(10))
+    rest, failed = some(10), 0
+    while len(rest):
+        try:
+            writer.append(rest)
+            break
+        except JournalFull as full:
+            rest = rest[full.written :]
+            failed += 1
     monkeypatch.undo()
     writer.close()
     assert read_journals(tmp_path)["value"].tolist() == list(range(10))
-    assert writer.failed_writes == 3  # those that wrote no whole record
+    assert failed == 3  # those that wrote no whole record
 
 
-def test_a_full_disk_without_retry_says_what_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_says_what_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """JournalFull counts the events that stay; appending the rest later leaves no gap and nothing twice."""
     writer = JournalWriter(tmp_path, 0)
     writer.append(some(3))
@@ -154,12 +161,37 @@ def test_a_full_disk_without_retry_says_what_is_in(tmp_path: Path, monkeypatch: 
     assert read_journals(tmp_path)["value"].tolist() == list(range(13))
 
 
-def test_backoff_counts_and_stops() -> None:
-    """The ready-made policy counts every failure and gives up when the program stops."""
-    failed: list[int] = []
-    again = backoff(lambda: failed.append(1), lambda: len(failed) >= 3, longest_seconds=0.01)
-    error = OSError(28, "full")
-    assert [again(error, attempt) for attempt in (1, 2, 3)] == [True, True, False]
+def test_lost_numbers_are_left_out(tmp_path: Path) -> None:
+    """A gap begins a file, and is found by a writer that starts after it."""
+    with JournalWriter(tmp_path, 0) as writer:
+        writer.append(some(3))
+        writer.skip_to(2)  # it has that
+        writer.skip_to(10)
+        assert writer.append(some(2, 10)) == 10
+    assert read_journals(tmp_path)["sequence"].tolist() == [0, 1, 2, 10, 11]
+    with JournalWriter(tmp_path, 0) as writer:
+        assert writer.next_sequence == 12
+
+
+def test_it_stops_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of `keep_free` stays free; without it, the disk may be filled up."""
+    size = [10_000]
+
+    def free(at: int) -> int:
+        return size[0] - sum(journal.path.stat().st_size for journal in list_journals(tmp_path / "a"))
+
+    monkeypatch.setattr("hopscope.history.journal.free_bytes", free)
+    with JournalWriter(tmp_path / "a", 0, keep_free=18_000) as writer:
+        writer.append(some(5))  # 128 + 640 of 1000 bytes
+        with pytest.raises(JournalFull, match=r"less than half of history\.keep_free") as full:
+            writer.append(some(4, 5))
+        assert full.value.written == 1
+        size[0] = 100_000
+        writer.append(some(3, 6))
+    assert read_journals(tmp_path / "a")["value"].tolist() == list(range(9))
+    size[0] = 0
+    with JournalWriter(tmp_path / "b", 0) as writer:
+        writer.append(some(1))
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

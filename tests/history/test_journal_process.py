@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hopscope.history.archive import archive_once
 from hopscope.history.files import list_segments
-from hopscope.history.journal import JournalWriter, read_journals
+from hopscope.history.journal import JournalFull, JournalWriter, read_journals
 from hopscope.history.query import History
 from hopscope.settings.collector import HistorySettings
+from support.small_disk import small_disk
 from support.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.e2e
@@ -104,39 +105,30 @@ def test_sigkill_at_random_moments(tmp_path: Path) -> None:
     assert events["sequence"].tolist() == events["value"].tolist() == list(range(recovered.next_sequence))
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1 MiB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("only root can mount a small disk")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-def test_a_full_disk(small_disk: Path, make_events: Callable[..., object]) -> None:
-    """It waits with backoff while the disk is full, and goes on where it was when there is room again."""
-    ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(700_000))
-    failed: list[int] = []
-
-    def retry(error: OSError, attempt: int) -> bool:
-        failed.append(attempt)
-        before = read_journals(small_disk)["sequence"].tolist()
-        assert before == list(range(len(before)))  # whole records only
-        if attempt == 3:
-            ballast.unlink()
-        return attempt < 5
-
-    with JournalWriter(small_disk, 0, retry=retry) as writer:
-        for _ in range(10):
-            writer.append(make_events(500))  # type: ignore[arg-type]
-    assert failed == [1, 2, 3]
-    assert read_journals(small_disk)["sequence"].tolist() == list(range(5000))
-    with JournalWriter(small_disk, 0) as writer:
-        assert writer.next_sequence == 5000
+def test_a_full_disk(tmp_path: Path, make_events: Callable[..., object]) -> None:
+    """Whole records stay while the disk is full, and it goes on where it was when there is room again."""
+    with small_disk(tmp_path / "small", "1m") as folder:
+        ballast = folder / "ballast"
+        ballast.write_bytes(bytes(700_000))
+        failed = 0
+        with JournalWriter(folder, 0) as writer:
+            for _ in range(10):
+                rest: Any = make_events(500)
+                while len(rest):
+                    try:
+                        writer.append(rest)
+                        break
+                    except JournalFull as full:
+                        rest = rest[full.written :]
+                        failed += 1
+                        before = read_journals(folder)["sequence"].tolist()
+                        assert before == list(range(len(before)))  # whole records only
+                        if failed == 3:
+                            ballast.unlink()
+        assert failed == 3
+        assert read_journals(folder)["sequence"].tolist() == list(range(5000))
+        with JournalWriter(folder, 0) as writer:
+            assert writer.next_sequence == 5000
 
 
 _LIMITED = """

@@ -14,13 +14,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hopscope.capture.pcap.reader import read
+from hopscope.detect.records import EVENT_VERSION
+from hopscope.history.query import History
+from hopscope.memory.ring import RingReader, attach_ring
 from hopscope.testbed.namespaces import NamespaceError
 from support import inserter
 from support.namespaces import ADDRESSES, Network, clear_abandoned, namespaces
-from support.waiting import HANG_SECONDS
+from support.small_disk import fill, small_disk
+from support.waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 HERE = Path(__file__).parent
@@ -52,15 +57,14 @@ def network(tool: Callable[..., str], tmp_path: Path) -> Iterator[Network]:
 class Sink:
     """`hopscope sink` between the two inner links."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, data: Path, *options: str) -> None:
         self._network = network
-        data = network.folder / "data"
         self.program = network.start(
             "sink", sys.executable, "-m", "hopscope", "sink", "--pair", "s0:s1", "--data", str(data),
             "--http-port", "0", "--set", f"regions={network.folder / 'regions'}",
             "--set", "detect.flow_rows=64", "--set", "history.ring_events=16384",
             "--set", "sink.end_to_end.above=1000000",
-            "--set", "sink.thresholds.hop_latency.above=1000000",
+            "--set", "sink.thresholds.hop_latency.above=1000000", *options,
             ready='"collecting"', seconds=400, **PATHS,
         )  # fmt: skip
         self.url = json.loads((data / "owner.json").read_text())["api"].rstrip("/")
@@ -68,6 +72,10 @@ class Sink:
     def ask(self, path: str) -> Any:
         """What its API answers."""
         return self._network.ask("sink", f"{self.url}/api/v0/{path}")
+
+    def readiness(self) -> Any:
+        """What /readyz answers, with any status."""
+        return json.loads(self._network.run("sink", "curl", "-s", f"{self.url}/readyz"))
 
 
 class Capture:
@@ -148,7 +156,7 @@ def bad_checksums(file: Path) -> str:
     ).stdout
 
 
-def test_hosts_see_what_hosts_sent(network: Network) -> None:
+def test_hosts_see_what_hosts_sent(network: Network, tmp_path: Path) -> None:
     """ping and iperf3 (TCP and UDP, both ways, IPv4 and IPv6) run through INT switches and a sink as through
     a cable: every frame arrives as it was sent, once; and the sink tells flows, hops and events.
     """
@@ -157,7 +165,7 @@ def test_hosts_see_what_hosts_sent(network: Network) -> None:
     before = network.features("sink", "s0")
     words = (sys.executable, "-m", "support.inserter", "i0:i1", "i3:i2")
     switches = network.start("net", *words, ready="ready", seconds=400, **PATHS)
-    sink = Sink(network)
+    sink = Sink(network, tmp_path / "data")
     assert "s0: GRO and LRO switched off" in sink.program.said()
     assert network.features("sink", "s0")["generic-receive-offload"] is False
     captures = {host: Capture(network, host) for host in "ab"}
@@ -188,6 +196,50 @@ def test_hosts_see_what_hosts_sent(network: Network) -> None:
     assert network.features("sink", "s0") == before
     with pytest.raises(NamespaceError, match="100% packet loss"):
         network.run("a", "ping", "-c", "1", "-W", "1", v4)  # it was the sink through which all went
+
+
+def test_a_full_disk_cuts_no_wire(network: Network, tmp_path: Path) -> None:
+    """While the disk with the data folder is full every packet arrives, events are shown, and the log and
+    /readyz say so; when there is room again, history has the events that waited, by itself.
+    """
+    with small_disk(tmp_path / "data", "1m") as data:
+        words = (sys.executable, "-m", "support.inserter", "i0:i1", "i3:i2")
+        network.start("net", *words, ready="ready", seconds=400, **PATHS)
+        changes = ("--set", "sink.thresholds.hop_latency.above=0", "--set", "history.keep_free=40%")
+        sink = Sink(network, data, *changes)
+        ping(network, ADDRESSES["b"][0], 56)
+        ballast = fill(data)
+        before = newest(data)
+        for _ in range(2):
+            told = iperf(network, "b", "-4", "-u", "-n", str(UDP_BYTES), "-b", "5M", "-l", "1200")
+            assert told["sum"]["lost_packets"] == 0
+            assert told["sum_sent"]["bytes"] == UDP_BYTES
+        counters = counters_of(sink)
+        assert not [key for key, count in counters.items() if key.startswith("forward_drops_total") and count]
+        assert counters["kernel_drops_total"] == 0
+        assert counters["journal_waiting_events"] > 2 * UDP_BYTES // 1200  # 4 hops above the limit each
+        assert newest(data) > before, "events are not shown"
+        ready = sink.readiness()
+        assert not ready["ready"]
+        assert "it does not take events" in next(
+            part["detail"] for part in ready["components"] if part["name"] == "history"
+        )
+        sink.program.wait_for("; events wait in memory", HANG_SECONDS)
+        ballast.unlink()
+        sink.program.wait_for("history: events are written again", HANG_SECONDS)
+        eventually(lambda: sink.readiness()["ready"])
+        shown, lost = newest(data), counters_of(sink)["journal_lost_events_total"]
+        assert sink.program.stop(signal.SIGINT) == 0, sink.program.said()
+        with History(data) as history:
+            found = history.events(limit=None, order="sequence")["sequence"]
+        assert np.count_nonzero(found <= shown) == shown + 1 - lost
+
+
+def newest(data: Path) -> int:
+    """The number of the newest event in the worker's ring, which live readers see; -1: none."""
+    ring = attach_ring(data / "regions" / "worker-0.events", EVENT_VERSION)
+    events, _ = RingReader(ring, max(0, RingReader(ring).head - 1)).read()
+    return int(events["sequence"][-1]) if len(events) else -1
 
 
 def counters_of(sink: Sink) -> dict[str, int]:

@@ -327,6 +327,27 @@ def test_health_names_every_component(api: Any, collector: Any, tmp_path: Any) -
     assert not any(part["ready"] for part in empty.json()["components"])
 
 
+def test_a_full_disk_is_not_ready(api: Any, collector: Any) -> None:
+    """The component says how many events wait, and later how many were lost."""
+
+    async def history(client: Any) -> Any:
+        parts = (await client.get("/readyz")).json()["components"]
+        return next(part for part in parts if part["name"] == "history")
+
+    counted = collector.pipeline.shard.counted
+    assert run(api, collector.folder, history)["ready"]
+    counted.put("journal_failing", 1)
+    counted.put("journal_waiting_events", 1234)
+    found = run(api, collector.folder, history)
+    assert not found["ready"]
+    assert "it does not take events, 1,234 wait in memory" in found["detail"]
+    counted.put("journal_failing", 0)
+    counted.put("journal_lost_events_total", 5)
+    found = run(api, collector.folder, history)
+    assert found["ready"]
+    assert found["detail"].endswith("; 5 were lost")
+
+
 def test_a_collector_of_labels_alone_is_ready(api: Any, collector: Any, tmp_path: Any) -> None:
     """Without listeners there are no workers: the label table is what must be there."""
     folder = tmp_path / "labels"

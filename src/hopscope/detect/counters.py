@@ -213,10 +213,20 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     Counter("journal_bytes_total", "Bytes written to the journal."),
     Counter("journal_retries_total", "Journal writes retried after a failure such as a full disk."),
+    Counter(
+        "journal_lost_events_total",
+        "Events that history lacks: overwritten in memory before the disk took them.",
+    ),
+    Counter(
+        "journal_waiting_events",
+        "Events that wait in memory until the disk takes them.",
+        gauge=True,
+    ),
+    Counter("journal_failing", "1 while the disk does not take the journal, else 0.", gauge=True),
     Counter("journal_sync_failures_total", "Failed fsync calls of the journal."),
     Counter(
         "ticks_total",
-        "Clock ticks of a worker, ten per second; a worker that hangs or waits for a full disk has none.",
+        "Clock ticks of a worker, ten per second; a worker that hangs has none.",
     ),
     Counter(
         "late_kernels_total",

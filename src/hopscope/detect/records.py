@@ -93,7 +93,7 @@ NOT_FOUND = 0xFFFFFFFFFFFFFFFF
 
 EVENT = np.dtype(
     [
-        ("sequence", "<u8"),  # within its shard, from 0, without gaps
+        ("sequence", "<u8"),  # within its shard, from 0; history lacks the numbers of lost events
         ("time_ns", "<i8"),  # when the collector received the report
         ("flow_id", "<u8"),  # hash of the 5-tuple; 0 without a flow
         ("value", "<u8"),  # by kind: the metric's value, or a count

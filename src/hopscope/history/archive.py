@@ -8,9 +8,10 @@ are removed only after that, and until they are, readers skip events that the se
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -35,12 +36,16 @@ from .period_files import FOLDER, all_files, check_periods, list_files
 from .periods import PeriodArchive
 from .retention import expire, note_sequence
 from .segments import DamagedError, check_footers, check_range, merge_segments, write_segment
+from .space import free_bytes, kept_bytes
 
 SEGMENT_EVENTS = 1_000_000
 """Events above which no more journals or segments are joined to one segment."""
 MERGE = 8
 """Adjacent segments of similar size that become one: an event is rewritten log8(segments) times."""
 ROUND_SECONDS = 2.0
+QUIET_SECONDS = 60.0
+"""A problem that was absent for this long is reported again."""
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(slots=True)
@@ -58,7 +63,7 @@ class ArchiveResult:
     merged: int = 0
     """Segments merged into a larger one."""
     expired_segments: int = 0
-    """Segments deleted because of their age or the total size."""
+    """Segments deleted because of their age, the total size, or a full disk."""
     expired_events: int = 0
     """Events in them."""
     expired_bytes: int = 0
@@ -87,7 +92,7 @@ def run(
     The workers' distributions in `regions` are archived every period, and at the end.
     """
     total = ArchiveResult()
-    before: set[str] = set()
+    before: dict[str, float] = {}
     lines: list[str] = []
     periods = None if regions is None else PeriodArchive(folder, regions, period_seconds, lines.append)
 
@@ -105,10 +110,12 @@ def run(
             if periods is not None:
                 attempt(lambda: _locked(folder, periods.tick))
             time.sleep(0.1)
-        for line in lines:
-            if line not in before:  # a full disk is reported once, not every round
+        now = time.monotonic()
+        for line in lines:  # a full disk is reported once, not for every file
+            problem = _DIGITS.sub("", line)
+            if now - before.get(problem, -QUIET_SECONDS) >= QUIET_SECONDS:
                 notify(line)
-        before = set(lines)
+            before[problem] = now
         lines.clear()
     if periods is not None:
         attempt(lambda: _locked(folder, periods.take))
@@ -140,12 +147,23 @@ def archive_once(
         _expire(folder, settings, result)
         try:
             _archive_journals(folder, result)
-            _merge(folder, result)
+            _merge(folder, settings, result)
         except HistoryError as error:
             result.failures += 1
             notify(str(error))
-        _expire(folder, settings, result)
+            _expire(folder, settings, result, room=_journal_bytes(folder))
+        else:
+            _expire(folder, settings, result)
     return result
+
+
+def _journal_bytes(folder: Path) -> int:
+    """Size of all journals: room in which they certainly become segments."""
+    total = 0
+    for journal in list_journals(folder):
+        with suppress(FileNotFoundError):
+            total += journal.path.stat().st_size
+    return total
 
 
 _checked: dict[Path, tuple[int, int]] = {}
@@ -254,8 +272,11 @@ def _closed_events(journal: JournalFile) -> Records | None:
         os.close(fd)
 
 
-def _merge(folder: Path, result: ArchiveResult) -> None:
+def _merge(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
     while run := _mergeable(list_segments(folder)):
+        needed = sum(segment.path.stat().st_size for segment in run)
+        if free_bytes(folder) - needed < kept_bytes(folder, settings.keep_free):
+            return  # both are on the disk for a moment
         merged = merge_segments(folder, run)
         for segment in run:
             _checked.pop(segment.path, None)
@@ -274,8 +295,8 @@ def _mergeable(segments: list[SegmentFile]) -> list[SegmentFile]:
     return []
 
 
-def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult) -> None:
-    for path, segment, size in expire(folder, settings):
+def _expire(folder: Path, settings: HistorySettings, result: ArchiveResult, room: int = 0) -> None:
+    for path, segment, size in expire(folder, settings, room):
         _checked.pop(path, None)
         result.expired_bytes += size
         if segment is not None:

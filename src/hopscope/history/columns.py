@@ -15,7 +15,7 @@
 | hop, hop_count | UTINYINT | index in the path, length of the path |
 | src_hi, src_lo, dst_hi, dst_lo | UBIGINT | addresses as two halves of 128 bits, IPv4 as ::ffff:a.b.c.d |
 | ip_version | UTINYINT | 4, 6; 0 without a flow |
-| shard, sequence | USMALLINT, UBIGINT | identify the event; `sequence` has no gaps in a shard |
+| shard, sequence | USMALLINT, UBIGINT | identify the event; numbers that are missing in a shard were lost |
 """
 
 from __future__ import annotations

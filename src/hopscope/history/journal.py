@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..settings.collector import FreeSpace
 from ..wire.records import Records
 from .files import HistoryError, journal_path, list_journals, list_segments, noted_path, sync_folder
 from .journal_file import (
@@ -25,42 +26,32 @@ from .journal_file import (
     read_journal,
     read_journals,
 )
+from .space import free_bytes, kept_bytes
 from .syncer import Syncer
 
-__all__ = ["JournalFull", "JournalWriter", "Retry", "backoff", "read_journals"]
+__all__ = ["JournalFull", "JournalWriter", "read_journals"]
 
-Retry = Callable[[OSError, int], bool]
-"""Called with the error of a write and the number of failures in a row; True: retry. It may sleep first."""
+SPACE_SECONDS = 1.0
+"""Interval at which the free space is read, if less than what was free is written meanwhile."""
 
 
 class JournalFull(HistoryError):  # noqa: N818 - a state, named as queue.Full is
     """A write failed: the first `written` events of the batch are in the journal, whole."""
 
-    def __init__(self, message: str, written: int) -> None:
+    def __init__(self, message: str, written: int, reason: str) -> None:
         super().__init__(message)
         self.written = written
-
-
-def backoff(failed: Callable[[], None], stop: Callable[[], bool], longest_seconds: float = 1.0) -> Retry:
-    """A `Retry` that calls `failed`, sleeps 10, 20, 40 ms … `longest_seconds`, gives up once `stop()`."""
-
-    def retry(error: OSError, attempt: int) -> bool:
-        failed()
-        until = time.monotonic() + min(longest_seconds, 0.01 * 2 ** min(attempt - 1, 16))
-        while not stop() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, 0.1))
-        return not stop()
-
-    return retry
+        self.reason = reason
+        """Of the system, as `No space left on device`."""
 
 
 class JournalWriter:
     """Appends the events of one shard to journals in the data folder `folder`; one writer per shard.
 
     It owns the numbers of events: `append` sets `sequence` and `shard`.  `file_bytes` and `file_seconds`
-    limit a file; `fsync_seconds` 0: no fsync.  `retry` decides after a failed write (None: JournalFull at
-    once), see `backoff`.  `notify` gets log lines, as when a torn record was cut.  HistoryError: the folder
-    cannot be written, another process writes the shard, or a file in it is not ours.
+    limit a file; `fsync_seconds` 0: no fsync.  `keep_free`: a write that would leave less than half of it
+    free fails, so that the archive still has room.  `notify` gets log lines, as when a torn record was cut.
+    HistoryError: the folder cannot be written, another process writes the shard, or a file in it is not ours.
     """
 
     def __init__(
@@ -71,7 +62,7 @@ class JournalWriter:
         file_bytes: int = 64 * 1024 * 1024,
         file_seconds: float = 30.0,
         fsync_seconds: float = 1.0,
-        retry: Retry | None = None,
+        keep_free: FreeSpace = 0,
         notify: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = Path(folder)
@@ -80,9 +71,9 @@ class JournalWriter:
         """Sequence of the next event."""
         self.written_bytes = 0
         """Bytes written so far, headers included."""
-        self.failed_writes = 0
         self._file_bytes, self._file_seconds = file_bytes, file_seconds
-        self._retry = retry
+        self._keep_free = keep_free
+        self._spare_bytes, self._spare_until = 0, -SPACE_SECONDS
         self._fd = -1
         self._offset = 0
         self._opened_at = 0.0
@@ -107,27 +98,31 @@ class JournalWriter:
         """Write EVENT records [n] after setting `sequence` and `shard` in them; returns their first sequence.
 
         When it returns, the kernel has all of them.  After a failed write, whole records stay, and a torn one
-        is cut; the rest is retried if `retry` says so.  Otherwise JournalFull has the number of events
-        written, by which `next_sequence` has moved: a caller may continue with `events[full.written:]`.
+        is cut; JournalFull has the number of events written, by which `next_sequence` has moved: a caller may
+        continue with `events[full.written:]`. The file is closed then: archived, it takes less space.
         """
         n = len(events)
         first = self.next_sequence
         number_events(events, self.shard, first)
         rest = np.ascontiguousarray(events).view(np.uint8).data
-        attempt = 0
-        while rest:
-            try:
-                self._make_room(len(rest))
-                rest = rest[self._write(rest) :]
-                attempt = 0
-            except OSError as error:
-                attempt += 1
-                self.failed_writes += 1
-                if self._retry is None or not self._retry(error, attempt):
-                    written = self.next_sequence - first
-                    message = f"journal in {self.folder}: {error.strerror} ({written} of {n} events written)"
-                    raise JournalFull(message, written) from error
+        try:
+            while rest:
+                part = rest[: self._allowed(len(rest))]
+                self._make_room(len(part))
+                rest = rest[self._write(part) :]
+        except OSError as error:
+            if self._offset > HEADER_BYTES:
+                self.rotate()
+            written = self.next_sequence - first
+            message = f"journal in {self.folder}: {error.strerror} ({written} of {n} events written)"
+            raise JournalFull(message, written, error.strerror or str(error)) from error
         return first
+
+    def skip_to(self, sequence: int) -> None:
+        """Leave out the numbers below `sequence`: their events are lost. The next event begins a file."""
+        if sequence > self.next_sequence:
+            self.rotate()
+            self.next_sequence = sequence
 
     def tick(self) -> None:
         """Close the file if it is old enough, so that it can be archived. Call it regularly."""
@@ -157,6 +152,20 @@ class JournalWriter:
     def _is_old(self) -> bool:
         return time.monotonic() - self._opened_at >= self._file_seconds
 
+    def _allowed(self, more: int) -> int:
+        """How many of `more` bytes leave the archive its part of `keep_free`. OSError: not one record."""
+        if not self._keep_free:
+            return more
+        now = time.monotonic()
+        if now >= self._spare_until or more > self._spare_bytes:
+            self._spare_bytes = free_bytes(self._lock) - kept_bytes(self._lock, self._keep_free) // 2
+            self._spare_until = now + SPACE_SECONDS
+        allowed = min(more, self._spare_bytes - self._spare_bytes % EVENT_BYTES)
+        if allowed <= 0:
+            raise OSError(errno.ENOSPC, f"less than half of history.keep_free ({self._keep_free}) is free")
+        self._spare_bytes -= allowed
+        return allowed
+
     def _make_room(self, more: int) -> None:
         """Open a file with room for `more` bytes, if needed. OSError leaves everything unchanged."""
         if self._fd >= 0:
@@ -173,12 +182,12 @@ class JournalWriter:
         """Write once; returns the bytes of whole records, and cuts the torn one after them."""
         done = os.pwrite(self._fd, rest, self._offset)
         whole = done - done % EVENT_BYTES
-        if whole != done:
-            os.ftruncate(self._fd, self._offset + whole)
         self._offset += whole
         self.written_bytes += whole
         self.next_sequence += whole // EVENT_BYTES
         self._syncer.dirty = True
+        if whole != done:
+            os.ftruncate(self._fd, self._offset)
         if not whole:
             raise OSError(errno.ENOSPC, "no room for one more record")
         return whole
@@ -225,11 +234,11 @@ def _create(folder: Path, shard: int, first: int) -> int:
         if os.pwrite(fd, head, 0) != len(head):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         part.rename(path)
+        sync_folder(path.parent)
     except BaseException:
         os.close(fd)
         part.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
     return fd
 
 

@@ -1,4 +1,4 @@
-"""Deletion of files by age and total size."""
+"""Deletion of files by age, total size, and free space of the disk."""
 
 from __future__ import annotations
 
@@ -11,24 +11,35 @@ from pathlib import Path
 from ..settings.collector import HistorySettings
 from .files import SegmentFile, list_segments, noted_path, sync_folder
 from .period_files import list_files
+from .space import free_bytes, kept_bytes
 
 
-def expire(folder: Path, settings: HistorySettings) -> Iterator[tuple[Path, SegmentFile | None, int]]:
-    """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes`.
+def expire(
+    folder: Path, settings: HistorySettings, room: int = 0
+) -> Iterator[tuple[Path, SegmentFile | None, int]]:
+    """Delete files archived longer ago than `keep_days`, and the oldest ones above `keep_bytes` or while less
+    than `keep_free`, or `room` bytes, are free.
 
     Segments and distributions are treated alike.  Yields (path, segment or None, bytes) of each.
     """
     segments = {segment.path: segment for segment in list_segments(folder)}
     stats = {path: path.stat() for path in [*segments, *(file.path for file in list_files(folder))]}
     size = sum(stat.st_size for stat in stats.values())
+    free, keep = free_bytes(folder), max(room, kept_bytes(folder, settings.keep_free))
+    last = {segment.shard: segment.path for segment in segments.values()}
     limit_ns = time.time_ns() - int(settings.keep_days * 86_400e9)
     for path, stat in sorted(stats.items(), key=lambda item: (item[1].st_mtime_ns, item[0].name)):
-        if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes:
+        if stat.st_mtime_ns >= limit_ns and size <= settings.keep_bytes and free >= keep:
             continue
         if (segment := segments.get(path)) is not None:
-            note_sequence(folder, segment.shard, segment.last + 1)
+            try:
+                note_sequence(folder, segment.shard, segment.last + 1)
+            except OSError:  # a full disk
+                if path == last[segment.shard]:
+                    continue  # its name is all that says where the numbers go on
         path.unlink()
         size -= stat.st_size
+        free += stat.st_blocks * 512  # some file systems free it later
         yield path, segment, stat.st_size
 
 

@@ -150,7 +150,7 @@ class DataFolder:
 
     def _empty(self, folder: Path) -> None:
         """Delete the regions of a collector that was killed, and what it had counted goes into history."""
-        if self._rescue and any(folder.glob("worker-*.distributions")):
+        if self._rescue and any(folder.glob("worker-*")):
             self._rescue(self.path, folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

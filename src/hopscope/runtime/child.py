@@ -105,8 +105,12 @@ class Child:
         """Send a line for the supervisor's log."""
         self.report(message=line)
 
+    def warn(self, line: str) -> None:
+        """Send a warning for the supervisor's log."""
+        self.report(warning=line)
+
     def report(self, **message: Any) -> None:
-        """Send the supervisor `ready`, `warm`, `message` or `error`."""
+        """Send the supervisor `ready`, `warm`, `message`, `warning` or `error`."""
         try:
             send(self._channel, message)
         except OSError:

@@ -172,7 +172,9 @@ def _data(settings: Settings) -> Iterator[Finding]:
     free, needed_bytes = shutil.disk_usage(folder).free, settings.history.keep_bytes
     found = f"writable, {_size(free)} free, history.keep_bytes {_size(needed_bytes)}"
     if free < needed_bytes:
-        yield Finding(what, found, Verdict.ADVICE, "the disk may be full before old segments are deleted")
+        yield Finding(
+            what, found, Verdict.ADVICE, "old segments are deleted earlier: when history.keep_free is left"
+        )
     else:
         yield Finding(what, found)
 

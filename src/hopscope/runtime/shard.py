@@ -1,7 +1,4 @@
-"""What one shard keeps: counters, the journal of its events, and the ring that shows them.
-
-Law 7: readers see events (the ring's cursor moves) only after the journal's `write()` has returned.
-"""
+"""What one shard keeps: counters, the journal of its events, and the ring that shows them."""
 
 from __future__ import annotations
 
@@ -10,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base import log
 from ..detect.counters import COUNTERS, COUNTERS_KIND, COUNTERS_VERSION, INDEX
 from ..detect.records import EVENT, EVENT_VERSION
-from ..history.journal import JournalWriter, Retry
-from ..history.journal_file import number_events, read_journals
+from ..history.journal import JournalWriter
 from ..memory.counter_region import CounterRegion
-from ..memory.region import Region
-from ..memory.ring import RingWriter, resume_ring
+from ..memory.ring import resume_ring
 from ..settings.collector import HistorySettings
 from ..wire.records import Records
+from .event_writer import EventWriter, store_leftovers
 
 
 class Shard:
@@ -26,8 +23,9 @@ class Shard:
 
     `data` is the data folder whose journal is written (None: nothing is kept), `regions` the folder of the
     mapped tables, counters and ring (None: private memory). Regions of a killed worker are continued.
-    `on_events` gets every block of EVENT records once it is in the journal; `retry` and `notify` are
-    the journal's. Raises HistoryError and RegionError.
+    `on_events` gets every block of EVENT records after it is written; `notify` gets the writer's lines; with
+    `thread` the journal is written in a thread of its own (see `event_writer`). Raises HistoryError and
+    RegionError.
     """
 
     def __init__(
@@ -37,8 +35,8 @@ class Shard:
         *,
         data: Path | None = None,
         regions: Path | None = None,
-        retry: Retry | None = None,
-        notify: Callable[[str], None] | None = None,
+        thread: bool = False,
+        notify: Callable[[str], None] = lambda line: None,
         on_events: Callable[[Records], object] | None = None,
     ) -> None:
         self.number, self.data, self.regions = number, data, regions
@@ -48,14 +46,10 @@ class Shard:
         )  # fmt: skip
         self.counters = self.counted.values
         """uint64 [COUNTERS]; kernels count into it."""
-        self._ring: RingWriter | None = None
-        self._journal: JournalWriter | None = None
         self._on_events = on_events
-        self._failed_syncs = 0
-        self._next_sequence = 0  # of events, without a journal
+        ring = self._journal = None
         if regions is not None:
             ring = resume_ring(regions / f"worker-{number}.events", EVENT, history.ring_events, EVENT_VERSION)
-            self._ring = RingWriter(ring)
         if data is not None:
             self._journal = JournalWriter(
                 data,
@@ -63,11 +57,10 @@ class Shard:
                 file_bytes=history.journal_file_bytes,
                 file_seconds=history.journal_file_seconds,
                 fsync_seconds=history.fsync_seconds,
-                retry=retry,
+                keep_free=history.keep_free,
                 notify=notify,
             )
-            if self._ring is not None:
-                self._show_missed(data, ring)
+        self._events = EventWriter(number, self._journal, ring, thread=thread, notify=notify)
 
     def count(self, key: str, more: int) -> None:
         """Add to a counter, by its key in `detect.counters.INDEX`."""
@@ -75,39 +68,39 @@ class Shard:
 
     def write(self, events: Records) -> None:
         """Number EVENT records, journal them, then show them."""
-        if self._journal is not None:
-            before = self._journal.written_bytes
-            self._journal.append(events)
-            self.count("journal_bytes_total", self._journal.written_bytes - before)
-        else:
-            number_events(events, self.number, self._next_sequence)
-            self._next_sequence += len(events)
-        if self._ring is not None:
-            self._ring.write(events)
+        self._events.write(events)
         if self._on_events is not None:
             self._on_events(events)
 
     def tick(self) -> None:
-        """Give the journal the chance to begin a new file, or to sync."""
-        if self._journal is not None:
-            self._journal.tick()
-            self.count("journal_sync_failures_total", self._journal.failed_syncs - self._failed_syncs)
-            self._failed_syncs = self._journal.failed_syncs
+        """Retry failed writes, begin a new journal if it is time to, count."""
+        self._events.tick()
+        self._count()
 
     def close(self) -> None:
-        """Close the journal: everything accepted is on disk."""
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        """Close the journal: everything accepted is on disk, unless that fails."""
+        self._events.close()
+        self._count()
 
-    def _show_missed(self, data: Path, ring: Region) -> None:
-        """Write events into a continued ring that its killed writer had journalled, but not yet shown."""
-        assert self._ring is not None
-        assert self._journal is not None
-        last = self._ring.head - 1
-        if last < 0:
-            return  # a new ring: its readers begin with the next event
-        shown = ring["records"][last % self._ring.capacity]["sequence"]
-        if int(shown) + 1 < self._journal.next_sequence:
-            events = read_journals(data)
-            self._ring.write(events[(events["shard"] == self.number) & (events["sequence"] > shown)])
+    def _count(self) -> None:
+        events, journal = self._events, self._journal
+        if journal is None:
+            return
+        self.counted.put("journal_bytes_total", journal.written_bytes)
+        self.counted.put("journal_sync_failures_total", journal.failed_syncs)
+        self.counted.put("journal_retries_total", events.failed_writes)
+        self.counted.put("journal_lost_events_total", events.lost)
+        self.counted.put("journal_waiting_events", events.waiting)
+        self.counted.put("journal_failing", events.failing)
+
+
+def keep_leftovers(folder: Path, regions: Path) -> None:
+    """Write into history what a killed collector left in memory: events that waited for the disk, and
+    distributions; for those, DuckDB is imported.
+    """
+    warn = log.logger("history").warning
+    store_leftovers(folder, regions, warn)
+    if any(regions.glob("worker-*.distributions")):
+        from ..history.periods import take_leftovers
+
+        take_leftovers(folder, regions, warn)

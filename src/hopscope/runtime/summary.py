@@ -10,8 +10,9 @@ LOST = {
     "denied_frames_total": "from sources that are not allowed",
     "rate_limited_frames_total": "above the rate limit",
     "oversized_frames_total": "longer than the receive buffer",
+    "journal_lost_events_total": "events that the disk did not take",
 }
-"""Counters of lost frames and reports, with their text in the summary."""
+"""Counters of lost frames, reports and events, with their text in the summary."""
 LABEL_LOST = {
     "label_kernel_drops_total": "datagrams dropped by the kernel",
     "label_denied_total": "datagrams from sources that are not allowed",

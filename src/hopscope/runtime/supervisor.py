@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 from subprocess import TimeoutExpired
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ from .environment import memory_text
 from .interfaces import Interfaces
 from .labels import listen_settings
 from .member import Member
+from .shard import keep_leftovers
 from .summary import summary_lines
 
 if TYPE_CHECKING:
@@ -61,13 +61,6 @@ class CollectorError(HopscopeError):
     """The collector could not start, or one of its processes kept ending."""
 
 
-def _keep_distributions(folder: Path, regions: Path) -> None:
-    """Write distributions of a killed collector into history; imports DuckDB only if there are any."""
-    from ..history.periods import take_leftovers
-
-    take_leftovers(folder, regions)
-
-
 class Supervisor:
     """A collector: `start` it, `turn` it until it should end, `stop` it.
 
@@ -78,7 +71,7 @@ class Supervisor:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.folder = DataFolder(settings.data, settings.regions, _keep_distributions)
+        self.folder = DataFolder(settings.data, settings.regions, keep_leftovers)
         self.url: str | None = None
         """Address of the live page and the API, once started."""
         self.listening: list[str] = []
@@ -247,6 +240,8 @@ class Supervisor:
         member.error = message.get("error", member.error)
         if "message" in message:
             self._log.info(message["message"])
+        if "warning" in message:
+            self._log.warning(message["warning"])
         return True
 
     def _await(self, members: list[Member], what: str) -> None:

@@ -1,7 +1,7 @@
 """A worker: receives frames on its share of the listeners and takes them through the pipeline, until stopped.
 
-Nothing wakes it per packet: it sleeps for a millisecond if little came. A full disk makes it wait and try
-again (counted), while the kernel's socket buffer fills up (counted, too).
+Nothing wakes it per packet: it sleeps for a millisecond if little came. It never waits for a full disk; if it
+forwards packets, it does not wait for a slow one either (see `event_writer`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import numpy as np
 
 from ..base import loop
 from ..capture.errors import InterfaceGoneError
-from ..history.journal import backoff
 from ..settings.dialects import Changes, named
 from ..settings.source import url
 from ..wire.dialect import Dialect
@@ -59,17 +58,17 @@ def run(child: Child, *, standby: bool = False) -> None:
         if not child.assigned():
             return
     child.started = True
+    shares = [listen for listen in settings.listen if child.index < listen.workers]
     shard = Shard(
         settings.history,
         child.index,
         data=child.data,
         regions=child.regions,
-        retry=backoff(lambda: shard.count("journal_retries_total", 1), child.stop.is_set),
-        notify=child.notify,
+        thread=any(listen.output for listen in shares),
+        notify=child.warn,
     )
     worker = Worker(mode.pipeline(shard), child.listeners)
     child.report(warm=True)
-    shares = [listen for listen in settings.listen if child.index < listen.workers]
     for listen, handle in zip(shares, child.sockets(), strict=False):
         listener = listener_of(listen, child.index, handle)
         listener.open()

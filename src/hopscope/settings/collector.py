@@ -13,6 +13,7 @@ from .export import AlertSettings, RedisSettings
 from .label import LabelSettings
 from .section import (
     Dscp,
+    FreeSpace,
     Limit,
     Number8,
     Number16,
@@ -283,8 +284,12 @@ class HistorySettings(Section):
     """Segments older than this are deleted."""
     keep_bytes: int = Field(default=10 * 1024**3, ge=1024**2)
     """Above this total size, the oldest segments are deleted."""
+    keep_free: FreeSpace = "1%"
+    """Free space of the disk, in bytes or as a percentage: below it, the oldest segments are deleted; at half
+    of it, the journal stops, and events wait in memory."""
     ring_events: PowerOfTwo = Field(default=65_536, ge=1024, le=2**30)
-    """Events of one worker that stay in memory for live readers, a power of two."""
+    """Events of one worker that stay in memory, for live readers, and for the journal while the disk is full;
+    a power of two."""
 
 
 class ServeSettings(Section):

@@ -28,6 +28,26 @@ Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """A time of at most thirty years, so that it fits ns in 64 bits."""
 
 
+def _free_space(value: object) -> object:
+    """Bytes, or a part of the file system, as `5%`."""
+    if not isinstance(value, str):
+        return value
+    try:
+        if value.endswith("%"):
+            share = float(value.removesuffix("%"))
+            if 0 <= share <= 90:
+                return value if share else 0
+        else:
+            return int(value)
+    except ValueError:
+        pass
+    raise ValueError(f"found {value!r}, expected bytes, as 1000000000, or a percentage up to 90, as 5%")
+
+
+FreeSpace = Annotated[Annotated[int, Field(ge=0)] | str, BeforeValidator(_free_space)]
+"""Free space of a file system: bytes, or a percentage of its size as `5%`."""
+
+
 def _number(value: object) -> object:
     """A number may be written as a text with its base, as `0x17`."""
     if not isinstance(value, str):

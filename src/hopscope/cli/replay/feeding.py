@@ -55,11 +55,10 @@ class FileOutput(Options):
 @contextmanager
 def open_pipeline(settings: Settings, data: Path | None, names: Names | None) -> Iterator[Pipeline]:
     """A pipeline in memory, or over a data folder that is free; its journals become segments in the end."""
-    from ...history.periods import take_leftovers
     from ...memory.data_folder import DataFolder
     from ...present.events import event_object
     from ...runtime.mode import pipeline_of
-    from ...runtime.shard import Shard
+    from ...runtime.shard import Shard, keep_leftovers
     from ...wire.records import Records
 
     def show(block: Records) -> None:
@@ -76,7 +75,7 @@ def open_pipeline(settings: Settings, data: Path | None, names: Names | None) ->
     from ...history.archive import archive_once
     from ...history.periods import take_once
 
-    with DataFolder(data, settings.regions, take_leftovers) as folder:
+    with DataFolder(data, settings.regions, keep_leftovers) as folder:
         folder.write_owner()
         pipeline = pipeline_of(settings, Shard(settings.history, data=folder.path, on_events=on_events))
         try:

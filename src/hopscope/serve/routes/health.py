@@ -9,6 +9,7 @@ from fastapi import APIRouter, Response
 
 from ...base import control_client as control
 from ...export.counters import health_of, labels_of, lost_of, read_counters
+from ...history.space import free_bytes
 from ...memory.data_folder import read_owner
 from ...present.events import when
 from .. import prometheus
@@ -101,10 +102,14 @@ def _history(context: Context) -> c.Component:
     folder = context.folder / "journal"
     if not os.access(folder, os.R_OK):
         return c.Component(name="history", ready=False, detail=f"{folder} cannot be read")
-    free = os.statvfs(folder)
-    left = free.f_bavail * free.f_frsize
-    detail = f"{left / 1e9:,.1f} GB free on its disk"
-    return c.Component(name="history", ready=left > 64 * 1024**2, detail=detail)
+    counters = context.state.counters()
+    detail = f"{free_bytes(folder) / 1e9:,.3f} GB free on its disk"
+    failing = counters["journal_failing"] > 0
+    if failing:
+        detail += f"; it does not take events, {counters['journal_waiting_events']:,} wait in memory"
+    if lost := counters["journal_lost_events_total"]:
+        detail += f"; {lost:,} were lost"
+    return c.Component(name="history", ready=not failing, detail=detail)
 
 
 def _exports(context: Context) -> list[c.Component]:

@@ -1,0 +1,26 @@
+"""Free space of the file system with the data folder.
+
+Retention deletes the oldest files until `history.keep_free` is free.  The journal stops at half of it: in the
+other half the archive can still turn journals into segments, which takes less space.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..settings.collector import FreeSpace
+
+
+def free_bytes(at: Path | int) -> int:
+    """Bytes that are free for this user on the file system of a folder, or of an open file."""
+    found = os.statvfs(at)
+    return found.f_bavail * found.f_frsize
+
+
+def kept_bytes(at: Path | int, keep_free: FreeSpace) -> int:
+    """`keep_free` in bytes, on the file system of a folder or of an open file."""
+    if isinstance(keep_free, int):
+        return keep_free
+    found = os.statvfs(at)
+    return int(found.f_blocks * found.f_frsize * float(keep_free.removesuffix("%")) / 100)
