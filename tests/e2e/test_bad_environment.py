@@ -169,6 +169,7 @@ def test_a_full_disk(small_disk: Path, collector: Callable[..., Any], load: Call
     filler.unlink()
     eventually(lambda: state.counters()["reports_total"] == sender.sent)
     assert one.stop() == 0
+    assert "history: events are written again; 0 were lost" in one.said()
     with History(one.data) as history:
         assert not history.problems
         events = history.events(limit=None, order="sequence", kinds=["value"])

@@ -46,7 +46,7 @@ def start(
 ) -> tuple[subprocess.Popen[bytes], Any]:
     """Start a child; returns it and our end of the channel. `inherit` are open files that it only holds."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs, _without_interrupt():
+    with theirs, _without_signals():
         child = subprocess.Popen(
             [sys.executable, "-m", "hopscope.runtime.roles", role, str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
@@ -57,9 +57,11 @@ def start(
 
 
 @contextmanager
-def _without_interrupt() -> Iterator[None]:
-    """Block SIGINT in children: Ctrl-C is for the supervisor, even while a child still imports."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+def _without_signals() -> Iterator[None]:
+    """Block SIGINT and SIGTERM in children, from their first thread on: Ctrl-C is for the supervisor, and a
+    SIGTERM that reached a thread of a library (OpenBLAS) would kill the process instead of ending it.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:

@@ -203,6 +203,8 @@ class Supervisor:
             member.process.wait()
         while member.channel is not None and self._receive(member):
             pass
+        if member.error:
+            self._log.warning("ended with an error", process=member.name, reason=member.error)
         member.process = None
 
     # ---------------------------------------------------------------------------------- processes
