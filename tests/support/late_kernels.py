@@ -118,6 +118,9 @@ class Role:
     def notify(self, line: str) -> None:
         """Lines for the log."""
 
+    def warn(self, line: str) -> None:
+        """Warnings for the log."""
+
     def report(self, **message: Any) -> None:
         """Send traffic as soon as the role is ready."""
         if message.get("ready"):
