@@ -198,10 +198,10 @@ def _answers(store: Store, keys: npt.NDArray[np.uint8], options: QueryOptions) -
     for key in keys:
         try:
             values = registers(store, int.from_bytes(key.tobytes()))
+            found, deviation = estimate(values)
         except StoreError as error:
             answers.append({"status": Status.EMPTY.label, "reason": str(error)})
             continue
-        found, deviation = estimate(values)
         status = Status.FOUND if values.any() else Status.EMPTY
         answers.append({"status": status.label, "estimate": round(found), "error": round(deviation, 1)})
     return answers
